@@ -1,0 +1,18 @@
+# What a developer or CI runs. Anything with logic is in xtask.
+.PHONY: help check test fmt
+
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/lifeboat
+# One target folder for every work tree and CI.
+export CARGO_TARGET_DIR ?= $(CACHE)/target
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 12
+
+check: ## formatting, lints, dependency rules, crate edges, spelling
+	cargo xtask check
+
+test: ## all tests, on a real control plane that it builds once and starts
+	cargo xtask test
+
+fmt: ## format everything
+	cargo fmt --all

@@ -1,0 +1,15 @@
+//! The extension points of the engines, and what an operation shows of itself while it runs.
+//!
+//! Traits carry the semantics of Velero's v2 interfaces (backup.md 2.2, restore.md 2.11). Built-in actions and external
+//! plugins are the same to the engines; calls are asynchronous because plugins are other processes. No implementation
+//! lives here.
+
+mod backup_item;
+mod progress;
+mod restore_item;
+mod scope;
+
+pub use backup_item::{BackupItemAction, BackupItemInput, BackupItemOutput, ItemBlockAction};
+pub use progress::Progress;
+pub use restore_item::{RestoreItemAction, RestoreItemInput, RestoreItemOutput};
+pub use scope::{ActionError, ActionScope};

@@ -1,0 +1,28 @@
+//! How far an operation is.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counters that only grow; the engine counts, who watches reads.
+#[derive(Debug, Default)]
+pub struct Progress {
+    total: AtomicU64,
+    done: AtomicU64,
+}
+
+impl Progress {
+    /// So many more objects are known to be in scope.
+    pub fn found(&self, objects: u64) {
+        self.total.fetch_add(objects, Ordering::Relaxed);
+    }
+
+    /// So many more objects are done, well or not.
+    pub fn finished(&self, objects: u64) {
+        self.done.fetch_add(objects, Ordering::Relaxed);
+    }
+
+    /// Objects done, and objects known so far.
+    #[must_use]
+    pub fn get(&self) -> (u64, u64) {
+        (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,66 @@
+//! Actions on objects that are being restored (restore.md 2.11).
+
+use crate::{ActionError, ActionScope};
+use async_trait::async_trait;
+use lifeboat_api::Restore;
+use lifeboat_object::ObjectKey;
+use serde_json::Value;
+use std::time::Duration;
+
+/// What an action is called with.
+#[derive(Clone, Debug)]
+pub struct RestoreItemInput<'a> {
+    /// The object as it would be created now, changed by the actions before.
+    pub item: Value,
+    /// The object as it stands in the backup.
+    pub item_from_backup: &'a Value,
+    /// The restore.
+    pub restore: &'a Restore,
+}
+
+/// What an action answers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RestoreItemOutput {
+    /// The object to go on with.
+    pub item: Value,
+    /// Do not restore it; the other fields are ignored then.
+    pub skip: bool,
+    /// Objects of the backup that must be restored before this one, with their namespaces in the backup.
+    pub additional_items: Vec<ObjectKey>,
+    /// Wait until the additional items are ready, at most this long; `None` for not waiting.
+    pub wait_for_additional_items: Option<Duration>,
+    /// An asynchronous operation that was begun; empty for none.
+    pub operation_id: String,
+}
+
+impl RestoreItemOutput {
+    /// Go on with this object.
+    #[must_use]
+    pub fn with(item: Value) -> Self {
+        Self { item, ..Self::default() }
+    }
+
+    /// Leave the object out.
+    #[must_use]
+    pub fn skip() -> Self {
+        Self { skip: true, ..Self::default() }
+    }
+}
+
+/// Changes objects on their way into the cluster.
+#[async_trait]
+pub trait RestoreItemAction: Send + Sync {
+    /// Its name, such as `velero.io/service`.
+    fn name(&self) -> &str;
+
+    /// Which objects it is called for. The namespace tested is the target's.
+    fn applies_to(&self) -> ActionScope;
+
+    /// Called once for each object, at the same time for several.
+    async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError>;
+
+    /// Whether the answer depends on the input alone, so that a preview may call it.
+    fn is_pure(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,124 @@
+//! Keys below the prefix of a storage location (backup.md 4.1, restore.md 1.8).
+
+/// Folder of all backups.
+pub const BACKUPS: &str = "backups/";
+/// Folder of all restores.
+pub const RESTORES: &str = "restores/";
+/// The top-level folders that a storage location may hold.
+pub const TOP_LEVEL: [&str; 6] = ["backups", "restores", "restic", "kopia", "metadata", "plugins"];
+/// File name of the backup's own record; its existence defines "backup exists".
+pub const METADATA: &str = "velero-backup.json";
+/// File name of the manifest (ours).
+pub const MANIFEST: &str = "lifeboat-manifest.json";
+/// File name of the claim (ours).
+pub const CLAIM: &str = "lifeboat-claim.json";
+
+/// A file of a backup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum BackupFile {
+    /// `velero-backup.json`.
+    Metadata,
+    /// The archive.
+    Tarball,
+    /// The log.
+    Logs,
+    /// Errors and warnings.
+    Results,
+    /// The pod volume backups.
+    PodVolumeBackups,
+    /// The native snapshots.
+    VolumeSnapshots,
+    /// The asynchronous operations of items.
+    ItemOperations,
+    /// Names of the objects by type.
+    ResourceList,
+    /// What happened to each volume.
+    VolumeInfo,
+    /// Where each object stands in the archive (ours).
+    Index,
+    /// Sizes and hashes of all files (ours).
+    Manifest,
+    /// Who is writing (ours).
+    Claim,
+}
+
+impl BackupFile {
+    /// The key of this file of backup `name`.
+    #[must_use]
+    pub fn key(self, name: &str) -> String {
+        format!("{BACKUPS}{name}/{}", self.file_name(name))
+    }
+
+    /// The file name alone.
+    #[must_use]
+    pub fn file_name(self, name: &str) -> String {
+        match self {
+            Self::Metadata => METADATA.to_owned(),
+            Self::Manifest => MANIFEST.to_owned(),
+            Self::Claim => CLAIM.to_owned(),
+            Self::Tarball => format!("{name}.tar.gz"),
+            Self::Logs => format!("{name}-logs.gz"),
+            Self::Results => format!("{name}-results.gz"),
+            Self::PodVolumeBackups => format!("{name}-podvolumebackups.json.gz"),
+            Self::VolumeSnapshots => format!("{name}-volumesnapshots.json.gz"),
+            Self::ItemOperations => format!("{name}-itemoperations.json.gz"),
+            Self::ResourceList => format!("{name}-resource-list.json.gz"),
+            Self::VolumeInfo => format!("{name}-volumeinfo.json.gz"),
+            Self::Index => format!("{name}-index.json.gz"),
+        }
+    }
+
+    /// The media type to store it under.
+    #[must_use]
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Metadata | Self::Manifest | Self::Claim => "application/json",
+            _ => "application/gzip",
+        }
+    }
+}
+
+/// A file of a restore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestoreFile {
+    /// The log.
+    Logs,
+    /// Errors and warnings.
+    Results,
+    /// Names of the objects by type, with what was done.
+    ResourceList,
+    /// The asynchronous operations of items.
+    ItemOperations,
+    /// What happened to each volume.
+    VolumeInfo,
+}
+
+impl RestoreFile {
+    /// The key of this file of restore `name`.
+    #[must_use]
+    pub fn key(self, name: &str) -> String {
+        let file = match self {
+            Self::Logs => format!("restore-{name}-logs.gz"),
+            Self::Results => format!("restore-{name}-results.gz"),
+            Self::ResourceList => format!("restore-{name}-resource-list.json.gz"),
+            Self::ItemOperations => format!("restore-{name}-itemoperations.json.gz"),
+            // compat: no `restore-` prefix here, tools look for this name.
+            Self::VolumeInfo => format!("{name}-volumeinfo.json.gz"),
+        };
+        format!("{RESTORES}{name}/{file}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_veleros() {
+        assert_eq!(BackupFile::Metadata.key("b"), "backups/b/velero-backup.json");
+        assert_eq!(BackupFile::Tarball.key("b"), "backups/b/b.tar.gz");
+        assert_eq!(BackupFile::Results.key("b"), "backups/b/b-results.gz");
+        assert_eq!(RestoreFile::Results.key("r"), "restores/r/restore-r-results.gz");
+        assert_eq!(RestoreFile::VolumeInfo.key("r"), "restores/r/r-volumeinfo.json.gz");
+    }
+}

@@ -1,0 +1,25 @@
+//! The formats of what lies in a bucket.
+//!
+//! [`layout`] names the keys (backup.md 4.1); [`tarball`] writes the seekable archive of a backup and [`tar_reader`]
+//! reads any, ours or Velero's; [`index`] says where each object stands; [`sidecar`] holds the JSON files beside it;
+//! [`journal`] is the log of one operation. Every byte that is ours and not Velero's is described in `docs/formats`.
+//!
+//! This room is pure: codecs over `std::io`, no runtime, no network, no clock. Archives are untrusted: every size is
+//! capped where it is read ([`ReadLimits`]). Start reading at [`tarball`].
+
+pub mod gojson;
+pub mod gzip;
+pub mod index;
+pub mod journal;
+pub mod layout;
+pub mod path;
+pub mod sidecar;
+pub mod tar_header;
+pub mod tar_reader;
+pub mod tarball;
+
+pub use path::{ArchivePath, ObjectPath, PathError, VersionDir};
+pub use tar_reader::{ReadError, ReadLimits, TarReader};
+
+/// `status.formatVersion` of the backups that we write, and the content of `metadata/version` (backup.md 4.3).
+pub const FORMAT_VERSION: &str = "1.1.0";

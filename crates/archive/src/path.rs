@@ -1,0 +1,234 @@
+//! Paths inside the archive (backup.md 4.3).
+
+use lifeboat_object::{GroupResource, Head, ObjectKey};
+
+/// The version directory of an entry.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct VersionDir {
+    /// The version alone, such as `v1`.
+    pub version: String,
+    /// Whether the directory carries the suffix `-preferredversion`.
+    pub preferred: bool,
+}
+
+/// Where an object stands in the archive.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectPath {
+    /// Which object.
+    pub key: ObjectKey,
+    /// In which version directory; `None` for the plain path that every reader knows.
+    pub version: Option<VersionDir>,
+}
+
+/// What a path in the archive is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ArchivePath {
+    /// `metadata/version`.
+    Version,
+    /// An object.
+    Object(ObjectPath),
+    /// Anything else that stays inside the archive; readers skip it.
+    Other,
+}
+
+/// Why a path is refused.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum PathError {
+    /// The path would leave the directory it is unpacked into (restore.md 2.2).
+    #[error("invalid archive path {0:?}: escapes target directory")]
+    Escapes(String),
+    /// The object in the entry is not the one the path names.
+    #[error("archive entry {path:?} holds {found}: refused, it would slip past filters and mappings")]
+    Disagrees {
+        /// The path of the entry.
+        path: String,
+        /// What the entry holds.
+        found: String,
+    },
+}
+
+const PREFERRED: &str = "-preferredversion";
+
+impl ObjectPath {
+    /// The path, relative to the archive.
+    ///
+    /// # Errors
+    /// [`PathError::Escapes`] when a part of the key is no single path component.
+    pub fn encode(&self) -> Result<String, PathError> {
+        let mut out = String::with_capacity(96);
+        out.push_str("resources/");
+        out.push_str(&self.key.resource.to_string());
+        out.push('/');
+        if let Some(version) = &self.version {
+            out.push_str(&version.version);
+            if version.preferred {
+                out.push_str(PREFERRED);
+            }
+            out.push('/');
+        }
+        match &self.key.namespace {
+            None => out.push_str("cluster/"),
+            Some(namespace) => {
+                out.push_str("namespaces/");
+                out.push_str(namespace);
+                out.push('/');
+            }
+        }
+        out.push_str(&self.key.name);
+        out.push_str(".json");
+        let group_resource = self.key.resource.to_string();
+        let version = self.version.as_ref().map_or("v", |v| &v.version);
+        let safe = [&group_resource, version, self.key.namespace.as_deref().unwrap_or("n"), &self.key.name]
+            .iter()
+            .all(|part| is_component(part));
+        if safe { Ok(out) } else { Err(PathError::Escapes(out)) }
+    }
+
+    /// Refuses an object that is not the one its path names: another group, namespace or name.
+    ///
+    /// # Errors
+    /// [`PathError::Disagrees`].
+    pub fn check(&self, head: &Head) -> Result<(), PathError> {
+        let group = head.api_version.as_deref().map(|v| v.split_once('/').map_or("", |(g, _)| g));
+        let same = head.name == self.key.name
+            && head.namespace == self.key.namespace
+            && group.is_none_or(|g| g == self.key.resource.group);
+        if same {
+            return Ok(());
+        }
+        Err(PathError::Disagrees {
+            path: self.encode()?,
+            found: format!(
+                "{} {} {}/{}",
+                head.api_version.as_deref().unwrap_or("?"),
+                head.kind.as_deref().unwrap_or("?"),
+                head.namespace.as_deref().unwrap_or("-"),
+                head.name
+            ),
+        })
+    }
+}
+
+impl ArchivePath {
+    /// Reads a path of an entry. A leading `./` is tolerated, as archivers write it.
+    ///
+    /// # Errors
+    /// [`PathError::Escapes`] for absolute paths and for components that are empty, `.` or `..`.
+    pub fn parse(path: &str) -> Result<Self, PathError> {
+        let relative = path.strip_prefix("./").unwrap_or(path);
+        let relative = relative.strip_suffix('/').unwrap_or(relative);
+        let parts: Vec<&str> = relative.split('/').collect();
+        if !parts.iter().all(|p| is_component(p)) {
+            return Err(PathError::Escapes(path.to_owned()));
+        }
+        Ok(match parts.as_slice() {
+            ["metadata", "version"] => Self::Version,
+            ["resources", resource, rest @ ..] => Self::object(resource, rest).unwrap_or(Self::Other),
+            _ => Self::Other,
+        })
+    }
+
+    fn object(resource: &str, rest: &[&str]) -> Option<Self> {
+        let resource: GroupResource = resource.parse().ok()?;
+        let (version, place) = match rest {
+            ["cluster", _] | ["namespaces", _, _] => (None, rest),
+            [version, place @ ..] => (Some(VersionDir::parse(version)), place),
+            [] => return None,
+        };
+        let (namespace, file) = match place {
+            ["cluster", file] => (None, file),
+            ["namespaces", namespace, file] => (Some(*namespace), file),
+            _ => return None,
+        };
+        let name = file.strip_suffix(".json").filter(|n| !n.is_empty())?;
+        Some(Self::Object(ObjectPath { key: ObjectKey::new(resource, namespace, name), version }))
+    }
+}
+
+impl VersionDir {
+    fn parse(text: &str) -> Self {
+        match text.strip_suffix(PREFERRED) {
+            Some(version) => Self { version: version.to_owned(), preferred: true },
+            None => Self { version: text.to_owned(), preferred: false },
+        }
+    }
+}
+
+fn is_component(part: &str) -> bool {
+    !part.is_empty() && part != "." && part != ".." && !part.contains(['/', '\0', '\\'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(namespace: Option<&str>, version: Option<(&str, bool)>) -> ObjectPath {
+        ObjectPath {
+            key: ObjectKey::new(GroupResource::new("apps", "deployments"), namespace, "web"),
+            version: version.map(|(v, preferred)| VersionDir { version: v.to_owned(), preferred }),
+        }
+    }
+
+    #[test]
+    fn paths_round_trip() {
+        for (object, text) in [
+            (path(Some("shop"), None), "resources/deployments.apps/namespaces/shop/web.json"),
+            (path(None, None), "resources/deployments.apps/cluster/web.json"),
+            (
+                path(Some("shop"), Some(("v1", true))),
+                "resources/deployments.apps/v1-preferredversion/namespaces/shop/web.json",
+            ),
+            (path(None, Some(("v1beta1", false))), "resources/deployments.apps/v1beta1/cluster/web.json"),
+        ] {
+            assert_eq!(object.encode().unwrap(), text);
+            assert_eq!(ArchivePath::parse(text).unwrap(), ArchivePath::Object(object));
+        }
+    }
+
+    #[test]
+    fn knows_the_other_entries() {
+        for (text, expected) in [
+            ("metadata/version", ArchivePath::Version),
+            ("./metadata/version", ArchivePath::Version),
+            ("resources/", ArchivePath::Other),
+            ("resources/pods/cluster", ArchivePath::Other),
+            ("resources/pods/namespaces/a/b.txt", ArchivePath::Other),
+            ("resources/pods/namespaces/a/.json", ArchivePath::Other),
+            ("resources/pods/v1/x/namespaces/a/b.json", ArchivePath::Other),
+        ] {
+            assert_eq!(ArchivePath::parse(text).unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn refuses_paths_that_escape() {
+        for text in ["/etc/passwd", "../x", "resources/../../x", "resources//x", "a/./b", "", "a\0b", "a\\b"] {
+            assert_eq!(ArchivePath::parse(text), Err(PathError::Escapes(text.to_owned())), "{text}");
+        }
+        for name in ["../x", "a/b", "..", ""] {
+            let mut object = path(None, None);
+            object.key.name = name.to_owned();
+            assert!(matches!(object.encode(), Err(PathError::Escapes(_))), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_object_must_be_the_one_its_path_names() {
+        let head = |api_version: &str, namespace: Option<&str>, name: &str| Head {
+            api_version: Some(api_version.to_owned()),
+            namespace: namespace.map(str::to_owned),
+            name: name.to_owned(),
+            ..Head::default()
+        };
+        let object = path(Some("shop"), None);
+        assert_eq!(object.check(&head("apps/v1", Some("shop"), "web")), Ok(()));
+        for wrong in [
+            head("apps/v1", Some("other"), "web"),
+            head("apps/v1", None, "web"),
+            head("apps/v1", Some("shop"), "db"),
+            head("v1", Some("shop"), "web"),
+        ] {
+            assert!(object.check(&wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The JSON files beside the archive: resource list, manifest, claim, volume information (backup.md 4.2, 4.7, 4.8).
+
+use crate::gojson;
+use crate::gzip;
+use jiff::Timestamp;
+use lifeboat_object::Results;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Packs a JSON sidecar as Go would: compact, HTML characters escaped, a newline at the end, gzip.
+///
+/// # Errors
+/// When the value cannot be JSON.
+pub fn encode<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<Vec<u8>> {
+    let mut json = gojson::to_vec(value)?;
+    json.push(b'\n');
+    Ok(gzip::pack(&json))
+}
+
+/// Unpacks a JSON sidecar of at most `limit` decompressed bytes (readers of Velero cap at 1 GiB).
+///
+/// # Errors
+/// When the bytes are not gzip, too large, or not the JSON asked for.
+pub fn decode<T: serde::de::DeserializeOwned>(gzipped: &[u8], limit: u64) -> Result<T, SidecarError> {
+    Ok(serde_json::from_slice(&gzip::unpack(gzipped, limit)?)?)
+}
+
+/// Why a sidecar cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SidecarError {
+    /// Not gzip, damaged, or too large.
+    #[error("cannot be decompressed")]
+    Gzip(#[from] std::io::Error),
+    /// Not the expected JSON.
+    #[error("is not valid JSON")]
+    Json(#[from] serde_json::Error),
+}
+
+/// The empty list of native snapshots and pod volume backups, as Go writes a nil slice.
+#[must_use]
+pub fn encode_nil() -> Vec<u8> {
+    gzip::pack(b"null\n")
+}
+
+/// The results file.
+///
+/// # Errors
+/// Never in practice; kept for the caller's uniformity.
+pub fn encode_results(results: &Results) -> serde_json::Result<Vec<u8>> {
+    encode(results)
+}
+
+/// Names of objects by `<apiVersion>/<Kind>`, sorted (backup.md 4.7). In a restore's list each name is followed by
+/// what was done, in parentheses (restore.md 1.8).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ResourceList(pub BTreeMap<String, BTreeSet<Box<str>>>);
+
+impl ResourceList {
+    /// Adds an object.
+    pub fn add(&mut self, api_version: &str, kind: &str, namespace: Option<&str>, name: &str) {
+        let name: Box<str> = match namespace {
+            Some(namespace) => format!("{namespace}/{name}").into(),
+            None => name.into(),
+        };
+        let key = format!("{api_version}/{kind}");
+        match self.0.get_mut(&key) {
+            Some(names) => {
+                names.insert(name);
+            }
+            None => {
+                self.0.insert(key, BTreeSet::from([name]));
+            }
+        }
+    }
+
+    /// How many objects it names.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.values().map(BTreeSet::len).sum()
+    }
+
+    /// Whether it names none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Value of [`Manifest::format`].
+pub const MANIFEST_FORMAT: &str = "lifeboat.io/manifest/v1";
+/// Value of [`Claim::format`].
+pub const CLAIM_FORMAT: &str = "lifeboat.io/claim/v1";
+
+/// `lifeboat-manifest.json`: every file of the backup but `velero-backup.json` and itself, so that a backup can be
+/// proved complete. Hashes catch accidents; they do not stop someone who can write the bucket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Manifest {
+    /// [`MANIFEST_FORMAT`].
+    pub format: String,
+    /// The tool and version that wrote it.
+    pub tool: String,
+    /// UID of the Backup.
+    pub backup_uid: String,
+    /// UID of the cluster's namespace `kube-system`; empty when it could not be read.
+    #[serde(rename = "clusterUID")]
+    pub cluster_uid: String,
+    /// Version of the cluster, such as `v1.34.4`.
+    pub cluster_version: String,
+    /// Objects per type.
+    pub counts: BTreeMap<String, u64>,
+    /// The files, by name.
+    pub files: BTreeMap<String, FileDigest>,
+}
+
+/// Size and hash of one file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileDigest {
+    /// Bytes.
+    pub size: u64,
+    /// SHA-256, lower-case hexadecimal.
+    pub sha256: String,
+}
+
+/// `lifeboat-claim.json`: who is writing this backup. Put if absent, before any other file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Claim {
+    /// [`CLAIM_FORMAT`].
+    pub format: String,
+    /// UID of the cluster's namespace `kube-system`; empty when it could not be read.
+    #[serde(rename = "clusterUID")]
+    pub cluster_uid: String,
+    /// UID of the Backup.
+    #[serde(rename = "backupUID")]
+    pub backup_uid: String,
+    /// Which attempt, from 1.
+    pub attempt: u32,
+    /// When it was put.
+    pub claimed: Timestamp,
+}
+
+/// What happened to one volume of a backup (backup.md 4.8). Only the parts that this version fills.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BackupVolumeInfo {
+    /// Name of the claim.
+    #[serde(rename = "pvcName", default, skip_serializing_if = "String::is_empty")]
+    pub pvc_name: String,
+    /// Namespace of the claim.
+    #[serde(rename = "pvcNamespace", default, skip_serializing_if = "String::is_empty")]
+    pub pvc_namespace: String,
+    /// Name of the volume.
+    #[serde(rename = "pvName", default, skip_serializing_if = "String::is_empty")]
+    pub pv_name: String,
+    /// `NativeSnapshot`, `PodVolumeBackup` or `CSISnapshot`; empty for skipped volumes.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub backup_method: String,
+    /// Whether the data went to a repository.
+    #[serde(default)]
+    pub snapshot_data_moved: bool,
+    /// Whether the snapshot stays in the cluster.
+    #[serde(default)]
+    pub preserve_local_snapshot: bool,
+    /// Whether nothing was saved of it.
+    #[serde(default)]
+    pub skipped: bool,
+    /// Why.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub skipped_reason: String,
+    /// Facts of the volume itself.
+    #[serde(rename = "pvInfo", default, skip_serializing_if = "Option::is_none")]
+    pub pv_info: Option<PvInfo>,
+}
+
+/// Facts of a persistent volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PvInfo {
+    /// `Retain`, `Delete` or `Recycle`.
+    pub reclaim_policy: String,
+    /// Its labels; `null` when it has none.
+    pub labels: Option<BTreeMap<String, String>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn sidecars_round_trip_and_are_capped() {
+        let mut list = ResourceList::default();
+        list.add("v1", "Pod", Some("b"), "x<");
+        list.add("v1", "Pod", Some("a"), "y");
+        list.add("v1", "Namespace", None, "a");
+        let packed = encode(&list).unwrap();
+        assert_eq!(
+            gzip::unpack(&packed, 100).unwrap(),
+            b"{\"v1/Namespace\":[\"a\"],\"v1/Pod\":[\"a/y\",\"b/x\\u003c\"]}\n"
+        );
+        assert_eq!(decode::<ResourceList>(&packed, 100).unwrap(), list);
+        assert!(matches!(decode::<ResourceList>(&packed, 10), Err(SidecarError::Gzip(_))));
+        assert_eq!(gzip::unpack(&encode_nil(), 10).unwrap(), b"null\n");
+    }
+
+    #[test]
+    fn volume_info_has_veleros_shape() {
+        let info = BackupVolumeInfo {
+            pvc_name: "data".into(),
+            pvc_namespace: "app1".into(),
+            pv_name: "pv-nfs".into(),
+            skipped: true,
+            skipped_reason: "r".into(),
+            pv_info: Some(PvInfo { reclaim_policy: "Delete".into(), labels: None }),
+            ..BackupVolumeInfo::default()
+        };
+        assert_eq!(
+            serde_json::to_value(&info).unwrap(),
+            json!({"pvcName":"data","pvcNamespace":"app1","pvName":"pv-nfs","snapshotDataMoved":false,"preserveLocalSnapshot":false,
+                   "skipped":true,"skippedReason":"r","pvInfo":{"reclaimPolicy":"Delete","labels":null}})
+        );
+    }
+}

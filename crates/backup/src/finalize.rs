@@ -1,0 +1,55 @@
+//! Everything after the archive: sidecars, manifest, and the record that makes the backup exist.
+
+use crate::env::Env;
+use crate::run::BackupError;
+use crate::write::Written;
+use lifeboat_api::{Backup, BackupPhase, BackupProgress, HookStatus, Time};
+use lifeboat_archive::journal::Closed;
+use lifeboat_archive::layout::BackupFile;
+use lifeboat_archive::sidecar::{self, BackupVolumeInfo};
+use lifeboat_store::{BackupWriter, StoreError};
+use std::collections::BTreeMap;
+
+/// The parts that end a backup.
+pub(crate) struct Finale {
+    pub(crate) backup: Backup,
+    pub(crate) writer: BackupWriter,
+    pub(crate) written: Written,
+    pub(crate) volumes: Vec<BackupVolumeInfo>,
+    pub(crate) tool: String,
+    pub(crate) cluster_version: String,
+}
+
+/// Puts every file, `velero-backup.json` last, and gives the final resource.
+pub(crate) async fn finalize(finale: Finale, env: &Env) -> Result<(Backup, Closed), BackupError> {
+    let Finale { mut backup, mut writer, written, volumes, tool, cluster_version } = finale;
+    writer.record_tarball(&written.summary);
+    writer.put(BackupFile::Index, written.index).await?;
+    let encode = |what, bytes: Result<Vec<u8>, serde_json::Error>| bytes.map_err(|e| StoreError::Encode(what, e));
+    let empty: [(); 0] = [];
+    for (file, bytes) in [
+        (BackupFile::PodVolumeBackups, sidecar::encode_nil()),
+        (BackupFile::VolumeSnapshots, sidecar::encode_nil()),
+        (BackupFile::ItemOperations, encode("the item operations", sidecar::encode(&empty))?),
+        (BackupFile::ResourceList, encode("the resource list", sidecar::encode(&written.resources))?),
+        (BackupFile::VolumeInfo, encode("the volume information", sidecar::encode(&volumes))?),
+    ] {
+        writer.put(file, bytes).await?;
+    }
+    let (warnings, errors) = env.journal.counts();
+    let items = i64::try_from(written.summary.objects).unwrap_or(i64::MAX);
+    let status = &mut backup.status;
+    status.phase = Some(if errors == 0 { BackupPhase::Completed } else { BackupPhase::PartiallyFailed });
+    status.warnings = i64::try_from(warnings).unwrap_or(i64::MAX);
+    status.errors = i64::try_from(errors).unwrap_or(i64::MAX);
+    status.progress = Some(BackupProgress { total_items: items, items_backed_up: items });
+    status.hook_status = Some(HookStatus::default());
+    status.completion_timestamp = Some(Time::new((env.clock)()));
+    env.journal.info(&format!("Backed up a total of {items} items"), &[]);
+    let closed = env.journal.close();
+    writer.put(BackupFile::Results, encode("the results", sidecar::encode_results(&closed.results))?).await?;
+    writer.put(BackupFile::Logs, closed.log.clone()).await?;
+    let counts: BTreeMap<String, u64> = written.counts;
+    writer.commit(&backup, &tool, counts, &cluster_version).await?;
+    Ok((backup, closed))
+}

@@ -1,0 +1,21 @@
+//! The backup engine.
+//!
+//! One door: [`run`] takes a [`Request`] and an [`Env`], makes the backup, and says what came of it. Inside, the
+//! modules are the stages of the walk in its order: `request`, `plan`, `collect`, `process`, `write`, `finalize`; a
+//! stage is a function from stream to stream, and stages share no locked state.
+//!
+//! The engine never writes custom resources. Start reading at [`run`].
+
+mod collect;
+mod env;
+mod finalize;
+mod plan;
+mod process;
+mod request;
+mod run;
+mod write;
+
+pub use env::Env;
+pub use plan::{Excluded, Plan, PlannedList};
+pub use request::{Request, Settings, ValidationErrors};
+pub use run::{BackupError, Outcome, run};

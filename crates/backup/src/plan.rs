@@ -1,0 +1,140 @@
+//! What will be listed, in which order, and what not and why. Pure.
+
+use lifeboat_object::{ApiResource, Catalog, GroupResource};
+use std::sync::Arc;
+
+/// The lists of a backup, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// What is listed.
+    pub lists: Vec<PlannedList>,
+    /// What is not.
+    pub excluded: Vec<Excluded>,
+}
+
+/// One type to list.
+#[derive(Clone, Debug)]
+pub struct PlannedList {
+    /// The type, in its preferred version.
+    pub resource: Arc<ApiResource>,
+    /// Namespaces to list one by one; empty for one list of the whole cluster.
+    pub namespaces: Vec<String>,
+    /// Label selectors, one list each; one empty selector for no restriction.
+    pub selectors: Vec<String>,
+}
+
+/// A type that is left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excluded {
+    /// Which.
+    pub resource: GroupResource,
+    /// Why.
+    pub reason: &'static str,
+}
+
+/// The verbs that a type must have: what cannot be created again is no use in a backup.
+const VERBS: [&str; 4] = ["list", "create", "get", "delete"];
+
+/// Types that two groups serve; only the first one met is saved (backup.md 1.9).
+const COHABITING: [(&str, [&str; 2]); 5] = [
+    ("deployments", ["extensions", "apps"]),
+    ("daemonsets", ["extensions", "apps"]),
+    ("replicasets", ["extensions", "apps"]),
+    ("networkpolicies", ["extensions", "networking.k8s.io"]),
+    ("events", ["", "events.k8s.io"]),
+];
+
+/// Plans the lists of a backup from a fresh discovery.
+pub(crate) fn plan(catalog: &Catalog) -> Plan {
+    let mut plan = Plan::default();
+    let mut cohabited: Vec<&str> = Vec::new();
+    for resource in catalog.preferred() {
+        let mut exclude = |reason| plan.excluded.push(Excluded { resource: resource.group_resource(), reason });
+        if !VERBS.iter().all(|verb| resource.can(verb)) {
+            exclude("the API server cannot list, get, create and delete it");
+            continue;
+        }
+        if let Some((name, groups)) = COHABITING.iter().find(|(name, _)| *name == resource.resource)
+            && groups.contains(&resource.group.as_str())
+        {
+            if cohabited.contains(name) {
+                exclude("another API group serves the same objects");
+                continue;
+            }
+            cohabited.push(name);
+        }
+        plan.lists.push(PlannedList {
+            resource: Arc::clone(resource),
+            namespaces: Vec::new(),
+            selectors: vec![String::new()],
+        });
+    }
+    // Inside the core group pods, claims and volumes come first (backup.md 1.9).
+    plan.lists.sort_by_key(|l| core_rank(&l.resource));
+    plan
+}
+
+fn core_rank(resource: &ApiResource) -> u8 {
+    match (resource.group.as_str(), resource.resource.as_str()) {
+        ("", "pods") => 0,
+        ("", "persistentvolumeclaims") => 1,
+        ("", "persistentvolumes") => 2,
+        ("", _) => 3,
+        _ => 4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resource(group: &str, name: &str, verbs: &[&str]) -> Arc<ApiResource> {
+        Arc::new(ApiResource {
+            group: group.into(),
+            version: "v1".into(),
+            resource: name.into(),
+            kind: name.into(),
+            singular: String::new(),
+            short_names: vec![],
+            categories: vec![],
+            namespaced: true,
+            verbs: verbs.iter().map(|v| (*v).to_owned()).collect(),
+            subresources: vec![],
+            preferred: true,
+        })
+    }
+
+    #[test]
+    fn lists_what_can_come_back_once_and_volumes_first() {
+        let all = ["list", "create", "get", "delete"];
+        let catalog = Catalog::new(
+            vec![
+                resource("", "bindings", &["create"]),
+                resource("", "configmaps", &all),
+                resource("", "events", &all),
+                resource("", "persistentvolumeclaims", &all),
+                resource("", "pods", &all),
+                resource("apps", "deployments", &all),
+                resource("events.k8s.io", "events", &all),
+                resource("example.com", "events", &all),
+                resource("extensions", "deployments", &all),
+            ],
+            vec![],
+        );
+        let plan = plan(&catalog);
+        let names: Vec<String> = plan.lists.iter().map(|l| l.resource.group_resource().to_string()).collect();
+        assert_eq!(
+            names,
+            ["pods", "persistentvolumeclaims", "configmaps", "events", "deployments.apps", "events.example.com"]
+        );
+        let excluded: Vec<String> = plan.excluded.iter().map(|e| format!("{}: {}", e.resource, e.reason)).collect();
+        assert_eq!(
+            excluded,
+            [
+                "bindings: the API server cannot list, get, create and delete it",
+                "events.events.k8s.io: another API group serves the same objects",
+                "deployments.extensions: another API group serves the same objects",
+            ]
+        );
+    }
+}

@@ -1,0 +1,185 @@
+//! From what a user asked for to what will be done: defaults and validation (backup.md 1.2).
+
+use jiff::{SignedDuration, Timestamp};
+use lifeboat_api::{Backup, BackupPhase, Duration, Time, well_known};
+use lifeboat_archive::FORMAT_VERSION;
+use lifeboat_cluster::ServerVersion;
+
+/// A backup to be made.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The resource as the user wrote it, with name, namespace and UID.
+    pub backup: Backup,
+    /// What the server or the command line adds.
+    pub settings: Settings,
+}
+
+/// Settings that are not of one backup.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Retention when the backup names none.
+    pub default_ttl: Duration,
+    /// Deadline of asynchronous operations when the backup names none.
+    pub default_item_operation_timeout: Duration,
+    /// Written into an annotation for actions to read.
+    pub resource_timeout: Duration,
+    /// Name of the storage location.
+    pub storage_location: String,
+    /// Compression level of the archive, 1 to 9.
+    pub compression: u32,
+    /// Bytes of objects in memory at once.
+    pub memory_budget: usize,
+    /// Write over the claim of a run that is known to be dead.
+    pub take_over: bool,
+    /// Name and version of this tool, for the manifest.
+    pub tool: String,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            default_ttl: Duration::from_secs(720 * 3600),
+            default_item_operation_timeout: Duration::from_secs(4 * 3600),
+            resource_timeout: Duration::from_secs(600),
+            storage_location: "default".to_owned(),
+            compression: 3,
+            memory_budget: 64 << 20,
+            take_over: false,
+            tool: "lifeboat".to_owned(),
+        }
+    }
+}
+
+/// Why a backup was refused before anything was done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the backup is not valid: {}", .0.join("; "))]
+pub struct ValidationErrors(pub Vec<String>);
+
+/// Fills in every default, so that the stored resource shows what was done.
+///
+/// # Errors
+/// Everything that is wrong with the request, at once.
+pub(crate) fn prepare(request: &Request, version: &ServerVersion, now: Timestamp) -> Result<Backup, ValidationErrors> {
+    let mut backup = request.backup.clone();
+    let settings = &request.settings;
+    let spec = &mut backup.spec;
+    if spec.ttl.is_zero() {
+        spec.ttl = settings.default_ttl;
+    }
+    if spec.volume_group_snapshot_label_key.is_empty() {
+        spec.volume_group_snapshot_label_key = well_known::LABEL_VOLUME_GROUP.to_owned();
+    }
+    if spec.csi_snapshot_timeout.is_zero() {
+        spec.csi_snapshot_timeout = Duration::from_secs(600);
+    }
+    if spec.item_operation_timeout.is_zero() {
+        spec.item_operation_timeout = settings.default_item_operation_timeout;
+    }
+    spec.default_volumes_to_fs_backup.get_or_insert(false);
+    spec.snapshot_move_data.get_or_insert(false);
+    if spec.storage_location.is_empty() {
+        spec.storage_location.clone_from(&settings.storage_location);
+    }
+    if spec.included_namespaces.is_empty() {
+        spec.included_namespaces = vec!["*".to_owned()];
+    }
+    let errors = refusals(&backup);
+    if !errors.is_empty() {
+        return Err(ValidationErrors(errors));
+    }
+    let ttl = SignedDuration::from_nanos(backup.spec.ttl.nanoseconds());
+    let location = lifeboat_api::label_value(&backup.spec.storage_location);
+    backup.metadata.labels.insert(well_known::LABEL_STORAGE_LOCATION.to_owned(), location);
+    for (key, value) in [
+        (well_known::ANNOTATION_SOURCE_VERSION, &version.git_version),
+        (well_known::ANNOTATION_SOURCE_MAJOR, &version.major),
+        (well_known::ANNOTATION_SOURCE_MINOR, &version.minor),
+        (well_known::ANNOTATION_RESOURCE_TIMEOUT, &settings.resource_timeout.to_string()),
+    ] {
+        backup.metadata.annotations.insert(key.to_owned(), value.clone());
+    }
+    let status = &mut backup.status;
+    status.version = 1;
+    FORMAT_VERSION.clone_into(&mut status.format_version);
+    status.expiration = now.checked_add(ttl).ok().map(Time::new);
+    status.phase = Some(BackupPhase::InProgress);
+    status.start_timestamp = Some(Time::new(now));
+    Ok(backup)
+}
+
+/// What this version does not do is refused, never left out silently.
+fn refusals(backup: &Backup) -> Vec<String> {
+    let spec = &backup.spec;
+    let mut errors = Vec::new();
+    if spec.label_selector.is_some() && !spec.or_label_selectors.is_empty() {
+        errors.push(
+            "encountered labelSelector as well as orLabelSelectors in backup spec, only one can be specified"
+                .to_owned(),
+        );
+    }
+    let unfiltered = spec.included_namespaces == ["*"]
+        && spec.excluded_namespaces.is_empty()
+        && spec.included_resources.is_empty()
+        && spec.excluded_resources.is_empty()
+        && spec.included_cluster_scoped_resources.is_empty()
+        && spec.excluded_cluster_scoped_resources.is_empty()
+        && spec.included_namespace_scoped_resources.is_empty()
+        && spec.excluded_namespace_scoped_resources.is_empty()
+        && spec.label_selector.is_none()
+        && spec.or_label_selectors.is_empty()
+        && spec.include_cluster_resources.is_none()
+        && spec.ordered_resources.is_empty();
+    for (wanted, what) in [
+        (!unfiltered, "filters"),
+        (
+            spec.default_volumes_to_fs_backup == Some(true) || spec.default_volumes_to_restic == Some(true),
+            "file system backup of volumes",
+        ),
+        (spec.snapshot_move_data == Some(true), "moving snapshot data"),
+        (!spec.hooks.resources.is_empty(), "hooks"),
+        (spec.resource_policy.is_some(), "resource policies"),
+        (!spec.volume_snapshot_locations.is_empty(), "volume snapshot locations"),
+    ] {
+        if wanted {
+            errors.push(format!("{what} are not supported by this version of Lifeboat: nothing was done"));
+        }
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_become_visible() {
+        let request = Request { backup: Backup::default(), settings: Settings::default() };
+        let version = ServerVersion { major: "1".into(), minor: "34".into(), git_version: "v1.34.4".into() };
+        let backup = prepare(&request, &version, "2026-11-21T07:33:54.5Z".parse().unwrap()).unwrap();
+        assert_eq!(
+            serde_json::to_value(&backup).unwrap(),
+            serde_json::json!({
+                "kind": "Backup", "apiVersion": "velero.io/v1",
+                "metadata": {
+                    "labels": {"velero.io/storage-location": "default"},
+                    "annotations": {
+                        "velero.io/resource-timeout": "10m0s",
+                        "velero.io/source-cluster-k8s-gitversion": "v1.34.4",
+                        "velero.io/source-cluster-k8s-major-version": "1",
+                        "velero.io/source-cluster-k8s-minor-version": "34"
+                    }
+                },
+                "spec": {
+                    "metadata": {}, "hooks": {}, "includedNamespaces": ["*"], "ttl": "720h0m0s",
+                    "volumeGroupSnapshotLabelKey": "velero.io/volume-group", "storageLocation": "default",
+                    "defaultVolumesToFsBackup": false, "csiSnapshotTimeout": "10m0s", "itemOperationTimeout": "4h0m0s",
+                    "snapshotMoveData": false
+                },
+                "status": {
+                    "version": 1, "formatVersion": "1.1.0", "expiration": "2026-12-21T07:33:54Z", "phase": "InProgress",
+                    "startTimestamp": "2026-11-21T07:33:54Z"
+                }
+            })
+        );
+    }
+}

@@ -1,0 +1,137 @@
+//! The door.
+
+use crate::collect::collect;
+use crate::env::Env;
+use crate::finalize::{Finale, finalize};
+use crate::plan::plan;
+use crate::process::process;
+use crate::request::{Request, ValidationErrors, prepare};
+use crate::write::{Stopped, write};
+use lifeboat_api::Backup;
+use lifeboat_cluster::ClusterError;
+use lifeboat_object::{Place, Results};
+use lifeboat_store::{BackupWriter, ClaimOutcome, ClaimRequest, StoreError, TarballPiece};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+/// What came of a backup.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The resource in its final state, as stored in the bucket.
+    pub backup: Backup,
+    /// Warnings and errors.
+    pub results: Results,
+    /// Whether an earlier attempt had done everything already.
+    pub was_complete: bool,
+}
+
+/// A backup that did not come to its end: nothing is visible under its name.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// Refused before anything was done.
+    #[error(transparent)]
+    Invalid(#[from] ValidationErrors),
+    /// The bucket.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The cluster as a whole did not answer.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// Stopped by the user.
+    #[error("the backup was cancelled: nothing of it is visible in the bucket")]
+    Cancelled,
+    /// A thread of ours died.
+    #[error("a worker thread died while {0}")]
+    Worker(&'static str),
+}
+
+/// Pieces of the archive waiting for the upload.
+const WAITING: usize = 4;
+
+/// Makes a backup: claims its name, lists the cluster, writes the archive, and commits.
+///
+/// Objects that fail are in the results and the others go on. Running it again with the same UID takes up what an
+/// interrupted run left, and finds a complete backup complete.
+///
+/// # Errors
+/// [`BackupError`]; then the name stays claimed and nothing else is visible.
+pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
+    let version = env.cluster.version().await?;
+    let backup = prepare(request, &version, (env.clock)())?;
+    let claim = ClaimRequest {
+        name: backup.metadata.name.clone(),
+        backup_uid: backup.metadata.uid.clone(),
+        cluster_uid: env.cluster.uid().await?,
+        take_over: request.settings.take_over,
+        now: (env.clock)(),
+    };
+    let writer = match env.store.claim(&claim).await? {
+        ClaimOutcome::Writer(writer) => *writer,
+        ClaimOutcome::Complete(backup) => {
+            return Ok(Outcome { backup: *backup, results: Results::default(), was_complete: true });
+        }
+    };
+    env.journal
+        .info("Beginning backup", &[("attempt", &writer.attempt().to_string()), ("cluster", &version.git_version)]);
+    let mut tasks = JoinSet::new();
+    let walked = walk(request, &writer, env, &mut tasks).await;
+    // Whatever happened: nothing of this operation runs on.
+    tasks.shutdown().await;
+    let written = walked?;
+    if env.cancel.is_cancelled() {
+        return Err(BackupError::Cancelled);
+    }
+    let finale = Finale {
+        backup,
+        writer,
+        written,
+        volumes: Vec::new(),
+        tool: request.settings.tool.clone(),
+        cluster_version: version.git_version,
+    };
+    let (backup, closed) = finalize(finale, env).await?;
+    Ok(Outcome { backup, results: closed.results, was_complete: false })
+}
+
+async fn walk(
+    request: &Request,
+    writer: &BackupWriter,
+    env: &Env,
+    tasks: &mut JoinSet<()>,
+) -> Result<crate::write::Written, BackupError> {
+    let catalog = env.cluster.discover().await?;
+    for failure in &catalog.failures {
+        env.journal.warn(
+            &Place::Velero,
+            format!(
+                "the types of {} could not be discovered and are not in this backup: {}",
+                failure.group_version, failure.message
+            ),
+        );
+    }
+    let plan = plan(&catalog);
+    env.journal.info("Planned the backup", &[("types", &plan.lists.len().to_string())]);
+    let settings = &request.settings;
+    let batches = collect(&plan, settings.memory_budget, env, tasks);
+    let entries = process(batches, env, tasks);
+    let (pieces, upload) = mpsc::channel(WAITING);
+    let abort = pieces.clone();
+    let writing = async {
+        let result = write(entries, settings.compression, pieces, env).await;
+        if result.is_err() || env.cancel.is_cancelled() {
+            // The upload must not take a half-written archive for a whole one.
+            let _ = abort.send(TarballPiece::Abandon).await;
+        }
+        drop(abort);
+        result
+    };
+    let (written, uploaded) = tokio::join!(writing, writer.put_tarball(upload));
+    if env.cancel.is_cancelled() {
+        return Err(BackupError::Cancelled);
+    }
+    uploaded?;
+    written.map_err(|stopped| match stopped {
+        Stopped::Upload => BackupError::Worker("uploading the archive"),
+        Stopped::Thread => BackupError::Worker("compressing the archive"),
+    })
+}

@@ -1,0 +1,497 @@
+//! A directory as a bucket.
+
+use crate::key::{TEMPORARY, components, is_temporary};
+use crate::memory::page_of;
+use crate::{BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, ObjectInfo, Page, PutOptions};
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+/// A directory as a bucket: keys are paths below it.
+///
+/// Buckets hold Secrets: folders are made with mode 0700, files with 0600. Every path is opened component by
+/// component beneath the root, never through a symbolic link. A put writes a hidden temporary file beside its
+/// target, syncs it, renames it into place (or links it, for `if_absent`) and syncs the folders: when it returns,
+/// the object survives a power cut, and before, nothing of it is visible. Keys with components that are empty, `.`,
+/// `..`, or longer than 255 bytes are [`ErrorKind::Invalid`].
+#[derive(Clone, Debug)]
+pub struct Directory {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    path: PathBuf,
+    root: OwnedFd,
+    /// Distinguishes temporary files of this process.
+    counter: AtomicU64,
+}
+
+const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// Bytes per read.
+const PIECE: usize = 256 << 10;
+
+impl Directory {
+    /// Opens a directory, made with mode 0700 when it is missing. The root itself may be reached through links.
+    ///
+    /// # Errors
+    /// When it cannot be made or opened, or is no directory.
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self, BucketError> {
+        let path = path.into();
+        let wrap = |e: std::io::Error| {
+            let kind = match e.kind() {
+                std::io::ErrorKind::PermissionDenied => ErrorKind::Denied,
+                _ => ErrorKind::Invalid,
+            };
+            BucketError {
+                kind,
+                operation: "open",
+                key: String::new(),
+                store: path.display().to_string(),
+                message: e.to_string(),
+                source: None,
+            }
+        };
+        make_root(&path).map_err(wrap)?;
+        let root =
+            rustix::fs::open(&path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(|e| wrap(e.into()))?;
+        Ok(Self { inner: Arc::new(Inner { path, root, counter: AtomicU64::new(0) }) })
+    }
+
+    async fn blocking<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        key: &str,
+        work: impl FnOnce(&Inner) -> Result<T, Errno> + Send + 'static,
+    ) -> Result<T, BucketError> {
+        let inner = Arc::clone(&self.inner);
+        let done = tokio::task::spawn_blocking(move || work(&inner)).await;
+        match done {
+            Ok(result) => result.map_err(|e| self.inner.error(operation, key, e)),
+            Err(_) => Err(self.inner.fail(ErrorKind::Other, operation, key, "the thread died")),
+        }
+    }
+
+    fn parts(&self, operation: &'static str, key: &str) -> Result<(Vec<String>, String), BucketError> {
+        let invalid =
+            || self.inner.fail(ErrorKind::Invalid, operation, key, "this key cannot be a path in a directory");
+        let mut parts: Vec<String> = components(key).ok_or_else(invalid)?.into_iter().map(str::to_owned).collect();
+        let name = parts.pop().ok_or_else(invalid)?;
+        Ok((parts, name))
+    }
+}
+
+fn make_root(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    if path.is_dir() {
+        return Ok(());
+    }
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+impl Inner {
+    fn fail(&self, kind: ErrorKind, operation: &'static str, key: &str, message: &str) -> BucketError {
+        BucketError {
+            kind,
+            operation,
+            key: key.to_owned(),
+            store: format!("directory {}", self.path.display()),
+            message: message.to_owned(),
+            source: None,
+        }
+    }
+
+    fn error(&self, operation: &'static str, key: &str, errno: Errno) -> BucketError {
+        let (kind, message) = match errno {
+            Errno::NOENT => (ErrorKind::NotFound, "it does not exist".to_owned()),
+            Errno::EXIST => (ErrorKind::Exists, "it exists".to_owned()),
+            Errno::ACCESS | Errno::PERM | Errno::ROFS => (ErrorKind::Denied, std::io::Error::from(errno).to_string()),
+            Errno::INTR | Errno::AGAIN | Errno::STALE | Errno::TIMEDOUT => {
+                (ErrorKind::Transient, std::io::Error::from(errno).to_string())
+            }
+            Errno::LOOP | Errno::NOTDIR => {
+                (ErrorKind::Invalid, "a part of the path is a symbolic link or no directory".to_owned())
+            }
+            Errno::ISDIR | Errno::INVAL | Errno::NAMETOOLONG | Errno::NOTEMPTY => {
+                (ErrorKind::Invalid, std::io::Error::from(errno).to_string())
+            }
+            _ => (ErrorKind::Other, std::io::Error::from(errno).to_string()),
+        };
+        self.fail(kind, operation, key, &message)
+    }
+
+    /// Opens the folder with these components, never through a link; makes missing ones when asked.
+    fn folder(&self, parts: &[String], make: bool) -> Result<OwnedFd, Errno> {
+        let mut at = rustix::fs::openat(&self.root, ".", DIRECTORY, Mode::empty())?;
+        for part in parts {
+            let next = rustix::fs::openat(&at, part.as_str(), DIRECTORY, Mode::empty());
+            at = match next {
+                Err(Errno::NOENT) if make => {
+                    match rustix::fs::mkdirat(&at, part.as_str(), Mode::RWXU) {
+                        Ok(()) => rustix::fs::fsync(&at)?,
+                        Err(Errno::EXIST) => {}
+                        Err(e) => return Err(e),
+                    }
+                    rustix::fs::openat(&at, part.as_str(), DIRECTORY, Mode::empty())?
+                }
+                other => other?,
+            };
+        }
+        Ok(at)
+    }
+
+    fn open_file(&self, parts: &[String], name: &str) -> Result<(File, u64, Option<SystemTime>), Errno> {
+        let folder = self.folder(parts, false)?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = File::from(rustix::fs::openat(&folder, name, flags, Mode::empty())?);
+        let meta = file.metadata().map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
+        if !meta.is_file() {
+            return Err(Errno::NOENT);
+        }
+        Ok((file, meta.len(), meta.modified().ok()))
+    }
+
+    /// Every object below the folder that can hold the prefix, in key order.
+    fn walk(&self, prefix: &str) -> Result<Vec<ObjectInfo>, Errno> {
+        let base = prefix.rfind('/').map_or("", |at| &prefix[..at]);
+        let mut out = Vec::new();
+        let parts: Vec<String> = match base {
+            "" => Vec::new(),
+            base => match components(base) {
+                Some(parts) => parts.into_iter().map(str::to_owned).collect(),
+                None => return Ok(out),
+            },
+        };
+        let folder = match self.folder(&parts, false) {
+            Ok(folder) => folder,
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(out),
+            Err(e) => return Err(e),
+        };
+        let base = if base.is_empty() { String::new() } else { format!("{base}/") };
+        collect_below(&folder, &base, prefix, &mut out)?;
+        out.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok(out)
+    }
+}
+
+fn collect_below(folder: &OwnedFd, base: &str, prefix: &str, out: &mut Vec<ObjectInfo>) -> Result<(), Errno> {
+    for entry in rustix::fs::Dir::read_from(folder)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().to_str() else { continue };
+        if name == "." || name == ".." || is_temporary(name) {
+            continue;
+        }
+        let key = format!("{base}{name}");
+        if !key.starts_with(prefix) && !prefix.starts_with(&key) {
+            continue;
+        }
+        let stat = match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            // Gone meanwhile.
+            Err(Errno::NOENT) => continue,
+            Err(e) => return Err(e),
+        };
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => match rustix::fs::openat(folder, name, DIRECTORY, Mode::empty()) {
+                Ok(below) => collect_below(&below, &format!("{key}/"), prefix, out)?,
+                Err(Errno::NOENT) => {}
+                Err(e) => return Err(e),
+            },
+            FileType::RegularFile if key.starts_with(prefix) => out.push(ObjectInfo {
+                key,
+                size: u64::try_from(stat.st_size).unwrap_or(0),
+                modified: u64::try_from(stat.st_mtime)
+                    .ok()
+                    .map(|seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)),
+            }),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A file being written; removed on drop unless it was published.
+struct Temporary {
+    folder: OwnedFd,
+    name: String,
+    file: Option<File>,
+    published: bool,
+}
+
+impl Temporary {
+    fn create(inner: &Inner, parts: &[String]) -> Result<Self, Errno> {
+        let folder = inner.folder(parts, true)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        loop {
+            let number = inner.counter.fetch_add(1, Ordering::Relaxed);
+            let name = format!("{TEMPORARY}{}-{number}", std::process::id());
+            match rustix::fs::openat(&folder, name.as_str(), flags, Mode::RUSR | Mode::WUSR) {
+                Ok(file) => return Ok(Self { folder, name, file: Some(File::from(file)), published: false }),
+                // Left by an earlier process with this number.
+                Err(Errno::EXIST) => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Errno> {
+        match &mut self.file {
+            Some(file) => file.write_all(bytes).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO)),
+            None => Err(Errno::BADF),
+        }
+    }
+
+    fn publish(&mut self, target: &str, if_absent: bool) -> Result<(), Errno> {
+        if let Some(file) = self.file.take() {
+            rustix::fs::fsync(&file)?;
+        }
+        if if_absent {
+            rustix::fs::linkat(&self.folder, self.name.as_str(), &self.folder, target, AtFlags::empty())?;
+            rustix::fs::unlinkat(&self.folder, self.name.as_str(), AtFlags::empty())?;
+        } else {
+            rustix::fs::renameat(&self.folder, self.name.as_str(), &self.folder, target)?;
+        }
+        self.published = true;
+        rustix::fs::fsync(&self.folder)
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.published {
+            // Best effort: the sweep of stale uploads finds what stays.
+            let _ = rustix::fs::unlinkat(&self.folder, self.name.as_str(), AtFlags::empty());
+        }
+    }
+}
+
+#[async_trait]
+impl BlobStore for Directory {
+    fn describe(&self) -> String {
+        format!("directory {}", self.inner.path.display())
+    }
+
+    async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
+        let (parts, name) = self.parts("put", key)?;
+        let mut temporary = self.blocking("put", key, move |inner| Temporary::create(inner, &parts)).await?;
+        let mut stream = body.into_stream();
+        let mut size = 0;
+        while let Some(piece) = stream.try_next().await? {
+            size += piece.len() as u64;
+            temporary = self
+                .blocking("put", key, move |_| {
+                    temporary.write(&piece)?;
+                    Ok(temporary)
+                })
+                .await?;
+        }
+        self.blocking("put", key, move |_| temporary.publish(&name, options.if_absent)).await?;
+        Ok(size)
+    }
+
+    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
+        let (parts, name) = self.parts("get", key)?;
+        let (mut file, size, _) = self.blocking("get", key, move |inner| inner.open_file(&parts, &name)).await?;
+        let range = range.unwrap_or(0..size);
+        if range.start > range.end || range.end > size {
+            return Err(self.inner.fail(ErrorKind::Invalid, "get", key, "the range is beyond the end"));
+        }
+        if let Err(e) = file.seek(SeekFrom::Start(range.start)) {
+            return Err(self.inner.error("get", key, Errno::from_io_error(&e).unwrap_or(Errno::IO)));
+        }
+        let state = (self.clone(), key.to_owned(), file, range.end - range.start);
+        let stream = futures::stream::try_unfold(state, |(store, key, mut file, left)| async move {
+            if left == 0 {
+                return Ok(None);
+            }
+            let want = usize::try_from(left).unwrap_or(PIECE).min(PIECE);
+            let (file, piece) = store
+                .blocking("get", &key, move |_| {
+                    let mut piece = vec![0; want];
+                    let got = file.read(&mut piece).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
+                    piece.truncate(got);
+                    Ok((file, piece))
+                })
+                .await?;
+            if piece.is_empty() {
+                return Err(store.inner.fail(ErrorKind::Transient, "get", &key, "the file became shorter"));
+            }
+            let left = left - piece.len() as u64;
+            Ok(Some((Bytes::from(piece), (store, key, file, left))))
+        });
+        Ok(stream.boxed())
+    }
+
+    async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
+        let (parts, name) = self.parts("head", key)?;
+        let (_, size, modified) = self.blocking("head", key, move |inner| inner.open_file(&parts, &name)).await?;
+        Ok(ObjectInfo { key: key.to_owned(), size, modified })
+    }
+
+    async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
+        let prefix = options.prefix.clone();
+        let all = self.blocking("list", &prefix.clone(), move |inner| inner.walk(&prefix)).await?;
+        Ok(page_of(all.into_iter(), &options))
+    }
+
+    async fn delete(&self, keys: &[String]) -> Result<(), BucketError> {
+        for key in keys {
+            let (parts, name) = self.parts("delete", key)?;
+            let work = move |inner: &Inner| {
+                let folder = match inner.folder(&parts, false) {
+                    Err(Errno::NOENT) => return Ok(()),
+                    other => other?,
+                };
+                match rustix::fs::unlinkat(&folder, name.as_str(), AtFlags::empty()) {
+                    Ok(()) => rustix::fs::fsync(&folder)?,
+                    Err(Errno::NOENT) => {}
+                    Err(e) => return Err(e),
+                }
+                // Folders that became empty go too, as in a bucket; one that is still in use stays.
+                for depth in (1..=parts.len()).rev() {
+                    let above = inner.folder(&parts[..depth - 1], false)?;
+                    if rustix::fs::unlinkat(&above, parts[depth - 1].as_str(), AtFlags::REMOVEDIR).is_err() {
+                        break;
+                    }
+                }
+                Ok(())
+            };
+            self.blocking("delete", key, work).await?;
+        }
+        Ok(())
+    }
+
+    async fn abort_stale_uploads(&self, prefix: &str, age: Duration) -> Result<u64, BucketError> {
+        let parts: Vec<String> = match prefix.trim_end_matches('/') {
+            "" => Vec::new(),
+            base => {
+                let (mut parts, last) = self.parts("sweep", base)?;
+                parts.push(last);
+                parts
+            }
+        };
+        self.blocking("sweep", prefix, move |inner| match inner.folder(&parts, false) {
+            Ok(folder) => sweep(&folder, age),
+            Err(Errno::NOENT) => Ok(0),
+            Err(e) => Err(e),
+        })
+        .await
+    }
+
+    async fn presign(&self, _key: &str, _valid: Duration) -> Result<Option<String>, BucketError> {
+        Ok(None)
+    }
+}
+
+fn sweep(folder: &OwnedFd, age: Duration) -> Result<u64, Errno> {
+    let mut removed = 0;
+    for entry in rustix::fs::Dir::read_from(folder)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().to_str() else { continue };
+        if name == "." || name == ".." {
+            continue;
+        }
+        let Ok(stat) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => {
+                let below = rustix::fs::openat(folder, name, DIRECTORY, Mode::empty())?;
+                removed += sweep(&below, age)?;
+            }
+            FileType::RegularFile if is_temporary(name) => {
+                let written = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(stat.st_mtime).unwrap_or(0));
+                // File times and this comparison come from the same machine's clock.
+                if written.elapsed().unwrap_or_default() >= age {
+                    rustix::fs::unlinkat(folder, name, AtFlags::empty())?;
+                    removed += 1;
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(removed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn temporary() -> (tempfile::TempDir, Directory) {
+        let root = tempfile::tempdir().unwrap();
+        let store = Directory::open(root.path().join("new/bucket")).unwrap();
+        (root, store)
+    }
+
+    #[tokio::test]
+    async fn conforms() {
+        let (_root, store) = temporary();
+        crate::conformance::run(Arc::new(store)).await;
+    }
+
+    #[tokio::test]
+    async fn secrets_are_for_the_owner_alone() {
+        let (root, store) = temporary();
+        store.put("a/b", b"x".to_vec().into(), PutOptions::default()).await.unwrap();
+        let mode = |path: &str| std::fs::metadata(root.path().join(path)).unwrap().permissions().mode() & 0o777;
+        assert_eq!(["new/bucket", "new/bucket/a", "new/bucket/a/b"].map(mode), [0o700, 0o700, 0o600]);
+    }
+
+    #[tokio::test]
+    async fn links_are_never_followed() {
+        let (root, store) = temporary();
+        let outside = root.path().join("outside");
+        std::fs::create_dir(&outside).unwrap();
+        std::fs::write(outside.join("secret"), "s").unwrap();
+        let bucket = root.path().join("new/bucket");
+        std::os::unix::fs::symlink(&outside, bucket.join("folder")).unwrap();
+        std::os::unix::fs::symlink(outside.join("secret"), bucket.join("file")).unwrap();
+        for key in ["folder/secret", "file"] {
+            assert_eq!(store.head(key).await.unwrap_err().kind, ErrorKind::Invalid, "{key}");
+            assert!(store.get(key, None).await.is_err(), "{key}");
+        }
+        assert!(store.put("folder/new", b"x".to_vec().into(), PutOptions::default()).await.is_err());
+        assert_eq!(store.list(ListOptions::default()).await.unwrap(), Page::default());
+        store.put("file", b"mine".to_vec().into(), PutOptions::default()).await.unwrap();
+        assert_eq!(std::fs::read(outside.join("secret")).unwrap(), b"s", "the link was replaced, not followed");
+        assert_eq!(std::fs::read_dir(outside).unwrap().count(), 1);
+    }
+
+    #[tokio::test]
+    async fn keys_that_are_no_paths_are_refused() {
+        let (_root, store) = temporary();
+        for key in ["", "/a", "a//b", "../a", "a/./b", "a/", "a\0", ".lifeboat-put-1-1"] {
+            let error = store.put(key, vec![].into(), PutOptions::default()).await.unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Invalid, "{key:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn leftovers_are_hidden_and_swept() {
+        let (root, store) = temporary();
+        store.put("a/b", b"x".to_vec().into(), PutOptions::default()).await.unwrap();
+        let leftover = root.path().join("new/bucket/a/.lifeboat-put-1-1");
+        std::fs::write(&leftover, "half").unwrap();
+        assert_eq!(store.list(ListOptions::default()).await.unwrap().entries.len(), 1);
+        assert_eq!(store.abort_stale_uploads("", Duration::from_secs(3600)).await.unwrap(), 0);
+        assert_eq!(store.abort_stale_uploads("a/", Duration::ZERO).await.unwrap(), 1);
+        assert!(!leftover.exists());
+    }
+
+    #[tokio::test]
+    async fn deleting_the_last_key_removes_the_folder() {
+        let (root, store) = temporary();
+        store.put("a/b/c", b"x".to_vec().into(), PutOptions::default()).await.unwrap();
+        store.delete(&["a/b/c".to_owned()]).await.unwrap();
+        assert!(!root.path().join("new/bucket/a").exists() && root.path().join("new/bucket").exists());
+    }
+}

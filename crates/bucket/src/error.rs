@@ -1,0 +1,55 @@
+//! Errors of storage, by the caller's next move.
+
+use std::error::Error as StdError;
+
+/// What the caller can do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// There is no such key (or bucket): decide without it.
+    NotFound,
+    /// The key exists and the write was conditional on its absence.
+    Exists,
+    /// Credentials or permissions: ask the user.
+    Denied,
+    /// The store asks to slow down: wait, then try again.
+    Throttled,
+    /// The network or the server failed for now: try again.
+    Transient,
+    /// The request cannot succeed: a key or range that the store does not take.
+    Invalid,
+    /// Anything else: give up.
+    Other,
+}
+
+/// An operation of a [`crate::BlobStore`] that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {operation} {key:?} in {store}: {message}")]
+pub struct BucketError {
+    /// What the caller can do.
+    pub kind: ErrorKind,
+    /// What was attempted, such as `put`.
+    pub operation: &'static str,
+    /// On which key or prefix.
+    pub key: String,
+    /// In which store, for people.
+    pub store: String,
+    /// Why it failed.
+    pub message: String,
+    /// The cause, if there is one below.
+    #[source]
+    pub source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl BucketError {
+    /// Whether trying again can help.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        matches!(self.kind, ErrorKind::Throttled | ErrorKind::Transient)
+    }
+
+    /// Whether the key does not exist.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        self.kind == ErrorKind::NotFound
+    }
+}

@@ -1,0 +1,148 @@
+//! The trait.
+
+use crate::{BucketError, ErrorKind};
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
+use std::fmt::Debug;
+use std::ops::Range;
+use std::time::{Duration, SystemTime};
+
+/// Bytes in pieces.
+pub type ByteStream = BoxStream<'static, Result<Bytes, BucketError>>;
+
+/// What to store.
+pub enum Body {
+    /// Everything at once.
+    Bytes(Bytes),
+    /// Pieces of any size, of unknown total. An error in the stream aborts the put: nothing becomes visible.
+    Stream(ByteStream),
+}
+
+impl Body {
+    /// The body as a stream.
+    #[must_use]
+    pub fn into_stream(self) -> ByteStream {
+        match self {
+            Self::Bytes(bytes) => futures::stream::once(async { Ok(bytes) }).boxed(),
+            Self::Stream(stream) => stream,
+        }
+    }
+}
+
+impl From<Vec<u8>> for Body {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Bytes(bytes.into())
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Self::Bytes(bytes)
+    }
+}
+
+/// How to store.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PutOptions {
+    /// Fail with [`ErrorKind::Exists`] when the key exists, atomically.
+    pub if_absent: bool,
+    /// Media type; stores without types ignore it.
+    pub content_type: Option<&'static str>,
+}
+
+/// What a store says of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectInfo {
+    /// Its key.
+    pub key: String,
+    /// Bytes.
+    pub size: u64,
+    /// When it was written, as far as the store knows.
+    pub modified: Option<SystemTime>,
+}
+
+/// How to list.
+#[derive(Clone, Debug, Default)]
+pub struct ListOptions {
+    /// Only keys that begin with this string (not a path: `a` finds `ab/c`).
+    pub prefix: String,
+    /// Roll up keys that contain this text after the prefix into [`Entry::Prefix`].
+    pub delimiter: Option<String>,
+    /// Most entries of a page; zero for what the store likes.
+    pub page_size: usize,
+    /// Where the page before ended.
+    pub continuation: Option<String>,
+}
+
+/// One entry of a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// An object.
+    Object(ObjectInfo),
+    /// All keys with this prefix, delimiter included.
+    Prefix(String),
+}
+
+/// A page of a listing, in key order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// The entries.
+    pub entries: Vec<Entry>,
+    /// For the next page; `None` at the end.
+    pub continuation: Option<String>,
+}
+
+/// A bucket.
+///
+/// Every call is safe to repeat. Dropping a future abandons the operation; a put that did not return may or may
+/// not have taken effect, but never in part: an object is there whole or not at all.
+#[async_trait]
+pub trait BlobStore: Debug + Send + Sync {
+    /// For people: what and where this is, without secrets.
+    fn describe(&self) -> String;
+
+    /// Stores an object; returns its size. When it returns, the object is durable and visible under its key, whole.
+    async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError>;
+
+    /// Reads an object or a range of it. A range beyond the end is [`ErrorKind::Invalid`].
+    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError>;
+
+    /// What the store says of an object.
+    async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError>;
+
+    /// One page of keys.
+    async fn list(&self, options: ListOptions) -> Result<Page, BucketError>;
+
+    /// Deletes keys; a missing key is no error.
+    async fn delete(&self, keys: &[String]) -> Result<(), BucketError>;
+
+    /// Removes what interrupted puts below the prefix left behind, older than `age`; returns how many.
+    async fn abort_stale_uploads(&self, prefix: &str, age: Duration) -> Result<u64, BucketError>;
+
+    /// A URL that lets anyone read the object for a while; `None` when this store has none.
+    async fn presign(&self, key: &str, valid: Duration) -> Result<Option<String>, BucketError>;
+}
+
+/// Gathers a stream into memory, refusing more than `limit` bytes.
+///
+/// # Errors
+/// The stream's error, or [`ErrorKind::Invalid`] beyond the limit.
+pub async fn collect(mut stream: ByteStream, limit: usize) -> Result<Bytes, BucketError> {
+    let mut out = BytesMut::new();
+    while let Some(piece) = stream.try_next().await? {
+        if out.len() + piece.len() > limit {
+            return Err(BucketError {
+                kind: ErrorKind::Invalid,
+                operation: "read",
+                key: String::new(),
+                store: "the bucket".to_owned(),
+                message: format!("the object is larger than {limit} bytes"),
+                source: None,
+            });
+        }
+        out.extend_from_slice(&piece);
+    }
+    Ok(out.freeze())
+}

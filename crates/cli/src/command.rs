@@ -1,0 +1,72 @@
+//! The command tree.
+
+use crate::local::Local;
+use clap::{Args, Parser, Subcommand};
+use lifeboat_cluster::{Cluster, ConnectOptions, PaceOptions};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Backup and restore of Kubernetes objects and volumes, compatible with Velero.
+#[derive(Debug, Parser)]
+#[command(name = "lifeboat", version, max_term_width = 120, disable_help_subcommand = true)]
+pub(crate) struct Lifeboat {
+    #[command(flatten)]
+    pub(crate) globals: Globals,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Flags of every command.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Globals {
+    /// Path to the kubeconfig file; otherwise $KUBECONFIG, ~/.kube/config, or the pod's service account
+    #[arg(long, global = true, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig to use; otherwise its current context
+    #[arg(long, global = true, value_name = "NAME")]
+    kubecontext: Option<String>,
+    /// The namespace in which Velero's resources live
+    #[arg(long, short, global = true, default_value = "velero", env = "VELERO_NAMESPACE")]
+    pub(crate) namespace: String,
+    /// How much to tell about what is done: 0 warnings, 1 steps, 4 and more everything
+    #[arg(long = "v", short = 'v', global = true, default_value_t = 0, value_name = "LEVEL")]
+    pub(crate) verbosity: u8,
+    /// Writes a second to the cluster at most; unlimited when 0, then the server's answers set the pace
+    #[arg(long, global = true, default_value_t = 0.0, value_name = "N")]
+    client_qps: f64,
+    /// Writes at once after a pause, when --client-qps is set
+    #[arg(long, global = true, default_value_t = 100, value_name = "N")]
+    client_burst: u32,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Back up and restore with nothing installed in the cluster
+    Local(Local),
+}
+
+impl Lifeboat {
+    pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
+        match self.command {
+            Command::Local(local) => local.run(&self.globals).await,
+        }
+    }
+}
+
+impl Globals {
+    pub(crate) async fn connect(&self) -> anyhow::Result<Cluster> {
+        let qps = (self.client_qps > 0.0).then_some(self.client_qps);
+        let options = ConnectOptions {
+            kubeconfig: self.kubeconfig.clone(),
+            context: self.kubecontext.clone(),
+            user_agent: format!(
+                "lifeboat/{} ({}/{})",
+                env!("CARGO_PKG_VERSION"),
+                std::env::consts::OS,
+                std::env::consts::ARCH
+            ),
+            pace: PaceOptions { qps, burst: self.client_burst, ..PaceOptions::default() },
+        };
+        Ok(Cluster::connect(&options).await?)
+    }
+}

@@ -1,0 +1,54 @@
+//! `lifeboat local`: everything from here, nothing in the cluster.
+
+mod backup;
+mod journal;
+mod list;
+mod restore;
+mod state;
+mod verify;
+
+use crate::command::Globals;
+use clap::{Args, Subcommand, ValueEnum};
+use std::process::ExitCode;
+
+/// `lifeboat local`.
+#[derive(Debug, Args)]
+pub(crate) struct Local {
+    #[command(subcommand)]
+    command: LocalCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum LocalCommand {
+    /// Back up a cluster into a bucket
+    Backup(Box<backup::BackupArgs>),
+    /// Restore a backup of a bucket into a cluster
+    Restore(Box<restore::RestoreArgs>),
+    /// List the backups in a bucket
+    Ls(list::LsArgs),
+    /// Read a whole backup and compare it with what was written
+    Verify(verify::VerifyArgs),
+}
+
+/// `-o`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// The resource as JSON
+    Json,
+    /// The resource as YAML
+    Yaml,
+}
+
+/// Ended, but some objects failed.
+pub(crate) const PARTIALLY_FAILED: u8 = 3;
+
+impl Local {
+    pub(crate) async fn run(self, globals: &Globals) -> anyhow::Result<ExitCode> {
+        match self.command {
+            LocalCommand::Backup(args) => args.run(globals).await,
+            LocalCommand::Restore(args) => args.run(globals).await,
+            LocalCommand::Ls(args) => args.run().await,
+            LocalCommand::Verify(args) => args.run().await,
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! What every local operation needs: its clock, its way out, and its messages for people.
+
+use lifeboat_archive::journal::Clock;
+use lifeboat_object::Results;
+use std::io::Write;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// The real clock.
+pub(crate) fn clock() -> Clock {
+    Arc::new(jiff::Timestamp::now)
+}
+
+/// Cancels at the first Ctrl-C or SIGTERM; a second one kills as usual.
+pub(crate) async fn on_signal(cancel: CancellationToken) {
+    let terminate = async {
+        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+            Ok(mut signal) => signal.recv().await,
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate => {}
+    }
+    cancel.cancel();
+    let _ = writeln!(std::io::stderr(), "\nstopping; again to stop at once");
+    let _ = tokio::signal::ctrl_c().await;
+    std::process::exit(130);
+}
+
+/// Messages shown of each severity before the rest is only counted.
+const SHOWN: usize = 20;
+
+/// Prints warnings and errors on standard error.
+pub(crate) fn print_results(results: &Results) {
+    let mut out = std::io::stderr().lock();
+    for (name, set) in [("warning", &results.warnings), ("error", &results.errors)] {
+        for message in set.messages().take(SHOWN) {
+            let _ = writeln!(out, "{name}: {}", message.trim());
+        }
+        if set.len() > SHOWN {
+            let _ = writeln!(out, "… and {} more {name}s, all of them in the results file", set.len() - SHOWN);
+        }
+    }
+}
+
+/// Prints a resource.
+pub(crate) fn print_resource<T: serde::Serialize>(resource: &T, output: super::Output) -> anyhow::Result<()> {
+    let text = match output {
+        super::Output::Json => serde_json::to_string_pretty(resource)?,
+        super::Output::Yaml => serde_saphyr::to_string(resource)?,
+    };
+    writeln!(std::io::stdout(), "{}", text.trim_end())?;
+    Ok(())
+}

@@ -1,0 +1,55 @@
+//! `lifeboat local ls`.
+
+use super::Output;
+use super::journal::print_resource;
+use crate::bucket_url;
+use clap::Args;
+use std::io::Write;
+use std::process::ExitCode;
+use tabwriter::TabWriter;
+
+/// `lifeboat local ls --bucket URL`.
+#[derive(Debug, Args)]
+pub(crate) struct LsArgs {
+    /// Where the backups lie: a directory or file:///directory
+    #[arg(long, value_name = "URL")]
+    bucket: String,
+    /// Print the Backups as json or yaml
+    #[arg(long, short, value_enum)]
+    output: Option<Output>,
+}
+
+impl LsArgs {
+    pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
+        let backups = bucket_url::open(&self.bucket)?.backups().await?;
+        if let Some(output) = self.output {
+            let items: Vec<_> = backups.iter().filter_map(|b| b.backup.as_deref().ok()).collect();
+            let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items});
+            print_resource(&list, output)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if backups.is_empty() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let mut table = TabWriter::new(std::io::stdout()).minwidth(6).padding(3);
+        writeln!(table, "NAME\tSTATUS\tERRORS\tWARNINGS\tCREATED\tOBJECTS")?;
+        for summary in &backups {
+            match &summary.backup {
+                Ok(backup) => {
+                    let status = &backup.status;
+                    let phase = status.phase.map_or_else(|| "New".to_owned(), |p| format!("{p:?}"));
+                    let created = status.start_timestamp.map_or_else(|| "n/a".to_owned(), |t| t.to_string());
+                    let items = status.progress.unwrap_or_default().items_backed_up;
+                    writeln!(
+                        table,
+                        "{}\t{phase}\t{}\t{}\t{created}\t{items}",
+                        summary.name, status.errors, status.warnings
+                    )?;
+                }
+                Err(e) => writeln!(table, "{}\tUnreadable: {e}\t\t\t\t", summary.name)?,
+            }
+        }
+        table.flush()?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,29 @@
+//! The `lifeboat` binary.
+//!
+//! Parses the command line, wires the rooms together and prints; whatever decides or does anything lives in the other
+//! rooms. Start reading at [`command`].
+
+mod bucket_url;
+mod command;
+mod errors;
+mod local;
+mod log;
+mod progress;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // One TLS provider is in the graph; saying so makes an accidental second one fail here and not in the field.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let command = command::Lifeboat::parse();
+    log::start(command.globals.verbosity);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(e) => return errors::report(&anyhow::Error::new(e).context("start the runtime")),
+    };
+    match runtime.block_on(command.run()) {
+        Ok(code) => code,
+        Err(e) => errors::report(&e),
+    }
+}

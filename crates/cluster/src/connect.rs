@@ -1,0 +1,160 @@
+//! Finds and opens the cluster.
+
+use crate::error::chain;
+use crate::{ClusterError, Pace, PaceOptions};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde::Deserialize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A connection to one cluster. Clones share it.
+#[derive(Clone)]
+pub struct Cluster {
+    pub(crate) client: kube::Client,
+    pub(crate) url: String,
+    pub(crate) namespace: String,
+    pub(crate) pace: Arc<Pace>,
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cluster").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+/// Where the cluster is, by kubectl's rules.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectOptions {
+    /// A kubeconfig file; otherwise `$KUBECONFIG`, `~/.kube/config`, or the pod's service account, in this order.
+    pub kubeconfig: Option<PathBuf>,
+    /// A context of it other than the current one.
+    pub context: Option<String>,
+    /// What we call ourselves to the server.
+    pub user_agent: String,
+    /// How writes are paced.
+    pub pace: PaceOptions,
+}
+
+/// The cluster cannot be reached, or it is not known where it is.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The kubeconfig is missing, unreadable or inconsistent.
+    #[error("cannot use the kubeconfig {place}: {message}")]
+    Kubeconfig {
+        /// Where it was looked for.
+        place: String,
+        /// Why it cannot be used.
+        message: String,
+    },
+    /// Nothing says where the cluster is.
+    #[error(
+        "no cluster is configured: give --kubeconfig, set $KUBECONFIG, write ~/.kube/config, or run in a pod ({0})"
+    )]
+    Nowhere(String),
+    /// The client cannot be made of the configuration.
+    #[error("cannot connect to {url}: {message}")]
+    Client {
+        /// The server.
+        url: String,
+        /// Why.
+        message: String,
+    },
+}
+
+/// The version of an API server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ServerVersion {
+    /// Major version.
+    pub major: String,
+    /// Minor version.
+    pub minor: String,
+    /// Full version, such as `v1.34.4`.
+    pub git_version: String,
+}
+
+impl Cluster {
+    /// Reads the configuration and prepares the client. Does not contact the server yet.
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    pub async fn connect(options: &ConnectOptions) -> Result<Self, ConnectError> {
+        let mut config = load(options).await?;
+        // Retries are ours: the library's wait up to a quarter of an hour in silence.
+        config.default_retry = false;
+        // Responses are uncompressed: packing costs the server more than the local network.
+        config.disable_compression = true;
+        config.connect_timeout = Some(Duration::from_secs(10));
+        // Each call has a deadline of its own.
+        config.read_timeout = None;
+        config.write_timeout = None;
+        let url = config.cluster_url.to_string();
+        let agent = options.user_agent.parse().map_err(|_| ConnectError::Client {
+            url: url.clone(),
+            message: "the user agent is not a header value".to_owned(),
+        })?;
+        config.headers.push((http::header::USER_AGENT, agent));
+        let namespace = config.default_namespace.clone();
+        let client = kube::Client::try_from(config)
+            .map_err(|e| ConnectError::Client { url: url.clone(), message: chain(&e) })?;
+        Ok(Self { client, url, namespace, pace: Arc::new(Pace::new(options.pace)) })
+    }
+
+    /// The server's URL, for people.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The namespace of the kubeconfig's context.
+    #[must_use]
+    pub fn default_namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// How writes to this cluster are paced.
+    #[must_use]
+    pub fn pace(&self) -> &Arc<Pace> {
+        &self.pace
+    }
+
+    /// The server's version.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn version(&self) -> Result<ServerVersion, ClusterError> {
+        let body = self.read("get", "the server version", "/version", None).await?;
+        crate::send::parse("get", "the server version", &body)
+    }
+
+    /// The UID of the namespace `kube-system`, which names a cluster; empty when we may not read it.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn uid(&self) -> Result<String, ClusterError> {
+        match self.read("get", "namespaces/kube-system", "/api/v1/namespaces/kube-system", None).await {
+            Ok(body) => Ok(lifeboat_object::Head::parse(&body).map(|head| head.uid).unwrap_or_default()),
+            Err(e) if e.is_denied() || e.is_not_found() => Ok(String::new()),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+async fn load(options: &ConnectOptions) -> Result<kube::Config, ConnectError> {
+    let selection = KubeConfigOptions { context: options.context.clone(), ..KubeConfigOptions::default() };
+    if let Some(path) = &options.kubeconfig {
+        let wrong = |message: String| ConnectError::Kubeconfig { place: path.display().to_string(), message };
+        let file = Kubeconfig::read_from(path).map_err(|e| wrong(chain(&e)))?;
+        return kube::Config::from_custom_kubeconfig(file, &selection).await.map_err(|e| wrong(chain(&e)));
+    }
+    let from_file = kube::Config::from_kubeconfig(&selection).await;
+    match from_file {
+        Ok(config) => Ok(config),
+        // A context was asked for: only a kubeconfig has contexts.
+        Err(e) if options.context.is_some() => {
+            Err(ConnectError::Kubeconfig { place: "($KUBECONFIG or ~/.kube/config)".to_owned(), message: chain(&e) })
+        }
+        Err(e) => kube::Config::incluster().map_err(|_| ConnectError::Nowhere(chain(&e))),
+    }
+}

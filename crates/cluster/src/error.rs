@@ -1,0 +1,162 @@
+//! Errors of API calls.
+
+use serde::Deserialize;
+use std::time::Duration;
+
+/// A call to the API server that failed for good: retries are over.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {verb} {what}: {failure}")]
+pub struct ClusterError {
+    /// What was attempted, such as `create`.
+    pub verb: &'static str,
+    /// On what, such as `configmaps/shop/settings`.
+    pub what: String,
+    /// Why it failed.
+    pub failure: Failure,
+}
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The server answered with an error.
+    #[error("{0}")]
+    Api(Box<ApiStatus>),
+    /// The server could not be reached or the connection broke.
+    #[error("{message}")]
+    Connection {
+        /// The whole chain of causes.
+        message: String,
+    },
+    /// The server did not answer in time.
+    #[error("no answer within {} s", .0.as_secs())]
+    Timeout(Duration),
+    /// The answer is not what the API promises.
+    #[error("the answer is not valid: {0}")]
+    Invalid(String),
+}
+
+/// The `Status` that came with an error answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ApiStatus {
+    /// HTTP status code.
+    pub code: u16,
+    /// Reason such as `AlreadyExists`; empty when the body was no Status.
+    pub reason: String,
+    /// Message for people.
+    pub message: String,
+    /// Messages of the causes.
+    pub causes: Vec<String>,
+    /// The token to go on with after 410, when there is one.
+    pub continue_token: String,
+    /// How long to wait, when the server says so.
+    pub retry_after: Option<Duration>,
+}
+
+impl std::fmt::Display for ApiStatus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.message.is_empty() { write!(f, "HTTP {}", self.code) } else { f.write_str(&self.message) }
+    }
+}
+
+impl ApiStatus {
+    pub(crate) fn parse(code: u16, retry_after: Option<Duration>, body: &[u8]) -> Self {
+        #[derive(Deserialize, Default)]
+        #[serde(default)]
+        struct Raw {
+            reason: String,
+            message: String,
+            details: Option<Details>,
+            metadata: Meta,
+        }
+        #[derive(Deserialize, Default)]
+        #[serde(default, rename_all = "camelCase")]
+        struct Details {
+            causes: Vec<Cause>,
+            retry_after_seconds: u64,
+        }
+        #[derive(Deserialize, Default)]
+        #[serde(default)]
+        struct Cause {
+            message: String,
+        }
+        #[derive(Deserialize, Default)]
+        #[serde(default)]
+        struct Meta {
+            r#continue: String,
+        }
+        let raw: Raw = serde_json::from_slice(body).unwrap_or_else(|_| Raw {
+            message: String::from_utf8_lossy(&body[..body.len().min(300)]).trim().to_owned(),
+            ..Raw::default()
+        });
+        let details = raw.details.unwrap_or_default();
+        let in_details = (details.retry_after_seconds > 0).then(|| Duration::from_secs(details.retry_after_seconds));
+        Self {
+            code,
+            reason: raw.reason,
+            message: raw.message,
+            causes: details.causes.into_iter().map(|c| c.message).collect(),
+            continue_token: raw.metadata.r#continue,
+            retry_after: retry_after.or(in_details),
+        }
+    }
+}
+
+impl ClusterError {
+    /// The server's status, when it answered.
+    #[must_use]
+    pub fn status(&self) -> Option<&ApiStatus> {
+        match &self.failure {
+            Failure::Api(status) => Some(status),
+            _ => None,
+        }
+    }
+
+    fn is(&self, code: u16) -> bool {
+        self.status().is_some_and(|s| s.code == code)
+    }
+
+    /// 404.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        self.is(404)
+    }
+
+    /// 409 because an object of that name exists.
+    #[must_use]
+    pub fn is_already_exists(&self) -> bool {
+        self.status().is_some_and(|s| s.code == 409 && s.reason == "AlreadyExists")
+    }
+
+    /// 409 because the object changed meanwhile.
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
+        self.status().is_some_and(|s| s.code == 409 && s.reason == "Conflict")
+    }
+
+    /// 401 or 403.
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        self.is(401) || self.is(403)
+    }
+
+    /// 410: a continue token or resource version is too old.
+    #[must_use]
+    pub fn is_expired(&self) -> bool {
+        self.is(410)
+    }
+}
+
+/// All causes of an error in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut out = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let text = cause.to_string();
+        if !out.contains(&text) {
+            out.push_str(": ");
+            out.push_str(&text);
+        }
+        source = cause.source();
+    }
+    out
+}

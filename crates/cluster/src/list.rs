@@ -1,0 +1,240 @@
+//! Lists, streamed element by element.
+
+use crate::error::chain;
+use crate::send::Call;
+use crate::{Cluster, ClusterError, Failure};
+use bytes::Bytes;
+use http::Method;
+use http_body_util::BodyExt;
+use kube::client::Body;
+use lifeboat_object::{ApiResource, ListEnvelope, ListSplitter, SplitError};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, timeout};
+
+/// What to list.
+#[derive(Clone, Debug)]
+pub struct ListRequest {
+    /// The type.
+    pub resource: Arc<ApiResource>,
+    /// One namespace; `None` for all, and for cluster-scoped types.
+    pub namespace: Option<String>,
+    /// A label selector; empty for none.
+    pub selector: String,
+    /// Only `metadata` of each object, as `PartialObjectMetadata`.
+    pub metadata_only: bool,
+}
+
+/// How a list ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListEnd {
+    /// Objects handed out.
+    pub count: u64,
+    /// Pages read.
+    pub pages: u32,
+    /// Whether the pages are of more than one revision, because a continue token expired on the way.
+    pub mixed_revisions: bool,
+}
+
+/// Objects of the first page; nothing is known yet of their size.
+const FIRST_PAGE: u64 = 50;
+/// Bytes aimed at for later pages.
+const PAGE_BYTES: u64 = 8 << 20;
+/// Silence on an open answer that counts as a broken connection.
+const SILENCE: Duration = Duration::from_secs(60);
+/// How often one list begins a page again before it gives up.
+const MOST_TRIES: u32 = 12;
+
+/// A running list: ask for [`List::next`] until it ends.
+///
+/// Memory is one element. A page that breaks is read again; after an expired token the list goes on with the token
+/// that the server offers, or begins again. So an object may be handed out twice, and callers that mind keep a set.
+pub struct List {
+    cluster: Cluster,
+    request: ListRequest,
+    page: Option<OpenPage>,
+    token: String,
+    limit: u64,
+    bytes: u64,
+    tries: u32,
+    end: ListEnd,
+    finished: bool,
+}
+
+struct OpenPage {
+    body: Body,
+    splitter: ListSplitter,
+}
+
+impl Cluster {
+    /// Begins a list; the first request is made by the first [`List::next`].
+    #[must_use]
+    pub fn list(&self, request: ListRequest) -> List {
+        List {
+            cluster: self.clone(),
+            request,
+            page: None,
+            token: String::new(),
+            limit: FIRST_PAGE,
+            bytes: 0,
+            tries: 0,
+            end: ListEnd::default(),
+            finished: false,
+        }
+    }
+}
+
+impl List {
+    /// The next objects, as many as have arrived; `None` at the end of the list. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// [`ClusterError`] when retries are over; the list is at its end then.
+    pub async fn next(&mut self) -> Result<Option<Vec<Bytes>>, ClusterError> {
+        let mut out = Vec::new();
+        while !self.finished {
+            if let Err(failure) = self.step(&mut out).await {
+                self.page = None;
+                if let Err(error) = self.recover(failure).await {
+                    self.finished = true;
+                    return Err(error);
+                }
+            }
+            if !out.is_empty() {
+                self.end.count += out.len() as u64;
+                self.bytes += out.iter().map(|b| b.len() as u64).sum::<u64>();
+                return Ok(Some(out));
+            }
+        }
+        Ok(None)
+    }
+
+    /// How the list ended, or how far it is.
+    #[must_use]
+    pub fn end(&self) -> &ListEnd {
+        &self.end
+    }
+
+    /// Opens a page, or takes the next piece of the open one.
+    async fn step(&mut self, out: &mut Vec<Bytes>) -> Result<(), Failure> {
+        let Some(page) = &mut self.page else {
+            let response = self.cluster.open(&self.call()).await.map_err(|e| e.failure)?;
+            self.page = Some(OpenPage { body: response.into_body(), splitter: ListSplitter::default() });
+            return Ok(());
+        };
+        let frame = timeout(SILENCE, page.body.frame()).await.map_err(|_| Failure::Timeout(SILENCE))?;
+        match frame {
+            Some(Ok(frame)) => match frame.data_ref() {
+                Some(data) => page.splitter.feed(data, out).map_err(invalid),
+                None => Ok(()),
+            },
+            Some(Err(e)) => Err(Failure::Connection { message: chain(&e) }),
+            None => {
+                let page = self.page.take().map(|p| p.splitter.finish()).transpose().map_err(invalid)?;
+                self.page_done(&page.unwrap_or_default());
+                Ok(())
+            }
+        }
+    }
+
+    fn page_done(&mut self, envelope: &ListEnvelope) {
+        self.end.pages += 1;
+        self.tries = 0;
+        self.token.clone_from(&envelope.continue_token);
+        self.finished = self.token.is_empty();
+        if let Some(mean) = self.bytes.checked_div(self.end.count) {
+            self.limit = (PAGE_BYTES / mean.max(1)).clamp(20, 500);
+        }
+    }
+
+    async fn recover(&mut self, failure: Failure) -> Result<(), ClusterError> {
+        let call = self.call();
+        self.tries += 1;
+        if self.tries > MOST_TRIES {
+            return Err(ClusterError { verb: call.verb, what: call.what, failure });
+        }
+        if let Failure::Api(status) = &failure
+            && status.code == 410
+        {
+            tracing::debug!(what = call.what, "the continue token expired");
+            self.end.mixed_revisions = true;
+            self.token.clone_from(&status.continue_token);
+            return Ok(());
+        }
+        // `open` has already tried what may pass for as long as it is worth; what comes here broke in the middle.
+        if matches!(failure, Failure::Api(_)) {
+            return Err(ClusterError { verb: call.verb, what: call.what, failure });
+        }
+        if self.token.is_empty() && self.end.count > 0 {
+            // The first page again, perhaps at a later revision.
+            self.end.mixed_revisions = true;
+        }
+        self.cluster.after(&call, failure, self.tries, Instant::now() + SILENCE).await
+    }
+
+    fn call(&self) -> Call {
+        let resource = &self.request.resource;
+        let mut path = resource_path(resource, self.request.namespace.as_deref());
+        let _ = write!(path, "?limit={}", self.limit);
+        if !self.request.selector.is_empty() {
+            let _ = write!(path, "&labelSelector={}", query(&self.request.selector));
+        }
+        if !self.token.is_empty() {
+            let _ = write!(path, "&continue={}", query(&self.token));
+        }
+        let what = match &self.request.namespace {
+            Some(namespace) => format!("{} in namespace {namespace}", resource.group_resource()),
+            None => resource.group_resource().to_string(),
+        };
+        let accept = self
+            .request
+            .metadata_only
+            .then_some("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json");
+        Call { verb: "list", what, method: Method::GET, path, accept, body: None }
+    }
+}
+
+fn invalid(error: SplitError) -> Failure {
+    match error {
+        // An answer that ends in the middle without a transport error: read it again.
+        SplitError::Truncated(_) => Failure::Connection { message: error.to_string() },
+        other => Failure::Invalid(chain(&other)),
+    }
+}
+
+/// The path of a resource, or of its objects in one namespace.
+pub(crate) fn resource_path(resource: &ApiResource, namespace: Option<&str>) -> String {
+    let mut path = if resource.group.is_empty() {
+        format!("/api/{}", resource.version)
+    } else {
+        format!("/apis/{}/{}", resource.group, resource.version)
+    };
+    if let Some(namespace) = namespace {
+        path.push_str("/namespaces/");
+        path.push_str(&segment(namespace));
+    }
+    path.push('/');
+    path.push_str(&resource.resource);
+    path
+}
+
+/// Percent-encodes a path segment: names of RBAC objects hold colons and more.
+pub(crate) fn segment(text: &str) -> String {
+    encode(text, |b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~' | b':' | b'@'))
+}
+
+fn query(text: &str) -> String {
+    encode(text, |b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~'))
+}
+
+fn encode(text: &str, plain: impl Fn(u8) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for b in text.bytes() {
+        if plain(b) {
+            out.push(char::from(b));
+        } else {
+            let _ = write!(out, "%{b:02X}");
+        }
+    }
+    out
+}

@@ -1,0 +1,169 @@
+//! One request, with deadline and retries.
+
+use crate::error::chain;
+use crate::{ApiStatus, Cluster, ClusterError, Failure};
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt, Limited};
+use kube::client::Body;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout_at};
+
+/// One attempt may take this long; the API server ends requests after 60 s itself.
+const ATTEMPT: Duration = Duration::from_secs(70);
+/// All attempts together.
+const DEADLINE: Duration = Duration::from_secs(180);
+/// Longest pause between attempts when the server names none.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Largest answer that is taken into memory.
+const LARGEST: usize = 128 << 20;
+
+/// A request that can be made again.
+#[derive(Clone)]
+pub(crate) struct Call {
+    pub(crate) verb: &'static str,
+    pub(crate) what: String,
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) accept: Option<&'static str>,
+    pub(crate) body: Option<(&'static str, Bytes)>,
+}
+
+impl Cluster {
+    /// GET, whole answer.
+    pub(crate) async fn read(
+        &self,
+        verb: &'static str,
+        what: &str,
+        path: &str,
+        accept: Option<&'static str>,
+    ) -> Result<Bytes, ClusterError> {
+        let call = Call { verb, what: what.to_owned(), method: Method::GET, path: path.to_owned(), accept, body: None };
+        self.call(&call).await
+    }
+
+    /// Any request, whole answer. 429 and passing server errors are tried again until the deadline, as is a broken
+    /// connection: after one, a create may have taken effect, and its repetition answers "already exists".
+    pub(crate) async fn call(&self, call: &Call) -> Result<Bytes, ClusterError> {
+        let deadline = Instant::now() + DEADLINE;
+        let mut tries = 0;
+        loop {
+            let until = deadline.min(Instant::now() + ATTEMPT);
+            let failure = match timeout_at(until, self.whole(call)).await {
+                Err(_) => Failure::Timeout(ATTEMPT),
+                Ok(Ok(bytes)) => return Ok(bytes),
+                Ok(Err(failure)) => failure,
+            };
+            tries += 1;
+            self.after(call, failure, tries, deadline).await?;
+        }
+    }
+
+    /// Any request, the answer's body as it comes. Same retries until the head of the answer is there.
+    pub(crate) async fn open(&self, call: &Call) -> Result<Response<Body>, ClusterError> {
+        let deadline = Instant::now() + DEADLINE;
+        let mut tries = 0;
+        loop {
+            let until = deadline.min(Instant::now() + ATTEMPT);
+            let failure = match timeout_at(until, self.head(call)).await {
+                Err(_) => Failure::Timeout(ATTEMPT),
+                Ok(Ok(response)) => return Ok(response),
+                Ok(Err(failure)) => failure,
+            };
+            tries += 1;
+            self.after(call, failure, tries, deadline).await?;
+        }
+    }
+
+    /// Waits before the next attempt, or gives up.
+    pub(crate) async fn after(
+        &self,
+        call: &Call,
+        failure: Failure,
+        tries: u32,
+        deadline: Instant,
+    ) -> Result<(), ClusterError> {
+        let named = match &failure {
+            Failure::Api(status) => status.retry_after,
+            _ => None,
+        };
+        let pause = match &failure {
+            Failure::Api(status) if !may_pass(status) => None,
+            Failure::Invalid(_) => None,
+            _ => named.or(Some((Duration::from_millis(50) * 2u32.saturating_pow(tries.min(10))).min(LONGEST_PAUSE))),
+        };
+        match pause {
+            Some(pause) if Instant::now() + pause < deadline => {
+                tracing::debug!(verb = call.verb, what = call.what, tries, %failure, "trying again");
+                sleep(pause).await;
+                Ok(())
+            }
+            _ => Err(ClusterError { verb: call.verb, what: call.what.clone(), failure }),
+        }
+    }
+
+    async fn whole(&self, call: &Call) -> Result<Bytes, Failure> {
+        let response = self.head(call).await?;
+        collect(response.into_body()).await
+    }
+
+    async fn head(&self, call: &Call) -> Result<Response<Body>, Failure> {
+        let mut request = Request::builder().method(&call.method).uri(&call.path);
+        request = request.header(ACCEPT, call.accept.unwrap_or("application/json"));
+        let body = match &call.body {
+            None => Body::empty(),
+            Some((content_type, bytes)) => {
+                request = request.header(CONTENT_TYPE, *content_type);
+                Body::from(bytes.to_vec())
+            }
+        };
+        let request = request.body(body).map_err(|e| Failure::Invalid(e.to_string()))?;
+        let response = self
+            .client
+            .send(request)
+            .await
+            .map_err(|e| Failure::Connection { message: format!("{} ({})", chain(&e), self.url) })?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let code = response.status().as_u16();
+        let retry_after = response
+            .headers()
+            .get(RETRY_AFTER)
+            .and_then(|v| v.to_str().ok())
+            .and_then(|v| v.parse().ok())
+            .map(Duration::from_secs);
+        let body = collect(response.into_body()).await.unwrap_or_default();
+        Err(Failure::Api(Box::new(ApiStatus::parse(code, retry_after, &body))))
+    }
+}
+
+async fn collect(body: Body) -> Result<Bytes, Failure> {
+    match Limited::new(body, LARGEST).collect().await {
+        Ok(all) => Ok(all.to_bytes()),
+        Err(e) => Err(Failure::Connection { message: chain(&*e) }),
+    }
+}
+
+/// Whether a later attempt may be answered differently. 500 is, among others, etcd changing its leader.
+fn may_pass(status: &ApiStatus) -> bool {
+    match status.code {
+        429 | 502 | 503 | 504 => true,
+        500 => status.reason != "Invalid" && !status.message.contains("conversion webhook"),
+        _ => false,
+    }
+}
+
+/// Parses an answer.
+pub(crate) fn parse<T: serde::de::DeserializeOwned>(
+    verb: &'static str,
+    what: &str,
+    body: &[u8],
+) -> Result<T, ClusterError> {
+    serde_json::from_slice(body).map_err(|e| ClusterError {
+        verb,
+        what: what.to_owned(),
+        failure: Failure::Invalid(e.to_string()),
+    })
+}

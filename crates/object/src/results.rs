@@ -1,0 +1,113 @@
+//! What went wrong, per object: the shape of Velero's results files (backup.md 4.7, restore.md 1.8).
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// How bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// The operation did what was asked, but someone should know.
+    Warning,
+    /// Something that was asked for was not done.
+    Error,
+}
+
+/// Where a message belongs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The tool itself.
+    Velero,
+    /// A cluster-scoped object.
+    Cluster,
+    /// An object in this namespace.
+    Namespace(String),
+}
+
+impl Place {
+    /// The place of an object: its namespace, or the cluster.
+    #[must_use]
+    pub fn of(namespace: Option<&str>) -> Self {
+        namespace.map_or(Self::Cluster, |n| Self::Namespace(n.to_owned()))
+    }
+}
+
+/// Messages of one severity.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResultSet {
+    /// About the tool itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub velero: Vec<String>,
+    /// About cluster-scoped objects.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cluster: Vec<String>,
+    /// About objects in namespaces.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub namespaces: BTreeMap<String, Vec<String>>,
+}
+
+impl ResultSet {
+    /// Adds a message.
+    pub fn add(&mut self, place: &Place, message: impl Into<String>) {
+        match place {
+            Place::Velero => self.velero.push(message.into()),
+            Place::Cluster => self.cluster.push(message.into()),
+            Place::Namespace(n) => self.namespaces.entry(n.clone()).or_default().push(message.into()),
+        }
+    }
+
+    /// How many messages there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.velero.len() + self.cluster.len() + self.namespaces.values().map(Vec::len).sum::<usize>()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Every message, the tool's own first, then the cluster's, then by namespace.
+    pub fn messages(&self) -> impl Iterator<Item = &str> {
+        self.velero.iter().chain(&self.cluster).chain(self.namespaces.values().flatten()).map(String::as_str)
+    }
+}
+
+/// The results of an operation, serialised as Velero's results file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Results {
+    /// What was asked for and not done.
+    #[serde(default)]
+    pub errors: ResultSet,
+    /// What someone should know.
+    #[serde(default)]
+    pub warnings: ResultSet,
+}
+
+impl Results {
+    /// Adds a message.
+    pub fn add(&mut self, severity: Severity, place: &Place, message: impl Into<String>) {
+        match severity {
+            Severity::Warning => self.warnings.add(place, message),
+            Severity::Error => self.errors.add(place, message),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_parts_are_left_out_but_both_outer_keys_stand() {
+        let mut results = Results::default();
+        assert_eq!(serde_json::to_string(&results).unwrap(), r#"{"errors":{},"warnings":{}}"#);
+        results.add(Severity::Error, &Place::of(Some("a")), "x");
+        results.add(Severity::Warning, &Place::of(None), "y");
+        assert_eq!(
+            serde_json::to_string(&results).unwrap(),
+            r#"{"errors":{"namespaces":{"a":["x"]}},"warnings":{"cluster":["y"]}}"#
+        );
+        assert_eq!((results.errors.len(), results.warnings.len()), (1, 1));
+    }
+}

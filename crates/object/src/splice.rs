@@ -1,0 +1,78 @@
+//! Puts `apiVersion` and `kind` into the bytes of an object that came without them.
+
+use crate::Item;
+use bytes::Bytes;
+
+/// The bytes of the object with `apiVersion` and `kind` present.
+///
+/// Elements of a typed list carry neither; they are spliced in at the front from the type the object was listed
+/// under. Bytes that have both are returned as they are, without a copy. Nothing else is changed.
+#[must_use]
+pub fn splice_type(item: &Item) -> Bytes {
+    let has_version = item.head.api_version.as_deref().is_some_and(|v| !v.is_empty());
+    let has_kind = item.head.kind.as_deref().is_some_and(|k| !k.is_empty());
+    if has_version && has_kind {
+        return item.body.clone();
+    }
+    let Some(open) = item.body.iter().position(|b| *b == b'{') else { return item.body.clone() };
+    // A key that is present but empty would come twice, and readers keep the last one: drop to the slow way.
+    if item.head.api_version.is_some() || item.head.kind.is_some() {
+        return rebuild(item);
+    }
+    let api_version = item.resource.api_version();
+    let mut out = Vec::with_capacity(item.body.len() + api_version.len() + item.resource.kind.len() + 28);
+    out.extend_from_slice(br#"{"apiVersion":""#);
+    out.extend_from_slice(api_version.as_bytes());
+    out.extend_from_slice(br#"","kind":""#);
+    out.extend_from_slice(item.resource.kind.as_bytes());
+    // An object with a head has at least `metadata`, so a comma always follows.
+    out.extend_from_slice(br#"","#);
+    out.extend_from_slice(&item.body[open + 1..]);
+    out.into()
+}
+
+fn rebuild(item: &Item) -> Bytes {
+    let Ok(mut value) = serde_json::from_slice::<serde_json::Value>(&item.body) else { return item.body.clone() };
+    value["apiVersion"] = item.resource.api_version().into();
+    value["kind"] = item.resource.kind.clone().into();
+    value.to_string().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ApiResource;
+    use serde_json::{Value, json};
+    use std::sync::Arc;
+
+    fn item(body: &'static str) -> Item {
+        let resource = ApiResource {
+            group: "apps".into(),
+            version: "v1".into(),
+            resource: "deployments".into(),
+            kind: "Deployment".into(),
+            singular: String::new(),
+            short_names: vec![],
+            categories: vec![],
+            namespaced: true,
+            verbs: vec![],
+            subresources: vec![],
+            preferred: true,
+        };
+        Item::parse(Arc::new(resource), Bytes::from_static(body.as_bytes())).unwrap()
+    }
+
+    #[test]
+    fn completes_the_type_whatever_is_missing() {
+        let whole = json!({"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"},"spec":{"x":1}});
+        for body in [
+            r#"{"metadata":{"name":"a"},"spec":{"x":1}}"#,
+            r#"  {"metadata":{"name":"a"},"spec":{"x":1}}"#,
+            r#"{"kind":"","apiVersion":"","metadata":{"name":"a"},"spec":{"x":1}}"#,
+            r#"{"kind":"Deployment","metadata":{"name":"a"},"spec":{"x":1}}"#,
+            r#"{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"a"},"spec":{"x":1}}"#,
+        ] {
+            assert_eq!(serde_json::from_slice::<Value>(&splice_type(&item(body))).unwrap(), whole, "{body}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Ends a restore: files beside the backup, and the final resource.
+
+use crate::env::Env;
+use crate::item::Done;
+use lifeboat_api::{HookStatus, Restore, RestorePhase, RestoreProgress, Time};
+use lifeboat_archive::journal::Closed;
+use lifeboat_archive::layout::RestoreFile;
+use lifeboat_archive::sidecar::{self, ResourceList};
+use lifeboat_object::Place;
+use lifeboat_store::StoreError;
+
+/// Puts log, results, resource list, operations and volume information, and decides the phase.
+pub(crate) async fn finalize(
+    mut restore: Restore,
+    done: &[Done],
+    cancelled: bool,
+    env: &Env,
+) -> Result<(Restore, Closed), StoreError> {
+    let mut list = ResourceList::default();
+    let mut items = 0;
+    for one in done {
+        if let Some(action) = one.action {
+            items += 1;
+            let name = format!("{}({})", one.name, action.word());
+            list.add(&one.api_version, &one.kind, one.namespace.as_deref(), &name);
+        }
+    }
+    if cancelled {
+        env.journal.error(&Place::Velero, "the restore was cancelled: see the resource list for what was done");
+    }
+    env.journal.info("restore completed", &[]);
+    let closed = env.journal.close();
+    let status = &mut restore.status;
+    status.warnings = i64::try_from(closed.warnings).unwrap_or(i64::MAX);
+    status.errors = i64::try_from(closed.errors).unwrap_or(i64::MAX);
+    status.progress = Some(RestoreProgress { total_items: items, items_restored: items });
+    status.hook_status = Some(HookStatus::default());
+    status.completion_timestamp = Some(Time::new((env.clock)()));
+    status.phase = Some(match closed.errors {
+        _ if cancelled => RestorePhase::Failed,
+        0 => RestorePhase::Completed,
+        _ => RestorePhase::PartiallyFailed,
+    });
+    if cancelled {
+        "the restore was cancelled".clone_into(&mut status.failure_reason);
+    }
+    let name = &restore.metadata.name;
+    let encode = |what, bytes: Result<Vec<u8>, serde_json::Error>| bytes.map_err(|e| StoreError::Encode(what, e));
+    let empty: [(); 0] = [];
+    for (file, bytes) in [
+        (RestoreFile::Logs, closed.log.clone()),
+        (RestoreFile::Results, encode("the results", sidecar::encode_results(&closed.results))?),
+        (RestoreFile::ResourceList, encode("the resource list", sidecar::encode(&list))?),
+        (RestoreFile::ItemOperations, encode("the item operations", sidecar::encode(&empty))?),
+        (RestoreFile::VolumeInfo, encode("the volume information", sidecar::encode(&empty))?),
+    ] {
+        env.store.put_restore_file(name, file, bytes).await?;
+    }
+    Ok((restore, closed))
+}

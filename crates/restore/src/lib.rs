@@ -1,0 +1,27 @@
+//! The restore engine.
+//!
+//! One door: [`run`] takes a [`Request`] and an [`Env`], brings a backup back, and says what came of it. Inside, the
+//! modules are the stages of the walk in its order: `request`, `read`, `plan`, `execute` (with `item`, `existing` and
+//! `wait` beneath it), `finalize`.
+//!
+//! The engine never writes custom resources. Start reading at [`run`].
+
+mod env;
+mod execute;
+mod existing;
+mod finalize;
+mod item;
+mod managed_fields;
+mod namespaces;
+mod plan;
+mod priorities;
+mod read;
+mod request;
+mod run;
+mod wait;
+
+pub use env::Env;
+pub use item::Action;
+pub use priorities::{ParsePrioritiesError, Priorities};
+pub use request::{Request, Settings, ValidationErrors};
+pub use run::{Outcome, RestoreError, run};

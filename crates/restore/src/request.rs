@@ -1,0 +1,137 @@
+//! From what a user asked for to what will be done: validation (restore.md 1.3).
+
+use crate::priorities::Priorities;
+use lifeboat_api::{Backup, BackupPhase, Duration, ExistingResourcePolicy, Restore};
+use lifeboat_archive::ReadLimits;
+
+/// A restore to be made.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The resource as the user wrote it, with name, namespace and UID.
+    pub restore: Restore,
+    /// What the server or the command line adds.
+    pub settings: Settings,
+}
+
+/// Settings that are not of one restore.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Which types come first and last.
+    pub priorities: Priorities,
+    /// How long to wait for a namespace that is being deleted.
+    pub terminating_resource_timeout: Duration,
+    /// How long to wait for a resource definition to be established.
+    pub resource_timeout: Duration,
+    /// Deadline of asynchronous operations when the restore names none.
+    pub default_item_operation_timeout: Duration,
+    /// Bounds on the archive.
+    pub limits: ReadLimits,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            priorities: Priorities::default(),
+            terminating_resource_timeout: Duration::from_secs(600),
+            resource_timeout: Duration::from_secs(600),
+            default_item_operation_timeout: Duration::from_secs(4 * 3600),
+            limits: ReadLimits::default(),
+        }
+    }
+}
+
+/// Why a restore was refused before anything was done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the restore is not valid: {}", .0.join("; "))]
+pub struct ValidationErrors(pub Vec<String>);
+
+/// Types that are never restored (restore.md 1.3).
+pub(crate) const NON_RESTORABLE: [&str; 9] = [
+    "nodes",
+    "events",
+    "events.events.k8s.io",
+    "backups.velero.io",
+    "restores.velero.io",
+    "resticrepositories.velero.io",
+    "csinodes.storage.k8s.io",
+    "volumeattachments.storage.k8s.io",
+    "backuprepositories.velero.io",
+];
+
+/// Fills in defaults, so that the stored resource shows what was done.
+///
+/// # Errors
+/// Everything that is wrong with the request, at once.
+pub(crate) fn prepare(request: &Request) -> Result<Restore, ValidationErrors> {
+    let mut restore = request.restore.clone();
+    let spec = &mut restore.spec;
+    let mut errors = Vec::new();
+    for resource in &spec.included_resources {
+        if NON_RESTORABLE.contains(&resource.as_str()) {
+            errors.push(format!("{resource} are non-restorable resources"));
+        }
+    }
+    for resource in NON_RESTORABLE {
+        if !spec.excluded_resources.iter().any(|r| r == resource) {
+            spec.excluded_resources.push(resource.to_owned());
+        }
+    }
+    if spec.label_selector.is_some() && !spec.or_label_selectors.is_empty() {
+        errors.push(
+            "encountered labelSelector as well as orLabelSelectors in restore spec, only one can be specified"
+                .to_owned(),
+        );
+    }
+    if spec.backup_name.is_empty() == spec.schedule_name.is_empty() {
+        errors
+            .push("Either a backup or schedule must be specified as a source for the restore, but not both".to_owned());
+    }
+    if let ExistingResourcePolicy::Other(word) = &spec.existing_resource_policy {
+        errors.push(format!("Invalid ExistingResourcePolicy: {word}"));
+    }
+    if spec.item_operation_timeout.is_zero() {
+        spec.item_operation_timeout = request.settings.default_item_operation_timeout;
+    }
+    errors.extend(refusals(&restore));
+    if errors.is_empty() { Ok(restore) } else { Err(ValidationErrors(errors)) }
+}
+
+/// What this version does not do is refused, never left out silently.
+fn refusals(restore: &Restore) -> Vec<String> {
+    let spec = &restore.spec;
+    let all = |list: &[String]| list.is_empty() || list == ["*"];
+    let unfiltered = all(&spec.included_namespaces)
+        && spec.excluded_namespaces.is_empty()
+        && all(&spec.included_resources)
+        && spec.excluded_resources.len() == NON_RESTORABLE.len()
+        && spec.label_selector.is_none()
+        && spec.or_label_selectors.is_empty()
+        && spec.include_cluster_resources.is_none();
+    [
+        (!unfiltered, "filters"),
+        (spec.existing_resource_policy == ExistingResourcePolicy::Update, "the existing-resource policy update"),
+        (spec.restore_status.is_some(), "restoring status"),
+        (!spec.hooks.resources.is_empty(), "hooks"),
+        (spec.resource_modifier.is_some(), "resource modifiers"),
+        (spec.resource_policy.is_some(), "resource policies"),
+    ]
+    .into_iter()
+    .filter(|(wanted, _)| *wanted)
+    .map(|(_, what)| format!("{what} are not supported by this version of Lifeboat: nothing was done"))
+    .collect()
+}
+
+/// Whether a backup can be restored from.
+///
+/// # Errors
+/// Its phase, when not.
+pub(crate) fn check_source(backup: &Backup) -> Result<(), ValidationErrors> {
+    match backup.status.phase {
+        Some(BackupPhase::Completed | BackupPhase::PartiallyFailed) => Ok(()),
+        phase => Err(ValidationErrors(vec![format!(
+            "backup \"{}\" is in phase \"{}\" and cannot be used as a restore source",
+            backup.metadata.name,
+            phase.map_or_else(String::new, |p| format!("{p:?}"))
+        )])),
+    }
+}

@@ -1,0 +1,78 @@
+//! Waiting for the cluster, with a deadline and a way out.
+
+use crate::env::Env;
+use lifeboat_cluster::ClusterError;
+use lifeboat_object::ApiResource;
+use serde_json::Value;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+/// How a wait ended.
+#[derive(Debug)]
+pub(crate) enum Waited<T> {
+    /// What was waited for came.
+    Done(T),
+    /// The cluster refused to answer.
+    Failed(ClusterError),
+    /// The deadline passed.
+    TimedOut,
+    /// The operation was cancelled.
+    Cancelled,
+}
+
+/// Asks again, at first quickly and then every second, until there is an answer.
+pub(crate) async fn poll<T, F>(timeout: Duration, cancel: &CancellationToken, mut ask: impl FnMut() -> F) -> Waited<T>
+where
+    F: Future<Output = Result<Option<T>, ClusterError>>,
+{
+    let deadline = Instant::now() + timeout;
+    let mut pause = Duration::from_millis(20);
+    loop {
+        match ask().await {
+            Ok(Some(done)) => return Waited::Done(done),
+            Ok(None) => {}
+            Err(e) => return Waited::Failed(e),
+        }
+        if Instant::now() + pause > deadline {
+            return Waited::TimedOut;
+        }
+        tokio::select! {
+            () = cancel.cancelled() => return Waited::Cancelled,
+            () = sleep(pause) => {}
+        }
+        pause = (pause * 2).min(Duration::from_secs(1));
+    }
+}
+
+/// Waits until a resource definition is established and its names are accepted (restore.md 2.14).
+pub(crate) async fn established(
+    resource: &ApiResource,
+    name: &str,
+    timeout: Duration,
+    env: &Env,
+) -> Result<(), String> {
+    let waited = poll(timeout, &env.cancel, || async {
+        let body = env.cluster.get(resource, None, name).await?;
+        Ok(body.filter(|b| is_established(b)).map(|_| ()))
+    });
+    match waited.await {
+        Waited::Done(()) => Ok(()),
+        Waited::Failed(e) => Err(format!("error verifying the CRD {name} is ready to use: {e}")),
+        Waited::TimedOut => Err(format!(
+            "error verifying the CRD {name} is ready to use: it is not established after {} s",
+            timeout.as_secs()
+        )),
+        Waited::Cancelled => Err("the restore was cancelled".to_owned()),
+    }
+}
+
+fn is_established(body: &[u8]) -> bool {
+    let value: Value = serde_json::from_slice(body).unwrap_or_default();
+    let is_true = |kind: &str| {
+        value["status"]["conditions"]
+            .as_array()
+            .is_some_and(|all| all.iter().any(|c| c["type"] == kind && c["status"] == "True"))
+    };
+    is_true("Established") && is_true("NamesAccepted")
+}

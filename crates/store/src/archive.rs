@@ -1,0 +1,284 @@
+//! Reads the archive of a backup through its index.
+
+use crate::retry::retry;
+use crate::{Store, StoreError};
+use bytes::Bytes;
+use lifeboat_archive::gzip::unpack;
+use lifeboat_archive::index::{Index, IndexError, MemberRange, Row};
+use lifeboat_archive::layout::BackupFile;
+use lifeboat_archive::{ObjectPath, ReadLimits};
+use lifeboat_bucket::{BucketError, ErrorKind, collect};
+use lifeboat_object::Head;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tempfile::NamedTempFile;
+use tokio::sync::mpsc;
+
+/// Neighbouring members are fetched together up to this many bytes.
+const FETCH: u64 = 8 << 20;
+/// A gap between wanted members that is cheaper to read than to skip.
+const GAP: u64 = 1 << 20;
+/// Objects waiting between reading and use.
+const WAITING: usize = 64;
+/// Largest index, decompressed.
+const LARGEST_INDEX: u64 = 8 << 30;
+
+/// How to open an archive.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// Bounds on the archive.
+    pub limits: ReadLimits,
+    /// Where a copy of an archive without index may be kept while it is open.
+    pub scratch: PathBuf,
+}
+
+/// The archive of a backup, open for reading objects in any order. Removes its scratch copy when dropped.
+#[derive(Clone, Debug)]
+pub struct Archive {
+    index: Arc<Index>,
+    source: Arc<Source>,
+    key: String,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// The archive in the bucket.
+    Bucket(Store),
+    /// Our seekable copy of an archive that has no index.
+    Scratch(NamedTempFile),
+}
+
+/// One object read.
+#[derive(Clone, Debug)]
+pub struct ArchiveItem {
+    /// Its number among [`Archive::rows`].
+    pub row: usize,
+    /// Its head; agrees with the path of its entry.
+    pub head: Head,
+    /// Its JSON.
+    pub body: Bytes,
+}
+
+/// Objects as they are read; `None` at the end. Dropping it stops the reading.
+pub type Contents = mpsc::Receiver<Result<ArchiveItem, StoreError>>;
+
+impl Store {
+    /// Opens the archive of a backup. With a fitting index nothing is downloaded yet; an archive without one, or
+    /// with one that does not fit, is copied once, streaming, into scratch space.
+    ///
+    /// # Errors
+    /// [`StoreError`]; an archive that is damaged or hostile is refused here when it has no index, and by
+    /// [`Archive::read`] otherwise.
+    pub async fn open_archive(&self, name: &str, options: &OpenOptions) -> Result<Archive, StoreError> {
+        let key = BackupFile::Tarball.key(name);
+        let size = match retry(|| self.bucket.head(&key)).await {
+            Ok(info) => info.size,
+            Err(e) if e.is_not_found() => {
+                return Err(StoreError::NoBackup { name: name.to_owned(), place: self.describe(), key });
+            }
+            Err(e) => return Err(e.into()),
+        };
+        match self.fitting_index(name, size).await? {
+            Some(index) => Ok(Archive { index: Arc::new(index), source: Arc::new(Source::Bucket(self.clone())), key }),
+            None => {
+                let (index, copy) = crate::transcode::transcode(self, &key, options).await?;
+                Ok(Archive { index: Arc::new(index), source: Arc::new(Source::Scratch(copy)), key })
+            }
+        }
+    }
+
+    async fn fitting_index(&self, name: &str, size: u64) -> Result<Option<Index>, StoreError> {
+        let key = BackupFile::Index.key(name);
+        let stream = match retry(|| self.bucket.get(&key, None)).await {
+            Ok(stream) => stream,
+            Err(e) if e.is_not_found() => return Ok(None),
+            Err(e) => return Err(e.into()),
+        };
+        let read = crate::bridge::with_reader(stream, |reader| Index::read(reader, LARGEST_INDEX))
+            .await
+            .map_err(|_| StoreError::Worker("reading the index"))?;
+        match read {
+            Ok(index) if index.tarball.size == size => Ok(Some(index)),
+            Ok(index) => {
+                tracing::warn!(key, expected = index.tarball.size, size, "the index is of another archive: not used");
+                Ok(None)
+            }
+            Err(e) => {
+                tracing::warn!(key, error = %e, "the index cannot be read: not used");
+                Ok(None)
+            }
+        }
+    }
+}
+
+impl Archive {
+    /// The objects in the archive, in its order; an object stands here once per stored version.
+    pub fn rows(&self) -> std::slice::Iter<'_, Row> {
+        self.index.rows()
+    }
+
+    /// One of [`Archive::rows`].
+    #[must_use]
+    pub fn row(&self, number: usize) -> Option<&Row> {
+        self.index.row(number)
+    }
+
+    /// Reads these rows, in the order of the archive, neighbours in one request. Runs as a task of `tasks`.
+    ///
+    /// Every object is checked against its path and hash; one that disagrees ends the reading with an error.
+    pub fn read(&self, mut rows: Vec<usize>, tasks: &mut tokio::task::JoinSet<()>) -> Contents {
+        let (sender, contents) = mpsc::channel(WAITING);
+        let archive = self.clone();
+        rows.sort_by_key(|n| archive.row(*n).map(|r| (r.member, r.offset)));
+        tasks.spawn(async move {
+            if let Err(e) = archive.send_all(&rows, &sender).await {
+                // The receiver may be gone; then nobody needs the error.
+                let _ = sender.send(Err(e)).await;
+            }
+        });
+        contents
+    }
+
+    async fn send_all(
+        &self,
+        rows: &[usize],
+        sender: &mpsc::Sender<Result<ArchiveItem, StoreError>>,
+    ) -> Result<(), StoreError> {
+        let mut from = 0;
+        while from < rows.len() {
+            let (count, range) = self.next_fetch(&rows[from..]);
+            let batch = &rows[from..from + count];
+            let bytes = self.fetch(range.clone()).await?;
+            let mut at = 0;
+            while at < batch.len() {
+                let member = self.member_of(batch[at]);
+                let same = batch[at..].iter().take_while(|n| self.member_of(**n) == member).count();
+                let items = self.unpack(&bytes, range.start, member, batch[at..at + same].to_vec()).await?;
+                for item in items {
+                    if sender.send(Ok(item)).await.is_err() {
+                        return Ok(());
+                    }
+                }
+                at += same;
+            }
+            from += count;
+        }
+        Ok(())
+    }
+
+    fn member_of(&self, row: usize) -> MemberRange {
+        // Rows and members were checked against each other when the index was read.
+        self.index.row(row).and_then(|r| self.index.members.get(r.member as usize)).copied().unwrap_or(MemberRange {
+            offset: 0,
+            length: 0,
+            tar_length: 0,
+        })
+    }
+
+    /// How many of the rows to fetch at once, and which bytes that takes.
+    fn next_fetch(&self, rows: &[usize]) -> (usize, Range<u64>) {
+        let first = self.member_of(rows[0]);
+        let mut range = first.offset..first.offset + first.length;
+        let mut count = 0;
+        for row in rows {
+            let member = self.member_of(*row);
+            let end = member.offset + member.length;
+            if member.offset > range.end + GAP || (end > range.end && end - range.start > FETCH && count > 0) {
+                break;
+            }
+            range.end = range.end.max(end);
+            count += 1;
+        }
+        (count, range)
+    }
+
+    async fn fetch(&self, range: Range<u64>) -> Result<Bytes, StoreError> {
+        match &*self.source {
+            Source::Bucket(store) => {
+                let limit = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+                let get = || async { collect(store.bucket.get(&self.key, Some(range.clone())).await?, limit).await };
+                let bytes = retry(get).await?;
+                if bytes.len() != limit {
+                    return Err(short(&self.key, store).into());
+                }
+                Ok(bytes)
+            }
+            Source::Scratch(_) => {
+                let source = Arc::clone(&self.source);
+                let read = tokio::task::spawn_blocking(move || match &*source {
+                    Source::Scratch(file) => read_range(file, &range),
+                    Source::Bucket(_) => Ok(Bytes::new()),
+                });
+                let place = || "the scratch copy".to_owned();
+                read.await
+                    .map_err(|_| StoreError::Worker("reading the scratch copy"))?
+                    .map_err(|source| StoreError::Scratch { place: place(), source })
+            }
+        }
+    }
+
+    async fn unpack(
+        &self,
+        bytes: &Bytes,
+        start: u64,
+        member: MemberRange,
+        rows: Vec<usize>,
+    ) -> Result<Vec<ArchiveItem>, StoreError> {
+        let archive = self.clone();
+        let from = usize::try_from(member.offset - start).unwrap_or(usize::MAX);
+        let to = from.saturating_add(usize::try_from(member.length).unwrap_or(usize::MAX));
+        let gzip = bytes.slice(from.min(bytes.len())..to.min(bytes.len()));
+        tokio::task::spawn_blocking(move || archive.unpack_blocking(&gzip, member, &rows))
+            .await
+            .map_err(|_| StoreError::Worker("decompressing the archive"))?
+    }
+
+    fn unpack_blocking(
+        &self,
+        gzip: &[u8],
+        member: MemberRange,
+        rows: &[usize],
+    ) -> Result<Vec<ArchiveItem>, StoreError> {
+        let index = |source| StoreError::Index { key: self.key.clone(), source };
+        let tar = unpack(gzip, member.tar_length)
+            .map_err(|e| index(IndexError::Mismatch(format!("byte {}: {e}", member.offset))))?;
+        let mut out = Vec::with_capacity(rows.len());
+        for number in rows {
+            let Some(row) = self.index.row(*number) else { continue };
+            let body = self.index.extract(&tar, row).map_err(index)?;
+            let head = checked_head(&self.key, row, &body)?;
+            out.push(ArchiveItem { row: *number, head, body: body.into() });
+        }
+        Ok(out)
+    }
+}
+
+/// Parses the head and refuses an object that is not the one its path names.
+pub(crate) fn checked_head(key: &str, row: &Row, body: &[u8]) -> Result<Head, StoreError> {
+    let path = ObjectPath { key: row.key(), version: None };
+    let head = Head::parse(body).map_err(|e| StoreError::Archive {
+        key: key.to_owned(),
+        source: lifeboat_archive::ReadError::Refused(format!("{} is no Kubernetes object ({e})", row.key())),
+    })?;
+    path.check(&head).map_err(|source| StoreError::Disagrees { key: key.to_owned(), source })?;
+    Ok(head)
+}
+
+fn short(key: &str, store: &Store) -> BucketError {
+    BucketError {
+        kind: ErrorKind::Other,
+        operation: "get",
+        key: key.to_owned(),
+        store: store.describe(),
+        message: "the answer is shorter than the range that was asked for".to_owned(),
+        source: None,
+    }
+}
+
+fn read_range(file: &NamedTempFile, range: &Range<u64>) -> std::io::Result<Bytes> {
+    use std::os::unix::fs::FileExt;
+    let mut out = vec![0; usize::try_from(range.end - range.start).unwrap_or(0)];
+    file.as_file().read_exact_at(&mut out, range.start)?;
+    Ok(out.into())
+}

@@ -1,0 +1,102 @@
+//! Errors of a storage location.
+
+use lifeboat_archive::index::IndexError;
+use lifeboat_archive::sidecar::SidecarError;
+use lifeboat_archive::{PathError, ReadError};
+use lifeboat_bucket::BucketError;
+
+/// An operation on backups in a bucket that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The bucket did not do it.
+    #[error(transparent)]
+    Bucket(#[from] BucketError),
+    /// There is no such backup.
+    #[error("backup {name:?} not found in {place}: no {key}")]
+    NoBackup {
+        /// Its name.
+        name: String,
+        /// Where it was looked for.
+        place: String,
+        /// The missing key.
+        key: String,
+    },
+    /// The name is taken by another backup.
+    #[error("backup already exists in object storage: {name:?} in {place} has UID {uid}; choose another name")]
+    NameTaken {
+        /// The name.
+        name: String,
+        /// Where.
+        place: String,
+        /// UID of the backup that has it.
+        uid: String,
+    },
+    /// Somebody else has begun a backup of this name and not ended it.
+    #[error(
+        "backup {name:?} in {place} is claimed by another run (backup UID {uid}, since {since}): wait until it ends, \
+         choose another name, or take it over with --take-over when you know that it died"
+    )]
+    Claimed {
+        /// The name.
+        name: String,
+        /// Where.
+        place: String,
+        /// UID in the claim.
+        uid: String,
+        /// When it was claimed.
+        since: String,
+    },
+    /// A file of the backup cannot be read.
+    #[error("cannot read {key}: it {source}")]
+    Sidecar {
+        /// Its key.
+        key: String,
+        /// Why.
+        source: SidecarError,
+    },
+    /// The archive is damaged or refused.
+    #[error("cannot read the archive {key}")]
+    Archive {
+        /// Its key.
+        key: String,
+        /// Why.
+        #[source]
+        source: ReadError,
+    },
+    /// An entry is not the object its path names.
+    #[error("the archive {key} is refused")]
+    Disagrees {
+        /// Its key.
+        key: String,
+        /// Why.
+        #[source]
+        source: PathError,
+    },
+    /// The archive does not match its index.
+    #[error("the archive {key} cannot be read through its index")]
+    Index {
+        /// Its key.
+        key: String,
+        /// Why.
+        #[source]
+        source: IndexError,
+    },
+    /// Scratch space on this machine.
+    #[error("cannot use scratch space in {place}")]
+    Scratch {
+        /// Where.
+        place: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A name that cannot be a folder in the bucket.
+    #[error("{0:?} is not a valid name: it must be a lower case RFC 1123 subdomain (letters, digits, '-' and '.')")]
+    InvalidName(String),
+    /// A value of ours cannot be written as JSON.
+    #[error("cannot encode {0}")]
+    Encode(&'static str, #[source] serde_json::Error),
+    /// A thread that worked for us died.
+    #[error("a worker thread died while {0}")]
+    Worker(&'static str),
+}

@@ -1,0 +1,22 @@
+//! A storage location seen as backups and restores.
+//!
+//! [`Store`] lists, claims, publishes, opens, verifies and deletes backups in a bucket; [`BackupWriter`] is one being
+//! written, [`Archive`] one being read. Nothing of a backup counts before `velero-backup.json` is there, and that is
+//! put last. This room is the one bridge between the synchronous codecs of `archive` and asynchronous storage.
+//!
+//! Start reading at [`Store`].
+
+mod archive;
+mod bridge;
+mod error;
+mod retry;
+mod store;
+mod transcode;
+mod verify;
+mod write;
+
+pub use archive::{Archive, ArchiveItem, Contents, OpenOptions};
+pub use error::StoreError;
+pub use store::{BackupSummary, Store};
+pub use verify::{Verification, VerifyProblem};
+pub use write::{BackupWriter, ClaimOutcome, ClaimRequest, TarballPiece};

@@ -1,0 +1,146 @@
+//! Backups of a location.
+
+use crate::StoreError;
+use crate::retry::retry;
+use bytes::Bytes;
+use lifeboat_api::Backup;
+use lifeboat_archive::layout::{BACKUPS, BackupFile, METADATA, RestoreFile};
+use lifeboat_archive::sidecar;
+use lifeboat_bucket::{BlobStore, Body, Entry, ErrorKind, ListOptions, PutOptions, collect};
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+
+/// Largest JSON file that is read, decompressed (Velero's readers have the same bound).
+pub(crate) const LARGEST_JSON: u64 = 1 << 30;
+
+/// A storage location: a bucket, already below its prefix.
+#[derive(Clone, Debug)]
+pub struct Store {
+    pub(crate) bucket: Arc<dyn BlobStore>,
+}
+
+/// A backup in a listing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BackupSummary {
+    /// Its name.
+    pub name: String,
+    /// Its record, or why that cannot be read.
+    pub backup: Result<Box<Backup>, String>,
+}
+
+impl Store {
+    /// The store in this bucket.
+    #[must_use]
+    pub fn new(bucket: Arc<dyn BlobStore>) -> Self {
+        Self { bucket }
+    }
+
+    /// Where this is, for people.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        self.bucket.describe()
+    }
+
+    /// The names of all folders below `backups/` that hold a backup's record, in order.
+    ///
+    /// # Errors
+    /// [`StoreError::Bucket`].
+    pub async fn backup_names(&self) -> Result<Vec<String>, StoreError> {
+        let mut names = Vec::new();
+        let mut options =
+            ListOptions { prefix: BACKUPS.to_owned(), delimiter: Some("/".to_owned()), ..ListOptions::default() };
+        loop {
+            let page = retry(|| self.bucket.list(options.clone())).await?;
+            for entry in page.entries {
+                let Entry::Prefix(prefix) = entry else { continue };
+                let name = prefix[BACKUPS.len()..].trim_end_matches('/');
+                if self.exists(&format!("{prefix}{METADATA}")).await? {
+                    names.push(name.to_owned());
+                }
+            }
+            match page.continuation {
+                None => return Ok(names),
+                next => options.continuation = next,
+            }
+        }
+    }
+
+    /// All backups with their records; one that cannot be read says why.
+    ///
+    /// # Errors
+    /// [`StoreError::Bucket`] when the location cannot be listed.
+    pub async fn backups(&self) -> Result<Vec<BackupSummary>, StoreError> {
+        let mut out = Vec::new();
+        for name in self.backup_names().await? {
+            let backup = self.backup(&name).await.map(Box::new).map_err(|e| e.to_string());
+            out.push(BackupSummary { name, backup });
+        }
+        Ok(out)
+    }
+
+    /// The record of a backup.
+    ///
+    /// # Errors
+    /// [`StoreError::NoBackup`], [`StoreError::Sidecar`], [`StoreError::Bucket`].
+    pub async fn backup(&self, name: &str) -> Result<Backup, StoreError> {
+        let key = BackupFile::Metadata.key(name);
+        let bytes = self.read(&key).await?.ok_or_else(|| StoreError::NoBackup {
+            name: name.to_owned(),
+            place: self.describe(),
+            key: key.clone(),
+        })?;
+        serde_json::from_slice(&bytes).map_err(|e| StoreError::Sidecar { key, source: e.into() })
+    }
+
+    /// A gzip-compressed JSON file of a backup; `None` when it is absent, which means empty.
+    ///
+    /// # Errors
+    /// [`StoreError::Sidecar`], [`StoreError::Bucket`].
+    pub async fn backup_file<T: DeserializeOwned>(
+        &self,
+        name: &str,
+        file: BackupFile,
+    ) -> Result<Option<T>, StoreError> {
+        let key = file.key(name);
+        let Some(bytes) = self.read(&key).await? else { return Ok(None) };
+        let decoded = sidecar::decode(&bytes, LARGEST_JSON);
+        decoded.map(Some).map_err(|source| StoreError::Sidecar { key, source })
+    }
+
+    /// Stores a file of a restore.
+    ///
+    /// # Errors
+    /// [`StoreError::Bucket`].
+    pub async fn put_restore_file(&self, name: &str, file: RestoreFile, bytes: Vec<u8>) -> Result<(), StoreError> {
+        self.put(
+            &file.key(name),
+            bytes.into(),
+            PutOptions { content_type: Some("application/gzip"), ..PutOptions::default() },
+        )
+        .await
+    }
+
+    pub(crate) async fn put(&self, key: &str, bytes: Bytes, options: PutOptions) -> Result<(), StoreError> {
+        retry(|| self.bucket.put(key, Body::Bytes(bytes.clone()), options)).await?;
+        Ok(())
+    }
+
+    /// A whole object in memory; `None` when it does not exist.
+    pub(crate) async fn read(&self, key: &str) -> Result<Option<Bytes>, StoreError> {
+        let limit = usize::try_from(LARGEST_JSON).unwrap_or(usize::MAX);
+        let read = retry(|| async { collect(self.bucket.get(key, None).await?, limit).await }).await;
+        match read {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(e) if e.kind == ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    pub(crate) async fn exists(&self, key: &str) -> Result<bool, StoreError> {
+        match retry(|| self.bucket.head(key)).await {
+            Ok(_) => Ok(true),
+            Err(e) if e.is_not_found() => Ok(false),
+            Err(e) => Err(e.into()),
+        }
+    }
+}

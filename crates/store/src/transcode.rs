@@ -1,0 +1,86 @@
+//! Copies an archive without index into our seekable form.
+
+use crate::archive::OpenOptions;
+use crate::bridge::{PieceReader, with_reader};
+use crate::retry::retry;
+use crate::{Store, StoreError};
+use lifeboat_archive::gzip::capped;
+use lifeboat_archive::index::Index;
+use lifeboat_archive::tarball::{Assembler, ObjectEntry, Segment};
+use lifeboat_archive::{ArchivePath, ObjectPath, ReadError, TarReader};
+use lifeboat_object::Head;
+use std::io::Write;
+use tempfile::NamedTempFile;
+
+/// Compression of a copy that is thrown away soon.
+const LEVEL: u32 = 1;
+
+/// Reads the whole archive once, checks every entry, and writes the copy.
+///
+/// Plain paths give the objects in the version they are stored in; the directories `<version>-preferredversion` hold
+/// the same bytes again and are passed over; the other version directories give further rows.
+pub(crate) async fn transcode(
+    store: &Store,
+    key: &str,
+    options: &OpenOptions,
+) -> Result<(Index, NamedTempFile), StoreError> {
+    let stream = retry(|| store.bucket.get(key, None)).await?;
+    let (owned, options) = (key.to_owned(), options.clone());
+    with_reader(stream, move |reader| copy(reader, &owned, &options))
+        .await
+        .map_err(|_| StoreError::Worker("copying the archive into scratch space"))?
+}
+
+fn copy(reader: PieceReader, key: &str, options: &OpenOptions) -> Result<(Index, NamedTempFile), StoreError> {
+    let scratch = |source| StoreError::Scratch { place: options.scratch.display().to_string(), source };
+    let refused = |source| StoreError::Archive { key: key.to_owned(), source };
+    let mut file = tempfile::Builder::new().prefix("lifeboat-").tempfile_in(&options.scratch).map_err(scratch)?;
+    let mut tar = TarReader::new(capped(reader, options.limits.total), options.limits);
+    let mut assembler = Assembler::new();
+    let mut segment = Segment::default();
+    let mut body = Vec::new();
+    while let Some(entry) = tar.next_file(&mut body).map_err(refused)? {
+        let ArchivePath::Object(path) = entry.path else { continue };
+        if path.version.as_ref().is_some_and(|v| v.preferred) {
+            continue;
+        }
+        let version = checked_version(key, &path, &body)?;
+        let object = ObjectEntry {
+            resource: &path.key.resource,
+            version: &version,
+            preferred: path.version.is_none(),
+            namespace: path.key.namespace.as_deref(),
+            name: &path.key.name,
+            body: &body,
+        };
+        segment.push_object(&object, 0).map_err(|e| refused(e.into()))?;
+        if segment.is_full() {
+            let member = std::mem::take(&mut segment).compress(LEVEL);
+            file.write_all(&assembler.append(member)).map_err(scratch)?;
+        }
+    }
+    if !segment.is_empty() {
+        file.write_all(&assembler.append(segment.compress(LEVEL))).map_err(scratch)?;
+    }
+    let (last, _, index) = assembler.finish();
+    file.write_all(&last).map_err(scratch)?;
+    let index =
+        Index::read(index.as_slice(), u64::MAX).map_err(|source| StoreError::Index { key: key.to_owned(), source })?;
+    Ok((index, file))
+}
+
+/// The version an entry is stored in: its directory says so, or the object itself.
+fn checked_version(key: &str, path: &ObjectPath, body: &[u8]) -> Result<String, StoreError> {
+    let head = Head::parse(body).map_err(|e| StoreError::Archive {
+        key: key.to_owned(),
+        source: ReadError::Refused(format!("{} is no Kubernetes object ({e})", path.key)),
+    })?;
+    path.check(&head).map_err(|source| StoreError::Disagrees { key: key.to_owned(), source })?;
+    Ok(match &path.version {
+        Some(version) => version.version.clone(),
+        None => {
+            let api_version = head.api_version.unwrap_or_default();
+            api_version.rsplit('/').next().filter(|v| !v.is_empty()).unwrap_or("v1").to_owned()
+        }
+    })
+}

@@ -1,0 +1,277 @@
+//! Writes a backup: claim first, record last.
+
+use crate::{Store, StoreError};
+use futures::StreamExt;
+use jiff::Timestamp;
+use lifeboat_api::Backup;
+use lifeboat_archive::gojson;
+use lifeboat_archive::layout::BackupFile;
+use lifeboat_archive::sidecar::{CLAIM_FORMAT, Claim, FileDigest, MANIFEST_FORMAT, Manifest};
+use lifeboat_archive::tarball::{TarballSummary, hex};
+use lifeboat_bucket::{Body, BucketError, ErrorKind, PutOptions};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Who wants to write a backup.
+#[derive(Clone, Debug)]
+pub struct ClaimRequest {
+    /// Name of the backup.
+    pub name: String,
+    /// UID of the Backup; the same in every attempt.
+    pub backup_uid: String,
+    /// UID of the cluster; empty when unknown.
+    pub cluster_uid: String,
+    /// Write over a claim of somebody else who is known to be dead.
+    pub take_over: bool,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// What a claim came to.
+#[derive(Debug)]
+pub enum ClaimOutcome {
+    /// The name is ours: write.
+    Writer(Box<BackupWriter>),
+    /// A backup of this very UID is complete already: an earlier attempt was cut off after its last step.
+    Complete(Box<Backup>),
+}
+
+/// A piece of the archive on its way into the bucket.
+#[derive(Debug)]
+pub enum TarballPiece {
+    /// The next bytes.
+    Bytes(bytes::Bytes),
+    /// The archive will not be finished: nothing of it may become visible.
+    Abandon,
+}
+
+/// A backup being written. Nothing of it counts before [`BackupWriter::commit`].
+#[derive(Debug)]
+pub struct BackupWriter {
+    store: Store,
+    name: String,
+    claim: Claim,
+    files: BTreeMap<String, FileDigest>,
+}
+
+impl Store {
+    /// Claims a name: puts `lifeboat-claim.json` if absent, before any other file is written.
+    ///
+    /// # Errors
+    /// [`StoreError::NameTaken`] and [`StoreError::Claimed`] when the name is somebody else's; [`StoreError::Bucket`].
+    pub async fn claim(&self, request: &ClaimRequest) -> Result<ClaimOutcome, StoreError> {
+        let name = &request.name;
+        if !is_valid_name(name) {
+            return Err(StoreError::InvalidName(name.clone()));
+        }
+        match self.backup(name).await {
+            Ok(found) if found.metadata.uid == request.backup_uid => {
+                return Ok(ClaimOutcome::Complete(Box::new(found)));
+            }
+            Ok(found) => {
+                return Err(StoreError::NameTaken {
+                    name: name.clone(),
+                    place: self.describe(),
+                    uid: found.metadata.uid,
+                });
+            }
+            Err(StoreError::NoBackup { .. }) => {}
+            Err(e) => return Err(e),
+        }
+        let key = BackupFile::Claim.key(name);
+        let mut claim = Claim {
+            format: CLAIM_FORMAT.to_owned(),
+            cluster_uid: request.cluster_uid.clone(),
+            backup_uid: request.backup_uid.clone(),
+            attempt: 1,
+            claimed: request.now,
+        };
+        let options = PutOptions { if_absent: true, content_type: Some("application/json") };
+        match self.put(&key, encode_claim(&claim)?.into(), options).await {
+            Ok(()) => {}
+            Err(StoreError::Bucket(e)) if e.kind == ErrorKind::Exists => {
+                let found = self.read(&key).await?;
+                let found: Claim = serde_json::from_slice(found.as_deref().unwrap_or_default())
+                    .map_err(|e| StoreError::Sidecar { key: key.clone(), source: e.into() })?;
+                let ours = found.backup_uid == claim.backup_uid && found.cluster_uid == claim.cluster_uid;
+                if !ours && !request.take_over {
+                    return Err(StoreError::Claimed {
+                        name: name.clone(),
+                        place: self.describe(),
+                        uid: found.backup_uid,
+                        since: found.claimed.to_string(),
+                    });
+                }
+                claim.attempt = found.attempt.saturating_add(1);
+                let options = PutOptions { if_absent: false, ..options };
+                self.put(&key, encode_claim(&claim)?.into(), options).await?;
+                // What the attempt before left open: nothing else writes below this folder.
+                let folder = format!("{}{name}/", lifeboat_archive::layout::BACKUPS);
+                self.bucket.abort_stale_uploads(&folder, Duration::ZERO).await?;
+            }
+            Err(e) => return Err(e),
+        }
+        Ok(ClaimOutcome::Writer(Box::new(BackupWriter {
+            store: self.clone(),
+            name: name.clone(),
+            claim,
+            files: BTreeMap::new(),
+        })))
+    }
+}
+
+fn encode_claim(claim: &Claim) -> Result<Vec<u8>, StoreError> {
+    gojson::to_vec_pretty(claim).map_err(|e| StoreError::Encode("the claim", e))
+}
+
+impl BackupWriter {
+    /// Which attempt this is, from 1.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.claim.attempt
+    }
+
+    /// Uploads the archive while it is being made: pieces come through the channel, and
+    /// [`TarballPiece::Abandon`] ends the upload with nothing visible. Runs until the channel is closed.
+    ///
+    /// # Errors
+    /// [`StoreError::Bucket`].
+    pub async fn put_tarball(&self, pieces: mpsc::Receiver<TarballPiece>) -> Result<u64, StoreError> {
+        let file = BackupFile::Tarball;
+        let place = (file.key(&self.name), self.store.describe());
+        let stream = futures::stream::unfold((pieces, place), |(mut pieces, place)| async move {
+            let piece = match pieces.recv().await? {
+                TarballPiece::Bytes(bytes) => Ok(bytes),
+                TarballPiece::Abandon => Err(abandoned(&place)),
+            };
+            Some((piece, (pieces, place)))
+        });
+        let options = PutOptions { content_type: Some(file.content_type()), ..PutOptions::default() };
+        let size = self.store.bucket.put(&file.key(&self.name), Body::Stream(stream.boxed()), options).await?;
+        Ok(size)
+    }
+
+    /// Records the archive that [`BackupWriter::put_tarball`] has stored.
+    pub fn record_tarball(&mut self, summary: &TarballSummary) {
+        let digest = FileDigest { size: summary.size, sha256: summary.sha256.clone() };
+        self.files.insert(BackupFile::Tarball.file_name(&self.name), digest);
+    }
+
+    /// Stores another file.
+    ///
+    /// # Errors
+    /// [`StoreError::Bucket`].
+    pub async fn put(&mut self, file: BackupFile, bytes: Vec<u8>) -> Result<(), StoreError> {
+        let digest = FileDigest { size: bytes.len() as u64, sha256: hex(&Sha256::digest(&bytes)) };
+        let options = PutOptions { content_type: Some(file.content_type()), ..PutOptions::default() };
+        self.store.put(&file.key(&self.name), bytes.into(), options).await?;
+        self.files.insert(file.file_name(&self.name), digest);
+        Ok(())
+    }
+
+    /// Puts the manifest, then the record: from then on the backup exists.
+    ///
+    /// # Errors
+    /// [`StoreError::Bucket`]; the record may be there or not, and committing again is safe.
+    pub async fn commit(
+        mut self,
+        backup: &Backup,
+        tool: &str,
+        counts: BTreeMap<String, u64>,
+        cluster_version: &str,
+    ) -> Result<(), StoreError> {
+        self.files.remove(&BackupFile::Claim.file_name(&self.name));
+        let manifest = Manifest {
+            format: MANIFEST_FORMAT.to_owned(),
+            tool: tool.to_owned(),
+            backup_uid: backup.metadata.uid.clone(),
+            cluster_uid: self.claim.cluster_uid.clone(),
+            cluster_version: cluster_version.to_owned(),
+            counts,
+            files: std::mem::take(&mut self.files),
+        };
+        let bytes = gojson::to_vec_pretty(&manifest).map_err(|e| StoreError::Encode("the manifest", e))?;
+        self.put(BackupFile::Manifest, bytes).await?;
+        let record = gojson::to_vec_pretty(backup).map_err(|e| StoreError::Encode("the backup's record", e))?;
+        self.put(BackupFile::Metadata, record).await
+    }
+}
+
+fn abandoned((key, store): &(String, String)) -> BucketError {
+    BucketError {
+        kind: ErrorKind::Other,
+        operation: "put",
+        key: key.clone(),
+        store: store.clone(),
+        message: "the archive was given up before its end".to_owned(),
+        source: None,
+    }
+}
+
+/// RFC 1123 subdomain, as the API server demands of names.
+fn is_valid_name(name: &str) -> bool {
+    let label = |l: &str| {
+        !l.is_empty()
+            && l.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+            && !l.starts_with('-')
+            && !l.ends_with('-')
+    };
+    name.len() <= 253 && name.split('.').all(label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lifeboat_bucket::Memory;
+    use std::sync::Arc;
+
+    fn request(uid: &str, take_over: bool) -> ClaimRequest {
+        ClaimRequest {
+            name: "nightly".into(),
+            backup_uid: uid.into(),
+            cluster_uid: "c".into(),
+            take_over,
+            now: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    async fn claim(store: &Store, uid: &str, take_over: bool) -> Result<u32, String> {
+        match store.claim(&request(uid, take_over)).await {
+            Ok(ClaimOutcome::Writer(writer)) => Ok(writer.attempt()),
+            Ok(ClaimOutcome::Complete(_)) => Ok(0),
+            Err(e) => Err(e.to_string()),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_belongs_to_who_claims_it_first() {
+        let store = Store::new(Arc::new(Memory::default()));
+        assert_eq!(claim(&store, "a", false).await, Ok(1));
+        assert_eq!(claim(&store, "a", false).await, Ok(2), "our own claim is taken up again");
+        let refused = claim(&store, "b", false).await.unwrap_err();
+        assert!(refused.contains("claimed by another run (backup UID a, since 1970-01-01T00:00:00Z)"), "{refused}");
+        assert_eq!(claim(&store, "b", true).await, Ok(3));
+
+        let ClaimOutcome::Writer(writer) = store.claim(&request("b", false)).await.unwrap() else { panic!() };
+        let mut backup = Backup::default();
+        backup.metadata.uid = "b".into();
+        writer.commit(&backup, "test", BTreeMap::new(), "v1").await.unwrap();
+        assert_eq!(claim(&store, "b", false).await, Ok(0), "complete: nothing is left to do");
+        for take_over in [false, true] {
+            let refused = claim(&store, "c", take_over).await.unwrap_err();
+            assert!(refused.contains("already exists in object storage"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn names_are_subdomains() {
+        for name in ["a", "a-b.c1", &"x".repeat(63)] {
+            assert!(is_valid_name(name), "{name}");
+        }
+        for name in ["", "A", "a/b", "..", "-a", "a-", "a..b", "é", &"x".repeat(254)] {
+            assert!(!is_valid_name(name), "{name}");
+        }
+    }
+}

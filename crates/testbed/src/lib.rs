@@ -1,0 +1,16 @@
+//! What tests run against: a real etcd, kube-apiserver and kube-controller-manager as plain processes of a plain
+//! user, on loopback, without containers.
+//!
+//! [`Binaries::ensure`] builds them once from Go modules into the cache folder; [`ControlPlane::start`] takes about
+//! five seconds. Everything started here ends with the process that started it, however that dies.
+//!
+//! Only for development. Start reading at [`ControlPlane`].
+
+mod binaries;
+mod certificates;
+mod control_plane;
+mod process;
+
+pub use binaries::{Binaries, cache_folder};
+pub use control_plane::{ControlPlane, Kubectl};
+pub use process::{Daemon, free_port};

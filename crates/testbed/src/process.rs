@@ -1,0 +1,63 @@
+//! Processes that end with us.
+
+use anyhow::{Context, Result};
+use std::fs::File;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// A background process. It is killed when this value is dropped, and also when our process dies in any way: a shell
+/// between us holds a pipe to us and kills the process when the pipe closes.
+#[derive(Debug)]
+pub struct Daemon {
+    shell: Child,
+    log: PathBuf,
+}
+
+/// Announces the process id, then waits for our end of the pipe to close.
+const SUPERVISE: &str = r#""$@" & child=$!; trap '' INT TERM; cat >/dev/null; kill -9 $child; wait $child 2>/dev/null"#;
+
+impl Daemon {
+    /// Starts a program; its output goes to `log`.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(program: &Path, args: &[String], log: &Path) -> Result<Self> {
+        let out = File::create(log).with_context(|| format!("make {}", log.display()))?;
+        let shell = Command::new("sh")
+            .args(["-c", SUPERVISE, "supervise"])
+            .arg(program)
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(out.try_clone()?)
+            .stderr(out)
+            .spawn()
+            .with_context(|| format!("start {}", program.display()))?;
+        Ok(Self { shell, log: log.to_owned() })
+    }
+
+    /// The last lines of its output.
+    #[must_use]
+    pub fn tail(&self) -> String {
+        let text = std::fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        drop(self.shell.stdin.take());
+        let _ = self.shell.wait();
+    }
+}
+
+/// A port that nobody listens on right now.
+///
+/// # Errors
+/// When there is none.
+pub fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
+    Ok(listener.local_addr()?.port())
+}

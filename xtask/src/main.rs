@@ -1,0 +1,68 @@
+//! What developers and CI run: `cargo xtask check` and `cargo xtask test`.
+#![allow(clippy::print_stdout, reason = "it talks to the developer")]
+
+mod edges;
+mod tools;
+
+use anyhow::{Result, bail};
+use lifeboat_testbed::{Binaries, ControlPlane};
+use std::process::Command;
+use std::time::Instant;
+
+fn main() -> Result<()> {
+    let task = std::env::args().nth(1).unwrap_or_default();
+    match task.as_str() {
+        "check" => check(),
+        "check-edges" => edges::check(),
+        "setup" => setup(),
+        "test" => test(),
+        other => bail!("unknown task {other:?}: check, check-edges, setup or test"),
+    }
+}
+
+fn check() -> Result<()> {
+    run("format", cargo().args(["fmt", "--all", "--check"]))?;
+    run("lints", cargo().args(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
+    timed("crate edges", edges::check)?;
+    let deny = tools::ensure("cargo-deny", "0.20.2")?;
+    run("dependencies", Command::new(deny).args(["--log-level", "error", "check", "bans", "licenses", "sources"]))?;
+    let typos = tools::ensure("typos-cli", "1.52.0")?;
+    run("spelling", &mut Command::new(typos))
+}
+
+fn setup() -> Result<()> {
+    timed("test bed programs", || Binaries::ensure().map(drop))
+}
+
+/// One control plane for all tests; they find it by `LIFEBOAT_TEST_KUBECONFIG`.
+fn test() -> Result<()> {
+    setup()?;
+    let begun = Instant::now();
+    let plane = ControlPlane::start()?;
+    println!("-- control plane: {} s", begun.elapsed().as_secs());
+    let mut tests = cargo();
+    tests.args(["test", "--workspace", "--quiet"]);
+    tests.env("LIFEBOAT_TEST_KUBECONFIG", plane.kubeconfig());
+    run("tests", &mut tests)
+}
+
+fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+fn run(what: &str, command: &mut Command) -> Result<()> {
+    timed(what, || {
+        let status = command.status()?;
+        if !status.success() {
+            bail!("{what} failed: {status}");
+        }
+        Ok(())
+    })
+}
+
+fn timed(what: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    let begun = Instant::now();
+    work()?;
+    println!("-- {what}: {} s", begun.elapsed().as_secs());
+    Ok(())
+}
