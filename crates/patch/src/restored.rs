@@ -1,0 +1,206 @@
+//! Which fields of an object belong to one life of it and never come back by a restore.
+//!
+//! The list is closed: anything else that differs between an object in a backup and the restored one is a loss.
+
+use crate::{Difference, differences};
+use serde_json::{Map, Value};
+
+/// Fields of `metadata` that the API server or its controllers give to each life of an object.
+const METADATA: [&str; 10] = [
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "managedFields",
+    "ownerReferences",
+    "selfLink",
+    "generateName",
+];
+
+/// Labels that a restore adds.
+const LABELS: [&str; 2] = ["velero.io/backup-name", "velero.io/restore-name"];
+
+/// Annotations by which claims and volumes are bound.
+const BINDING: [&str; 5] = [
+    "pv.kubernetes.io/bind-completed",
+    "pv.kubernetes.io/bound-by-controller",
+    "volume.kubernetes.io/storage-provisioner",
+    "volume.beta.kubernetes.io/storage-provisioner",
+    "volume.kubernetes.io/selected-node",
+];
+
+/// Whether objects of this type are made by controllers or the API server itself in every cluster, so that the one
+/// in the backup says nothing about the restored one.
+#[must_use]
+pub fn is_made_anew(api_version: &str, kind: &str, name: &str) -> bool {
+    let group = api_version.split_once('/').map_or("", |(g, _)| g);
+    match (group, kind) {
+        ("", "Endpoints" | "Event" | "Node") => true,
+        ("discovery.k8s.io", "EndpointSlice") | ("events.k8s.io", "Event") => true,
+        ("", "ConfigMap") => name == "kube-root-ca.crt",
+        _ => false,
+    }
+}
+
+/// The object without what belongs to one life of it.
+#[must_use]
+pub fn comparable(object: &Value) -> Value {
+    let mut object = object.clone();
+    let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+    remove(&mut object, &[], &["status"]);
+    remove(&mut object, &["metadata"], &METADATA);
+    remove(&mut object, &["metadata", "labels"], &LABELS);
+    match kind.as_str() {
+        "PersistentVolumeClaim" => remove(&mut object, &["metadata", "annotations"], &BINDING),
+        "PersistentVolume" => {
+            remove(&mut object, &["metadata", "annotations"], &BINDING);
+            remove(&mut object, &["spec", "claimRef"], &["uid", "resourceVersion"]);
+        }
+        // Addresses are given by the cluster; headless services keep `None`.
+        "Service" if object["spec"]["clusterIP"] != "None" => {
+            remove(&mut object, &["spec"], &["clusterIP", "clusterIPs"]);
+        }
+        "Secret" if object["type"] == "kubernetes.io/service-account-token" => {
+            remove(&mut object, &["metadata", "annotations"], &["kubernetes.io/service-account.uid"]);
+            remove(&mut object, &["data"], &["token", "ca.crt", "namespace"]);
+            drop_empty(&mut object, &[], "data");
+        }
+        _ => {}
+    }
+    drop_empty(&mut object, &["metadata"], "labels");
+    drop_empty(&mut object, &["metadata"], "annotations");
+    object
+}
+
+/// Where a restored object differs from the one in the backup.
+#[must_use]
+pub fn losses(in_backup: &Value, restored: &Value) -> Vec<Difference> {
+    differences(&comparable(in_backup), &comparable(restored))
+}
+
+/// Removes the node ports of a service that nobody asked for, and the port of its health check.
+pub fn forget_automatic_node_ports(service: &mut Value, asked_for: impl Fn(&Value) -> bool) {
+    if let Some(ports) = service.pointer_mut("/spec/ports").and_then(Value::as_array_mut) {
+        for port in ports {
+            if !asked_for(port) {
+                remove(port, &[], &["nodePort"]);
+            }
+        }
+    }
+    remove(service, &["spec"], &["healthCheckNodePort"]);
+}
+
+fn at<'a>(value: &'a mut Value, path: &[&str]) -> Option<&'a mut Map<String, Value>> {
+    path.iter().try_fold(value, |value, key| value.get_mut(*key))?.as_object_mut()
+}
+
+fn remove(value: &mut Value, path: &[&str], keys: &[&str]) {
+    if let Some(map) = at(value, path) {
+        for key in keys {
+            map.remove(*key);
+        }
+    }
+}
+
+fn drop_empty(value: &mut Value, path: &[&str], key: &str) {
+    if let Some(map) = at(value, path)
+        && map.get(key).and_then(Value::as_object).is_some_and(Map::is_empty)
+    {
+        map.remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn objects() -> Vec<Value> {
+        vec![
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "n", "labels": {"x": "y"}, "finalizers": ["f"]}, "data": {"k": "v"}}),
+            json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token", "metadata": {"name": "t", "annotations": {"kubernetes.io/service-account.name": "web"}}, "data": {"extra": "eA=="}}),
+            json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"clusterIP": "None", "clusterIPs": ["None"], "ports": [{"port": 80, "nodePort": 30080}], "selector": {"a": "b"}}}),
+            json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv"}, "spec": {"claimRef": {"name": "c", "namespace": "n"}, "capacity": {"storage": "1Gi"}}}),
+            json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": {"volumeName": "pv"}}),
+            json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"list": [{"b": null}], "n": 1.5}}),
+        ]
+    }
+
+    #[test]
+    fn another_life_is_no_loss() {
+        for object in objects() {
+            let mut live = object.clone();
+            for key in METADATA {
+                live["metadata"][key] = json!("of this life");
+            }
+            live["status"] = json!({"phase": "Active"});
+            live["metadata"]["labels"]["velero.io/backup-name"] = json!("b");
+            live["metadata"]["labels"]["velero.io/restore-name"] = json!("r");
+            match object["kind"].as_str() {
+                Some("PersistentVolume") => {
+                    live["spec"]["claimRef"]["uid"] = json!("u");
+                    live["metadata"]["annotations"]["pv.kubernetes.io/bound-by-controller"] = json!("yes");
+                }
+                Some("PersistentVolumeClaim") => {
+                    live["metadata"]["annotations"]["pv.kubernetes.io/bind-completed"] = json!("yes");
+                }
+                Some("Secret") => {
+                    live["data"]["token"] = json!("x");
+                    live["metadata"]["annotations"]["kubernetes.io/service-account.uid"] = json!("u");
+                }
+                _ => {}
+            }
+            assert_eq!(losses(&object, &live), vec![], "{object}");
+        }
+        let service = |ip: &str| json!({"kind": "Service", "metadata": {"name": "s"}, "spec": {"clusterIP": ip, "clusterIPs": [ip]}});
+        assert_eq!(losses(&service("10.0.0.1"), &service("10.0.0.2")), vec![]);
+        assert_eq!(losses(&service("None"), &service("10.0.0.2")).len(), 2);
+    }
+
+    /// Every leaf and every branch, removed or changed, one at a time.
+    #[test]
+    fn any_other_change_is_a_loss() {
+        for object in objects() {
+            let mut paths = Vec::new();
+            collect(&object, String::new(), &mut paths);
+            for path in paths {
+                let mut changed = object.clone();
+                *changed.pointer_mut(&path).unwrap() = json!("changed");
+                assert_ne!(losses(&object, &changed), vec![], "changed {path} of {object}");
+                let (parent, key) = path.rsplit_once('/').unwrap();
+                let mut removed = object.clone();
+                match removed.pointer_mut(parent).unwrap() {
+                    Value::Object(map) => {
+                        map.remove(&key.replace("~1", "/").replace("~0", "~"));
+                    }
+                    Value::Array(list) => {
+                        list.remove(key.parse().unwrap());
+                    }
+                    _ => unreachable!("a parent holds something"),
+                }
+                assert_ne!(losses(&object, &removed), vec![], "removed {path} of {object}");
+            }
+        }
+    }
+
+    fn collect(value: &Value, path: String, out: &mut Vec<String>) {
+        if !path.is_empty() {
+            out.push(path.clone());
+        }
+        match value {
+            Value::Object(map) => {
+                for (key, inner) in map {
+                    collect(inner, format!("{path}/{}", key.replace('~', "~0").replace('/', "~1")), out);
+                }
+            }
+            Value::Array(list) => {
+                for (i, inner) in list.iter().enumerate() {
+                    collect(inner, format!("{path}/{i}"), out);
+                }
+            }
+            _ => {}
+        }
+    }
+}
