@@ -6,6 +6,7 @@
 //!
 //! The engine never writes custom resources. Start reading at [`run`].
 
+mod actions;
 mod env;
 mod execute;
 mod existing;
@@ -20,6 +21,7 @@ mod request;
 mod run;
 mod wait;
 
+pub use actions::{ActionConfig, built_in_actions};
 pub use env::Env;
 pub use item::Action;
 pub use priorities::{ParsePrioritiesError, Priorities};

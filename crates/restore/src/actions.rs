@@ -1,0 +1,101 @@
+//! The built-in restore item actions (restore.md 4).
+//!
+//! Each is a function over untyped objects, so that fields nobody here knows survive; only two ask the cluster. A field
+//! of another type than the API's is left alone.
+
+mod admission;
+mod api_service;
+mod bindings;
+mod config;
+mod crd;
+mod edit;
+mod images;
+mod job;
+mod known;
+mod pod;
+mod pvc;
+mod secret;
+mod service;
+mod service_account;
+mod storage_class;
+#[cfg(test)]
+mod test_server;
+#[cfg(test)]
+mod tests;
+
+pub use config::ActionConfig;
+
+use async_trait::async_trait;
+use lifeboat_action::{ActionError, ActionScope, RestoreItemAction, RestoreItemInput, RestoreItemOutput};
+use lifeboat_cluster::Cluster;
+use std::sync::Arc;
+
+/// The built-in actions, in the order in which they are called. They remember what they asked the cluster: make them
+/// anew for each restore.
+#[must_use]
+pub fn built_in_actions(cluster: &Cluster, config: &ActionConfig) -> Vec<Arc<dyn RestoreItemAction>> {
+    let rules = config.image_rules.clone();
+    vec![
+        computed("velero.io/add-pvc-from-pod", &["pods"], pod::add_claims),
+        computed("velero.io/admission-webhook-configuration", &admission::RESOURCES, admission::restore),
+        Arc::new(Computed {
+            name: "velero.io/apiservice",
+            scope: ActionScope {
+                label_selector: api_service::SELECTOR.to_owned(),
+                ..ActionScope::resources(&["apiservices.apiregistration.k8s.io"])
+            },
+            work: api_service::restore,
+        }),
+        computed("velero.io/change-image-name", &images::RESOURCES, move |input| Ok(images::restore(input, &rules))),
+        Arc::new(storage_class::ChangeStorageClass::new(cluster.clone(), config.storage_classes.clone())),
+        computed(
+            "velero.io/cluster-role-bindings",
+            &["clusterrolebindings.rbac.authorization.k8s.io"],
+            bindings::restore,
+        ),
+        computed("velero.io/crd-preserve-fields", &["customresourcedefinitions.apiextensions.k8s.io"], crd::restore),
+        computed("velero.io/job", &["jobs.batch"], job::restore),
+        computed("velero.io/pod", &["pods"], pod::restore),
+        computed("velero.io/pvc", &["persistentvolumeclaims"], pvc::restore),
+        computed("velero.io/role-bindings", &["rolebindings.rbac.authorization.k8s.io"], bindings::restore),
+        Arc::new(secret::Secret::new(cluster.clone())),
+        computed("velero.io/service", &["services"], service::restore),
+        computed("velero.io/service-account", &["serviceaccounts"], service_account::restore),
+    ]
+}
+
+fn computed<W>(name: &'static str, resources: &[&str], work: W) -> Arc<dyn RestoreItemAction>
+where
+    W: Fn(RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> + Send + Sync + 'static,
+{
+    Arc::new(Computed { name, scope: ActionScope::resources(resources), work })
+}
+
+/// An action that needs nothing but its input.
+struct Computed<W> {
+    name: &'static str,
+    scope: ActionScope,
+    work: W,
+}
+
+#[async_trait]
+impl<W> RestoreItemAction for Computed<W>
+where
+    W: Fn(RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> + Send + Sync,
+{
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn applies_to(&self) -> ActionScope {
+        self.scope.clone()
+    }
+
+    async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> {
+        (self.work)(input)
+    }
+
+    fn is_pure(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,24 @@
+//! `velero.io/apiservice`: what the API server registers by itself is not restored.
+
+use lifeboat_action::{ActionError, RestoreItemInput, RestoreItemOutput};
+
+/// The label of those.
+pub(super) const SELECTOR: &str = "kube-aggregator.kubernetes.io/automanaged";
+
+/// Called only for what the selector matches.
+pub(super) fn restore(_: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> {
+    Ok(RestoreItemOutput::skip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::run;
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn automanaged_services_are_left_out() {
+        let object = json!({"kind": "APIService", "metadata": {"name": "v1.apps", "labels": {(SELECTOR): "onstart"}}});
+        assert_eq!(run(restore, &object).unwrap(), RestoreItemOutput::skip());
+    }
+}

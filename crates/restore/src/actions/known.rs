@@ -1,0 +1,44 @@
+//! The few types the actions ask for by themselves: always served, so that discovery is not needed to read them.
+
+use lifeboat_object::{ApiResource, GroupResource, ObjectKey};
+use std::sync::Arc;
+
+pub(super) fn config_maps() -> Arc<ApiResource> {
+    resource("", "configmaps", "ConfigMap", true)
+}
+
+pub(super) fn service_accounts() -> Arc<ApiResource> {
+    resource("", "serviceaccounts", "ServiceAccount", true)
+}
+
+pub(super) fn storage_classes() -> Arc<ApiResource> {
+    resource("storage.k8s.io", "storageclasses", "StorageClass", false)
+}
+
+fn resource(group: &str, resource: &str, kind: &str, namespaced: bool) -> Arc<ApiResource> {
+    Arc::new(ApiResource {
+        group: group.to_owned(),
+        version: "v1".to_owned(),
+        resource: resource.to_owned(),
+        kind: kind.to_owned(),
+        singular: kind.to_lowercase(),
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        namespaced,
+        verbs: vec!["get".to_owned(), "list".to_owned()],
+        subresources: Vec::new(),
+        preferred: true,
+    })
+}
+
+pub(super) fn claim(namespace: &str, name: &str) -> ObjectKey {
+    ObjectKey::new(GroupResource::new("", "persistentvolumeclaims"), Some(namespace), name)
+}
+
+pub(super) fn volume(name: &str) -> ObjectKey {
+    ObjectKey::new(GroupResource::new("", "persistentvolumes"), None, name)
+}
+
+pub(super) fn priority_class(name: &str) -> ObjectKey {
+    ObjectKey::new(GroupResource::new("scheduling.k8s.io", "priorityclasses"), None, name)
+}

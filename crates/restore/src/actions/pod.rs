@@ -1,0 +1,107 @@
+//! `velero.io/add-pvc-from-pod` and `velero.io/pod`.
+
+use super::edit::{list_mut, original_namespace, remove, retain, text};
+use super::known;
+use lifeboat_action::{ActionError, RestoreItemInput, RestoreItemOutput};
+
+/// The claims that a pod mounts come before it (restore.md 4).
+pub(super) fn add_claims(input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> {
+    let namespace = original_namespace(&input);
+    let volumes = input.item["spec"]["volumes"].as_array().into_iter().flatten();
+    let mut additional_items = Vec::new();
+    for name in volumes.map(|v| text(&v["persistentVolumeClaim"], "claimName")).filter(|name| !name.is_empty()) {
+        let claim = known::claim(namespace, name);
+        // Two volumes of a pod may be one claim.
+        if !additional_items.contains(&claim) {
+            additional_items.push(claim);
+        }
+    }
+    Ok(RestoreItemOutput { additional_items, ..RestoreItemOutput::with(input.item) })
+}
+
+/// Forgets where the pod ran, and the token volume that old clusters mounted: the new cluster decides on both
+/// (restore.md 4).
+pub(super) fn restore(input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> {
+    let mut item = input.item;
+    remove(&mut item, "/spec", "nodeName");
+    remove(&mut item, "/spec", "priority");
+    let tokens = format!("{}-token-", text(&item["spec"], "serviceAccountName"));
+    retain(&mut item, "/spec", "volumes", |volume| !text(volume, "name").starts_with(&tokens));
+    for containers in ["/spec/containers", "/spec/initContainers"] {
+        for container in list_mut(&mut item, containers).into_iter().flatten() {
+            retain(container, "", "volumeMounts", |mount| !text(mount, "name").starts_with(&tokens));
+        }
+    }
+    let class = text(&item["spec"], "priorityClassName");
+    let additional_items = if class.is_empty() { Vec::new() } else { vec![known::priority_class(class)] };
+    Ok(RestoreItemOutput { additional_items, ..RestoreItemOutput::with(item) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::run;
+    use super::*;
+    use lifeboat_object::ObjectKey;
+    use serde_json::{Value, json};
+
+    fn pod(spec: &Value) -> Value {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "shop"}, "spec": spec})
+    }
+
+    fn output(spec: &Value, additional_items: Vec<ObjectKey>) -> RestoreItemOutput {
+        RestoreItemOutput { additional_items, ..RestoreItemOutput::with(pod(spec)) }
+    }
+
+    #[test]
+    fn claims_of_the_original_namespace_come_along() {
+        let claim = |name: &str| json!({"name": name, "persistentVolumeClaim": {"claimName": name}});
+        let cases = [
+            (
+                json!({"volumes": [claim("logs"), {"name": "e", "emptyDir": {}}, claim("data"), claim("logs")]}),
+                vec![known::claim("shop", "logs"), known::claim("shop", "data")],
+            ),
+            (json!({"volumes": ["odd", {"persistentVolumeClaim": {"claimName": 1}}, claim("")]}), vec![]),
+            (json!({"volumes": {}}), vec![]),
+            (json!({}), vec![]),
+        ];
+        for (spec, expected) in cases {
+            assert_eq!(run(add_claims, &pod(&spec)).unwrap(), output(&spec, expected));
+        }
+    }
+
+    #[test]
+    fn node_priority_and_token_volumes_go() {
+        let token = json!({"name": "web-token-abcde", "mountPath": "/t"});
+        let data = json!({"name": "data", "mountPath": "/d"});
+        let cases = [
+            (
+                json!({"nodeName": "n1", "priority": 5, "serviceAccountName": "web", "x": {},
+                    "volumes": [{"name": "web-token-abcde", "secret": {}}, {"name": "data"}, {"name": "api-token-abcde"}],
+                    "containers": [{"name": "a", "volumeMounts": [token, data]}, {"name": "b", "volumeMounts": [token]}],
+                    "initContainers": [{"name": "i", "volumeMounts": [data, token]}, {"name": "j"}]}),
+                json!({"serviceAccountName": "web", "x": {}, "volumes": [{"name": "data"}, {"name": "api-token-abcde"}],
+                    "containers": [{"name": "a", "volumeMounts": [data]}, {"name": "b"}],
+                    "initContainers": [{"name": "i", "volumeMounts": [data]}, {"name": "j"}]}),
+                vec![],
+            ),
+            (
+                json!({"priorityClassName": "high", "priority": 1000, "containers": []}),
+                json!({"priorityClassName": "high", "containers": []}),
+                vec![known::priority_class("high")],
+            ),
+            (
+                json!({"serviceAccountName": "web", "volumes": [{"name": "web-token-x"}]}),
+                json!({"serviceAccountName": "web"}),
+                vec![],
+            ),
+            (
+                json!({"serviceAccountName": 1, "volumes": "odd", "containers": [3, {"volumeMounts": {}}], "priorityClassName": []}),
+                json!({"serviceAccountName": 1, "volumes": "odd", "containers": [3, {"volumeMounts": {}}], "priorityClassName": []}),
+                vec![],
+            ),
+        ];
+        for (spec, expected, additional) in cases {
+            assert_eq!(run(restore, &pod(&spec)).unwrap(), output(&expected, additional));
+        }
+    }
+}
