@@ -4,8 +4,16 @@
 //! label selectors and include/exclude lists. Start reading at [`BackupFilter`].
 
 mod glob;
+mod includes;
+mod namespace;
 mod selector;
 
 pub use glob::{Globs, has_wildcard, validate_wildcards};
+pub use includes::{IncludesExcludes, validate_lists, validate_namespace_lists, validate_scoped_lists};
+pub use namespace::{NamespaceFacts, NamespaceFilter, NamespaceScope};
 pub use selector::{Selector, SelectorError, parse_selector};
 
+#[cfg(test)]
+fn list(items: &[&str]) -> Vec<String> {
+    items.iter().map(|i| (*i).to_owned()).collect()
+}
