@@ -8,6 +8,7 @@ mod backup_spec;
 mod glob;
 mod includes;
 mod namespace;
+mod restore;
 mod selector;
 mod types;
 
@@ -15,6 +16,7 @@ pub use backup::BackupFilter;
 pub use glob::{Globs, has_wildcard, validate_wildcards};
 pub use includes::{IncludesExcludes, validate_lists, validate_namespace_lists, validate_scoped_lists};
 pub use namespace::{NamespaceFacts, NamespaceFilter, NamespaceScope};
+pub use restore::RestoreFilter;
 pub use selector::{Selector, SelectorError, parse_selector};
 
 #[cfg(test)]
