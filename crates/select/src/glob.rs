@@ -1,0 +1,397 @@
+//! Globs as Velero's library reads them: no separators, so `*` crosses dots and slashes (backup.md 1.6).
+//!
+//! A glob library for paths will not do: those give `/` and `**` a meaning of their own and read classes more
+//! generously. Patterns come from users, so a glob is a small automaton that runs in time proportional to
+//! pattern × text, whatever the pattern.
+
+use std::collections::BTreeSet;
+
+/// Globs of which any may match.
+///
+/// The globs are tried in sorted order and one that does not compile ends the search: it and all behind it match
+/// nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Globs {
+    given: bool,
+    /// Patterns that match one text only: most are, and lists of namespaces can be long.
+    texts: BTreeSet<String>,
+    globs: Vec<Glob>,
+}
+
+impl Globs {
+    /// Compiles the patterns.
+    #[must_use]
+    pub fn new(patterns: &[String]) -> Self {
+        // compat: without the order and the end at the first malformed one, a list with a malformed glob would match
+        // other objects than it does in Velero.
+        let sorted: BTreeSet<&String> = patterns.iter().collect();
+        let mut globs = Self { given: !patterns.is_empty(), ..Self::default() };
+        for glob in sorted.into_iter().map_while(|p| Glob::compile(p).ok()) {
+            match glob.text() {
+                Some(text) => _ = globs.texts.insert(text),
+                None => globs.globs.push(glob),
+            }
+        }
+        globs
+    }
+
+    /// Whether any of the globs matches the whole of `s`.
+    #[must_use]
+    pub fn matches(&self, s: &str) -> bool {
+        self.texts.contains(s) || self.globs.iter().any(|g| g.matches(s))
+    }
+
+    /// Whether there were no patterns. Globs that do not compile count: a list of them is not empty, it matches nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        !self.given
+    }
+}
+
+/// Whether a namespace pattern has to be expanded: it contains `*`, `?` or `[`.
+#[must_use]
+pub fn has_wildcard(pattern: &str) -> bool {
+    pattern.contains(['*', '?', '['])
+}
+
+/// Checks a namespace name or pattern for what Velero refuses in namespace globs.
+///
+/// # Errors
+/// The text of restore.md 2.3.
+pub fn validate_wildcards(pattern: &str) -> Result<(), String> {
+    if pattern.contains(['|', '(', ')', '!', '{', '}', ',']) {
+        return Err("wildcard pattern contains unsupported characters: |, (, ), !, {, }, ,".to_owned());
+    }
+    if pattern.contains("**") {
+        return Err("wildcard pattern contains consecutive asterisks (only single * allowed)".to_owned());
+    }
+    let mut rest = pattern;
+    while let Some(at) = rest.find(['[', ']']) {
+        if rest[at..].starts_with(']') {
+            return Err("wildcard pattern contains unmatched closing bracket ']'".to_owned());
+        }
+        rest = match rest[at + 1..].split_once(']') {
+            None => return Err("wildcard pattern contains unclosed bracket '['".to_owned()),
+            Some(("", _)) => return Err("wildcard pattern contains empty bracket pattern '[]'".to_owned()),
+            Some((_, after)) => after,
+        };
+    }
+    Ok(())
+}
+
+/// One glob: the program of an automaton. A step falls through to the next unless it says otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Glob {
+    program: Vec<Step>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    Char(char),
+    /// `?`
+    One,
+    /// `*`
+    Run,
+    Class {
+        negated: bool,
+        class: Class,
+    },
+    /// Goes on at each of these steps.
+    Split(Vec<usize>),
+    /// Goes on at this step.
+    Jump(usize),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Class {
+    List(Vec<char>),
+    Range(char, char),
+}
+
+/// A pattern that is not a glob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Malformed;
+
+/// Alternatives whose closing brace has not come yet.
+struct Group {
+    split: usize,
+    branches: Vec<usize>,
+    ends: Vec<usize>,
+}
+
+impl Glob {
+    /// Outside classes nothing is malformed: an unclosed `{` closes at the end of the pattern, a stray `}` or `,` is
+    /// literal, a trailing backslash is dropped.
+    fn compile(pattern: &str) -> Result<Self, Malformed> {
+        let mut program = Vec::new();
+        let mut groups: Vec<Group> = Vec::new();
+        let mut rest = pattern.chars();
+        while let Some(c) = rest.next() {
+            match c {
+                '*' => program.push(Step::Run),
+                '?' => program.push(Step::One),
+                '[' => program.push(compile_class(&mut rest)?),
+                '{' => {
+                    groups.push(Group { split: program.len(), branches: vec![program.len() + 1], ends: Vec::new() });
+                    program.push(Step::Split(Vec::new()));
+                }
+                ',' if let Some(group) = groups.last_mut() => {
+                    group.ends.push(program.len());
+                    program.push(Step::Jump(0));
+                    group.branches.push(program.len());
+                }
+                '}' if let Some(group) = groups.pop() => group.close(&mut program),
+                '\\' => program.extend(rest.next().map(Step::Char)),
+                c => program.push(Step::Char(c)),
+            }
+        }
+        while let Some(group) = groups.pop() {
+            group.close(&mut program);
+        }
+        Ok(Self { program })
+    }
+
+    /// The only text that matches, when the pattern is plain.
+    fn text(&self) -> Option<String> {
+        self.program.iter().map(|step| if let Step::Char(c) = step { Some(*c) } else { None }).collect()
+    }
+
+    fn matches(&self, s: &str) -> bool {
+        let mut now = States::new(self.program.len());
+        now.enter(0, &self.program);
+        for c in s.chars() {
+            let mut next = States::new(self.program.len());
+            for &at in &now.list {
+                match self.program.get(at) {
+                    Some(Step::Run) => next.enter(at, &self.program),
+                    Some(step) if step.takes(c) => next.enter(at + 1, &self.program),
+                    _ => {}
+                }
+            }
+            if next.list.is_empty() {
+                return false;
+            }
+            now = next;
+        }
+        now.seen.last() == Some(&true)
+    }
+}
+
+impl Group {
+    fn close(self, program: &mut [Step]) {
+        let end = program.len();
+        for at in self.ends {
+            program[at] = Step::Jump(end);
+        }
+        program[self.split] = Step::Split(self.branches);
+    }
+}
+
+impl Step {
+    fn takes(&self, c: char) -> bool {
+        match self {
+            Self::Char(expected) => *expected == c,
+            Self::One => true,
+            Self::Class { negated, class: Class::List(list) } => list.contains(&c) != *negated,
+            Self::Class { negated, class: Class::Range(low, high) } => (*low..=*high).contains(&c) != *negated,
+            Self::Run | Self::Split(_) | Self::Jump(_) => false,
+        }
+    }
+}
+
+/// The steps an automaton stands at; the one behind the last step means that the glob has matched.
+struct States {
+    list: Vec<usize>,
+    seen: Vec<bool>,
+}
+
+impl States {
+    fn new(steps: usize) -> Self {
+        Self { list: Vec::new(), seen: vec![false; steps + 1] }
+    }
+
+    fn enter(&mut self, at: usize, program: &[Step]) {
+        let mut todo = vec![at];
+        while let Some(at) = todo.pop() {
+            if std::mem::replace(&mut self.seen[at], true) {
+                continue;
+            }
+            match program.get(at) {
+                Some(Step::Split(branches)) => todo.extend(branches),
+                Some(Step::Jump(to)) => todo.push(*to),
+                Some(Step::Run) => {
+                    self.list.push(at);
+                    todo.push(at + 1);
+                }
+                _ => self.list.push(at),
+            }
+        }
+    }
+}
+
+/// The rest of a class behind its `[`: either one range, or a list in which a later `-` is literal.
+fn compile_class(rest: &mut std::str::Chars<'_>) -> Result<Step, Malformed> {
+    let negated = rest.as_str().starts_with('!');
+    if negated {
+        rest.next();
+    }
+    let mut ahead = rest.clone();
+    if let (Some(low), Some('-')) = (ahead.next(), ahead.next())
+        && low != ']'
+    {
+        let (Some(high), Some(']')) = (ahead.next(), ahead.next()) else { return Err(Malformed) };
+        *rest = ahead;
+        return if low <= high { Ok(Step::Class { negated, class: Class::Range(low, high) }) } else { Err(Malformed) };
+    }
+    let mut list = Vec::new();
+    loop {
+        match rest.next().ok_or(Malformed)? {
+            ']' if list.is_empty() => return Err(Malformed),
+            ']' => return Ok(Step::Class { negated, class: Class::List(list) }),
+            '\\' => list.push(rest.next().ok_or(Malformed)?),
+            c => list.push(c),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn list(patterns: &[&str]) -> Vec<String> {
+        patterns.iter().map(|p| (*p).to_owned()).collect()
+    }
+
+    /// The answers of Velero's library, but for its defects: it looks at bytes instead of characters, lets the ends of
+    /// `a*a` overlap in `a`, and forgets alternatives.
+    #[test]
+    fn matches_what_velero_matches() {
+        for (pattern, yes, no) in [
+            ("a*", &["a", "ab", "a.b/c"][..], &["b", ""][..]),
+            ("**", &["", "a.b"], &[]),
+            ("a**b", &["ab", "a.b"], &["a"]),
+            ("?", &["a", "é"], &["", "ab"]),
+            ("é?", &["éa"], &["é"]),
+            ("*a?", &["xab", "ab"], &["a"]),
+            ("a*b*c", &["abc", "axbxc"], &["axc"]),
+            ("[abc]", &["a", "c"], &["d", ""]),
+            ("[a-c]", &["b"], &["d", "-"]),
+            ("[!a]", &["b"], &["a", ""]),
+            ("[!a-c]", &["d"], &["b"]),
+            ("[é-ü]", &["ö"], &["a"]),
+            ("[xa-c]", &["x", "a", "-", "c"], &["b"]),
+            ("[abc-]", &["-", "a"], &["d"]),
+            ("[-a]", &["-", "a"], &["b"]),
+            ("[--a]", &["-", "0", "a"], &["b"]),
+            ("[^a]", &["^", "a"], &["b"]),
+            ("[*?]", &["*", "?"], &["a"]),
+            ("[!!]", &["a"], &["!"]),
+            ("[\\]]", &["]"], &["\\"]),
+            ("[a\\-c]", &["a", "-", "c"], &["b", "\\"]),
+            ("{a,b}", &["a", "b"], &["c", "", "a,b"]),
+            ("{a*,b}c", &["ac", "axc", "bc"], &["c"]),
+            ("{ab,abc}d", &["abd", "abcd"], &["abc"]),
+            ("{a,}b", &["ab", "b"], &["a"]),
+            ("{a,{b,c}}d", &["ad", "bd", "cd"], &["d"]),
+            ("{[},a]}", &["}", ",", "a"], &["["]),
+            ("{a\\,b}", &["a,b"], &["a", "b"]),
+            ("{}", &[""], &["{}"]),
+            ("{a,b", &["a", "b"], &["{a,b"]),
+            ("a}", &["a}"], &["a"]),
+            ("a]", &["a]"], &["a"]),
+            ("a,b", &["a,b"], &["a"]),
+            ("!a", &["!a"], &["a", "b"]),
+            ("(a|b)", &["(a|b)"], &["a"]),
+            (".+", &[".+"], &["a", "aa"]),
+            ("\\*\\a", &["*a"], &["xa"]),
+            ("a\\", &["a"], &["a\\"]),
+            ("", &[""], &["a"]),
+            ("*.example.com", &["widgets.example.com", "a.b.example.com"], &["example.com", "widgetsXexample.com"]),
+        ] {
+            let globs = Globs::new(&list(&[pattern]));
+            for s in yes {
+                assert!(globs.matches(s), "{pattern} {s}");
+            }
+            for s in no {
+                assert!(!globs.matches(s), "{pattern} {s}");
+            }
+        }
+    }
+
+    #[test]
+    fn refuses_what_velero_refuses() {
+        for pattern in [
+            "[", "[a", "[!", "[a-", "[]", "[!]", "[]a]", "[a-]", "[!a-]", "[a-cx]", "[a-b-c]", "[c-a]", "[a\\]", "x{[}",
+        ] {
+            assert_eq!(Glob::compile(pattern), Err(Malformed), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_malformed_glob_ends_the_search() {
+        let globs = Globs::new(&list(&["b", "[", "A*"]));
+        assert_eq!(["Ax", "b", "["].map(|s| globs.matches(s)), [true, false, false]);
+        let globs = Globs::new(&list(&["["]));
+        assert_eq!((globs.is_empty(), globs.matches("[")), (false, false));
+        assert!(Globs::new(&[]).is_empty());
+        assert!(!Globs::new(&[]).matches(""));
+    }
+
+    #[test]
+    fn wildcards_are_seen() {
+        for (pattern, expected) in
+            [("a*", true), ("a?", true), ("[a]", true), ("a", false), ("{a,b}", false), ("", false)]
+        {
+            assert_eq!(has_wildcard(pattern), expected, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn namespace_globs_are_checked() {
+        const CHARACTERS: &str = "wildcard pattern contains unsupported characters: |, (, ), !, {, }, ,";
+        const UNCLOSED: &str = "wildcard pattern contains unclosed bracket '['";
+        const UNMATCHED: &str = "wildcard pattern contains unmatched closing bracket ']'";
+        const EMPTY: &str = "wildcard pattern contains empty bracket pattern '[]'";
+        for (pattern, expected) in [
+            ("", None),
+            ("*", None),
+            ("app-*-?[a-c][xy]", None),
+            ("a|b", Some(CHARACTERS)),
+            ("[!a]", Some(CHARACTERS)),
+            ("{a,b}", Some(CHARACTERS)),
+            ("a**", Some("wildcard pattern contains consecutive asterisks (only single * allowed)")),
+            ("a[]b", Some(EMPTY)),
+            ("a[bc", Some(UNCLOSED)),
+            ("[a][", Some(UNCLOSED)),
+            ("a]", Some(UNMATCHED)),
+            ("[a]]", Some(UNMATCHED)),
+        ] {
+            assert_eq!(validate_wildcards(pattern).err().as_deref(), expected, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn hostile_patterns_end_in_time() {
+        let text = "a".repeat(2_000) + "c";
+        assert!(!Globs::new(&["*a".repeat(200) + "b"]).matches(&text));
+        assert!(!Globs::new(&["{a,a*".repeat(300) + "b"]).matches(&text));
+        assert!(!Globs::new(&["{".repeat(100_000) + "a"]).matches("b"));
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(pattern in "[\\[\\]{},!*?\\\\a-cé-]{0,12}", s in "[\\[\\]{},!*?\\\\a-cé-]{0,6}") {
+            let globs = Globs::new(std::slice::from_ref(&pattern));
+            let _ = (globs.matches(&s), validate_wildcards(&pattern));
+        }
+
+        #[test]
+        fn an_escaped_text_matches_itself_only(s in "[\\[\\]{},!*?\\\\a-cé-]{0,8}", other in "[a-c*]{0,8}") {
+            let escaped: String = s.chars().flat_map(|c| ['\\', c]).collect();
+            let globs = Globs::new(&[escaped]);
+            prop_assert!(globs.matches(&s));
+            prop_assert_eq!(globs.matches(&other), s == other);
+        }
+    }
+}

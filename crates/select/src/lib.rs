@@ -1,0 +1,25 @@
+//! Decides what is in scope of a backup or restore. Pure.
+//!
+//! [`BackupFilter`] and [`RestoreFilter`] answer the engines' questions; beneath them are globs with Velero's semantics,
+//! label selectors and include/exclude lists. Start reading at [`BackupFilter`].
+
+mod backup;
+mod backup_spec;
+mod glob;
+mod includes;
+mod namespace;
+mod restore;
+mod selector;
+mod types;
+
+pub use backup::BackupFilter;
+pub use glob::{Globs, has_wildcard, validate_wildcards};
+pub use includes::{IncludesExcludes, validate_lists, validate_namespace_lists, validate_scoped_lists};
+pub use namespace::{NamespaceFacts, NamespaceFilter, NamespaceScope};
+pub use restore::RestoreFilter;
+pub use selector::{Selector, SelectorError, parse_selector};
+
+#[cfg(test)]
+fn list(items: &[&str]) -> Vec<String> {
+    items.iter().map(|i| (*i).to_owned()).collect()
+}
