@@ -4,12 +4,10 @@
 //! plugins are the same to the engines; calls are asynchronous because plugins are other processes. No implementation
 //! lives here.
 
-mod backup_item;
 mod progress;
 mod restore_item;
 mod scope;
 
-pub use backup_item::{BackupItemAction, BackupItemInput, BackupItemOutput, ItemBlockAction};
 pub use progress::Progress;
 pub use restore_item::{RestoreItemAction, RestoreItemInput, RestoreItemOutput};
 pub use scope::{ActionError, ActionScope};

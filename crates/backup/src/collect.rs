@@ -57,9 +57,7 @@ struct Lister {
 
 impl Lister {
     async fn run(&self, list: PlannedList) {
-        let scopes: Vec<Option<String>> =
-            if list.namespaces.is_empty() { vec![None] } else { list.namespaces.iter().cloned().map(Some).collect() };
-        for scope in &scopes {
+        for scope in &list.places {
             for selector in &list.selectors {
                 let request = ListRequest {
                     resource: Arc::clone(&list.resource),

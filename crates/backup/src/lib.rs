@@ -1,8 +1,8 @@
 //! The backup engine.
 //!
 //! One door: [`run`] takes a [`Request`] and an [`Env`], makes the backup, and says what came of it. Inside, the
-//! modules are the stages of the walk in its order: `request`, `plan`, `collect`, `process`, `write`, `finalize`; a
-//! stage is a function from stream to stream, and stages share no locked state.
+//! modules are the stages of the walk in its order: `request`, `scope`, `plan`, `collect`, `process` (with `relate`,
+//! `related` and `volumes` beneath it), `write`, `finalize`; a stage is a function from stream to stream, and stages share no locked state.
 //!
 //! The engine never writes custom resources. Start reading at [`run`].
 
@@ -11,8 +11,12 @@ mod env;
 mod finalize;
 mod plan;
 mod process;
+mod relate;
+mod related;
 mod request;
 mod run;
+mod scope;
+mod volumes;
 mod write;
 
 pub use env::Env;

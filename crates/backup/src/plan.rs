@@ -1,6 +1,7 @@
 //! What will be listed, in which order, and what not and why. Pure.
 
 use lifeboat_object::{ApiResource, Catalog, GroupResource};
+use lifeboat_select::{BackupFilter, NamespaceScope};
 use std::sync::Arc;
 
 /// The lists of a backup, in order.
@@ -17,8 +18,8 @@ pub struct Plan {
 pub struct PlannedList {
     /// The type, in its preferred version.
     pub resource: Arc<ApiResource>,
-    /// Namespaces to list one by one; empty for one list of the whole cluster.
-    pub namespaces: Vec<String>,
+    /// Namespaces to list one by one; `None` for one list of the whole cluster.
+    pub places: Vec<Option<String>>,
     /// Label selectors, one list each; one empty selector for no restriction.
     pub selectors: Vec<String>,
 }
@@ -44,8 +45,14 @@ const COHABITING: [(&str, [&str; 2]); 5] = [
     ("events", ["", "events.k8s.io"]),
 ];
 
-/// Plans the lists of a backup from a fresh discovery.
-pub(crate) fn plan(catalog: &Catalog) -> Plan {
+/// Plans the lists of a backup from a fresh discovery. Namespaces are not in it: they are read before, because the
+/// filters ask for them.
+pub(crate) fn plan(catalog: &Catalog, filter: &BackupFilter) -> Plan {
+    let namespaces = match filter.namespaces().to_list() {
+        NamespaceScope::All => None,
+        NamespaceScope::Names(names) => Some(names),
+    };
+    let selectors = filter.queries();
     let mut plan = Plan::default();
     let mut cohabited: Vec<&str> = Vec::new();
     for resource in catalog.preferred() {
@@ -63,11 +70,18 @@ pub(crate) fn plan(catalog: &Catalog) -> Plan {
             }
             cohabited.push(name);
         }
-        plan.lists.push(PlannedList {
-            resource: Arc::clone(resource),
-            namespaces: Vec::new(),
-            selectors: vec![String::new()],
-        });
+        if let Err(reason) = filter.collects(resource) {
+            exclude(reason);
+            continue;
+        }
+        if resource.group.is_empty() && resource.resource == "namespaces" {
+            continue;
+        }
+        let places = match &namespaces {
+            Some(names) if resource.namespaced => names.iter().cloned().map(Some).collect(),
+            _ => vec![None],
+        };
+        plan.lists.push(PlannedList { resource: Arc::clone(resource), places, selectors: selectors.clone() });
     }
     // Inside the core group pods, claims and volumes come first (backup.md 1.9).
     plan.lists.sort_by_key(|l| core_rank(&l.resource));
@@ -87,6 +101,7 @@ fn core_rank(resource: &ApiResource) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_api::BackupSpec;
 
     fn resource(group: &str, name: &str, verbs: &[&str]) -> Arc<ApiResource> {
         Arc::new(ApiResource {
@@ -121,7 +136,10 @@ mod tests {
             ],
             vec![],
         );
-        let plan = plan(&catalog);
+        let mut spec = BackupSpec::default();
+        BackupFilter::auto_exclude(&mut spec);
+        let filter = BackupFilter::new(&spec, &catalog, &[]).unwrap();
+        let plan = plan(&catalog, &filter);
         let names: Vec<String> = plan.lists.iter().map(|l| l.resource.group_resource().to_string()).collect();
         assert_eq!(
             names,

@@ -4,6 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Backup, BackupPhase, Duration, Time, well_known};
 use lifeboat_archive::FORMAT_VERSION;
 use lifeboat_cluster::ServerVersion;
+use lifeboat_select::BackupFilter;
 
 /// A backup to be made.
 #[derive(Clone, Debug)]
@@ -83,7 +84,9 @@ pub(crate) fn prepare(request: &Request, version: &ServerVersion, now: Timestamp
     if spec.included_namespaces.is_empty() {
         spec.included_namespaces = vec!["*".to_owned()];
     }
-    let errors = refusals(&backup);
+    let mut errors = BackupFilter::validate(spec);
+    BackupFilter::auto_exclude(spec);
+    errors.extend(refusals(&backup));
     if !errors.is_empty() {
         return Err(ValidationErrors(errors));
     }
@@ -111,26 +114,7 @@ pub(crate) fn prepare(request: &Request, version: &ServerVersion, now: Timestamp
 fn refusals(backup: &Backup) -> Vec<String> {
     let spec = &backup.spec;
     let mut errors = Vec::new();
-    if spec.label_selector.is_some() && !spec.or_label_selectors.is_empty() {
-        errors.push(
-            "encountered labelSelector as well as orLabelSelectors in backup spec, only one can be specified"
-                .to_owned(),
-        );
-    }
-    let unfiltered = spec.included_namespaces == ["*"]
-        && spec.excluded_namespaces.is_empty()
-        && spec.included_resources.is_empty()
-        && spec.excluded_resources.is_empty()
-        && spec.included_cluster_scoped_resources.is_empty()
-        && spec.excluded_cluster_scoped_resources.is_empty()
-        && spec.included_namespace_scoped_resources.is_empty()
-        && spec.excluded_namespace_scoped_resources.is_empty()
-        && spec.label_selector.is_none()
-        && spec.or_label_selectors.is_empty()
-        && spec.include_cluster_resources.is_none()
-        && spec.ordered_resources.is_empty();
     for (wanted, what) in [
-        (!unfiltered, "filters"),
         (
             spec.default_volumes_to_fs_backup == Some(true) || spec.default_volumes_to_restic == Some(true),
             "file system backup of volumes",
@@ -173,7 +157,9 @@ mod tests {
                     "metadata": {}, "hooks": {}, "includedNamespaces": ["*"], "ttl": "720h0m0s",
                     "volumeGroupSnapshotLabelKey": "velero.io/volume-group", "storageLocation": "default",
                     "defaultVolumesToFsBackup": false, "csiSnapshotTimeout": "10m0s", "itemOperationTimeout": "4h0m0s",
-                    "snapshotMoveData": false
+                    "snapshotMoveData": false,
+                    "excludedClusterScopedResources": ["volumesnapshotcontents.snapshot.storage.k8s.io"],
+                    "excludedNamespaceScopedResources": ["volumesnapshots.snapshot.storage.k8s.io"]
                 },
                 "status": {
                     "version": 1, "formatVersion": "1.1.0", "expiration": "2026-12-21T07:33:54Z", "phase": "InProgress",

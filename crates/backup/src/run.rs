@@ -6,11 +6,15 @@ use crate::finalize::{Finale, finalize};
 use crate::plan::plan;
 use crate::process::process;
 use crate::request::{Request, ValidationErrors, prepare};
-use crate::write::{Stopped, write};
-use lifeboat_api::Backup;
+use crate::scope::{Scope, read_namespaces};
+use crate::volumes::Volumes;
+use crate::write::{Stopped, Written, write};
+use lifeboat_api::{Backup, well_known};
 use lifeboat_cluster::ClusterError;
-use lifeboat_object::{Place, Results};
+use lifeboat_object::{Catalog, Place, Results};
+use lifeboat_select::BackupFilter;
 use lifeboat_store::{BackupWriter, ClaimOutcome, ClaimRequest, StoreError, TarballPiece};
+use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -37,6 +41,9 @@ pub enum BackupError {
     /// The cluster as a whole did not answer.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    /// The cluster serves no namespaces.
+    #[error("the cluster at {0} does not serve namespaces: is it a Kubernetes API server?")]
+    NoNamespaces(String),
     /// Stopped by the user.
     #[error("the backup was cancelled: nothing of it is visible in the bucket")]
     Cancelled,
@@ -74,18 +81,22 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
     env.journal
         .info("Beginning backup", &[("attempt", &writer.attempt().to_string()), ("cluster", &version.git_version)]);
     let mut tasks = JoinSet::new();
-    let walked = walk(request, &writer, env, &mut tasks).await;
+    let walked = walk(request, &backup, &writer, env, &mut tasks).await;
     // Whatever happened: nothing of this operation runs on.
     tasks.shutdown().await;
-    let written = walked?;
+    let (written, volumes) = walked?;
     if env.cancel.is_cancelled() {
         return Err(BackupError::Cancelled);
     }
+    if let Some(warning) = volumes.warning() {
+        env.journal.warn(&Place::Velero, warning);
+    }
+    let volumes = volumes.records(backup.spec.snapshot_volumes != Some(false));
     let finale = Finale {
         backup,
         writer,
         written,
-        volumes: Vec::new(),
+        volumes,
         tool: request.settings.tool.clone(),
         cluster_version: version.git_version,
     };
@@ -95,10 +106,11 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
 
 async fn walk(
     request: &Request,
+    backup: &Backup,
     writer: &BackupWriter,
     env: &Env,
     tasks: &mut JoinSet<()>,
-) -> Result<crate::write::Written, BackupError> {
+) -> Result<(Written, Volumes), BackupError> {
     let catalog = env.cluster.discover().await?;
     for failure in &catalog.failures {
         env.journal.warn(
@@ -109,11 +121,15 @@ async fn walk(
             ),
         );
     }
-    let plan = plan(&catalog);
-    env.journal.info("Planned the backup", &[("types", &plan.lists.len().to_string())]);
+    let scope = Arc::new(scope(backup, catalog, env).await?);
+    let plan = plan(&scope.catalog, &scope.filter);
+    env.journal.info(
+        "Planned the backup",
+        &[("types", &plan.lists.len().to_string()), ("excludedTypes", &plan.excluded.len().to_string())],
+    );
     let settings = &request.settings;
     let batches = collect(&plan, settings.memory_budget, env, tasks);
-    let entries = process(batches, env, tasks);
+    let (entries, volumes) = process(batches, scope, env, tasks);
     let (pieces, upload) = mpsc::channel(WAITING);
     let abort = pieces.clone();
     let writing = async {
@@ -130,8 +146,39 @@ async fn walk(
         return Err(BackupError::Cancelled);
     }
     uploaded?;
-    written.map_err(|stopped| match stopped {
+    let written = written.map_err(|stopped| match stopped {
         Stopped::Upload => BackupError::Worker("uploading the archive"),
         Stopped::Thread => BackupError::Worker("compressing the archive"),
-    })
+    })?;
+    let volumes = volumes.await.map_err(|_| BackupError::Worker("processing objects"))?;
+    Ok((written, volumes))
+}
+
+async fn scope(backup: &Backup, catalog: Catalog, env: &Env) -> Result<Scope, BackupError> {
+    let namespaces = read_namespaces(backup, &catalog, env).await?;
+    let facts: Vec<_> = namespaces.iter().map(|n| n.facts.clone()).collect();
+    let filter = BackupFilter::new(&backup.spec, &catalog, &facts)
+        .map_err(|e| ValidationErrors(vec![format!("invalid label selector: {e}")]))?;
+    for name in filter.namespaces().missing() {
+        env.journal.error(&Place::Namespace(name.clone()), format!("the included namespace {name} does not exist"));
+    }
+    if filter.namespaces().matched_nothing() {
+        env.journal.warn(&Place::Velero, "no namespace matches the included namespaces: no namespaced object is saved");
+    }
+    for name in filter.unresolved() {
+        env.journal.warn(&Place::Velero, format!("the cluster serves no type {name:?}, which a filter names"));
+    }
+    for name in filter.wrong_scope() {
+        env.journal
+            .warn(&Place::Velero, format!("the type {name:?} is of the other scope than the filter that names it"));
+    }
+    for facts in facts.iter().filter(|f| filter.namespaces().includes(&f.name)) {
+        if facts.labels.get(well_known::LABEL_ARGOCD_MANAGED_BY).is_some_and(|v| !v.is_empty()) {
+            env.journal.warn(
+                &Place::Namespace(facts.name.clone()),
+                format!("namespace {} is managed by Argo CD: restoring it may fight with it", facts.name),
+            );
+        }
+    }
+    Ok(Scope { backup: backup.clone(), catalog, filter, namespaces })
 }

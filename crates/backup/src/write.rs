@@ -95,7 +95,7 @@ impl Writer<'_> {
         }
         self.env.progress.finished(saved);
         // The bytes are copied into the segment, but the budget stands for them until they are uploaded.
-        self.budgets.push(batch.budget);
+        self.budgets.extend(batch.budget);
     }
 
     fn push(&mut self, entry: &Entry) -> bool {

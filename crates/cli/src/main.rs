@@ -6,6 +6,7 @@
 mod bucket_url;
 mod command;
 mod errors;
+mod flags;
 mod local;
 mod log;
 mod progress;

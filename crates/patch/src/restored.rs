@@ -22,6 +22,9 @@ const METADATA: [&str; 10] = [
 /// Labels that a restore adds.
 const LABELS: [&str; 2] = ["velero.io/backup-name", "velero.io/restore-name"];
 
+/// Labels by which a Job without a selector of its own finds its pods: its uid.
+const JOB_UID: [&str; 2] = ["batch.kubernetes.io/controller-uid", "controller-uid"];
+
 /// Annotations by which claims and volumes are bound.
 const BINDING: [&str; 5] = [
     "pv.kubernetes.io/bind-completed",
@@ -39,6 +42,8 @@ pub fn is_made_anew(api_version: &str, kind: &str, name: &str) -> bool {
     match (group, kind) {
         ("", "Endpoints" | "Event" | "Node") => true,
         ("discovery.k8s.io", "EndpointSlice") | ("events.k8s.io", "Event") => true,
+        // The allocator's record of a Service's address.
+        ("networking.k8s.io", "IPAddress") => true,
         ("", "ConfigMap") => name == "kube-root-ca.crt",
         _ => false,
     }
@@ -57,6 +62,10 @@ pub fn comparable(object: &Value) -> Value {
         "PersistentVolume" => {
             remove(&mut object, &["metadata", "annotations"], &BINDING);
             remove(&mut object, &["spec", "claimRef"], &["uid", "resourceVersion"]);
+        }
+        "Job" => {
+            remove(&mut object, &["spec", "selector", "matchLabels"], &JOB_UID);
+            remove(&mut object, &["spec", "template", "metadata", "labels"], &JOB_UID);
         }
         // Addresses are given by the cluster; headless services keep `None`.
         "Service" if object["spec"]["clusterIP"] != "None" => {

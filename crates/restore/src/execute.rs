@@ -1,52 +1,122 @@
 //! Level by level, inside a level many at once.
 
 use crate::env::Env;
-use crate::item::{Context, Done, Source};
+use crate::item::{Attempt, Context, Done, Source};
 use crate::plan::Level;
-use lifeboat_store::{Archive, StoreError};
+use lifeboat_cluster::ClusterError;
+use lifeboat_object::Place;
+use lifeboat_store::StoreError;
 use std::sync::Arc;
-use tokio::task::JoinSet;
+use std::time::Duration;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, sleep};
+
+/// Objects that were refused for a reason that can pass.
+#[derive(Default)]
+pub(crate) struct Deferred {
+    waiting: Vec<(Source, Box<ClusterError>)>,
+}
+
+/// How long the retry queue is drained.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Restores the objects of one level and waits for all of them. Objects go to the cluster as many at once as its pace
 /// allows; reading the archive keeps just ahead.
 pub(crate) async fn level(
     level: Level,
-    archive: &Archive,
     context: &Arc<Context>,
+    deferred: &mut Deferred,
     env: &Env,
 ) -> Result<Vec<Done>, StoreError> {
     let mut reading = JoinSet::new();
-    let mut contents = archive.read(level.rows, &mut reading);
-    let mut running: JoinSet<Option<Done>> = JoinSet::new();
-    let most = env.cluster.pace().most();
-    let mut out = Vec::new();
+    let mut contents = context.archive.read(level.rows, &mut reading);
+    let mut running = Running::new(context, false);
     while let Some(item) = contents.recv().await {
         let item = item?;
         if env.cancel.is_cancelled() {
             break;
         }
-        while running.len() >= most {
-            finish(running.join_next().await, &mut out, env);
-        }
-        let Some(row) = archive.row(item.row) else { continue };
-        let source = Source { key: row.key(), body: item.body };
-        let context = Arc::clone(context);
-        running.spawn(async move { context.restore(source).await });
+        let Some(row) = context.archive.row(item.row) else { continue };
+        running.start(Source { key: row.key(), body: item.body }, false).await;
     }
-    // A write in flight is awaited even when cancelled, so that its outcome is known.
-    while let Some(done) = running.join_next().await {
-        finish(Some(done), &mut out, env);
-    }
-    Ok(out)
+    let done = running.finish().await;
+    deferred.waiting.extend(done.later);
+    env.progress.finished(done.finished);
+    Ok(done.done)
 }
 
-fn finish(done: Option<Result<Option<Done>, tokio::task::JoinError>>, out: &mut Vec<Done>, env: &Env) {
-    env.progress.finished(1);
-    match done {
-        Some(Ok(Some(done))) => out.push(done),
-        Some(Ok(None)) | None => {}
-        Some(Err(e)) => {
-            env.journal.error(&lifeboat_object::Place::Velero, format!("a task of the restore died: {e}"));
+/// Tries the refused objects again until all are done or patience ends; then what is left has failed.
+pub(crate) async fn drain(deferred: &mut Deferred, context: &Arc<Context>, env: &Env) -> Vec<Done> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut pause = Duration::from_millis(100);
+    let mut out = Vec::new();
+    while !deferred.waiting.is_empty() {
+        let last = Instant::now() + pause > deadline || env.cancel.is_cancelled();
+        let mut running = Running::new(context, last);
+        for (source, refusal) in std::mem::take(&mut deferred.waiting) {
+            tracing::debug!(key = %source.key, %refusal, "trying again");
+            running.start(source, true).await;
+        }
+        let done = running.finish().await;
+        deferred.waiting.extend(done.later);
+        env.progress.finished(done.finished);
+        out.extend(done.done);
+        if !deferred.waiting.is_empty() {
+            sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(5));
+        }
+    }
+    out
+}
+
+/// Attempts in flight.
+struct Running<'a> {
+    context: &'a Arc<Context>,
+    /// There is no later turn.
+    last: bool,
+    tasks: JoinSet<Attempt>,
+    ended: Ended,
+}
+
+#[derive(Default)]
+struct Ended {
+    done: Vec<Done>,
+    later: Vec<(Source, Box<ClusterError>)>,
+    finished: u64,
+}
+
+impl<'a> Running<'a> {
+    fn new(context: &'a Arc<Context>, last: bool) -> Self {
+        Self { context, last, tasks: JoinSet::new(), ended: Ended::default() }
+    }
+
+    async fn start(&mut self, source: Source, again: bool) {
+        while self.tasks.len() >= self.context.env.cluster.pace().most() {
+            match self.tasks.join_next().await {
+                Some(ended) => self.take(ended),
+                None => break,
+            }
+        }
+        let (context, last) = (Arc::clone(self.context), self.last);
+        self.tasks.spawn(async move { context.restore(source, again, last).await });
+    }
+
+    /// A write in flight is awaited even when cancelled, so that its outcome is known.
+    async fn finish(mut self) -> Ended {
+        while let Some(ended) = self.tasks.join_next().await {
+            self.take(ended);
+        }
+        self.ended
+    }
+
+    fn take(&mut self, attempt: Result<Attempt, JoinError>) {
+        match attempt {
+            Ok(Attempt::Done(done)) => {
+                self.ended.done.extend(done);
+                self.ended.finished += 1;
+            }
+            Ok(Attempt::Later(source, refusal)) => self.ended.later.push((source, refusal)),
+            Err(e) => self.context.env.journal.error(&Place::Velero, format!("a task of the restore died: {e}")),
         }
     }
 }

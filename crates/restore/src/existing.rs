@@ -1,5 +1,6 @@
 //! What happens when the object is there already (restore.md 2.13).
 
+use lifeboat_api::well_known::{LABEL_BACKUP_NAME, LABEL_RESTORE_NAME};
 use serde_json::Value;
 
 /// Fields of metadata that belong to one life of an object, never to a backup (restore.md 2.8 step 8).
@@ -25,24 +26,50 @@ pub(crate) fn strip(object: &mut Value) -> Option<Value> {
     object.as_object_mut().and_then(|o| o.remove("status"))
 }
 
-/// Whether the object in the cluster is what the restore would have made of the one in the backup.
-pub(crate) fn is_same(desired: &Value, in_cluster: &Value) -> bool {
-    let comparable = |object: &Value| {
-        let mut object = object.clone();
-        strip(&mut object);
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("managedFields");
-            if let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut) {
-                labels.remove(lifeboat_api::well_known::LABEL_BACKUP_NAME);
-                labels.remove(lifeboat_api::well_known::LABEL_RESTORE_NAME);
-                if labels.is_empty() {
-                    metadata.remove("labels");
-                }
+/// Removes the labels that a restore adds.
+pub(crate) fn remove_restore_labels(object: &mut Value) {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    if let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut) {
+        labels.remove(LABEL_BACKUP_NAME);
+        labels.remove(LABEL_RESTORE_NAME);
+        if labels.is_empty() {
+            metadata.remove("labels");
+        }
+    }
+}
+
+/// What a service account that exists gets from the backup: secrets, labels and annotations that it lacks (restore.md
+/// 2.13). `None` when it lacks nothing.
+pub(crate) fn merge_service_account(desired: &Value, in_cluster: &Value) -> Option<Value> {
+    let mut merged = in_cluster.clone();
+    for list in ["secrets", "imagePullSecrets"] {
+        let Some(wanted) = desired.get(list).and_then(Value::as_array) else { continue };
+        let Some(map) = merged.as_object_mut() else { continue };
+        let Some(have) = map.entry(list).or_insert_with(|| Value::Array(Vec::new())).as_array_mut() else { continue };
+        for entry in wanted {
+            if !have.iter().any(|h| h.get("name") == entry.get("name")) {
+                have.push(entry.clone());
             }
         }
-        object
-    };
-    comparable(desired) == comparable(in_cluster)
+        if have.is_empty() {
+            map.remove(list);
+        }
+    }
+    let Some(metadata) = merged.get_mut("metadata").and_then(Value::as_object_mut) else { return None };
+    for part in ["labels", "annotations"] {
+        let Some(wanted) = desired["metadata"].get(part).and_then(Value::as_object) else { continue };
+        let Some(have) = metadata.entry(part).or_insert_with(|| Value::Object(serde_json::Map::new())).as_object_mut()
+        else {
+            continue;
+        };
+        for (key, value) in wanted {
+            have.entry(key.clone()).or_insert_with(|| value.clone());
+        }
+        if have.is_empty() {
+            metadata.remove(part);
+        }
+    }
+    lifeboat_patch::merge_diff(in_cluster, &merged)
 }
 
 #[cfg(test)]
@@ -51,11 +78,13 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn one_life_does_not_make_a_difference() {
-        let backup = json!({"metadata": {"name": "a", "uid": "1", "resourceVersion": "5", "managedFields": [1]}, "data": {"x": "1"}});
-        let live = json!({"metadata": {"name": "a", "uid": "2", "labels": {"velero.io/restore-name": "r"}}, "data": {"x": "1"}, "status": {}});
-        assert!(is_same(&backup, &live));
-        assert!(!is_same(&backup, &json!({"metadata": {"name": "a"}, "data": {"x": "2"}})));
-        assert!(!is_same(&backup, &json!({"metadata": {"name": "a", "labels": {"k": "v"}}, "data": {"x": "1"}})));
+    fn a_service_account_keeps_what_it_has_and_gets_what_it_lacks() {
+        let desired = json!({"metadata": {"name": "web", "labels": {"a": "backup", "b": "backup"}}, "secrets": [{"name": "s1"}], "imagePullSecrets": [{"name": "regcred"}]});
+        let live = json!({"metadata": {"name": "web", "labels": {"a": "live"}}, "secrets": [{"name": "s0"}], "imagePullSecrets": [{"name": "regcred"}]});
+        assert_eq!(
+            merge_service_account(&desired, &live),
+            Some(json!({"metadata": {"labels": {"b": "backup"}}, "secrets": [{"name": "s0"}, {"name": "s1"}]}))
+        );
+        assert_eq!(merge_service_account(&json!({"metadata": {"name": "web"}}), &live), None);
     }
 }

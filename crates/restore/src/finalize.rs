@@ -19,11 +19,9 @@ pub(crate) async fn finalize(
     let mut list = ResourceList::default();
     let mut items = 0;
     for one in done {
-        if let Some(action) = one.action {
-            items += 1;
-            let name = format!("{}({})", one.name, action.word());
-            list.add(&one.api_version, &one.kind, one.namespace.as_deref(), &name);
-        }
+        items += 1;
+        let name = format!("{}({})", one.name, one.action.word());
+        list.add(&one.api_version, &one.kind, one.namespace.as_deref(), &name);
     }
     if cancelled {
         env.journal.error(&Place::Velero, "the restore was cancelled: see the resource list for what was done");

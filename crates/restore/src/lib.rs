@@ -1,12 +1,13 @@
 //! The restore engine.
 //!
 //! One door: [`run`] takes a [`Request`] and an [`Env`], brings a backup back, and says what came of it. Inside, the
-//! modules are the stages of the walk in its order: `request`, `read`, `plan`, `execute` (with `item`, `existing` and
-//! `wait` beneath it), `finalize`.
+//! modules are the stages of the walk in its order: `request`, `versions` and `read`, `plan`, `execute` (with `item`,
+//! `apply`, `existing`, `update`, `retry` and `wait` beneath it), `finalize`.
 //!
 //! The engine never writes custom resources. Start reading at [`run`].
 
 mod actions;
+mod apply;
 mod env;
 mod execute;
 mod existing;
@@ -18,7 +19,11 @@ mod plan;
 mod priorities;
 mod read;
 mod request;
+mod retry;
 mod run;
+mod update;
+mod versions;
+mod volumes;
 mod wait;
 
 pub use actions::{ActionConfig, built_in_actions};

@@ -28,6 +28,11 @@ impl Namespaces {
         Self { resource, timeout, cells: Mutex::new(HashMap::new()) }
     }
 
+    /// Whether somebody has begun to ensure it: then the namespace of the backup is no longer needed.
+    pub(crate) fn is_known(&self, name: &str) -> bool {
+        self.cells.lock().unwrap_or_else(PoisonError::into_inner).contains_key(name)
+    }
+
     /// Ensures that the namespace exists and is not being deleted; tells whether this call's restore made it.
     /// `source` is the namespace in the backup; without it a bare one is made.
     pub(crate) async fn ensure(&self, name: &str, source: Option<&Value>, env: &Env) -> Result<bool, String> {

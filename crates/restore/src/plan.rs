@@ -15,6 +15,17 @@ pub(crate) struct Level {
     pub(crate) rows: Vec<usize>,
 }
 
+/// Types that a later level builds on: what was refused for a while is tried again before such a level is left.
+const SETTLED: [&str; 4] = ["persistentvolumes", "persistentvolumeclaims", "serviceaccounts", "pods"];
+
+impl Level {
+    /// Whether refused objects must be settled before the next level begins: a claim made after its StatefulSet would
+    /// be an empty one from the template, a pod made after its ReplicaSet a surplus.
+    pub(crate) fn must_settle(&self) -> bool {
+        SETTLED.contains(&self.name.as_str())
+    }
+}
+
 /// Types that can refuse or count what is restored after them: last of all, unless the user gave a list.
 const AT_THE_END: [&str; 6] = [
     "resourcequotas",
@@ -33,18 +44,26 @@ pub(crate) fn plan<'a>(
     catalog: &Catalog,
 ) -> Vec<Level> {
     let mut by_type: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    let mut early: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for fact in facts {
         if let Some(row) = row(fact.row) {
-            by_type.entry(row.resource.to_string()).or_default().push(fact.row);
+            let types = if fact.early { &mut early } else { &mut by_type };
+            types.entry(row.resource.to_string()).or_default().push(fact.row);
         }
+    }
+    for name in early.keys() {
+        by_type.entry(name.clone()).or_default();
     }
     let canonical = |name: &String| resolve(name, catalog, &by_type);
     let high: Vec<String> = priorities.high.iter().map(canonical).collect();
     let low: Vec<String> = priorities.low.iter().map(canonical).collect();
     let mut levels = Vec::new();
     let mut take = |name: &str, levels: &mut Vec<Level>| {
-        if let Some(rows) = by_type.remove(name) {
-            levels.push(Level { name: name.to_owned(), rows });
+        let Some(rows) = by_type.remove(name) else { return };
+        for rows in [early.remove(name).unwrap_or_default(), rows] {
+            if !rows.is_empty() {
+                levels.push(Level { name: name.to_owned(), rows });
+            }
         }
     };
     for name in &high {
@@ -59,9 +78,11 @@ pub(crate) fn plan<'a>(
             take(name, &mut last);
         }
     }
-    let rest: Vec<usize> = by_type.into_values().flatten().collect();
-    if !rest.is_empty() {
-        levels.push(Level { name: "all other types".to_owned(), rows: rest });
+    for rest in [early, by_type] {
+        let rows: Vec<usize> = rest.into_values().flatten().collect();
+        if !rows.is_empty() {
+            levels.push(Level { name: "all other types".to_owned(), rows });
+        }
     }
     levels.extend(last);
     levels
@@ -94,6 +115,7 @@ mod tests {
             "namespaces",
             "widgets.example.com",
             "customresourcedefinitions.apiextensions.k8s.io",
+            "services",
         ];
         let rows: Vec<Row> = types
             .iter()
@@ -109,7 +131,7 @@ mod tests {
                 hash: [0; 16],
             })
             .collect();
-        let facts: Vec<Facts> = (0..rows.len()).map(|row| Facts { row }).collect();
+        let facts: Vec<Facts> = (0..rows.len()).map(|row| Facts { row, early: row == 6 }).collect();
         let levels = plan(&facts, |n| rows.get(n), &Priorities::default(), &Catalog::default());
         let got: Vec<(String, Vec<usize>)> = levels.into_iter().map(|l| (l.name, l.rows)).collect();
         assert_eq!(
@@ -117,6 +139,7 @@ mod tests {
             [
                 ("customresourcedefinitions.apiextensions.k8s.io".to_owned(), vec![5]),
                 ("namespaces".to_owned(), vec![3]),
+                ("services".to_owned(), vec![6]),
                 ("services".to_owned(), vec![1]),
                 ("all other types".to_owned(), vec![2, 4]),
                 ("resourcequotas".to_owned(), vec![0]),

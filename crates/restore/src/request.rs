@@ -3,6 +3,7 @@
 use crate::priorities::Priorities;
 use lifeboat_api::{Backup, BackupPhase, Duration, ExistingResourcePolicy, Restore};
 use lifeboat_archive::ReadLimits;
+use lifeboat_select::RestoreFilter;
 
 /// A restore to be made.
 #[derive(Clone, Debug)]
@@ -76,12 +77,7 @@ pub(crate) fn prepare(request: &Request) -> Result<Restore, ValidationErrors> {
             spec.excluded_resources.push(resource.to_owned());
         }
     }
-    if spec.label_selector.is_some() && !spec.or_label_selectors.is_empty() {
-        errors.push(
-            "encountered labelSelector as well as orLabelSelectors in restore spec, only one can be specified"
-                .to_owned(),
-        );
-    }
+    errors.extend(RestoreFilter::validate(spec));
     if spec.backup_name.is_empty() == spec.schedule_name.is_empty() {
         errors
             .push("Either a backup or schedule must be specified as a source for the restore, but not both".to_owned());
@@ -99,18 +95,7 @@ pub(crate) fn prepare(request: &Request) -> Result<Restore, ValidationErrors> {
 /// What this version does not do is refused, never left out silently.
 fn refusals(restore: &Restore) -> Vec<String> {
     let spec = &restore.spec;
-    let all = |list: &[String]| list.is_empty() || list == ["*"];
-    let unfiltered = all(&spec.included_namespaces)
-        && spec.excluded_namespaces.is_empty()
-        && all(&spec.included_resources)
-        && spec.excluded_resources.len() == NON_RESTORABLE.len()
-        && spec.label_selector.is_none()
-        && spec.or_label_selectors.is_empty()
-        && spec.include_cluster_resources.is_none();
     [
-        (!unfiltered, "filters"),
-        (spec.existing_resource_policy == ExistingResourcePolicy::Update, "the existing-resource policy update"),
-        (spec.restore_status.is_some(), "restoring status"),
         (!spec.hooks.resources.is_empty(), "hooks"),
         (spec.resource_modifier.is_some(), "resource modifiers"),
         (spec.resource_policy.is_some(), "resource policies"),

@@ -1,18 +1,25 @@
 //! The door.
 
+use crate::actions::{ActionConfig, built_in_actions};
+use crate::apply::Actions;
 use crate::env::Env;
-use crate::execute::level;
+use crate::execute::{Deferred, drain, level};
 use crate::finalize::finalize;
 use crate::item::{Context, Done};
 use crate::namespaces::Namespaces;
 use crate::plan::plan;
-use crate::read::scan;
+use crate::read::{by_key, namespaces_in, scan};
 use crate::request::{Request, ValidationErrors, check_source, prepare};
+use crate::versions::choose;
+use crate::volumes::Recorded;
+use lifeboat_action::ActionError;
 use lifeboat_api::{Restore, RestorePhase, Time};
+use lifeboat_archive::layout::BackupFile;
 use lifeboat_cluster::ClusterError;
-use lifeboat_object::{GroupResource, Place, Results};
+use lifeboat_object::{Catalog, GroupResource, Place, Results};
+use lifeboat_select::{RestoreFilter, SelectorError};
 use lifeboat_store::{Archive, OpenOptions, StoreError};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 /// What came of a restore.
 #[derive(Debug)]
@@ -62,40 +69,91 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, RestoreError> 
 }
 
 async fn walk(request: &Request, restore: &Restore, archive: &Archive, env: &Env) -> Result<Vec<Done>, RestoreError> {
-    let mut facts = scan(archive, env).await?;
-    let mut catalog = env.cluster.discover().await?;
+    let mut catalog = discover(env).await?;
+    let filter = RestoreFilter::new(&restore.spec, &catalog, &namespaces_in(archive)).map_err(invalid_selector)?;
+    for warning in filter.warnings() {
+        env.journal.warn(&Place::Velero, warning.as_str());
+    }
+    let rows = choose(archive.rows(), &catalog);
+    let by_key = Arc::new(by_key(archive, &rows));
+    let recorded = recorded(&restore.spec.backup_name, env).await?;
+    let contents = scan(archive, rows, &filter, &recorded, env).await?;
+    for lost in &contents.lost {
+        env.journal.warn(&Place::Cluster, lost.as_str());
+    }
+    env.progress.found(contents.facts.len() as u64);
+    let levels = plan(&contents.facts, |n| archive.row(n), &request.settings.priorities, &catalog);
+    let config = ActionConfig::load(&env.cluster, &restore.metadata.namespace).await.map_err(|e| config_error(&e))?;
+    let built_in = built_in_actions(&env.cluster, &config);
+    let context = |catalog: &Catalog| -> Result<Context, RestoreError> {
+        let namespaces = catalog
+            .find(&GroupResource::new("", "namespaces"))
+            .cloned()
+            .ok_or_else(|| RestoreError::NoNamespaces(env.cluster.url().to_owned()))?;
+        Ok(Context {
+            restore: restore.clone(),
+            filter: RestoreFilter::new(&restore.spec, catalog, &namespaces_in(archive)).map_err(invalid_selector)?,
+            actions: Actions::resolve(built_in.clone(), catalog).map_err(invalid_selector)?,
+            namespaces: Namespaces::new(namespaces, request.settings.terminating_resource_timeout.to_std()),
+            archive: archive.clone(),
+            rows: Arc::clone(&by_key),
+            provisioned: Arc::new(contents.provisioned.clone()),
+            begun: Arc::default(),
+            extra: Arc::default(),
+            resource_timeout: request.settings.resource_timeout.to_std(),
+            catalog: catalog.clone(),
+            env: env.clone(),
+        })
+    };
+    let mut current = Arc::new(context(&catalog)?);
+    let mut deferred = Deferred::default();
+    let mut done = Vec::new();
+    for one in levels {
+        if env.cancel.is_cancelled() {
+            break;
+        }
+        let (settles, defines_types) = (one.must_settle(), one.name.starts_with("customresourcedefinitions."));
+        env.journal.info("Restoring a level", &[("level", &one.name), ("items", &one.rows.len().to_string())]);
+        done.extend(level(one, &current, &mut deferred, env).await?);
+        if settles || defines_types {
+            done.extend(drain(&mut deferred, &current, env).await);
+        }
+        if defines_types {
+            // The types that were just defined are served now.
+            catalog = discover(env).await?;
+            let Context { begun, extra, .. } = &*current;
+            let (begun, extra) = (Arc::clone(begun), Arc::clone(extra));
+            current = Arc::new(Context { begun, extra, ..context(&catalog)? });
+        }
+    }
+    done.extend(drain(&mut deferred, &current, env).await);
+    done.extend(std::mem::take(&mut *current.extra.lock().unwrap_or_else(PoisonError::into_inner)));
+    Ok(done)
+}
+
+async fn discover(env: &Env) -> Result<Catalog, RestoreError> {
+    let catalog = env.cluster.discover().await?;
     for failure in &catalog.failures {
         env.journal.warn(
             &Place::Velero,
             format!("the types of {} could not be discovered: {}", failure.group_version, failure.message),
         );
     }
-    let excluded = &restore.spec.excluded_resources;
-    facts.retain(|f| archive.row(f.row).is_some_and(|r| !excluded.contains(&r.resource.to_string())));
-    env.progress.found(facts.len() as u64);
-    let levels = plan(&facts, |n| archive.row(n), &request.settings.priorities, &catalog);
-    let mut done = Vec::new();
-    for one in levels {
-        if env.cancel.is_cancelled() {
-            break;
-        }
-        let defines_types = one.name.starts_with("customresourcedefinitions");
-        let namespaces = catalog
-            .find(&GroupResource::new("", "namespaces"))
-            .cloned()
-            .ok_or_else(|| RestoreError::NoNamespaces(env.cluster.url().to_owned()))?;
-        let context = Arc::new(Context {
-            restore: restore.clone(),
-            catalog: catalog.clone(),
-            namespaces: Namespaces::new(namespaces, request.settings.terminating_resource_timeout.to_std()),
-            resource_timeout: request.settings.resource_timeout.to_std(),
-            env: env.clone(),
-        });
-        env.journal.info("Restoring a level", &[("level", &one.name), ("items", &one.rows.len().to_string())]);
-        done.extend(level(one, archive, &context, env).await?);
-        if defines_types {
-            catalog = env.cluster.discover().await?;
-        }
-    }
-    Ok(done)
+    Ok(catalog)
+}
+
+async fn recorded(backup: &str, env: &Env) -> Result<Recorded, StoreError> {
+    Ok(Recorded::of(
+        env.store.backup_file(backup, BackupFile::VolumeInfo).await?,
+        env.store.backup_file(backup, BackupFile::VolumeSnapshots).await?.flatten(),
+        env.store.backup_file(backup, BackupFile::PodVolumeBackups).await?.flatten(),
+    ))
+}
+
+fn invalid_selector(error: SelectorError) -> RestoreError {
+    ValidationErrors(vec![format!("invalid label selector: {error}")]).into()
+}
+
+fn config_error(error: &ActionError) -> RestoreError {
+    ValidationErrors(vec![error.to_string()]).into()
 }

@@ -4,12 +4,13 @@ use super::journal::{clock, on_signal, print_resource, print_results};
 use super::state::State;
 use super::{Output, PARTIALLY_FAILED};
 use crate::command::Globals;
+use crate::flags::{self, List, OrSelectors, Pairs};
 use crate::{bucket_url, progress};
 use clap::Args;
 use lifeboat_action::Progress;
-use lifeboat_api::{Restore, RestorePhase, Time};
+use lifeboat_api::{LabelSelector, Restore, RestorePhase, RestoreStatusSpec, Time};
 use lifeboat_archive::journal::Journal;
-use lifeboat_restore::{Env, Outcome, Request, Settings};
+use lifeboat_restore::{Env, Outcome, Priorities, Request, Settings};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -27,6 +28,8 @@ pub(crate) struct RestoreArgs {
     /// Where the backup lies: a directory or file:///directory
     #[arg(long, value_name = "URL")]
     bucket: String,
+    #[command(flatten)]
+    spec: SpecArgs,
     /// Print the final Restore as json or yaml
     #[arg(long, short, value_enum)]
     output: Option<Output>,
@@ -35,12 +38,90 @@ pub(crate) struct RestoreArgs {
     scratch: Option<PathBuf>,
 }
 
+/// What to restore: the flags of `velero restore create`.
+#[derive(Debug, Args)]
+struct SpecArgs {
+    /// Namespaces to include; use '*' for all
+    #[arg(long, value_parser = flags::list, default_value = "*", value_name = "NAMES")]
+    include_namespaces: List,
+    /// Namespaces to exclude
+    #[arg(long, value_parser = flags::list, value_name = "NAMES")]
+    exclude_namespaces: Option<List>,
+    /// Types to include, such as deployments.apps; all when left out
+    #[arg(long, value_parser = flags::list, value_name = "TYPES")]
+    include_resources: Option<List>,
+    /// Types to exclude
+    #[arg(long, value_parser = flags::list, value_name = "TYPES")]
+    exclude_resources: Option<List>,
+    /// Namespaces to restore under another name
+    #[arg(long, value_parser = flags::mappings, value_name = "SOURCE:TARGET,…")]
+    namespace_mappings: Option<Pairs>,
+    /// Only objects with these labels
+    #[arg(long, short = 'l', value_parser = flags::selector, value_name = "SELECTOR")]
+    selector: Option<LabelSelector>,
+    /// Only objects that match one of the selectors, joined by ' or '
+    #[arg(long, value_parser = flags::or_selectors, value_name = "SELECTORS")]
+    or_selector: Option<OrSelectors>,
+    /// Include cluster-scoped objects: true, false, or as needed when left out
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    include_cluster_resources: Option<bool>,
+    /// What to do with objects that exist: none leaves them, update makes them match the backup
+    #[arg(long, value_parser = ["none", "update"], value_name = "POLICY")]
+    existing_resource_policy: Option<String>,
+    /// Types whose status is restored
+    #[arg(long, value_parser = flags::list, value_name = "TYPES")]
+    status_include_resources: Option<List>,
+    /// Types whose status is not restored; needs --status-include-resources
+    #[arg(long, value_parser = flags::list, requires = "status_include_resources", value_name = "TYPES")]
+    status_exclude_resources: Option<List>,
+    /// Keep the node ports of services
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    preserve_nodeports: Option<bool>,
+    /// Restore volumes from snapshots (this version restores none and says so for each volume)
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    restore_volumes: Option<bool>,
+    /// Labels for the restore
+    #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
+    labels: Option<Pairs>,
+    /// Annotations for the restore
+    #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
+    annotations: Option<Pairs>,
+    /// Types to restore first and, after a single -, last
+    #[arg(long, value_name = "TYPES")]
+    restore_resource_priorities: Option<Priorities>,
+}
+
+impl SpecArgs {
+    fn apply(&self, restore: &mut Restore) {
+        let list = |given: &Option<List>| given.clone().unwrap_or_default().0;
+        let pairs = |given: &Option<Pairs>| given.clone().unwrap_or_default().0;
+        restore.metadata.labels = pairs(&self.labels);
+        restore.metadata.annotations = pairs(&self.annotations);
+        let spec = &mut restore.spec;
+        spec.included_namespaces.clone_from(&self.include_namespaces.0);
+        spec.excluded_namespaces = list(&self.exclude_namespaces);
+        spec.included_resources = list(&self.include_resources);
+        spec.excluded_resources = list(&self.exclude_resources);
+        spec.namespace_mapping = pairs(&self.namespace_mappings);
+        spec.label_selector.clone_from(&self.selector);
+        spec.or_label_selectors = self.or_selector.clone().unwrap_or_default().0;
+        spec.include_cluster_resources = self.include_cluster_resources;
+        spec.existing_resource_policy = self.existing_resource_policy.clone().unwrap_or_default().into();
+        spec.restore_status = self.status_include_resources.clone().map(|included| RestoreStatusSpec {
+            included_resources: included.0,
+            excluded_resources: list(&self.status_exclude_resources),
+        });
+        spec.preserve_node_ports = self.preserve_nodeports;
+        spec.restore_pvs = self.restore_volumes;
+    }
+}
+
 impl RestoreArgs {
     pub(crate) async fn run(self, globals: &Globals) -> anyhow::Result<ExitCode> {
         let store = bucket_url::open(&self.bucket)?;
         let cluster = globals.connect().await?;
         let state = State::open("restore", &store.describe(), &self.name)?;
-        let request = Request { restore: self.restore(globals, &state), settings: Settings::default() };
+        let request = Request { restore: self.restore(globals, &state), settings: self.settings() };
         let subject = format!("restore={}/{}", globals.namespace, self.name);
         let env = Env {
             cluster,
@@ -68,8 +149,14 @@ impl RestoreArgs {
         restore.metadata.namespace.clone_from(&globals.namespace);
         restore.metadata.uid.clone_from(&state.content.uid);
         restore.metadata.creation_timestamp = Some(Time::new(state.content.started));
+        self.spec.apply(&mut restore);
         restore.spec.backup_name.clone_from(&self.from_backup);
         restore
+    }
+
+    fn settings(&self) -> Settings {
+        let priorities = self.spec.restore_resource_priorities.clone().unwrap_or_default();
+        Settings { priorities, ..Settings::default() }
     }
 
     fn report(&self, outcome: &Outcome) -> anyhow::Result<ExitCode> {

@@ -1,0 +1,233 @@
+//! Fetches what belongs to saved objects and did not come with the lists (backup.md 1.10, 1.11, 1.13).
+//!
+//! The number of requests does not grow with the objects: a few related objects are read one by one, many by a list.
+
+use crate::env::Env;
+use crate::process::{Entries, Processor};
+use crate::relate;
+use futures::StreamExt;
+use lifeboat_cluster::{ClusterError, ListRequest};
+use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey, Severity};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// Up to this many objects of a type and namespace are read one by one.
+const ONE_BY_ONE: usize = 32;
+/// Reads in flight.
+const AT_ONCE: usize = 8;
+/// Rounds in which related objects bring further ones; Velero's relations are four deep.
+const ROUNDS: usize = 16;
+
+/// The reader of our stream is gone: the operation is over.
+pub(crate) struct Gone;
+
+/// Objects that go out together.
+struct Output<'a> {
+    sender: &'a mpsc::Sender<Entries>,
+    env: &'a Env,
+}
+
+impl Output<'_> {
+    async fn take(&self, processor: &mut Processor, items: Vec<Item>) -> Result<(), Gone> {
+        self.env.progress.found(items.len() as u64);
+        let entries = items.into_iter().filter_map(|item| processor.take(item, self.env)).collect();
+        self.sender.send(Entries { entries, budget: None }).await.map_err(|_| Gone)
+    }
+}
+
+/// Runs after the lists have ended.
+pub(crate) async fn fetch(processor: &mut Processor, sender: &mpsc::Sender<Entries>, env: &Env) -> Result<(), Gone> {
+    let out = Output { sender, env };
+    for _ in 0..ROUNDS {
+        if env.cancel.is_cancelled() {
+            return Ok(());
+        }
+        bindings(processor, &out).await?;
+        neighbours(processor, &out).await?;
+        let wanted: Vec<ObjectKey> =
+            std::mem::take(&mut processor.wanted).into_iter().filter(|key| !processor.has_seen(key)).collect();
+        if wanted.is_empty() {
+            break;
+        }
+        objects(wanted, processor, &out).await?;
+    }
+    definitions(processor, &out).await?;
+    namespaces(processor, &out).await
+}
+
+/// Cluster role bindings of the saved service accounts, when that type was not listed as a whole.
+async fn bindings(processor: &mut Processor, out: &Output<'_>) -> Result<(), Gone> {
+    let scope = Arc::clone(&processor.scope);
+    let Some(resource) = scope.find("rbac.authorization.k8s.io", "clusterrolebindings") else { return Ok(()) };
+    let accounts = std::mem::take(&mut processor.accounts);
+    if accounts.is_empty() {
+        return Ok(());
+    }
+    for binding in &processor.bindings {
+        if relate::binds(binding, |ns, name| accounts.contains(&(ns.to_owned(), name.to_owned()))) {
+            processor.wanted.extend(relate::of_binding(binding));
+        }
+    }
+    if scope.lists_all_of(resource) || scope.filter.excludes_additional(resource) {
+        return Ok(());
+    }
+    let is_ours = |item: &Item| {
+        let value: Value = serde_json::from_slice(&item.body).unwrap_or_default();
+        relate::binds(&value, |ns, name| accounts.contains(&(ns.to_owned(), name.to_owned())))
+    };
+    let found = pick(resource, None, is_ours, out.env).await;
+    for item in &found {
+        let value: Value = serde_json::from_slice(&item.body).unwrap_or_default();
+        processor.wanted.extend(relate::of_binding(&value));
+    }
+    out.take(processor, found).await
+}
+
+/// Running pods that mount a saved claim, and claims of the same group: only with label selectors can the lists have
+/// missed them.
+async fn neighbours(processor: &mut Processor, out: &Output<'_>) -> Result<(), Gone> {
+    let scope = Arc::clone(&processor.scope);
+    let claims = std::mem::take(&mut processor.claims);
+    if scope.filter.queries() == [""] || claims.is_empty() {
+        return Ok(());
+    }
+    let mut by_namespace: BTreeMap<String, Vec<relate::Claim>> = BTreeMap::new();
+    for claim in claims.into_iter().filter(|c| c.volume.is_some()) {
+        by_namespace.entry(claim.namespace.clone()).or_default().push(claim);
+    }
+    for (namespace, claims) in by_namespace {
+        let names: BTreeSet<&str> = claims.iter().map(|c| c.name.as_str()).collect();
+        let groups: BTreeSet<&str> = claims.iter().filter_map(|c| c.group.as_deref()).collect();
+        if let Some(pods) = scope.find("", "pods").filter(|r| scope.filter.collects(r).is_ok()) {
+            let mounts = |item: &Item| {
+                let pod: Value = serde_json::from_slice(&item.body).unwrap_or_default();
+                relate::is_running(&pod) && relate::claims_of_pod(&pod).iter().any(|c| names.contains(c))
+            };
+            let found = pick(pods, Some(&namespace), mounts, out.env).await;
+            out.take(processor, found).await?;
+        }
+        if let Some(resource) = scope.find("", "persistentvolumeclaims").filter(|_| !groups.is_empty()) {
+            let label = scope.backup.spec.volume_group_snapshot_label_key.as_str();
+            let grouped = |item: &Item| item.head.labels.get(label).is_some_and(|v| groups.contains(v.as_str()));
+            let found = pick(resource, Some(&namespace), grouped, out.env).await;
+            out.take(processor, found).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Named objects.
+async fn objects(wanted: Vec<ObjectKey>, processor: &mut Processor, out: &Output<'_>) -> Result<(), Gone> {
+    let scope = Arc::clone(&processor.scope);
+    let mut places: BTreeMap<(GroupResource, Option<String>), BTreeSet<String>> = BTreeMap::new();
+    for key in wanted {
+        places.entry((key.resource, key.namespace)).or_default().insert(key.name);
+    }
+    for ((group_resource, namespace), names) in places {
+        let Some(resource) = scope.catalog.find(&group_resource) else { continue };
+        if scope.filter.excludes_additional(resource) {
+            continue;
+        }
+        let found = if names.len() > ONE_BY_ONE {
+            pick(resource, namespace.as_deref(), |item| names.contains(&item.head.name), out.env).await
+        } else {
+            get_all(resource, namespace.as_deref(), &names, out.env).await
+        };
+        let got: BTreeSet<&str> = found.iter().map(|i| i.head.name.as_str()).collect();
+        for missing in names.iter().filter(|n| !got.contains(n.as_str())) {
+            let key = ObjectKey::new(group_resource.clone(), namespace.as_deref(), missing.as_str());
+            out.env.journal.item(Severity::Warning, &key, "an object that another one needs was not found", None);
+        }
+        out.take(processor, found).await?;
+    }
+    Ok(())
+}
+
+/// The definitions of the custom resources that were saved (backup.md 1.13).
+async fn definitions(processor: &mut Processor, out: &Output<'_>) -> Result<(), Gone> {
+    let scope = Arc::clone(&processor.scope);
+    let Some(resource) = scope.find("apiextensions.k8s.io", "customresourcedefinitions") else { return Ok(()) };
+    if scope.lists_all_of(resource) || scope.filter.excludes_additional(resource) {
+        return Ok(());
+    }
+    let types = std::mem::take(&mut processor.used_types);
+    // Definitions of built-in types do not exist; a name without a dot is one.
+    if !types.iter().any(|t| t.contains('.')) {
+        return Ok(());
+    }
+    let found = pick(resource, None, |item| types.contains(&item.head.name), out.env).await;
+    out.take(processor, found).await
+}
+
+/// The namespaces themselves, known since before the lists.
+async fn namespaces(processor: &mut Processor, out: &Output<'_>) -> Result<(), Gone> {
+    let scope = Arc::clone(&processor.scope);
+    let Some(resource) = scope.find("", "namespaces") else { return Ok(()) };
+    if scope.filter.collects(resource).is_err() {
+        return Ok(());
+    }
+    let tracked: Vec<Item> = scope
+        .namespaces
+        .iter()
+        .filter(|n| scope.filter.tracks_namespace(&n.facts, processor.used_namespaces.contains(&n.facts.name)))
+        .map(|n| n.item.clone())
+        .collect();
+    out.take(processor, tracked).await
+}
+
+/// Lists a type and keeps what is wanted. A list that fails is an error in the journal.
+async fn pick(
+    resource: &Arc<ApiResource>,
+    namespace: Option<&str>,
+    wanted: impl Fn(&Item) -> bool,
+    env: &Env,
+) -> Vec<Item> {
+    let request = ListRequest {
+        resource: Arc::clone(resource),
+        namespace: namespace.map(str::to_owned),
+        selector: String::new(),
+        metadata_only: false,
+    };
+    let mut list = env.cluster.list(request);
+    let mut out = Vec::new();
+    loop {
+        match list.next().await {
+            Ok(Some(bodies)) => {
+                let items = bodies.into_iter().filter_map(|b| Item::parse(Arc::clone(resource), b).ok());
+                out.extend(items.filter(&wanted));
+            }
+            Ok(None) => return out,
+            Err(e) => {
+                failed(&ObjectKey::new(resource.group_resource(), namespace, ""), &e, env);
+                return out;
+            }
+        }
+    }
+}
+
+async fn get_all(
+    resource: &Arc<ApiResource>,
+    namespace: Option<&str>,
+    names: &BTreeSet<String>,
+    env: &Env,
+) -> Vec<Item> {
+    let get = |name: &String| {
+        let name = name.clone();
+        async move {
+            match env.cluster.get(resource, namespace, &name).await {
+                Ok(body) => body.and_then(|b| Item::parse(Arc::clone(resource), b).ok()),
+                Err(e) => {
+                    failed(&ObjectKey::new(resource.group_resource(), namespace, name), &e, env);
+                    None
+                }
+            }
+        }
+    };
+    futures::stream::iter(names.iter().map(get)).buffer_unordered(AT_ONCE).filter_map(|i| async { i }).collect().await
+}
+
+fn failed(key: &ObjectKey, error: &ClusterError, env: &Env) {
+    env.journal.item(Severity::Error, key, "Error getting related items", Some(&error.to_string()));
+}

@@ -1,0 +1,90 @@
+//! What the stages of one backup share and never change: the catalog, the filter, the backup itself.
+
+use crate::env::Env;
+use crate::run::BackupError;
+use lifeboat_api::Backup;
+use lifeboat_cluster::{ClusterError, ListRequest};
+use lifeboat_object::{ApiResource, Catalog, GroupResource, Item};
+use lifeboat_select::{BackupFilter, NamespaceFacts};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// The scope of one backup.
+pub(crate) struct Scope {
+    pub(crate) backup: Backup,
+    pub(crate) catalog: Catalog,
+    pub(crate) filter: BackupFilter,
+    /// All namespaces of the cluster, or those that we may read.
+    pub(crate) namespaces: Vec<Namespace>,
+}
+
+/// A namespace, with the facts that filters ask for.
+#[derive(Clone, Debug)]
+pub(crate) struct Namespace {
+    pub(crate) facts: NamespaceFacts,
+    pub(crate) item: Item,
+}
+
+impl Scope {
+    /// Whether a type is listed without label selectors: whatever belongs to it in the namespaces of the scope comes
+    /// with the lists.
+    pub(crate) fn lists_all_of(&self, resource: &ApiResource) -> bool {
+        self.filter.queries() == [""] && self.filter.collects(resource).is_ok()
+    }
+
+    pub(crate) fn find(&self, group: &str, resource: &str) -> Option<&Arc<ApiResource>> {
+        self.catalog.find(&GroupResource::new(group, resource))
+    }
+}
+
+/// Reads the namespaces of the cluster. Who may not list them can still back up namespaces named in the backup.
+pub(crate) async fn read_namespaces(
+    backup: &Backup,
+    catalog: &Catalog,
+    env: &Env,
+) -> Result<Vec<Namespace>, BackupError> {
+    let resource = catalog
+        .find(&GroupResource::new("", "namespaces"))
+        .ok_or_else(|| BackupError::NoNamespaces(env.cluster.url().to_owned()))?;
+    match list(resource, env).await {
+        Ok(namespaces) => Ok(namespaces),
+        Err(e) if e.is_denied() => {
+            let names = &backup.spec.included_namespaces;
+            if names.is_empty() || names.iter().any(|n| lifeboat_select::has_wildcard(n)) {
+                return Err(e.into());
+            }
+            let mut out = Vec::new();
+            for name in names {
+                if let Some(body) = env.cluster.get(resource, None, name).await? {
+                    out.extend(Item::parse(Arc::clone(resource), body).ok().map(namespace));
+                }
+            }
+            Ok(out)
+        }
+        Err(e) => Err(e.into()),
+    }
+}
+
+async fn list(resource: &Arc<ApiResource>, env: &Env) -> Result<Vec<Namespace>, ClusterError> {
+    let mut list = env.cluster.list(ListRequest {
+        resource: Arc::clone(resource),
+        namespace: None,
+        selector: String::new(),
+        metadata_only: false,
+    });
+    let mut out: Vec<Namespace> = Vec::new();
+    while let Some(bodies) = list.next().await? {
+        out.extend(bodies.into_iter().filter_map(|b| Item::parse(Arc::clone(resource), b).ok()).map(namespace));
+    }
+    // A list that was interrupted may bring one twice.
+    out.sort_by(|a, b| a.facts.name.cmp(&b.facts.name));
+    out.dedup_by(|a, b| a.facts.name == b.facts.name);
+    Ok(out)
+}
+
+fn namespace(item: Item) -> Namespace {
+    let value: Value = serde_json::from_slice(&item.body).unwrap_or_default();
+    let active = value["status"]["phase"].as_str().is_none_or(|p| p == "Active");
+    let facts = NamespaceFacts { name: item.head.name.clone(), labels: item.head.labels.clone(), active };
+    Namespace { facts, item }
+}

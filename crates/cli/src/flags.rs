@@ -1,0 +1,132 @@
+//! Flag values with Velero's syntax (cli-and-install.md 1.4).
+
+use lifeboat_api::{Duration, LabelSelector};
+use std::collections::BTreeMap;
+
+/// Comma-separated values; the last occurrence of a flag wins, as in Velero.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct List(pub(crate) Vec<String>);
+
+pub(crate) fn list(text: &str) -> Result<List, String> {
+    Ok(List(text.split(',').filter(|p| !p.is_empty()).map(str::to_owned).collect()))
+}
+
+/// `key=value,…`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pairs(pub(crate) BTreeMap<String, String>);
+
+pub(crate) fn pairs(text: &str) -> Result<Pairs, String> {
+    split_pairs(text, '=')
+}
+
+pub(crate) fn mappings(text: &str) -> Result<Pairs, String> {
+    split_pairs(text, ':')
+}
+
+fn split_pairs(text: &str, delimiter: char) -> Result<Pairs, String> {
+    let mut out = BTreeMap::new();
+    for record in records(text)? {
+        let (key, value) =
+            record.split_once(delimiter).ok_or_else(|| format!("{record:?} is not of the form key{delimiter}value"))?;
+        out.insert(key.to_owned(), value.to_owned());
+    }
+    Ok(Pairs(out))
+}
+
+/// One CSV line: records may be quoted, then commas and doubled quotes stand inside them.
+fn records(text: &str) -> Result<Vec<String>, String> {
+    let mut out = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        if let Some(quoted) = rest.strip_prefix('"') {
+            let mut record = String::new();
+            let mut chars = quoted.char_indices().peekable();
+            let end = loop {
+                match chars.next() {
+                    None => return Err(format!("a quote is not closed in {text:?}")),
+                    Some((_, '"')) if chars.peek().is_some_and(|(_, c)| *c == '"') => {
+                        chars.next();
+                        record.push('"');
+                    }
+                    Some((at, '"')) => break at + 1,
+                    Some((_, c)) => record.push(c),
+                }
+            };
+            out.push(record);
+            rest = &quoted[end..];
+            rest = match rest.strip_prefix(',') {
+                Some(next) => next,
+                None if rest.is_empty() => rest,
+                None => return Err(format!("expected a comma after a quoted record in {text:?}")),
+            };
+        } else {
+            let (record, next) = rest.split_once(',').unwrap_or((rest, ""));
+            out.push(record.to_owned());
+            rest = next;
+        }
+    }
+    Ok(out)
+}
+
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    text.parse().map_err(|e: lifeboat_api::ParseDurationError| e.to_string())
+}
+
+/// `kind=ns/name,ns/name;kind2=…`.
+pub(crate) fn ordered_resources(text: &str) -> Result<Pairs, String> {
+    let mut out = BTreeMap::new();
+    for entry in text.split(';').filter(|e| !e.trim().is_empty()) {
+        let (kind, names) = match entry.split('=').collect::<Vec<_>>()[..] {
+            [kind, names] => (kind.trim(), names),
+            _ => return Err(format!("{entry:?} is not of the form kind=namespace/name,…")),
+        };
+        let names: Vec<&str> = names.split(',').map(str::trim).filter(|n| !n.is_empty()).collect();
+        if kind.is_empty() || names.is_empty() {
+            return Err(format!("{entry:?} names no kind or no objects"));
+        }
+        out.insert(kind.to_owned(), names.join(","));
+    }
+    Ok(Pairs(out))
+}
+
+/// A label selector in kubectl's syntax.
+pub(crate) fn selector(text: &str) -> Result<LabelSelector, String> {
+    lifeboat_select::parse_selector(text).map_err(|e| e.to_string())
+}
+
+/// Selectors of which one must match.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OrSelectors(pub(crate) Vec<LabelSelector>);
+
+/// Selectors joined by ` or `.
+pub(crate) fn or_selectors(text: &str) -> Result<OrSelectors, String> {
+    text.split(" or ").map(selector).collect::<Result<_, _>>().map(OrSelectors)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(pairs: &[(&str, &str)]) -> Pairs {
+        Pairs(pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
+    }
+
+    #[test]
+    fn pairs_split_at_the_first_delimiter_and_may_be_quoted() {
+        assert_eq!(pairs("k1=v1,\"k2=a=b,c=d\",k3=").unwrap(), map(&[("k1", "v1"), ("k2", "a=b,c=d"), ("k3", "")]));
+        assert_eq!(pairs("\"a=say \"\"hi\"\"\"").unwrap(), map(&[("a", "say \"hi\"")]));
+        assert_eq!(mappings("a:b,c:d").unwrap(), map(&[("a", "b"), ("c", "d")]));
+        assert!(pairs("novalue").is_err() && pairs("\"a=b").is_err() && pairs("\"a=b\"c").is_err());
+    }
+
+    #[test]
+    fn ordered_resources_name_kinds_and_objects() {
+        assert_eq!(
+            ordered_resources("pods=ns1/p1, ns1/p2;persistentvolumes=pv1,").unwrap(),
+            map(&[("pods", "ns1/p1,ns1/p2"), ("persistentvolumes", "pv1")])
+        );
+        for wrong in ["pods", "=a", "pods=", "a=b=c"] {
+            assert!(ordered_resources(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! The binary against a real control plane. `make test` builds and starts what is needed.
+
+mod snapshot;
+mod support;
+mod walk;

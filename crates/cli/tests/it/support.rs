@@ -1,0 +1,74 @@
+//! Runs the binary, and prepares clusters for it.
+
+use lifeboat_testbed::ControlPlane;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A control plane of its own, a bucket, and the binary with a home of its own.
+pub(crate) struct Bed {
+    pub(crate) plane: ControlPlane,
+    folder: TempDir,
+}
+
+/// What a run of the binary printed.
+#[derive(Debug)]
+#[allow(dead_code, reason = "all of it is shown when an assertion fails")]
+pub(crate) struct Run {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Bed {
+    pub(crate) fn start() -> Self {
+        let plane = ControlPlane::start().expect("a control plane");
+        Self { plane, folder: tempfile::tempdir().expect("a folder") }
+    }
+
+    pub(crate) fn bucket(&self) -> PathBuf {
+        self.folder.path().join("bucket")
+    }
+
+    /// Runs `lifeboat local ARGS --bucket BUCKET`.
+    pub(crate) fn local(&self, args: &[&str]) -> Run {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
+        command.arg("local").args(args).arg("--bucket").arg(self.bucket());
+        command.env("KUBECONFIG", self.plane.kubeconfig()).env("XDG_STATE_HOME", self.folder.path().join("state"));
+        run(&mut command)
+    }
+
+    pub(crate) fn kubectl(&self, args: &[&str]) -> String {
+        self.plane.kubectl().try_run(args).unwrap_or_else(|e| panic!("{e:#}"))
+    }
+
+    /// Applies the manifests of a folder of fixtures, in order of their names.
+    pub(crate) fn apply(&self, fixture: &str) {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testbed/fixtures").join(fixture);
+        let mut files: Vec<PathBuf> =
+            std::fs::read_dir(folder).expect("fixtures").map(|e| e.expect("an entry").path()).collect();
+        files.sort();
+        for file in files {
+            self.plane.kubectl().apply(&file).unwrap_or_else(|e| panic!("{e:#}"));
+        }
+    }
+}
+
+pub(crate) fn run(command: &mut Command) -> Run {
+    let Output { status, stdout, stderr } = command.stdin(Stdio::null()).output().expect("run the binary");
+    Run {
+        code: status.code().unwrap_or(-1),
+        out: String::from_utf8_lossy(&stdout).into_owned(),
+        err: String::from_utf8_lossy(&stderr).into_owned(),
+    }
+}
+
+/// Waits until a condition holds; fails the test after a minute.
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(Instant::now() < end, "{what} did not come to be within a minute");
+        std::thread::park_timeout(Duration::from_millis(200));
+    }
+}

@@ -1,0 +1,108 @@
+//! Runs the restore item actions on one object (restore.md 2.11).
+
+use lifeboat_action::{ActionError, RestoreItemAction, RestoreItemInput};
+use lifeboat_api::Restore;
+use lifeboat_object::{Catalog, GroupResource, ObjectKey};
+use lifeboat_select::{Globs, Selector, SelectorError, parse_selector};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The actions of a restore, their scopes resolved against the cluster.
+pub(crate) struct Actions {
+    all: Vec<Resolved>,
+}
+
+struct Resolved {
+    action: Arc<dyn RestoreItemAction>,
+    included: BTreeSet<GroupResource>,
+    everything: bool,
+    excluded: BTreeSet<GroupResource>,
+    namespaces: Globs,
+    excluded_namespaces: Globs,
+    selector: Selector,
+}
+
+/// What the actions made of an object.
+#[derive(Debug)]
+pub(crate) enum Applied {
+    /// Go on with this object, after these others of the backup.
+    Go { item: Value, additional: Vec<ObjectKey> },
+    /// An action leaves it out.
+    Skip,
+}
+
+impl Actions {
+    /// Resolves the scopes. Types that the cluster does not serve are never met.
+    pub(crate) fn resolve(actions: Vec<Arc<dyn RestoreItemAction>>, catalog: &Catalog) -> Result<Self, SelectorError> {
+        let mut all = Vec::new();
+        for action in actions {
+            let scope = action.applies_to();
+            let resolve = |names: &[String]| -> BTreeSet<GroupResource> {
+                names.iter().filter_map(|n| catalog.resolve(n)).map(|r| r.group_resource()).collect()
+            };
+            let selector = match scope.label_selector.as_str() {
+                "" => Selector::default(),
+                text => Selector::compile(&parse_selector(text)?)?,
+            };
+            all.push(Resolved {
+                included: resolve(&scope.included_resources),
+                everything: scope.included_resources.is_empty() || scope.included_resources.iter().any(|r| r == "*"),
+                excluded: resolve(&scope.excluded_resources),
+                namespaces: Globs::new(&scope.included_namespaces),
+                excluded_namespaces: Globs::new(&scope.excluded_namespaces),
+                selector,
+                action,
+            });
+        }
+        Ok(Self { all })
+    }
+
+    /// Runs every action that applies, one after the other, each on what the one before made. Labels are tested as
+    /// they are then, namespaces as the target's.
+    pub(crate) async fn run(
+        &self,
+        resource: &GroupResource,
+        target_namespace: Option<&str>,
+        item: Value,
+        from_backup: &Value,
+        restore: &Restore,
+    ) -> Result<Applied, ActionError> {
+        let mut item = item;
+        let mut additional = Vec::new();
+        for one in &self.all {
+            if !one.applies(resource, target_namespace, &item) {
+                continue;
+            }
+            let input = RestoreItemInput { item, item_from_backup: from_backup, restore };
+            let output = one.action.execute(input).await?;
+            if output.skip {
+                return Ok(Applied::Skip);
+            }
+            item = output.item;
+            additional.extend(output.additional_items);
+        }
+        Ok(Applied::Go { item, additional })
+    }
+}
+
+impl Resolved {
+    fn applies(&self, resource: &GroupResource, namespace: Option<&str>, item: &Value) -> bool {
+        if !(self.everything || self.included.contains(resource)) || self.excluded.contains(resource) {
+            return false;
+        }
+        let namespace_fits = match namespace {
+            Some(namespace) => {
+                (self.namespaces.is_empty() || self.namespaces.matches(namespace))
+                    && !self.excluded_namespaces.matches(namespace)
+            }
+            None => self.namespaces.is_empty(),
+        };
+        namespace_fits && self.selector.matches(&labels(item))
+    }
+}
+
+fn labels(item: &Value) -> BTreeMap<String, String> {
+    let labels = item.pointer("/metadata/labels").and_then(Value::as_object);
+    labels.into_iter().flatten().filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect()
+}

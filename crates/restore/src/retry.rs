@@ -1,0 +1,51 @@
+//! Which refusals can pass by themselves. Pure.
+
+use lifeboat_cluster::ClusterError;
+
+/// Whether creating the object again a little later can succeed: a webhook or a parent that is itself being restored,
+/// a namespace that is going away, a server that is overloaded.
+pub(crate) fn can_pass(error: &ClusterError) -> bool {
+    // No answer at all was tried for long enough by the client.
+    let Some(status) = error.status() else { return false };
+    let says = |text: &str| status.message.contains(text);
+    match status.code {
+        // The namespace or the type is not there yet.
+        404 | 429 | 503 | 504 => true,
+        409 => status.reason != "AlreadyExists",
+        403 => {
+            says("being terminated")
+                || says("error looking up service account")
+                || says("no PriorityClass with name")
+                || says("not yet ready to handle request")
+        }
+        500 => says("failed calling webhook") || says("conversion webhook"),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lifeboat_cluster::{ApiStatus, Failure};
+
+    #[test]
+    fn what_is_wrong_for_good_is_not_tried_again() {
+        for (code, reason, message, expected) in [
+            (422, "Invalid", "spec.x is immutable", false),
+            (409, "AlreadyExists", "it exists", false),
+            (409, "Conflict", "try again", true),
+            (404, "NotFound", "namespaces \"a\" not found", true),
+            (403, "Forbidden", "unable to create new content in namespace a because it is being terminated", true),
+            (403, "Forbidden", "pods \"a\" is forbidden: error looking up service account a/b", true),
+            (403, "Forbidden", "User \"x\" cannot create resource", false),
+            (403, "Forbidden", "exceeded quota", false),
+            (500, "InternalError", "failed calling webhook \"a\"", true),
+            (500, "InternalError", "boom", false),
+            (503, "", "", true),
+        ] {
+            let status = ApiStatus { code, reason: reason.into(), message: message.into(), ..ApiStatus::default() };
+            let error = ClusterError { verb: "create", what: String::new(), failure: Failure::Api(Box::new(status)) };
+            assert_eq!(can_pass(&error), expected, "{code} {message}");
+        }
+    }
+}
