@@ -97,10 +97,10 @@ pub(crate) fn clean_claim(claim: &mut Value, backup: &str) {
         if labels.get(LABEL_BACKUP_NAME).is_some_and(|v| v != backup) {
             labels.remove(LABEL_BACKUP_NAME);
         }
-        if labels.is_empty() {
-            if let Some(metadata) = claim.get_mut("metadata").and_then(Value::as_object_mut) {
-                metadata.remove("labels");
-            }
+        if labels.is_empty()
+            && let Some(metadata) = claim.get_mut("metadata").and_then(Value::as_object_mut)
+        {
+            metadata.remove("labels");
         }
     }
 }

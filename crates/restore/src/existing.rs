@@ -55,7 +55,7 @@ pub(crate) fn merge_service_account(desired: &Value, in_cluster: &Value) -> Opti
             map.remove(list);
         }
     }
-    let Some(metadata) = merged.get_mut("metadata").and_then(Value::as_object_mut) else { return None };
+    let metadata = merged.get_mut("metadata").and_then(Value::as_object_mut)?;
     for part in ["labels", "annotations"] {
         let Some(wanted) = desired["metadata"].get(part).and_then(Value::as_object) else { continue };
         let Some(have) = metadata.entry(part).or_insert_with(|| Value::Object(serde_json::Map::new())).as_object_mut()
