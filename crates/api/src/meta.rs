@@ -79,3 +79,45 @@ where
 {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn metadata_loses_nothing() {
+        let value = json!({
+            "name": "nightly-1",
+            "generateName": "nightly-",
+            "namespace": "velero",
+            "uid": "59f3d1b7",
+            "resourceVersion": "798",
+            "generation": 7,
+            "creationTimestamp": "2026-11-21T07:33:54Z",
+            "deletionTimestamp": "2026-11-21T08:33:54Z",
+            "deletionGracePeriodSeconds": 0,
+            "labels": {"a": "b"},
+            "annotations": {"c": "d"},
+            "ownerReferences": [{
+                "apiVersion": "velero.io/v1", "kind": "Schedule", "name": "nightly", "uid": "cedd4227",
+                "controller": true, "blockOwnerDeletion": false,
+            }],
+            "finalizers": ["restores.velero.io/external-resources-finalizer"],
+            "managedFields": [{"manager": "velero", "fieldsV1": {"f:spec": {}}}],
+        });
+        let meta: ObjectMeta = serde_json::from_value(value.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&meta).unwrap(), value);
+        assert_eq!(meta.other.keys().collect::<Vec<_>>(), ["deletionGracePeriodSeconds", "managedFields"]);
+    }
+
+    #[test]
+    fn nulls_of_a_client_are_absent_fields() {
+        let meta: ObjectMeta = serde_json::from_value(json!({
+            "name": "x", "creationTimestamp": null, "labels": null, "annotations": null, "ownerReferences": null,
+            "finalizers": null,
+        }))
+        .unwrap();
+        assert_eq!(meta, ObjectMeta { name: "x".to_owned(), ..ObjectMeta::default() });
+    }
+}

@@ -28,10 +28,10 @@ fn restores_lose_nothing() {
 
 /// The names of all fields in the order of the text, those of managed fields left out: they are kept as they are.
 fn names(text: &str) -> Vec<&str> {
-    let mut quoted = text.lines().filter_map(|line| line.trim_start().strip_prefix('"')?.split_once("\":")).peekable();
+    let quoted = text.lines().filter_map(|line| line.trim_start().strip_prefix('"')?.split_once("\":"));
     let mut names = Vec::new();
     let mut is_managed = false;
-    while let Some((name, _)) = quoted.next() {
+    for (name, _) in quoted {
         is_managed = (is_managed || name == "managedFields") && name != "spec";
         if !is_managed {
             names.push(name);
