@@ -1,349 +1,254 @@
 //! The `Backup` resource (api-and-controllers.md 1.2).
 
-use crate::{API_VERSION, Duration, LabelSelector, ObjectMeta, Time, TypedLocalObjectReference};
-use serde::{Deserialize, Serialize};
+use crate::schema::{object, resource, words};
+use crate::{Duration, LabelSelector, Time, TypedLocalObjectReference};
 use std::collections::BTreeMap;
 
-/// A backup: what to save, and how far that came.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Backup {
-    /// `Backup`.
-    pub kind: String,
-    /// `velero.io/v1`.
-    pub api_version: String,
-    /// Metadata.
-    #[serde(default)]
-    pub metadata: ObjectMeta,
+resource! {
+    /// A backup: what to save, and how far that came.
+    Backup, "backups", "v1",
     /// What to save.
-    #[serde(default)]
-    pub spec: BackupSpec,
+    BackupSpec,
     /// How far it came.
-    #[serde(default)]
-    pub status: BackupStatus,
+    BackupStatus
 }
 
-impl Default for Backup {
-    fn default() -> Self {
-        Self {
-            kind: "Backup".to_owned(),
-            api_version: API_VERSION.to_owned(),
-            metadata: ObjectMeta::default(),
-            spec: BackupSpec::default(),
-            status: BackupStatus::default(),
-        }
+object! {
+    /// What to save.
+    pub struct BackupSpec {
+        /// Labels and annotations for the backups of a schedule.
+        metadata: TemplateMetadata = "metadata";
+        /// Namespaces to save; empty or `*` for all; globs allowed.
+        included_namespaces: Vec<String> = "includedNamespaces" nullable;
+        /// Namespaces to leave out.
+        excluded_namespaces: Vec<String> = "excludedNamespaces" nullable;
+        /// Types to save, both scopes (old-style filter).
+        included_resources: Vec<String> = "includedResources" nullable;
+        /// Types to leave out, both scopes (old-style filter).
+        excluded_resources: Vec<String> = "excludedResources" nullable;
+        /// Cluster-scoped types to save.
+        included_cluster_scoped_resources: Vec<String> = "includedClusterScopedResources" nullable;
+        /// Cluster-scoped types to leave out.
+        excluded_cluster_scoped_resources: Vec<String> = "excludedClusterScopedResources" nullable;
+        /// Namespaced types to save; empty for all.
+        included_namespace_scoped_resources: Vec<String> = "includedNamespaceScopedResources" nullable;
+        /// Namespaced types to leave out.
+        excluded_namespace_scoped_resources: Vec<String> = "excludedNamespaceScopedResources" nullable;
+        /// Objects must match; exclusive with `orLabelSelectors`.
+        label_selector: Option<LabelSelector> = "labelSelector" nullable;
+        /// Objects must match one of these.
+        or_label_selectors: Vec<LabelSelector> = "orLabelSelectors" nullable;
+        /// Whether volumes are snapshotted; unset means yes.
+        snapshot_volumes: Option<bool> = "snapshotVolumes" nullable;
+        /// How long to keep the backup; zero for the default.
+        ttl: Duration = "ttl";
+        /// Label of claims that are snapshotted as a group.
+        volume_group_snapshot_label_key: String = "volumeGroupSnapshotLabelKey";
+        /// Whether cluster-scoped types are saved; unset means as needed (old-style filter).
+        include_cluster_resources: Option<bool> = "includeClusterResources" nullable;
+        /// Commands to run in pods.
+        hooks: BackupHooks = "hooks";
+        /// Where to put the backup; empty for the default location.
+        storage_location: String = "storageLocation";
+        /// Where native snapshots go.
+        volume_snapshot_locations: Vec<String> = "volumeSnapshotLocations";
+        /// Deprecated name of `defaultVolumesToFsBackup`.
+        default_volumes_to_restic: Option<bool> = "defaultVolumesToRestic" nullable;
+        /// Whether volumes are saved through the file system unless a pod opts out.
+        default_volumes_to_fs_backup: Option<bool> = "defaultVolumesToFsBackup" nullable;
+        /// Objects of a type to save first, in this order: type to `namespace/name,…`.
+        ordered_resources: BTreeMap<String, String> = "orderedResources" nullable;
+        /// How long to wait for a CSI snapshot; zero for the default.
+        csi_snapshot_timeout: Duration = "csiSnapshotTimeout";
+        /// How long asynchronous operations may take; zero for the default.
+        item_operation_timeout: Duration = "itemOperationTimeout";
+        /// A ConfigMap with resource policies.
+        resource_policy: Option<TypedLocalObjectReference> = "resourcePolicy";
+        /// Whether the data of CSI snapshots is moved to the repository.
+        snapshot_move_data: Option<bool> = "snapshotMoveData" nullable;
+        /// Which data mover.
+        data_mover: String = "datamover";
+        /// Whether data is moved in full or incrementally.
+        backup_type: Option<BackupType> = "backupType" later;
+        /// Settings of the uploader.
+        uploader_config: Option<UploaderConfigForBackup> = "uploaderConfig" nullable;
     }
 }
 
-/// What to save.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct BackupSpec {
-    /// Labels and annotations for the backups of a schedule.
-    #[serde(default)]
-    pub metadata: TemplateMetadata,
-    /// Namespaces to save; empty or `*` for all; globs allowed.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub included_namespaces: Vec<String>,
-    /// Namespaces to leave out.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub excluded_namespaces: Vec<String>,
-    /// Types to save, both scopes (old-style filter).
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub included_resources: Vec<String>,
-    /// Types to leave out, both scopes (old-style filter).
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub excluded_resources: Vec<String>,
-    /// Cluster-scoped types to save.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub included_cluster_scoped_resources: Vec<String>,
-    /// Cluster-scoped types to leave out.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub excluded_cluster_scoped_resources: Vec<String>,
-    /// Namespaced types to save; empty for all.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub included_namespace_scoped_resources: Vec<String>,
-    /// Namespaced types to leave out.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub excluded_namespace_scoped_resources: Vec<String>,
-    /// Objects must match; exclusive with `or_label_selectors`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub label_selector: Option<LabelSelector>,
-    /// Objects must match one of these.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub or_label_selectors: Vec<LabelSelector>,
-    /// Whether volumes are snapshotted; unset means yes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub snapshot_volumes: Option<bool>,
-    /// How long to keep the backup; zero for the default.
-    #[serde(default, skip_serializing_if = "Duration::is_zero")]
-    pub ttl: Duration,
-    /// Label of claims that are snapshotted as a group.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub volume_group_snapshot_label_key: String,
-    /// Whether cluster-scoped types are saved; unset means as needed (old-style filter).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub include_cluster_resources: Option<bool>,
-    /// Commands to run in pods.
-    #[serde(default)]
-    pub hooks: BackupHooks,
-    /// Where to put the backup; empty for the default location.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub storage_location: String,
-    /// Where native snapshots go.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub volume_snapshot_locations: Vec<String>,
-    /// Deprecated name of `default_volumes_to_fs_backup`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub default_volumes_to_restic: Option<bool>,
-    /// Whether volumes are saved through the file system unless a pod opts out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub default_volumes_to_fs_backup: Option<bool>,
-    /// Objects of a type to save first, in this order: type to `namespace/name,…`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub ordered_resources: BTreeMap<String, String>,
-    /// How long to wait for a CSI snapshot; zero for the default.
-    #[serde(default, skip_serializing_if = "Duration::is_zero")]
-    pub csi_snapshot_timeout: Duration,
-    /// How long asynchronous operations may take; zero for the default.
-    #[serde(default, skip_serializing_if = "Duration::is_zero")]
-    pub item_operation_timeout: Duration,
-    /// A ConfigMap with resource policies.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resource_policy: Option<TypedLocalObjectReference>,
-    /// Whether the data of CSI snapshots is moved to the repository.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub snapshot_move_data: Option<bool>,
-    /// Which data mover.
-    #[serde(default, rename = "datamover", skip_serializing_if = "String::is_empty")]
-    pub data_mover: String,
-    /// Whether data is moved in full or incrementally.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backup_type: Option<BackupType>,
+object! {
+    /// Labels and annotations of a schedule's template.
+    pub struct TemplateMetadata {
+        /// Labels.
+        labels: BTreeMap<String, String> = "labels";
+        /// Annotations.
+        annotations: BTreeMap<String, String> = "annotations" later;
+    }
+}
+
+words! {
+    /// `Full` or `Incremental`.
+    pub enum BackupType {
+        /// Without a parent snapshot.
+        Full,
+        /// On top of the latest snapshot.
+        Incremental,
+    }
+}
+
+object! {
     /// Settings of the uploader.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub uploader_config: Option<UploaderConfigForBackup>,
+    pub struct UploaderConfigForBackup {
+        /// Files uploaded at once; zero for the default.
+        parallel_files_upload: i64 = "parallelFilesUpload";
+    }
 }
 
-/// Labels and annotations of a schedule's template.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TemplateMetadata {
-    /// Labels.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub labels: BTreeMap<String, String>,
-    /// Annotations.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub annotations: BTreeMap<String, String>,
+object! {
+    /// Commands to run in pods around their backup.
+    pub struct BackupHooks {
+        /// Which commands in which pods.
+        resources: Vec<BackupResourceHookSpec> = "resources" nullable;
+    }
 }
 
-/// `Full` or `Incremental`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum BackupType {
-    /// Without a parent snapshot.
-    Full,
-    /// On top of the latest snapshot.
-    Incremental,
+object! {
+    /// Commands for the pods that match.
+    pub struct BackupResourceHookSpec {
+        /// Name of the hook.
+        name: String = "name" required;
+        /// Namespaces of the pods; empty for all.
+        included_namespaces: Vec<String> = "includedNamespaces" nullable;
+        /// Namespaces to leave out.
+        excluded_namespaces: Vec<String> = "excludedNamespaces" nullable;
+        /// Types; only pods make sense.
+        included_resources: Vec<String> = "includedResources" nullable;
+        /// Types to leave out.
+        excluded_resources: Vec<String> = "excludedResources" nullable;
+        /// Labels of the pods.
+        label_selector: Option<LabelSelector> = "labelSelector" nullable;
+        /// Before the pod is saved.
+        pre_hooks: Vec<BackupResourceHook> = "pre";
+        /// After the pod was saved.
+        post_hooks: Vec<BackupResourceHook> = "post";
+    }
 }
 
-/// Settings of the uploader.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct UploaderConfigForBackup {
-    /// Files uploaded at once; zero for the default.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub parallel_files_upload: i64,
+object! {
+    /// One hook.
+    pub struct BackupResourceHook {
+        /// A command in a container.
+        exec: ExecHook = "exec" required;
+    }
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
-fn is_zero(n: &i64) -> bool {
-    *n == 0
-}
-
-/// Commands to run in pods around their backup.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct BackupHooks {
-    /// Which commands in which pods.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub resources: Vec<BackupResourceHookSpec>,
-}
-
-/// Commands for the pods that match.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct BackupResourceHookSpec {
-    /// Name of the hook.
-    pub name: String,
-    /// Namespaces of the pods; empty for all.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub included_namespaces: Vec<String>,
-    /// Namespaces to leave out.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub excluded_namespaces: Vec<String>,
-    /// Types; only pods make sense.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub included_resources: Vec<String>,
-    /// Types to leave out.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub excluded_resources: Vec<String>,
-    /// Labels of the pods.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub label_selector: Option<LabelSelector>,
-    /// Before the pod is saved.
-    #[serde(
-        default,
-        rename = "pre",
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "crate::meta::null_default"
-    )]
-    pub pre_hooks: Vec<BackupResourceHook>,
-    /// After the pod was saved.
-    #[serde(
-        default,
-        rename = "post",
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "crate::meta::null_default"
-    )]
-    pub post_hooks: Vec<BackupResourceHook>,
-}
-
-/// One hook.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BackupResourceHook {
+object! {
     /// A command in a container.
-    pub exec: ExecHook,
+    pub struct ExecHook {
+        /// The container; empty for the first.
+        container: String = "container";
+        /// The command.
+        command: Vec<String> = "command" required filled;
+        /// What a failure means.
+        on_error: Option<HookErrorMode> = "onError";
+        /// How long it may take; zero for the default.
+        timeout: Duration = "timeout";
+    }
 }
 
-/// A command in a container.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExecHook {
-    /// The container; empty for the first.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub container: String,
-    /// The command.
-    pub command: Vec<String>,
-    /// What a failure means.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on_error: Option<HookErrorMode>,
-    /// How long it may take; zero for the default.
-    #[serde(default, skip_serializing_if = "Duration::is_zero")]
-    pub timeout: Duration,
+words! {
+    /// What the failure of a hook means.
+    pub enum HookErrorMode {
+        /// Record it and go on.
+        Continue,
+        /// Give the pod up.
+        Fail,
+    }
 }
 
-/// What the failure of a hook means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum HookErrorMode {
-    /// Record it and go on.
-    Continue,
-    /// Give the pod up.
-    Fail,
+words! {
+    /// Phase of a backup; absent means `New`.
+    #[allow(missing_docs, reason = "the words are Velero's")]
+    pub enum BackupPhase {
+        New,
+        Queued,
+        ReadyToStart,
+        FailedValidation,
+        InProgress,
+        WaitingForPluginOperations,
+        WaitingForPluginOperationsPartiallyFailed,
+        Finalizing,
+        FinalizingPartiallyFailed,
+        Completed,
+        PartiallyFailed,
+        Failed,
+        Deleting,
+    }
 }
 
-/// Phase of a backup; absent means `New`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the words are Velero's")]
-pub enum BackupPhase {
-    New,
-    Queued,
-    ReadyToStart,
-    FailedValidation,
-    InProgress,
-    WaitingForPluginOperations,
-    WaitingForPluginOperationsPartiallyFailed,
-    Finalizing,
-    FinalizingPartiallyFailed,
-    Completed,
-    PartiallyFailed,
-    Failed,
-    Deleting,
+object! {
+    /// How far a backup came.
+    pub struct BackupStatus {
+        /// Always 1 (deprecated).
+        version: i64 = "version";
+        /// Version of the archive's layout.
+        format_version: String = "formatVersion";
+        /// When it may be deleted.
+        expiration: Option<Time> = "expiration" nullable;
+        /// Phase.
+        phase: Option<BackupPhase> = "phase";
+        /// Place in the queue, from 1.
+        queue_position: i64 = "queuePosition";
+        /// Why it was refused.
+        validation_errors: Vec<String> = "validationErrors" nullable;
+        /// When it began.
+        start_timestamp: Option<Time> = "startTimestamp" nullable;
+        /// When it ended.
+        completion_timestamp: Option<Time> = "completionTimestamp" nullable;
+        /// Native snapshots tried.
+        volume_snapshots_attempted: i64 = "volumeSnapshotsAttempted";
+        /// Native snapshots made.
+        volume_snapshots_completed: i64 = "volumeSnapshotsCompleted";
+        /// Why it failed as a whole.
+        failure_reason: String = "failureReason";
+        /// Warnings.
+        warnings: i64 = "warnings";
+        /// Errors.
+        errors: i64 = "errors";
+        /// Objects done and in all.
+        progress: Option<BackupProgress> = "progress" nullable;
+        /// CSI snapshots tried.
+        csi_volume_snapshots_attempted: i64 = "csiVolumeSnapshotsAttempted";
+        /// CSI snapshots made.
+        csi_volume_snapshots_completed: i64 = "csiVolumeSnapshotsCompleted";
+        /// Asynchronous operations begun.
+        backup_item_operations_attempted: i64 = "backupItemOperationsAttempted";
+        /// Asynchronous operations that ended well.
+        backup_item_operations_completed: i64 = "backupItemOperationsCompleted";
+        /// Asynchronous operations that failed.
+        backup_item_operations_failed: i64 = "backupItemOperationsFailed";
+        /// Hooks run.
+        hook_status: Option<HookStatus> = "hookStatus" nullable;
+    }
 }
 
-/// How far a backup came.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct BackupStatus {
-    /// Always 1 (deprecated).
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub version: i64,
-    /// Version of the archive's layout.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub format_version: String,
-    /// When it may be deleted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expiration: Option<Time>,
-    /// Phase.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub phase: Option<BackupPhase>,
-    /// Place in the queue, from 1.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub queue_position: i64,
-    /// Why it was refused.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub validation_errors: Vec<String>,
-    /// When it began.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub start_timestamp: Option<Time>,
-    /// When it ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub completion_timestamp: Option<Time>,
-    /// Native snapshots tried.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub volume_snapshots_attempted: i64,
-    /// Native snapshots made.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub volume_snapshots_completed: i64,
-    /// Why it failed as a whole.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub failure_reason: String,
-    /// Warnings.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub warnings: i64,
-    /// Errors.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub errors: i64,
+object! {
     /// Objects done and in all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub progress: Option<BackupProgress>,
-    /// CSI snapshots tried.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub csi_volume_snapshots_attempted: i64,
-    /// CSI snapshots made.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub csi_volume_snapshots_completed: i64,
-    /// Asynchronous operations begun.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub backup_item_operations_attempted: i64,
-    /// Asynchronous operations that ended well.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub backup_item_operations_completed: i64,
-    /// Asynchronous operations that failed.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub backup_item_operations_failed: i64,
+    #[derive(Copy, Eq)]
+    pub struct BackupProgress {
+        /// In all, as far as known.
+        total_items: i64 = "totalItems";
+        /// Done.
+        items_backed_up: i64 = "itemsBackedUp";
+    }
+}
+
+object! {
     /// Hooks run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hook_status: Option<HookStatus>,
-}
-
-/// Objects done and in all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct BackupProgress {
-    /// In all, as far as known.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub total_items: i64,
-    /// Done.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub items_backed_up: i64,
-}
-
-/// Hooks run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HookStatus {
-    /// Tried.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub hooks_attempted: i64,
-    /// Failed.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub hooks_failed: i64,
+    #[derive(Copy, Eq)]
+    pub struct HookStatus {
+        /// Tried.
+        hooks_attempted: i64 = "hooksAttempted";
+        /// Failed.
+        hooks_failed: i64 = "hooksFailed";
+    }
 }

@@ -1,15 +1,26 @@
-//! The `velero.io` resources as Rust types.
+//! The `velero.io` resources as Rust types, and the CustomResourceDefinitions made from them.
 //!
-//! Field names, defaults and phases are Velero's (api-and-controllers.md 1). Values that a user wrote and that we
+//! Field names, defaults and phases are Velero's (api-and-controllers.md 1): objects are written with the words of
+//! Velero 1.18.2, and fields of later versions are read too. Values that a user wrote and that we
 //! only read are plain types; an unknown field of a stored resource is ignored, as a Kubernetes client does.
 //!
-//! This room is pure. Start reading at [`Backup`] and [`Restore`].
+//! This room is pure. Start reading at [`Backup`], [`Restore`] and [`crds`]; how a type is declared is
+//! explained in `schema.rs`.
 
 mod backup;
+mod crd;
+mod data_move;
 mod duration;
 mod label;
+mod location;
 mod meta;
+mod pod_volume;
+mod reference;
+mod repository;
+mod request;
 mod restore;
+mod schedule;
+mod schema;
 mod selector;
 mod time;
 pub mod well_known;
@@ -18,14 +29,39 @@ pub use backup::{
     Backup, BackupHooks, BackupPhase, BackupProgress, BackupResourceHook, BackupResourceHookSpec, BackupSpec,
     BackupStatus, BackupType, ExecHook, HookErrorMode, HookStatus, TemplateMetadata, UploaderConfigForBackup,
 };
+pub use crd::{Resource, crds};
+pub use data_move::{
+    CsiSnapshotSpec, DataDownload, DataDownloadSpec, DataDownloadStatus, DataMoveProgress, DataPathPhase, DataUpload,
+    DataUploadResult, DataUploadSpec, DataUploadStatus, NodeOs, TargetVolumeSpec,
+};
 pub use duration::{Duration, ParseDurationError};
 pub use label::label_value;
-pub use meta::{ObjectMeta, TypedLocalObjectReference};
+pub use location::{
+    BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase, BackupStorageLocationSpec,
+    BackupStorageLocationStatus, ObjectStorageLocation, VolumeSnapshotLocation, VolumeSnapshotLocationPhase,
+    VolumeSnapshotLocationSpec, VolumeSnapshotLocationStatus,
+};
+pub use meta::{ObjectMeta, OwnerReference};
+pub use pod_volume::{
+    PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus, PodVolumeRestore, PodVolumeRestoreSpec,
+    PodVolumeRestoreStatus, UploaderType,
+};
+pub use reference::{ObjectReference, SecretKeySelector, TypedLocalObjectReference};
+pub use repository::{
+    BackupRepository, BackupRepositoryMaintenanceResult, BackupRepositoryMaintenanceStatus, BackupRepositoryPhase,
+    BackupRepositorySpec, BackupRepositoryStatus,
+};
+pub use request::{
+    DeleteBackupRequest, DeleteBackupRequestPhase, DeleteBackupRequestSpec, DeleteBackupRequestStatus, DownloadRequest,
+    DownloadRequestPhase, DownloadRequestSpec, DownloadRequestStatus, DownloadTarget, DownloadTargetKind, PluginInfo,
+    ServerStatusRequest, ServerStatusRequestPhase, ServerStatusRequestSpec, ServerStatusRequestStatus,
+};
 pub use restore::{
     ExecRestoreHook, ExistingResourcePolicy, InitRestoreHook, Restore, RestoreHooks, RestorePhase, RestoreProgress,
     RestoreResourceHook, RestoreResourceHookSpec, RestoreSpec, RestoreStatus, RestoreStatusSpec,
     UploaderConfigForRestore,
 };
+pub use schedule::{Schedule, SchedulePhase, ScheduleSpec, ScheduleStatus};
 pub use selector::{LabelSelector, LabelSelectorRequirement};
 pub use time::Time;
 

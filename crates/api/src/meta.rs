@@ -13,6 +13,9 @@ pub struct ObjectMeta {
     /// Name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
+    /// Start of the name that the API server makes up.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub generate_name: String,
     /// Namespace.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
@@ -22,6 +25,9 @@ pub struct ObjectMeta {
     /// Resource version.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
+    /// Version of all but the metadata.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
     /// When the object was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Time>,
@@ -29,27 +35,40 @@ pub struct ObjectMeta {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Time>,
     /// Labels.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "crate::meta::null_default")]
     pub labels: BTreeMap<String, String>,
     /// Annotations.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "crate::meta::null_default")]
     pub annotations: BTreeMap<String, String>,
+    /// Who owns the object.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
+    pub owner_references: Vec<OwnerReference>,
+    /// Who must agree before the object goes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
+    pub finalizers: Vec<String>,
     /// Everything else.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }
 
-/// Names an object of some type in the same namespace.
+/// An owner of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct TypedLocalObjectReference {
-    /// API group; absent or empty for the core group.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub api_group: Option<String>,
+pub struct OwnerReference {
+    /// Group and version.
+    pub api_version: String,
     /// Kind.
     pub kind: String,
     /// Name.
     pub name: String,
+    /// UID.
+    pub uid: String,
+    /// Whether this is the owner that manages the object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller: Option<bool>,
+    /// Whether the owner stays until the object is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block_owner_deletion: Option<bool>,
 }
 
 /// Reads an explicit `null` like an absent field: the schema marks most lists and maps nullable.
@@ -59,4 +78,46 @@ where
     T: Default + Deserialize<'de>,
 {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn metadata_loses_nothing() {
+        let value = json!({
+            "name": "nightly-1",
+            "generateName": "nightly-",
+            "namespace": "velero",
+            "uid": "59f3d1b7",
+            "resourceVersion": "798",
+            "generation": 7,
+            "creationTimestamp": "2026-11-21T07:33:54Z",
+            "deletionTimestamp": "2026-11-21T08:33:54Z",
+            "deletionGracePeriodSeconds": 0,
+            "labels": {"a": "b"},
+            "annotations": {"c": "d"},
+            "ownerReferences": [{
+                "apiVersion": "velero.io/v1", "kind": "Schedule", "name": "nightly", "uid": "cedd4227",
+                "controller": true, "blockOwnerDeletion": false,
+            }],
+            "finalizers": ["restores.velero.io/external-resources-finalizer"],
+            "managedFields": [{"manager": "velero", "fieldsV1": {"f:spec": {}}}],
+        });
+        let meta: ObjectMeta = serde_json::from_value(value.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&meta).unwrap(), value);
+        assert_eq!(meta.other.keys().collect::<Vec<_>>(), ["deletionGracePeriodSeconds", "managedFields"]);
+    }
+
+    #[test]
+    fn nulls_of_a_client_are_absent_fields() {
+        let meta: ObjectMeta = serde_json::from_value(json!({
+            "name": "x", "creationTimestamp": null, "labels": null, "annotations": null, "ownerReferences": null,
+            "finalizers": null,
+        }))
+        .unwrap();
+        assert_eq!(meta, ObjectMeta { name: "x".to_owned(), ..ObjectMeta::default() });
+    }
 }

@@ -1,107 +1,64 @@
 //! The `Restore` resource (api-and-controllers.md 1.3).
 
-use crate::{
-    API_VERSION, Duration, HookErrorMode, HookStatus, LabelSelector, ObjectMeta, Time, TypedLocalObjectReference,
-};
+use crate::schema::{Field, Schema, object, of_type, resource, words};
+use crate::{Duration, HookErrorMode, HookStatus, LabelSelector, Time, TypedLocalObjectReference};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A restore: what to bring back, and how far that came.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Restore {
-    /// `Restore`.
-    pub kind: String,
-    /// `velero.io/v1`.
-    pub api_version: String,
-    /// Metadata.
-    #[serde(default)]
-    pub metadata: ObjectMeta,
+resource! {
+    /// A restore: what to bring back, and how far that came.
+    Restore, "restores", "v1",
     /// What to bring back.
-    #[serde(default)]
-    pub spec: RestoreSpec,
+    RestoreSpec,
     /// How far it came.
-    #[serde(default)]
-    pub status: RestoreStatus,
+    RestoreStatus
 }
 
-impl Default for Restore {
-    fn default() -> Self {
-        Self {
-            kind: "Restore".to_owned(),
-            api_version: API_VERSION.to_owned(),
-            metadata: ObjectMeta::default(),
-            spec: RestoreSpec::default(),
-            status: RestoreStatus::default(),
-        }
+object! {
+    /// What to bring back.
+    pub struct RestoreSpec {
+        /// The backup to restore from; exclusive with `scheduleName`.
+        backup_name: String = "backupName";
+        /// The schedule whose newest backup to restore from.
+        schedule_name: String = "scheduleName";
+        /// Namespaces to restore; empty or `*` for all.
+        included_namespaces: Vec<String> = "includedNamespaces" nullable;
+        /// Namespaces to leave out.
+        excluded_namespaces: Vec<String> = "excludedNamespaces" nullable;
+        /// Types to restore; empty or `*` for all.
+        included_resources: Vec<String> = "includedResources" nullable;
+        /// Types to leave out.
+        excluded_resources: Vec<String> = "excludedResources" nullable;
+        /// Source namespace to target namespace.
+        namespace_mapping: BTreeMap<String, String> = "namespaceMapping";
+        /// Objects must match; exclusive with `orLabelSelectors`.
+        label_selector: Option<LabelSelector> = "labelSelector" nullable;
+        /// Objects must match one of these.
+        or_label_selectors: Vec<LabelSelector> = "orLabelSelectors" nullable;
+        /// Whether volumes are restored from snapshots; unset means yes.
+        restore_pvs: Option<bool> = "restorePVs" nullable;
+        /// Which types get their status back; unset for none.
+        restore_status: Option<RestoreStatusSpec> = "restoreStatus" nullable;
+        /// Whether node ports are kept.
+        preserve_node_ports: Option<bool> = "preserveNodePorts" nullable;
+        /// Whether cluster-scoped objects are restored; unset means as needed.
+        include_cluster_resources: Option<bool> = "includeClusterResources" nullable;
+        /// Commands and containers for restored pods.
+        hooks: RestoreHooks = "hooks";
+        /// What to do with objects that exist: empty, `none` or `update`.
+        existing_resource_policy: ExistingResourcePolicy = "existingResourcePolicy" nullable;
+        /// How long asynchronous operations may take; zero for the default.
+        item_operation_timeout: Duration = "itemOperationTimeout";
+        /// A ConfigMap with resource modifiers.
+        resource_modifier: Option<TypedLocalObjectReference> = "resourceModifier" nullable;
+        /// A ConfigMap with fine-grained filters.
+        resource_policy: Option<TypedLocalObjectReference> = "resourcePolicy" later;
+        /// Whether the server's default modifiers are left out.
+        skip_default_resource_modifier: Option<bool> = "skipDefaultResourceModifier" later;
+        /// Settings of the uploader.
+        uploader_config: Option<UploaderConfigForRestore> = "uploaderConfig" nullable;
     }
-}
-
-/// What to bring back.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RestoreSpec {
-    /// The backup to restore from; exclusive with `schedule_name`.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub backup_name: String,
-    /// The schedule whose newest backup to restore from.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub schedule_name: String,
-    /// Namespaces to restore; empty or `*` for all.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub included_namespaces: Vec<String>,
-    /// Namespaces to leave out.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub excluded_namespaces: Vec<String>,
-    /// Types to restore; empty or `*` for all.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub included_resources: Vec<String>,
-    /// Types to leave out.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub excluded_resources: Vec<String>,
-    /// Source namespace to target namespace.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub namespace_mapping: BTreeMap<String, String>,
-    /// Objects must match; exclusive with `or_label_selectors`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub label_selector: Option<LabelSelector>,
-    /// Objects must match one of these.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub or_label_selectors: Vec<LabelSelector>,
-    /// Whether volumes are restored from snapshots; unset means yes.
-    #[serde(default, rename = "restorePVs", skip_serializing_if = "Option::is_none")]
-    pub restore_pvs: Option<bool>,
-    /// Which types get their status back; unset for none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub restore_status: Option<RestoreStatusSpec>,
-    /// Whether node ports are kept.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub preserve_node_ports: Option<bool>,
-    /// Whether cluster-scoped objects are restored; unset means as needed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub include_cluster_resources: Option<bool>,
-    /// Commands and containers for restored pods.
-    #[serde(default)]
-    pub hooks: RestoreHooks,
-    /// What to do with objects that exist: empty, `none` or `update`.
-    #[serde(default, skip_serializing_if = "ExistingResourcePolicy::is_unset")]
-    pub existing_resource_policy: ExistingResourcePolicy,
-    /// How long asynchronous operations may take; zero for the default.
-    #[serde(default, skip_serializing_if = "Duration::is_zero")]
-    pub item_operation_timeout: Duration,
-    /// A ConfigMap with resource modifiers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resource_modifier: Option<TypedLocalObjectReference>,
-    /// A ConfigMap with fine-grained filters.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resource_policy: Option<TypedLocalObjectReference>,
-    /// Whether the server's default modifiers are left out.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub skip_default_resource_modifier: bool,
-    /// Settings of the uploader.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub uploader_config: Option<UploaderConfigForRestore>,
 }
 
 /// What to do with objects that exist already.
@@ -119,9 +76,19 @@ pub enum ExistingResourcePolicy {
     Other(String),
 }
 
-impl ExistingResourcePolicy {
-    fn is_unset(&self) -> bool {
+impl Field for ExistingResourcePolicy {
+    fn schema() -> Schema {
+        // compat: any word, because Velero's schema has no enumeration here and validation answers instead.
+        of_type("string")
+    }
+
+    fn is_omitted(&self) -> bool {
         *self == Self::Unset
+    }
+
+    #[cfg(test)]
+    fn full() -> Self {
+        Self::Update
     }
 }
 
@@ -147,181 +114,146 @@ impl From<ExistingResourcePolicy> for String {
     }
 }
 
-/// Which types get their status back.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RestoreStatusSpec {
-    /// Types; empty for all.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub included_resources: Vec<String>,
-    /// Types to leave out.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub excluded_resources: Vec<String>,
+object! {
+    /// Which types get their status back.
+    pub struct RestoreStatusSpec {
+        /// Types; empty for all.
+        included_resources: Vec<String> = "includedResources" nullable;
+        /// Types to leave out.
+        excluded_resources: Vec<String> = "excludedResources" nullable;
+    }
 }
 
-/// Settings of the uploader.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct UploaderConfigForRestore {
-    /// Whether holes are written as holes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub write_sparse_files: Option<bool>,
-    /// Files downloaded at once; zero for the default.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub parallel_files_download: i64,
+object! {
+    /// Settings of the uploader.
+    pub struct UploaderConfigForRestore {
+        /// Whether holes are written as holes.
+        write_sparse_files: Option<bool> = "writeSparseFiles" nullable;
+        /// Files downloaded at once; zero for the default.
+        parallel_files_download: i64 = "parallelFilesDownload";
+    }
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
-fn is_zero(n: &i64) -> bool {
-    *n == 0
+object! {
+    /// Commands and containers for restored pods.
+    pub struct RestoreHooks {
+        /// Which hooks for which pods.
+        resources: Vec<RestoreResourceHookSpec> = "resources";
+    }
 }
 
-/// Commands and containers for restored pods.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct RestoreHooks {
-    /// Which hooks for which pods.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub resources: Vec<RestoreResourceHookSpec>,
+object! {
+    /// Hooks for the pods that match.
+    pub struct RestoreResourceHookSpec {
+        /// Name of the hook.
+        name: String = "name" required;
+        /// Namespaces of the pods; empty for all.
+        included_namespaces: Vec<String> = "includedNamespaces" nullable;
+        /// Namespaces to leave out.
+        excluded_namespaces: Vec<String> = "excludedNamespaces" nullable;
+        /// Types; only pods make sense.
+        included_resources: Vec<String> = "includedResources" nullable;
+        /// Types to leave out.
+        excluded_resources: Vec<String> = "excludedResources" nullable;
+        /// Labels of the pods.
+        label_selector: Option<LabelSelector> = "labelSelector" nullable;
+        /// The hooks.
+        post_hooks: Vec<RestoreResourceHook> = "postHooks";
+    }
 }
 
-/// Hooks for the pods that match.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RestoreResourceHookSpec {
-    /// Name of the hook.
-    pub name: String,
-    /// Namespaces of the pods; empty for all.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub included_namespaces: Vec<String>,
-    /// Namespaces to leave out.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub excluded_namespaces: Vec<String>,
-    /// Types; only pods make sense.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub included_resources: Vec<String>,
-    /// Types to leave out.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub excluded_resources: Vec<String>,
-    /// Labels of the pods.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub label_selector: Option<LabelSelector>,
-    /// The hooks.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub post_hooks: Vec<RestoreResourceHook>,
+object! {
+    /// One hook.
+    pub struct RestoreResourceHook {
+        /// A command in a container.
+        exec: Option<ExecRestoreHook> = "exec";
+        /// Init containers.
+        init: Option<InitRestoreHook> = "init";
+    }
 }
 
-/// One hook.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct RestoreResourceHook {
-    /// A command in a container.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exec: Option<ExecRestoreHook>,
-    /// Init containers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub init: Option<InitRestoreHook>,
+object! {
+    /// A command in a container of a restored pod.
+    pub struct ExecRestoreHook {
+        /// The container; empty for the first.
+        container: String = "container";
+        /// The command.
+        command: Vec<String> = "command" required filled;
+        /// What a failure means.
+        on_error: Option<HookErrorMode> = "onError";
+        /// How long it may take; zero for the default.
+        exec_timeout: Duration = "execTimeout";
+        /// How long to wait for the container; zero for the default.
+        wait_timeout: Duration = "waitTimeout";
+        /// Whether to wait until the container is ready.
+        wait_for_ready: Option<bool> = "waitForReady" nullable;
+    }
 }
 
-/// A command in a container of a restored pod.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExecRestoreHook {
-    /// The container; empty for the first.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub container: String,
-    /// The command.
-    pub command: Vec<String>,
-    /// What a failure means.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on_error: Option<HookErrorMode>,
-    /// How long it may take; zero for the default.
-    #[serde(default, skip_serializing_if = "Duration::is_zero")]
-    pub exec_timeout: Duration,
-    /// How long to wait for the container; zero for the default.
-    #[serde(default, skip_serializing_if = "Duration::is_zero")]
-    pub wait_timeout: Duration,
-    /// Whether to wait until the container is ready.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wait_for_ready: Option<bool>,
+object! {
+    /// Init containers for a restored pod.
+    pub struct InitRestoreHook {
+        /// The containers, as written.
+        init_containers: Vec<Value> = "initContainers" untyped;
+        /// How long to wait.
+        timeout: Duration = "timeout";
+    }
 }
 
-/// Init containers for a restored pod.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct InitRestoreHook {
-    /// The containers, as written.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub init_containers: Vec<Value>,
-    /// How long to wait.
-    #[serde(default, skip_serializing_if = "Duration::is_zero")]
-    pub timeout: Duration,
+words! {
+    /// Phase of a restore; absent means `New`.
+    #[allow(missing_docs, reason = "the words are Velero's")]
+    pub enum RestorePhase {
+        New,
+        FailedValidation,
+        InProgress,
+        WaitingForPluginOperations,
+        WaitingForPluginOperationsPartiallyFailed,
+        Completed,
+        PartiallyFailed,
+        Failed,
+        Finalizing,
+        FinalizingPartiallyFailed,
+    }
 }
 
-/// Phase of a restore; absent means `New`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the words are Velero's")]
-pub enum RestorePhase {
-    New,
-    FailedValidation,
-    InProgress,
-    WaitingForPluginOperations,
-    WaitingForPluginOperationsPartiallyFailed,
-    Completed,
-    PartiallyFailed,
-    Failed,
-    Finalizing,
-    FinalizingPartiallyFailed,
+object! {
+    /// How far a restore came.
+    pub struct RestoreStatus {
+        /// Phase.
+        phase: Option<RestorePhase> = "phase";
+        /// Why it was refused.
+        validation_errors: Vec<String> = "validationErrors" nullable;
+        /// Warnings.
+        warnings: i64 = "warnings";
+        /// Errors.
+        errors: i64 = "errors";
+        /// Why it failed as a whole.
+        failure_reason: String = "failureReason";
+        /// When it began.
+        start_timestamp: Option<Time> = "startTimestamp" nullable;
+        /// When it ended.
+        completion_timestamp: Option<Time> = "completionTimestamp" nullable;
+        /// Objects done and in all.
+        progress: Option<RestoreProgress> = "progress" nullable;
+        /// Asynchronous operations begun.
+        restore_item_operations_attempted: i64 = "restoreItemOperationsAttempted";
+        /// Asynchronous operations that ended well.
+        restore_item_operations_completed: i64 = "restoreItemOperationsCompleted";
+        /// Asynchronous operations that failed.
+        restore_item_operations_failed: i64 = "restoreItemOperationsFailed";
+        /// Hooks run.
+        hook_status: Option<HookStatus> = "hookStatus" nullable;
+    }
 }
 
-/// How far a restore came.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RestoreStatus {
-    /// Phase.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub phase: Option<RestorePhase>,
-    /// Why it was refused.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
-    pub validation_errors: Vec<String>,
-    /// Warnings.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub warnings: i64,
-    /// Errors.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub errors: i64,
-    /// Why it failed as a whole.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub failure_reason: String,
-    /// When it began.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub start_timestamp: Option<Time>,
-    /// When it ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub completion_timestamp: Option<Time>,
+object! {
     /// Objects done and in all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub progress: Option<RestoreProgress>,
-    /// Asynchronous operations begun.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub restore_item_operations_attempted: i64,
-    /// Asynchronous operations that ended well.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub restore_item_operations_completed: i64,
-    /// Asynchronous operations that failed.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub restore_item_operations_failed: i64,
-    /// Hooks run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hook_status: Option<HookStatus>,
-}
-
-/// Objects done and in all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RestoreProgress {
-    /// In all, as far as known.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub total_items: i64,
-    /// Done.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub items_restored: i64,
+    #[derive(Copy, Eq)]
+    pub struct RestoreProgress {
+        /// In all, as far as known.
+        total_items: i64 = "totalItems";
+        /// Done.
+        items_restored: i64 = "itemsRestored";
+    }
 }

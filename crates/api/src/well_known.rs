@@ -1,4 +1,6 @@
-//! Labels and annotations with a meaning (api-and-controllers.md 2.2 and 2.3).
+//! Labels, annotations and finalizers with a meaning (api-and-controllers.md 2.2 and 2.3).
+
+// Labels.
 
 /// On restored objects and others: the backup, shortened by [`crate::label_value`].
 pub const LABEL_BACKUP_NAME: &str = "velero.io/backup-name";
@@ -6,14 +8,75 @@ pub const LABEL_BACKUP_NAME: &str = "velero.io/backup-name";
 pub const LABEL_BACKUP_UID: &str = "velero.io/backup-uid";
 /// On restored objects: the restore, shortened by [`crate::label_value`].
 pub const LABEL_RESTORE_NAME: &str = "velero.io/restore-name";
+/// UID of the restore.
+pub const LABEL_RESTORE_UID: &str = "velero.io/restore-uid";
 /// On backups: the schedule that made it.
 pub const LABEL_SCHEDULE_NAME: &str = "velero.io/schedule-name";
-/// On backups: the storage location, shortened by [`crate::label_value`].
+/// On backups and repositories: the storage location, shortened by [`crate::label_value`].
 pub const LABEL_STORAGE_LOCATION: &str = "velero.io/storage-location";
+/// On repositories: the namespace whose volumes they hold, shortened by [`crate::label_value`].
+pub const LABEL_VOLUME_NAMESPACE: &str = "velero.io/volume-namespace";
+/// On repositories: their format.
+pub const LABEL_REPOSITORY_TYPE: &str = "velero.io/repository-type";
+/// On volume restores: UID of the pod.
+pub const LABEL_POD_UID: &str = "velero.io/pod-uid";
+/// On volume backups, volume restores and uploads: UID of the claim.
+pub const LABEL_PVC_UID: &str = "velero.io/pvc-uid";
+/// On data mover pods: the upload.
+pub const LABEL_DATA_UPLOAD: &str = "velero.io/data-upload";
+/// On data mover pods: the download.
+pub const LABEL_DATA_DOWNLOAD: &str = "velero.io/data-download";
+/// On data mover pods: the volume backup.
+pub const LABEL_POD_VOLUME_BACKUP: &str = "velero.io/pod-volume-backup";
+/// On data mover pods: the volume restore.
+pub const LABEL_POD_VOLUME_RESTORE: &str = "velero.io/pod-volume-restore";
+/// `true` on a ConfigMap that holds the id of a moved snapshot.
+pub const LABEL_DATA_UPLOAD_SNAPSHOT_INFO: &str = "velero.io/data-upload-snapshot-info";
+/// On uploads and downloads: the asynchronous operation they carry out.
+pub const LABEL_ASYNC_OPERATION_ID: &str = "velero.io/async-operation-id";
+/// On the result of an upload: the claim, written `namespace.name`.
+pub const LABEL_PVC_NAMESPACE_NAME: &str = "velero.io/pvc-namespace-name";
+/// On the result of an upload: `DataUpload`.
+pub const LABEL_RESOURCE_USAGE: &str = "velero.io/resource-usage";
 /// `true` on any object keeps it out of backups; on a namespace, all in it.
 pub const LABEL_EXCLUDE_FROM_BACKUP: &str = "velero.io/exclude-from-backup";
 /// Default key that groups claims for a group snapshot.
 pub const LABEL_VOLUME_GROUP: &str = "velero.io/volume-group";
+/// In the selector of a restored claim: the volume that is made for it.
+pub const LABEL_DYNAMIC_PV_RESTORE: &str = "velero.io/dynamic-pv-restore";
+/// Name of the VolumeSnapshot; used as annotation too.
+pub const LABEL_VOLUME_SNAPSHOT_NAME: &str = "velero.io/volume-snapshot-name";
+/// On a VolumeSnapshotClass: the one to take for its driver.
+pub const LABEL_VOLUME_SNAPSHOT_CLASS: &str = "velero.io/csi-volumesnapshot-class";
+/// `true` on a VolumeGroupSnapshotClass: the one to take for its driver.
+pub const LABEL_VOLUME_GROUP_SNAPSHOT_CLASS: &str = "velero.io/csi-volumegroupsnapshot-class";
+/// `true` on volume backups, volume restores, uploads and downloads while they are prepared.
+pub const LABEL_EXPOSE_ON_GOING: &str = "velero.io/expose-on-going";
+/// On data mover pods: `snapshot-exposer` or `generic-restore-exposer`.
+pub const LABEL_EXPOSER_POD_GROUP: &str = "velero.io/exposer-pod-group";
+/// On Secrets and ConfigMaps copied for a data mover: UID of the upload or download.
+pub const LABEL_BACKUP_PVC_SECRET: &str = "velero.io/backup-pvc-secret";
+/// On maintenance jobs and their pods: the repository.
+pub const LABEL_REPO_NAME: &str = "velero.io/repo-name";
+/// On backups: why an expired one is still there.
+pub const LABEL_GC_FAILURE: &str = "velero.io/gc-failure";
+/// On a ConfigMap: it configures a plugin, which a second label names.
+pub const LABEL_PLUGIN_CONFIG: &str = "velero.io/plugin-config";
+/// `velero` on everything an installation consists of.
+pub const LABEL_COMPONENT: &str = "component";
+/// `velero` on the pods of the server.
+pub const LABEL_DEPLOY: &str = "deploy";
+/// `node-agent` or `node-agent-windows` on the pods of the node agent.
+pub const LABEL_NAME: &str = "name";
+/// `node-agent` on the pods of the node agent; they are found by it.
+pub const LABEL_ROLE: &str = "role";
+/// Handed on from the server's pod to the pods it starts.
+pub const LABEL_AZURE_WORKLOAD_IDENTITY: &str = "azure.workload.identity/use";
+/// Who runs the namespace for Argo CD.
+pub const LABEL_ARGOCD_MANAGED_BY: &str = "argocd.argoproj.io/managed-by";
+
+// Annotations.
+
 /// Version of the cluster a backup was made of, such as `v1.34.4`.
 pub const ANNOTATION_SOURCE_VERSION: &str = "velero.io/source-cluster-k8s-gitversion";
 /// Its major version.
@@ -22,7 +85,117 @@ pub const ANNOTATION_SOURCE_MAJOR: &str = "velero.io/source-cluster-k8s-major-ve
 pub const ANNOTATION_SOURCE_MINOR: &str = "velero.io/source-cluster-k8s-minor-version";
 /// The resource timeout a backup ran with.
 pub const ANNOTATION_RESOURCE_TIMEOUT: &str = "velero.io/resource-timeout";
+/// On backups: the ConfigMap of the server whose volume policies took part.
+pub const ANNOTATION_GLOBAL_VOLUME_POLICY: &str = "velero.io/global-backup-volume-policy-configmap";
+/// On backups and restores: how long volume backups and restores may take.
+pub const ANNOTATION_POD_VOLUME_TIMEOUT: &str = "velero.io/pod-volume-timeout";
+/// On pods: volumes to save through the file system, separated by commas.
+pub const ANNOTATION_BACKUP_VOLUMES: &str = "backup.velero.io/backup-volumes";
+/// On pods: volumes not to save through the file system, separated by commas.
+pub const ANNOTATION_BACKUP_VOLUMES_EXCLUDES: &str = "backup.velero.io/backup-volumes-excludes";
+/// Set by a backup action on the object it returns: leave it out.
+pub const ANNOTATION_SKIP_FROM_BACKUP: &str = "velero.io/skip-from-backup";
+/// Set by a backup action on the object it returns: its additional objects are saved whatever the filters say.
+pub const ANNOTATION_BACKUP_MUST_INCLUDE: &str = "backup.velero.io/must-include-additional-items";
+/// `true`, set by a restore action: its additional objects are restored whatever the filters say.
+pub const ANNOTATION_RESTORE_MUST_INCLUDE: &str = "restore.velero.io/must-include-additional-items";
+/// On claims, between backup actions: the volume is not one of CSI.
+pub const ANNOTATION_SKIPPED_NO_CSI_PV: &str = "backup.velero.io/skipped-no-csi-pv";
+/// On volume backups: the claim.
+pub const ANNOTATION_PVC_NAME: &str = "velero.io/pvc-name";
+/// On pods of old backups, followed by the name of a volume: its restic snapshot.
+pub const ANNOTATION_SNAPSHOT_PREFIX: &str = "snapshot.velero.io/";
+/// On VolumeSnapshots in a backup: the snapshot in the storage system.
+pub const ANNOTATION_VOLUME_SNAPSHOT_HANDLE: &str = "velero.io/csi-volumesnapshot-handle";
+/// On VolumeSnapshots in a backup: how large a volume made of it must be.
+pub const ANNOTATION_VOLUME_SNAPSHOT_RESTORE_SIZE: &str = "velero.io/csi-volumesnapshot-restore-size";
+/// On VolumeSnapshots in a backup: the CSI driver.
+pub const ANNOTATION_CSI_DRIVER_NAME: &str = "velero.io/csi-driver-name";
+/// On VolumeSnapshots in a backup: deletion policy of the content.
+pub const ANNOTATION_VSC_DELETION_POLICY: &str = "velero.io/csi-vsc-deletion-policy";
+/// On VolumeSnapshots in a backup: the group snapshot in the storage system.
+pub const ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE: &str = "velero.io/csi-volumegroupsnapshot-handle";
+/// On claims: the VolumeSnapshotClass to take.
+pub const ANNOTATION_VOLUME_SNAPSHOT_CLASS: &str = "velero.io/csi-volumesnapshot-class";
+/// On backups, followed by a CSI driver in lower case: the VolumeSnapshotClass to take.
+pub const ANNOTATION_VOLUME_SNAPSHOT_CLASS_PREFIX: &str = "velero.io/csi-volumesnapshot-class_";
+/// On claims: the VolumeGroupSnapshotClass to take.
+pub const ANNOTATION_VOLUME_GROUP_SNAPSHOT_CLASS: &str = "velero.io/csi-volume-group-snapshot-class";
+/// On backups, followed by a CSI driver: the VolumeGroupSnapshotClass to take.
+pub const ANNOTATION_VOLUME_GROUP_SNAPSHOT_CLASS_PREFIX: &str = "velero.io/csi-volumegroupsnapshot-class_";
+/// `true` on the VolumeSnapshotClass to take when nothing else decides.
+pub const ANNOTATION_DEFAULT_VOLUME_SNAPSHOT_CLASS: &str = "snapshot.storage.kubernetes.io/is-default-class";
+/// On a VolumeSnapshotClass: a Secret that belongs to it.
+pub const ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAME: &str = "csi.storage.k8s.io/snapshotter-list-secret-name";
+/// Namespace of that Secret.
+pub const ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAMESPACE: &str = "csi.storage.k8s.io/snapshotter-list-secret-namespace";
+/// On a VolumeSnapshotContent: a Secret that belongs to it.
+pub const ANNOTATION_SNAPSHOTTER_SECRET_NAME: &str = "csi.storage.k8s.io/snapshotter-secret-name";
+/// Namespace of that Secret.
+pub const ANNOTATION_SNAPSHOTTER_SECRET_NAMESPACE: &str = "csi.storage.k8s.io/snapshotter-secret-namespace";
+/// On claims in a backup: the upload, written `namespace/name`.
+pub const ANNOTATION_DATA_UPLOAD_NAME: &str = "velero.io/data-upload-name";
 /// On an object in a backup: `true` or `false` decides for it whether its status is restored.
 pub const ANNOTATION_RESTORE_STATUS: &str = "velero.io/restore-status";
-/// Who runs the namespace for Argo CD.
-pub const LABEL_ARGOCD_MANAGED_BY: &str = "argocd.argoproj.io/managed-by";
+/// On a volume that was renamed by a restore: its name in the backup.
+pub const ANNOTATION_ORIGINAL_PV_NAME: &str = "velero.io/original-pv-name";
+/// Handed on from the server's pod to the pods it starts.
+pub const ANNOTATION_IAM_ROLE: &str = "iam.amazonaws.com/role";
+
+// Annotations of pods that say which hooks to run.
+
+/// On pods, for the command to run before the pod is saved: its container; `pre.` goes first.
+pub const ANNOTATION_BACKUP_HOOK_CONTAINER: &str = "hook.backup.velero.io/container";
+/// On pods, for the command to run before the pod is saved: the command; `pre.` goes first.
+pub const ANNOTATION_BACKUP_HOOK_COMMAND: &str = "hook.backup.velero.io/command";
+/// On pods, for the command to run before the pod is saved: `Continue` or `Fail` when it fails; `pre.` goes first.
+pub const ANNOTATION_BACKUP_HOOK_ON_ERROR: &str = "hook.backup.velero.io/on-error";
+/// On pods, for the command to run before the pod is saved: how long it may take; `pre.` goes first.
+pub const ANNOTATION_BACKUP_HOOK_TIMEOUT: &str = "hook.backup.velero.io/timeout";
+/// On pods, for the command to run before the pod is saved: its container.
+pub const ANNOTATION_BACKUP_PRE_HOOK_CONTAINER: &str = "pre.hook.backup.velero.io/container";
+/// On pods, for the command to run before the pod is saved: the command.
+pub const ANNOTATION_BACKUP_PRE_HOOK_COMMAND: &str = "pre.hook.backup.velero.io/command";
+/// On pods, for the command to run before the pod is saved: `Continue` or `Fail` when it fails.
+pub const ANNOTATION_BACKUP_PRE_HOOK_ON_ERROR: &str = "pre.hook.backup.velero.io/on-error";
+/// On pods, for the command to run before the pod is saved: how long it may take.
+pub const ANNOTATION_BACKUP_PRE_HOOK_TIMEOUT: &str = "pre.hook.backup.velero.io/timeout";
+/// On pods, for the command to run after the pod was saved: its container.
+pub const ANNOTATION_BACKUP_POST_HOOK_CONTAINER: &str = "post.hook.backup.velero.io/container";
+/// On pods, for the command to run after the pod was saved: the command.
+pub const ANNOTATION_BACKUP_POST_HOOK_COMMAND: &str = "post.hook.backup.velero.io/command";
+/// On pods, for the command to run after the pod was saved: `Continue` or `Fail` when it fails.
+pub const ANNOTATION_BACKUP_POST_HOOK_ON_ERROR: &str = "post.hook.backup.velero.io/on-error";
+/// On pods, for the command to run after the pod was saved: how long it may take.
+pub const ANNOTATION_BACKUP_POST_HOOK_TIMEOUT: &str = "post.hook.backup.velero.io/timeout";
+/// On pods, after their restore: container of the command to run.
+pub const ANNOTATION_RESTORE_HOOK_CONTAINER: &str = "post.hook.restore.velero.io/container";
+/// On pods, after their restore: command to run.
+pub const ANNOTATION_RESTORE_HOOK_COMMAND: &str = "post.hook.restore.velero.io/command";
+/// On pods, after their restore: `Continue` or `Fail` when the command fails.
+pub const ANNOTATION_RESTORE_HOOK_ON_ERROR: &str = "post.hook.restore.velero.io/on-error";
+/// On pods, after their restore: how long the command may take.
+pub const ANNOTATION_RESTORE_HOOK_EXEC_TIMEOUT: &str = "post.hook.restore.velero.io/exec-timeout";
+/// On pods, after their restore: how long to wait for the container.
+pub const ANNOTATION_RESTORE_HOOK_WAIT_TIMEOUT: &str = "post.hook.restore.velero.io/wait-timeout";
+/// On pods, after their restore: whether to wait until the container is ready.
+pub const ANNOTATION_RESTORE_HOOK_WAIT_FOR_READY: &str = "post.hook.restore.velero.io/wait-for-ready";
+/// On pods, for the init container their restore adds: image.
+pub const ANNOTATION_INIT_HOOK_CONTAINER_IMAGE: &str = "init.hook.restore.velero.io/container-image";
+/// On pods, for the init container their restore adds: name.
+pub const ANNOTATION_INIT_HOOK_CONTAINER_NAME: &str = "init.hook.restore.velero.io/container-name";
+/// On pods, for the init container their restore adds: command.
+pub const ANNOTATION_INIT_HOOK_COMMAND: &str = "init.hook.restore.velero.io/command";
+/// On pods, for the init container their restore adds: how long to wait for it.
+pub const ANNOTATION_INIT_HOOK_TIMEOUT: &str = "init.hook.restore.velero.io/timeout";
+
+// Finalizers.
+
+/// On restores: their files in the object store go first.
+pub const FINALIZER_RESTORE: &str = "restores.velero.io/external-resources-finalizer";
+/// On uploads and downloads: what was prepared for them goes first.
+pub const FINALIZER_DATA_PATH: &str = "velero.io/data-upload-download-finalizer";
+/// On volume backups and restores: what was prepared for them goes first.
+pub const FINALIZER_POD_VOLUME: &str = "velero.io/pod-volume-finalizer";
+/// On VolumeSnapshotContents of other versions: removed, never added.
+pub const FINALIZER_VSC_PROTECT: &str = "velero.io/volume-snapshot-content-protect-finalizer";

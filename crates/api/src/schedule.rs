@@ -1,0 +1,53 @@
+//! The `Schedule` resource (api-and-controllers.md 1.4).
+
+use crate::schema::{object, resource, words};
+use crate::{BackupSpec, Time};
+
+resource! {
+    /// Makes a backup again and again.
+    Schedule, "schedules", "v1",
+    /// What to save, and when.
+    ScheduleSpec,
+    /// When it last ran.
+    ScheduleStatus
+}
+
+object! {
+    /// What to save, and when.
+    pub struct ScheduleSpec {
+        /// The backups to make.
+        template: BackupSpec = "template" required;
+        /// When to make one: a cron expression of five fields, or a word such as `@daily` or `@every 6h`.
+        schedule: String = "schedule" required;
+        /// Whether the backups are owned by the schedule, and so deleted with it.
+        use_owner_references_in_backup: Option<bool> = "useOwnerReferencesInBackup" nullable;
+        /// Whether the schedule rests.
+        paused: bool = "paused";
+        /// Whether the run that is due now is left out; unset for the server's setting.
+        skip_immediately: Option<bool> = "skipImmediately";
+    }
+}
+
+words! {
+    /// Phase of a schedule; absent means `New`.
+    #[allow(missing_docs, reason = "the words are Velero's")]
+    pub enum SchedulePhase {
+        New,
+        Enabled,
+        FailedValidation,
+    }
+}
+
+object! {
+    /// When a schedule last ran.
+    pub struct ScheduleStatus {
+        /// Phase.
+        phase: Option<SchedulePhase> = "phase";
+        /// When the newest backup was made.
+        last_backup: Option<Time> = "lastBackup" nullable;
+        /// When a run was left out on purpose.
+        last_skipped: Option<Time> = "lastSkipped" nullable;
+        /// Why it was refused.
+        validation_errors: Vec<String> = "validationErrors";
+    }
+}
