@@ -64,6 +64,7 @@ pub fn comparable(object: &Value) -> Value {
             remove(&mut object, &["spec", "claimRef"], &["uid", "resourceVersion"]);
         }
         "Job" => {
+            remove(&mut object, &["metadata", "labels"], &JOB_UID);
             remove(&mut object, &["spec", "selector", "matchLabels"], &JOB_UID);
             remove(&mut object, &["spec", "template", "metadata", "labels"], &JOB_UID);
         }

@@ -43,54 +43,45 @@ pub(crate) fn plan<'a>(
     priorities: &Priorities,
     catalog: &Catalog,
 ) -> Vec<Level> {
-    let mut by_type: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-    let mut early: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    let mut types = Types::default();
     for fact in facts {
         if let Some(row) = row(fact.row) {
-            let types = if fact.early { &mut early } else { &mut by_type };
-            types.entry(row.resource.to_string()).or_default().push(fact.row);
+            let (early, others) = types.0.entry(row.resource.to_string()).or_default();
+            if fact.early { early } else { others }.push(fact.row);
         }
     }
-    for name in early.keys() {
-        by_type.entry(name.clone()).or_default();
-    }
-    let canonical = |name: &String| resolve(name, catalog, &by_type);
+    let canonical = |name: &String| resolve(name, catalog, &types);
     let high: Vec<String> = priorities.high.iter().map(canonical).collect();
     let low: Vec<String> = priorities.low.iter().map(canonical).collect();
-    let mut levels = Vec::new();
-    let mut take = |name: &str, levels: &mut Vec<Level>| {
-        let Some(rows) = by_type.remove(name) else { return };
-        for rows in [early.remove(name).unwrap_or_default(), rows] {
-            if !rows.is_empty() {
-                levels.push(Level { name: name.to_owned(), rows });
-            }
-        }
-    };
-    for name in &high {
-        take(name, &mut levels);
-    }
-    let mut last = Vec::new();
-    for name in &low {
-        take(name, &mut last);
-    }
+    let mut levels: Vec<Level> = high.iter().flat_map(|name| types.take(name)).collect();
+    let mut last: Vec<Level> = low.iter().flat_map(|name| types.take(name)).collect();
     if !priorities.custom {
-        for name in AT_THE_END {
-            take(name, &mut last);
-        }
+        last.extend(AT_THE_END.iter().flat_map(|name| types.take(name)));
     }
-    for rest in [early, by_type] {
-        let rows: Vec<usize> = rest.into_values().flatten().collect();
-        if !rows.is_empty() {
-            levels.push(Level { name: "all other types".to_owned(), rows });
-        }
-    }
+    // The others in alphabetical order, each a level of its own: a ControllerRevision must be there before its
+    // StatefulSet, or the controller makes one itself.
+    let rest: Vec<String> = types.0.keys().cloned().collect();
+    levels.extend(rest.iter().flat_map(|name| types.take(name)));
     levels.extend(last);
     levels
 }
 
+/// Rows by type: those that come early, and the others.
+#[derive(Default)]
+struct Types(BTreeMap<String, (Vec<usize>, Vec<usize>)>);
+
+impl Types {
+    /// The levels of a type, which is planned then.
+    fn take(&mut self, name: &str) -> Vec<Level> {
+        let (early, others) = self.0.remove(name).unwrap_or_default();
+        let level = |rows| Level { name: name.to_owned(), rows };
+        [early, others].into_iter().filter(|rows| !rows.is_empty()).map(level).collect()
+    }
+}
+
 /// The name of a type as the archive has it.
-fn resolve(name: &str, catalog: &Catalog, archive: &BTreeMap<String, Vec<usize>>) -> String {
-    if archive.contains_key(name) {
+fn resolve(name: &str, catalog: &Catalog, archive: &Types) -> String {
+    if archive.0.contains_key(name) {
         return name.to_owned();
     }
     if let Some(found) = catalog.resolve(name) {
@@ -98,7 +89,7 @@ fn resolve(name: &str, catalog: &Catalog, archive: &BTreeMap<String, Vec<usize>>
     }
     // A type that this cluster does not serve yet, such as one defined in the archive itself.
     let plain = |text: &&String| text.parse::<GroupResource>().is_ok_and(|g| g.resource == name);
-    archive.keys().find(plain).cloned().unwrap_or_else(|| name.to_owned())
+    archive.0.keys().find(plain).cloned().unwrap_or_else(|| name.to_owned())
 }
 
 #[cfg(test)]
@@ -141,7 +132,8 @@ mod tests {
                 ("namespaces".to_owned(), vec![3]),
                 ("services".to_owned(), vec![6]),
                 ("services".to_owned(), vec![1]),
-                ("all other types".to_owned(), vec![2, 4]),
+                ("deployments.apps".to_owned(), vec![2]),
+                ("widgets.example.com".to_owned(), vec![4]),
                 ("resourcequotas".to_owned(), vec![0]),
             ]
         );

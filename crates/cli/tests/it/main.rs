@@ -1,5 +1,6 @@
 //! The binary against a real control plane. `make test` builds and starts what is needed.
 
+mod golden_in;
 mod snapshot;
 mod support;
 mod walk;

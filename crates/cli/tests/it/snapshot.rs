@@ -17,7 +17,8 @@ pub(crate) fn take(bed: &Bed) -> Snapshot {
     list["items"].as_array().expect("items").iter().map(|object| (name(object), object.clone())).collect()
 }
 
-fn name(object: &Value) -> String {
+/// The key of an object in a snapshot.
+pub(crate) fn name(object: &Value) -> String {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or("-").to_owned();
     let group = text("/apiVersion");
     let group = group.split_once('/').map_or("", |(g, _)| g).to_owned();
@@ -64,21 +65,27 @@ fn is_kept(object: &Value) -> bool {
 }
 
 /// Node ports that no manager owns were chosen by the API server.
-fn without_automatic_ports(object: &Value) -> Value {
+pub(crate) fn without_automatic_ports(object: &Value) -> Value {
     let mut object = object.clone();
     if object["kind"] == "Service" {
         let fields = object["metadata"]["managedFields"].to_string();
-        forget_automatic_node_ports(&mut object, |port| {
-            let key = format!(
-                "k:{{\\\"port\\\":{},\\\"protocol\\\":{}}}",
-                port["port"],
-                port["protocol"].to_string().replace('"', "\\\"")
-            );
-            fields
-                .split(&key)
-                .nth(1)
-                .is_some_and(|rest| rest.split("k:{").next().is_some_and(|of_port| of_port.contains("f:nodePort")))
+        let applied = &object["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"];
+        let applied: Value = serde_json::from_str(applied.as_str().unwrap_or("{}")).expect("what was applied");
+        forget_automatic_node_ports(&mut object, |port| match applied["spec"]["ports"].as_array() {
+            Some(ports) => ports.iter().any(|p| p["nodePort"] == port["nodePort"]),
+            None => is_owned(&fields, port),
         });
     }
     object
+}
+
+/// Whether some manager owns the node port of a port.
+fn is_owned(managed_fields: &str, port: &Value) -> bool {
+    let key = format!(
+        "k:{{\\\"port\\\":{},\\\"protocol\\\":\\\"{}\\\"}}",
+        port["port"],
+        port["protocol"].as_str().unwrap_or("TCP")
+    );
+    let rest = managed_fields.split(&key).nth(1);
+    rest.is_some_and(|rest| rest.split("k:{").next().is_some_and(|of_port| of_port.contains("f:nodePort")))
 }

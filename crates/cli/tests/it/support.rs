@@ -43,6 +43,12 @@ impl Bed {
         self.plane.kubectl().try_run(args).unwrap_or_else(|e| panic!("{e:#}"))
     }
 
+    /// Applies one file of fixtures.
+    pub(crate) fn apply_file(&self, fixture: &str) {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testbed/fixtures").join(fixture);
+        self.plane.kubectl().apply(&file).unwrap_or_else(|e| panic!("{e:#}"));
+    }
+
     /// Applies the manifests of a folder of fixtures, in order of their names.
     pub(crate) fn apply(&self, fixture: &str) {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testbed/fixtures").join(fixture);
@@ -53,6 +59,13 @@ impl Bed {
             self.plane.kubectl().apply(&file).unwrap_or_else(|e| panic!("{e:#}"));
         }
     }
+}
+
+/// Reads a gzip-compressed JSON file.
+pub(crate) fn gunzip_json(path: &Path) -> serde_json::Value {
+    let bytes = std::fs::read(path).expect("a fixture");
+    let json = lifeboat_archive::gzip::unpack(&bytes, 100 << 20).expect("gzip");
+    serde_json::from_slice(&json).expect("JSON")
 }
 
 pub(crate) fn run(command: &mut Command) -> Run {
