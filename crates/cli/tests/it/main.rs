@@ -1,6 +1,7 @@
 //! The binary against a real control plane. `make test` builds and starts what is needed.
 
 mod golden_in;
+mod golden_out;
 mod snapshot;
 mod support;
 mod walk;
