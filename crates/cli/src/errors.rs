@@ -11,6 +11,13 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// Prints help, or what is wrong with the command line. 1 like every refusal: 2 would be the parser's own choice.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    // A closed standard output is no reason for another code.
+    let _ = error.print();
+    if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
 fn chain(error: &anyhow::Error) -> String {
     let mut out = String::new();
     for cause in error.chain() {

@@ -17,7 +17,10 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     // One TLS provider is in the graph; saying so makes an accidental second one fail here and not in the field.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let command = command::Lifeboat::parse();
+    let command = match command::Lifeboat::try_parse() {
+        Ok(command) => command,
+        Err(e) => return errors::usage(&e),
+    };
     log::start(command.globals.verbosity);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,

@@ -1,10 +1,11 @@
 //! Level by level, inside a level many at once.
 
+use crate::check::{Presence, Seen};
 use crate::env::Env;
 use crate::item::{Attempt, Context, Done, Source};
 use crate::plan::Level;
 use lifeboat_cluster::ClusterError;
-use lifeboat_object::Place;
+use lifeboat_object::{Head, ObjectKey, Place};
 use lifeboat_store::StoreError;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +29,7 @@ pub(crate) async fn level(
     deferred: &mut Deferred,
     env: &Env,
 ) -> Result<Vec<Done>, StoreError> {
+    let presence = Presence::of(&level, context).await;
     let mut reading = JoinSet::new();
     let mut contents = context.archive.read(level.rows, &mut reading);
     let mut running = Running::new(context, false);
@@ -37,11 +39,18 @@ pub(crate) async fn level(
             break;
         }
         let Some(row) = context.archive.row(item.row) else { continue };
-        running.start(Source { key: row.key(), body: item.body }, false).await;
+        let key = row.key();
+        let target = ObjectKey { namespace: context.target_namespace(&key), ..key.clone() };
+        match presence.look(&target, &item.head) {
+            Seen::Unchanged => running.unchanged(&key, &item.head, &item.body),
+            seen => {
+                let source = Source { key, body: item.body, exists: seen == Seen::Exists };
+                running.start(source, false).await;
+            }
+        }
     }
     let done = running.finish().await;
     deferred.waiting.extend(done.later);
-    env.progress.finished(done.finished);
     Ok(done.done)
 }
 
@@ -59,7 +68,6 @@ pub(crate) async fn drain(deferred: &mut Deferred, context: &Arc<Context>, env: 
         }
         let done = running.finish().await;
         deferred.waiting.extend(done.later);
-        env.progress.finished(done.finished);
         out.extend(done.done);
         if !deferred.waiting.is_empty() {
             sleep(pause).await;
@@ -82,12 +90,16 @@ struct Running<'a> {
 struct Ended {
     done: Vec<Done>,
     later: Vec<(Source, Box<ClusterError>)>,
-    finished: u64,
 }
 
 impl<'a> Running<'a> {
     fn new(context: &'a Arc<Context>, last: bool) -> Self {
         Self { context, last, tasks: JoinSet::new(), ended: Ended::default() }
+    }
+
+    fn unchanged(&mut self, key: &ObjectKey, head: &Head, body: &[u8]) {
+        self.ended.done.extend(self.context.unchanged(key, head, body));
+        self.context.env.progress.finished(1);
     }
 
     async fn start(&mut self, source: Source, again: bool) {
@@ -113,7 +125,7 @@ impl<'a> Running<'a> {
         match attempt {
             Ok(Attempt::Done(done)) => {
                 self.ended.done.extend(done);
-                self.ended.finished += 1;
+                self.context.env.progress.finished(1);
             }
             Ok(Attempt::Later(source, refusal)) => self.ended.later.push((source, refusal)),
             Err(e) => self.context.env.journal.error(&Place::Velero, format!("a task of the restore died: {e}")),

@@ -13,7 +13,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use lifeboat_api::{ExistingResourcePolicy, Restore, label_value, well_known};
 use lifeboat_cluster::{ClusterError, Create, PatchKind};
-use lifeboat_object::{ApiResource, Catalog, GroupResource, ObjectKey, Place};
+use lifeboat_object::{ApiResource, Catalog, GroupResource, Head, ObjectKey, Place};
 use lifeboat_select::RestoreFilter;
 use lifeboat_store::Archive;
 use serde_json::{Map, Value, json};
@@ -72,6 +72,8 @@ pub(crate) struct Source {
     /// Its key in the backup.
     pub(crate) key: ObjectKey,
     pub(crate) body: Bytes,
+    /// Whether it was seen in the cluster: then reading it comes before trying to create it.
+    pub(crate) exists: bool,
 }
 
 /// What all objects of one restore share.
@@ -103,6 +105,23 @@ struct Target<'a> {
 }
 
 impl Context {
+    /// Takes an object that is in the very state of the backup: nothing is read or written.
+    pub(crate) fn unchanged(&self, key: &ObjectKey, head: &Head, body: &[u8]) -> Option<Done> {
+        let may_have_ended = matches!(key.resource.resource.as_str(), "pods" | "jobs");
+        let ended =
+            may_have_ended && serde_json::from_slice(body).is_ok_and(|object| is_completed(&key.resource, &object));
+        if !self.begin(key) || ended {
+            return None;
+        }
+        Some(Done {
+            api_version: head.api_version.clone().unwrap_or_default(),
+            kind: head.kind.clone().unwrap_or_default(),
+            namespace: self.target_namespace(key),
+            name: key.name.clone(),
+            action: Action::Skipped,
+        })
+    }
+
     /// Restores one object in its own turn. What goes wrong is in the journal, unless it may pass: then the caller
     /// decides whether there is a later turn (`last` says that there is none).
     pub(crate) async fn restore(&self, source: Source, again: bool, last: bool) -> Attempt {
@@ -116,7 +135,8 @@ impl Context {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner).insert(key.digest())
     }
 
-    fn target_namespace(&self, key: &ObjectKey) -> Option<String> {
+    /// Where an object of the backup goes.
+    pub(crate) fn target_namespace(&self, key: &ObjectKey) -> Option<String> {
         let namespace = key.namespace.as_ref()?;
         Some(self.restore.spec.namespace_mapping.get(namespace).unwrap_or(namespace).clone())
     }
@@ -211,6 +231,13 @@ impl Context {
         let owners = decide(&from_backup["metadata"]["managedFields"]);
         self.finish(&key, &mut item);
         let target = Target { key, source: &source.key, resource };
+        if source.exists
+            && let Ok(Some(body)) =
+                self.env.cluster.get(&target.resource, target.key.namespace.as_deref(), &target.key.name).await
+        {
+            let existing = serde_json::from_slice::<Value>(&body).unwrap_or_default();
+            return self.existing(&target, &item, &existing).await;
+        }
         let body = Bytes::from(item.to_string());
         let how = Create { field_manager: &owners.field_manager, dry_run: false };
         let namespace = target.key.namespace.as_deref();
@@ -270,7 +297,7 @@ impl Context {
                     self.env.journal.warn(&place, format!("{key}, which {parent} needs, is not in the backup"));
                     continue;
                 };
-                if let Attempt::Done(Some(done)) = self.attempt(Source { key, body }, true).await {
+                if let Attempt::Done(Some(done)) = self.attempt(Source { key, body, exists: false }, true).await {
                     self.extra.lock().unwrap_or_else(PoisonError::into_inner).push(done);
                 }
             }

@@ -1,13 +1,14 @@
 //! The restore engine.
 //!
 //! One door: [`run`] takes a [`Request`] and an [`Env`], brings a backup back, and says what came of it. Inside, the
-//! modules are the stages of the walk in its order: `request`, `versions` and `read`, `plan`, `execute` (with `item`,
+//! modules are the stages of the walk in its order: `request`, `versions` and `read`, `plan`, `check`, `execute` (with `item`,
 //! `apply`, `existing`, `update`, `retry` and `wait` beneath it), `finalize`.
 //!
 //! The engine never writes custom resources. Start reading at [`run`].
 
 mod actions;
 mod apply;
+mod check;
 mod env;
 mod execute;
 mod existing;

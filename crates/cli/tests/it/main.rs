@@ -2,6 +2,7 @@
 
 mod golden_in;
 mod golden_out;
+mod refusals;
 mod snapshot;
 mod support;
 mod walk;

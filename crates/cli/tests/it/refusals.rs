@@ -1,0 +1,88 @@
+//! Bad input gets a clear error, exit code 1, and changes nothing.
+
+use crate::support::{Run, run};
+use std::path::Path;
+use std::process::Command;
+
+fn local(args: &[&str], kubeconfig: &Path, home: &Path) -> Run {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
+    command.arg("local").args(args).env("KUBECONFIG", kubeconfig).env("HOME", home).env_remove("XDG_STATE_HOME");
+    run(&mut command)
+}
+
+fn bed() -> std::path::PathBuf {
+    let path = std::env::var_os("LIFEBOAT_TEST_KUBECONFIG").expect("run the tests by `make test`: it starts a cluster");
+    path.into()
+}
+
+/// Arguments, and what the error says.
+const CASES: [(&[&str], &str); 15] = [
+    (&["backup", "b", "--bucket", "gopher://x"], "--bucket gopher://x: gopher:// is not known"),
+    (&["backup", "b", "--bucket", "file://relative"], "write an absolute path after file://"),
+    (&["backup", "Bad_Name", "--bucket", "BUCKET"], "\"Bad_Name\" is not a valid name"),
+    (&["backup", "b"], "--bucket <URL>"),
+    (&["backup", "b", "--bucket", "BUCKET", "--no-such-flag"], "unexpected argument '--no-such-flag'"),
+    (&["backup", "b", "--bucket", "BUCKET", "-l", "a=b,=c"], "unable to parse requirement"),
+    (&["backup", "b", "--bucket", "BUCKET", "--ttl", "3 days"], "time: invalid duration \"3 days\""),
+    (
+        &["backup", "b", "--bucket", "BUCKET", "-l", "a=b", "--or-selector", "c=d or e=f"],
+        "encountered labelSelector as well as orLabelSelectors in backup spec",
+    ),
+    (
+        &[
+            "backup",
+            "b",
+            "--bucket",
+            "BUCKET",
+            "--include-resources",
+            "pods",
+            "--include-namespace-scoped-resources",
+            "pods",
+        ],
+        "include-resources",
+    ),
+    (&["backup", "b", "--bucket", "BUCKET", "--include-namespaces", "a**"], "consecutive asterisks"),
+    (
+        &["backup", "b", "--bucket", "BUCKET", "--snapshot-move-data"],
+        "moving snapshot data are not supported by this version of Lifeboat",
+    ),
+    (&["restore", "r", "--from-backup", "none", "--bucket", "BUCKET"], "backup \"none\" not found in directory"),
+    (
+        &["restore", "r", "--from-backup", "none", "--bucket", "BUCKET", "--existing-resource-policy", "replace"],
+        "[possible values: none, update]",
+    ),
+    (
+        &["restore", "r", "--from-backup", "none", "--bucket", "BUCKET", "--include-resources", "nodes"],
+        "nodes are non-restorable resources",
+    ),
+    (&["verify", "none", "--bucket", "BUCKET"], "backup \"none\" not found in directory"),
+];
+
+#[test]
+fn bad_input_is_refused_with_a_reason() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bucket = folder.path().join("bucket").display().to_string();
+    for (args, expected) in CASES {
+        let args: Vec<&str> = args.iter().map(|a| if *a == "BUCKET" { bucket.as_str() } else { a }).collect();
+        let run = local(&args, &bed(), folder.path());
+        assert!(run.err.contains(expected), "{args:?} says {run:?}, not {expected:?}");
+        assert_eq!(run.code, 1, "{args:?}: {run:?}");
+        assert_eq!(run.out, "", "{args:?}");
+    }
+    let left = std::fs::read_dir(folder.path().join("bucket")).map_or(0, Iterator::count);
+    assert_eq!(left, 0, "nothing may be written by a refused command");
+}
+
+#[test]
+fn a_cluster_that_is_not_there_is_said_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bucket = folder.path().join("bucket").display().to_string();
+    let args = ["backup", "b", "--bucket", &bucket];
+    let none = folder.path().join("none");
+    let run = local(&args, &none, folder.path());
+    assert!(run.code == 1 && run.err.contains("no cluster is configured: give --kubeconfig"), "{run:?}");
+    std::fs::write(&none, "apiVersion: [").expect("write");
+    let broken = none.display().to_string();
+    let run = local(&["backup", "b", "--bucket", &bucket, "--kubeconfig", &broken], &none, folder.path());
+    assert!(run.code == 1 && run.err.contains(&format!("cannot use the kubeconfig {broken}")), "{run:?}");
+}

@@ -1,0 +1,131 @@
+//! What is there already, found out by few requests before a level is written.
+//!
+//! A hint, never the truth: an object may come or go meanwhile, and a create that is answered "already exists" takes the
+//! same way as one that was seen here.
+
+use crate::item::Context;
+use crate::plan::Level;
+use lifeboat_cluster::ListRequest;
+use lifeboat_object::{GroupResource, Head, ObjectKey};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// Below this many objects of a type in a namespace it is cheaper just to try.
+const WORTH_A_LIST: usize = 50;
+
+/// What was seen of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// Not looked for.
+    Unknown,
+    /// Not there.
+    Absent,
+    /// There, and the very state that the backup holds.
+    Unchanged,
+    /// There, in another state.
+    Exists,
+}
+
+/// The objects of one level that were found in the cluster.
+#[derive(Debug, Default)]
+pub(crate) struct Presence {
+    /// Types and target namespaces that were listed.
+    listed: std::collections::HashSet<(GroupResource, Option<String>)>,
+    /// State by key, both as digests.
+    found: HashMap<[u8; 16], [u8; 16]>,
+}
+
+impl Presence {
+    /// One list of metadata for each type and target namespace of the level that holds enough objects. A list that fails
+    /// leaves its objects unknown.
+    pub(crate) async fn of(level: &Level, context: &Context) -> Self {
+        let mut places: BTreeMap<(GroupResource, Option<String>), usize> = BTreeMap::new();
+        for row in level.rows.iter().filter_map(|n| context.archive.row(*n)) {
+            let key = row.key();
+            *places.entry((key.resource.clone(), context.target_namespace(&key))).or_default() += 1;
+        }
+        let mut out = Self::default();
+        for ((resource, namespace), count) in places {
+            // Namespaces have a way of their own.
+            let is_namespaces = resource == GroupResource::new("", "namespaces");
+            if count < WORTH_A_LIST || is_namespaces || context.env.cancel.is_cancelled() {
+                continue;
+            }
+            if let Err(e) = out.list(&resource, namespace.as_deref(), context).await {
+                tracing::debug!(%resource, ?namespace, error = %e, "what exists is not known");
+                continue;
+            }
+            out.listed.insert((resource, namespace));
+        }
+        out
+    }
+
+    async fn list(
+        &mut self,
+        resource: &GroupResource,
+        namespace: Option<&str>,
+        context: &Context,
+    ) -> Result<(), lifeboat_cluster::ClusterError> {
+        let Some(found) = context.catalog.find(resource) else { return Ok(()) };
+        let mut list = context.env.cluster.list(ListRequest {
+            resource: Arc::clone(found),
+            namespace: namespace.map(str::to_owned),
+            selector: String::new(),
+            metadata_only: true,
+        });
+        while let Some(bodies) = list.next().await? {
+            for head in bodies.iter().filter_map(|body| Head::parse(body).ok()) {
+                let key = ObjectKey::new(resource.clone(), head.namespace.as_deref(), &*head.name);
+                self.found.insert(key.digest(), state(&head));
+            }
+        }
+        Ok(())
+    }
+
+    /// What was seen of the object that this one of the backup would become.
+    pub(crate) fn look(&self, target: &ObjectKey, in_backup: &Head) -> Seen {
+        match self.found.get(&target.digest()) {
+            Some(found) if *found == state(in_backup) => Seen::Unchanged,
+            Some(_) => Seen::Exists,
+            None if self.listed.contains(&(target.resource.clone(), target.namespace.clone())) => Seen::Absent,
+            None => Seen::Unknown,
+        }
+    }
+}
+
+/// Identity and revision: the same pair is the same state of the same object of the same cluster.
+fn state(head: &Head) -> [u8; 16] {
+    let mut out = [0; 16];
+    out.copy_from_slice(&Sha256::digest(format!("{}\0{}", head.uid, head.resource_version))[..16]);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_very_state_of_the_backup_is_unchanged() {
+        let head = |uid: &str, version: &str| Head {
+            name: "a".into(),
+            uid: uid.into(),
+            resource_version: version.into(),
+            ..Head::default()
+        };
+        let key =
+            |name: &str, namespace: &str| ObjectKey::new(GroupResource::new("", "configmaps"), Some(namespace), name);
+        let mut presence = Presence::default();
+        presence.listed.insert((GroupResource::new("", "configmaps"), Some("n".into())));
+        presence.found.insert(key("a", "n").digest(), state(&head("u", "1")));
+        for (key, head, expected) in [
+            (key("a", "n"), head("u", "1"), Seen::Unchanged),
+            (key("a", "n"), head("u", "2"), Seen::Exists),
+            (key("a", "n"), head("v", "1"), Seen::Exists),
+            (key("b", "n"), head("u", "1"), Seen::Absent),
+            (key("a", "m"), head("u", "1"), Seen::Unknown),
+        ] {
+            assert_eq!(presence.look(&key, &head), expected, "{key}");
+        }
+    }
+}
