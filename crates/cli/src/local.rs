@@ -1,6 +1,7 @@
 //! `lifeboat local`: everything from here, nothing in the cluster.
 
 mod backup;
+mod describe;
 mod journal;
 mod list;
 mod restore;
@@ -26,6 +27,8 @@ enum LocalCommand {
     Restore(Box<restore::RestoreArgs>),
     /// List the backups in a bucket
     Ls(list::LsArgs),
+    /// Show what is in a backup and what went wrong
+    Describe(describe::DescribeArgs),
     /// Read a whole backup and compare it with what was written
     Verify(verify::VerifyArgs),
 }
@@ -48,6 +51,7 @@ impl Local {
             LocalCommand::Backup(args) => args.run(globals).await,
             LocalCommand::Restore(args) => args.run(globals).await,
             LocalCommand::Ls(args) => args.run().await,
+            LocalCommand::Describe(args) => args.run().await,
             LocalCommand::Verify(args) => args.run().await,
         }
     }

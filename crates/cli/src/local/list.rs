@@ -4,13 +4,16 @@ use super::Output;
 use super::journal::print_resource;
 use crate::bucket_url;
 use clap::Args;
+use lifeboat_store::BackupSummary;
 use std::io::Write;
 use std::process::ExitCode;
 use tabwriter::TabWriter;
 
-/// `lifeboat local ls --bucket URL`.
+/// `lifeboat local ls [NAME] --bucket URL`.
 #[derive(Debug, Args)]
 pub(crate) struct LsArgs {
+    /// The backup to show; all when left out
+    name: Option<String>,
     /// Where the backups lie: a directory or file:///directory
     #[arg(long, value_name = "URL")]
     bucket: String,
@@ -21,7 +24,11 @@ pub(crate) struct LsArgs {
 
 impl LsArgs {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
-        let backups = bucket_url::open(&self.bucket)?.backups().await?;
+        let store = bucket_url::open(&self.bucket)?;
+        let backups = match &self.name {
+            Some(name) => vec![BackupSummary { name: name.clone(), backup: Ok(Box::new(store.backup(name).await?)) }],
+            None => store.backups().await?,
+        };
         if let Some(output) = self.output {
             let items: Vec<_> = backups.iter().filter_map(|b| b.backup.as_deref().ok()).collect();
             let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items});
