@@ -39,7 +39,7 @@ pub(crate) struct BackupArgs {
 
 impl BackupArgs {
     pub(crate) async fn run(self, globals: &Globals) -> anyhow::Result<ExitCode> {
-        let store = bucket_url::open(&self.bucket)?;
+        let store = bucket_url::open(&self.bucket).await?;
         let cluster = globals.connect().await?;
         let state = State::open("backup", &store.describe(), &self.name)?;
         let request = Request { backup: self.backup(globals, &state), settings: self.settings() };

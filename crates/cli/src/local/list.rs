@@ -21,7 +21,7 @@ pub(crate) struct LsArgs {
 
 impl LsArgs {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
-        let backups = bucket_url::open(&self.bucket)?.backups().await?;
+        let backups = bucket_url::open(&self.bucket).await?.backups().await?;
         if let Some(output) = self.output {
             let items: Vec<_> = backups.iter().filter_map(|b| b.backup.as_deref().ok()).collect();
             let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items});

@@ -37,7 +37,7 @@ pub(crate) struct RestoreArgs {
 
 impl RestoreArgs {
     pub(crate) async fn run(self, globals: &Globals) -> anyhow::Result<ExitCode> {
-        let store = bucket_url::open(&self.bucket)?;
+        let store = bucket_url::open(&self.bucket).await?;
         let cluster = globals.connect().await?;
         let state = State::open("restore", &store.describe(), &self.name)?;
         let request = Request { restore: self.restore(globals, &state), settings: Settings::default() };

@@ -23,7 +23,7 @@ pub(crate) struct VerifyArgs {
 
 impl VerifyArgs {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
-        let store = bucket_url::open(&self.bucket)?;
+        let store = bucket_url::open(&self.bucket).await?;
         let names = match &self.name {
             Some(name) => vec![name.clone()],
             None => store.backup_names().await?,
