@@ -5,7 +5,7 @@ mod edges;
 mod tools;
 
 use anyhow::{Result, bail};
-use lifeboat_testbed::{Binaries, ControlPlane};
+use lifeboat_testbed::{Binaries, ControlPlane, S3Server};
 use std::process::Command;
 use std::time::Instant;
 
@@ -34,15 +34,20 @@ fn setup() -> Result<()> {
     timed("test bed programs", || Binaries::ensure().map(drop))
 }
 
-/// One control plane for all tests; they find it by `LIFEBOAT_TEST_KUBECONFIG`.
+/// One control plane and one S3 server for all tests; they find them by `LIFEBOAT_TEST_KUBECONFIG` and
+/// `LIFEBOAT_TEST_S3_*`.
 fn test() -> Result<()> {
     setup()?;
     let begun = Instant::now();
     let plane = ControlPlane::start()?;
     println!("-- control plane: {} s", begun.elapsed().as_secs());
+    let s3 = S3Server::start()?;
     let mut tests = cargo();
     tests.args(["test", "--workspace", "--quiet"]);
     tests.env("LIFEBOAT_TEST_KUBECONFIG", plane.kubeconfig());
+    tests.env("LIFEBOAT_TEST_S3_ENDPOINT", s3.endpoint());
+    tests.env("LIFEBOAT_TEST_S3_ACCESS_KEY", s3.access_key());
+    tests.env("LIFEBOAT_TEST_S3_SECRET", s3.secret_key());
     run("tests", &mut tests)
 }
 

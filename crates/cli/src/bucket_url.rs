@@ -1,22 +1,155 @@
 //! `--bucket`: a directory or a bucket of a provider.
 
-use anyhow::{Context, Result, bail};
-use lifeboat_bucket::Directory;
+use anyhow::{Context, Result, anyhow, bail};
+use lifeboat_bucket::{BlobStore, Directory, Prefixed};
+use lifeboat_s3::{S3, S3Config};
 use lifeboat_store::Store;
 use std::sync::Arc;
 
-/// Opens the store behind a URL: `file:///dir` or a bare path.
+/// What a URL may look like.
+const FORMS: &str = "use a directory, file:///directory or s3://bucket/prefix?region=REGION&endpoint=URL";
+
+/// What a URL says.
+#[derive(Debug, PartialEq, Eq)]
+enum Location {
+    Directory(String),
+    /// A bucket, and what all keys in it begin with: nothing, or a text that ends with one slash.
+    S3(Box<S3Config>, String),
+}
+
+/// Opens the store behind a URL: `file:///dir`, a bare path, or `s3://bucket/prefix?region=…&endpoint=…`.
+///
+/// Credentials for a bucket are those of AWS: environment, profiles and files, machine; or the `profile=` and
+/// `credentialsFile=` of the URL alone.
 ///
 /// # Errors
 /// When the URL is of no known form or the bucket cannot be opened.
-pub(crate) fn open(url: &str) -> Result<Store> {
+pub(crate) async fn open(url: &str) -> Result<Store> {
+    let store: Arc<dyn BlobStore> = match parse(url)? {
+        Location::Directory(path) => Arc::new(Directory::open(path).with_context(|| format!("open the bucket {url}"))?),
+        Location::S3(config, prefix) => {
+            let store = Arc::new(S3::connect(*config).await?);
+            if prefix.is_empty() { store } else { Arc::new(Prefixed::new(store, prefix)) }
+        }
+    };
+    Ok(Store::new(store))
+}
+
+fn parse(url: &str) -> Result<Location> {
     let path = match url.split_once("://") {
+        Some(("s3", rest)) => return parse_s3(rest),
         Some(("file", path)) if path.starts_with('/') => path,
         Some(("file", _)) => bail!("--bucket {url}: write an absolute path after file://, such as file:///srv/bucket"),
-        Some((scheme, _)) => bail!("--bucket {url}: {scheme}:// is not known; use a directory or file:///directory"),
-        None if url.is_empty() => bail!("--bucket is empty: give a directory or file:///directory"),
+        Some((scheme, _)) => bail!("--bucket: {scheme}:// is not known; {FORMS}"),
+        None if url.is_empty() => bail!("--bucket is empty; {FORMS}"),
         None => url,
     };
-    let directory = Directory::open(path).with_context(|| format!("open the bucket {url}"))?;
-    Ok(Store::new(Arc::new(directory)))
+    Ok(Location::Directory(path.to_owned()))
+}
+
+/// `bucket/prefix?key=value&key=value`; `%` signs as in every URL, `+` is a plus.
+fn parse_s3(rest: &str) -> Result<Location> {
+    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
+    if bucket.contains('@') {
+        // Not repeated: it may hold a secret.
+        bail!(
+            "--bucket: an s3:// URL must not hold credentials; use the AWS environment, or ?profile= or ?credentialsFile="
+        );
+    }
+    let wrong = |why: String| anyhow!("--bucket s3://{bucket}: {why}");
+    if rest.contains('#') {
+        return Err(wrong("write # as %23".to_owned()));
+    }
+    let mut pairs = Vec::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let value = decode(value).ok_or_else(|| wrong(format!("the value of {key} has a broken % sign")))?;
+        pairs.push((key.to_owned(), value));
+    }
+    let config = S3Config::from_url_query(bucket, &pairs).map_err(wrong)?;
+    let prefix = decode(prefix).ok_or_else(|| wrong("the prefix has a broken % sign".to_owned()))?;
+    let prefix = match prefix.trim_matches('/') {
+        "" => String::new(),
+        prefix => format!("{prefix}/"),
+    };
+    Ok(Location::S3(Box::new(config), prefix))
+}
+
+fn decode(text: &str) -> Option<String> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte == b'%' {
+            let mut digit = || char::from(bytes.next()?).to_digit(16);
+            out.push(u8::try_from(digit()? * 16 + digit()?).ok()?);
+        } else {
+            out.push(byte);
+        }
+    }
+    String::from_utf8(out).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn s3(bucket: &str, prefix: &str, config: S3Config) -> Location {
+        Location::S3(Box::new(S3Config { bucket: bucket.to_owned(), ..config }), prefix.to_owned())
+    }
+
+    #[test]
+    fn reads_every_form() {
+        let directory = |path: &str| Location::Directory(path.to_owned());
+        let plain = || S3Config { checksum_algorithm: Some("CRC32".to_owned()), ..S3Config::default() };
+        let full = S3Config {
+            region: Some("eu-west-1".to_owned()),
+            endpoint: Some("https://host:9000".to_owned()),
+            tagging: Some("a=b&c=d+e".to_owned()),
+            ..S3Config::default()
+        };
+        let table = [
+            ("some/dir", directory("some/dir")),
+            ("/srv/bucket", directory("/srv/bucket")),
+            ("file:///srv/bucket", directory("/srv/bucket")),
+            ("s3://b", s3("b", "", plain())),
+            ("s3://b/", s3("b", "", plain())),
+            ("s3://b//", s3("b", "", plain())),
+            ("s3://b/p", s3("b", "p/", plain())),
+            ("s3://b//p/q//", s3("b", "p/q/", plain())),
+            ("s3://b/a%20b%2fc/?", s3("b", "a b/c/", plain())),
+            (
+                "s3://b/p?region=eu-west-1&endpoint=https%3A%2F%2Fhost:9000&tagging=a=b%26c=d+e",
+                s3("b", "p/", full.clone()),
+            ),
+            ("s3://b?region=eu-west-1&endpoint=https://host:9000/&&tagging=a=b%26c=d+e", s3("b", "", full)),
+        ];
+        for (url, expected) in table {
+            assert_eq!(parse(url).unwrap(), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn refuses_the_rest_and_says_how_to_write_it() {
+        let table = [
+            ("", "--bucket is empty; use a directory, "),
+            ("gs://b", "--bucket: gs:// is not known; use a directory, file:///directory or s3://bucket/prefix?"),
+            ("file://srv", "--bucket file://srv: write an absolute path"),
+            ("s3://", "--bucket s3://: the name of the bucket is missing"),
+            ("s3:///p", "--bucket s3://: the name of the bucket is missing"),
+            ("s3://key:secret@b/p", "--bucket: an s3:// URL must not hold credentials;"),
+            ("s3://b/p#q", "--bucket s3://b: write # as %23"),
+            ("s3://b/p%", "--bucket s3://b: the prefix has a broken % sign"),
+            ("s3://b/%ff", "--bucket s3://b: the prefix has a broken % sign"),
+            ("s3://b?region=%4", "--bucket s3://b: the value of region has a broken % sign"),
+            ("s3://b?zone=x", r#"--bucket s3://b: "zone" is not known; valid are region, endpoint,"#),
+            ("s3://b?region", "--bucket s3://b: region has no value"),
+            ("s3://b?endpoint=host:9000", r#"--bucket s3://b: endpoint "host:9000" must begin with http://"#),
+        ];
+        for (url, expected) in table {
+            let message = parse(url).unwrap_err().to_string();
+            assert!(message.starts_with(expected), "{url}: {message}");
+            assert!(!message.contains("secret@"), "{message}");
+        }
+    }
 }

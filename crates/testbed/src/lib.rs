@@ -10,7 +10,9 @@ mod binaries;
 mod certificates;
 mod control_plane;
 mod process;
+mod s3;
 
 pub use binaries::{Binaries, cache_folder};
 pub use control_plane::{ControlPlane, Kubectl};
 pub use process::{Daemon, free_port};
+pub use s3::S3Server;

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct BackupArgs {
     /// The name of the backup
     name: String,
-    /// Where to put it: a directory or file:///directory
+    /// Where to put it: a directory, file:///directory, or s3://bucket/prefix?region=…&endpoint=…
     #[arg(long, value_name = "URL")]
     bucket: String,
     #[command(flatten)]
@@ -127,7 +127,7 @@ impl SpecArgs {
 
 impl BackupArgs {
     pub(crate) async fn run(self, globals: &Globals) -> anyhow::Result<ExitCode> {
-        let store = bucket_url::open(&self.bucket)?;
+        let store = bucket_url::open(&self.bucket).await?;
         let cluster = globals.connect().await?;
         let state = State::open("backup", &store.describe(), &self.name)?;
         let request = Request { backup: self.backup(globals, &state), settings: self.settings() };

@@ -18,7 +18,7 @@ use tabwriter::TabWriter;
 pub(crate) struct DescribeArgs {
     /// The backup to describe
     name: String,
-    /// Where the backup lies: a directory or file:///directory
+    /// Where the backup lies: a directory, file:///directory, or s3://bucket/prefix?region=…&endpoint=…
     #[arg(long, value_name = "URL")]
     bucket: String,
     /// Also name every object, by type
@@ -31,7 +31,7 @@ pub(crate) struct DescribeArgs {
 
 impl DescribeArgs {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
-        let store = bucket_url::open(&self.bucket)?;
+        let store = bucket_url::open(&self.bucket).await?;
         let backup = store.backup(&self.name).await?;
         if let Some(output) = self.output {
             print_resource(&backup, output)?;

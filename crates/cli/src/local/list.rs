@@ -14,7 +14,7 @@ use tabwriter::TabWriter;
 pub(crate) struct LsArgs {
     /// The backup to show; all when left out
     name: Option<String>,
-    /// Where the backups lie: a directory or file:///directory
+    /// Where the backups lie: a directory, file:///directory, or s3://bucket/prefix?region=…&endpoint=…
     #[arg(long, value_name = "URL")]
     bucket: String,
     /// Print the Backups as json or yaml
@@ -24,7 +24,7 @@ pub(crate) struct LsArgs {
 
 impl LsArgs {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
-        let store = bucket_url::open(&self.bucket)?;
+        let store = bucket_url::open(&self.bucket).await?;
         let backups = match &self.name {
             Some(name) => vec![BackupSummary { name: name.clone(), backup: Ok(Box::new(store.backup(name).await?)) }],
             None => store.backups().await?,

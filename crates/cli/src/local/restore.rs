@@ -25,7 +25,7 @@ pub(crate) struct RestoreArgs {
     /// The backup to restore from
     #[arg(long, value_name = "NAME")]
     from_backup: String,
-    /// Where the backup lies: a directory or file:///directory
+    /// Where the backup lies: a directory, file:///directory, or s3://bucket/prefix?region=…&endpoint=…
     #[arg(long, value_name = "URL")]
     bucket: String,
     #[command(flatten)]
@@ -118,7 +118,7 @@ impl SpecArgs {
 
 impl RestoreArgs {
     pub(crate) async fn run(self, globals: &Globals) -> anyhow::Result<ExitCode> {
-        let store = bucket_url::open(&self.bucket)?;
+        let store = bucket_url::open(&self.bucket).await?;
         let cluster = globals.connect().await?;
         let state = State::open("restore", &store.describe(), &self.name)?;
         let request = Request { restore: self.restore(globals, &state), settings: self.settings() };

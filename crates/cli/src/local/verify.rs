@@ -13,7 +13,7 @@ use std::process::ExitCode;
 pub(crate) struct VerifyArgs {
     /// The backup to verify; all when left out
     name: Option<String>,
-    /// Where the backups lie: a directory or file:///directory
+    /// Where the backups lie: a directory, file:///directory, or s3://bucket/prefix?region=…&endpoint=…
     #[arg(long, value_name = "URL")]
     bucket: String,
     /// A folder for the temporary copy of an archive that has no index
@@ -23,7 +23,7 @@ pub(crate) struct VerifyArgs {
 
 impl VerifyArgs {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
-        let store = bucket_url::open(&self.bucket)?;
+        let store = bucket_url::open(&self.bucket).await?;
         let names = match &self.name {
             Some(name) => vec![name.clone()],
             None => store.backup_names().await?,

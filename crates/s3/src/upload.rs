@@ -1,0 +1,387 @@
+//! Storing objects of any size.
+
+use crate::S3Config;
+use crate::connect::{ATTEMPT_TIMEOUT, timeouts};
+use crate::error::Failures;
+use aws_sdk_s3::Client;
+use aws_sdk_s3::config::Builder;
+use aws_sdk_s3::config::retry::RetryConfig;
+use aws_sdk_s3::primitives::ByteStream as SdkStream;
+use aws_sdk_s3::types::{ChecksumAlgorithm, CompletedMultipartUpload, CompletedPart, ServerSideEncryption};
+use bytes::{Bytes, BytesMut};
+use futures::TryStreamExt;
+use futures::stream::{FuturesUnordered, StreamExt};
+use lifeboat_bucket::{Body, BucketError, ByteStream, ErrorKind, PutOptions};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// Size of the first parts, and beyond which an object is stored in parts.
+const PART: usize = 8 << 20;
+/// Most parts that the protocol has.
+const MOST_PARTS: usize = 10_000;
+/// Parts on the way at once, as long as their bytes are within [`ON_THE_WAY`].
+const PARALLEL: usize = 4;
+const ON_THE_WAY: usize = PARALLEL * PART;
+/// Slowest line that a part may take: 128 KiB per second.
+const SLOWEST: usize = 128 << 10;
+/// Putting the parts of a large object together takes a server minutes.
+const COMPLETE_TIMEOUT: Duration = Duration::from_secs(600);
+/// For an abort that nobody waits for, attempts included.
+const ABORT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Stores objects.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    client: Client,
+    failures: Failures,
+    checksum: Option<ChecksumAlgorithm>,
+    encryption: Option<ServerSideEncryption>,
+    kms_key: Option<String>,
+    tagging: Option<String>,
+    aborts: Arc<Aborts>,
+}
+
+impl Writer {
+    pub(crate) fn new(client: Client, failures: Failures, config: &S3Config, aborts: Arc<Aborts>) -> Self {
+        let encryption = match (&config.server_side_encryption, &config.kms_key_id) {
+            (None, Some(_)) => Some(ServerSideEncryption::AwsKms),
+            (named, _) => named.as_deref().map(ServerSideEncryption::from),
+        };
+        Self {
+            client,
+            failures,
+            checksum: config.checksum_algorithm.as_deref().map(ChecksumAlgorithm::from),
+            encryption,
+            kms_key: config.kms_key_id.clone(),
+            tagging: config.tagging.clone(),
+            aborts,
+        }
+    }
+
+    pub(crate) async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
+        let mut pieces = Pieces::new(body.into_stream());
+        match pieces.next(PART).await? {
+            None => self.put_whole(key, Bytes::new(), options).await,
+            Some(only) if only.len() < PART => self.put_whole(key, only, options).await,
+            Some(first) => self.put_parts(key, first, pieces, options).await,
+        }
+    }
+
+    async fn put_whole(&self, key: &str, bytes: Bytes, options: PutOptions) -> Result<u64, BucketError> {
+        let size = bytes.len();
+        self.client
+            .put_object()
+            .bucket(&self.failures.bucket)
+            .key(key)
+            .set_content_type(options.content_type.map(str::to_owned))
+            .set_checksum_algorithm(self.checksum.clone())
+            .set_server_side_encryption(self.encryption.clone())
+            .set_ssekms_key_id(self.kms_key.clone())
+            .set_tagging(self.tagging.clone())
+            .set_if_none_match(options.if_absent.then(|| "*".to_owned()))
+            .body(SdkStream::from(bytes))
+            .customize()
+            .config_override(overrides(time_for(size), options))
+            .send()
+            .await
+            .map_err(|e| self.failures.of("put", key, e))?;
+        Ok(size as u64)
+    }
+
+    async fn put_parts(
+        &self,
+        key: &str,
+        first: Bytes,
+        pieces: Pieces,
+        options: PutOptions,
+    ) -> Result<u64, BucketError> {
+        let begun = self
+            .client
+            .create_multipart_upload()
+            .bucket(&self.failures.bucket)
+            .key(key)
+            .set_content_type(options.content_type.map(str::to_owned))
+            .set_checksum_algorithm(self.checksum.clone())
+            .set_server_side_encryption(self.encryption.clone())
+            .set_ssekms_key_id(self.kms_key.clone())
+            .set_tagging(self.tagging.clone())
+            .send()
+            .await
+            .map_err(|e| self.failures.of("put", key, e))?;
+        let Some(id) = begun.upload_id() else {
+            return Err(self.failures.own(ErrorKind::Other, "put", key, "the server began an upload without a name"));
+        };
+        let mut guard = AbortOnDrop { writer: self, key, id, armed: true };
+        let done = async {
+            let (parts, size) = self.send_parts(key, id, first, pieces).await?;
+            self.complete(key, id, parts, options).await?;
+            Ok(size)
+        };
+        let done = done.await;
+        if done.is_err() {
+            // The error of the put is the one to tell; what cannot be aborted now the sweep finds.
+            let _ = tokio::time::timeout(ABORT_TIMEOUT, self.abort(key, id)).await;
+        }
+        guard.armed = false;
+        done
+    }
+
+    async fn send_parts(
+        &self,
+        key: &str,
+        id: &str,
+        first: Bytes,
+        mut pieces: Pieces,
+    ) -> Result<(Vec<CompletedPart>, u64), BucketError> {
+        let mut parts = Vec::new();
+        let mut on_the_way = FuturesUnordered::new();
+        let (mut number, mut total, mut bytes_on_the_way) = (0, 0, 0);
+        let mut next = Some(first);
+        while let Some(part) = next {
+            while !on_the_way.is_empty() && (on_the_way.len() >= PARALLEL || bytes_on_the_way + part.len() > ON_THE_WAY)
+            {
+                if let Some((sent, size)) = on_the_way.try_next().await? {
+                    parts.push(sent);
+                    bytes_on_the_way -= size;
+                }
+            }
+            number += 1;
+            if number > MOST_PARTS {
+                let message = format!("the object is larger than {MOST_PARTS} parts can hold");
+                return Err(self.failures.own(ErrorKind::Invalid, "put", key, message));
+            }
+            total += part.len() as u64;
+            bytes_on_the_way += part.len();
+            on_the_way.push(self.send_part(key, id, number, part));
+            // Parts go on while the next one gathers.
+            let gather = pieces.next(part_size(total));
+            tokio::pin!(gather);
+            next = loop {
+                tokio::select! {
+                    Some(sent) = on_the_way.next() => {
+                        let (sent, size) = sent?;
+                        parts.push(sent);
+                        bytes_on_the_way -= size;
+                    }
+                    gathered = &mut gather => break gathered?,
+                }
+            };
+        }
+        while let Some((sent, _)) = on_the_way.try_next().await? {
+            parts.push(sent);
+        }
+        parts.sort_by_key(CompletedPart::part_number);
+        Ok((parts, total))
+    }
+
+    async fn send_part(
+        &self,
+        key: &str,
+        id: &str,
+        number: usize,
+        bytes: Bytes,
+    ) -> Result<(CompletedPart, usize), BucketError> {
+        let size = bytes.len();
+        let number = i32::try_from(number).unwrap_or(i32::MAX);
+        let answer = self
+            .client
+            .upload_part()
+            .bucket(&self.failures.bucket)
+            .key(key)
+            .upload_id(id)
+            .part_number(number)
+            .set_checksum_algorithm(self.checksum.clone())
+            .body(SdkStream::from(bytes))
+            .customize()
+            .config_override(overrides(time_for(size), PutOptions::default()))
+            .send()
+            .await
+            .map_err(|e| self.failures.of("put", key, e))?;
+        let part = CompletedPart::builder()
+            .part_number(number)
+            .set_e_tag(answer.e_tag)
+            .set_checksum_crc32(answer.checksum_crc32)
+            .set_checksum_crc32_c(answer.checksum_crc32_c)
+            .set_checksum_crc64_nvme(answer.checksum_crc64_nvme)
+            .set_checksum_sha1(answer.checksum_sha1)
+            .set_checksum_sha256(answer.checksum_sha256)
+            .build();
+        Ok((part, size))
+    }
+
+    async fn complete(
+        &self,
+        key: &str,
+        id: &str,
+        parts: Vec<CompletedPart>,
+        options: PutOptions,
+    ) -> Result<(), BucketError> {
+        self.client
+            .complete_multipart_upload()
+            .bucket(&self.failures.bucket)
+            .key(key)
+            .upload_id(id)
+            .multipart_upload(CompletedMultipartUpload::builder().set_parts(Some(parts)).build())
+            .set_if_none_match(options.if_absent.then(|| "*".to_owned()))
+            .customize()
+            .config_override(overrides(COMPLETE_TIMEOUT, options))
+            .send()
+            .await
+            .map(drop)
+            .map_err(|e| self.failures.of("put", key, e))
+    }
+
+    /// Aborts an upload; false when there is none of this name.
+    pub(crate) async fn abort(&self, key: &str, id: &str) -> Result<bool, BucketError> {
+        let request = self.client.abort_multipart_upload().bucket(&self.failures.bucket).key(key).upload_id(id);
+        match request.send().await {
+            Ok(_) => Ok(true),
+            Err(error) if error.as_service_error().and_then(|e| e.meta().code()) == Some("NoSuchUpload") => Ok(false),
+            Err(error) => Err(self.failures.of("sweep", key, error)),
+        }
+    }
+}
+
+/// Time for one attempt to send this much.
+fn time_for(size: usize) -> Duration {
+    ATTEMPT_TIMEOUT + Duration::from_secs((size / SLOWEST) as u64)
+}
+
+fn overrides(attempt: Duration, options: PutOptions) -> Builder {
+    let builder = Builder::new().timeout_config(timeouts(attempt));
+    if options.if_absent {
+        // A second attempt would meet the object that the first one wrote, and call it somebody else's.
+        return builder.retry_config(RetryConfig::disabled());
+    }
+    builder
+}
+
+/// Size of the part after so many bytes: small for long, as parts are held in memory, yet the largest object of the
+/// protocol, 5 TiB, takes no more than 10,000 parts. All parts of objects below 10 GiB are of one size.
+fn part_size(sent: u64) -> usize {
+    let share = usize::try_from(sent / 1300).unwrap_or(usize::MAX);
+    share.clamp(PART, 5 << 30).next_multiple_of(1 << 20)
+}
+
+/// A stream cut into parts of equal size.
+struct Pieces {
+    stream: ByteStream,
+    rest: Bytes,
+    gathered: BytesMut,
+    ended: bool,
+}
+
+impl Pieces {
+    fn new(stream: ByteStream) -> Self {
+        Self { stream, rest: Bytes::new(), gathered: BytesMut::new(), ended: false }
+    }
+
+    /// The next part, of this size unless it is the last; none at the end.
+    async fn next(&mut self, size: usize) -> Result<Option<Bytes>, BucketError> {
+        loop {
+            if self.gathered.is_empty() && self.rest.len() >= size {
+                return Ok(Some(self.rest.split_to(size)));
+            }
+            let take = self.rest.len().min(size - self.gathered.len());
+            self.gathered.extend_from_slice(&self.rest.split_to(take));
+            if self.gathered.len() == size || (self.ended && !self.gathered.is_empty()) {
+                return Ok(Some(self.gathered.split().freeze()));
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            match self.stream.try_next().await? {
+                Some(piece) => self.rest = piece,
+                None => self.ended = true,
+            }
+        }
+    }
+}
+
+/// Hands the abort of an upload to the store when the put is dropped on the way.
+struct AbortOnDrop<'a> {
+    writer: &'a Writer,
+    key: &'a str,
+    id: &'a str,
+    armed: bool,
+}
+
+impl Drop for AbortOnDrop<'_> {
+    fn drop(&mut self) {
+        if !self.armed {
+            return;
+        }
+        let Writer { client, failures, aborts, .. } = self.writer;
+        let request = client.abort_multipart_upload().bucket(&failures.bucket).key(self.key).upload_id(self.id);
+        aborts.begin(async move {
+            // Nobody is left to tell; what stays open the sweep finds.
+            let _ = tokio::time::timeout(ABORT_TIMEOUT, request.send()).await;
+        });
+    }
+}
+
+/// Aborts of uploads whose puts were dropped. Each ends by itself within [`ABORT_TIMEOUT`].
+#[derive(Debug, Default)]
+pub(crate) struct Aborts {
+    tasks: Mutex<JoinSet<()>>,
+}
+
+impl Aborts {
+    fn begin(&self, abort: impl Future<Output = ()> + Send + 'static) {
+        // Without a runtime the process is about to end.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn_on(abort, &runtime);
+    }
+
+    /// Waits for all that were begun before.
+    pub(crate) async fn wait(&self) {
+        let mut tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        while tasks.join_next().await.is_some() {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn cut(pieces: &[usize], size: usize) -> Vec<usize> {
+        let pieces: Vec<_> = pieces.iter().map(|len| Ok(Bytes::from(vec![0; *len]))).collect();
+        let mut pieces = Pieces::new(futures::stream::iter(pieces).boxed());
+        let mut out = Vec::new();
+        while let Some(part) = pieces.next(size).await.unwrap() {
+            out.push(part.len());
+        }
+        out
+    }
+
+    #[tokio::test]
+    async fn parts_are_of_equal_size_whatever_the_pieces() {
+        let table: [(&[usize], &[usize]); 8] = [
+            (&[], &[]),
+            (&[0, 0], &[]),
+            (&[3], &[3]),
+            (&[10], &[10]),
+            (&[25], &[10, 10, 5]),
+            (&[7, 7, 7], &[10, 10, 1]),
+            (&[1, 30, 0, 9], &[10, 10, 10, 10]),
+            (&[20, 0], &[10, 10]),
+        ];
+        for (pieces, expected) in table {
+            assert_eq!(cut(pieces, 10).await, expected, "{pieces:?}");
+        }
+    }
+
+    #[test]
+    fn the_largest_object_fits_into_the_parts_there_are() {
+        let (mut sent, mut parts) = (0, 0);
+        while sent < 5 << 40 {
+            sent += part_size(sent) as u64;
+            parts += 1;
+        }
+        assert!((9_000..=MOST_PARTS).contains(&parts), "{parts}");
+        assert_eq!([0, 8 << 30, 100 << 30].map(part_size), [PART, PART, 79 << 20]);
+    }
+}

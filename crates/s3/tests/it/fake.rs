@@ -1,0 +1,155 @@
+//! A server that misbehaves.
+
+use crate::server::credentials_file;
+use lifeboat_bucket::{BlobStore, ErrorKind, ListOptions, PutOptions};
+use lifeboat_s3::{S3, S3Config};
+use std::sync::{Arc, Mutex};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+/// Answers each request line with a status and a body; remembers the lines.
+struct Fake {
+    store: S3,
+    lines: Arc<Mutex<Vec<String>>>,
+    // Serves until dropped.
+    _serving: JoinSet<()>,
+    _folder: TempDir,
+}
+
+type Answer = fn(&str) -> (u16, &'static str);
+
+impl Fake {
+    async fn start(answer: Answer) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&lines);
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                connections.spawn(serve(stream, answer, Arc::clone(&seen)));
+            }
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let config = S3Config {
+            bucket: "b".to_owned(),
+            region: Some("us-east-1".to_owned()),
+            endpoint: Some(endpoint),
+            credentials_file: Some(credentials_file(&folder, "a", "b")),
+            ..S3Config::default()
+        };
+        Self { store: S3::connect(config).await.unwrap(), lines, _serving: serving, _folder: folder }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.lines.lock().unwrap().clone()
+    }
+}
+
+async fn serve(mut stream: TcpStream, answer: Answer, seen: Arc<Mutex<Vec<String>>>) {
+    let mut request = Vec::new();
+    let mut piece = [0; 4096];
+    let end = loop {
+        if let Some(at) = request.windows(4).position(|w| w == b"\r\n\r\n") {
+            break at + 4;
+        }
+        match stream.read(&mut piece).await {
+            Ok(got) if got > 0 => request.extend_from_slice(&piece[..got]),
+            _ => return,
+        }
+    };
+    let head = String::from_utf8_lossy(&request[..end]).to_lowercase();
+    let length = head.split("content-length: ").nth(1).and_then(|rest| rest.split("\r\n").next()?.parse().ok());
+    let mut missing = length.unwrap_or(0usize).saturating_sub(request.len() - end);
+    while missing > 0 {
+        match stream.read(&mut piece).await {
+            Ok(got) if got > 0 => missing = missing.saturating_sub(got),
+            _ => return,
+        }
+    }
+    let line = String::from_utf8_lossy(&request).lines().next().unwrap_or_default().to_owned();
+    let (status, body) = answer(&line);
+    seen.lock().unwrap().push(line);
+    let text = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());
+    let _ = stream.write_all(text.as_bytes()).await;
+}
+
+#[tokio::test]
+async fn keys_are_deleted_one_by_one_where_batches_are_refused() {
+    let fake = Fake::start(|line| match line {
+        _ if line.starts_with("POST") => (501, "<Error><Code>NotImplemented</Code></Error>"),
+        _ if line.contains("none") => (404, "<Error><Code>NoSuchKey</Code></Error>"),
+        _ => (204, ""),
+    })
+    .await;
+    let keys = ["one", "none"].map(str::to_owned);
+    fake.store.delete(&keys).await.unwrap();
+    fake.store.delete(&keys[..1]).await.unwrap();
+    let mut lines = fake.lines();
+    let asked = lines.iter().filter(|line| line.starts_with("POST")).count();
+    lines.retain(|line| line.starts_with("DELETE"));
+    lines.sort();
+    let expected = ["none", "one", "one"].map(|key| format!("DELETE /b/{key}?x-id=DeleteObject HTTP/1.1"));
+    assert_eq!(lines, expected);
+    assert!(asked > 0, "batches come first");
+}
+
+#[tokio::test]
+async fn errors_of_single_keys_are_told() {
+    let fake = Fake::start(|_| {
+        let body = "<DeleteResult><Error><Key>a</Key><Code>NoSuchKey</Code></Error>\
+                    <Error><Key>b</Key><Code>AccessDenied</Code><Message>Locked.</Message></Error>\
+                    <Error><Key>c</Key><Code>AccessDenied</Code></Error></DeleteResult>";
+        (200, body)
+    })
+    .await;
+    let error = fake.store.delete(&["a", "b", "c"].map(str::to_owned)).await.unwrap_err();
+    assert_eq!((error.kind, error.key.as_str()), (ErrorKind::Denied, "b"));
+    assert!(error.message.ends_with("(AccessDenied): Locked; 2 of 3 objects were not deleted"), "{error}");
+}
+
+#[tokio::test]
+async fn a_busy_server_is_asked_few_times_and_told() {
+    let fake = Fake::start(|_| (503, "<Error><Code>SlowDown</Code></Error>")).await;
+    let error = fake.store.list(ListOptions::default()).await.unwrap_err();
+    assert_eq!((error.kind, fake.lines().len()), (ErrorKind::Throttled, 3), "{error}");
+}
+
+#[tokio::test]
+async fn a_conditional_put_is_sent_once() {
+    let fake = Fake::start(|_| (500, "")).await;
+    let options = PutOptions { if_absent: true, ..PutOptions::default() };
+    let error = fake.store.put("k", b"x".to_vec().into(), options).await.unwrap_err();
+    assert_eq!((error.kind, fake.lines().len()), (ErrorKind::Transient, 1), "{error}");
+}
+
+#[tokio::test]
+async fn a_listing_that_is_cut_short_is_no_listing() {
+    let fake = Fake::start(|line| match line.contains("uploads") {
+        true => (200, "<ListMultipartUploadsResult><IsTruncated>true</IsTruncated></ListMultipartUploadsResult>"),
+        false => (200, "<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>"),
+    })
+    .await;
+    let error = fake.store.list(ListOptions::default()).await.unwrap_err();
+    assert_eq!((error.kind, error.operation), (ErrorKind::Other, "list"), "{error}");
+    let error = fake.store.abort_stale_uploads("", std::time::Duration::ZERO).await.unwrap_err();
+    assert_eq!((error.kind, error.operation), (ErrorKind::Other, "sweep"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_ignores_ranges_is_told() {
+    let fake = Fake::start(|_| (200, "0123456789")).await;
+    let error = fake.store.get("k", Some(2..4)).await.err().unwrap();
+    assert_eq!(error.kind, ErrorKind::Other, "{error}");
+}
+
+#[tokio::test]
+async fn what_is_no_s3_server_is_told() {
+    let fake = Fake::start(|_| (200, "<html>welcome")).await;
+    let error = fake.store.list(ListOptions::default()).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Other, "{error}");
+    assert!(error.message.starts_with("the answer is none of an S3 server"), "{error}");
+}

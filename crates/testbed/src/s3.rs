@@ -1,0 +1,127 @@
+//! An S3 server.
+
+use crate::Binaries;
+use crate::certificates::Certificates;
+use crate::process::{Daemon, free_port};
+use anyhow::{Context, Result, bail};
+use std::net::{Ipv4Addr, TcpStream};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A running S3 server (versitygw) that checks signatures. Dropping it kills it and removes its data.
+///
+/// It keeps objects as files with extended attributes below the folder for temporary files.
+#[derive(Debug)]
+pub struct S3Server {
+    // Killed before its folder goes.
+    _daemon: Daemon,
+    folder: TempDir,
+    endpoint: String,
+    authority: Option<String>,
+}
+
+const ACCESS_KEY: &str = "testbed";
+const SECRET_KEY: &str = "testbed-secret";
+const REGION: &str = "us-east-1";
+
+impl S3Server {
+    /// Starts one that speaks plain HTTP on a free port of the loopback interface, without buckets.
+    ///
+    /// # Errors
+    /// When it does not start within ten seconds; the message holds the end of its log.
+    pub fn start() -> Result<Self> {
+        Self::launch(false)
+    }
+
+    /// Starts one that speaks TLS with a certificate of its own [authority](Self::authority).
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_tls() -> Result<Self> {
+        Self::launch(true)
+    }
+
+    fn launch(tls: bool) -> Result<Self> {
+        let binaries = Binaries::ensure()?;
+        let folder = tempfile::Builder::new().prefix("lifeboat-s3-").tempdir()?;
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        for name in ["buckets", "versions"] {
+            std::fs::create_dir(at(name)).with_context(|| format!("make {}", at(name)))?;
+        }
+        let port = free_port()?;
+        let address = format!("127.0.0.1:{port}");
+        let mut args: Vec<String> =
+            ["--access", ACCESS_KEY, "--secret", SECRET_KEY, "--region", REGION, "--port", &address, "--quiet"]
+                .map(str::to_owned)
+                .to_vec();
+        let mut authority = None;
+        if tls {
+            let certificates = Certificates::for_loopback()?;
+            std::fs::write(at("server.crt"), &certificates.certificate)?;
+            std::fs::write(at("server.key"), &certificates.key)?;
+            args.extend(["--cert".to_owned(), at("server.crt"), "--key".to_owned(), at("server.key")]);
+            authority = Some(certificates.authority);
+        }
+        args.extend(["posix".to_owned(), "--versioning-dir".to_owned(), at("versions"), at("buckets")]);
+        let daemon = Daemon::start(&binaries.path("versitygw"), &args, &folder.path().join("s3.log"))?;
+        wait_for(port, &daemon)?;
+        let scheme = if tls { "https" } else { "http" };
+        Ok(Self { _daemon: daemon, folder, endpoint: format!("{scheme}://{address}"), authority })
+    }
+
+    /// Its URL.
+    #[must_use]
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// The access key of the one user, who may do everything.
+    #[must_use]
+    pub fn access_key(&self) -> &str {
+        ACCESS_KEY
+    }
+
+    /// The secret key that belongs to it.
+    #[must_use]
+    pub fn secret_key(&self) -> &str {
+        SECRET_KEY
+    }
+
+    /// The region that requests must be signed for.
+    #[must_use]
+    pub fn region(&self) -> &str {
+        REGION
+    }
+
+    /// The certificate authority, PEM; none for plain HTTP.
+    #[must_use]
+    pub fn authority(&self) -> Option<&str> {
+        self.authority.as_deref()
+    }
+
+    /// Makes a bucket.
+    ///
+    /// # Errors
+    /// When there is one of this name.
+    pub fn make_bucket(&self, name: &str) -> Result<()> {
+        std::fs::create_dir(self.folder.path().join("buckets").join(name))
+            .with_context(|| format!("make the bucket {name}"))
+    }
+}
+
+fn wait_for(port: u16, daemon: &Daemon) -> Result<()> {
+    let end = Instant::now() + Duration::from_secs(10);
+    while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+        if Instant::now() > end {
+            bail!("the S3 server is not ready after ten seconds:\n{}", daemon.tail());
+        }
+        pause();
+    }
+    Ok(())
+}
+
+/// Between two looks at something that another process does.
+#[allow(clippy::disallowed_methods, reason = "there is nothing to wait on but time")]
+fn pause() {
+    std::thread::sleep(Duration::from_millis(20));
+}
