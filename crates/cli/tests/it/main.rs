@@ -2,6 +2,7 @@
 
 mod golden_in;
 mod golden_out;
+mod object_storage;
 mod refusals;
 mod snapshot;
 mod support;

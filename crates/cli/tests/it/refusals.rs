@@ -17,7 +17,7 @@ fn bed() -> std::path::PathBuf {
 
 /// Arguments, and what the error says.
 const CASES: [(&[&str], &str); 15] = [
-    (&["backup", "b", "--bucket", "gopher://x"], "--bucket gopher://x: gopher:// is not known"),
+    (&["backup", "b", "--bucket", "gopher://x"], "--bucket: gopher:// is not known"),
     (&["backup", "b", "--bucket", "file://relative"], "write an absolute path after file://"),
     (&["backup", "Bad_Name", "--bucket", "BUCKET"], "\"Bad_Name\" is not a valid name"),
     (&["backup", "b"], "--bucket <URL>"),
