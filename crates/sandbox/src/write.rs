@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 /// How often a write is tried again when someone else wrote meanwhile.
 pub(crate) const MOST_TRIES: u32 = 32;
+/// The patches that are served.
+const PATCHES: [&str; 2] = ["application/merge-patch+json", "application/json-patch+json"];
 /// How often another generated name is tried.
 const MOST_NAMES: u32 = 8;
 
@@ -73,6 +75,9 @@ impl Server {
     }
 
     pub(crate) async fn patch(&self, call: &Call) -> Answer {
+        if !PATCHES.contains(&call.content_type.as_str()) {
+            return Err(ApiError::unsupported(&call.content_type));
+        }
         let key = call.key(call.place.name.as_deref().unwrap_or_default());
         let dry_run = call.is_dry_run()?;
         for _ in 0..MOST_TRIES {
