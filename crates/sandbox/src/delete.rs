@@ -5,7 +5,7 @@ use crate::memory::is_namespace;
 use crate::read::list_answer;
 use crate::server::{Answer, Call, Server, answer, json_answer, timestamp};
 use crate::store::{ListPage, ObjectStore, StoreError, StoredObject};
-use crate::write::{MOST_TRIES, has_finalizers, parse_json};
+use crate::write::{MOST_TRIES, has_finalizers, parse_body};
 use http::StatusCode;
 use lifeboat_object::ObjectKey;
 use serde_json::{Value, json};
@@ -60,13 +60,7 @@ impl Server {
 }
 
 fn deletion(call: &Call) -> Result<Deletion, ApiError> {
-    let options = if call.body.is_empty() {
-        Value::Null
-    } else if ["", "application/json"].contains(&call.content_type.as_str()) {
-        parse_json(&call.body)?
-    } else {
-        return Err(ApiError::unsupported(&call.content_type));
-    };
+    let options = if call.body.is_empty() { Value::Null } else { parse_body(call)? };
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let policy = text(&options["propagationPolicy"]).unwrap_or_else(|| call.query.text("propagationPolicy").to_owned());
     let is_dry_in_body = options["dryRun"].as_array().is_some_and(|d| d.iter().any(|v| v == "All"));

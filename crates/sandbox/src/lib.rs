@@ -7,6 +7,8 @@
 //! itself does (uids, revisions, conflicts, generated names, finalizers) and three things that controllers do: it ends
 //! namespaces, establishes CustomResourceDefinitions and collects dependents whose owners are gone.
 //!
+//! It speaks JSON. Of protobuf it reads the few bodies that kubectl sends so whatever the server speaks.
+//!
 //! It never does what a kind means: no defaults, no validation, no admission, no allocation. Strategic merge patch and
 //! server-side apply are answered with 415, subresources that need a behaviour with 501.
 //!
@@ -23,6 +25,7 @@ mod json_patch;
 mod managed;
 mod memory;
 mod path;
+mod protobuf;
 mod read;
 mod render;
 mod review;

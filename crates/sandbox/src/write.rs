@@ -5,7 +5,7 @@ use crate::managed;
 use crate::memory::{is_definition, is_namespace, namespace_key};
 use crate::server::{Answer, Call, Server, answer};
 use crate::store::{StoreError, StoredObject};
-use crate::{crd, json_patch};
+use crate::{crd, json_patch, protobuf};
 use http::StatusCode;
 use lifeboat_object::{ApiResource, ObjectKey};
 use serde_json::{Map, Value, json};
@@ -135,10 +135,7 @@ impl Server {
     }
 
     fn parse_object(&self, call: &Call) -> Result<Value, ApiError> {
-        if !["", "application/json"].contains(&call.content_type.as_str()) {
-            return Err(ApiError::unsupported(&call.content_type));
-        }
-        let mut object: Value = parse_json(&call.body)?;
+        let mut object = parse_body(call)?;
         check_shape(&object)?;
         complete_type(&mut object, &call.resource)?;
         check_place(&object, call)?;
@@ -346,8 +343,18 @@ impl From<ApiError> for Replace {
 }
 
 /// Parses JSON; nesting is bounded by the parser at 128.
-pub(crate) fn parse_json(body: &[u8]) -> Result<Value, ApiError> {
+fn parse_json(body: &[u8]) -> Result<Value, ApiError> {
     serde_json::from_slice(body).map_err(|e| ApiError::bad_request(format!("the body is not JSON: {e}")))
+}
+
+/// Parses the body of a write other than a patch.
+pub(crate) fn parse_body(call: &Call) -> Result<Value, ApiError> {
+    let unsupported = || ApiError::unsupported(&call.content_type);
+    match call.content_type.as_str() {
+        "" | "application/json" => parse_json(&call.body),
+        protobuf::MEDIA_TYPE => protobuf::decode(&call.body).ok_or_else(unsupported),
+        _ => Err(unsupported()),
+    }
 }
 
 fn patched(call: &Call, key: &ObjectKey, object: &mut Value) -> Result<(), ApiError> {
