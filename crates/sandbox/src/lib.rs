@@ -33,6 +33,7 @@ mod sandbox;
 mod selector;
 mod serve;
 mod server;
+mod shape;
 mod store;
 mod token;
 mod types;

@@ -1,4 +1,4 @@
-//! Label and field selectors of the query string.
+//! Label and field selectors of the query string. The label part moves to the room `select` when that has a parser.
 
 use crate::StoredObject;
 use serde_json::Value;

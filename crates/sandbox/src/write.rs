@@ -4,6 +4,10 @@ use crate::error::ApiError;
 use crate::managed;
 use crate::memory::{is_definition, is_namespace, namespace_key};
 use crate::server::{Answer, Call, Server, answer};
+use crate::shape::{
+    check_definition, check_finalizers, check_life, check_place, check_shape, complete_type, is_path_segment,
+    metadata_mut,
+};
 use crate::store::{StoreError, StoredObject};
 use crate::{crd, json_patch, protobuf};
 use http::StatusCode;
@@ -371,98 +375,6 @@ fn patched(call: &Call, key: &ObjectKey, object: &mut Value) -> Result<(), ApiEr
     check_place(object, call)
 }
 
-/// An object with metadata, whose labels, annotations, finalizers and owners are what everyone takes them for.
-fn check_shape(object: &Value) -> Result<(), ApiError> {
-    let wrong = |what: &str| Err(ApiError::bad_request(format!("the object cannot be handled: {what}")));
-    if !object.is_object() {
-        return wrong("it is not a JSON object");
-    }
-    let metadata = &object["metadata"];
-    if !metadata.is_object() && !metadata.is_null() {
-        return wrong("metadata is not an object");
-    }
-    for field in ["name", "generateName", "namespace", "uid", "resourceVersion"] {
-        if !metadata[field].is_string() && !metadata[field].is_null() {
-            return wrong(&format!("metadata.{field} is not a string"));
-        }
-    }
-    for field in ["labels", "annotations"] {
-        let fits = match &metadata[field] {
-            Value::Null => true,
-            Value::Object(map) => map.values().all(|v| v.is_string() || v.is_null()),
-            _ => false,
-        };
-        if !fits {
-            return wrong(&format!("metadata.{field} is not a map of strings"));
-        }
-    }
-    let is_list_of = |field: &str, fits: fn(&Value) -> bool| match &metadata[field] {
-        Value::Null => true,
-        Value::Array(list) => list.iter().all(fits),
-        _ => false,
-    };
-    if !is_list_of("finalizers", Value::is_string) {
-        return wrong("metadata.finalizers is not a list of strings");
-    }
-    if !is_list_of("ownerReferences", Value::is_object) || !is_list_of("managedFields", Value::is_object) {
-        return wrong("metadata.ownerReferences or metadata.managedFields is not a list of objects");
-    }
-    Ok(())
-}
-
-/// Fills in `apiVersion` and `kind` where they are missing, and refuses others than the path's.
-fn complete_type(object: &mut Value, resource: &ApiResource) -> Result<(), ApiError> {
-    for (field, what, expected) in
-        [("apiVersion", "API version", resource.api_version()), ("kind", "kind", resource.kind.clone())]
-    {
-        match object[field].as_str() {
-            None | Some("") => object[field] = expected.into(),
-            Some(given) if given == expected => {}
-            Some(given) => {
-                let message =
-                    format!("the {what} in the data ({given}) does not match the expected {what} ({expected})");
-                return Err(ApiError::bad_request(message));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The object is where the path says.
-fn check_place(object: &Value, call: &Call) -> Result<(), ApiError> {
-    let metadata = &object["metadata"];
-    let text = |field: &str| metadata[field].as_str().unwrap_or_default();
-    if let Some(namespace) = &call.place.namespace
-        && !["", namespace.as_str()].contains(&text("namespace"))
-    {
-        let message = "the namespace of the provided object does not match the namespace sent on the request";
-        return Err(ApiError::bad_request(message));
-    }
-    if let Some(name) = &call.place.name
-        && !["", name.as_str()].contains(&text("name"))
-    {
-        let given = text("name");
-        let message = format!("the name of the object ({given}) does not match the name on the URL ({name})");
-        return Err(ApiError::bad_request(message));
-    }
-    Ok(())
-}
-
-/// The write is about this life of the object and, if it says so, about this revision.
-fn check_life(key: &ObjectKey, before: &Value, new: &Value) -> Result<(), ApiError> {
-    let (old, given) = (&before["metadata"], &new["metadata"]);
-    let is_other = |field: &str| given[field].as_str().is_some_and(|v| !v.is_empty() && Some(v) != old[field].as_str());
-    if is_other("uid") {
-        let why =
-            format!("Precondition failed: UID in precondition: {}, UID in object meta: {}", given["uid"], old["uid"]);
-        return Err(ApiError::conflict(key, &why.replace('"', "")));
-    }
-    if is_other("resourceVersion") {
-        return Err(ApiError::changed(key));
-    }
-    Ok(())
-}
-
 /// `before` with one field of `new`.
 fn with_field(mut before: Value, new: &Value, field: &str) -> Value {
     if let Some(object) = before.as_object_mut() {
@@ -530,39 +442,6 @@ fn is_other_apart_from_metadata(a: &Value, b: &Value) -> bool {
     rest(a) != rest(b)
 }
 
-/// An object on its way out may lose finalizers, not gain them.
-fn check_finalizers(key: &ObjectKey, kind: &str, before: &Value, next: &Value) -> Result<(), ApiError> {
-    if !before["metadata"]["deletionTimestamp"].is_string() {
-        return Ok(());
-    }
-    let old = before["metadata"]["finalizers"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let added: Vec<&Value> =
-        next["metadata"]["finalizers"].as_array().into_iter().flatten().filter(|f| !old.contains(f)).collect();
-    if added.is_empty() {
-        return Ok(());
-    }
-    let message = format!(
-        "{} {:?} is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted",
-        key.resource, key.name
-    );
-    Err(ApiError::invalid(key, kind, message))
-}
-
-/// A definition whose name is not `plural.group` would define what another one defines.
-fn check_definition(key: &ObjectKey, object: &Value) -> Result<(), ApiError> {
-    let spec = &object["spec"];
-    let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
-    let (plural, group) = (text(&spec["names"]["plural"]), text(&spec["group"]));
-    if !plural.is_empty() && !group.is_empty() && key.name == format!("{plural}.{group}") {
-        return Ok(());
-    }
-    let message = format!(
-        "CustomResourceDefinition {:?} is invalid: metadata.name: Invalid value: must be spec.names.plural+\".\"+spec.group",
-        key.name
-    );
-    Err(ApiError::invalid(key, "CustomResourceDefinition", message))
-}
-
 /// Whether something still holds a deleted object.
 pub(crate) fn has_finalizers(object: &Value, is_namespace: bool) -> bool {
     let any = |list: &Value| list.as_array().is_some_and(|l| !l.is_empty());
@@ -596,19 +475,6 @@ fn keep_life(next: &mut Value, before: &Value) {
             next["metadata"]["labels"]["kubernetes.io/metadata.name"] = name.into();
         }
     }
-}
-
-fn metadata_mut(object: &mut Value) -> Result<&mut Map<String, Value>, ApiError> {
-    let object = object.as_object_mut().ok_or_else(|| ApiError::bad_request("the object is not a JSON object"))?;
-    let metadata = object.entry("metadata").or_insert_with(|| json!({}));
-    if metadata.is_null() {
-        *metadata = json!({});
-    }
-    metadata.as_object_mut().ok_or_else(|| ApiError::bad_request("metadata is not an object"))
-}
-
-fn is_path_segment(name: &str) -> bool {
-    name != "." && name != ".." && !name.contains(['/', '%', '\0'])
 }
 
 /// The prefix and five characters made of `uid`, from the alphabet that Kubernetes uses for it.

@@ -70,7 +70,7 @@ async fn applied_objects_keep_status_and_identity() {
     let api = Api::connect(&sandbox.kubeconfig()).await;
     let object = |kind: &str, name: &str, uid: &str, more: Value| {
         let mut object = json!({"apiVersion": "apps/v1", "kind": kind, "spec": {}, "metadata": {"name": name, "namespace": "shop", "uid": uid}});
-        lifeboat_merge(&mut object, more);
+        extend(&mut object, more);
         object
     };
     let owner = json!({"metadata": {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "d"}]}});
@@ -91,7 +91,7 @@ async fn applied_objects_keep_status_and_identity() {
     sandbox.shutdown().await;
 }
 
-fn lifeboat_merge(object: &mut Value, more: Value) {
+fn extend(object: &mut Value, more: Value) {
     for (key, value) in more.as_object().unwrap() {
         if let (Some(inner), Some(value)) = (object[key].as_object_mut(), value.as_object()) {
             inner.extend(value.clone());
