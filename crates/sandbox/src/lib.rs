@@ -1,0 +1,47 @@
+//! An embedded Kubernetes API server.
+//!
+//! [`Sandbox`] speaks the protocol of a Kubernetes API server on a socket, with TLS and a token, over any
+//! [`ObjectStore`]; [`MemoryStore`] is one. kubectl and every client-go tool work against it. It serves discovery
+//! (legacy and aggregated), create, read, update, patch (JSON and merge), delete, lists with pages and selectors,
+//! watches with bookmarks, `status`, dry runs, metadata-only and table answers. It does for objects what the server
+//! itself does (uids, revisions, conflicts, generated names, finalizers) and three things that controllers do: it ends
+//! namespaces, establishes CustomResourceDefinitions and collects dependents whose owners are gone.
+//!
+//! It speaks JSON. Of protobuf it reads the few bodies that kubectl sends so whatever the server speaks.
+//!
+//! It never does what a kind means: no defaults, no validation, no admission, no allocation. Strategic merge patch and
+//! server-side apply are answered with 415, subresources that need a behaviour with 501.
+//!
+//! Bounds: bodies of 16 MiB, JSON nested 128 deep, 1024 connections, a history of 10,000 changes or 64 MiB; who asks for
+//! an older revision is told 410. Start reading at [`ObjectStore`], then `server.rs`.
+
+mod builtin;
+mod crd;
+mod delete;
+mod discovery;
+mod error;
+mod janitor;
+mod json_patch;
+mod managed;
+mod memory;
+mod path;
+mod protobuf;
+mod read;
+mod render;
+mod review;
+mod sandbox;
+mod selector;
+mod serve;
+mod server;
+mod shape;
+mod store;
+mod token;
+mod types;
+mod watch;
+mod write;
+
+pub use memory::MemoryStore;
+pub use sandbox::{Sandbox, SandboxError, SandboxOptions};
+pub use selector::{Selector, SelectorError};
+pub use store::{Change, ChangeKind, Changes, ListPage, ListQuery, ObjectStore, Owner, StoreError, StoredObject};
+pub use types::Types;

@@ -1,0 +1,140 @@
+//! Connections: TLS, HTTP/1 and HTTP/2.
+
+use crate::SandboxError;
+use crate::server::Server;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+};
+use rustls::ServerConfig;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+/// Connections at once; more wait to be accepted.
+pub(crate) const MOST_CONNECTIONS: usize = 1024;
+/// Requests at once on one HTTP/2 connection.
+const MOST_STREAMS: u32 = 256;
+/// For a client to say who it is and what it wants.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+const HEADERS: Duration = Duration::from_secs(30);
+/// For open answers to end when the server stops.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// A certificate authority that lives as long as the server, and the configuration that uses it.
+pub(crate) struct Identity {
+    pub(crate) authority_pem: String,
+    pub(crate) config: Arc<ServerConfig>,
+}
+
+impl Identity {
+    pub(crate) fn new(address: SocketAddr) -> Result<Self, SandboxError> {
+        let wrong = |e: rcgen::Error| SandboxError::Certificate(e.to_string());
+        let authority_key = KeyPair::generate().map_err(wrong)?;
+        let mut authority = CertificateParams::new(Vec::new()).map_err(wrong)?;
+        authority.distinguished_name.push(DnType::CommonName, "sandbox-ca");
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let authority_pem = authority.self_signed(&authority_key).map_err(wrong)?.pem();
+        let issuer = Issuer::new(authority, authority_key);
+        let key = KeyPair::generate().map_err(wrong)?;
+        let mut names: Vec<String> = ["127.0.0.1", "::1", "localhost", "kubernetes"].map(str::to_owned).into();
+        let own = address.ip().to_string();
+        if !address.ip().is_unspecified() && !names.contains(&own) {
+            names.push(own);
+        }
+        let mut server = CertificateParams::new(names).map_err(wrong)?;
+        server.distinguished_name.push(DnType::CommonName, "sandbox");
+        server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let certificate = CertificateDer::from(server.signed_by(&key, &issuer).map_err(wrong)?.der().to_vec());
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .and_then(|c| c.with_no_client_auth().with_single_cert(vec![certificate], key))
+            .map_err(|e| SandboxError::Certificate(e.to_string()))?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Self { authority_pem, config: Arc::new(config) })
+    }
+}
+
+/// Accepts connections until `stop`, then gives open answers a moment to end.
+pub(crate) async fn accept(listener: TcpListener, config: Arc<ServerConfig>, server: Arc<Server>) {
+    let tls = TlsAcceptor::from(config);
+    let mut stop = server.stop.clone();
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            _ = stop.wait_for(|stop| *stop) => break,
+            Some(_) = connections.join_next() => continue,
+            accepted = listener.accept(), if connections.len() < MOST_CONNECTIONS => accepted,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                connections.spawn(connection(stream, tls.clone(), server.clone()));
+            }
+            Err(error) => {
+                tracing::debug!(%error, "cannot accept a connection");
+                // Out of file descriptors, most likely: wait for one.
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+    drop(listener);
+    let all_end = async { while connections.join_next().await.is_some() {} };
+    let _ = timeout(FAREWELL, all_end).await;
+    connections.shutdown().await;
+}
+
+async fn connection(stream: TcpStream, tls: TlsAcceptor, server: Arc<Server>) {
+    let _ = stream.set_nodelay(true);
+    let stream = match timeout(HANDSHAKE, tls.accept(stream)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return tracing::debug!(%error, "a connection without TLS as we speak it"),
+        Err(_) => return,
+    };
+    let mut stop: watch::Receiver<bool> = server.stop.clone();
+    let service = service_fn(move |request| {
+        let server = server.clone();
+        async move { Ok::<_, Infallible>(server.respond(request).await) }
+    });
+    let mut builder = Builder::new(Streams::default());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS);
+    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(MOST_STREAMS);
+    let serving = builder.serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(serving);
+    // The guard that `wait_for` returns must not live through the farewell.
+    let stopped = async { drop(stop.wait_for(|stop| *stop).await) };
+    let ended = tokio::select! {
+        ended = serving.as_mut() => ended,
+        () = stopped => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(error, "a connection broke");
+    }
+}
+
+/// The requests of one HTTP/2 connection as tasks that end with it.
+#[derive(Clone, Default)]
+struct Streams(Arc<Mutex<JoinSet<()>>>);
+
+impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Streams {
+    fn execute(&self, task: F) {
+        let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(task);
+    }
+}

@@ -1,0 +1,227 @@
+//! What lies behind the server.
+
+use crate::{Selector, Types};
+use async_trait::async_trait;
+use bytes::Bytes;
+use lifeboat_object::{GroupResource, ObjectKey};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// One object as it is stored: its JSON, and what the server asks for without parsing it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredObject {
+    /// Which object.
+    pub key: ObjectKey,
+    /// The revision that wrote it, also in the body as `metadata.resourceVersion`.
+    pub revision: u64,
+    /// `metadata.uid`.
+    pub uid: String,
+    /// The version it was written in.
+    pub api_version: String,
+    /// `metadata.labels`.
+    pub labels: BTreeMap<String, String>,
+    /// `metadata.ownerReferences`.
+    pub owners: Vec<Owner>,
+    /// Whether `metadata.deletionTimestamp` is set.
+    pub is_deleting: bool,
+    /// The whole object, with `apiVersion` and `kind`.
+    pub body: Bytes,
+}
+
+/// An owner that an object names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// `apiVersion`.
+    pub api_version: String,
+    /// `kind`.
+    pub kind: String,
+    /// `uid`.
+    pub uid: String,
+}
+
+impl StoredObject {
+    /// Reads what the server needs from `object` and keeps its JSON with `revision` as its resource version.
+    #[must_use]
+    pub fn new(key: ObjectKey, revision: u64, object: &Value) -> Self {
+        let metadata = &object["metadata"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let labels = metadata["labels"].as_object().into_iter().flatten();
+        let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+        let mut stamped = object.clone();
+        // What a dry run would have made has no revision.
+        if revision > 0
+            && let Some(metadata) = stamped.get_mut("metadata").and_then(Value::as_object_mut)
+        {
+            metadata.insert("resourceVersion".to_owned(), revision.to_string().into());
+        }
+        Self {
+            revision,
+            uid: text(&metadata["uid"]),
+            api_version: text(&object["apiVersion"]),
+            labels: labels.filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect(),
+            owners: owners
+                .map(|o| Owner { api_version: text(&o["apiVersion"]), kind: text(&o["kind"]), uid: text(&o["uid"]) })
+                .collect(),
+            is_deleting: metadata["deletionTimestamp"].is_string(),
+            body: Bytes::from(stamped.to_string()),
+            key,
+        }
+    }
+
+    /// The object parsed.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or(Value::Null)
+    }
+}
+
+/// What to list.
+#[derive(Clone, Debug)]
+pub struct ListQuery {
+    /// The type.
+    pub resource: GroupResource,
+    /// One namespace, or all.
+    pub namespace: Option<String>,
+    /// Which objects.
+    pub selector: Selector,
+    /// Only objects after this namespace and name, in this order.
+    pub after: Option<(String, String)>,
+    /// At most so many; 0 for all.
+    pub limit: usize,
+    /// The state at this revision; otherwise the present one.
+    pub revision: Option<u64>,
+}
+
+/// A part of a list.
+#[derive(Clone, Debug)]
+pub struct ListPage {
+    /// The objects, by namespace and name.
+    pub objects: Vec<Arc<StoredObject>>,
+    /// The revision of the state they are from.
+    pub revision: u64,
+    /// Whether objects may follow.
+    pub more: bool,
+}
+
+/// What happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// It was made.
+    Added,
+    /// It was written again.
+    Modified,
+    /// It is gone; the change holds its last state.
+    Deleted,
+}
+
+/// One write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// What happened.
+    pub kind: ChangeKind,
+    /// The object, with the revision of the change.
+    pub object: Arc<StoredObject>,
+    /// The object before.
+    pub previous: Option<Arc<StoredObject>>,
+}
+
+/// A part of the history.
+#[derive(Clone, Debug)]
+pub struct Changes {
+    /// In order.
+    pub changes: Vec<Arc<Change>>,
+    /// The revision up to which the history was read: ask for what comes after it next.
+    pub through: u64,
+}
+
+/// Why the store did not do it, by what the caller does next.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// There is no such object.
+    #[error("{0} does not exist")]
+    NotFound(ObjectKey),
+    /// There is one already.
+    #[error("{0} exists already")]
+    Exists(ObjectKey),
+    /// It is not of the expected revision, or a namespace that is not empty: read again.
+    #[error("{0} was changed by someone else")]
+    Conflict(ObjectKey),
+    /// The namespace of a new object does not exist.
+    #[error("namespace {0} does not exist")]
+    NoNamespace(String),
+    /// The revision is no longer, or not yet, known.
+    #[error("revision {asked} is not known: history begins at {oldest} and ends at {newest}")]
+    Expired {
+        /// What was asked for.
+        asked: u64,
+        /// The first revision that is known.
+        oldest: u64,
+        /// The present revision.
+        newest: u64,
+    },
+    /// The store cannot be written to.
+    #[error("the store is read-only")]
+    ReadOnly,
+    /// The store cannot be read.
+    #[error("cannot read the store: {0}")]
+    Unavailable(String),
+}
+
+/// What lies behind the server. Objects come and go through it with what the server writes into them already done,
+/// except the resource version, which is the store's.
+///
+/// A write is atomic and raises the revision by at least one. Revisions are of the whole store.
+#[async_trait]
+pub trait ObjectStore: Send + Sync {
+    /// The types served now. A store that takes CustomResourceDefinitions adds their types as they are written, and
+    /// removes types and objects as they go.
+    fn types(&self) -> Arc<Types>;
+
+    /// The present revision; tells waiting watches that there is more.
+    fn revisions(&self) -> watch::Receiver<u64>;
+
+    /// One object.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    async fn get(&self, key: &ObjectKey) -> Result<Option<Arc<StoredObject>>, StoreError>;
+
+    /// Objects by namespace and name.
+    ///
+    /// # Errors
+    /// [`StoreError::Expired`] when the state at the revision asked for is not known, [`StoreError::Unavailable`].
+    async fn list(&self, query: &ListQuery) -> Result<ListPage, StoreError>;
+
+    /// Makes an object.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`], [`StoreError::NoNamespace`], [`StoreError::ReadOnly`].
+    async fn insert(&self, key: &ObjectKey, object: &Value) -> Result<Arc<StoredObject>, StoreError>;
+
+    /// Replaces an object of revision `expected`.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Conflict`], [`StoreError::ReadOnly`].
+    async fn update(&self, key: &ObjectKey, expected: u64, object: &Value) -> Result<Arc<StoredObject>, StoreError>;
+
+    /// Removes an object of revision `expected` and returns its last state. A namespace that is not empty is a
+    /// conflict.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Conflict`], [`StoreError::ReadOnly`].
+    async fn remove(&self, key: &ObjectKey, expected: u64) -> Result<Arc<StoredObject>, StoreError>;
+
+    /// The history after a revision, of one type or all, at most `most` changes of it.
+    ///
+    /// # Errors
+    /// [`StoreError::Expired`] when the history does not reach back so far.
+    fn changes(&self, after: u64, resource: Option<&GroupResource>, most: usize) -> Result<Changes, StoreError>;
+
+    /// The object with this uid.
+    fn with_uid(&self, uid: &str) -> Option<ObjectKey>;
+
+    /// The objects that name this uid as an owner.
+    fn dependents(&self, uid: &str) -> Vec<ObjectKey>;
+}

@@ -1,0 +1,82 @@
+//! The protocol of an API server, held against the sandbox and against a real one.
+
+#![allow(clippy::unwrap_used, reason = "the helpers of tests fail as tests do")]
+
+mod client;
+mod limits;
+mod suite;
+
+use client::Api;
+use lifeboat_sandbox::{MemoryStore, ObjectStore, Sandbox, SandboxOptions};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A sandbox whose clock is the system's and whose uids count up.
+async fn sandbox(store: impl ObjectStore + 'static) -> Sandbox {
+    let count = AtomicU64::new(0);
+    Sandbox::start_over(
+        SandboxOptions {
+            listen: ([127, 0, 0, 1], 0).into(),
+            token: "a \"token\"".to_owned(),
+            now: Arc::new(jiff::Timestamp::now),
+            new_uid: Arc::new(move || format!("uid-{}", count.fetch_add(1, Ordering::Relaxed))),
+            version: "v1.34.4".to_owned(),
+        },
+        Arc::new(store),
+    )
+    .await
+    .unwrap()
+}
+
+/// The real API server that `make test` starts.
+async fn control_plane() -> Api {
+    let path = std::env::var("LIFEBOAT_TEST_KUBECONFIG")
+        .expect("LIFEBOAT_TEST_KUBECONFIG is not set: run the tests with `make test`, which starts a control plane");
+    Api::connect(&std::fs::read_to_string(path).unwrap()).await
+}
+
+macro_rules! protocol {
+    ($($name:ident,)*) => {
+        mod on_sandbox {
+            $(#[tokio::test]
+            async fn $name() {
+                let sandbox = super::sandbox(super::MemoryStore::default()).await;
+                super::suite::$name(&super::Api::connect(&sandbox.kubeconfig()).await).await;
+                sandbox.shutdown().await;
+            })*
+        }
+
+        mod on_control_plane {
+            $(#[tokio::test]
+            async fn $name() {
+                super::suite::$name(&super::control_plane().await).await;
+            })*
+        }
+    };
+}
+
+protocol! {
+    an_object_lives_and_dies,
+    writes_conflict,
+    names_are_generated,
+    a_namespace_must_exist,
+    namespaces_are_furnished_and_some_immortal,
+    a_terminating_namespace_takes_nothing_and_waits_for_finalizers,
+    finalizers_hold_an_object,
+    pages_are_of_one_revision,
+    selectors_select,
+    forms_of_answers,
+    a_watch_tells_what_happens,
+    a_watch_begins_with_what_is_there,
+    patches_are_applied_or_refused,
+    custom_types_come_and_go,
+    status_is_a_world_of_its_own,
+    a_dry_run_changes_nothing,
+    dependents_follow_their_owners,
+    orphans_stay,
+    deletion_checks_preconditions,
+    collections_are_deleted,
+    requests_that_make_no_sense_are_refused,
+    reviews_are_answered,
+    documents_are_served,
+}
