@@ -1,5 +1,5 @@
 # What a developer or CI runs. Anything with logic is in xtask.
-.PHONY: help check test fmt
+.PHONY: help demo check test fmt
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/lifeboat
 # One target folder for every work tree and CI.
@@ -7,6 +7,9 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 12
+
+demo: ## an application in a sandbox: backed up, lost, restored, compared
+	cargo run --quiet --bin lifeboat -- demo
 
 check: ## formatting, lints, dependency rules, crate edges, spelling
 	cargo xtask check

@@ -1,6 +1,8 @@
 //! The command tree.
 
+use crate::demo::DemoArgs;
 use crate::local::Local;
+use crate::sandbox::SandboxArgs;
 use clap::{Args, Parser, Subcommand};
 use lifeboat_cluster::{Cluster, ConnectOptions, PaceOptions};
 use std::path::PathBuf;
@@ -21,7 +23,7 @@ pub(crate) struct Lifeboat {
 pub(crate) struct Globals {
     /// Path to the kubeconfig file; otherwise $KUBECONFIG, ~/.kube/config, or the pod's service account
     #[arg(long, global = true, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
+    pub(crate) kubeconfig: Option<PathBuf>,
     /// The context of the kubeconfig to use; otherwise its current context
     #[arg(long, global = true, value_name = "NAME")]
     kubecontext: Option<String>,
@@ -43,12 +45,18 @@ pub(crate) struct Globals {
 enum Command {
     /// Back up and restore with nothing installed in the cluster
     Local(Local),
+    /// Run an in-memory Kubernetes API server and write its kubeconfig to the file named by --kubeconfig
+    Sandbox(SandboxArgs),
+    /// Make an application in a sandbox, back it up, lose it, restore it, and compare every field
+    Demo(DemoArgs),
 }
 
 impl Lifeboat {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
             Command::Local(local) => local.run(&self.globals).await,
+            Command::Demo(demo) => demo.run().await,
+            Command::Sandbox(sandbox) => sandbox.run(&self.globals).await,
         }
     }
 }

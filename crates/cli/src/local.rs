@@ -2,7 +2,7 @@
 
 mod backup;
 mod describe;
-mod journal;
+pub(crate) mod journal;
 mod list;
 mod restore;
 mod state;

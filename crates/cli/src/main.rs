@@ -5,11 +5,13 @@
 
 mod bucket_url;
 mod command;
+mod demo;
 mod errors;
 mod flags;
 mod local;
 mod log;
 mod progress;
+mod sandbox;
 
 use clap::Parser;
 use std::process::ExitCode;

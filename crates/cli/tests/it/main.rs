@@ -4,6 +4,7 @@ mod golden_in;
 mod golden_out;
 mod object_storage;
 mod refusals;
+mod sandbox;
 mod snapshot;
 mod support;
 mod walk;

@@ -1,0 +1,38 @@
+//! The sandbox and the demo, as a user starts them.
+
+use crate::support::{eventually, run};
+use std::process::{Command, Stdio};
+
+#[test]
+fn the_demo_loses_nothing() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
+    command.args(["demo", "--objects", "500"]).env("HOME", "/nonexistent").env_remove("KUBECONFIG");
+    let run = run(&mut command);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(run.out.contains("equal: all 5"), "{run:?}");
+}
+
+#[test]
+fn a_sandbox_serves_its_manifests_until_it_is_told_to_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let kubeconfig = folder.path().join("config");
+    let manifest = folder.path().join("one.yaml");
+    std::fs::write(&manifest, "{apiVersion: v1, kind: ConfigMap, metadata: {name: one, namespace: default}}")
+        .expect("write");
+    let mut sandbox = Command::new(env!("CARGO_BIN_EXE_lifeboat"))
+        .args(["sandbox", "--kubeconfig"])
+        .arg(&kubeconfig)
+        .arg("--load")
+        .arg(&manifest)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary");
+    eventually("the kubeconfig", || kubeconfig.exists());
+    let kubectl = lifeboat_testbed::Kubectl::new(&kubeconfig).expect("kubectl");
+    let name = kubectl.try_run(&["get", "configmap/one", "--output=name"]).expect("the manifest");
+    assert_eq!(name, "configmap/one\n");
+    let terminated = Command::new("kill").arg(sandbox.id().to_string()).status().expect("kill");
+    assert!(terminated.success());
+    assert_eq!(sandbox.wait().expect("its end").code(), Some(0));
+}
