@@ -127,6 +127,11 @@ impl Pace {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The server refused a request for now; the client tries it again by itself, but fewer at once.
+    pub(crate) fn refused(&self) {
+        self.adjust(Duration::ZERO, true);
+    }
+
     fn adjust(&self, took: Duration, refused: bool) {
         let mut state = self.lock();
         let now = Instant::now();

@@ -46,29 +46,25 @@ impl Cluster {
     /// Any request, whole answer. 429 and passing server errors are tried again until the deadline, as is a broken
     /// connection: after one, a create may have taken effect, and its repetition answers "already exists".
     pub(crate) async fn call(&self, call: &Call) -> Result<Bytes, ClusterError> {
-        let deadline = Instant::now() + DEADLINE;
-        let mut tries = 0;
-        loop {
-            let until = deadline.min(Instant::now() + ATTEMPT);
-            let failure = match timeout_at(until, self.whole(call)).await {
-                Err(_) => Failure::Timeout(ATTEMPT),
-                Ok(Ok(bytes)) => return Ok(bytes),
-                Ok(Err(failure)) => failure,
-            };
-            tries += 1;
-            self.after(call, failure, tries, deadline).await?;
-        }
+        self.attempts(call, || self.whole(call)).await
     }
 
     /// Any request, the answer's body as it comes. Same retries until the head of the answer is there.
     pub(crate) async fn open(&self, call: &Call) -> Result<Response<Body>, ClusterError> {
+        self.attempts(call, || self.head(call)).await
+    }
+
+    async fn attempts<T, F>(&self, call: &Call, mut attempt: impl FnMut() -> F) -> Result<T, ClusterError>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
         let deadline = Instant::now() + DEADLINE;
         let mut tries = 0;
         loop {
             let until = deadline.min(Instant::now() + ATTEMPT);
-            let failure = match timeout_at(until, self.head(call)).await {
+            let failure = match timeout_at(until, attempt()).await {
                 Err(_) => Failure::Timeout(ATTEMPT),
-                Ok(Ok(response)) => return Ok(response),
+                Ok(Ok(done)) => return Ok(done),
                 Ok(Err(failure)) => failure,
             };
             tries += 1;
@@ -85,7 +81,12 @@ impl Cluster {
         deadline: Instant,
     ) -> Result<(), ClusterError> {
         let named = match &failure {
-            Failure::Api(status) => status.retry_after,
+            Failure::Api(status) => {
+                if matches!(status.code, 429 | 503) {
+                    self.pace.refused();
+                }
+                status.retry_after
+            }
             _ => None,
         };
         let pause = match &failure {

@@ -1,19 +1,8 @@
 //! What happens when the object is there already (restore.md 2.13).
 
 use lifeboat_api::well_known::{LABEL_BACKUP_NAME, LABEL_RESTORE_NAME};
+use lifeboat_patch::restored::OF_ONE_LIFE;
 use serde_json::Value;
-
-/// Fields of metadata that belong to one life of an object, never to a backup (restore.md 2.8 step 8).
-pub(crate) const OF_ONE_LIFE: [&str; 8] = [
-    "generateName",
-    "selfLink",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-];
 
 /// Removes what belongs to one life of an object: identity, times, owners, status. Gives the status back.
 pub(crate) fn strip(object: &mut Value) -> Option<Value> {

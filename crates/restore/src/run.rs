@@ -39,6 +39,9 @@ pub enum RestoreError {
     /// The bucket, or what lies in it.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The archive does not fit its index, found before anything was written.
+    #[error(transparent)]
+    Unfitting(StoreError),
     /// The cluster as a whole did not answer.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
@@ -60,9 +63,19 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, RestoreError> 
     check_source(&env.store.backup(&backup_name).await?)?;
     restore.status.start_timestamp = Some(Time::new((env.clock)()));
     restore.status.phase = Some(RestorePhase::InProgress);
-    let options = OpenOptions { limits: request.settings.limits, scratch: env.scratch.clone() };
+    let mut options =
+        OpenOptions { limits: request.settings.limits, scratch: env.scratch.clone(), ignore_index: false };
     let archive = env.store.open_archive(&backup_name, &options).await?;
-    let done = walk(request, &restore, &archive, env).await?;
+    let done = match walk(request, &restore, &archive, env).await {
+        // Nothing was written yet: the whole archive is read before. Velero may have rewritten it.
+        Err(RestoreError::Unfitting(e)) => {
+            env.journal.warn(&Place::Velero, format!("the archive is read as a stream, its index does not fit: {e}"));
+            options.ignore_index = true;
+            let archive = env.store.open_archive(&backup_name, &options).await?;
+            walk(request, &restore, &archive, env).await?
+        }
+        done => done?,
+    };
     let cancelled = env.cancel.is_cancelled();
     let (restore, closed) = finalize(restore, &done, cancelled, env).await?;
     Ok(Outcome { restore, results: closed.results })
@@ -77,7 +90,10 @@ async fn walk(request: &Request, restore: &Restore, archive: &Archive, env: &Env
     let rows = choose(archive.rows(), &catalog);
     let by_key = Arc::new(by_key(archive, &rows));
     let recorded = recorded(&restore.spec.backup_name, env).await?;
-    let contents = scan(archive, rows, &filter, &recorded, env).await?;
+    let contents = match scan(archive, rows, &filter, &recorded, env).await {
+        Err(e @ StoreError::Index { .. }) => return Err(RestoreError::Unfitting(e)),
+        contents => contents?,
+    };
     for lost in &contents.lost {
         env.journal.warn(&Place::Cluster, lost.as_str());
     }

@@ -31,6 +31,8 @@ pub struct OpenOptions {
     pub limits: ReadLimits,
     /// Where a copy of an archive without index may be kept while it is open.
     pub scratch: PathBuf,
+    /// Read the archive as if it had no index.
+    pub ignore_index: bool,
 }
 
 /// The archive of a backup, open for reading objects in any order. Removes its scratch copy when dropped.
@@ -79,7 +81,8 @@ impl Store {
             }
             Err(e) => return Err(e.into()),
         };
-        match self.fitting_index(name, size).await? {
+        let index = if options.ignore_index { None } else { self.fitting_index(name, size).await? };
+        match index {
             Some(index) => Ok(Archive { index: Arc::new(index), source: Arc::new(Source::Bucket(self.clone())), key }),
             None => {
                 let (index, copy) = crate::transcode::transcode(self, &key, options).await?;

@@ -29,7 +29,7 @@ impl VerifyArgs {
             None => store.backup_names().await?,
         };
         let scratch = self.scratch.clone().unwrap_or_else(std::env::temp_dir);
-        let options = OpenOptions { limits: ReadLimits::default(), scratch };
+        let options = OpenOptions { limits: ReadLimits::default(), scratch, ignore_index: false };
         let mut out = std::io::stdout();
         let mut proved = true;
         for name in names {
