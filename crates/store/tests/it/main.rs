@@ -1,0 +1,191 @@
+//! Backups in a bucket: written, read, proved, damaged.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use jiff::Timestamp;
+use lifeboat_api::Backup;
+use lifeboat_archive::ReadLimits;
+use lifeboat_archive::layout::BackupFile;
+use lifeboat_archive::tarball::{Assembler, ObjectEntry, Segment};
+use lifeboat_bucket::{BlobStore, Memory, PutOptions, collect};
+use lifeboat_object::GroupResource;
+use lifeboat_store::{Archive, ClaimOutcome, ClaimRequest, OpenOptions, Store, StoreError, TarballPiece};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+const NAME: &str = "nightly";
+
+fn options(ignore_index: bool) -> OpenOptions {
+    OpenOptions { limits: ReadLimits::default(), scratch: std::env::temp_dir(), ignore_index }
+}
+
+fn body(name: &str) -> String {
+    format!(
+        r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}","namespace":"shop"}},"data":{{"x":"y"}}}}"#
+    )
+}
+
+/// Writes a backup of so many ConfigMaps, one a member, whose paths come from `path`.
+async fn write(bucket: &Arc<dyn BlobStore>, objects: u32, path: impl Fn(u32) -> String) -> Store {
+    let store = Store::new(Arc::clone(bucket));
+    let request = ClaimRequest {
+        name: NAME.into(),
+        backup_uid: "u".into(),
+        cluster_uid: "c".into(),
+        take_over: false,
+        now: Timestamp::UNIX_EPOCH,
+    };
+    let ClaimOutcome::Writer(mut writer) = store.claim(&request).await.unwrap() else { panic!("a new name") };
+    let resource = GroupResource::new("", "configmaps");
+    let mut assembler = Assembler::new();
+    let mut pieces = Vec::new();
+    for n in 0..objects {
+        let mut segment = Segment::default();
+        let (name, body) = (path(n), body(&format!("c{n}")));
+        let entry = ObjectEntry {
+            resource: &resource,
+            version: "v1",
+            preferred: true,
+            namespace: Some("shop"),
+            name: &name,
+            body: body.as_bytes(),
+        };
+        segment.push_object(&entry, 0).unwrap();
+        pieces.push(assembler.append(segment.compress(3)));
+    }
+    let (last, summary, index) = assembler.finish();
+    pieces.push(last);
+    let (sender, receiver) = mpsc::channel(64);
+    for piece in pieces {
+        sender.send(TarballPiece::Bytes(piece.into())).await.unwrap();
+    }
+    drop(sender);
+    writer.put_tarball(receiver).await.unwrap();
+    writer.record_tarball(&summary);
+    writer.put(BackupFile::Index, index).await.unwrap();
+    let mut backup = Backup::default();
+    backup.metadata.uid = "u".into();
+    let counts = BTreeMap::from([("configmaps".to_owned(), u64::from(objects))]);
+    writer.commit(&backup, "test", counts, "v1").await.unwrap();
+    store
+}
+
+fn names(n: u32) -> String {
+    format!("c{n}")
+}
+
+async fn read(archive: &Archive) -> Result<Vec<String>, StoreError> {
+    let mut tasks = JoinSet::new();
+    let mut contents = archive.read((0..archive.rows().len()).collect(), &mut tasks);
+    let mut out = Vec::new();
+    while let Some(item) = contents.recv().await {
+        let item = item?;
+        assert_eq!(item.body, body(&item.head.name));
+        out.push(item.head.name);
+    }
+    out.sort();
+    Ok(out)
+}
+
+async fn change(bucket: &Arc<dyn BlobStore>, file: BackupFile, edit: impl FnOnce(&mut Vec<u8>)) {
+    let key = file.key(NAME);
+    let mut bytes = collect(bucket.get(&key, None).await.unwrap(), 1 << 20).await.unwrap().to_vec();
+    edit(&mut bytes);
+    bucket.put(&key, bytes.into(), PutOptions::default()).await.unwrap();
+}
+
+fn memory() -> Arc<dyn BlobStore> {
+    Arc::new(Memory::default())
+}
+
+#[tokio::test]
+async fn an_archive_reads_the_same_with_and_without_its_index() {
+    let bucket = memory();
+    let store = write(&bucket, 30, names).await;
+    let mut expected: Vec<String> = (0..30).map(names).collect();
+    expected.sort();
+    for ignore_index in [false, true] {
+        let archive = store.open_archive(NAME, &options(ignore_index)).await.unwrap();
+        assert_eq!(read(&archive).await.unwrap(), expected, "{ignore_index}");
+    }
+    let found = store.verify(NAME, &options(false)).await.unwrap();
+    assert_eq!((found.problems.len(), found.files, found.objects, found.has_manifest), (0, 2, 30, true));
+}
+
+#[tokio::test]
+async fn an_index_of_another_archive_is_not_used() {
+    let bucket = memory();
+    let store = write(&bucket, 3, names).await;
+    let other = memory();
+    write(&other, 5, names).await;
+    let key = BackupFile::Tarball.key(NAME);
+    let tarball = collect(other.get(&key, None).await.unwrap(), 1 << 20).await.unwrap();
+    bucket.put(&key, tarball.into(), PutOptions::default()).await.unwrap();
+    let archive = store.open_archive(NAME, &options(false)).await.unwrap();
+    assert_eq!(read(&archive).await.unwrap().len(), 5);
+}
+
+#[tokio::test]
+async fn every_damage_is_found() {
+    for (file, expected) in [
+        (BackupFile::Tarball, "its content is not what was written (SHA-256 differs)"),
+        (BackupFile::Index, "its content is not what was written (SHA-256 differs)"),
+    ] {
+        let bucket = memory();
+        let store = write(&bucket, 20, names).await;
+        change(&bucket, file, |bytes| {
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 0x55;
+        })
+        .await;
+        let found = store.verify(NAME, &options(false)).await.unwrap();
+        assert!(found.problems.iter().any(|p| p.problem == expected), "{file:?}: {found:?}");
+
+        bucket.delete(&[file.key(NAME)]).await.unwrap();
+        let found = store.verify(NAME, &options(false)).await.unwrap();
+        assert!(found.problems.iter().any(|p| p.problem == "it is missing"), "{file:?}: {found:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_truncated_archive_is_refused() {
+    let bucket = memory();
+    let store = write(&bucket, 20, names).await;
+    change(&bucket, BackupFile::Tarball, |bytes| bytes.truncate(bytes.len() / 2)).await;
+    let refused = store.open_archive(NAME, &options(false)).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Archive { .. }), "{refused:?}");
+}
+
+/// It would slip past filters and namespace mappings.
+#[tokio::test]
+async fn an_object_under_another_name_is_refused() {
+    let bucket = memory();
+    let store = write(&bucket, 3, |n| format!("other{n}")).await;
+    let archive = store.open_archive(NAME, &options(false)).await.unwrap();
+    let refused = read(&archive).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Disagrees { .. }), "{refused:?}");
+    let refused = store.open_archive(NAME, &options(true)).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Disagrees { .. }), "{refused:?}");
+}
+
+#[tokio::test]
+async fn an_abandoned_archive_is_never_visible() {
+    let bucket = memory();
+    let store = Store::new(Arc::clone(&bucket));
+    let request = ClaimRequest {
+        name: NAME.into(),
+        backup_uid: "u".into(),
+        cluster_uid: "c".into(),
+        take_over: false,
+        now: Timestamp::UNIX_EPOCH,
+    };
+    let ClaimOutcome::Writer(writer) = store.claim(&request).await.unwrap() else { panic!("a new name") };
+    let (sender, receiver) = mpsc::channel(4);
+    sender.send(TarballPiece::Bytes(b"half"[..].into())).await.unwrap();
+    sender.send(TarballPiece::Abandon).await.unwrap();
+    drop(sender);
+    assert!(writer.put_tarball(receiver).await.is_err());
+    assert!(bucket.head(&BackupFile::Tarball.key(NAME)).await.unwrap_err().is_not_found());
+    assert_eq!(store.backup_names().await.unwrap(), [""; 0], "a claim is no backup");
+}
