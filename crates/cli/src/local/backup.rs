@@ -1,11 +1,11 @@
 //! `lifeboat local backup`.
 
-use super::journal::{clock, on_signal, print_resource, print_results};
+use super::journal::{clock, print_resource, print_results, watched};
 use super::state::State;
 use super::{Output, PARTIALLY_FAILED};
+use crate::bucket_url;
 use crate::command::Globals;
 use crate::flags::{self, List, OrSelectors, Pairs};
-use crate::{bucket_url, progress};
 use clap::Args;
 use lifeboat_action::Progress;
 use lifeboat_api::{Backup, BackupPhase, Duration, LabelSelector, Time};
@@ -140,13 +140,8 @@ impl BackupArgs {
             progress: Arc::new(Progress::default()),
             cancel: CancellationToken::new(),
         };
-        let outcome = tokio::select! {
-            outcome = lifeboat_backup::run(&request, &env) => outcome,
-            () = progress::show("backup", Arc::clone(&env.progress)) => unreachable!("progress is shown until the end"),
-            () = on_signal(env.cancel.clone()) => unreachable!("the process has ended"),
-        };
-        progress::clear();
-        let outcome = outcome?;
+        let operation = lifeboat_backup::run(&request, &env);
+        let outcome = watched("backup", &env.progress, &env.cancel, operation).await?;
         state.forget();
         self.report(&outcome)
     }

@@ -1,5 +1,6 @@
 //! What every local operation needs: its clock, its way out, and its messages for people.
 
+use lifeboat_action::Progress;
 use lifeboat_archive::journal::Clock;
 use lifeboat_object::Results;
 use std::io::Write;
@@ -12,7 +13,7 @@ pub(crate) fn clock() -> Clock {
 }
 
 /// Cancels at the first Ctrl-C or SIGTERM; a second one kills as usual.
-pub(crate) async fn on_signal(cancel: CancellationToken) {
+async fn on_signal(cancel: CancellationToken) {
     let terminate = async {
         match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
             Ok(mut signal) => signal.recv().await,
@@ -27,6 +28,22 @@ pub(crate) async fn on_signal(cancel: CancellationToken) {
     let _ = writeln!(std::io::stderr(), "\nstopping; again to stop at once");
     let _ = tokio::signal::ctrl_c().await;
     std::process::exit(130);
+}
+
+/// Runs an operation to its end with its progress shown; the first signal cancels it.
+pub(crate) async fn watched<T>(
+    what: &str,
+    progress: &Arc<Progress>,
+    cancel: &CancellationToken,
+    operation: impl Future<Output = T>,
+) -> T {
+    let outcome = tokio::select! {
+        outcome = operation => outcome,
+        () = crate::progress::show(what, Arc::clone(progress)) => unreachable!("progress is shown until the end"),
+        () = on_signal(cancel.clone()) => unreachable!("the process has ended"),
+    };
+    crate::progress::clear();
+    outcome
 }
 
 /// Messages shown of each severity before the rest is only counted.

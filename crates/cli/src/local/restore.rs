@@ -1,11 +1,11 @@
 //! `lifeboat local restore`.
 
-use super::journal::{clock, on_signal, print_resource, print_results};
+use super::journal::{clock, print_resource, print_results, watched};
 use super::state::State;
 use super::{Output, PARTIALLY_FAILED};
+use crate::bucket_url;
 use crate::command::Globals;
 use crate::flags::{self, List, OrSelectors, Pairs};
-use crate::{bucket_url, progress};
 use clap::Args;
 use lifeboat_action::Progress;
 use lifeboat_api::{LabelSelector, Restore, RestorePhase, RestoreStatusSpec, Time};
@@ -132,13 +132,8 @@ impl RestoreArgs {
             cancel: CancellationToken::new(),
             scratch: self.scratch.clone().unwrap_or_else(std::env::temp_dir),
         };
-        let outcome = tokio::select! {
-            outcome = lifeboat_restore::run(&request, &env) => outcome,
-            () = progress::show("restore", Arc::clone(&env.progress)) => unreachable!("progress is shown until the end"),
-            () = on_signal(env.cancel.clone()) => unreachable!("the process has ended"),
-        };
-        progress::clear();
-        let outcome = outcome?;
+        let operation = lifeboat_restore::run(&request, &env);
+        let outcome = watched("restore", &env.progress, &env.cancel, operation).await?;
         state.forget();
         self.report(&outcome)
     }
