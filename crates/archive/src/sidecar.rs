@@ -3,7 +3,6 @@
 use crate::gojson;
 use crate::gzip;
 use jiff::Timestamp;
-use lifeboat_object::Results;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,14 +39,6 @@ pub enum SidecarError {
 #[must_use]
 pub fn encode_nil() -> Vec<u8> {
     gzip::pack(b"null\n")
-}
-
-/// The results file.
-///
-/// # Errors
-/// Never in practice; kept for the caller's uniformity.
-pub fn encode_results(results: &Results) -> serde_json::Result<Vec<u8>> {
-    encode(results)
 }
 
 /// Names of objects by `<apiVersion>/<Kind>`, sorted (backup.md 4.7). In a restore's list each name is followed by

@@ -47,7 +47,7 @@ pub(crate) async fn finalize(finale: Finale, env: &Env) -> Result<(Backup, Close
     status.completion_timestamp = Some(Time::new((env.clock)()));
     env.journal.info(&format!("Backed up a total of {items} items"), &[]);
     let closed = env.journal.close();
-    writer.put(BackupFile::Results, encode("the results", sidecar::encode_results(&closed.results))?).await?;
+    writer.put(BackupFile::Results, encode("the results", sidecar::encode(&closed.results))?).await?;
     writer.put(BackupFile::Logs, closed.log.clone()).await?;
     let counts: BTreeMap<String, u64> = written.counts;
     writer.commit(&backup, &tool, counts, &cluster_version).await?;

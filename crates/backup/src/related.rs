@@ -73,15 +73,17 @@ async fn bindings(processor: &mut Processor, out: &Output<'_>) -> Result<(), Gon
     if scope.lists_all_of(resource) || scope.filter.excludes_additional(resource) {
         return Ok(());
     }
+    let mut roles = Vec::new();
     let is_ours = |item: &Item| {
         let value: Value = serde_json::from_slice(&item.body).unwrap_or_default();
-        relate::binds(&value, |ns, name| accounts.contains(&(ns.to_owned(), name.to_owned())))
+        let ours = relate::binds(&value, |ns, name| accounts.contains(&(ns.to_owned(), name.to_owned())));
+        if ours {
+            roles.extend(relate::of_binding(&value));
+        }
+        ours
     };
     let found = pick(resource, None, is_ours, out.env).await;
-    for item in &found {
-        let value: Value = serde_json::from_slice(&item.body).unwrap_or_default();
-        processor.wanted.extend(relate::of_binding(&value));
-    }
+    processor.wanted.extend(roles);
     out.take(processor, found).await
 }
 
@@ -181,7 +183,7 @@ async fn namespaces(processor: &mut Processor, out: &Output<'_>) -> Result<(), G
 async fn pick(
     resource: &Arc<ApiResource>,
     namespace: Option<&str>,
-    wanted: impl Fn(&Item) -> bool,
+    mut wanted: impl FnMut(&Item) -> bool,
     env: &Env,
 ) -> Vec<Item> {
     let request = ListRequest {
@@ -196,7 +198,7 @@ async fn pick(
         match list.next().await {
             Ok(Some(bodies)) => {
                 let items = bodies.into_iter().filter_map(|b| Item::parse(Arc::clone(resource), b).ok());
-                out.extend(items.filter(&wanted));
+                out.extend(items.filter(&mut wanted));
             }
             Ok(None) => return out,
             Err(e) => {

@@ -47,7 +47,7 @@ pub(crate) async fn finalize(
     let empty: [(); 0] = [];
     for (file, bytes) in [
         (RestoreFile::Logs, closed.log.clone()),
-        (RestoreFile::Results, encode("the results", sidecar::encode_results(&closed.results))?),
+        (RestoreFile::Results, encode("the results", sidecar::encode(&closed.results))?),
         (RestoreFile::ResourceList, encode("the resource list", sidecar::encode(&list))?),
         (RestoreFile::ItemOperations, encode("the item operations", sidecar::encode(&empty))?),
         (RestoreFile::VolumeInfo, encode("the volume information", sidecar::encode(&empty))?),

@@ -201,7 +201,7 @@ impl Context {
         self.ensure_namespace(&source.key, &key).await?;
         let mut item = from_backup.clone();
         let status = strip(&mut item);
-        let item =
+        let mut item =
             match self.actions.run(&key.resource, key.namespace.as_deref(), item, &from_backup, &self.restore).await {
                 Ok(Applied::Go { item, additional }) => {
                     self.additional(&source.key, additional).await;
@@ -213,7 +213,6 @@ impl Context {
                     return Err(Refused::Reported);
                 }
             };
-        let mut item = item;
         match (key.resource.group.as_str(), key.resource.resource.as_str()) {
             ("", "persistentvolumes") if self.provisioned.contains(&key.name) => return Ok(Action::Skipped),
             ("", "persistentvolumes") => reset_volume(&mut item, &self.restore.spec.namespace_mapping),
@@ -252,17 +251,14 @@ impl Context {
 
     async fn ensure_namespace(&self, source: &ObjectKey, target: &ObjectKey) -> Result<(), Refused> {
         let (Some(original), Some(namespace)) = (&source.namespace, &target.namespace) else { return Ok(()) };
-        if !self.namespaces.is_known(namespace) {
+        // The namespace of the backup is read only for who comes first.
+        let object = if self.namespaces.is_known(namespace) {
+            None
+        } else {
             let key = ObjectKey::new(GroupResource::new("", "namespaces"), None, original.as_str());
-            let body = self.load(&key).await;
-            let object = body.and_then(|b| serde_json::from_slice::<Value>(&b).ok());
-            if let Err(e) = self.namespaces.ensure(namespace, object.as_ref(), &self.env).await {
-                self.env.journal.error(&Place::Velero, e);
-                return Err(Refused::Reported);
-            }
-            return Ok(());
-        }
-        self.namespaces.ensure(namespace, None, &self.env).await.map(drop).map_err(|e| {
+            self.load(&key).await.and_then(|body| serde_json::from_slice::<Value>(&body).ok())
+        };
+        self.namespaces.ensure(namespace, object.as_ref(), &self.env).await.map(drop).map_err(|e| {
             self.env.journal.error(&Place::Velero, e);
             Refused::Reported
         })

@@ -77,7 +77,9 @@ pub(crate) fn filter_namespace(key: &ObjectKey) -> Option<&str> {
 
 /// Namespaces that hold objects in the archive.
 pub(crate) fn namespaces_in(archive: &Archive) -> BTreeSet<String> {
-    archive.rows().filter_map(|row| row.namespace().map(str::to_owned)).collect()
+    // A name is copied once, not once for each of its objects.
+    let names: BTreeSet<&str> = archive.rows().filter_map(|row| row.namespace()).collect();
+    names.into_iter().map(str::to_owned).collect()
 }
 
 /// Rows by digest of the key, so that an object that another one needs can be found.

@@ -83,7 +83,10 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, RestoreError> 
 
 async fn walk(request: &Request, restore: &Restore, archive: &Archive, env: &Env) -> Result<Vec<Done>, RestoreError> {
     let mut catalog = discover(env).await?;
-    let filter = RestoreFilter::new(&restore.spec, &catalog, &namespaces_in(archive)).map_err(invalid_selector)?;
+    let in_backup = namespaces_in(archive);
+    let filter_for =
+        |catalog: &Catalog| RestoreFilter::new(&restore.spec, catalog, &in_backup).map_err(invalid_selector);
+    let filter = filter_for(&catalog)?;
     for warning in filter.warnings() {
         env.journal.warn(&Place::Velero, warning.as_str());
     }
@@ -98,6 +101,7 @@ async fn walk(request: &Request, restore: &Restore, archive: &Archive, env: &Env
         env.journal.warn(&Place::Cluster, lost.as_str());
     }
     env.progress.found(contents.facts.len() as u64);
+    let provisioned = Arc::new(contents.provisioned);
     let levels = plan(&contents.facts, |n| archive.row(n), &request.settings.priorities, &catalog);
     let config = ActionConfig::load(&env.cluster, &restore.metadata.namespace).await.map_err(|e| config_error(&e))?;
     let built_in = built_in_actions(&env.cluster, &config);
@@ -108,12 +112,12 @@ async fn walk(request: &Request, restore: &Restore, archive: &Archive, env: &Env
             .ok_or_else(|| RestoreError::NoNamespaces(env.cluster.url().to_owned()))?;
         Ok(Context {
             restore: restore.clone(),
-            filter: RestoreFilter::new(&restore.spec, catalog, &namespaces_in(archive)).map_err(invalid_selector)?,
+            filter: filter_for(catalog)?,
             actions: Actions::resolve(built_in.clone(), catalog).map_err(invalid_selector)?,
             namespaces: Namespaces::new(namespaces, request.settings.terminating_resource_timeout.to_std()),
             archive: archive.clone(),
             rows: Arc::clone(&by_key),
-            provisioned: Arc::new(contents.provisioned.clone()),
+            provisioned: Arc::clone(&provisioned),
             begun: Arc::default(),
             extra: Arc::default(),
             resource_timeout: request.settings.resource_timeout.to_std(),
