@@ -59,7 +59,7 @@ pub trait RestoreItemAction: Send + Sync {
     /// Called once for each object, at the same time for several.
     async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError>;
 
-    /// Whether the answer depends on the input alone, so that a preview may call it.
+    /// Whether calling it changes nothing anywhere (it may read), so that a preview may call it.
     fn is_pure(&self) -> bool {
         false
     }

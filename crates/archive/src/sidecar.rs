@@ -165,6 +165,30 @@ pub struct BackupVolumeInfo {
     pub pv_info: Option<PvInfo>,
 }
 
+/// What became of one volume of a restore (restore.md 1.8). Only the parts that this version fills.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RestoreVolumeInfo {
+    /// Name of the claim.
+    #[serde(rename = "pvcName", default, skip_serializing_if = "String::is_empty")]
+    pub pvc_name: String,
+    /// Namespace of the claim, the one it is restored into.
+    #[serde(rename = "pvcNamespace", default, skip_serializing_if = "String::is_empty")]
+    pub pvc_namespace: String,
+    /// Name of the volume in the backup.
+    #[serde(rename = "pvName", default, skip_serializing_if = "String::is_empty")]
+    pub pv_name: String,
+    /// `PodVolumeRestore`, `NativeSnapshot` or `CSISnapshot`; empty when no data was restored.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub restore_method: String,
+    /// Whether the data came from a repository.
+    #[serde(default)]
+    pub snapshot_data_moved: bool,
+    /// What became of it, for people. Not Velero's.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
 /// Facts of a persistent volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

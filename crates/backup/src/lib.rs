@@ -10,6 +10,7 @@ mod collect;
 mod env;
 mod finalize;
 mod plan;
+mod preview;
 mod process;
 mod relate;
 mod related;
@@ -21,5 +22,6 @@ mod write;
 
 pub use env::Env;
 pub use plan::{Excluded, Plan, PlannedList};
+pub use preview::{Preview, PreviewedType, preview};
 pub use request::{Request, Settings, ValidationErrors};
 pub use run::{BackupError, Outcome, run};

@@ -11,9 +11,9 @@ use crate::related;
 use crate::scope::Scope;
 use crate::volumes::{VolumeFacts, Volumes};
 use bytes::Bytes;
-use lifeboat_object::{ApiResource, Item, ObjectKey, Severity, splice_type};
+use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey, Severity, splice_type};
 use serde_json::Value;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -39,15 +39,15 @@ pub(crate) struct Entries {
 }
 
 /// Starts the stage as a task of the operation. When the stream of objects ends, the second receiver gives what was
-/// learned of volumes.
+/// learned of the objects.
 pub(crate) fn process(
     mut batches: mpsc::Receiver<Batch>,
     scope: Arc<Scope>,
     env: &Env,
     tasks: &mut JoinSet<()>,
-) -> (mpsc::Receiver<Entries>, oneshot::Receiver<Volumes>) {
+) -> (mpsc::Receiver<Entries>, oneshot::Receiver<Learned>) {
     let (sender, entries) = mpsc::channel(WAITING);
-    let (volumes_sender, volumes) = oneshot::channel();
+    let (learned_sender, learned) = oneshot::channel();
     let env = env.clone();
     tasks.spawn(async move {
         let mut processor = Processor::new(Arc::clone(&scope));
@@ -65,9 +65,17 @@ pub(crate) fn process(
         }
         processor.check_ordered(&env);
         // The other side may be gone after a failed upload.
-        let _ = volumes_sender.send(processor.volumes);
+        let _ = learned_sender.send(Learned { volumes: processor.volumes, left_out: processor.left_out });
     });
-    (entries, volumes)
+    (entries, learned)
+}
+
+/// What is known when all objects went through.
+#[derive(Debug)]
+pub(crate) struct Learned {
+    pub(crate) volumes: Volumes,
+    /// How many objects of each type were listed and left out, by reason.
+    pub(crate) left_out: BTreeMap<(GroupResource, &'static str), u64>,
 }
 
 /// The stage's memory: what was seen, and what still belongs to it.
@@ -78,6 +86,7 @@ pub(crate) struct Processor {
     /// Then nobody has to look for the roles of bindings.
     lists_all_roles: bool,
     pub(crate) volumes: Volumes,
+    left_out: BTreeMap<(GroupResource, &'static str), u64>,
     /// Objects that belong to saved ones.
     pub(crate) wanted: BTreeSet<ObjectKey>,
     /// Service accounts that were saved, by namespace and name.
@@ -101,6 +110,7 @@ impl Processor {
             seen: HashSet::new(),
             lists_all_roles,
             volumes: Volumes::default(),
+            left_out: BTreeMap::new(),
             wanted: BTreeSet::new(),
             accounts: HashSet::new(),
             bindings: Vec::new(),
@@ -120,7 +130,11 @@ impl Processor {
         let head = &item.head;
         let included =
             self.scope.filter.includes_item(&item.resource, head.namespace.as_deref(), &head.labels, head.deleting);
-        if included.is_err() || !self.seen.insert(item.key().digest()) {
+        if let Err(reason) = included {
+            *self.left_out.entry((item.resource.group_resource(), reason)).or_default() += 1;
+            return None;
+        }
+        if !self.seen.insert(item.key().digest()) {
             return None;
         }
         if let Some(namespace) = &head.namespace

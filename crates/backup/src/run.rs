@@ -3,8 +3,8 @@
 use crate::collect::collect;
 use crate::env::Env;
 use crate::finalize::{Finale, finalize};
-use crate::plan::plan;
-use crate::process::process;
+use crate::plan::{Plan, plan};
+use crate::process::{Entries, Learned, process};
 use crate::request::{Request, ValidationErrors, prepare};
 use crate::scope::{Scope, read_namespaces};
 use crate::volumes::Volumes;
@@ -15,7 +15,7 @@ use lifeboat_object::{Catalog, Place, Results};
 use lifeboat_select::BackupFilter;
 use lifeboat_store::{BackupWriter, ClaimOutcome, ClaimRequest, StoreError, TarballPiece};
 use std::sync::Arc;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 /// What came of a backup.
@@ -111,25 +111,8 @@ async fn walk(
     env: &Env,
     tasks: &mut JoinSet<()>,
 ) -> Result<(Written, Volumes), BackupError> {
-    let catalog = env.cluster.discover().await?;
-    for failure in &catalog.failures {
-        env.journal.warn(
-            &Place::Velero,
-            format!(
-                "the types of {} could not be discovered and are not in this backup: {}",
-                failure.group_version, failure.message
-            ),
-        );
-    }
-    let scope = Arc::new(scope(backup, catalog, env).await?);
-    let plan = plan(&scope.catalog, &scope.filter);
-    env.journal.info(
-        "Planned the backup",
-        &[("types", &plan.lists.len().to_string()), ("excludedTypes", &plan.excluded.len().to_string())],
-    );
+    let Objects { entries, learned, .. } = objects(request, backup, env, tasks).await?;
     let settings = &request.settings;
-    let batches = collect(&plan, settings.memory_budget, env, tasks);
-    let (entries, volumes) = process(batches, scope, env, tasks);
     let (pieces, upload) = mpsc::channel(WAITING);
     let abort = pieces.clone();
     let writing = async {
@@ -150,8 +133,48 @@ async fn walk(
         Stopped::Upload => BackupError::Worker("uploading the archive"),
         Stopped::Thread => BackupError::Worker("compressing the archive"),
     })?;
-    let volumes = volumes.await.map_err(|_| BackupError::Worker("processing objects"))?;
-    Ok((written, volumes))
+    let learned = learned.await.map_err(|_| BackupError::Worker("processing objects"))?;
+    for ((resource, reason), count) in &learned.left_out {
+        let fields =
+            [("resource", resource.to_string()), ("count", count.to_string()), ("reason", (*reason).to_owned())];
+        env.journal.info("Left out objects", &fields.each_ref().map(|(key, value)| (*key, value.as_str())));
+    }
+    Ok((written, learned.volumes))
+}
+
+/// The objects of a backup on their way.
+pub(crate) struct Objects {
+    pub(crate) plan: Plan,
+    pub(crate) entries: mpsc::Receiver<Entries>,
+    pub(crate) learned: oneshot::Receiver<Learned>,
+}
+
+/// Plans, and starts listing and processing as tasks of the operation.
+pub(crate) async fn objects(
+    request: &Request,
+    backup: &Backup,
+    env: &Env,
+    tasks: &mut JoinSet<()>,
+) -> Result<Objects, BackupError> {
+    let catalog = env.cluster.discover().await?;
+    for failure in &catalog.failures {
+        env.journal.warn(
+            &Place::Velero,
+            format!(
+                "the types of {} could not be discovered and are not in this backup: {}",
+                failure.group_version, failure.message
+            ),
+        );
+    }
+    let scope = Arc::new(scope(backup, catalog, env).await?);
+    let plan = plan(&scope.catalog, &scope.filter);
+    env.journal.info(
+        "Planned the backup",
+        &[("types", &plan.lists.len().to_string()), ("excludedTypes", &plan.excluded.len().to_string())],
+    );
+    let batches = collect(&plan, request.settings.memory_budget, env, tasks);
+    let (entries, learned) = process(batches, scope, env, tasks);
+    Ok(Objects { plan, entries, learned })
 }
 
 async fn scope(backup: &Backup, catalog: Catalog, env: &Env) -> Result<Scope, BackupError> {

@@ -1,9 +1,10 @@
 //! `--bucket`: a directory or a bucket of a provider.
 
 use anyhow::{Context, Result, anyhow, bail};
-use lifeboat_bucket::{BlobStore, Directory, Prefixed};
+use lifeboat_bucket::{BlobStore, Directory, Memory, Prefixed};
 use lifeboat_s3::{S3, S3Config};
 use lifeboat_store::Store;
+use std::path::Path;
 use std::sync::Arc;
 
 /// What a URL may look like.
@@ -17,6 +18,17 @@ enum Location {
     S3(Box<S3Config>, String),
 }
 
+/// What a bucket is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To write: a directory that is not there is made.
+    Write,
+    /// To read: a directory must be there.
+    Read,
+    /// To see what a write would find: a directory that is not there is an empty bucket.
+    Preview,
+}
+
 /// Opens the store behind a URL: `file:///dir`, a bare path, or `s3://bucket/prefix?region=…&endpoint=…`.
 ///
 /// Credentials for a bucket are those of AWS: environment, profiles and files, machine; or the `profile=` and
@@ -24,8 +36,12 @@ enum Location {
 ///
 /// # Errors
 /// When the URL is of no known form or the bucket cannot be opened.
-pub(crate) async fn open(url: &str) -> Result<Store> {
+pub(crate) async fn open(url: &str, purpose: Purpose) -> Result<Store> {
     let store: Arc<dyn BlobStore> = match parse(url)? {
+        Location::Directory(path) if purpose != Purpose::Write && !Path::new(&path).exists() => match purpose {
+            Purpose::Preview => Arc::new(Memory::default()),
+            _ => bail!("open the bucket {url}: there is no directory {path}; look at --bucket"),
+        },
         Location::Directory(path) => Arc::new(Directory::open(path).with_context(|| format!("open the bucket {url}"))?),
         Location::S3(config, prefix) => {
             let store = Arc::new(S3::connect(*config).await?);

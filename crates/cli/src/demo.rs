@@ -142,6 +142,7 @@ impl Demo {
             store: self.store.clone(),
             clock: clock(),
             journal: Journal::new(clock(), "restore=velero/demo"),
+            checkpoint: Arc::new(lifeboat_restore::NoCheckpoint),
             progress: Arc::new(Progress::default()),
             cancel: CancellationToken::new(),
             scratch: self.scratch.clone(),

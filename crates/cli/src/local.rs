@@ -4,6 +4,7 @@ mod backup;
 mod describe;
 pub(crate) mod journal;
 mod list;
+mod preview;
 mod restore;
 mod state;
 mod verify;

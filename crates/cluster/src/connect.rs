@@ -1,7 +1,10 @@
 //! Finds and opens the cluster.
 
 use crate::error::chain;
+use crate::send::Call;
 use crate::{ClusterError, Pace, PaceOptions};
+use jiff::Timestamp;
+use jiff::fmt::rfc2822;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -126,6 +129,24 @@ impl Cluster {
     pub async fn version(&self) -> Result<ServerVersion, ClusterError> {
         let body = self.read("get", "the server version", "/version", None).await?;
         crate::send::parse("get", "the server version", &body)
+    }
+
+    /// The server's clock, in whole seconds: what it writes into `creationTimestamp`. `None` when it does not tell.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn time(&self) -> Result<Option<Timestamp>, ClusterError> {
+        let call = Call {
+            verb: "get",
+            what: "the server's clock".to_owned(),
+            method: http::Method::GET,
+            path: "/version".to_owned(),
+            accept: None,
+            body: None,
+        };
+        let response = self.open(&call).await?;
+        let date = response.headers().get(http::header::DATE).and_then(|date| date.to_str().ok());
+        Ok(date.and_then(|date| rfc2822::parse(date).ok()).map(|date| date.timestamp()))
     }
 
     /// The UID of the namespace `kube-system`, which names a cluster; empty when we may not read it.

@@ -21,6 +21,30 @@ impl fmt::Display for Difference {
     }
 }
 
+/// What stands in place of a value of a Secret.
+const HIDDEN: &str = "(hidden)";
+
+/// Hides the values among the differences of a Secret; which keys differ stays visible.
+pub fn hide_secret_values(differences: &mut [Difference]) {
+    // kubectl keeps the whole object in this annotation.
+    const LAST_APPLIED: &str = "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration";
+    for difference in differences {
+        if difference.path.starts_with("/data") || difference.path.starts_with("/stringData") {
+            let whole_map = |side: &Option<Value>| side.as_ref().and_then(Value::as_object).cloned();
+            for side in [&mut difference.left, &mut difference.right] {
+                *side = match whole_map(side) {
+                    Some(map) => Some(map.into_iter().map(|(key, _)| (key, Value::from(HIDDEN))).collect()),
+                    None => side.as_ref().map(|_| HIDDEN.into()),
+                };
+            }
+        } else if difference.path == LAST_APPLIED || difference.path == "/metadata/annotations" {
+            for side in [&mut difference.left, &mut difference.right] {
+                *side = side.as_ref().map(|_| HIDDEN.into());
+            }
+        }
+    }
+}
+
 /// Every place where `left` and `right` differ, as deep down as possible, in order of the paths.
 #[must_use]
 pub fn differences(left: &Value, right: &Value) -> Vec<Difference> {
@@ -60,6 +84,35 @@ fn step(path: &mut String, key: &str, left: Option<&Value>, right: Option<&Value
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn values_of_secrets_are_hidden() {
+        let texts = |left: Value, right: Value| -> Vec<String> {
+            let mut found = differences(&left, &right);
+            hide_secret_values(&mut found);
+            found.iter().map(ToString::to_string).collect()
+        };
+        let applied = |text: &str| json!({"kubectl.kubernetes.io/last-applied-configuration": text, "a": text});
+        assert_eq!(
+            texts(
+                json!({"type": "Opaque", "data": {"a": "MQ=="}, "metadata": {"annotations": applied("1")}}),
+                json!({"type": "tls", "data": {"a": "Mg==", "b": "Mw=="}, "metadata": {"annotations": applied("2")}})
+            ),
+            [
+                "/data/a: \"(hidden)\" became \"(hidden)\"",
+                "/data/b: absent became \"(hidden)\"",
+                "/metadata/annotations/a: \"1\" became \"2\"",
+                "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration: \"(hidden)\" became \"(hidden)\"",
+                "/type: \"Opaque\" became \"tls\"",
+            ]
+        );
+        assert_eq!(
+            texts(json!({}), json!({"data": {"a": "MQ=="}, "metadata": {"annotations": applied("1")}}))[0],
+            "/data: absent became {\"a\":\"(hidden)\"}"
+        );
+        let whole = texts(json!({"metadata": {}}), json!({"metadata": {"annotations": applied("1")}}));
+        assert_eq!(whole, ["/metadata/annotations: absent became \"(hidden)\""]);
+    }
 
     #[test]
     fn says_where_and_what() {

@@ -8,5 +8,5 @@ mod difference;
 mod merge;
 pub mod restored;
 
-pub use difference::{Difference, differences};
+pub use difference::{Difference, differences, hide_secret_values};
 pub use merge::{merge, merge_diff};

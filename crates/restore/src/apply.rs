@@ -1,5 +1,6 @@
 //! Runs the restore item actions on one object (restore.md 2.11).
 
+use crate::desired::Ask;
 use lifeboat_action::{ActionError, RestoreItemAction, RestoreItemInput};
 use lifeboat_api::Restore;
 use lifeboat_object::{Catalog, GroupResource, ObjectKey};
@@ -27,9 +28,17 @@ struct Resolved {
 #[derive(Debug)]
 pub(crate) enum Applied {
     /// Go on with this object, after these others of the backup.
-    Go { item: Value, additional: Vec<ObjectKey> },
+    Go {
+        item: Value,
+        additional: Vec<ObjectKey>,
+        /// Actions that were not asked.
+        unasked: Vec<String>,
+    },
     /// An action leaves it out.
-    Skip,
+    Skip {
+        /// Which.
+        action: String,
+    },
 }
 
 impl Actions {
@@ -67,22 +76,28 @@ impl Actions {
         item: Value,
         from_backup: &Value,
         restore: &Restore,
+        ask: Ask,
     ) -> Result<Applied, ActionError> {
         let mut item = item;
+        let mut unasked = Vec::new();
         let mut additional = Vec::new();
         for one in &self.all {
             if !one.applies(resource, target_namespace, &item) {
                 continue;
             }
+            if ask == Ask::Pure && !one.action.is_pure() {
+                unasked.push(one.action.name().to_owned());
+                continue;
+            }
             let input = RestoreItemInput { item, item_from_backup: from_backup, restore };
             let output = one.action.execute(input).await?;
             if output.skip {
-                return Ok(Applied::Skip);
+                return Ok(Applied::Skip { action: one.action.name().to_owned() });
             }
             item = output.item;
             additional.extend(output.additional_items);
         }
-        Ok(Applied::Go { item, additional })
+        Ok(Applied::Go { item, additional, unasked })
     }
 }
 

@@ -5,9 +5,9 @@
 
 use crate::item::Context;
 use crate::plan::Level;
+use crate::read::State;
 use lifeboat_cluster::ListRequest;
 use lifeboat_object::{GroupResource, Head, ObjectKey};
-use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(crate) struct Presence {
     /// Types and target namespaces that were listed.
     listed: std::collections::HashSet<(GroupResource, Option<String>)>,
     /// State by key, both as digests.
-    found: HashMap<[u8; 16], [u8; 16]>,
+    found: HashMap<[u8; 16], State>,
 }
 
 impl Presence {
@@ -41,7 +41,7 @@ impl Presence {
     /// leaves its objects unknown.
     pub(crate) async fn of(level: &Level, context: &Context) -> Self {
         let mut places: BTreeMap<(GroupResource, Option<String>), usize> = BTreeMap::new();
-        for row in level.rows.iter().filter_map(|n| context.archive.row(*n)) {
+        for row in level.items.iter().filter_map(|one| context.archive.row(one.row)) {
             let key = row.key();
             *places.entry((key.resource.clone(), context.target_namespace(&key))).or_default() += 1;
         }
@@ -77,28 +77,21 @@ impl Presence {
         while let Some(bodies) = list.next().await? {
             for head in bodies.iter().filter_map(|body| Head::parse(body).ok()) {
                 let key = ObjectKey::new(resource.clone(), head.namespace.as_deref(), &*head.name);
-                self.found.insert(key.digest(), state(&head));
+                self.found.insert(key.digest(), State::of(&head));
             }
         }
         Ok(())
     }
 
     /// What was seen of the object that this one of the backup would become.
-    pub(crate) fn look(&self, target: &ObjectKey, in_backup: &Head) -> Seen {
+    pub(crate) fn look(&self, target: &ObjectKey, in_backup: State) -> Seen {
         match self.found.get(&target.digest()) {
-            Some(found) if *found == state(in_backup) => Seen::Unchanged,
+            Some(found) if *found == in_backup => Seen::Unchanged,
             Some(_) => Seen::Exists,
             None if self.listed.contains(&(target.resource.clone(), target.namespace.clone())) => Seen::Absent,
             None => Seen::Unknown,
         }
     }
-}
-
-/// Identity and revision: the same pair is the same state of the same object of the same cluster.
-fn state(head: &Head) -> [u8; 16] {
-    let mut out = [0; 16];
-    out.copy_from_slice(&Sha256::digest(format!("{}\0{}", head.uid, head.resource_version))[..16]);
-    out
 }
 
 #[cfg(test)]
@@ -107,25 +100,22 @@ mod tests {
 
     #[test]
     fn only_the_very_state_of_the_backup_is_unchanged() {
-        let head = |uid: &str, version: &str| Head {
-            name: "a".into(),
-            uid: uid.into(),
-            resource_version: version.into(),
-            ..Head::default()
+        let state = |uid: &str, version: &str| {
+            State::of(&Head { name: "a".into(), uid: uid.into(), resource_version: version.into(), ..Head::default() })
         };
         let key =
             |name: &str, namespace: &str| ObjectKey::new(GroupResource::new("", "configmaps"), Some(namespace), name);
         let mut presence = Presence::default();
         presence.listed.insert((GroupResource::new("", "configmaps"), Some("n".into())));
-        presence.found.insert(key("a", "n").digest(), state(&head("u", "1")));
-        for (key, head, expected) in [
-            (key("a", "n"), head("u", "1"), Seen::Unchanged),
-            (key("a", "n"), head("u", "2"), Seen::Exists),
-            (key("a", "n"), head("v", "1"), Seen::Exists),
-            (key("b", "n"), head("u", "1"), Seen::Absent),
-            (key("a", "m"), head("u", "1"), Seen::Unknown),
+        presence.found.insert(key("a", "n").digest(), state("u", "1"));
+        for (key, state, expected) in [
+            (key("a", "n"), state("u", "1"), Seen::Unchanged),
+            (key("a", "n"), state("u", "2"), Seen::Exists),
+            (key("a", "n"), state("v", "1"), Seen::Exists),
+            (key("b", "n"), state("u", "1"), Seen::Absent),
+            (key("a", "m"), state("u", "1"), Seen::Unknown),
         ] {
-            assert_eq!(presence.look(&key, &head), expected, "{key}");
+            assert_eq!(presence.look(&key, state), expected, "{key}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What a restore is given.
 
+use crate::checkpoint::CheckpointStore;
 use lifeboat_action::Progress;
 use lifeboat_archive::journal::{Clock, Journal};
 use lifeboat_cluster::Cluster;
@@ -19,6 +20,8 @@ pub struct Env {
     pub clock: Clock,
     /// The log of this restore.
     pub journal: Journal,
+    /// How far it is, for the next run when this one is cut off.
+    pub checkpoint: Arc<dyn CheckpointStore>,
     /// How far it is, for who watches.
     pub progress: Arc<Progress>,
     /// Set to stop: seen between steps and in every wait.

@@ -1,11 +1,13 @@
 //! Level by level, inside a level many at once.
 
 use crate::check::{Presence, Seen};
+use crate::checkpoint::Checkpoint;
 use crate::env::Env;
-use crate::item::{Attempt, Context, Done, Source};
+use crate::item::{Action, Attempt, Context, Done, Source};
 use crate::plan::Level;
+use crate::read::{Facts, State};
 use lifeboat_cluster::ClusterError;
-use lifeboat_object::{Head, ObjectKey, Place};
+use lifeboat_object::Place;
 use lifeboat_store::StoreError;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,17 +24,32 @@ pub(crate) struct Deferred {
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Restores the objects of one level and waits for all of them. Objects go to the cluster as many at once as its pace
-/// allows; reading the archive keeps just ahead.
+/// allows; reading the archive keeps just ahead, and passes over what needs nothing more.
 pub(crate) async fn level(
     level: Level,
     context: &Arc<Context>,
+    checkpoint: &mut Checkpoint,
     deferred: &mut Deferred,
     env: &Env,
 ) -> Result<Vec<Done>, StoreError> {
+    let (mut settled, open): (Vec<_>, Vec<_>) =
+        level.items.into_iter().map(|one| (one, checkpoint.done(one.row))).partition(|(_, action)| action.is_some());
+    let level = Level { name: level.name, items: open.into_iter().map(|(one, _)| one).collect() };
     let presence = Presence::of(&level, context).await;
+    let mut rows = Vec::new();
+    for one in level.items {
+        let Some(row) = context.archive.row(one.row) else { continue };
+        match presence.look(&context.target_of(&row.key()), one.state) {
+            Seen::Unchanged => settled.push((one, Some(Action::Skipped))),
+            _ => rows.push(one.row),
+        }
+    }
+    let mut running = Running::new(context, checkpoint, false);
+    for (one, action) in settled {
+        running.settled(one, action.unwrap_or(Action::Skipped));
+    }
     let mut reading = JoinSet::new();
-    let mut contents = context.archive.read(level.rows, &mut reading);
-    let mut running = Running::new(context, false);
+    let mut contents = context.archive.read(rows, &mut reading);
     while let Some(item) = contents.recv().await {
         let item = item?;
         if env.cancel.is_cancelled() {
@@ -40,14 +57,8 @@ pub(crate) async fn level(
         }
         let Some(row) = context.archive.row(item.row) else { continue };
         let key = row.key();
-        let target = ObjectKey { namespace: context.target_namespace(&key), ..key.clone() };
-        match presence.look(&target, &item.head) {
-            Seen::Unchanged => running.unchanged(&key, &item.head, &item.body),
-            seen => {
-                let source = Source { key, body: item.body, exists: seen == Seen::Exists };
-                running.start(source, false).await;
-            }
-        }
+        let exists = presence.look(&context.target_of(&key), State::of(&item.head)) == Seen::Exists;
+        running.start(Source { row: item.row, key, body: item.body, exists }, false).await;
     }
     let done = running.finish().await;
     deferred.waiting.extend(done.later);
@@ -55,13 +66,18 @@ pub(crate) async fn level(
 }
 
 /// Tries the refused objects again until all are done or patience ends; then what is left has failed.
-pub(crate) async fn drain(deferred: &mut Deferred, context: &Arc<Context>, env: &Env) -> Vec<Done> {
+pub(crate) async fn drain(
+    deferred: &mut Deferred,
+    context: &Arc<Context>,
+    checkpoint: &mut Checkpoint,
+    env: &Env,
+) -> Vec<Done> {
     let deadline = Instant::now() + PATIENCE;
     let mut pause = Duration::from_millis(100);
     let mut out = Vec::new();
     while !deferred.waiting.is_empty() {
         let last = Instant::now() + pause > deadline || env.cancel.is_cancelled();
-        let mut running = Running::new(context, last);
+        let mut running = Running::new(context, checkpoint, last);
         for (source, refusal) in std::mem::take(&mut deferred.waiting) {
             tracing::debug!(key = %source.key, %refusal, "trying again");
             running.start(source, true).await;
@@ -80,9 +96,10 @@ pub(crate) async fn drain(deferred: &mut Deferred, context: &Arc<Context>, env: 
 /// Attempts in flight.
 struct Running<'a> {
     context: &'a Arc<Context>,
+    checkpoint: &'a mut Checkpoint,
     /// There is no later turn.
     last: bool,
-    tasks: JoinSet<Attempt>,
+    tasks: JoinSet<(usize, Attempt)>,
     ended: Ended,
 }
 
@@ -93,13 +110,16 @@ struct Ended {
 }
 
 impl<'a> Running<'a> {
-    fn new(context: &'a Arc<Context>, last: bool) -> Self {
-        Self { context, last, tasks: JoinSet::new(), ended: Ended::default() }
+    fn new(context: &'a Arc<Context>, checkpoint: &'a mut Checkpoint, last: bool) -> Self {
+        Self { context, checkpoint, last, tasks: JoinSet::new(), ended: Ended::default() }
     }
 
-    fn unchanged(&mut self, key: &ObjectKey, head: &Head, body: &[u8]) {
-        self.ended.done.extend(self.context.unchanged(key, head, body));
-        self.context.env.progress.finished(1);
+    fn settled(&mut self, one: Facts, action: Action) {
+        if let Some(row) = self.context.archive.row(one.row) {
+            self.ended.done.extend(self.context.settled(&row.key(), one.ended, action));
+            self.checkpoint.mark(one.row, action);
+            self.context.env.progress.finished(1);
+        }
     }
 
     async fn start(&mut self, source: Source, again: bool) {
@@ -109,25 +129,38 @@ impl<'a> Running<'a> {
                 None => break,
             }
         }
-        let (context, last) = (Arc::clone(self.context), self.last);
-        self.tasks.spawn(async move { context.restore(source, again, last).await });
+        self.save().await;
+        let (context, last, row) = (Arc::clone(self.context), self.last, source.row);
+        self.tasks.spawn(async move { (row, context.restore(source, again, last).await) });
+    }
+
+    async fn save(&mut self) {
+        if let Err(e) = self.checkpoint.save_if_due().await {
+            // The restore goes on: only a run again would have more to look at.
+            self.context.env.journal.warn(&Place::Velero, format!("the checkpoint could not be saved: {e}"));
+        }
     }
 
     /// A write in flight is awaited even when cancelled, so that its outcome is known.
     async fn finish(mut self) -> Ended {
         while let Some(ended) = self.tasks.join_next().await {
             self.take(ended);
+            self.save().await;
         }
         self.ended
     }
 
-    fn take(&mut self, attempt: Result<Attempt, JoinError>) {
+    fn take(&mut self, attempt: Result<(usize, Attempt), JoinError>) {
         match attempt {
-            Ok(Attempt::Done(done)) => {
+            Ok((row, Attempt::Done { done, settled })) => {
+                if settled {
+                    self.checkpoint.mark(row, done.as_ref().map_or(Action::Skipped, |done| done.action));
+                }
                 self.ended.done.extend(done);
                 self.context.env.progress.finished(1);
             }
-            Ok(Attempt::Later(source, refusal)) => self.ended.later.push((source, refusal)),
+            Ok((_, Attempt::Elsewhere)) => self.context.env.progress.finished(1),
+            Ok((_, Attempt::Later(source, refusal))) => self.ended.later.push((source, refusal)),
             Err(e) => self.context.env.journal.error(&Place::Velero, format!("a task of the restore died: {e}")),
         }
     }

@@ -15,6 +15,14 @@ pub(crate) fn strip(object: &mut Value) -> Option<Value> {
     object.as_object_mut().and_then(|o| o.remove("status"))
 }
 
+/// Whether both are the same object at the same revision.
+pub(crate) fn is_same_state(left: &Value, right: &Value) -> bool {
+    ["uid", "resourceVersion"].iter().all(|key| {
+        let (left, right) = (left["metadata"][*key].as_str(), right["metadata"][*key].as_str());
+        left == right && left.is_some_and(|text| !text.is_empty())
+    })
+}
+
 /// Removes the labels that a restore adds.
 pub(crate) fn remove_restore_labels(object: &mut Value) {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };

@@ -1,7 +1,7 @@
 //! Ends a restore: files beside the backup, and the final resource.
 
 use crate::env::Env;
-use crate::item::Done;
+use crate::run::Walked;
 use lifeboat_api::{HookStatus, Restore, RestorePhase, RestoreProgress, Time};
 use lifeboat_archive::journal::Closed;
 use lifeboat_archive::layout::RestoreFile;
@@ -12,13 +12,13 @@ use lifeboat_store::StoreError;
 /// Puts log, results, resource list, operations and volume information, and decides the phase.
 pub(crate) async fn finalize(
     mut restore: Restore,
-    done: &[Done],
-    cancelled: bool,
+    walked: &Walked,
     env: &Env,
 ) -> Result<(Restore, Closed), StoreError> {
+    let cancelled = env.cancel.is_cancelled();
     let mut list = ResourceList::default();
     let mut items = 0;
-    for one in done {
+    for one in &walked.done {
         items += 1;
         let name = format!("{}({})", one.name, one.action.word());
         list.add(&one.api_version, &one.kind, one.namespace.as_deref(), &name);
@@ -50,7 +50,7 @@ pub(crate) async fn finalize(
         (RestoreFile::Results, encode("the results", sidecar::encode(&closed.results))?),
         (RestoreFile::ResourceList, encode("the resource list", sidecar::encode(&list))?),
         (RestoreFile::ItemOperations, encode("the item operations", sidecar::encode(&empty))?),
-        (RestoreFile::VolumeInfo, encode("the volume information", sidecar::encode(&empty))?),
+        (RestoreFile::VolumeInfo, encode("the volume information", sidecar::encode(&walked.volumes))?),
     ] {
         env.store.put_restore_file(name, file, bytes).await?;
     }

@@ -2,21 +2,25 @@
 //!
 //! One door: [`run`] takes a [`Request`] and an [`Env`], brings a backup back, and says what came of it. Inside, the
 //! modules are the stages of the walk in its order: `request`, `versions` and `read`, `plan`, `check`, `execute` (with `item`,
-//! `apply`, `existing`, `update`, `retry` and `wait` beneath it), `finalize`.
+//! `apply`, `existing`, `update`, `hold_back`, `retry`, `wait` and `checkpoint` beneath it), `finalize`.
 //!
 //! The engine never writes custom resources. Start reading at [`run`].
 
 mod actions;
 mod apply;
 mod check;
+mod checkpoint;
+mod desired;
 mod env;
 mod execute;
 mod existing;
 mod finalize;
+mod hold_back;
 mod item;
 mod managed_fields;
 mod namespaces;
 mod plan;
+mod preview;
 mod priorities;
 mod read;
 mod request;
@@ -26,10 +30,14 @@ mod update;
 mod versions;
 mod volumes;
 mod wait;
+mod walk;
+mod write;
 
 pub use actions::{ActionConfig, built_in_actions};
+pub use checkpoint::{CheckpointStore, NoCheckpoint};
 pub use env::Env;
 pub use item::Action;
+pub use preview::{Planned, PreviewEnd, PreviewItem, preview};
 pub use priorities::{ParsePrioritiesError, Priorities};
 pub use request::{Request, Settings, ValidationErrors};
 pub use run::{Outcome, RestoreError, run};

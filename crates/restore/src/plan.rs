@@ -11,14 +11,19 @@ use std::collections::BTreeMap;
 pub(crate) struct Level {
     /// For people.
     pub(crate) name: String,
-    /// Rows of the archive.
-    pub(crate) rows: Vec<usize>,
+    /// Its objects.
+    pub(crate) items: Vec<Facts>,
 }
 
 /// Types that a later level builds on: what was refused for a while is tried again before such a level is left.
 const SETTLED: [&str; 4] = ["persistentvolumes", "persistentvolumeclaims", "serviceaccounts", "pods"];
 
 impl Level {
+    /// Whether new types are served after it.
+    pub(crate) fn defines_types(&self) -> bool {
+        self.name.starts_with("customresourcedefinitions.")
+    }
+
     /// Whether refused objects must be settled before the next level begins: a claim made after its StatefulSet would
     /// be an empty one from the template, a pod made after its ReplicaSet a surplus.
     pub(crate) fn must_settle(&self) -> bool {
@@ -47,7 +52,7 @@ pub(crate) fn plan<'a>(
     for fact in facts {
         if let Some(row) = row(fact.row) {
             let (early, others) = types.0.entry(row.resource.to_string()).or_default();
-            if fact.early { early } else { others }.push(fact.row);
+            if fact.early { early } else { others }.push(*fact);
         }
     }
     let canonical = |name: &String| resolve(name, catalog, &types);
@@ -66,16 +71,16 @@ pub(crate) fn plan<'a>(
     levels
 }
 
-/// Rows by type: those that come early, and the others.
+/// Objects by type: those that come early, and the others.
 #[derive(Default)]
-struct Types(BTreeMap<String, (Vec<usize>, Vec<usize>)>);
+struct Types(BTreeMap<String, (Vec<Facts>, Vec<Facts>)>);
 
 impl Types {
     /// The levels of a type, which is planned then.
     fn take(&mut self, name: &str) -> Vec<Level> {
         let (early, others) = self.0.remove(name).unwrap_or_default();
-        let level = |rows| Level { name: name.to_owned(), rows };
-        [early, others].into_iter().filter(|rows| !rows.is_empty()).map(level).collect()
+        let level = |items| Level { name: name.to_owned(), items };
+        [early, others].into_iter().filter(|items| !items.is_empty()).map(level).collect()
     }
 }
 
@@ -95,6 +100,7 @@ fn resolve(name: &str, catalog: &Catalog, archive: &Types) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::read::State;
     use std::sync::Arc;
 
     #[test]
@@ -122,9 +128,11 @@ mod tests {
                 hash: [0; 16],
             })
             .collect();
-        let facts: Vec<Facts> = (0..rows.len()).map(|row| Facts { row, early: row == 6 }).collect();
+        let facts: Vec<Facts> =
+            (0..rows.len()).map(|row| Facts { row, early: row == 6, ended: false, state: State::default() }).collect();
         let levels = plan(&facts, |n| rows.get(n), &Priorities::default(), &Catalog::default());
-        let got: Vec<(String, Vec<usize>)> = levels.into_iter().map(|l| (l.name, l.rows)).collect();
+        let got: Vec<(String, Vec<usize>)> =
+            levels.into_iter().map(|l| (l.name, l.items.iter().map(|one| one.row).collect())).collect();
         assert_eq!(
             got,
             [

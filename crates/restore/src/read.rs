@@ -1,12 +1,14 @@
 //! Reads the whole archive once before anything is changed: every object is checked, and what planning needs is kept.
 
 use crate::env::Env;
-use crate::volumes::{Recorded, Verdict, decide};
-use lifeboat_object::{GroupResource, ObjectKey};
+use crate::item::is_completed;
+use crate::volumes::{Recorded, Verdict, Volumes, decide};
+use lifeboat_object::{GroupResource, Head, ObjectKey};
 use lifeboat_select::RestoreFilter;
 use lifeboat_store::{Archive, StoreError};
 use serde_json::Value;
-use std::collections::{BTreeSet, HashMap};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tokio::task::JoinSet;
 
 /// What the archive holds for this restore.
@@ -19,15 +21,25 @@ pub(crate) struct Contents {
     pub(crate) provisioned: BTreeSet<String>,
     /// Data that cannot be restored, in words for the user.
     pub(crate) lost: Vec<String>,
+    /// How many objects of each type are left out, by reason.
+    pub(crate) left_out: BTreeMap<(GroupResource, &'static str), u64>,
+    /// The kinds of the objects.
+    pub(crate) kinds: Kinds,
+    /// What becomes of each volume and claim to restore.
+    pub(crate) volumes: Volumes,
 }
 
-/// What planning needs of one object; the rest is read again when its turn comes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What planning and checking need of one object; the rest is read again when its turn comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
     /// Its number among the archive's rows.
     pub(crate) row: usize,
     /// Whether it asks for an address or port that another one could be given first.
     pub(crate) early: bool,
+    /// Whether it is a pod or job that has ended: those are not started again.
+    pub(crate) ended: bool,
+    /// Its identity and revision when it was saved.
+    pub(crate) state: State,
 }
 
 /// Reads these rows. A damaged or hostile archive is refused here.
@@ -41,28 +53,77 @@ pub(crate) async fn scan(
     let mut tasks = JoinSet::new();
     let mut items = archive.read(rows, &mut tasks);
     let mut out = Contents::default();
-    let services = GroupResource::new("", "services");
-    let volumes = GroupResource::new("", "persistentvolumes");
     while let Some(item) = items.recv().await {
         let item = item?;
         if env.cancel.is_cancelled() {
             break;
         }
         let Some(key) = archive.row(item.row).map(lifeboat_archive::index::Row::key) else { continue };
-        let parsed = || serde_json::from_slice::<Value>(&item.body).unwrap_or_default();
-        let included = filter.includes_item(&key.resource, filter_namespace(&key), &item.head.labels).is_ok();
-        if key.resource == volumes
-            && let Verdict::Provision { lost } = decide(&key.name, &parsed(), recorded)
-        {
-            out.lost.extend(lost.filter(|_| included));
-            out.provisioned.insert(key.name.clone());
+        let selected = filter.includes_item(&key.resource, filter_namespace(&key), &item.head.labels);
+        let included = selected.is_ok();
+        if let Err(reason) = selected {
+            *out.left_out.entry((key.resource.clone(), reason)).or_default() += 1;
+        }
+        let object: Value = match (key.resource.group.as_str(), key.resource.resource.as_str()) {
+            ("", "persistentvolumes" | "persistentvolumeclaims" | "services" | "pods") | ("batch", "jobs") => {
+                serde_json::from_slice(&item.body).unwrap_or_default()
+            }
+            // Nothing is asked of the others.
+            _ => Value::Null,
+        };
+        match key.resource.resource.as_str() {
+            "persistentvolumes" => {
+                let verdict = decide(&key.name, &object, recorded);
+                if included {
+                    out.volumes.volume(&key.name, &verdict);
+                }
+                if let Verdict::Provision { lost } = verdict {
+                    out.lost.extend(lost.filter(|_| included));
+                    out.provisioned.insert(key.name.clone());
+                }
+            }
+            "persistentvolumeclaims" if included => out.volumes.claim(&key, &object),
+            _ => {}
         }
         if included {
-            let early = key.resource == services && has_fixed_port(&parsed());
-            out.facts.push(Facts { row: item.row, early });
+            let early = key.resource.resource == "services" && has_fixed_port(&object);
+            let ended = is_completed(&key.resource, &object);
+            out.facts.push(Facts { row: item.row, early, ended, state: State::of(&item.head) });
+            out.kinds.add(&key.resource, &item.head);
         }
     }
     Ok(out)
+}
+
+/// `apiVersion` and `kind` by type; all objects of a type are restored in one version.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kinds(HashMap<GroupResource, (String, String)>);
+
+impl Kinds {
+    fn add(&mut self, resource: &GroupResource, head: &Head) {
+        if !self.0.contains_key(resource) {
+            let text = |field: &Option<String>| field.clone().unwrap_or_default();
+            self.0.insert(resource.clone(), (text(&head.api_version), text(&head.kind)));
+        }
+    }
+
+    /// Those of a type; empty texts when no object of it is restored.
+    pub(crate) fn of(&self, resource: &GroupResource) -> (String, String) {
+        self.0.get(resource).cloned().unwrap_or_default()
+    }
+}
+
+/// Identity and revision of an object as a digest: the same pair is the same state of the same object of the same
+/// cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct State([u8; 16]);
+
+impl State {
+    pub(crate) fn of(head: &Head) -> Self {
+        let mut out = [0; 16];
+        out.copy_from_slice(&Sha256::digest(format!("{}\0{}", head.uid, head.resource_version))[..16]);
+        Self(out)
+    }
 }
 
 fn has_fixed_port(service: &Value) -> bool {

@@ -1,25 +1,18 @@
 //! The door.
 
-use crate::actions::{ActionConfig, built_in_actions};
-use crate::apply::Actions;
+use crate::checkpoint::Checkpoint;
 use crate::env::Env;
 use crate::execute::{Deferred, drain, level};
 use crate::finalize::finalize;
-use crate::item::{Context, Done};
-use crate::namespaces::Namespaces;
-use crate::plan::plan;
-use crate::read::{by_key, namespaces_in, scan};
+use crate::item::Done;
 use crate::request::{Request, ValidationErrors, check_source, prepare};
-use crate::versions::choose;
-use crate::volumes::Recorded;
-use lifeboat_action::ActionError;
+use crate::walk::Walk;
 use lifeboat_api::{Restore, RestorePhase, Time};
-use lifeboat_archive::layout::BackupFile;
+use lifeboat_archive::sidecar::RestoreVolumeInfo;
 use lifeboat_cluster::ClusterError;
-use lifeboat_object::{Catalog, GroupResource, Place, Results};
-use lifeboat_select::{RestoreFilter, SelectorError};
+use lifeboat_object::{Place, Results};
 use lifeboat_store::{Archive, OpenOptions, StoreError};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// What came of a restore.
 #[derive(Debug)]
@@ -52,128 +45,83 @@ pub enum RestoreError {
 
 /// Restores a backup: reads and checks its whole archive, then writes objects level by level.
 ///
-/// Objects that fail are in the results and the others go on. Running it again is safe: what is there already is
-/// left alone.
+/// Objects that fail are in the results and the others go on. Running it again is safe: with the same UID it goes on
+/// where the checkpoint says that the last run was cut off, and makes good the writes that follow a create; otherwise
+/// what is there already is left alone.
 ///
 /// # Errors
 /// [`RestoreError`].
 pub async fn run(request: &Request, env: &Env) -> Result<Outcome, RestoreError> {
     let mut restore = prepare(request)?;
-    let backup_name = restore.spec.backup_name.clone();
-    check_source(&env.store.backup(&backup_name).await?)?;
+    check_source(&env.store.backup(&restore.spec.backup_name).await?)?;
     restore.status.start_timestamp = Some(Time::new((env.clock)()));
     restore.status.phase = Some(RestorePhase::InProgress);
-    let mut options =
-        OpenOptions { limits: request.settings.limits, scratch: env.scratch.clone(), ignore_index: false };
-    let archive = env.store.open_archive(&backup_name, &options).await?;
-    let done = match walk(request, &restore, &archive, env).await {
+    let archive = open(request, &restore, false, env).await?;
+    let walked = match walk(request, &restore, &archive, env).await {
         // Nothing was written yet: the whole archive is read before. Velero may have rewritten it.
         Err(RestoreError::Unfitting(e)) => {
             env.journal.warn(&Place::Velero, format!("the archive is read as a stream, its index does not fit: {e}"));
-            options.ignore_index = true;
-            let archive = env.store.open_archive(&backup_name, &options).await?;
+            let archive = open(request, &restore, true, env).await?;
             walk(request, &restore, &archive, env).await?
         }
-        done => done?,
+        walked => walked?,
     };
-    let cancelled = env.cancel.is_cancelled();
-    let (restore, closed) = finalize(restore, &done, cancelled, env).await?;
+    let (restore, closed) = finalize(restore, &walked, env).await?;
     Ok(Outcome { restore, results: closed.results })
 }
 
-async fn walk(request: &Request, restore: &Restore, archive: &Archive, env: &Env) -> Result<Vec<Done>, RestoreError> {
-    let mut catalog = discover(env).await?;
-    let in_backup = namespaces_in(archive);
-    let filter_for =
-        |catalog: &Catalog| RestoreFilter::new(&restore.spec, catalog, &in_backup).map_err(invalid_selector);
-    let filter = filter_for(&catalog)?;
-    for warning in filter.warnings() {
-        env.journal.warn(&Place::Velero, warning.as_str());
-    }
-    let rows = choose(archive.rows(), &catalog);
-    let by_key = Arc::new(by_key(archive, &rows));
-    let recorded = recorded(&restore.spec.backup_name, env).await?;
-    let contents = match scan(archive, rows, &filter, &recorded, env).await {
-        Err(e @ StoreError::Index { .. }) => return Err(RestoreError::Unfitting(e)),
-        contents => contents?,
-    };
-    for lost in &contents.lost {
-        env.journal.warn(&Place::Cluster, lost.as_str());
-    }
-    env.progress.found(contents.facts.len() as u64);
-    let provisioned = Arc::new(contents.provisioned);
-    let levels = plan(&contents.facts, |n| archive.row(n), &request.settings.priorities, &catalog);
-    let config = ActionConfig::load(&env.cluster, &restore.metadata.namespace).await.map_err(|e| config_error(&e))?;
-    let built_in = built_in_actions(&env.cluster, &config);
-    let context = |catalog: &Catalog| -> Result<Context, RestoreError> {
-        let namespaces = catalog
-            .find(&GroupResource::new("", "namespaces"))
-            .cloned()
-            .ok_or_else(|| RestoreError::NoNamespaces(env.cluster.url().to_owned()))?;
-        Ok(Context {
-            restore: restore.clone(),
-            filter: filter_for(catalog)?,
-            actions: Actions::resolve(built_in.clone(), catalog).map_err(invalid_selector)?,
-            namespaces: Namespaces::new(namespaces, request.settings.terminating_resource_timeout.to_std()),
-            archive: archive.clone(),
-            rows: Arc::clone(&by_key),
-            provisioned: Arc::clone(&provisioned),
-            begun: Arc::default(),
-            extra: Arc::default(),
-            resource_timeout: request.settings.resource_timeout.to_std(),
-            catalog: catalog.clone(),
-            env: env.clone(),
-        })
-    };
-    let mut current = Arc::new(context(&catalog)?);
+/// Opens the archive of the backup.
+pub(crate) async fn open(
+    request: &Request,
+    restore: &Restore,
+    ignore_index: bool,
+    env: &Env,
+) -> Result<Archive, StoreError> {
+    let options = OpenOptions { limits: request.settings.limits, scratch: env.scratch.clone(), ignore_index };
+    env.store.open_archive(&restore.spec.backup_name, &options).await
+}
+
+/// What was done, and what became of the volumes.
+pub(crate) struct Walked {
+    pub(crate) done: Vec<Done>,
+    pub(crate) volumes: Vec<RestoreVolumeInfo>,
+}
+
+async fn walk(request: &Request, restore: &Restore, archive: &Archive, env: &Env) -> Result<Walked, RestoreError> {
+    let mut walk = Walk::begin(request, restore, archive, env).await?;
+    let mut checkpoint = checkpoint(restore, archive, env).await;
+    walk.resumed = checkpoint.is_resumed();
+    env.progress.found(walk.levels.iter().map(|level| level.items.len() as u64).sum());
+    let mut current = Arc::new(walk.context(None)?);
     let mut deferred = Deferred::default();
     let mut done = Vec::new();
-    for one in levels {
+    for one in std::mem::take(&mut walk.levels) {
         if env.cancel.is_cancelled() {
             break;
         }
-        let (settles, defines_types) = (one.must_settle(), one.name.starts_with("customresourcedefinitions."));
-        env.journal.info("Restoring a level", &[("level", &one.name), ("items", &one.rows.len().to_string())]);
-        done.extend(level(one, &current, &mut deferred, env).await?);
+        let (settles, defines_types) = (one.must_settle(), one.defines_types());
+        env.journal.info("Restoring a level", &[("level", &one.name), ("items", &one.items.len().to_string())]);
+        done.extend(level(one, &current, &mut checkpoint, &mut deferred, env).await?);
         if settles || defines_types {
-            done.extend(drain(&mut deferred, &current, env).await);
+            done.extend(drain(&mut deferred, &current, &mut checkpoint, env).await);
         }
         if defines_types {
             // The types that were just defined are served now.
-            catalog = discover(env).await?;
-            let Context { begun, extra, .. } = &*current;
-            let (begun, extra) = (Arc::clone(begun), Arc::clone(extra));
-            current = Arc::new(Context { begun, extra, ..context(&catalog)? });
+            walk.discover_again().await?;
+            current = Arc::new(walk.context(Some(&current))?);
         }
     }
-    done.extend(drain(&mut deferred, &current, env).await);
-    done.extend(std::mem::take(&mut *current.extra.lock().unwrap_or_else(PoisonError::into_inner)));
-    Ok(done)
+    done.extend(drain(&mut deferred, &current, &mut checkpoint, env).await);
+    done.extend(current.take_extra());
+    Ok(Walked { done, volumes: walk.volumes.records(&restore.spec.namespace_mapping) })
 }
 
-async fn discover(env: &Env) -> Result<Catalog, RestoreError> {
-    let catalog = env.cluster.discover().await?;
-    for failure in &catalog.failures {
-        env.journal.warn(
-            &Place::Velero,
-            format!("the types of {} could not be discovered: {}", failure.group_version, failure.message),
-        );
+async fn checkpoint(restore: &Restore, archive: &Archive, env: &Env) -> Checkpoint {
+    let (uid, rows) = (&restore.metadata.uid, archive.rows().len());
+    let (checkpoint, problem) = Checkpoint::open(Arc::clone(&env.checkpoint), uid, archive.digest(), rows).await;
+    if let Some(problem) = problem {
+        env.journal
+            .warn(&Place::Velero, format!("the checkpoint is not used, every object is looked at again: {problem}"));
     }
-    Ok(catalog)
-}
-
-async fn recorded(backup: &str, env: &Env) -> Result<Recorded, StoreError> {
-    Ok(Recorded::of(
-        env.store.backup_file(backup, BackupFile::VolumeInfo).await?,
-        env.store.backup_file(backup, BackupFile::VolumeSnapshots).await?.flatten(),
-        env.store.backup_file(backup, BackupFile::PodVolumeBackups).await?.flatten(),
-    ))
-}
-
-fn invalid_selector(error: SelectorError) -> RestoreError {
-    ValidationErrors(vec![format!("invalid label selector: {error}")]).into()
-}
-
-fn config_error(error: &ActionError) -> RestoreError {
-    ValidationErrors(vec![error.to_string()]).into()
+    checkpoint
 }

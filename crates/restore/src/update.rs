@@ -1,27 +1,58 @@
 //! The patch by which the policy `update` makes an object match the backup. Pure.
 
 use crate::existing::strip;
-use lifeboat_patch::{merge, merge_diff};
+use lifeboat_patch::{Difference, merge, merge_diff};
 use serde_json::Value;
 
 /// Fields that servers and controllers own: a difference there is not the user's, and is left as it is in the cluster.
 /// `docs/compatibility.md` has the list for users.
-const OWNED: [(&str, &str); 10] = [
+const OWNED: [(&str, &str); 15] = [
     ("Service", "/spec/clusterIP"),
     ("Service", "/spec/clusterIPs"),
     ("Service", "/spec/healthCheckNodePort"),
     ("PersistentVolume", "/spec/claimRef"),
+    ("PersistentVolume", "/metadata/annotations/pv.kubernetes.io~1bound-by-controller"),
     ("PersistentVolumeClaim", "/spec/volumeName"),
+    ("PersistentVolumeClaim", "/metadata/annotations/pv.kubernetes.io~1bind-completed"),
+    ("PersistentVolumeClaim", "/metadata/annotations/pv.kubernetes.io~1bound-by-controller"),
+    ("PersistentVolumeClaim", "/metadata/annotations/volume.kubernetes.io~1selected-node"),
     ("Deployment", "/metadata/annotations/deployment.kubernetes.io~1revision"),
     ("Pod", "/spec/nodeName"),
+    // Of the class, when the pod was admitted.
+    ("Pod", "/spec/priority"),
     ("Namespace", "/spec/finalizers"),
     ("Job", "/spec/selector"),
     ("Job", "/spec/template/metadata/labels"),
 ];
 
+/// What the controller manager puts into the token of a service account.
+const TOKEN: [&str; 4] =
+    ["/data/token", "/data/ca.crt", "/data/namespace", "/metadata/annotations/kubernetes.io~1service-account.uid"];
+
 /// The merge patch from the object in the cluster to the one in the backup; `None` when nothing of the user's differs.
 /// Both restore labels are in every patch.
 pub(crate) fn patch(desired: &Value, in_cluster: &Value) -> Option<Value> {
+    let (from, to) = sides(desired, in_cluster);
+    let without_labels = |object: &Value| {
+        let mut object = object.clone();
+        crate::existing::remove_restore_labels(&mut object);
+        object
+    };
+    merge_diff(&without_labels(&from), &without_labels(&to))?;
+    merge_diff(&from, &to)
+}
+
+/// Where the object in the cluster would change to match the one in the backup.
+pub(crate) fn differences(desired: &Value, in_cluster: &Value) -> Vec<Difference> {
+    let (mut from, mut to) = sides(desired, in_cluster);
+    for side in [&mut from, &mut to] {
+        crate::existing::remove_restore_labels(side);
+    }
+    lifeboat_patch::differences(&from, &to)
+}
+
+/// Both objects with what counts: the one in the cluster, and what it should become.
+fn sides(desired: &Value, in_cluster: &Value) -> (Value, Value) {
     let from = prepared(in_cluster);
     let mut to = prepared(desired);
     let kind = desired["kind"].as_str().unwrap_or_default().to_owned();
@@ -31,13 +62,12 @@ pub(crate) fn patch(desired: &Value, in_cluster: &Value) -> Option<Value> {
     if kind == "Service" {
         keep_node_ports(&mut to, &from);
     }
-    let without_labels = |object: &Value| {
-        let mut object = object.clone();
-        crate::existing::remove_restore_labels(&mut object);
-        object
-    };
-    merge_diff(&without_labels(&from), &without_labels(&to))?;
-    merge_diff(&from, &to)
+    if kind == "Secret" && from["type"] == "kubernetes.io/service-account-token" {
+        for pointer in TOKEN {
+            keep(&mut to, &from, pointer);
+        }
+    }
+    (from, to)
 }
 
 /// Nothing of one life, no owners of fields.
@@ -137,6 +167,15 @@ mod tests {
             patch(&service(None, Some(30002)), &service(Some("10.0.0.1"), Some(30001))),
             Some(json!({"spec": {"ports": [{"port": 80, "protocol": "TCP", "nodePort": 30002}]}}))
         );
+        let token = |data: Value, annotations: Value| json!({"kind": "Secret", "type": "kubernetes.io/service-account-token", "metadata": {"name": "t", "annotations": annotations}, "data": data});
+        let kept = token(json!({"extra": "MQ=="}), json!({"kubernetes.io/service-account.name": "a"}));
+        let filled = token(
+            json!({"extra": "MQ==", "token": "Mg==", "ca.crt": "Mw=="}),
+            json!({"kubernetes.io/service-account.name": "a", "kubernetes.io/service-account.uid": "u"}),
+        );
+        assert_eq!(patch(&kept, &filled), None);
+        let claim = |annotations: Value| json!({"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "annotations": annotations}, "spec": {}});
+        assert_eq!(patch(&claim(json!({})), &claim(json!({"pv.kubernetes.io/bind-completed": "yes"}))), None);
         let deployment = |revision: Option<&str>, replicas: u32| {
             let mut out = json!({"kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": replicas}});
             if let Some(revision) = revision {

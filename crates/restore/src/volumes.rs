@@ -3,7 +3,8 @@
 //! This version restores no volume data. A volume whose data the backup holds elsewhere is not made again on its old
 //! storage: its claim is left to be provisioned anew, and the user is told.
 
-use lifeboat_archive::sidecar::BackupVolumeInfo;
+use lifeboat_archive::sidecar::{BackupVolumeInfo, RestoreVolumeInfo};
+use lifeboat_object::ObjectKey;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -77,6 +78,65 @@ pub(crate) fn decide(name: &str, volume: &Value, recorded: &Recorded) -> Verdict
             lost("pod volume backup")
         }
         None => by_policy(),
+    }
+}
+
+/// The volumes and claims of a restore, for its volume information file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Volumes {
+    /// What becomes of each volume, by name.
+    volumes: BTreeMap<String, String>,
+    /// Claims of the backup with the names of their volumes, in order.
+    claims: Vec<(ObjectKey, String)>,
+}
+
+impl Volumes {
+    /// Adds a volume to restore.
+    pub(crate) fn volume(&mut self, name: &str, verdict: &Verdict) {
+        let message = match verdict {
+            Verdict::AsIs => "the volume is made again on its storage, where its data is",
+            Verdict::Provision { lost: Some(lost) } => lost,
+            Verdict::Provision { lost: None } => {
+                "the volume is not made again: its storage was deleted with it (reclaim policy Delete); its claim is provisioned anew and empty"
+            }
+        };
+        self.volumes.insert(name.to_owned(), message.to_owned());
+    }
+
+    /// Adds a claim to restore.
+    pub(crate) fn claim(&mut self, key: &ObjectKey, claim: &Value) {
+        let volume = claim.pointer("/spec/volumeName").and_then(Value::as_str).unwrap_or_default();
+        self.claims.push((key.clone(), volume.to_owned()));
+    }
+
+    /// One record for each claim, then one for each volume without a claim in the restore.
+    pub(crate) fn records(mut self, mapping: &BTreeMap<String, String>) -> Vec<RestoreVolumeInfo> {
+        let mut claimed = BTreeSet::new();
+        let mut out = Vec::new();
+        self.claims.sort();
+        for (key, volume) in self.claims {
+            let namespace = key.namespace.unwrap_or_default();
+            let message = match self.volumes.get(&volume) {
+                Some(message) => message.clone(),
+                None if volume.is_empty() => "the claim was not bound".to_owned(),
+                None => "its volume is not part of this restore".to_owned(),
+            };
+            claimed.insert(volume.clone());
+            out.push(RestoreVolumeInfo {
+                pvc_name: key.name,
+                pvc_namespace: mapping.get(&namespace).cloned().unwrap_or(namespace),
+                pv_name: volume,
+                message,
+                ..RestoreVolumeInfo::default()
+            });
+        }
+        let alone = self.volumes.into_iter().filter(|(name, _)| !claimed.contains(name));
+        out.extend(alone.map(|(pv_name, message)| RestoreVolumeInfo {
+            pv_name,
+            message,
+            ..RestoreVolumeInfo::default()
+        }));
+        out
     }
 }
 
@@ -161,6 +221,35 @@ mod tests {
         ] {
             assert_eq!(kind(name, policy, claim), expected, "{name} {policy} {claim}");
         }
+    }
+
+    #[test]
+    fn every_claim_and_volume_is_recorded() {
+        let key = |name: &str| {
+            ObjectKey::new(lifeboat_object::GroupResource::new("", "persistentvolumeclaims"), Some("old"), name)
+        };
+        let mut volumes = Volumes::default();
+        volumes.volume("kept", &Verdict::AsIs);
+        volumes.volume("lost", &Verdict::Provision { lost: Some("its data is lost".into()) });
+        volumes.claim(&key("b"), &json!({"spec": {"volumeName": "lost"}}));
+        volumes.claim(&key("a"), &json!({"spec": {}}));
+        volumes.claim(&key("c"), &json!({"spec": {"volumeName": "elsewhere"}}));
+        let record = |claim: &str, volume: &str, message: &str| RestoreVolumeInfo {
+            pvc_name: claim.into(),
+            pvc_namespace: if claim.is_empty() { "" } else { "new" }.into(),
+            pv_name: volume.into(),
+            message: message.into(),
+            ..RestoreVolumeInfo::default()
+        };
+        assert_eq!(
+            volumes.records(&BTreeMap::from([("old".to_owned(), "new".to_owned())])),
+            [
+                record("a", "", "the claim was not bound"),
+                record("b", "lost", "its data is lost"),
+                record("c", "elsewhere", "its volume is not part of this restore"),
+                record("", "kept", "the volume is made again on its storage, where its data is"),
+            ]
+        );
     }
 
     #[test]

@@ -121,6 +121,12 @@ impl Archive {
         self.index.rows()
     }
 
+    /// SHA-256 of the archive as it is read, lower-case hexadecimal: the same digest, the same rows.
+    #[must_use]
+    pub fn digest(&self) -> &str {
+        &self.index.tarball.sha256
+    }
+
     /// One of [`Archive::rows`].
     #[must_use]
     pub fn row(&self, number: usize) -> Option<&Row> {

@@ -1,9 +1,10 @@
 //! `lifeboat local backup`.
 
 use super::journal::{clock, print_resource, print_results, watched};
-use super::state::State;
+use super::preview::print_backup;
+use super::state::{Content, State};
 use super::{Output, PARTIALLY_FAILED};
-use crate::bucket_url;
+use crate::bucket_url::{self, Purpose};
 use crate::command::Globals;
 use crate::flags::{self, List, OrSelectors, Pairs};
 use clap::Args;
@@ -11,6 +12,8 @@ use lifeboat_action::Progress;
 use lifeboat_api::{Backup, BackupPhase, Duration, LabelSelector, Time};
 use lifeboat_archive::journal::Journal;
 use lifeboat_backup::{Env, Outcome, Request, Settings};
+use lifeboat_cluster::Cluster;
+use lifeboat_store::Store;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -29,6 +32,9 @@ pub(crate) struct BackupArgs {
     /// Print the final Backup as json or yaml
     #[arg(long, short, value_enum)]
     output: Option<Output>,
+    /// Only say what would be saved, how much, and what not and why; nothing is written
+    #[arg(long)]
+    dry_run: bool,
     /// Take over the name from another run that you know has died
     #[arg(long)]
     take_over: bool,
@@ -127,31 +133,47 @@ impl SpecArgs {
 
 impl BackupArgs {
     pub(crate) async fn run(self, globals: &Globals) -> anyhow::Result<ExitCode> {
-        let store = bucket_url::open(&self.bucket).await?;
+        let purpose = if self.dry_run { Purpose::Preview } else { Purpose::Write };
+        let store = bucket_url::open(&self.bucket, purpose).await?;
         let cluster = globals.connect().await?;
-        let state = State::open("backup", &store.describe(), &self.name)?;
-        let request = Request { backup: self.backup(globals, &state), settings: self.settings() };
-        let subject = format!("backup={}/{}", globals.namespace, self.name);
-        let env = Env {
-            cluster,
-            store,
-            clock: clock(),
-            journal: Journal::new(clock(), &subject),
-            progress: Arc::new(Progress::default()),
-            cancel: CancellationToken::new(),
-        };
+        if self.dry_run {
+            return self.preview(globals, cluster, store).await;
+        }
+        let state = State::open("backup", &store.describe(), &self.name, clock()())?;
+        let request = Request { backup: self.backup(globals, &state.content), settings: self.settings() };
+        let env = self.env(globals, cluster, store);
         let operation = lifeboat_backup::run(&request, &env);
         let outcome = watched("backup", &env.progress, &env.cancel, operation).await?;
         state.forget();
         self.report(&outcome)
     }
 
-    fn backup(&self, globals: &Globals, state: &State) -> Backup {
+    async fn preview(&self, globals: &Globals, cluster: Cluster, store: Store) -> anyhow::Result<ExitCode> {
+        let request = Request { backup: self.backup(globals, &Content::new(clock()())), settings: self.settings() };
+        let env = self.env(globals, cluster, store);
+        let operation = lifeboat_backup::preview(&request, &env);
+        let preview = watched("dry run", &env.progress, &env.cancel, operation).await?;
+        print_backup(&preview, self.output)
+    }
+
+    fn env(&self, globals: &Globals, cluster: Cluster, store: Store) -> Env {
+        let subject = format!("backup={}/{}", globals.namespace, self.name);
+        Env {
+            cluster,
+            store,
+            clock: clock(),
+            journal: Journal::new(clock(), &subject),
+            progress: Arc::new(Progress::default()),
+            cancel: CancellationToken::new(),
+        }
+    }
+
+    fn backup(&self, globals: &Globals, content: &Content) -> Backup {
         let mut backup = Backup::default();
         backup.metadata.name.clone_from(&self.name);
         backup.metadata.namespace.clone_from(&globals.namespace);
-        backup.metadata.uid.clone_from(&state.content.uid);
-        backup.metadata.creation_timestamp = Some(Time::new(state.content.started));
+        backup.metadata.uid.clone_from(&content.uid);
+        backup.metadata.creation_timestamp = Some(Time::new(content.started));
         self.spec.apply(&mut backup);
         backup
     }

@@ -2,7 +2,7 @@
 
 use super::Output;
 use super::journal::print_resource;
-use crate::bucket_url;
+use crate::bucket_url::{self, Purpose};
 use clap::Args;
 use lifeboat_api::{Backup, BackupSpec, Time};
 use lifeboat_archive::layout::BackupFile;
@@ -31,7 +31,7 @@ pub(crate) struct DescribeArgs {
 
 impl DescribeArgs {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
-        let store = bucket_url::open(&self.bucket).await?;
+        let store = bucket_url::open(&self.bucket, Purpose::Read).await?;
         let backup = store.backup(&self.name).await?;
         if let Some(output) = self.output {
             print_resource(&backup, output)?;

@@ -2,7 +2,7 @@
 
 use super::Output;
 use super::journal::print_resource;
-use crate::bucket_url;
+use crate::bucket_url::{self, Purpose};
 use clap::Args;
 use lifeboat_store::BackupSummary;
 use std::io::Write;
@@ -24,7 +24,7 @@ pub(crate) struct LsArgs {
 
 impl LsArgs {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
-        let store = bucket_url::open(&self.bucket).await?;
+        let store = bucket_url::open(&self.bucket, Purpose::Read).await?;
         let backups = match &self.name {
             Some(name) => vec![BackupSummary { name: name.clone(), backup: Ok(Box::new(store.backup(name).await?)) }],
             None => store.backups().await?,

@@ -1,21 +1,28 @@
 //! `lifeboat local restore`.
 
 use super::journal::{clock, print_resource, print_results, watched};
-use super::state::State;
+use super::preview::RestorePrinter;
+use super::state::{Content, State};
 use super::{Output, PARTIALLY_FAILED};
-use crate::bucket_url;
+use crate::bucket_url::{self, Purpose};
 use crate::command::Globals;
 use crate::flags::{self, List, OrSelectors, Pairs};
 use clap::Args;
 use lifeboat_action::Progress;
 use lifeboat_api::{LabelSelector, Restore, RestorePhase, RestoreStatusSpec, Time};
 use lifeboat_archive::journal::Journal;
-use lifeboat_restore::{Env, Outcome, Priorities, Request, Settings};
+use lifeboat_cluster::Cluster;
+use lifeboat_restore::{CheckpointStore, Env, NoCheckpoint, Outcome, Priorities, Request, Settings};
+use lifeboat_store::Store;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+
+/// Objects of a dry run waiting to be printed.
+const WAITING: usize = 64;
 
 /// `lifeboat local restore NAME --from-backup NAME --bucket URL`.
 #[derive(Debug, Args)]
@@ -33,6 +40,12 @@ pub(crate) struct RestoreArgs {
     /// Print the final Restore as json or yaml
     #[arg(long, short, value_enum)]
     output: Option<Output>,
+    /// Only say what would be created, updated, left and skipped, and where objects differ; nothing is written
+    #[arg(long)]
+    dry_run: bool,
+    /// Show the values of Secrets in the differences of a dry run
+    #[arg(long, requires = "dry_run")]
+    show_secrets: bool,
     /// A folder for the temporary copy of an archive that has no index
     #[arg(long, value_name = "DIRECTORY")]
     scratch: Option<PathBuf>,
@@ -118,32 +131,62 @@ impl SpecArgs {
 
 impl RestoreArgs {
     pub(crate) async fn run(self, globals: &Globals) -> anyhow::Result<ExitCode> {
-        let store = bucket_url::open(&self.bucket).await?;
+        let store = bucket_url::open(&self.bucket, Purpose::Read).await?;
         let cluster = globals.connect().await?;
-        let state = State::open("restore", &store.describe(), &self.name)?;
-        let request = Request { restore: self.restore(globals, &state), settings: self.settings() };
-        let subject = format!("restore={}/{}", globals.namespace, self.name);
-        let env = Env {
-            cluster,
-            store,
-            clock: clock(),
-            journal: Journal::new(clock(), &subject),
-            progress: Arc::new(Progress::default()),
-            cancel: CancellationToken::new(),
-            scratch: self.scratch.clone().unwrap_or_else(std::env::temp_dir),
-        };
+        if self.dry_run {
+            return self.preview(globals, cluster, store).await;
+        }
+        // By the cluster's clock, so that it compares with the creation times of objects.
+        let now = cluster.time().await?.unwrap_or_else(jiff::Timestamp::now);
+        let state = State::open("restore", &store.describe(), &self.name, now)?;
+        let request = Request { restore: self.restore(globals, &state.content), settings: self.settings() };
+        let env = self.env(globals, cluster, store, Arc::new(state.checkpoint()));
         let operation = lifeboat_restore::run(&request, &env);
         let outcome = watched("restore", &env.progress, &env.cancel, operation).await?;
         state.forget();
         self.report(&outcome)
     }
 
-    fn restore(&self, globals: &Globals, state: &State) -> Restore {
+    async fn preview(&self, globals: &Globals, cluster: Cluster, store: Store) -> anyhow::Result<ExitCode> {
+        if self.output == Some(Output::Yaml) {
+            anyhow::bail!("--dry-run prints text or, with -o json, JSON: YAML cannot be written object by object");
+        }
+        let request = Request { restore: self.restore(globals, &Content::new(clock()())), settings: self.settings() };
+        let env = self.env(globals, cluster, store, Arc::new(NoCheckpoint));
+        let mut printer = RestorePrinter::new(self.output.is_some(), self.show_secrets)?;
+        let (sender, mut items) = mpsc::channel(WAITING);
+        let printing = async {
+            while let Some(item) = items.recv().await {
+                printer.item(item)?;
+            }
+            anyhow::Ok(())
+        };
+        let operation = async { tokio::join!(lifeboat_restore::preview(&request, &env, sender), printing) };
+        let (end, printed) = watched("dry run", &env.progress, &env.cancel, operation).await;
+        printed?;
+        printer.end(&end?)
+    }
+
+    fn env(&self, globals: &Globals, cluster: Cluster, store: Store, checkpoint: Arc<dyn CheckpointStore>) -> Env {
+        let subject = format!("restore={}/{}", globals.namespace, self.name);
+        Env {
+            cluster,
+            store,
+            clock: clock(),
+            journal: Journal::new(clock(), &subject),
+            checkpoint,
+            progress: Arc::new(Progress::default()),
+            cancel: CancellationToken::new(),
+            scratch: self.scratch.clone().unwrap_or_else(std::env::temp_dir),
+        }
+    }
+
+    fn restore(&self, globals: &Globals, content: &Content) -> Restore {
         let mut restore = Restore::default();
         restore.metadata.name.clone_from(&self.name);
         restore.metadata.namespace.clone_from(&globals.namespace);
-        restore.metadata.uid.clone_from(&state.content.uid);
-        restore.metadata.creation_timestamp = Some(Time::new(state.content.started));
+        restore.metadata.uid.clone_from(&content.uid);
+        restore.metadata.creation_timestamp = Some(Time::new(content.started));
         self.spec.apply(&mut restore);
         restore.spec.backup_name.clone_from(&self.from_backup);
         restore

@@ -1,6 +1,6 @@
 //! `lifeboat local verify`.
 
-use crate::bucket_url;
+use crate::bucket_url::{self, Purpose};
 use clap::Args;
 use lifeboat_archive::ReadLimits;
 use lifeboat_store::OpenOptions;
@@ -23,7 +23,7 @@ pub(crate) struct VerifyArgs {
 
 impl VerifyArgs {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
-        let store = bucket_url::open(&self.bucket).await?;
+        let store = bucket_url::open(&self.bucket, Purpose::Read).await?;
         let names = match &self.name {
             Some(name) => vec![name.clone()],
             None => store.backup_names().await?,

@@ -1,5 +1,6 @@
 //! The binary against a real control plane. `make test` builds and starts what is needed.
 
+mod dry_run;
 mod golden_in;
 mod golden_out;
 mod object_storage;

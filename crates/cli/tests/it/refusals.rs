@@ -16,7 +16,7 @@ fn bed() -> std::path::PathBuf {
 }
 
 /// Arguments, and what the error says.
-const CASES: [(&[&str], &str); 15] = [
+const CASES: [(&[&str], &str); 16] = [
     (&["backup", "b", "--bucket", "gopher://x"], "--bucket: gopher:// is not known"),
     (&["backup", "b", "--bucket", "file://relative"], "write an absolute path after file://"),
     (&["backup", "Bad_Name", "--bucket", "BUCKET"], "\"Bad_Name\" is not a valid name"),
@@ -56,6 +56,7 @@ const CASES: [(&[&str], &str); 15] = [
         "nodes are non-restorable resources",
     ),
     (&["verify", "none", "--bucket", "BUCKET"], "backup \"none\" not found in directory"),
+    (&["ls", "--bucket", "BUCKET-that-nobody-made"], "there is no directory"),
 ];
 
 #[test]
@@ -63,7 +64,8 @@ fn bad_input_is_refused_with_a_reason() {
     let folder = tempfile::tempdir().expect("a folder");
     let bucket = folder.path().join("bucket").display().to_string();
     for (args, expected) in CASES {
-        let args: Vec<&str> = args.iter().map(|a| if *a == "BUCKET" { bucket.as_str() } else { a }).collect();
+        let args: Vec<String> = args.iter().map(|a| a.replace("BUCKET", &bucket)).collect();
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let run = local(&args, &bed(), folder.path());
         assert!(run.err.contains(expected), "{args:?} says {run:?}, not {expected:?}");
         assert_eq!(run.code, 1, "{args:?}: {run:?}");

@@ -1,6 +1,6 @@
 //! Runs the binary, and prepares clusters for it.
 
-use lifeboat_testbed::ControlPlane;
+use lifeboat_testbed::{ControlPlane, Kubectl};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,6 +16,48 @@ pub(crate) struct Bed {
 }
 
 static TURN: Mutex<()> = Mutex::new(());
+
+/// `lifeboat sandbox` with these manifests; it ends with this value.
+pub(crate) struct Sandbox {
+    process: std::process::Child,
+    folder: TempDir,
+}
+
+impl Sandbox {
+    /// Starts one and waits until it serves.
+    pub(crate) fn start(manifests: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let manifest = folder.path().join("manifests.yaml");
+        std::fs::write(&manifest, manifests).expect("write");
+        let process = Command::new(env!("CARGO_BIN_EXE_lifeboat"))
+            .args(["sandbox", "--kubeconfig"])
+            .arg(folder.path().join("kubeconfig"))
+            .arg("--load")
+            .arg(&manifest)
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the binary");
+        let sandbox = Self { process, folder };
+        eventually("the kubeconfig", || sandbox.kubeconfig().exists());
+        sandbox
+    }
+
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.folder.path().join("kubeconfig")
+    }
+
+    pub(crate) fn kubectl(&self) -> Kubectl {
+        Kubectl::new(&self.kubeconfig()).expect("kubectl")
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
 
 /// What a run of the binary printed.
 #[derive(Debug)]

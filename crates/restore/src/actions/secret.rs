@@ -62,6 +62,10 @@ impl RestoreItemAction for Secret {
         ActionScope::resources(&["secrets"])
     }
 
+    fn is_pure(&self) -> bool {
+        true
+    }
+
     async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> {
         if text(&input.item, "type") != "kubernetes.io/service-account-token" {
             return Ok(RestoreItemOutput::with(input.item));

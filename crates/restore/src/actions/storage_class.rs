@@ -51,6 +51,10 @@ impl RestoreItemAction for ChangeStorageClass {
         ActionScope::resources(&["persistentvolumeclaims", "persistentvolumes", "statefulsets.apps"])
     }
 
+    fn is_pure(&self) -> bool {
+        true
+    }
+
     async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> {
         let (item, new) = change(input.item, &self.classes);
         for class in new {

@@ -1,0 +1,79 @@
+//! What a backup would hold, without making it.
+
+use crate::env::Env;
+use crate::plan::Excluded;
+use crate::request::{Request, prepare};
+use crate::run::{BackupError, Objects, objects};
+use lifeboat_archive::sidecar::BackupVolumeInfo;
+use lifeboat_object::{GroupResource, Place, Results};
+use lifeboat_store::StoreError;
+use std::collections::BTreeMap;
+use tokio::task::JoinSet;
+
+/// What a backup would hold.
+#[derive(Clone, Debug)]
+pub struct Preview {
+    /// The types of which something would be saved.
+    pub types: BTreeMap<GroupResource, PreviewedType>,
+    /// Types that would not be listed, and why.
+    pub excluded: Vec<Excluded>,
+    /// How many listed objects of each type would be left out, by reason.
+    pub left_out: BTreeMap<(GroupResource, &'static str), u64>,
+    /// What would be done with each volume.
+    pub volumes: Vec<BackupVolumeInfo>,
+    /// Warnings and errors found on the way.
+    pub results: Results,
+}
+
+/// What would be saved of one type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PreviewedType {
+    /// Objects.
+    pub objects: u64,
+    /// Bytes of their JSON.
+    pub bytes: u64,
+}
+
+/// Previews a backup: lists and decides as `run` would, and only counts. The bucket is only asked whether the name is
+/// free.
+///
+/// # Errors
+/// [`BackupError`], where `run` would have it too.
+pub async fn preview(request: &Request, env: &Env) -> Result<Preview, BackupError> {
+    let version = env.cluster.version().await?;
+    let backup = prepare(request, &version, (env.clock)())?;
+    let name = &backup.metadata.name;
+    match env.store.backup(name).await {
+        Err(StoreError::NoBackup { .. }) => {}
+        Ok(found) => {
+            let place = env.store.describe();
+            return Err(StoreError::NameTaken { name: name.clone(), place, uid: found.metadata.uid }.into());
+        }
+        Err(e) => return Err(e.into()),
+    }
+    let mut tasks = JoinSet::new();
+    let Objects { plan, mut entries, learned } = objects(request, &backup, env, &mut tasks).await?;
+    let mut types: BTreeMap<GroupResource, PreviewedType> = BTreeMap::new();
+    while let Some(batch) = entries.recv().await {
+        env.progress.finished(batch.entries.len() as u64);
+        for entry in &batch.entries {
+            let counted = types.entry(entry.resource.group_resource()).or_default();
+            counted.objects += 1;
+            counted.bytes += entry.body.len() as u64;
+        }
+    }
+    if env.cancel.is_cancelled() {
+        return Err(BackupError::Cancelled);
+    }
+    let learned = learned.await.map_err(|_| BackupError::Worker("processing objects"))?;
+    if let Some(warning) = learned.volumes.warning() {
+        env.journal.warn(&Place::Velero, warning);
+    }
+    Ok(Preview {
+        types,
+        excluded: plan.excluded,
+        left_out: learned.left_out,
+        volumes: learned.volumes.records(backup.spec.snapshot_volumes != Some(false)),
+        results: env.journal.close().results,
+    })
+}

@@ -1,0 +1,238 @@
+//! How far a restore is, kept where it outlives the process, so that a run again goes on where the last one was cut off.
+//!
+//! Two bits for each row of the archive. The format is `docs/formats/checkpoint.md`.
+
+use crate::item::Action;
+use async_trait::async_trait;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Where the checkpoint of one restore is kept: a file, or an object in the cluster.
+#[async_trait]
+pub trait CheckpointStore: Debug + Send + Sync {
+    /// What was saved last; `None` when nothing was.
+    ///
+    /// # Errors
+    /// Why it cannot be read, for people.
+    async fn load(&self) -> Result<Option<Vec<u8>>, String>;
+
+    /// Saves it in place of what was saved before: a crash leaves the one or the other, whole.
+    ///
+    /// # Errors
+    /// Why it cannot be written, for people.
+    async fn save(&self, bytes: Vec<u8>) -> Result<(), String>;
+}
+
+/// Keeps nothing: a run again looks at every object again.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoCheckpoint;
+
+#[async_trait]
+impl CheckpointStore for NoCheckpoint {
+    async fn load(&self) -> Result<Option<Vec<u8>>, String> {
+        Ok(None)
+    }
+
+    async fn save(&self, _: Vec<u8>) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Rows done since the last save that are worth the next.
+const ROWS: usize = 1000;
+/// Time since the last save that is worth the next.
+const TIME: Duration = Duration::from_secs(5);
+
+const FORMAT: &str = "lifeboat.io/restore-checkpoint/v1";
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Stored {
+    format: String,
+    #[serde(rename = "restoreUID")]
+    restore_uid: String,
+    archive: String,
+    rows: usize,
+    done: String,
+}
+
+/// The rows of an archive that need nothing more, and what was done with each.
+#[derive(Debug)]
+pub(crate) struct Checkpoint {
+    store: Arc<dyn CheckpointStore>,
+    restore_uid: String,
+    archive: String,
+    rows: usize,
+    /// Two bits a row, the lowest first: 0 for not done.
+    done: Vec<u8>,
+    resumed: bool,
+    unsaved: usize,
+    saved: Instant,
+}
+
+impl Checkpoint {
+    /// What an earlier run of this restore of this archive left, or nothing done yet.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or what it holds is of another restore or archive: then nothing is done, and the
+    /// message says why.
+    pub(crate) async fn open(
+        store: Arc<dyn CheckpointStore>,
+        restore_uid: &str,
+        archive: &str,
+        rows: usize,
+    ) -> (Self, Option<String>) {
+        let mut checkpoint = Self {
+            store,
+            restore_uid: restore_uid.to_owned(),
+            archive: archive.to_owned(),
+            rows,
+            done: vec![0; rows.div_ceil(4)],
+            resumed: false,
+            unsaved: 0,
+            saved: Instant::now(),
+        };
+        let problem = match checkpoint.store.load().await {
+            Ok(None) => None,
+            Ok(Some(bytes)) => checkpoint.decode(&bytes).err(),
+            Err(e) => Some(e),
+        };
+        (checkpoint, problem)
+    }
+
+    fn decode(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let stored: Stored = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+        let done = STANDARD.decode(&stored.done).map_err(|e| e.to_string())?;
+        if stored.format != FORMAT
+            || stored.restore_uid != self.restore_uid
+            || stored.archive != self.archive
+            || stored.rows != self.rows
+            || done.len() != self.done.len()
+        {
+            return Err("it is of another restore, or the archive was rewritten since".to_owned());
+        }
+        self.done = done;
+        self.resumed = true;
+        Ok(())
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let stored = Stored {
+            format: FORMAT.to_owned(),
+            restore_uid: self.restore_uid.clone(),
+            archive: self.archive.clone(),
+            rows: self.rows,
+            done: STANDARD.encode(&self.done),
+        };
+        // Texts and a number: encoding cannot fail.
+        serde_json::to_vec(&stored).unwrap_or_default()
+    }
+
+    /// Whether an earlier run had begun.
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.resumed
+    }
+
+    /// What an earlier run did with a row; `None` when there is still something to do.
+    pub(crate) fn done(&self, row: usize) -> Option<Action> {
+        match self.done.get(row / 4)? >> (row % 4 * 2) & 3 {
+            1 => Some(Action::Created),
+            2 => Some(Action::Updated),
+            3 => Some(Action::Skipped),
+            _ => None,
+        }
+    }
+
+    /// Remembers that a row needs nothing more. What failed is not remembered: a run again tries it again.
+    pub(crate) fn mark(&mut self, row: usize, action: Action) {
+        let bits = match action {
+            Action::Created => 1,
+            Action::Updated => 2,
+            Action::Skipped => 3,
+            Action::Failed => return,
+        };
+        if let Some(byte) = self.done.get_mut(row / 4) {
+            let shift = row % 4 * 2;
+            *byte = *byte & !(3 << shift) | bits << shift;
+            self.unsaved += 1;
+        }
+    }
+
+    /// Saves when enough was done since the last time.
+    ///
+    /// # Errors
+    /// Why it could not be saved; the next time tries again.
+    pub(crate) async fn save_if_due(&mut self) -> Result<(), String> {
+        if self.unsaved == 0 || (self.unsaved < ROWS && self.saved.elapsed() < TIME) {
+            return Ok(());
+        }
+        self.unsaved = 0;
+        self.saved = Instant::now();
+        self.store.save(self.encode()).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    #[derive(Debug, Default)]
+    struct Kept(Mutex<Option<Vec<u8>>>);
+
+    #[async_trait]
+    impl CheckpointStore for Kept {
+        async fn load(&self) -> Result<Option<Vec<u8>>, String> {
+            Ok(self.0.lock().unwrap().clone())
+        }
+
+        async fn save(&self, bytes: Vec<u8>) -> Result<(), String> {
+            *self.0.lock().unwrap() = Some(bytes);
+            Ok(())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_again_knows_what_was_done() {
+        let store = Arc::new(Kept::default());
+        let open = |uid: &'static str, archive: &'static str, rows| {
+            Checkpoint::open(Arc::clone(&store) as Arc<dyn CheckpointStore>, uid, archive, rows)
+        };
+        let (mut first, problem) = open("u", "a", 6).await;
+        assert_eq!((problem, first.is_resumed()), (None, false));
+        let marks = [Action::Created, Action::Updated, Action::Skipped, Action::Failed];
+        for (row, action) in marks.into_iter().enumerate() {
+            first.mark(row, action);
+        }
+        first.mark(5, Action::Created);
+        first.save_if_due().await.unwrap();
+        assert_eq!(*store.0.lock().unwrap(), None, "too early");
+        tokio::time::advance(TIME).await;
+        first.save_if_due().await.unwrap();
+
+        let (second, problem) = open("u", "a", 6).await;
+        assert_eq!((problem, second.is_resumed()), (None, true));
+        let done: Vec<Option<Action>> = (0..7).map(|row| second.done(row)).collect();
+        let expected = [
+            Some(Action::Created),
+            Some(Action::Updated),
+            Some(Action::Skipped),
+            None,
+            None,
+            Some(Action::Created),
+            None,
+        ];
+        assert_eq!(done, expected);
+
+        for (uid, archive, rows) in [("v", "a", 6), ("u", "b", 6), ("u", "a", 7)] {
+            let (other, problem) = open(uid, archive, rows).await;
+            assert_eq!(problem.as_deref(), Some("it is of another restore, or the archive was rewritten since"));
+            assert_eq!((other.is_resumed(), other.done(0)), (false, None));
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What an object of the backup is to become (restore.md 2.8 steps 6 to 13). Nothing is written here, so that a preview
+//! shows what the restore does.
+
+use crate::apply::Applied;
+use crate::existing::strip;
+use crate::item::Context;
+use crate::volumes::{reset_claim, reset_volume};
+use lifeboat_api::{label_value, well_known};
+use lifeboat_object::{ApiResource, GroupResource, ObjectKey};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// What an object of the backup is to become.
+pub(crate) enum Desired {
+    /// It is not restored, for this reason.
+    Skip(String),
+    /// This object.
+    Object(Box<DesiredObject>),
+}
+
+/// An object as it would be created.
+pub(crate) struct DesiredObject {
+    pub(crate) item: Value,
+    /// Its status in the backup.
+    pub(crate) status: Option<Value>,
+    /// Objects of the backup that have to be there before it.
+    pub(crate) additional: Vec<ObjectKey>,
+    /// Actions that were not asked, because they do more than answer.
+    pub(crate) unasked: Vec<String>,
+}
+
+/// Which actions are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    /// All of them: the object is about to be restored.
+    All,
+    /// Only those that change nothing anywhere.
+    Pure,
+}
+
+impl Context {
+    /// Makes the object that would be created under this key.
+    ///
+    /// # Errors
+    /// Why it cannot be made, for people.
+    pub(crate) async fn desired(&self, key: &ObjectKey, from_backup: &Value, ask: Ask) -> Result<Desired, String> {
+        if is_mirror_pod(&key.resource, from_backup) {
+            return Ok(Desired::Skip("the kubelet makes this mirror pod itself".to_owned()));
+        }
+        if is_made_by_controllers(key) {
+            return Ok(Desired::Skip("controllers make it in every namespace".to_owned()));
+        }
+        let mut item = from_backup.clone();
+        let status = strip(&mut item);
+        let namespace = key.namespace.as_deref();
+        let applied = self.actions.run(&key.resource, namespace, item, from_backup, &self.restore, ask).await;
+        let (mut item, additional, unasked) = match applied.map_err(|e| format!("error preparing {key}: {e}"))? {
+            Applied::Go { item, additional, unasked } => (item, additional, unasked),
+            Applied::Skip { action } => return Ok(Desired::Skip(format!("the action {action} leaves it out"))),
+        };
+        match (key.resource.group.as_str(), key.resource.resource.as_str()) {
+            ("", "persistentvolumes") if self.provisioned.contains(&key.name) => {
+                return Ok(Desired::Skip(
+                    "it is not made on its old storage: its claim is provisioned anew".to_owned(),
+                ));
+            }
+            ("", "persistentvolumes") => reset_volume(&mut item, &self.restore.spec.namespace_mapping),
+            ("", "persistentvolumeclaims") => reset_claim(&mut item, &self.provisioned),
+            _ => {}
+        }
+        self.finish(key, &mut item);
+        Ok(Desired::Object(Box::new(DesiredObject { item, status, additional, unasked })))
+    }
+
+    /// The type of an object as the cluster serves it.
+    ///
+    /// # Errors
+    /// That it does not, for people.
+    pub(crate) fn served(&self, key: &ObjectKey, object: &Value) -> Result<Arc<ApiResource>, String> {
+        let api_version = object["apiVersion"].as_str().unwrap_or_default();
+        let version = api_version.rsplit('/').next().unwrap_or_default();
+        let found = self.catalog.find_version(&key.resource, version).cloned();
+        found.ok_or_else(|| format!("the cluster does not serve {} in {api_version}", key.resource))
+    }
+
+    /// Namespace and labels of the restored object (restore.md 2.8 steps 12 and 13).
+    fn finish(&self, key: &ObjectKey, item: &mut Value) {
+        let Some(metadata) = item.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+        metadata.remove("managedFields");
+        if let Some(namespace) = &key.namespace {
+            metadata.insert("namespace".to_owned(), namespace.as_str().into());
+        }
+        let labels = metadata.entry("labels").or_insert_with(|| Value::Object(Map::new()));
+        if !labels.is_object() {
+            *labels = Value::Object(Map::new());
+        }
+        labels[well_known::LABEL_BACKUP_NAME] = label_value(&self.restore.spec.backup_name).into();
+        labels[well_known::LABEL_RESTORE_NAME] = label_value(&self.restore.metadata.name).into();
+    }
+}
+
+/// A mirror pod is the kubelet's shadow of a static one (restore.md 2.8 step 6).
+fn is_mirror_pod(resource: &GroupResource, object: &Value) -> bool {
+    *resource == GroupResource::new("", "pods")
+        && object["metadata"]["annotations"]["kubernetes.io/config.mirror"].as_str().is_some_and(|v| !v.is_empty())
+}
+
+/// What the controllers of every cluster write themselves, with content of that cluster.
+fn is_made_by_controllers(key: &ObjectKey) -> bool {
+    key.resource == GroupResource::new("", "configmaps") && key.name == "kube-root-ca.crt"
+}

@@ -1,0 +1,266 @@
+//! What a restore would do, without doing it.
+
+use crate::check::{Presence, Seen};
+use crate::desired::{Ask, Desired};
+use crate::env::Env;
+use crate::existing::{is_same_state, merge_service_account};
+use crate::item::{Context, Source, is_completed};
+use crate::plan::Level;
+use crate::read::State;
+use crate::request::{Request, check_source, prepare};
+use crate::run::{RestoreError, open};
+use crate::update;
+use crate::walk::Walk;
+use futures::StreamExt;
+use lifeboat_api::{ExistingResourcePolicy, Restore};
+use lifeboat_archive::sidecar::RestoreVolumeInfo;
+use lifeboat_object::{GroupResource, ObjectKey, Place, Results};
+use lifeboat_patch::Difference;
+use serde_json::Value;
+use std::collections::{BTreeMap, HashSet};
+use std::pin::pin;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+/// What would be done with one object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PreviewItem {
+    /// Its key in the cluster; a mapped namespace is the target.
+    pub key: ObjectKey,
+    /// What would be done.
+    pub planned: Planned,
+    /// Actions that decide about the object only when it is restored: the rest is what holds without them.
+    pub unasked: Vec<String>,
+}
+
+/// What would be done with an object. Differences lead from the cluster (left) to the backup (right); values of Secrets
+/// stand in them.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Planned {
+    /// It would be made.
+    Create,
+    /// It is there and would be changed.
+    Update(Vec<Difference>),
+    /// It is there and has what the backup has.
+    Unchanged,
+    /// It would not be restored, for this reason.
+    Skip(String),
+    /// It is there, differs, and would stay as it is.
+    Conflict(Vec<Difference>),
+    /// It could not be restored, for this reason.
+    Refused(String),
+}
+
+/// The end of a preview.
+#[derive(Clone, Debug)]
+pub struct PreviewEnd {
+    /// How many objects of each type of the backup are not part of the restore, by reason.
+    pub left_out: BTreeMap<(GroupResource, &'static str), u64>,
+    /// What would become of volumes and claims.
+    pub volumes: Vec<RestoreVolumeInfo>,
+    /// Warnings and errors found on the way.
+    pub results: Results,
+}
+
+/// Reads of the cluster at once.
+const READS: usize = 16;
+
+/// Previews a restore: what `run` would do, object by object in its order, sent as it is found out. The cluster and
+/// the bucket are only read. What the cluster would say of an object itself (admission, quotas) is not known.
+///
+/// Ends early when the receiver is dropped or the operation is cancelled.
+///
+/// # Errors
+/// [`RestoreError`], where `run` would have it too.
+pub async fn preview(request: &Request, env: &Env, out: mpsc::Sender<PreviewItem>) -> Result<PreviewEnd, RestoreError> {
+    let restore = prepare(request)?;
+    check_source(&env.store.backup(&restore.spec.backup_name).await?)?;
+    let mut archive = open(request, &restore, false, env).await?;
+    let mut walk = match Walk::begin(request, &restore, &archive, env).await {
+        Err(RestoreError::Unfitting(e)) => {
+            env.journal.warn(&Place::Velero, format!("the archive is read as a stream, its index does not fit: {e}"));
+            archive = open(request, &restore, true, env).await?;
+            Walk::begin(request, &restore, &archive, env).await?
+        }
+        walk => walk?,
+    };
+    let context = Arc::new(walk.context(None)?);
+    let mut previewer = Previewer { context, defined: HashSet::new() };
+    for level in std::mem::take(&mut walk.levels) {
+        if env.cancel.is_cancelled() || out.is_closed() {
+            break;
+        }
+        previewer.level(level, &out).await?;
+    }
+    Ok(PreviewEnd {
+        left_out: std::mem::take(&mut walk.left_out),
+        volumes: std::mem::take(&mut walk.volumes).records(&restore.spec.namespace_mapping),
+        results: env.journal.close().results,
+    })
+}
+
+struct Previewer {
+    context: Arc<Context>,
+    /// Types that the restore would define itself.
+    defined: HashSet<String>,
+}
+
+impl Previewer {
+    async fn level(&mut self, level: Level, out: &mpsc::Sender<PreviewItem>) -> Result<(), RestoreError> {
+        let presence = Presence::of(&level, &self.context).await;
+        let archive = &self.context.archive;
+        if level.defines_types() {
+            // The name of a definition is that of its type.
+            self.defined.extend(level.items.iter().filter_map(|one| Some(archive.row(one.row)?.name.to_string())));
+        }
+        let mut rows = Vec::new();
+        for one in level.items {
+            let Some(row) = archive.row(one.row) else { continue };
+            let key = self.context.target_of(&row.key());
+            if presence.look(&key, one.state) == Seen::Unchanged {
+                let planned = if one.ended { ended() } else { Planned::Unchanged };
+                // The receiver is gone: nobody wants more.
+                let _ = out.send(PreviewItem { key, planned, unasked: Vec::new() }).await;
+            } else {
+                rows.push(one.row);
+            }
+        }
+        let mut reading = JoinSet::new();
+        let contents = archive.read(rows, &mut reading);
+        let items =
+            futures::stream::unfold(contents, |mut contents| async { Some((contents.recv().await?, contents)) });
+        let previews = items
+            .map(|item| async {
+                let item = item?;
+                let Some(row) = archive.row(item.row) else { return Ok(None) };
+                let key = row.key();
+                let seen = presence.look(&self.context.target_of(&key), State::of(&item.head));
+                Ok(Some(self.one(Source { row: item.row, key, body: item.body, exists: false }, seen).await))
+            })
+            .buffered(READS);
+        let mut previews = pin!(previews);
+        while let Some(item) = previews.next().await {
+            if let Some(item) = item.map_err(RestoreError::Store)?
+                && out.send(item).await.is_err()
+            {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    async fn one(&self, source: Source, seen: Seen) -> PreviewItem {
+        let key = self.context.target_of(&source.key);
+        let mut unasked = Vec::new();
+        let planned = match serde_json::from_slice::<Value>(&source.body) {
+            Err(e) => Planned::Refused(format!("error decoding {}: {e}", source.key)),
+            Ok(object) if is_completed(&key.resource, &object) => ended(),
+            Ok(_) if key.resource == GroupResource::new("", "namespaces") => return self.namespace(&source.key).await,
+            Ok(object) => self.object(&key, &object, seen, &mut unasked).await.unwrap_or_else(Planned::Refused),
+        };
+        PreviewItem { key, planned, unasked }
+    }
+
+    async fn namespace(&self, key: &ObjectKey) -> PreviewItem {
+        let restore = &self.context.restore;
+        let name = restore.spec.namespace_mapping.get(&key.name).unwrap_or(&key.name).clone();
+        let resource = self.context.catalog.find(&key.resource);
+        let found = match resource {
+            Some(resource) => self.context.env.cluster.get(resource, None, &name).await,
+            None => Ok(None),
+        };
+        let planned = match found {
+            Ok(None) => Planned::Create,
+            Ok(Some(_)) => Planned::Unchanged,
+            Err(e) => Planned::Refused(e.to_string()),
+        };
+        PreviewItem { key: ObjectKey { name, ..key.clone() }, planned, unasked: Vec::new() }
+    }
+
+    async fn object(
+        &self,
+        key: &ObjectKey,
+        from_backup: &Value,
+        seen: Seen,
+        unasked: &mut Vec<String>,
+    ) -> Result<Planned, String> {
+        let desired = match self.context.desired(key, from_backup, Ask::Pure).await? {
+            Desired::Skip(reason) => return Ok(Planned::Skip(reason)),
+            Desired::Object(object) => *object,
+        };
+        *unasked = desired.unasked;
+        let resource = match self.context.served(key, &desired.item) {
+            Ok(resource) => resource,
+            Err(_) if self.defined.contains(&key.resource.to_string()) => return Ok(Planned::Create),
+            Err(e) => return Err(e),
+        };
+        if seen == Seen::Absent {
+            return Ok(Planned::Create);
+        }
+        let found = self.context.env.cluster.get(&resource, key.namespace.as_deref(), &key.name).await;
+        let Some(existing) = found.map_err(|e| e.to_string())? else { return Ok(Planned::Create) };
+        let existing: Value = serde_json::from_slice(&existing).unwrap_or_default();
+        if is_same_state(&existing, from_backup) {
+            return Ok(Planned::Unchanged);
+        }
+        Ok(compared(&self.context.restore, key, &desired.item, &existing))
+    }
+}
+
+fn ended() -> Planned {
+    Planned::Skip("it has ended, and is not started again".to_owned())
+}
+
+/// What the policy makes of an object that is there.
+fn compared(restore: &Restore, key: &ObjectKey, desired: &Value, existing: &Value) -> Planned {
+    if update::patch(desired, existing).is_none() {
+        return Planned::Unchanged;
+    }
+    if key.resource == GroupResource::new("", "serviceaccounts") {
+        // It is never made poorer: it only gets what it lacks.
+        let Some(patch) = merge_service_account(desired, existing) else { return Planned::Unchanged };
+        let mut merged = existing.clone();
+        lifeboat_patch::merge(&mut merged, &patch);
+        return Planned::Update(lifeboat_patch::differences(existing, &merged));
+    }
+    let differences = update::differences(desired, existing);
+    match restore.spec.existing_resource_policy {
+        ExistingResourcePolicy::Update => Planned::Update(differences),
+        _ => Planned::Conflict(differences),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_policy_decides_about_what_is_there() {
+        let object = |kind: &str, labels: Value, data: &str| json!({"kind": kind, "metadata": {"name": "a", "labels": labels}, "data": {"a": data}});
+        let restored = json!({"velero.io/restore-name": "r", "velero.io/backup-name": "b"});
+        let planned = |policy: &str, resource: &str, desired: &Value, existing: &Value| {
+            let mut restore = Restore::default();
+            restore.spec.existing_resource_policy = policy.to_owned().into();
+            compared(&restore, &ObjectKey::new(GroupResource::new("", resource), Some("n"), "a"), desired, existing)
+        };
+        let difference = |path: &str, left: Value, right: Value| {
+            vec![Difference { path: path.into(), left: Some(left), right: Some(right) }]
+        };
+        let desired = object("ConfigMap", restored, "1");
+        let existing = object("ConfigMap", json!({}), "2");
+        let changed = difference("/data/a", json!("2"), json!("1"));
+        assert_eq!(planned("", "configmaps", &desired, &existing), Planned::Conflict(changed.clone()));
+        assert_eq!(planned("none", "configmaps", &desired, &existing), Planned::Conflict(changed.clone()));
+        assert_eq!(planned("update", "configmaps", &desired, &existing), Planned::Update(changed));
+        let same = object("ConfigMap", json!({}), "1");
+        assert_eq!(planned("update", "configmaps", &desired, &same), Planned::Unchanged);
+
+        let account = |secrets: Value| json!({"kind": "ServiceAccount", "metadata": {"name": "a"}, "secrets": secrets});
+        let (poor, rich) = (account(json!([])), account(json!([{"name": "s"}])));
+        assert_eq!(planned("", "serviceaccounts", &poor, &rich), Planned::Unchanged);
+        let added = vec![Difference { path: "/secrets/0".into(), left: None, right: Some(json!({"name": "s"})) }];
+        assert_eq!(planned("", "serviceaccounts", &rich, &poor), Planned::Update(added));
+    }
+}

@@ -1,0 +1,159 @@
+//! What is known of a restore before anything is written: the cluster's types, the archive's objects, their levels.
+
+use crate::actions::{ActionConfig, built_in_actions};
+use crate::apply::Actions;
+use crate::env::Env;
+use crate::item::Context;
+use crate::namespaces::Namespaces;
+use crate::plan::{Level, plan};
+use crate::read::{Kinds, by_key, namespaces_in, scan};
+use crate::request::{Request, ValidationErrors};
+use crate::run::RestoreError;
+use crate::versions::choose;
+use crate::volumes::{Recorded, Volumes};
+use lifeboat_action::{ActionError, RestoreItemAction};
+use lifeboat_api::Restore;
+use lifeboat_archive::layout::BackupFile;
+use lifeboat_object::{Catalog, GroupResource, Place};
+use lifeboat_select::{RestoreFilter, SelectorError};
+use lifeboat_store::{Archive, StoreError};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A restore whose archive was read and checked, and whose objects are ordered.
+pub(crate) struct Walk {
+    /// The types that the cluster serves.
+    pub(crate) catalog: Catalog,
+    /// What is restored, in order.
+    pub(crate) levels: Vec<Level>,
+    /// What becomes of volumes and claims.
+    pub(crate) volumes: Volumes,
+    /// How many objects of each type are left out, by reason.
+    pub(crate) left_out: BTreeMap<(GroupResource, &'static str), u64>,
+    /// Whether an earlier run of this restore was cut off.
+    pub(crate) resumed: bool,
+    restore: Restore,
+    in_backup: BTreeSet<String>,
+    archive: Archive,
+    rows: Arc<HashMap<[u8; 16], usize>>,
+    kinds: Arc<Kinds>,
+    provisioned: Arc<BTreeSet<String>>,
+    built_in: Vec<Arc<dyn RestoreItemAction>>,
+    terminating_timeout: Duration,
+    resource_timeout: Duration,
+    env: Env,
+}
+
+impl Walk {
+    /// Reads the whole archive and plans. Nothing is written.
+    ///
+    /// # Errors
+    /// [`RestoreError::Unfitting`] when the archive must be read without its index; others as of a restore.
+    pub(crate) async fn begin(
+        request: &Request,
+        restore: &Restore,
+        archive: &Archive,
+        env: &Env,
+    ) -> Result<Self, RestoreError> {
+        let catalog = discover(&Catalog::default(), env).await?;
+        let in_backup = namespaces_in(archive);
+        let filter = RestoreFilter::new(&restore.spec, &catalog, &in_backup).map_err(invalid_selector)?;
+        for warning in filter.warnings() {
+            env.journal.warn(&Place::Velero, warning.as_str());
+        }
+        let rows = choose(archive.rows(), &catalog);
+        let by_key = by_key(archive, &rows);
+        let recorded = recorded(&restore.spec.backup_name, env).await?;
+        let contents = match scan(archive, rows, &filter, &recorded, env).await {
+            Err(e @ StoreError::Index { .. }) => return Err(RestoreError::Unfitting(e)),
+            contents => contents?,
+        };
+        for lost in &contents.lost {
+            env.journal.warn(&Place::Cluster, lost.as_str());
+        }
+        let levels = plan(&contents.facts, |n| archive.row(n), &request.settings.priorities, &catalog);
+        let config =
+            ActionConfig::load(&env.cluster, &restore.metadata.namespace).await.map_err(|e| config_error(&e))?;
+        Ok(Self {
+            built_in: built_in_actions(&env.cluster, &config),
+            catalog,
+            levels,
+            volumes: contents.volumes,
+            left_out: contents.left_out,
+            resumed: false,
+            restore: restore.clone(),
+            in_backup,
+            archive: archive.clone(),
+            rows: Arc::new(by_key),
+            kinds: Arc::new(contents.kinds),
+            provisioned: Arc::new(contents.provisioned),
+            terminating_timeout: request.settings.terminating_resource_timeout.to_std(),
+            resource_timeout: request.settings.resource_timeout.to_std(),
+            env: env.clone(),
+        })
+    }
+
+    /// Asks for the types again, after some were defined.
+    pub(crate) async fn discover_again(&mut self) -> Result<(), RestoreError> {
+        self.catalog = discover(&self.catalog, &self.env).await?;
+        Ok(())
+    }
+
+    /// What all objects share while the cluster serves these types; namespaces and what was noted of objects are taken
+    /// over from the context before.
+    pub(crate) fn context(&self, before: Option<&Context>) -> Result<Context, RestoreError> {
+        let catalog = &self.catalog;
+        let namespaces = catalog
+            .find(&GroupResource::new("", "namespaces"))
+            .cloned()
+            .ok_or_else(|| RestoreError::NoNamespaces(self.env.cluster.url().to_owned()))?;
+        Ok(Context {
+            restore: self.restore.clone(),
+            filter: RestoreFilter::new(&self.restore.spec, catalog, &self.in_backup).map_err(invalid_selector)?,
+            actions: Actions::resolve(self.built_in.clone(), catalog).map_err(invalid_selector)?,
+            namespaces: before.map_or_else(
+                || Arc::new(Namespaces::new(namespaces, self.terminating_timeout)),
+                |before| Arc::clone(&before.namespaces),
+            ),
+            archive: self.archive.clone(),
+            rows: Arc::clone(&self.rows),
+            provisioned: Arc::clone(&self.provisioned),
+            notes: before.map(|before| Arc::clone(&before.notes)).unwrap_or_default(),
+            kinds: Arc::clone(&self.kinds),
+            resumed: self.resumed,
+            resource_timeout: self.resource_timeout,
+            catalog: catalog.clone(),
+            env: self.env.clone(),
+        })
+    }
+}
+
+/// The types that the cluster serves now; a group that does not answer is a warning, unless it did not before.
+async fn discover(before: &Catalog, env: &Env) -> Result<Catalog, RestoreError> {
+    let catalog = env.cluster.discover().await?;
+    let known = |group_version: &str| before.failures.iter().any(|f| f.group_version == group_version);
+    for failure in catalog.failures.iter().filter(|f| !known(&f.group_version)) {
+        env.journal.warn(
+            &Place::Velero,
+            format!("the types of {} could not be discovered: {}", failure.group_version, failure.message),
+        );
+    }
+    Ok(catalog)
+}
+
+async fn recorded(backup: &str, env: &Env) -> Result<Recorded, StoreError> {
+    Ok(Recorded::of(
+        env.store.backup_file(backup, BackupFile::VolumeInfo).await?,
+        env.store.backup_file(backup, BackupFile::VolumeSnapshots).await?.flatten(),
+        env.store.backup_file(backup, BackupFile::PodVolumeBackups).await?.flatten(),
+    ))
+}
+
+fn invalid_selector(error: SelectorError) -> RestoreError {
+    ValidationErrors(vec![format!("invalid label selector: {error}")]).into()
+}
+
+fn config_error(error: &ActionError) -> RestoreError {
+    ValidationErrors(vec![error.to_string()]).into()
+}
