@@ -1,6 +1,6 @@
 //! Flag values with Velero's syntax (cli-and-install.md 1.4).
 
-use lifeboat_api::{Duration, LabelSelector};
+use lifeboat_api::{BackupType, Duration, LabelSelector};
 use std::collections::BTreeMap;
 
 /// Comma-separated values; the last occurrence of a flag wins, as in Velero.
@@ -70,6 +70,14 @@ fn records(text: &str) -> Result<Vec<String>, String> {
 
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     text.parse().map_err(|e: lifeboat_api::ParseDurationError| e.to_string())
+}
+
+/// Any case, as in Velero.
+pub(crate) fn backup_type(text: &str) -> Result<BackupType, String> {
+    [BackupType::Full, BackupType::Incremental]
+        .into_iter()
+        .find(|word| format!("{word:?}").eq_ignore_ascii_case(text))
+        .ok_or_else(|| format!("{text:?} is neither Full nor Incremental"))
 }
 
 /// `kind=ns/name,ns/name;kind2=…`.

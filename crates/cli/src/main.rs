@@ -12,6 +12,7 @@ mod local;
 mod log;
 mod progress;
 mod sandbox;
+mod spec;
 
 use clap::Parser;
 use std::process::ExitCode;

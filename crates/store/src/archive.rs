@@ -8,7 +8,7 @@ use lifeboat_archive::index::{Index, IndexError, MemberRange, Row};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::{ObjectPath, ReadLimits};
 use lifeboat_bucket::{BucketError, ErrorKind, collect};
-use lifeboat_object::Head;
+use lifeboat_object::{DEEPEST, Head, ObjectKey, nesting};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -263,15 +263,23 @@ impl Archive {
     }
 }
 
-/// Parses the head and refuses an object that is not the one its path names.
+/// Parses the head; refuses an object that is not the one its path names, or that is nested to break parsers.
 pub(crate) fn checked_head(key: &str, row: &Row, body: &[u8]) -> Result<Head, StoreError> {
     let path = ObjectPath { key: row.key(), version: None };
-    let head = Head::parse(body).map_err(|e| StoreError::Archive {
-        key: key.to_owned(),
-        source: lifeboat_archive::ReadError::Refused(format!("{} is no Kubernetes object ({e})", row.key())),
-    })?;
+    let head = head(key, &path.key, body)?;
     path.check(&head).map_err(|source| StoreError::Disagrees { key: key.to_owned(), source })?;
     Ok(head)
+}
+
+pub(crate) fn head(archive: &str, key: &ObjectKey, body: &[u8]) -> Result<Head, StoreError> {
+    let refused = |why: String| StoreError::Archive {
+        key: archive.to_owned(),
+        source: lifeboat_archive::ReadError::Refused(format!("{key} {why}")),
+    };
+    if nesting(body) > DEEPEST {
+        return Err(refused(format!("is nested deeper than {DEEPEST} levels")));
+    }
+    Head::parse(body).map_err(|e| refused(format!("is no Kubernetes object ({e})")))
 }
 
 fn short(key: &str, store: &Store) -> BucketError {

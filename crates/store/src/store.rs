@@ -3,8 +3,9 @@
 use crate::StoreError;
 use crate::retry::retry;
 use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
 use lifeboat_api::Backup;
-use lifeboat_archive::layout::{BACKUPS, BackupFile, METADATA, RestoreFile};
+use lifeboat_archive::layout::{BACKUPS, BackupFile, RestoreFile};
 use lifeboat_archive::sidecar;
 use lifeboat_bucket::{BlobStore, Body, Entry, ErrorKind, ListOptions, PutOptions, collect};
 use serde::de::DeserializeOwned;
@@ -12,6 +13,9 @@ use std::sync::Arc;
 
 /// Largest JSON file that is read, decompressed (Velero's readers have the same bound).
 pub(crate) const LARGEST_JSON: u64 = 1 << 30;
+
+/// Reads of small files in flight.
+const AT_ONCE: usize = 16;
 
 /// A storage location: a bucket, already below its prefix.
 #[derive(Clone, Debug)]
@@ -46,36 +50,46 @@ impl Store {
     /// # Errors
     /// [`StoreError::Bucket`].
     pub async fn backup_names(&self) -> Result<Vec<String>, StoreError> {
+        let check = |name: String| async move {
+            let exists = self.exists(&BackupFile::Metadata.key(&name)).await?;
+            Ok::<_, StoreError>(exists.then_some(name))
+        };
+        let names = futures::stream::iter(self.folders().await?).map(check).buffered(AT_ONCE);
+        names.try_filter_map(|name| async { Ok(name) }).try_collect().await
+    }
+
+    /// All backups with their records, in order of their names; one that cannot be read says why.
+    ///
+    /// # Errors
+    /// [`StoreError::Bucket`] when the location cannot be listed.
+    pub async fn backups(&self) -> Result<Vec<BackupSummary>, StoreError> {
+        let read = |name: String| async move {
+            let backup = match self.backup(&name).await {
+                Err(StoreError::NoBackup { .. }) => return None,
+                read => read.map(Box::new).map_err(|e| e.to_string()),
+            };
+            Some(BackupSummary { name, backup })
+        };
+        let summaries = futures::stream::iter(self.folders().await?).map(read).buffered(AT_ONCE);
+        Ok(summaries.filter_map(|summary| async { summary }).collect().await)
+    }
+
+    /// The names of all folders below `backups/`, in order.
+    async fn folders(&self) -> Result<Vec<String>, StoreError> {
         let mut names = Vec::new();
         let mut options =
             ListOptions { prefix: BACKUPS.to_owned(), delimiter: Some("/".to_owned()), ..ListOptions::default() };
         loop {
             let page = retry(|| self.bucket.list(options.clone())).await?;
-            for entry in page.entries {
-                let Entry::Prefix(prefix) = entry else { continue };
-                let name = prefix[BACKUPS.len()..].trim_end_matches('/');
-                if self.exists(&format!("{prefix}{METADATA}")).await? {
-                    names.push(name.to_owned());
-                }
-            }
+            names.extend(page.entries.into_iter().filter_map(|entry| match entry {
+                Entry::Prefix(prefix) => Some(prefix[BACKUPS.len()..].trim_end_matches('/').to_owned()),
+                Entry::Object(_) => None,
+            }));
             match page.continuation {
                 None => return Ok(names),
                 next => options.continuation = next,
             }
         }
-    }
-
-    /// All backups with their records; one that cannot be read says why.
-    ///
-    /// # Errors
-    /// [`StoreError::Bucket`] when the location cannot be listed.
-    pub async fn backups(&self) -> Result<Vec<BackupSummary>, StoreError> {
-        let mut out = Vec::new();
-        for name in self.backup_names().await? {
-            let backup = self.backup(&name).await.map(Box::new).map_err(|e| e.to_string());
-            out.push(BackupSummary { name, backup });
-        }
-        Ok(out)
     }
 
     /// The record of a backup.

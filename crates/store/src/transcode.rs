@@ -1,14 +1,13 @@
 //! Copies an archive without index into our seekable form.
 
-use crate::archive::OpenOptions;
+use crate::archive::{OpenOptions, head};
 use crate::bridge::{PieceReader, with_reader};
 use crate::retry::retry;
 use crate::{Store, StoreError};
 use lifeboat_archive::gzip::capped;
 use lifeboat_archive::index::Index;
 use lifeboat_archive::tarball::{Assembler, ObjectEntry, Segment};
-use lifeboat_archive::{ArchivePath, ObjectPath, ReadError, TarReader};
-use lifeboat_object::Head;
+use lifeboat_archive::{ArchivePath, ObjectPath, TarReader};
 use std::io::Write;
 use tempfile::NamedTempFile;
 
@@ -71,10 +70,7 @@ fn copy(reader: PieceReader, key: &str, options: &OpenOptions) -> Result<(Index,
 
 /// The version an entry is stored in: its directory says so, or the object itself.
 fn checked_version(key: &str, path: &ObjectPath, body: &[u8]) -> Result<String, StoreError> {
-    let head = Head::parse(body).map_err(|e| StoreError::Archive {
-        key: key.to_owned(),
-        source: ReadError::Refused(format!("{} is no Kubernetes object ({e})", path.key)),
-    })?;
+    let head = head(key, &path.key, body)?;
     path.check(&head).map_err(|source| StoreError::Disagrees { key: key.to_owned(), source })?;
     Ok(match &path.version {
         Some(version) => version.version.clone(),

@@ -6,10 +6,10 @@ use super::state::{Content, State};
 use super::{Output, PARTIALLY_FAILED};
 use crate::bucket_url::{self, Purpose};
 use crate::command::Globals;
-use crate::flags::{self, List, OrSelectors, Pairs};
+use crate::spec::BackupSpecArgs;
 use clap::Args;
 use lifeboat_action::Progress;
-use lifeboat_api::{Backup, BackupPhase, Duration, LabelSelector, Time};
+use lifeboat_api::{Backup, BackupPhase, Time};
 use lifeboat_archive::journal::Journal;
 use lifeboat_backup::{Env, Outcome, Request, Settings};
 use lifeboat_cluster::Cluster;
@@ -28,7 +28,10 @@ pub(crate) struct BackupArgs {
     #[arg(long, value_name = "URL")]
     bucket: String,
     #[command(flatten)]
-    spec: SpecArgs,
+    spec: BackupSpecArgs,
+    /// Accepted for scripts: this command always waits
+    #[arg(long, short)]
+    wait: bool,
     /// Print the final Backup as json or yaml
     #[arg(long, short, value_enum)]
     output: Option<Output>,
@@ -44,91 +47,6 @@ pub(crate) struct BackupArgs {
     /// Megabytes of objects to hold in memory at once
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=65_536), value_name = "MB")]
     memory_budget: u32,
-}
-
-/// What to back up: the flags of `velero backup create`.
-#[derive(Debug, Args)]
-struct SpecArgs {
-    /// Namespaces to include; use '*' for all
-    #[arg(long, value_parser = flags::list, default_value = "*", value_name = "NAMES")]
-    include_namespaces: List,
-    /// Namespaces to exclude
-    #[arg(long, value_parser = flags::list, value_name = "NAMES")]
-    exclude_namespaces: Option<List>,
-    /// Types to include, such as deployments.apps; all when left out
-    #[arg(long, value_parser = flags::list, value_name = "TYPES")]
-    include_resources: Option<List>,
-    /// Types to exclude
-    #[arg(long, value_parser = flags::list, value_name = "TYPES")]
-    exclude_resources: Option<List>,
-    /// Cluster-scoped types to include
-    #[arg(long, value_parser = flags::list, value_name = "TYPES")]
-    include_cluster_scoped_resources: Option<List>,
-    /// Cluster-scoped types to exclude
-    #[arg(long, value_parser = flags::list, value_name = "TYPES")]
-    exclude_cluster_scoped_resources: Option<List>,
-    /// Namespaced types to include
-    #[arg(long, value_parser = flags::list, value_name = "TYPES")]
-    include_namespace_scoped_resources: Option<List>,
-    /// Namespaced types to exclude
-    #[arg(long, value_parser = flags::list, value_name = "TYPES")]
-    exclude_namespace_scoped_resources: Option<List>,
-    /// Include cluster-scoped types: true, false, or as needed when left out
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
-    include_cluster_resources: Option<bool>,
-    /// Only objects with these labels
-    #[arg(long, short = 'l', value_parser = flags::selector, value_name = "SELECTOR")]
-    selector: Option<LabelSelector>,
-    /// Only objects that match one of the selectors, joined by ' or '
-    #[arg(long, value_parser = flags::or_selectors, value_name = "SELECTORS")]
-    or_selector: Option<OrSelectors>,
-    /// Objects to save first, as TYPE=NAMESPACE/NAME,NAMESPACE/NAME;TYPE=NAME
-    #[arg(long, value_parser = flags::ordered_resources, value_name = "ORDER")]
-    ordered_resources: Option<Pairs>,
-    /// Labels for the backup
-    #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
-    labels: Option<Pairs>,
-    /// Annotations for the backup
-    #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
-    annotations: Option<Pairs>,
-    /// How long to keep the backup, such as 720h
-    #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
-    ttl: Duration,
-    /// Take snapshots of volumes (this version takes none and says so for each volume)
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
-    snapshot_volumes: Option<bool>,
-    /// Move snapshot data to the repository (refused by this version)
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
-    snapshot_move_data: Option<bool>,
-    /// Save volumes through the file system (refused by this version)
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
-    default_volumes_to_fs_backup: Option<bool>,
-}
-
-impl SpecArgs {
-    fn apply(&self, backup: &mut Backup) {
-        let list = |given: &Option<List>| given.clone().unwrap_or_default().0;
-        let pairs = |given: &Option<Pairs>| given.clone().unwrap_or_default().0;
-        backup.metadata.labels = pairs(&self.labels);
-        backup.metadata.annotations = pairs(&self.annotations);
-        let spec = &mut backup.spec;
-        spec.included_namespaces.clone_from(&self.include_namespaces.0);
-        spec.excluded_namespaces = list(&self.exclude_namespaces);
-        spec.included_resources = list(&self.include_resources);
-        spec.excluded_resources = list(&self.exclude_resources);
-        spec.included_cluster_scoped_resources = list(&self.include_cluster_scoped_resources);
-        spec.excluded_cluster_scoped_resources = list(&self.exclude_cluster_scoped_resources);
-        spec.included_namespace_scoped_resources = list(&self.include_namespace_scoped_resources);
-        spec.excluded_namespace_scoped_resources = list(&self.exclude_namespace_scoped_resources);
-        spec.include_cluster_resources = self.include_cluster_resources;
-        spec.label_selector.clone_from(&self.selector);
-        spec.or_label_selectors = self.or_selector.clone().unwrap_or_default().0;
-        spec.ordered_resources = pairs(&self.ordered_resources);
-        spec.ttl = self.ttl;
-        spec.snapshot_volumes = self.snapshot_volumes;
-        spec.snapshot_move_data = self.snapshot_move_data;
-        spec.default_volumes_to_fs_backup = self.default_volumes_to_fs_backup;
-    }
 }
 
 impl BackupArgs {

@@ -30,12 +30,16 @@ impl LsArgs {
             None => store.backups().await?,
         };
         if let Some(output) = self.output {
+            for (name, e) in backups.iter().filter_map(|b| Some((&b.name, b.backup.as_ref().err()?))) {
+                writeln!(std::io::stderr(), "error: backup {name} cannot be read: {e}")?;
+            }
             let items: Vec<_> = backups.iter().filter_map(|b| b.backup.as_deref().ok()).collect();
             let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items});
             print_resource(&list, output)?;
             return Ok(ExitCode::SUCCESS);
         }
         if backups.is_empty() {
+            writeln!(std::io::stderr(), "No backups found in {}", store.describe())?;
             return Ok(ExitCode::SUCCESS);
         }
         let mut table = TabWriter::new(std::io::stdout()).minwidth(6).padding(3);

@@ -3,6 +3,7 @@
 mod dry_run;
 mod golden_in;
 mod golden_out;
+mod hostile;
 mod object_storage;
 mod refusals;
 mod sandbox;

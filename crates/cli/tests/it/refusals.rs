@@ -16,7 +16,7 @@ fn bed() -> std::path::PathBuf {
 }
 
 /// Arguments, and what the error says.
-const CASES: [(&[&str], &str); 16] = [
+const CASES: [(&[&str], &str); 20] = [
     (&["backup", "b", "--bucket", "gopher://x"], "--bucket: gopher:// is not known"),
     (&["backup", "b", "--bucket", "file://relative"], "write an absolute path after file://"),
     (&["backup", "Bad_Name", "--bucket", "BUCKET"], "\"Bad_Name\" is not a valid name"),
@@ -45,6 +45,16 @@ const CASES: [(&[&str], &str); 16] = [
     (
         &["backup", "b", "--bucket", "BUCKET", "--snapshot-move-data"],
         "moving snapshot data are not supported by this version of Lifeboat",
+    ),
+    (
+        &["backup", "b", "--bucket", "BUCKET", "--resource-policies-configmap", "p"],
+        "resource policies are not supported by this version of Lifeboat",
+    ),
+    (&["backup", "b", "--bucket", "BUCKET", "--backup-type", "half"], "\"half\" is neither Full nor Incremental"),
+    (&["restore", "r", "--bucket", "BUCKET"], "--from-backup <NAME>"),
+    (
+        &["restore", "r", "--from-schedule", "nightly", "--bucket", "BUCKET"],
+        "no completed backup of schedule \"nightly\" is in directory",
     ),
     (&["restore", "r", "--from-backup", "none", "--bucket", "BUCKET"], "backup \"none\" not found in directory"),
     (
@@ -87,4 +97,62 @@ fn a_cluster_that_is_not_there_is_said_so() {
     let broken = none.display().to_string();
     let run = local(&["backup", "b", "--bucket", &bucket, "--kubeconfig", &broken], &none, folder.path());
     assert!(run.code == 1 && run.err.contains(&format!("cannot use the kubeconfig {broken}")), "{run:?}");
+}
+
+/// A kubeconfig of the same cluster with another token.
+fn kubeconfig_with(token: &str, file: &Path) {
+    let text = std::fs::read_to_string(bed()).expect("the kubeconfig");
+    let (before, after) = text.split_once("token: ").expect("a token");
+    let (_, after) = after.split_once('}').expect("its end");
+    std::fs::write(file, format!("{before}token: {token}}}{after}")).expect("write");
+}
+
+#[test]
+fn who_may_not_is_told_what_he_may_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bucket = folder.path().join("bucket").display().to_string();
+    let kubeconfig = folder.path().join("kubeconfig");
+    let kubectl = lifeboat_testbed::Kubectl::new(&bed()).expect("kubectl");
+    let token = kubectl.try_run(&["create", "token", "default", "--namespace=default"]).expect("a token");
+    kubeconfig_with(token.trim(), &kubeconfig);
+    let run = local(&["backup", "b", "--bucket", &bucket], &kubeconfig, folder.path());
+    let expected = "cannot list namespaces: namespaces is forbidden: User \"system:serviceaccount:default:default\" cannot list resource \"namespaces\"";
+    assert!(run.code == 1 && run.err.contains(expected), "{run:?}");
+    kubeconfig_with("wrong", &kubeconfig);
+    let run = local(&["backup", "b", "--bucket", &bucket], &kubeconfig, folder.path());
+    assert!(run.code == 1 && run.err.contains("cannot get the server version: Unauthorized"), "{run:?}");
+    let ls = local(&["ls", "--bucket", &bucket], &kubeconfig, folder.path());
+    assert_eq!((ls.code, ls.out.as_str()), (0, ""), "{ls:?}");
+}
+
+#[test]
+fn a_name_belongs_to_one_backup() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bucket = folder.path().join("bucket").display().to_string();
+    let args = ["backup", "b", "--bucket", &bucket, "--include-namespaces", "default"];
+    let run = local(&args, &bed(), folder.path());
+    assert_eq!(run.code, 0, "{run:?}");
+    let run = local(&args, &bed(), folder.path());
+    let expected = "backup already exists in object storage: \"b\" in directory";
+    assert!(run.code == 1 && run.err.contains(expected) && run.err.contains("choose another name"), "{run:?}");
+}
+
+#[test]
+fn wrong_credentials_are_said_so() {
+    let server = lifeboat_testbed::S3Server::start().expect("an S3 server");
+    server.make_bucket("here").expect("a bucket");
+    let folder = tempfile::tempdir().expect("a folder");
+    let ls = |bucket: &str, secret: &str| {
+        let url = format!("s3://{bucket}?region=us-east-1&endpoint={}", server.endpoint());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
+        command.args(["local", "ls", "--bucket", &url]).env("HOME", folder.path());
+        command.env("AWS_ACCESS_KEY_ID", server.access_key()).env("AWS_SECRET_ACCESS_KEY", secret);
+        run(&mut command)
+    };
+    let good = ls("here", server.secret_key());
+    assert_eq!(good.code, 0, "{good:?}");
+    let wrong = ls("here", "wrong");
+    assert!(wrong.code == 1 && wrong.err.contains("SignatureDoesNotMatch"), "{wrong:?}");
+    let missing = ls("nowhere", server.secret_key());
+    assert!(missing.code == 1 && missing.err.contains("nowhere") && missing.err.contains("bucket"), "{missing:?}");
 }

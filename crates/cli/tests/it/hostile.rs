@@ -1,0 +1,141 @@
+//! Archives that are damaged or made to do harm are refused before anything is changed in the cluster.
+
+use crate::support::{Run, Sandbox, run};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const MANIFEST: &str = r#"
+{apiVersion: v1, kind: Namespace, metadata: {name: shop}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: shop}, data: {a: "1"}}
+"#;
+
+fn local(sandbox: &Sandbox, folder: &Path, args: &[&str]) -> Run {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
+    command.arg("local").args(args).arg("--bucket").arg(folder.join("bucket"));
+    command.env("KUBECONFIG", sandbox.kubeconfig()).env("XDG_STATE_HOME", folder.join("state"));
+    run(&mut command)
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).expect("memory");
+    encoder.finish().expect("memory")
+}
+
+/// A tar.gz of the entries that `build` adds.
+fn archive(build: impl FnOnce(&mut tar::Builder<Vec<u8>>)) -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    build(&mut builder);
+    gzip(&builder.into_inner().expect("memory"))
+}
+
+/// A regular file under any path, also one that the library would refuse to write.
+fn file(builder: &mut tar::Builder<Vec<u8>>, path: &str, content: &[u8]) {
+    let mut header = tar::Header::new_gnu();
+    header.set_size(content.len() as u64);
+    header.as_mut_bytes()[..path.len()].copy_from_slice(path.as_bytes());
+    header.set_cksum();
+    builder.append(&header, content).expect("memory");
+}
+
+fn config_map(name: &str, data: &str) -> Vec<u8> {
+    format!(
+        r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}","namespace":"evil"}},"data":{data}}}"#
+    )
+    .into_bytes()
+}
+
+/// A well-behaved object first, so that a restore that only fails on the way would have made it.
+fn with_first(build: impl FnOnce(&mut tar::Builder<Vec<u8>>)) -> Vec<u8> {
+    archive(|builder| {
+        file(builder, "resources/configmaps/namespaces/evil/first.json", &config_map("first", "{}"));
+        build(builder);
+    })
+}
+
+fn cases(good: &[u8]) -> Vec<(&'static str, Vec<u8>, &'static str)> {
+    let deep = format!("{}1{}", r#"{"a":"#.repeat(20_000), "}".repeat(20_000));
+    let mut flipped = good.to_vec();
+    let middle = flipped.len() / 2;
+    flipped[middle] ^= 0xff;
+    let link = with_first(|builder| {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(tar::EntryType::Symlink);
+        header.set_size(0);
+        builder.append_link(&mut header, "resources/configmaps/namespaces/evil/x.json", "/etc/passwd").expect("memory");
+    });
+    vec![
+        ("truncated", good[..middle].to_vec(), "truncated"),
+        ("flipped", flipped, "cannot read the archive"),
+        ("no gzip", b"this is no archive".to_vec(), "cannot read the archive"),
+        ("empty", Vec::new(), "truncated"),
+        ("link", link, "is a link"),
+        ("escape", with_first(|b| file(b, "../../etc/cron.d/x", b"x")), "escapes target directory"),
+        ("absolute", with_first(|b| file(b, "/etc/cron.d/x", b"x")), "escapes target directory"),
+        (
+            "bomb",
+            with_first(|b| file(b, "resources/configmaps/namespaces/evil/x.json", &vec![b' '; (64 << 20) + 1])),
+            "allowed are 67108864",
+        ),
+        (
+            "deep",
+            with_first(|b| file(b, "resources/configmaps/namespaces/evil/x.json", &config_map("x", &deep))),
+            "is nested deeper than 10000 levels",
+        ),
+        (
+            "other name",
+            with_first(|b| file(b, "resources/configmaps/namespaces/evil/x.json", &config_map("y", "{}"))),
+            "x.json",
+        ),
+        (
+            "other namespace",
+            with_first(|b| file(b, "resources/configmaps/namespaces/shop/x.json", &config_map("x", "{}"))),
+            "x.json",
+        ),
+        (
+            "no object",
+            with_first(|b| file(b, "resources/configmaps/namespaces/evil/x.json", b"[1, 2")),
+            "is no Kubernetes object",
+        ),
+    ]
+}
+
+#[test]
+fn hostile_archives_change_nothing() {
+    let sandbox = Sandbox::start(MANIFEST);
+    let folder = tempfile::tempdir().expect("a folder");
+    let made = local(&sandbox, folder.path(), &["backup", "one"]);
+    assert_eq!(made.code, 0, "{made:?}");
+    let backup = folder.path().join("bucket/backups/one");
+    let tarball: PathBuf = backup.join("one.tar.gz");
+    let good = std::fs::read(&tarball).expect("the archive");
+    let state = || sandbox.kubectl().try_run(&["get", "namespaces,configmaps", "-A", "-o", "json"]).expect("the state");
+    let before = state();
+
+    // Beside its index the archive must be what was written; without index it is read as Velero's would be.
+    for with_index in [true, false] {
+        if !with_index {
+            std::fs::remove_file(backup.join("one-index.json.gz")).expect("the index");
+        }
+        for (what, bytes, expected) in cases(&good) {
+            std::fs::write(&tarball, bytes).expect("write");
+            for args in
+                [&["restore", "r", "--from-backup", "one"][..], &["restore", "r", "--from-backup", "one", "--dry-run"]]
+            {
+                let run = local(&sandbox, folder.path(), args);
+                assert_eq!((run.code, run.out.as_str()), (1, ""), "{what}, index {with_index}: {run:?}");
+                assert!(run.err.contains(expected), "{what}, index {with_index}: {run:?} does not say {expected:?}");
+            }
+            let run = local(&sandbox, folder.path(), &["verify", "one"]);
+            assert_eq!(run.code, 1, "{what}, index {with_index}: {run:?}");
+        }
+    }
+    assert_eq!(before, state());
+    std::fs::write(&tarball, good).expect("write");
+    let run = local(&sandbox, folder.path(), &["restore", "r", "--from-backup", "one"]);
+    assert_eq!(run.code, 0, "{run:?}");
+}
