@@ -16,18 +16,38 @@ fn main() -> Result<()> {
         "check-edges" => edges::check(),
         "setup" => setup(),
         "test" => test(),
-        other => bail!("unknown task {other:?}: check, check-edges, setup or test"),
+        "fuzz" => fuzz(),
+        other => bail!("unknown task {other:?}: check, check-edges, setup, test or fuzz"),
     }
 }
 
 fn check() -> Result<()> {
     run("format", cargo().args(["fmt", "--all", "--check"]))?;
     run("lints", cargo().args(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
+    run("fuzz targets", cargo().args(["check", "--quiet", "--locked", "--manifest-path", "fuzz/Cargo.toml"]))?;
     timed("crate edges", edges::check)?;
     let deny = tools::ensure("cargo-deny", "0.20.2")?;
     run("dependencies", Command::new(deny).args(["--log-level", "error", "check", "bans", "licenses", "sources"]))?;
     let typos = tools::ensure("typos-cli", "1.52.0")?;
     run("spelling", &mut Command::new(typos))
+}
+
+/// Feeds every decoder with mutated bytes, each for this many seconds (60); needs a nightly toolchain.
+fn fuzz() -> Result<()> {
+    let seconds = std::env::args().nth(2).unwrap_or_else(|| "60".to_owned());
+    let program = tools::ensure("cargo-fuzz", "0.13.1")?;
+    for target in ["tar", "index", "metadata"] {
+        let (corpus, seeds) = (format!("fuzz/corpus/{target}"), format!("fuzz/seeds/{target}"));
+        std::fs::create_dir_all(&corpus)?;
+        let mut command = Command::new(&program);
+        command
+            .env("RUSTUP_TOOLCHAIN", "nightly")
+            .env_remove("CARGO")
+            .args(["fuzz", "run", target, &corpus, &seeds, "--"]);
+        command.args([format!("-max_total_time={seconds}"), "-max_len=65536".to_owned(), "-timeout=10".to_owned()]);
+        run(target, &mut command)?;
+    }
+    Ok(())
 }
 
 fn setup() -> Result<()> {

@@ -1,18 +1,30 @@
 //! How far an operation is.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Counters that only grow; the engine counts, who watches reads.
 #[derive(Debug, Default)]
 pub struct Progress {
     total: AtomicU64,
     done: AtomicU64,
+    complete: AtomicBool,
 }
 
 impl Progress {
     /// So many more objects are known to be in scope.
     pub fn found(&self, objects: u64) {
         self.total.fetch_add(objects, Ordering::Relaxed);
+    }
+
+    /// All objects are known: the total grows no more.
+    pub fn found_all(&self) {
+        self.complete.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the total grows no more.
+    #[must_use]
+    pub fn has_found_all(&self) -> bool {
+        self.complete.load(Ordering::Relaxed)
     }
 
     /// So many more objects are done, well or not.

@@ -4,6 +4,7 @@ use lifeboat_action::Progress;
 use lifeboat_archive::journal::{Clock, Journal};
 use lifeboat_cluster::Cluster;
 use lifeboat_store::Store;
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -20,6 +21,8 @@ pub struct Env {
     pub journal: Journal,
     /// How far it is, for who watches.
     pub progress: Arc<Progress>,
+    /// A folder for objects that the memory budget cannot hold.
+    pub scratch: PathBuf,
     /// Set to stop: seen between steps and in every wait.
     pub cancel: CancellationToken,
 }

@@ -1,7 +1,7 @@
 //! The backup engine.
 //!
 //! One door: [`run`] takes a [`Request`] and an [`Env`], makes the backup, and says what came of it. Inside, the
-//! modules are the stages of the walk in its order: `request`, `scope`, `plan`, `collect`, `process` (with `relate`,
+//! modules are the stages of the walk in its order: `request`, `scope`, `plan`, `collect` (with `spool` beneath it), `process` (with `relate`,
 //! `related` and `volumes` beneath it), `write`, `finalize`; a stage is a function from stream to stream, and stages share no locked state.
 //!
 //! The engine never writes custom resources. Start reading at [`run`].
@@ -17,6 +17,7 @@ mod related;
 mod request;
 mod run;
 mod scope;
+mod spool;
 mod volumes;
 mod write;
 

@@ -52,7 +52,7 @@ pub async fn preview(request: &Request, env: &Env) -> Result<Preview, BackupErro
         Err(e) => return Err(e.into()),
     }
     let mut tasks = JoinSet::new();
-    let Objects { plan, mut entries, learned } = objects(request, &backup, env, &mut tasks).await?;
+    let Objects { plan, mut entries, learned, .. } = objects(request, &backup, env, &mut tasks).await?;
     let mut types: BTreeMap<GroupResource, PreviewedType> = BTreeMap::new();
     while let Some(batch) = entries.recv().await {
         env.progress.finished(batch.entries.len() as u64);

@@ -4,11 +4,11 @@
 //! and cluster role bindings are parsed, because other objects belong to them. What belongs to a saved object and did
 //! not come with the lists is fetched by the stage `related` afterwards and goes through here again.
 
-use crate::collect::Batch;
 use crate::env::Env;
 use crate::relate::{self, Claim};
 use crate::related;
 use crate::scope::Scope;
+use crate::spool::Batch;
 use crate::volumes::{VolumeFacts, Volumes};
 use bytes::Bytes;
 use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey, Severity, splice_type};

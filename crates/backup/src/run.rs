@@ -84,7 +84,7 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
     let walked = walk(request, &backup, &writer, env, &mut tasks).await;
     // Whatever happened: nothing of this operation runs on.
     tasks.shutdown().await;
-    let (written, volumes) = walked?;
+    let Walked { written, volumes, kept_out } = walked?;
     if env.cancel.is_cancelled() {
         return Err(BackupError::Cancelled);
     }
@@ -92,6 +92,9 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
         env.journal.warn(&Place::Velero, warning);
     }
     let volumes = volumes.records(backup.spec.snapshot_volumes != Some(false));
+    let mut backup = backup;
+    // Visible in the record, as what the user wrote is.
+    backup.spec.excluded_namespaces.extend(kept_out);
     let finale = Finale {
         backup,
         writer,
@@ -104,14 +107,21 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
     Ok(Outcome { backup, results: closed.results, was_complete: false })
 }
 
+/// What was saved.
+struct Walked {
+    written: Written,
+    volumes: Volumes,
+    kept_out: Vec<String>,
+}
+
 async fn walk(
     request: &Request,
     backup: &Backup,
     writer: &BackupWriter,
     env: &Env,
     tasks: &mut JoinSet<()>,
-) -> Result<(Written, Volumes), BackupError> {
-    let Objects { entries, learned, .. } = objects(request, backup, env, tasks).await?;
+) -> Result<Walked, BackupError> {
+    let Objects { entries, learned, kept_out, .. } = objects(request, backup, env, tasks).await?;
     let settings = &request.settings;
     let (pieces, upload) = mpsc::channel(WAITING);
     let abort = pieces.clone();
@@ -139,7 +149,7 @@ async fn walk(
             [("resource", resource.to_string()), ("count", count.to_string()), ("reason", (*reason).to_owned())];
         env.journal.info("Left out objects", &fields.each_ref().map(|(key, value)| (*key, value.as_str())));
     }
-    Ok((written, learned.volumes))
+    Ok(Walked { written, volumes: learned.volumes, kept_out })
 }
 
 /// The objects of a backup on their way.
@@ -147,6 +157,8 @@ pub(crate) struct Objects {
     pub(crate) plan: Plan,
     pub(crate) entries: mpsc::Receiver<Entries>,
     pub(crate) learned: oneshot::Receiver<Learned>,
+    /// Namespaces whose label keeps them out.
+    pub(crate) kept_out: Vec<String>,
 }
 
 /// Plans, and starts listing and processing as tasks of the operation.
@@ -168,13 +180,14 @@ pub(crate) async fn objects(
     }
     let scope = Arc::new(scope(backup, catalog, env).await?);
     let plan = plan(&scope.catalog, &scope.filter);
+    let kept_out = scope.kept_out();
     env.journal.info(
         "Planned the backup",
         &[("types", &plan.lists.len().to_string()), ("excludedTypes", &plan.excluded.len().to_string())],
     );
     let batches = collect(&plan, request.settings.memory_budget, env, tasks);
     let (entries, learned) = process(batches, scope, env, tasks);
-    Ok(Objects { plan, entries, learned })
+    Ok(Objects { plan, entries, learned, kept_out })
 }
 
 async fn scope(backup: &Backup, catalog: Catalog, env: &Env) -> Result<Scope, BackupError> {

@@ -2,7 +2,7 @@
 
 use crate::env::Env;
 use crate::run::BackupError;
-use lifeboat_api::Backup;
+use lifeboat_api::{Backup, well_known};
 use lifeboat_cluster::{ClusterError, ListRequest};
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Item};
 use lifeboat_select::{BackupFilter, NamespaceFacts};
@@ -26,6 +26,15 @@ pub(crate) struct Namespace {
 }
 
 impl Scope {
+    /// Namespaces that their label keeps out, without those that the user excludes anyway.
+    pub(crate) fn kept_out(&self) -> Vec<String> {
+        let labelled = |n: &&Namespace| {
+            n.facts.labels.get(well_known::LABEL_EXCLUDE_FROM_BACKUP).is_some_and(|value| value == "true")
+        };
+        let names = self.namespaces.iter().filter(labelled).map(|n| n.facts.name.clone());
+        names.filter(|name| !self.backup.spec.excluded_namespaces.contains(name)).collect()
+    }
+
     /// Whether a type is listed without label selectors: whatever belongs to it in the namespaces of the scope comes
     /// with the lists.
     pub(crate) fn lists_all_of(&self, resource: &ApiResource) -> bool {

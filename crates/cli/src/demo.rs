@@ -100,6 +100,7 @@ impl Demo {
             clock: clock(),
             journal: Journal::new(clock(), "backup=velero/demo"),
             progress: Arc::new(Progress::default()),
+            scratch: self.scratch.clone(),
             cancel: CancellationToken::new(),
         };
         let began = Instant::now();

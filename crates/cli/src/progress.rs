@@ -16,9 +16,7 @@ pub(crate) async fn show(what: &str, progress: Arc<Progress>) {
     let began = Instant::now();
     loop {
         tick.tick().await;
-        let (done, total) = progress.get();
-        let rate = done as f64 / began.elapsed().as_secs_f64();
-        let line = format!("{what}: {done} of {total} objects, {rate:.0}/s");
+        let line = format!("{what}: {}", describe(&progress, began.elapsed()));
         let mut out = std::io::stderr().lock();
         // A closed terminal is no reason to stop the operation.
         let _ = if terminal { write!(out, "\r\x1b[2K{line}") } else { writeln!(out, "{line}") };
@@ -30,5 +28,52 @@ pub(crate) async fn show(what: &str, progress: Arc<Progress>) {
 pub(crate) fn clear() {
     if std::io::stderr().is_terminal() {
         let _ = write!(std::io::stderr().lock(), "\r\x1b[2K");
+    }
+}
+
+/// Counts and rate, and the time that is left as soon as the total is known.
+fn describe(progress: &Progress, elapsed: Duration) -> String {
+    let (done, total) = progress.get();
+    let rate = done as f64 / elapsed.as_secs_f64().max(f64::EPSILON);
+    if !progress.has_found_all() {
+        return format!("{done} of at least {total} objects, {rate:.0}/s");
+    }
+    let percent = (done * 100).checked_div(total).unwrap_or(100);
+    let left = total.saturating_sub(done) as f64 / rate;
+    // Nothing is done yet, or it is as good as over.
+    let left = if left.is_finite() && left >= 1.0 { format!(", {} left", time(left)) } else { String::new() };
+    format!("{percent} %, {done} of {total} objects, {rate:.0}/s{left}")
+}
+
+/// Seconds as people say them.
+fn time(seconds: f64) -> String {
+    let whole = Duration::from_secs_f64(seconds.min(1e6)).as_secs();
+    match (whole / 3600, whole / 60 % 60, whole % 60) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_how_far_and_how_long_yet() {
+        let progress = Progress::default();
+        progress.found(400);
+        progress.finished(100);
+        let after = |seconds| describe(&progress, Duration::from_secs(seconds));
+        assert_eq!(after(10), "100 of at least 400 objects, 10/s");
+        progress.found_all();
+        assert_eq!(after(10), "25 %, 100 of 400 objects, 10/s, 30 s left");
+        assert_eq!(after(100), "25 %, 100 of 400 objects, 1/s, 5 min 0 s left");
+        assert_eq!(after(10_000), "25 %, 100 of 400 objects, 0/s, 8 h 20 min left");
+        progress.finished(300);
+        assert_eq!(after(40), "100 %, 400 of 400 objects, 10/s");
+        let nothing = Progress::default();
+        nothing.found_all();
+        assert_eq!(describe(&nothing, Duration::from_secs(1)), "100 %, 0 of 0 objects, 0/s");
     }
 }

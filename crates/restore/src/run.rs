@@ -92,6 +92,7 @@ async fn walk(request: &Request, restore: &Restore, archive: &Archive, env: &Env
     let mut checkpoint = checkpoint(restore, archive, env).await;
     walk.resumed = checkpoint.is_resumed();
     env.progress.found(walk.levels.iter().map(|level| level.items.len() as u64).sum());
+    env.progress.found_all();
     let mut current = Arc::new(walk.context(None)?);
     let mut deferred = Deferred::default();
     let mut done = Vec::new();

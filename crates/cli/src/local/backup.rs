@@ -15,6 +15,7 @@ use lifeboat_backup::{Env, Outcome, Request, Settings};
 use lifeboat_cluster::Cluster;
 use lifeboat_store::Store;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -44,8 +45,11 @@ pub(crate) struct BackupArgs {
     /// How hard to compress: 1 is fastest, 9 is smallest
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=9), value_name = "LEVEL")]
     compression_level: u32,
+    /// A folder for objects that must wait on disk, beyond the memory budget, until they are uploaded
+    #[arg(long, value_name = "DIRECTORY")]
+    scratch: Option<PathBuf>,
     /// Megabytes of objects to hold in memory at once
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=65_536), value_name = "MB")]
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(4..=65_536), value_name = "MB")]
     memory_budget: u32,
 }
 
@@ -82,6 +86,7 @@ impl BackupArgs {
             clock: clock(),
             journal: Journal::new(clock(), &subject),
             progress: Arc::new(Progress::default()),
+            scratch: self.scratch.clone().unwrap_or_else(std::env::temp_dir),
             cancel: CancellationToken::new(),
         }
     }
