@@ -1,5 +1,5 @@
 # What a developer or CI runs. Anything with logic is in xtask.
-.PHONY: help demo check test fmt
+.PHONY: help demo check test bench fmt
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/lifeboat
 # One target folder for every work tree and CI.
@@ -16,6 +16,9 @@ check: ## formatting, lints, dependency rules, crate edges, spelling
 
 test: ## all tests, on a real control plane that it builds once and starts
 	cargo xtask test
+
+bench: ## speed and memory beside a plain client's, about 5 minutes after the builds; ROWS="backup-10k restore" for some
+	cargo xtask bench $(ROWS)
 
 fmt: ## format everything
 	cargo fmt --all

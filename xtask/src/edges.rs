@@ -68,7 +68,7 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-fn metadata() -> Result<Value> {
+pub(crate) fn metadata() -> Result<Value> {
     let output = Command::new("cargo").args(["metadata", "--format-version", "1", "--no-deps"]).output()?;
     Ok(serde_json::from_slice(&output.stdout)?)
 }

@@ -1,6 +1,7 @@
-//! What developers and CI run: `cargo xtask check` and `cargo xtask test`.
+//! What developers and CI run: `cargo xtask check`, `cargo xtask test`, `cargo xtask bench`.
 #![allow(clippy::print_stdout, reason = "it talks to the developer")]
 
+mod bench;
 mod edges;
 mod tools;
 
@@ -10,13 +11,16 @@ use std::process::Command;
 use std::time::Instant;
 
 fn main() -> Result<()> {
-    let task = std::env::args().nth(1).unwrap_or_default();
+    let mut args: Vec<String> = std::env::args().skip(1).collect();
+    let task = if args.is_empty() { String::new() } else { args.remove(0) };
     match task.as_str() {
         "check" => check(),
         "check-edges" => edges::check(),
         "setup" => setup(),
         "test" => test(),
-        other => bail!("unknown task {other:?}: check, check-edges, setup or test"),
+        "bench" => bench::run(&args),
+        "measured" => bench::measure(&args),
+        other => bail!("unknown task {other:?}: check, check-edges, setup, test or bench"),
     }
 }
 
