@@ -1,5 +1,5 @@
 # What a developer or CI runs. Anything with logic is in xtask.
-.PHONY: help demo check test fuzz fmt
+.PHONY: help demo check test bench fuzz fmt
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/lifeboat
 # One target folder for every work tree and CI.
@@ -19,6 +19,9 @@ test: ## all tests, on a real control plane that it builds once and starts
 
 fuzz: ## feed the decoders of archives, indexes and metadata with mutated bytes, a minute each (nightly toolchain)
 	cargo xtask fuzz
+
+bench: ## speed and memory beside a plain client's, about 5 minutes after the builds; ROWS="backup-10k restore" for some
+	cargo xtask bench $(ROWS)
 
 fmt: ## format everything
 	cargo fmt --all

@@ -1,6 +1,7 @@
-//! What developers and CI run: `cargo xtask check` and `cargo xtask test`.
+//! What developers and CI run: `cargo xtask check`, `cargo xtask test`, `cargo xtask bench`.
 #![allow(clippy::print_stdout, reason = "it talks to the developer")]
 
+mod bench;
 mod edges;
 mod tools;
 
@@ -10,14 +11,17 @@ use std::process::Command;
 use std::time::Instant;
 
 fn main() -> Result<()> {
-    let task = std::env::args().nth(1).unwrap_or_default();
+    let mut args: Vec<String> = std::env::args().skip(1).collect();
+    let task = if args.is_empty() { String::new() } else { args.remove(0) };
     match task.as_str() {
         "check" => check(),
         "check-edges" => edges::check(),
         "setup" => setup(),
         "test" => test(),
-        "fuzz" => fuzz(),
-        other => bail!("unknown task {other:?}: check, check-edges, setup, test or fuzz"),
+        "bench" => bench::run(&args),
+        "measured" => bench::measure(&args),
+        "fuzz" => fuzz(&args),
+        other => bail!("unknown task {other:?}: check, check-edges, setup, test, bench or fuzz"),
     }
 }
 
@@ -33,8 +37,8 @@ fn check() -> Result<()> {
 }
 
 /// Feeds every decoder with mutated bytes, each for this many seconds (60); needs a nightly toolchain.
-fn fuzz() -> Result<()> {
-    let seconds = std::env::args().nth(2).unwrap_or_else(|| "60".to_owned());
+fn fuzz(args: &[String]) -> Result<()> {
+    let seconds = args.first().map_or("60", String::as_str);
     let program = tools::ensure("cargo-fuzz", "0.13.1")?;
     for target in ["tar", "index", "metadata"] {
         let (corpus, seeds) = (format!("fuzz/corpus/{target}"), format!("fuzz/seeds/{target}"));

@@ -10,9 +10,11 @@ mod binaries;
 mod certificates;
 mod control_plane;
 mod process;
+mod proxy;
 mod s3;
 
 pub use binaries::{Binaries, cache_folder};
 pub use control_plane::{ControlPlane, Kubectl};
 pub use process::{Daemon, free_port};
+pub use proxy::{Fault, Kill, Nth, Proxy, Rule, Seen};
 pub use s3::S3Server;

@@ -1,0 +1,67 @@
+//! Creates objects, many at once.
+
+use crate::http::{Connection, Server};
+use crate::objects::{Object, Shape};
+use anyhow::{Result, anyhow, bail};
+use serde::Serialize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Instant;
+
+/// What creating took.
+#[derive(Debug, Serialize)]
+pub(crate) struct Created {
+    seconds: f64,
+    requests: usize,
+    bytes: u64,
+}
+
+/// Creates `count` objects. Their namespaces are made before the clock starts.
+pub(crate) fn create(server: &Server, shape: &Shape, count: usize, connections: usize) -> Result<Created> {
+    let mut opened = (0..connections).map(|_| Connection::open(server)).collect::<Result<Vec<_>>>()?;
+    let Some(first) = opened.first_mut() else { bail!("no connections") };
+    for namespace in shape.namespaces() {
+        send(first, &namespace)?;
+    }
+    let next = AtomicUsize::new(0);
+    let work = |mut connection: Connection<'_>| -> Result<(usize, u64)> {
+        let (mut requests, mut bytes) = (0, 0);
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= count {
+                return Ok((requests, bytes));
+            }
+            let object = shape.object(index);
+            if let Err(e) = send(&mut connection, &object) {
+                next.store(count, Ordering::Relaxed);
+                return Err(e);
+            }
+            requests += 1;
+            bytes += object.body.len() as u64;
+        }
+    };
+    let began = Instant::now();
+    let (requests, bytes) = thread::scope(|scope| {
+        let workers: Vec<_> = opened.into_iter().map(|connection| scope.spawn(|| work(connection))).collect();
+        let mut sum = (0, 0);
+        for worker in workers {
+            let (requests, bytes) = worker.join().map_err(|_| anyhow!("a thread panicked"))??;
+            sum = (sum.0 + requests, sum.1 + bytes);
+        }
+        Ok::<_, anyhow::Error>(sum)
+    })?;
+    Ok(Created { seconds: began.elapsed().as_secs_f64(), requests, bytes })
+}
+
+fn send(connection: &mut Connection<'_>, object: &Object) -> Result<()> {
+    let mut answer = Vec::new();
+    let status = connection.post(&object.path, &object.body, |piece| {
+        if answer.len() < 1024 {
+            answer.extend_from_slice(piece);
+        }
+    })?;
+    if status != 201 {
+        bail!("POST {}: {status} {}", object.path, String::from_utf8_lossy(&answer));
+    }
+    Ok(())
+}

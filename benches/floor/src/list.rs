@@ -1,0 +1,78 @@
+//! Lists, page by page.
+
+use crate::http::{Connection, Server};
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use std::time::Instant;
+
+/// What listing took.
+#[derive(Debug, Serialize)]
+pub(crate) struct Listed {
+    seconds: f64,
+    requests: u32,
+    bytes: u64,
+}
+
+/// The metadata of a list comes before its items; with its continue token it is far smaller than this.
+const START: usize = 8 << 10;
+
+/// Reads every list to its end, one after the other over one connection.
+pub(crate) fn list(server: &Server, paths: &[String], limit: u32) -> Result<Listed> {
+    let mut connection = Connection::open(server)?;
+    let (mut requests, mut bytes) = (0, 0);
+    let began = Instant::now();
+    for path in paths {
+        let mut token: Option<String> = None;
+        loop {
+            let page = match &token {
+                Some(token) => format!("{path}?limit={limit}&continue={token}"),
+                None => format!("{path}?limit={limit}"),
+            };
+            let mut start = Vec::with_capacity(START);
+            let status = connection.get(&page, |piece| {
+                bytes += piece.len() as u64;
+                let room = START - start.len();
+                start.extend_from_slice(&piece[..room.min(piece.len())]);
+            })?;
+            requests += 1;
+            if status != 200 {
+                bail!("GET {page}: {status} {}", String::from_utf8_lossy(&start));
+            }
+            token = continue_token(&start)?;
+            if token.is_none() {
+                break;
+            }
+        }
+    }
+    Ok(Listed { seconds: began.elapsed().as_secs_f64(), requests, bytes })
+}
+
+/// The token in the start of a list; none on the last page.
+fn continue_token(start: &[u8]) -> Result<Option<String>> {
+    let start = String::from_utf8_lossy(start);
+    let (metadata, _) = start.split_once("\"items\":").context("a list without items, or with them first")?;
+    let Some((_, rest)) = metadata.split_once("\"continue\":\"") else { return Ok(None) };
+    let token = rest.split('"').next().unwrap_or_default();
+    // It is put into a query as it is.
+    if !token.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'~')) {
+        bail!("the continue token {token:?} needs escaping");
+    }
+    Ok((!token.is_empty()).then(|| token.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_is_that_of_the_list() {
+        let token = |text: &str| continue_token(text.as_bytes());
+        let page = r#"{"kind":"SecretList","apiVersion":"v1","metadata":{"resourceVersion":"7","continue":"ab-_1","remainingItemCount":9},"items":[{"data":{"#;
+        assert_eq!(token(page).unwrap().as_deref(), Some("ab-_1"));
+        let last = r#"{"metadata":{"resourceVersion":"7"},"items":[{"data":{"continue":"no"}}]}"#;
+        assert_eq!(token(last).unwrap(), None);
+        assert_eq!(token(r#"{"metadata":{"continue":""},"items":[]}"#).unwrap(), None);
+        assert!(token(r#"{"metadata":{"continue":"a b"},"items":[]}"#).is_err());
+        assert!(token(r#"{"metadata":{"continue":"ab"#).is_err());
+    }
+}

@@ -1,0 +1,75 @@
+//! The floor: how fast a plain client lists or creates the objects that the benchmark backs up and restores.
+//!
+//! It speaks HTTP/1.1 by hand over keep-alive connections, reads whole bodies, and looks at nothing in them but the
+//! continue token, so that no part of Lifeboat makes the floor slower or faster. It uses none of Lifeboat's crates.
+//! One line of JSON on standard output says what it took; connecting is not part of the time.
+#![allow(clippy::print_stdout, reason = "its one line is its result")]
+
+mod create;
+mod http;
+mod list;
+mod objects;
+
+use anyhow::Result;
+use clap::{Args, Parser, Subcommand};
+use objects::Shape;
+use std::path::PathBuf;
+
+#[derive(Debug, Parser)]
+#[command(name = "floor", disable_help_subcommand = true)]
+struct Floor {
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Args)]
+struct ServerArgs {
+    /// Address and port of the API server
+    #[arg(long)]
+    server: String,
+    /// Its certificate authority, PEM
+    #[arg(long)]
+    authority: PathBuf,
+    /// Bearer token
+    #[arg(long)]
+    token: String,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Read lists to their end, page by page over one connection
+    List {
+        /// Objects of a page
+        #[arg(long, default_value_t = 500)]
+        limit: u32,
+        /// Paths such as /api/v1/secrets
+        #[arg(required = true)]
+        paths: Vec<String>,
+    },
+    /// Create objects over many connections
+    Create {
+        /// Connections
+        #[arg(long, default_value_t = 32)]
+        connections: usize,
+        /// Objects
+        #[arg(long)]
+        count: usize,
+        #[command(flatten)]
+        shape: Shape,
+    },
+}
+
+fn main() -> Result<()> {
+    let floor = Floor::parse();
+    let server = http::Server::new(&floor.server.server, &floor.server.authority, &floor.server.token)?;
+    let line = match floor.command {
+        Command::List { limit, paths } => serde_json::to_string(&list::list(&server, &paths, limit)?)?,
+        Command::Create { connections, count, shape } => {
+            serde_json::to_string(&create::create(&server, &shape, count, connections)?)?
+        }
+    };
+    println!("{line}");
+    Ok(())
+}

@@ -1,0 +1,324 @@
+//! Passes requests on, or not.
+
+use super::script::{Fault, Kill, Rule, Script, Seen};
+use crate::certificates::Certificates;
+use anyhow::{Context, Result, anyhow, bail};
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::service::service_fn;
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+type Outgoing = UnsyncBoxBody<Bytes, std::io::Error>;
+type Upstream = Client<HttpsConnector<HttpConnector>, Incoming>;
+
+/// A running proxy on a free port of the loopback interface. It speaks plain HTTP where the server behind it does, and
+/// otherwise TLS with a certificate of an authority of its own. Dropping it ends all its connections.
+#[derive(Debug)]
+pub struct Proxy {
+    // Before the rest: its connections end with it.
+    _runtime: Runtime,
+    shared: Arc<Shared>,
+    url: String,
+    authority: Option<String>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    upstream: Uri,
+    client: Upstream,
+    script: Mutex<Script>,
+    seen: Mutex<Vec<Seen>>,
+    victim: Mutex<Option<u32>>,
+    named: Condvar,
+}
+
+/// How long a request that kills waits until the victim is named.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a hanging request hangs, when the client has more patience than any test.
+const HANG: Duration = Duration::from_secs(600);
+
+impl Proxy {
+    /// Stands before this URL, `http://host:port` or `https://host:port`; the authority (PEM) is the one of the server
+    /// behind. Without rules everything passes.
+    ///
+    /// # Errors
+    /// When the port cannot be opened or the authority is no certificate.
+    pub fn start(upstream: &str, authority: Option<&str>) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let upstream: Uri = upstream.parse().context("the URL behind the proxy")?;
+        let tls = upstream.scheme_str() == Some("https");
+        let client = client(authority)?;
+        let (acceptor, authority) = if tls { serve_tls().map(|(a, ca)| (Some(a), Some(ca)))? } else { (None, None) };
+        let shared = Arc::new(Shared {
+            upstream,
+            client,
+            script: Mutex::default(),
+            seen: Mutex::default(),
+            victim: Mutex::default(),
+            named: Condvar::new(),
+        });
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
+        let scheme = if tls { "https" } else { "http" };
+        let url = format!("{scheme}://{}", listener.local_addr()?);
+        runtime.spawn(serve(listener, acceptor, Arc::clone(&shared)));
+        Ok(Self { _runtime: runtime, shared, url, authority })
+    }
+
+    /// Stands before the API server of a kubeconfig that was written by this test bed, and writes the kubeconfig of the
+    /// way through the proxy beside it, under this name.
+    ///
+    /// # Errors
+    /// When the kubeconfig cannot be read, or as [`Proxy::start`].
+    pub fn before_api_server(kubeconfig: &Path, name: &str) -> Result<(Self, std::path::PathBuf)> {
+        let text = std::fs::read_to_string(kubeconfig).with_context(|| format!("read {}", kubeconfig.display()))?;
+        let field = |key: &str| {
+            let found = text.split_once(&format!("{key}: \"")).and_then(|(_, rest)| rest.split('"').next());
+            found.with_context(|| format!("{} has no {key}", kubeconfig.display()))
+        };
+        let (server, authority) = (field("server")?, field("certificate-authority")?);
+        let pem = std::fs::read_to_string(authority).with_context(|| format!("read {authority}"))?;
+        let proxy = Self::start(server, Some(&pem))?;
+        let folder = kubeconfig.parent().context("the folder of the kubeconfig")?;
+        let through = folder.join(name);
+        let own = folder.join(format!("{name}.crt"));
+        std::fs::write(&own, proxy.authority().unwrap_or_default())?;
+        std::fs::write(&through, text.replace(server, proxy.url()).replace(authority, &own.display().to_string()))?;
+        Ok((proxy, through))
+    }
+
+    /// Its URL.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The authority of its certificate, PEM; none for plain HTTP.
+    #[must_use]
+    pub fn authority(&self) -> Option<&str> {
+        self.authority.as_deref()
+    }
+
+    /// Replaces the script; counting begins anew.
+    pub fn script(&self, rules: Vec<Rule>) {
+        *lock(&self.shared.script) = Script::new(rules);
+    }
+
+    /// Names the process that [`Fault::Kill`] kills. A request that kills waits for this.
+    pub fn victim(&self, pid: u32) {
+        *lock(&self.shared.victim) = Some(pid);
+        self.shared.named.notify_all();
+    }
+
+    /// Forgets the process.
+    pub fn no_victim(&self) {
+        *lock(&self.shared.victim) = None;
+    }
+
+    /// All requests that came by since the last call, in the order of their ends.
+    #[must_use]
+    pub fn take_seen(&self) -> Vec<Seen> {
+        std::mem::take(&mut lock(&self.shared.seen))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn client(authority: Option<&str>) -> Result<Upstream> {
+    let mut roots = rustls::RootCertStore::empty();
+    if let Some(pem) = authority {
+        roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|e| anyhow!("the authority: {e}"))?)?;
+    }
+    let config = rustls::ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let connector = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1();
+    Ok(Client::builder(TokioExecutor::new()).build(connector.build()))
+}
+
+fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
+}
+
+fn serve_tls() -> Result<(TlsAcceptor, String)> {
+    let certificates = Certificates::for_loopback()?;
+    let chain = vec![CertificateDer::from_pem_slice(certificates.certificate.as_bytes()).map_err(|e| anyhow!("{e}"))?];
+    let key = PrivateKeyDer::from_pem_slice(certificates.key.as_bytes()).map_err(|e| anyhow!("{e}"))?;
+    let mut config = rustls::ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok((TlsAcceptor::from(Arc::new(config)), certificates.authority))
+}
+
+async fn serve(listener: TcpListener, acceptor: Option<TlsAcceptor>, shared: Arc<Shared>) {
+    // The runtime of the proxy ends them all.
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        let (acceptor, shared) = (acceptor.clone(), Arc::clone(&shared));
+        connections.spawn(async move {
+            // A connection that was cut is what was asked for.
+            let _ = connection(stream, acceptor, shared).await;
+        });
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+async fn connection(stream: TcpStream, acceptor: Option<TlsAcceptor>, shared: Arc<Shared>) -> Result<()> {
+    stream.set_nodelay(true)?;
+    let service = service_fn(move |request| {
+        let shared = Arc::clone(&shared);
+        async move { shared.answer(request).await }
+    });
+    let http = hyper::server::conn::http1::Builder::new();
+    match acceptor {
+        Some(acceptor) => {
+            http.serve_connection(TokioIo::new(acceptor.accept(stream).await?), service).with_upgrades().await?;
+        }
+        None => http.serve_connection(TokioIo::new(stream), service).with_upgrades().await?,
+    }
+    Ok(())
+}
+
+impl Shared {
+    /// An error closes the connection without an answer.
+    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Outgoing>> {
+        let method = request.method().to_string();
+        let path = request.uri().path_and_query().map_or_else(String::new, ToString::to_string);
+        let fault = lock(&self.script).next(&method, &path);
+        let answer = self.faulty(request, fault).await;
+        let status = answer.as_ref().map_or(0, |a| a.status().as_u16());
+        lock(&self.seen).push(Seen { method, path, status });
+        answer
+    }
+
+    async fn faulty(&self, request: Request<Incoming>, fault: Option<Fault>) -> Result<Response<Outgoing>> {
+        match fault {
+            None => self.pass(request).await.map(whole),
+            Some(Fault::Delay(time)) => {
+                tokio::time::sleep(time).await;
+                self.pass(request).await.map(whole)
+            }
+            Some(Fault::Answer { status, headers, body }) => {
+                // A client that is still sending must not find its connection closed.
+                let _ = request.into_body().collect().await;
+                let mut response = text(status, body)?;
+                for (name, value) in headers {
+                    response.headers_mut().insert(HeaderName::from_static(name), HeaderValue::from_str(&value)?);
+                }
+                Ok(response)
+            }
+            Some(Fault::CutBefore) => bail!("cut before the request"),
+            Some(Fault::CutAfter) => {
+                self.effect(request).await?;
+                bail!("cut after the request")
+            }
+            Some(Fault::AnswerAfter { status, body }) => {
+                self.effect(request).await?;
+                text(status, body)
+            }
+            Some(Fault::Truncate(most)) => Ok(truncated(self.pass(request).await?, most)),
+            Some(Fault::Shorten(most)) => {
+                let (mut parts, body) = self.pass(request).await?.into_parts();
+                let bytes = body.collect().await?.to_bytes();
+                let bytes = bytes.slice(..most.min(bytes.len()));
+                parts.headers.remove("transfer-encoding");
+                parts.headers.insert("content-length", bytes.len().into());
+                Ok(Response::from_parts(parts, full(bytes)))
+            }
+            Some(Fault::Hang) => {
+                tokio::time::sleep(HANG).await;
+                bail!("hung until the end")
+            }
+            Some(Fault::Kill(Kill::Before)) => {
+                self.kill()?;
+                bail!("killed before the request")
+            }
+            Some(Fault::Kill(Kill::After)) => {
+                self.effect(request).await?;
+                self.kill()?;
+                bail!("killed after the request")
+            }
+        }
+    }
+
+    async fn pass(&self, request: Request<Incoming>) -> Result<Response<Incoming>> {
+        let (mut parts, body) = request.into_parts();
+        let mut uri = self.upstream.clone().into_parts();
+        uri.path_and_query = parts.uri.path_and_query().cloned();
+        // The Host header stays as the client signed it.
+        parts.uri = Uri::from_parts(uri)?;
+        Ok(self.client.request(Request::from_parts(parts, body)).await?)
+    }
+
+    /// Passes a request on and waits until all of its answer is there.
+    async fn effect(&self, request: Request<Incoming>) -> Result<()> {
+        self.pass(request).await?.into_body().collect().await?;
+        Ok(())
+    }
+
+    fn kill(&self) -> Result<()> {
+        let victim = lock(&self.victim);
+        let (victim, _) = self
+            .named
+            .wait_timeout_while(victim, PATIENCE, |v| v.is_none())
+            .unwrap_or_else(PoisonError::into_inner);
+        let pid = victim.context("nobody named the process to kill")?;
+        let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw).context("a process id")?;
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL)?;
+        Ok(())
+    }
+}
+
+fn whole(response: Response<Incoming>) -> Response<Outgoing> {
+    response.map(|body| body.map_err(std::io::Error::other).boxed_unsync())
+}
+
+/// Ends the body early, by an error that closes the connection.
+fn truncated(response: Response<Incoming>, most: usize) -> Response<Outgoing> {
+    response.map(|body| {
+        let stream = futures::stream::unfold((body, most), |(mut body, left)| async move {
+            if left == 0 {
+                return Some((Err(std::io::Error::other("truncated")), (body, 0)));
+            }
+            let frame = match body.frame().await? {
+                Ok(frame) => frame,
+                Err(e) => return Some((Err(std::io::Error::other(e)), (body, 0))),
+            };
+            let Ok(data) = frame.into_data() else { return Some((Ok(Frame::data(Bytes::new())), (body, left))) };
+            let data = data.slice(..left.min(data.len()));
+            let left = left - data.len();
+            Some((Ok(Frame::data(data)), (body, left)))
+        });
+        StreamBody::new(stream).boxed_unsync()
+    })
+}
+
+fn full(bytes: Bytes) -> Outgoing {
+    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+}
+
+fn text(status: u16, body: String) -> Result<Response<Outgoing>> {
+    let mut response = Response::new(full(body.into()));
+    *response.status_mut() = StatusCode::from_u16(status)?;
+    response.headers_mut().insert("content-type", HeaderValue::from_static("application/json"));
+    Ok(response)
+}

@@ -1,0 +1,71 @@
+//! `cargo xtask bench`: the release build against the floor, on a real control plane.
+//!
+//! The rows are in [`rows`]; what a row does is in [`backup`] and [`restore`]. How to read the result is in
+//! `docs/development.md`.
+
+mod audit;
+mod backup;
+mod bed;
+mod measure;
+mod programs;
+mod report;
+mod restore;
+mod rows;
+
+pub(crate) use measure::measure;
+
+use anyhow::{Context, Result, bail};
+use lifeboat_testbed::Binaries;
+use programs::Programs;
+use report::Measured;
+use rows::{Row, Work};
+use std::path::Path;
+
+/// Runs the rows whose names contain one of the arguments, all without arguments; `--small` with a hundredth of the
+/// objects. Speed is no reason to fail; a command that fails, or did not do its work, is.
+pub(crate) fn run(args: &[String]) -> Result<()> {
+    let rows = rows::chosen(args)?;
+    Binaries::ensure()?;
+    let programs = Programs::build()?;
+    let mut done = Vec::new();
+    let mut failed = Vec::new();
+    for row in rows {
+        println!("-- {}, {} objects", row.name, row.objects);
+        match run_row(&row, &programs) {
+            Ok(measured) => {
+                println!("   {}", measured.line());
+                done.push(measured);
+            }
+            Err(e) => {
+                println!("   failed: {e:#}");
+                failed.push(row.name);
+            }
+        }
+    }
+    println!("\n{}", report::table(&done));
+    for line in report::growth(&done) {
+        println!("{line}");
+    }
+    let path = programs.target.join("bench").join("report.json");
+    write(&path, &report::json(&done)?)?;
+    println!("{}", path.display());
+    if !failed.is_empty() {
+        bail!("failed: {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+fn run_row(row: &Row, programs: &Programs) -> Result<Measured> {
+    match row.work {
+        Work::Backup(place) => backup::run(row, place, programs),
+        Work::Restore => restore::run_new(row, programs),
+        Work::RestoreUnchanged => restore::run_unchanged(row, programs),
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+    }
+    std::fs::write(path, text).with_context(|| format!("write {}", path.display()))
+}

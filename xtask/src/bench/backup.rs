@@ -1,0 +1,53 @@
+//! Backups.
+
+use super::bed::{Bed, EMPTY_NAMESPACE, NAMESPACE, ONE_NAMESPACE};
+use super::programs::Programs;
+use super::report::{Measured, Times};
+use super::rows::{Data, Place, Row};
+use anyhow::{Result, bail};
+
+pub(crate) fn run(row: &Row, place: Place, programs: &Programs) -> Result<Measured> {
+    let folder = tempfile::tempdir()?;
+    let bed = Bed::start(programs, folder.path())?;
+    bed.settle()?;
+    let (selection, empty_selection): (&[&str], &[&str]) = match place {
+        Place::Namespace => (&["--include-namespaces", ONE_NAMESPACE], &["--include-namespaces", EMPTY_NAMESPACE]),
+        Place::Cluster => (&[], &[]),
+    };
+    let empty = bed.best_of_two(|name| bed.backup(name, empty_selection))?;
+    bed.floor_create(NAMESPACE, row.objects, row.data, place)?;
+    bed.settle()?;
+    let before = bed.floor_list(place)?;
+    let run = bed.backup("measured", selection)?;
+    let after = bed.floor_list(place)?;
+    check_contents(&bed, "measured", row, place)?;
+    let times = Times { wall: run.seconds, empty, floors: [before.seconds, after.seconds] };
+    let note = format!(
+        "{:.1} MB listed in {} pages, {:.1} MB of archive",
+        before.bytes as f64 / 1e6,
+        before.requests,
+        bed.archive_bytes("measured")? as f64 / 1e6
+    );
+    Ok(Measured::new(row, &times, run.peak_mib(), note))
+}
+
+/// What the cluster has is in the backup, and it is what was asked for.
+pub(crate) fn check_contents(bed: &Bed<'_>, backup: &str, row: &Row, place: Place) -> Result<()> {
+    let [config_maps, secrets] = bed.count(place)?;
+    let objects = row.objects as u64;
+    let ours = match row.data {
+        Data::Small => objects / 2,
+        Data::Large => 0,
+    };
+    // Every namespace has a ConfigMap with the authority; the whole cluster has a few more.
+    let least = objects - ours + place.namespaces() as u64;
+    if secrets != ours || config_maps < least || (place == Place::Namespace && config_maps > least) {
+        bail!("the cluster has {config_maps} ConfigMaps and {secrets} Secrets: not {objects} objects");
+    }
+    let saved = bed.counts_in(backup)?;
+    let count = |name: &str| saved[name].as_u64().unwrap_or(0);
+    if (count("configmaps"), count("secrets")) != (config_maps, secrets) {
+        bail!("the cluster has {config_maps} ConfigMaps and {secrets} Secrets, the backup {saved}");
+    }
+    Ok(())
+}

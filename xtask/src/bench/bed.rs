@@ -1,0 +1,188 @@
+//! A fresh control plane with what runs on it: the command that is measured, and the floor.
+
+use super::measure::Run;
+use super::programs::Programs;
+use super::rows::{Data, Place};
+use anyhow::{Context, Result, bail};
+use lifeboat_testbed::{ControlPlane, Kubectl};
+use serde::Deserialize;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Namespaces of the measured objects begin with this.
+pub(crate) const NAMESPACE: &str = "bench";
+/// The one namespace of [`Place::Namespace`].
+pub(crate) const ONE_NAMESPACE: &str = "bench-000";
+/// A namespace that holds nothing but what every namespace holds.
+pub(crate) const EMPTY_NAMESPACE: &str = "kube-public";
+
+pub(crate) struct Bed<'a> {
+    pub(crate) plane: ControlPlane,
+    programs: &'a Programs,
+    /// For the bucket and the state of commands; outlives the control plane.
+    folder: &'a Path,
+    token: String,
+}
+
+/// What the floor says of itself.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Pass {
+    pub(crate) seconds: f64,
+    pub(crate) requests: u64,
+    pub(crate) bytes: u64,
+}
+
+impl<'a> Bed<'a> {
+    pub(crate) fn start(programs: &'a Programs, folder: &'a Path) -> Result<Self> {
+        let plane = ControlPlane::start()?;
+        let token =
+            plane.kubectl().try_run(&["config", "view", "--raw", "--output=jsonpath={.users[0].user.token}"])?;
+        Ok(Self { plane, programs, folder, token })
+    }
+
+    fn bucket(&self) -> PathBuf {
+        self.folder.join("bucket")
+    }
+
+    /// `lifeboat local backup NAME`, which must complete without errors.
+    pub(crate) fn backup(&self, name: &str, more: &[&str]) -> Result<Run> {
+        let mut args = vec!["backup", name];
+        args.extend(more);
+        self.local(&args)
+    }
+
+    /// `lifeboat local restore NAME --from-backup BACKUP`, which must complete without errors.
+    pub(crate) fn restore(&self, name: &str, backup: &str) -> Result<Run> {
+        self.local(&["restore", name, "--from-backup", backup])
+    }
+
+    fn local(&self, args: &[&str]) -> Result<Run> {
+        let mut all = vec!["--kubeconfig".to_owned(), self.plane.kubeconfig().display().to_string()];
+        all.push("local".to_owned());
+        all.extend(args.iter().map(|arg| (*arg).to_owned()));
+        all.extend(["--output=json".to_owned(), "--bucket".to_owned(), self.bucket().display().to_string()]);
+        let run = Run::of(&self.programs.lifeboat, &all, &self.folder.join("state"))?;
+        let status = serde_json::from_str::<Value>(&run.stdout).unwrap_or_default();
+        let status = &status["status"];
+        if run.code != Some(0) || status["phase"] != "Completed" {
+            bail!(
+                "lifeboat local {} ended with {:?}, status {status}: {}",
+                args.join(" "),
+                run.code,
+                run.stderr.trim()
+            );
+        }
+        Ok(run)
+    }
+
+    /// The shortest of two runs.
+    pub(crate) fn best_of_two(&self, run: impl Fn(&str) -> Result<Run>) -> Result<f64> {
+        Ok(run("empty-1")?.seconds.min(run("empty-2")?.seconds))
+    }
+
+    /// Lists ConfigMaps and Secrets as a plain client, as one list each.
+    pub(crate) fn floor_list(&self, place: Place) -> Result<Pass> {
+        let [config_maps, secrets] = paths(place);
+        self.floor(&["list".to_owned(), config_maps, secrets])
+    }
+
+    /// Creates objects in new namespaces as a plain client.
+    pub(crate) fn floor_create(&self, namespace: &str, objects: usize, data: Data, place: Place) -> Result<Pass> {
+        let mut args: Vec<String> =
+            ["create", "--connections", "32", "--namespace", namespace].map(str::to_owned).into();
+        args.extend(["--namespaces".to_owned(), place.namespaces().to_string()]);
+        args.extend(["--count".to_owned(), objects.to_string()]);
+        if data == Data::Large {
+            args.extend(["--size".to_owned(), "900000".to_owned(), "--only-config-maps".to_owned()]);
+        }
+        let pass = self.floor(&args)?;
+        if pass.requests != objects as u64 {
+            bail!("the floor created {} objects instead of {objects}", pass.requests);
+        }
+        Ok(pass)
+    }
+
+    fn floor(&self, args: &[String]) -> Result<Pass> {
+        let address = self.plane.url().trim_start_matches("https://");
+        let output = Command::new(&self.programs.floor)
+            .args(["--server", address, "--token", &self.token, "--authority"])
+            .arg(self.plane.authority())
+            .args(args)
+            .stdin(Stdio::null())
+            .output()
+            .context("run the floor")?;
+        if !output.status.success() {
+            bail!("floor {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+        }
+        serde_json::from_slice(&output.stdout).context("what the floor printed")
+    }
+
+    /// How many ConfigMaps and Secrets there are.
+    pub(crate) fn count(&self, place: Place) -> Result<[u64; 2]> {
+        let [config_maps, secrets] = paths(place);
+        Ok([self.count_at(&config_maps)?, self.count_at(&secrets)?])
+    }
+
+    fn count_at(&self, path: &str) -> Result<u64> {
+        let text = self.plane.kubectl().try_run(&["get", "--raw", &format!("{path}?limit=1")])?;
+        let list: Value = serde_json::from_str(&text).context("a list")?;
+        let here = list["items"].as_array().map_or(0, Vec::len) as u64;
+        Ok(here + list["metadata"]["remainingItemCount"].as_u64().unwrap_or(0))
+    }
+
+    /// Waits until every namespace has what controllers put into it, so that they do not work while we measure.
+    pub(crate) fn settle(&self) -> Result<()> {
+        let end = Instant::now() + Duration::from_secs(60);
+        let kubectl = self.plane.kubectl();
+        loop {
+            let namespaces = lines(&kubectl, &["namespaces"])?;
+            let named = |name: &str, kind: &str| {
+                let selector = format!("--field-selector=metadata.name={name}");
+                lines(&kubectl, &[kind, "--all-namespaces", &selector])
+            };
+            if named("kube-root-ca.crt", "configmaps")? == namespaces
+                && named("default", "serviceaccounts")? == namespaces
+            {
+                return Ok(());
+            }
+            if Instant::now() > end {
+                bail!("the controllers have not filled {namespaces} namespaces after a minute");
+            }
+            pause();
+        }
+    }
+
+    /// Objects by type in a backup, as its manifest has them.
+    pub(crate) fn counts_in(&self, backup: &str) -> Result<Value> {
+        let path = self.bucket().join("backups").join(backup).join("lifeboat-manifest.json");
+        let text = std::fs::read(&path).with_context(|| format!("read {}", path.display()))?;
+        Ok(serde_json::from_slice::<Value>(&text)?["counts"].take())
+    }
+
+    /// Bytes of a backup's archive.
+    pub(crate) fn archive_bytes(&self, backup: &str) -> Result<u64> {
+        let path = self.bucket().join("backups").join(backup).join(format!("{backup}.tar.gz"));
+        Ok(std::fs::metadata(&path).with_context(|| format!("look at {}", path.display()))?.len())
+    }
+}
+
+fn paths(place: Place) -> [String; 2] {
+    ["configmaps", "secrets"].map(|plural| match place {
+        Place::Namespace => format!("/api/v1/namespaces/{ONE_NAMESPACE}/{plural}"),
+        Place::Cluster => format!("/api/v1/{plural}"),
+    })
+}
+
+fn lines(kubectl: &Kubectl, args: &[&str]) -> Result<usize> {
+    let mut all = vec!["get", "--output=name"];
+    all.extend(args);
+    Ok(kubectl.try_run(&all)?.lines().count())
+}
+
+/// Between two looks at something that another process does.
+#[allow(clippy::disallowed_methods, reason = "there is nothing to wait on but time")]
+pub(crate) fn pause() {
+    std::thread::sleep(Duration::from_millis(100));
+}

@@ -1,0 +1,29 @@
+//! The programs that are measured, as users get them: release builds.
+
+use anyhow::{Context, Result, bail};
+use std::path::PathBuf;
+
+pub(crate) struct Programs {
+    /// Cargo's target folder.
+    pub(crate) target: PathBuf,
+    pub(crate) lifeboat: PathBuf,
+    pub(crate) floor: PathBuf,
+}
+
+impl Programs {
+    /// Builds them. Each alone, so that neither lends the other a feature.
+    pub(crate) fn build() -> Result<Self> {
+        for package in ["lifeboat-cli", "floor"] {
+            let mut build = crate::cargo();
+            build.args(["build", "--release", "--quiet", "--package", package]);
+            let status = build.status().context("run cargo build")?;
+            if !status.success() {
+                bail!("building {package} failed: {status}");
+            }
+        }
+        let metadata = crate::edges::metadata()?;
+        let target = PathBuf::from(metadata["target_directory"].as_str().context("the target folder")?);
+        let release = target.join("release");
+        Ok(Self { lifeboat: release.join("lifeboat"), floor: release.join("floor"), target })
+    }
+}

@@ -1,0 +1,158 @@
+//! What came out, for people and for programs.
+
+use super::rows::{Row, Target};
+use anyhow::Result;
+use serde_json::json;
+use std::fmt::Write;
+
+/// Seconds of one row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    /// The command.
+    pub(crate) wall: f64,
+    /// The same command with nothing to do.
+    pub(crate) empty: f64,
+    /// The floor, before and after.
+    pub(crate) floors: [f64; 2],
+}
+
+/// One row that was done.
+#[derive(Clone, Debug)]
+pub(crate) struct Measured {
+    name: &'static str,
+    n: usize,
+    seconds: f64,
+    floor_seconds: f64,
+    peak_mib: f64,
+    target: Target,
+    details: String,
+}
+
+impl Measured {
+    pub(crate) fn new(row: &Row, times: &Times, peak_mib: f64, note: String) -> Self {
+        let Times { wall, empty, floors: [before, after] } = *times;
+        Self {
+            name: row.name,
+            n: row.objects,
+            seconds: wall - empty,
+            floor_seconds: before.min(after),
+            peak_mib,
+            target: row.target,
+            details: format!("{wall:.2} s, empty {empty:.2} s; floor {before:.2} s and {after:.2} s; {note}"),
+        }
+    }
+
+    fn ratio(&self) -> f64 {
+        self.seconds / self.floor_seconds
+    }
+
+    /// How it came about.
+    pub(crate) fn line(&self) -> &str {
+        &self.details
+    }
+
+    fn verdict(&self) -> String {
+        let slow = self.target.ratio.is_some_and(|most| self.ratio() > most);
+        let large = self.peak_mib > self.target.peak_mib;
+        match (slow, large) {
+            (false, false) => "met".to_owned(),
+            (true, false) => "missed: speed".to_owned(),
+            (false, true) => "missed: memory".to_owned(),
+            (true, true) => "missed: speed, memory".to_owned(),
+        }
+    }
+}
+
+/// A line for each row.
+pub(crate) fn table(rows: &[Measured]) -> String {
+    let mut out = format!(
+        "{:<22} {:>7} {:>8} {:>8} {:>6} {:>9} {:>9}  {:<18} {}\n",
+        "row", "objects", "seconds", "floor", "ratio", "objects/s", "peak MiB", "target", "verdict"
+    );
+    for row in rows {
+        let memory = format!("≤ {} MiB", row.target.peak_mib);
+        let target = row.target.ratio.map_or_else(|| memory.clone(), |ratio| format!("≤ {ratio}, {memory}"));
+        let _ = writeln!(
+            out,
+            "{:<22} {:>7} {:>8.2} {:>8.2} {:>6.2} {:>9.0} {:>9.1}  {target:<18} {}",
+            row.name,
+            row.n,
+            row.seconds,
+            row.floor_seconds,
+            row.ratio(),
+            row.n as f64 / row.seconds,
+            row.peak_mib,
+            row.verdict()
+        );
+    }
+    out
+}
+
+/// How time grows with the objects, where both sizes were measured.
+pub(crate) fn growth(rows: &[Measured]) -> Vec<String> {
+    let seconds = |name: &str, n: usize| rows.iter().find(|row| row.name == name && row.n == n).map(|row| row.seconds);
+    let mut out = Vec::new();
+    for (what, small, large) in
+        [("one namespace", "backup-10k", "backup-30k"), ("100 namespaces", "backup-10k-100ns", "backup-30k-100ns")]
+    {
+        if let (Some(small), Some(large)) = (seconds(small, 10_000), seconds(large, 30_000)) {
+            out.push(format!("t(30k)/t(10k), backup of {what}: {:.2}", large / small));
+        }
+    }
+    out
+}
+
+/// A JSON list.
+pub(crate) fn json(rows: &[Measured]) -> Result<String> {
+    let round = |value: f64| (value * 1000.0).round() / 1000.0;
+    let list: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            json!({
+                "name": row.name,
+                "n": row.n,
+                "seconds": round(row.seconds),
+                "floor_seconds": round(row.floor_seconds),
+                "ratio": round(row.ratio()),
+                "peak_rss_mib": round(row.peak_mib),
+            })
+        })
+        .collect();
+    Ok(serde_json::to_string_pretty(&list)? + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::rows::chosen;
+
+    fn measured(name: &str, wall: f64, peak_mib: f64) -> Measured {
+        let row = chosen(&[name.to_owned()]).unwrap().into_iter().find(|row| row.name == name).unwrap();
+        Measured::new(&row, &Times { wall, empty: 0.25, floors: [0.75, 0.5] }, peak_mib, "note".to_owned())
+    }
+
+    #[test]
+    fn speed_is_less_the_empty_run_over_the_best_floor() {
+        let rows = [
+            measured("backup-1k", 9.25, 24.0),
+            measured("backup-10k", 1.0, 24.5),
+            measured("backup-30k", 2.5, 30.0),
+            measured("restore-10k", 1.0, 201.0),
+        ];
+        assert_eq!(
+            table(&rows),
+            "row                    objects  seconds    floor  ratio objects/s  peak MiB  target             verdict\n\
+             backup-1k                 1000     9.00     0.50  18.00       111      24.0  ≤ 96 MiB           met\n\
+             backup-10k               10000     0.75     0.50   1.50     13333      24.5  ≤ 1.6, ≤ 96 MiB    met\n\
+             backup-30k               30000     2.25     0.50   4.50     13333      30.0  ≤ 1.6, ≤ 96 MiB    missed: speed\n\
+             restore-10k              10000     0.75     0.50   1.50     13333     201.0  ≤ 1.43, ≤ 200 MiB  missed: speed, memory\n"
+        );
+        assert_eq!(growth(&rows), ["t(30k)/t(10k), backup of one namespace: 3.00"]);
+        assert_eq!(rows[1].line(), "1.00 s, empty 0.25 s; floor 0.75 s and 0.50 s; note");
+        let report: serde_json::Value = serde_json::from_str(&json(&rows[1..2]).unwrap()).unwrap();
+        assert_eq!(
+            report,
+            serde_json::json!([{"name": "backup-10k", "n": 10000, "seconds": 0.75, "floor_seconds": 0.5, "ratio": 1.5, "peak_rss_mib": 24.5}])
+        );
+    }
+}
