@@ -17,13 +17,7 @@ fn label(object: &Value) -> &str {
 
 /// Objects that carry the label of a restore, without those that every cluster makes anew.
 fn touched(all: impl Iterator<Item = Value>, restore: &str) -> Snapshot {
-    all.filter(|o| label(o) == restore)
-        .filter(|o| {
-            let text = |p: &str| o.pointer(p).and_then(Value::as_str).unwrap_or_default();
-            !is_made_anew(text("/apiVersion"), text("/kind"), text("/metadata/name"))
-        })
-        .map(|o| (snapshot::name(&o), o))
-        .collect()
+    all.filter(|o| label(o) == restore).filter(|o| !is_made_anew(o)).map(|o| (snapshot::name(&o), o)).collect()
 }
 
 /// What differs between what Velero's restore left and what ours left.

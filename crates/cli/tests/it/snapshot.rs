@@ -61,7 +61,7 @@ fn is_kept(object: &Value) -> bool {
         "APIService" => object["metadata"]["labels"].get("kube-aggregator.kubernetes.io/automanaged").is_some(),
         _ => false,
     };
-    !owned && !ended && !is_made_anew(text("/apiVersion"), text("/kind"), text("/metadata/name"))
+    !owned && !ended && !is_made_anew(object)
 }
 
 /// Node ports that no manager owns were chosen by the API server.
