@@ -82,7 +82,7 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, RestoreError> 
 }
 
 async fn walk(request: &Request, restore: &Restore, archive: &Archive, env: &Env) -> Result<Vec<Done>, RestoreError> {
-    let mut catalog = discover(env).await?;
+    let mut catalog = discover(&Catalog::default(), env).await?;
     let in_backup = namespaces_in(archive);
     let filter_for =
         |catalog: &Catalog| RestoreFilter::new(&restore.spec, catalog, &in_backup).map_err(invalid_selector);
@@ -140,7 +140,7 @@ async fn walk(request: &Request, restore: &Restore, archive: &Archive, env: &Env
         }
         if defines_types {
             // The types that were just defined are served now.
-            catalog = discover(env).await?;
+            catalog = discover(&catalog, env).await?;
             let Context { begun, extra, .. } = &*current;
             let (begun, extra) = (Arc::clone(begun), Arc::clone(extra));
             current = Arc::new(Context { begun, extra, ..context(&catalog)? });
@@ -151,9 +151,11 @@ async fn walk(request: &Request, restore: &Restore, archive: &Archive, env: &Env
     Ok(done)
 }
 
-async fn discover(env: &Env) -> Result<Catalog, RestoreError> {
+/// The types that are served now. Groups that did not answer `before` either are not told again.
+async fn discover(before: &Catalog, env: &Env) -> Result<Catalog, RestoreError> {
     let catalog = env.cluster.discover().await?;
-    for failure in &catalog.failures {
+    let is_known = |group_version: &str| before.failures.iter().any(|f| f.group_version == group_version);
+    for failure in catalog.failures.iter().filter(|f| !is_known(&f.group_version)) {
         env.journal.warn(
             &Place::Velero,
             format!("the types of {} could not be discovered: {}", failure.group_version, failure.message),
