@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// Fields that servers and controllers own: a difference there is not the user's, and is left as it is in the cluster.
 /// `docs/compatibility.md` has the list for users.
-const OWNED: [(&str, &str); 12] = [
+const OWNED: [(&str, &str); 13] = [
     ("Service", "/spec/clusterIP"),
     ("Service", "/spec/clusterIPs"),
     ("Service", "/spec/healthCheckNodePort"),
@@ -17,6 +17,8 @@ const OWNED: [(&str, &str); 12] = [
     ("Pod", "/spec/nodeName"),
     // Computed from the class of the cluster.
     ("Pod", "/spec/priority"),
+    // Added to look into it, by a way of their own.
+    ("Pod", "/spec/ephemeralContainers"),
     // Who holds it now. Writing back who held it once takes it from a living leader.
     ("Lease", "/spec"),
     ("Namespace", "/spec/finalizers"),
@@ -201,7 +203,7 @@ mod tests {
             |holder: &str| json!({"kind": "Lease", "metadata": {"name": "l"}, "spec": {"holderIdentity": holder}});
         let name = "kubernetes.io/service-account.name";
         for (desired, live, expected) in [
-            (pod(json!({})), pod(json!({"priority": 7, "nodeName": "n"})), None),
+            (pod(json!({})), pod(json!({"priority": 7, "nodeName": "n", "ephemeralContainers": [1]})), None),
             (held(&["batch.kubernetes.io/job-tracking"]), pod(json!({})), None),
             (
                 held(&["batch.kubernetes.io/job-tracking", "mine"]),
