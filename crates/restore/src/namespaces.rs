@@ -101,13 +101,13 @@ fn is_terminating(error: &ClusterError) -> bool {
     error.is_conflict() || error.status().is_some_and(|s| s.code == 409)
 }
 
-/// The namespace to create: labels, annotations and spec of the one in the backup.
+/// The namespace to create: labels, annotations, finalizers and spec of the one in the backup.
 fn target(name: &str, source: Option<&Value>) -> Value {
     let mut metadata = Map::new();
     metadata.insert("name".to_owned(), name.into());
     let mut out = json!({"apiVersion": "v1", "kind": "Namespace"});
     if let Some(source) = source {
-        for key in ["labels", "annotations"] {
+        for key in ["labels", "annotations", "finalizers"] {
             if let Some(value) = source["metadata"].get(key) {
                 metadata.insert(key.to_owned(), value.clone());
             }
@@ -131,12 +131,12 @@ mod tests {
     #[test]
     fn a_namespace_keeps_what_a_person_wrote() {
         let source = json!({"apiVersion": "v1", "kind": "Namespace",
-            "metadata": {"name": "old", "uid": "u", "labels": {"team": "red", "kubernetes.io/metadata.name": "old"}, "annotations": {"a": "b"}},
+            "metadata": {"name": "old", "uid": "u", "labels": {"team": "red", "kubernetes.io/metadata.name": "old"}, "annotations": {"a": "b"}, "finalizers": ["f"]},
             "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}});
         assert_eq!(
             target("new", Some(&source)),
             json!({"apiVersion": "v1", "kind": "Namespace",
-                "metadata": {"name": "new", "labels": {"team": "red"}, "annotations": {"a": "b"}}, "spec": {"finalizers": ["kubernetes"]}})
+                "metadata": {"name": "new", "labels": {"team": "red"}, "annotations": {"a": "b"}, "finalizers": ["f"]}, "spec": {"finalizers": ["kubernetes"]}})
         );
         assert_eq!(target("new", None), json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "new"}}));
     }
