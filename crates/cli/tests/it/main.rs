@@ -2,9 +2,17 @@
 
 mod golden_in;
 mod golden_out;
+mod moved;
 mod object_storage;
 mod refusals;
+mod results;
 mod sandbox;
+mod shop;
 mod snapshot;
 mod support;
 mod walk;
+mod walk_existing;
+mod walk_filtered;
+mod walk_mapped;
+mod walk_sandbox;
+mod walk_shop;
