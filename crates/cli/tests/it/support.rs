@@ -60,12 +60,6 @@ impl Bed {
         serde_json::from_value(gunzip_json(&self.bucket().join(file))).expect("a resource list")
     }
 
-    /// Applies one file of fixtures.
-    pub(crate) fn apply_file(&self, fixture: &str) {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testbed/fixtures").join(fixture);
-        self.plane.kubectl().apply(&file).unwrap_or_else(|e| panic!("{e:#}"));
-    }
-
     /// Applies the manifests of a folder of fixtures, in order of their names.
     pub(crate) fn apply(&self, fixture: &str) {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testbed/fixtures").join(fixture);
