@@ -27,7 +27,7 @@ const LABELS: [&str; 2] = ["velero.io/backup-name", "velero.io/restore-name"];
 const JOB_UID: [&str; 2] = ["batch.kubernetes.io/controller-uid", "controller-uid"];
 
 /// Annotations by which claims and volumes are bound.
-const BINDING: [&str; 5] = [
+pub const BINDING: [&str; 5] = [
     "pv.kubernetes.io/bind-completed",
     "pv.kubernetes.io/bound-by-controller",
     "volume.kubernetes.io/storage-provisioner",
@@ -35,20 +35,27 @@ const BINDING: [&str; 5] = [
     "volume.kubernetes.io/selected-node",
 ];
 
-/// Whether objects of this type are made by controllers or the API server itself in every cluster, so that the one
-/// in the backup says nothing about the restored one.
+/// Whether controllers or the API server make the object themselves in every cluster, so that the one in the backup says
+/// nothing about the restored one.
 #[must_use]
-pub fn is_made_anew(api_version: &str, kind: &str, name: &str) -> bool {
-    let group = api_version.split_once('/').map_or("", |(g, _)| g);
-    match (group, kind) {
-        ("", "Endpoints" | "Event" | "Node") => true,
-        ("discovery.k8s.io", "EndpointSlice") | ("events.k8s.io", "Event") => true,
+pub fn is_made_anew(object: &Value) -> bool {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let group = text("/apiVersion").split_once('/').map_or("", |(g, _)| g);
+    match (group, text("/kind")) {
+        ("" | "events.k8s.io", "Event") | ("", "Node") => true,
+        // Those that a person keeps for a Service without a selector, or for none, bear no mark of a controller.
+        ("", "Endpoints") => text("/metadata/labels/endpoints.kubernetes.io~1managed-by") == "endpoint-controller",
+        ("discovery.k8s.io", "EndpointSlice") => SLICE_MAKERS.contains(&text(SLICE_MAKER)),
         // The allocator's record of a Service's address.
         ("networking.k8s.io", "IPAddress") => true,
-        ("", "ConfigMap") => name == "kube-root-ca.crt",
+        ("", "ConfigMap") => text("/metadata/name") == "kube-root-ca.crt",
         _ => false,
     }
 }
+
+/// Where an EndpointSlice says who keeps it, and the controllers that do.
+const SLICE_MAKER: &str = "/metadata/labels/endpointslice.kubernetes.io~1managed-by";
+const SLICE_MAKERS: [&str; 2] = ["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
 
 /// The object without what belongs to one life of it.
 #[must_use]
@@ -169,6 +176,40 @@ mod tests {
         let service = |ip: &str| json!({"kind": "Service", "metadata": {"name": "s"}, "spec": {"clusterIP": ip, "clusterIPs": [ip]}});
         assert_eq!(losses(&service("10.0.0.1"), &service("10.0.0.2")), vec![]);
         assert_eq!(losses(&service("None"), &service("10.0.0.2")).len(), 2);
+    }
+
+    #[test]
+    fn only_what_a_controller_keeps_is_made_anew() {
+        let object = |api_version: &str, kind: &str, name: &str, labels: Value| json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "labels": labels}});
+        let slice = |maker: &str| {
+            object(
+                "discovery.k8s.io/v1",
+                "EndpointSlice",
+                "s",
+                json!({"endpointslice.kubernetes.io/managed-by": maker}),
+            )
+        };
+        let none = || json!({});
+        for (object, expected) in [
+            (object("v1", "Event", "e", none()), true),
+            (object("events.k8s.io/v1", "Event", "e", none()), true),
+            (object("v1", "Node", "n", none()), true),
+            (object("networking.k8s.io/v1", "IPAddress", "10.0.0.1", none()), true),
+            (object("v1", "ConfigMap", "kube-root-ca.crt", none()), true),
+            (object("v1", "ConfigMap", "mine", none()), false),
+            (object("example.org/v1", "Node", "n", none()), false),
+            (
+                object("v1", "Endpoints", "e", json!({"endpoints.kubernetes.io/managed-by": "endpoint-controller"})),
+                true,
+            ),
+            (object("v1", "Endpoints", "e", none()), false),
+            (slice("endpointslice-controller.k8s.io"), true),
+            (slice("endpointslicemirroring-controller.k8s.io"), true),
+            (slice("mesh.example.org"), false),
+            (object("discovery.k8s.io/v1", "EndpointSlice", "s", none()), false),
+        ] {
+            assert_eq!(is_made_anew(&object), expected, "{object}");
+        }
     }
 
     /// Every leaf and every branch, removed or changed, one at a time.

@@ -1,10 +1,11 @@
 //! Makes sure that the namespace of an object is there (restore.md 2.7).
 
 use crate::env::Env;
+use crate::managed_fields::{Owners, decide};
 use crate::wait::{Waited, poll};
 use bytes::Bytes;
-use lifeboat_cluster::{ClusterError, Create};
-use lifeboat_object::ApiResource;
+use lifeboat_cluster::{ClusterError, Create, PatchKind};
+use lifeboat_object::{ApiResource, Place};
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -45,9 +46,10 @@ impl Namespaces {
 
     async fn make(&self, name: &str, source: Option<&Value>, env: &Env) -> Result<bool, String> {
         let body = Bytes::from(target(name, source).to_string());
+        let owners = source.map(|namespace| decide(&namespace["metadata"]["managedFields"])).unwrap_or_default();
+        let how = || Create { field_manager: &owners.field_manager, ..Create::default() };
         let tried = poll(self.timeout, &env.cancel, || async {
-            let created = env.cluster.create(&self.resource, None, name, body.clone(), Create::default()).await;
-            match created {
+            match env.cluster.create(&self.resource, None, name, body.clone(), how()).await {
                 Ok(_) => Ok(Some(true)),
                 Err(e) if e.is_already_exists() || is_terminating(&e) => match self.is_terminating(name, env).await? {
                     // Gone meanwhile, or being deleted: try again.
@@ -58,13 +60,31 @@ impl Namespaces {
             }
         });
         match tried.await {
-            Waited::Done(made) => Ok(made),
+            Waited::Done(made) => {
+                if let Some(source) = source.filter(|_| made) {
+                    self.give_back(name, source, &owners, env).await;
+                }
+                Ok(made)
+            }
             Waited::Failed(e) => Err(format!("error creating namespace {name}: {}", e.failure)),
             Waited::TimedOut => Err(format!(
                 "timed out waiting for terminating namespace {name} to disappear before restoring: it is still there after {} s",
                 self.timeout.as_secs()
             )),
             Waited::Cancelled => Err("the restore was cancelled".to_owned()),
+        }
+    }
+
+    /// Gives the fields of a new namespace back to their owners, where the create could not.
+    async fn give_back(&self, name: &str, source: &Value, owners: &Owners, env: &Env) {
+        if !owners.second_write {
+            return;
+        }
+        let managed_fields = &source["metadata"]["managedFields"];
+        let patch = Bytes::from(json!({"metadata": {"managedFields": managed_fields}}).to_string());
+        if let Err(e) = env.cluster.patch(&self.resource, None, name, None, PatchKind::Merge, patch).await {
+            let message = format!("error restoring managedFields of namespaces/{name}: {}", e.failure);
+            env.journal.warn(&Place::Cluster, message);
         }
     }
 
@@ -81,13 +101,13 @@ fn is_terminating(error: &ClusterError) -> bool {
     error.is_conflict() || error.status().is_some_and(|s| s.code == 409)
 }
 
-/// The namespace to create: labels, annotations and spec of the one in the backup.
+/// The namespace to create: labels, annotations, finalizers and spec of the one in the backup.
 fn target(name: &str, source: Option<&Value>) -> Value {
     let mut metadata = Map::new();
     metadata.insert("name".to_owned(), name.into());
     let mut out = json!({"apiVersion": "v1", "kind": "Namespace"});
     if let Some(source) = source {
-        for key in ["labels", "annotations"] {
+        for key in ["labels", "annotations", "finalizers"] {
             if let Some(value) = source["metadata"].get(key) {
                 metadata.insert(key.to_owned(), value.clone());
             }
@@ -111,12 +131,12 @@ mod tests {
     #[test]
     fn a_namespace_keeps_what_a_person_wrote() {
         let source = json!({"apiVersion": "v1", "kind": "Namespace",
-            "metadata": {"name": "old", "uid": "u", "labels": {"team": "red", "kubernetes.io/metadata.name": "old"}, "annotations": {"a": "b"}},
+            "metadata": {"name": "old", "uid": "u", "labels": {"team": "red", "kubernetes.io/metadata.name": "old"}, "annotations": {"a": "b"}, "finalizers": ["f"]},
             "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}});
         assert_eq!(
             target("new", Some(&source)),
             json!({"apiVersion": "v1", "kind": "Namespace",
-                "metadata": {"name": "new", "labels": {"team": "red"}, "annotations": {"a": "b"}}, "spec": {"finalizers": ["kubernetes"]}})
+                "metadata": {"name": "new", "labels": {"team": "red"}, "annotations": {"a": "b"}, "finalizers": ["f"]}, "spec": {"finalizers": ["kubernetes"]}})
         );
         assert_eq!(target("new", None), json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "new"}}));
     }

@@ -17,6 +17,8 @@ pub(crate) fn can_pass(error: &ClusterError) -> bool {
                 || says("error looking up service account")
                 || says("no PriorityClass with name")
                 || says("not yet ready to handle request")
+                // A quota that was just made: its controller counts what there is first.
+                || says("status unknown for quota")
         }
         500 => says("failed calling webhook") || says("conversion webhook"),
         _ => false,
@@ -39,6 +41,7 @@ mod tests {
             (403, "Forbidden", "pods \"a\" is forbidden: error looking up service account a/b", true),
             (403, "Forbidden", "User \"x\" cannot create resource", false),
             (403, "Forbidden", "exceeded quota", false),
+            (403, "Forbidden", "pods \"a\" is forbidden: status unknown for quota: q, resources: pods", true),
             (500, "InternalError", "failed calling webhook \"a\"", true),
             (500, "InternalError", "boom", false),
             (503, "", "", true),

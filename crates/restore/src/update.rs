@@ -1,33 +1,34 @@
 //! The patch by which the policy `update` makes an object match the backup. Pure.
 
 use crate::existing::strip;
+use lifeboat_patch::restored::BINDING;
 use lifeboat_patch::{Difference, merge, merge_diff};
 use serde_json::Value;
 
 /// Fields that servers and controllers own: a difference there is not the user's, and is left as it is in the cluster.
 /// `docs/compatibility.md` has the list for users.
-const OWNED: [(&str, &str); 15] = [
+const OWNED: [(&str, &str); 13] = [
     ("Service", "/spec/clusterIP"),
     ("Service", "/spec/clusterIPs"),
     ("Service", "/spec/healthCheckNodePort"),
     ("PersistentVolume", "/spec/claimRef"),
-    ("PersistentVolume", "/metadata/annotations/pv.kubernetes.io~1bound-by-controller"),
     ("PersistentVolumeClaim", "/spec/volumeName"),
-    ("PersistentVolumeClaim", "/metadata/annotations/pv.kubernetes.io~1bind-completed"),
-    ("PersistentVolumeClaim", "/metadata/annotations/pv.kubernetes.io~1bound-by-controller"),
-    ("PersistentVolumeClaim", "/metadata/annotations/volume.kubernetes.io~1selected-node"),
     ("Deployment", "/metadata/annotations/deployment.kubernetes.io~1revision"),
     ("Pod", "/spec/nodeName"),
-    // Of the class, when the pod was admitted.
+    // Computed from the class of the cluster.
     ("Pod", "/spec/priority"),
+    // Added to look into it, by a way of their own.
+    ("Pod", "/spec/ephemeralContainers"),
+    // Who holds it now. Writing back who held it once takes it from a living leader.
+    ("Lease", "/spec"),
     ("Namespace", "/spec/finalizers"),
     ("Job", "/spec/selector"),
     ("Job", "/spec/template/metadata/labels"),
 ];
 
-/// What the controller manager puts into the token of a service account.
-const TOKEN: [&str; 4] =
-    ["/data/token", "/data/ca.crt", "/data/namespace", "/metadata/annotations/kubernetes.io~1service-account.uid"];
+/// Of a token that a controller fills in.
+const OF_A_TOKEN: [&str; 4] =
+    ["/metadata/annotations/kubernetes.io~1service-account.uid", "/data/token", "/data/ca.crt", "/data/namespace"];
 
 /// The merge patch from the object in the cluster to the one in the backup; `None` when nothing of the user's differs.
 /// Both restore labels are in every patch.
@@ -59,13 +60,20 @@ fn sides(desired: &Value, in_cluster: &Value) -> (Value, Value) {
     for (_, pointer) in OWNED.iter().filter(|(k, _)| *k == kind) {
         keep(&mut to, &from, pointer);
     }
-    if kind == "Service" {
-        keep_node_ports(&mut to, &from);
-    }
-    if kind == "Secret" && from["type"] == "kubernetes.io/service-account-token" {
-        for pointer in TOKEN {
-            keep(&mut to, &from, pointer);
+    match kind.as_str() {
+        "Service" => keep_node_ports(&mut to, &from),
+        "Pod" => keep_job_tracking(&mut to, &from),
+        "PersistentVolume" | "PersistentVolumeClaim" => {
+            for annotation in BINDING {
+                keep(&mut to, &from, &format!("/metadata/annotations/{}", annotation.replace('/', "~1")));
+            }
         }
+        "Secret" if desired["type"] == "kubernetes.io/service-account-token" => {
+            OF_A_TOKEN.iter().for_each(|pointer| keep(&mut to, &from, pointer));
+        }
+        // A controller gathers them from other roles.
+        "ClusterRole" if !to["aggregationRule"].is_null() => keep(&mut to, &from, "/rules"),
+        _ => {}
     }
     (from, to)
 }
@@ -101,6 +109,23 @@ fn keep(to: &mut Value, from: &Value, pointer: &str) {
         }
         None => {
             map.remove(&key);
+            // A map that only this made empty is no difference.
+            if map.is_empty() && from.pointer(parent).is_none() {
+                keep(to, from, parent);
+            }
+        }
+    }
+}
+
+/// The job controller's hold on a pod: it lets go of one that it does not know, such as a restored one.
+fn keep_job_tracking(to: &mut Value, from: &Value) {
+    const HOLD: &str = "batch.kubernetes.io/job-tracking";
+    let is_held = from["metadata"]["finalizers"].as_array().is_some_and(|all| all.iter().any(|f| f == HOLD));
+    let Some(finalizers) = to.pointer_mut("/metadata/finalizers").and_then(Value::as_array_mut) else { return };
+    if !is_held {
+        finalizers.retain(|finalizer| finalizer != HOLD);
+        if finalizers.is_empty() {
+            keep(to, from, "/metadata/finalizers");
         }
     }
 }
@@ -186,5 +211,62 @@ mod tests {
         assert_eq!(patch(&deployment(Some("1"), 2), &deployment(Some("5"), 2)), None);
         assert_eq!(patch(&deployment(None, 2), &deployment(Some("5"), 2)), None);
         assert_eq!(patch(&deployment(Some("1"), 2), &deployment(Some("5"), 3)), Some(json!({"spec": {"replicas": 2}})));
+        assert_eq!(patch(&deployment(Some("1"), 2), &deployment(None, 2)), None);
+    }
+
+    #[test]
+    fn what_controllers_fill_in_stays() {
+        let pod = |spec: Value| json!({"kind": "Pod", "metadata": {"name": "p"}, "spec": spec});
+        let held = |finalizers: &[&str]| json!({"kind": "Pod", "metadata": {"name": "p", "finalizers": finalizers}, "spec": {}});
+        let claim = |annotations: Value| json!({"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "annotations": annotations}});
+        let volume = |annotations: Value| json!({"kind": "PersistentVolume", "metadata": {"name": "v", "annotations": annotations}});
+        let secret = |of: &str, annotations: Value, data: Value| json!({"kind": "Secret", "type": of, "metadata": {"name": "s", "annotations": annotations}, "data": data});
+        let token = |annotations: Value, data: Value| secret("kubernetes.io/service-account-token", annotations, data);
+        let role = |aggregation: Value, rules: Value| json!({"kind": "ClusterRole", "metadata": {"name": "r"}, "aggregationRule": aggregation, "rules": rules});
+        let lease =
+            |holder: &str| json!({"kind": "Lease", "metadata": {"name": "l"}, "spec": {"holderIdentity": holder}});
+        let name = "kubernetes.io/service-account.name";
+        for (desired, live, expected) in [
+            (pod(json!({})), pod(json!({"priority": 7, "nodeName": "n", "ephemeralContainers": [1]})), None),
+            (held(&["batch.kubernetes.io/job-tracking"]), pod(json!({})), None),
+            (
+                held(&["batch.kubernetes.io/job-tracking", "mine"]),
+                pod(json!({})),
+                Some(json!({"metadata": {"finalizers": ["mine"]}})),
+            ),
+            (
+                claim(json!({})),
+                claim(json!({"pv.kubernetes.io/bind-completed": "yes", "volume.kubernetes.io/selected-node": "n"})),
+                None,
+            ),
+            (
+                claim(json!({"a": "1"})),
+                claim(json!({"a": "2", "pv.kubernetes.io/bind-completed": "yes"})),
+                Some(json!({"metadata": {"annotations": {"a": "1"}}})),
+            ),
+            (volume(json!({})), volume(json!({"pv.kubernetes.io/bound-by-controller": "yes"})), None),
+            (
+                token(json!({name: "web"}), json!({"extra": "eA=="})),
+                token(
+                    json!({name: "web", "kubernetes.io/service-account.uid": "u"}),
+                    json!({"extra": "eA==", "token": "dA==", "ca.crt": "Yw==", "namespace": "bg=="}),
+                ),
+                None,
+            ),
+            (
+                secret("Opaque", json!({}), json!({"token": "YQ=="})),
+                secret("Opaque", json!({}), json!({"token": "Yg=="})),
+                Some(json!({"data": {"token": "YQ=="}})),
+            ),
+            (
+                role(json!({"clusterRoleSelectors": []}), json!([1])),
+                role(json!({"clusterRoleSelectors": []}), json!([2])),
+                None,
+            ),
+            (role(Value::Null, json!([1])), role(Value::Null, json!([2])), Some(json!({"rules": [1]}))),
+            (lease("was"), lease("is"), None),
+        ] {
+            assert_eq!(patch(&desired, &live), expected, "{desired} over {live}");
+        }
     }
 }

@@ -108,6 +108,8 @@ impl ControlPlane {
                 ("allocate-node-cidrs", "false"),
                 ("kube-api-qps", "500"),
                 ("kube-api-burst", "1000"),
+                // Claims and volumes that are not bound at once are looked at again, by default after 15 seconds.
+                ("pvclaimbinder-sync-period", "1s"),
             ]),
             &at("controller-manager.log"),
         )?;
@@ -174,6 +176,15 @@ impl Kubectl {
             bail!("kubectl {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Runs it and gives its standard output, whether it succeeds or not: where one of many parts fails, kubectl prints
+    /// the others.
+    ///
+    /// # Errors
+    /// When it cannot be run.
+    pub fn printed(&self, args: &[&str]) -> Result<String> {
+        Ok(String::from_utf8_lossy(&self.output(args)?.stdout).into_owned())
     }
 
     /// Applies the manifests of a file or folder by server-side apply, trying again while types are not yet served.

@@ -25,8 +25,9 @@ pub(crate) async fn take(cluster: &Cluster) -> Result<Snapshot> {
         while let Some(bodies) = list.next().await? {
             for body in bodies {
                 let item = Item::parse(Arc::clone(resource), body)?;
-                if !is_made_anew(&resource.api_version(), &resource.kind, &item.head.name) {
-                    out.insert(item.key().to_string(), serde_json::from_slice(&splice_type(&item))?);
+                let object: Value = serde_json::from_slice(&splice_type(&item))?;
+                if !is_made_anew(&object) {
+                    out.insert(item.key().to_string(), object);
                 }
             }
         }

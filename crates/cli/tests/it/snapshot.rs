@@ -2,17 +2,26 @@
 
 use crate::support::Bed;
 use lifeboat_patch::restored::{forget_automatic_node_ports, is_made_anew, losses};
+use lifeboat_testbed::Kubectl;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 /// Objects by type, namespace and name.
 pub(crate) type Snapshot = BTreeMap<String, Value>;
 
 /// Reads every object that can be listed and created.
 pub(crate) fn take(bed: &Bed) -> Snapshot {
-    let types = bed.kubectl(&["api-resources", "--verbs=list,create,get,delete", "--output=name"]);
+    of(&bed.plane.kubectl())
+}
+
+/// The same, of any cluster.
+pub(crate) fn of(kubectl: &Kubectl) -> Snapshot {
+    // It fails, and prints what there is, where an aggregated API is down.
+    let types = kubectl.printed(&["api-resources", "--verbs=list,create,get,delete", "--output=name"]).expect("types");
     let types: Vec<&str> = types.lines().filter(|t| !t.ends_with("events.k8s.io")).collect();
-    let text = bed.kubectl(&["get", &types.join(","), "--all-namespaces", "--output=json", "--show-managed-fields"]);
+    let args = ["get", &types.join(","), "--all-namespaces", "--output=json", "--show-managed-fields"];
+    let text = kubectl.try_run(&args).unwrap_or_else(|e| panic!("{e:#}"));
     let list: Value = serde_json::from_str(&text).expect("a list");
     list["items"].as_array().expect("items").iter().map(|object| (name(object), object.clone())).collect()
 }
@@ -25,15 +34,13 @@ pub(crate) fn name(object: &Value) -> String {
     format!("{}.{group} {} {}", text("/kind"), text("/metadata/namespace"), text("/metadata/name"))
 }
 
-/// Everything that is lost or changed in `after`, one line each. Objects that a controller owns, that every cluster
-/// makes anew, or that had ended are left out.
+/// Everything that is lost or changed in `after`, one line each. Left out are objects that every cluster makes anew and
+/// those that had ended; one that a controller makes again may be there or not, but is the same if it is.
 pub(crate) fn compare(before: &Snapshot, after: &Snapshot) -> Vec<String> {
     let mut out = Vec::new();
-    for (name, object) in before {
-        if !is_kept(object) {
-            continue;
-        }
+    for (name, object) in before.iter().filter(|(_, object)| is_of_interest(object)) {
         match after.get(name) {
+            None if is_remade(object) => {}
             None => out.push(format!("{name}: lost")),
             Some(found) => {
                 let (left, right) = (without_automatic_ports(object), without_automatic_ports(found));
@@ -49,19 +56,74 @@ pub(crate) fn compare(before: &Snapshot, after: &Snapshot) -> Vec<String> {
     out
 }
 
-fn is_kept(object: &Value) -> bool {
+/// Whether a restore brings the object back itself.
+pub(crate) fn is_kept(object: &Value) -> bool {
+    is_of_interest(object) && !is_remade(object)
+}
+
+fn is_of_interest(object: &Value) -> bool {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let owned =
-        object["metadata"]["ownerReferences"].as_array().is_some_and(|all| all.iter().any(|o| o["controller"] == true));
-    let ended = match text("/kind") {
-        "Pod" => matches!(text("/status/phase"), "Succeeded" | "Failed"),
+    let leave_out = match text("/kind") {
+        // A restored Job lets go of the pods it had and makes others.
+        "Pod" => matches!(text("/status/phase"), "Succeeded" | "Failed") || is_of_a_job(object),
         "Job" => !text("/status/completionTime").is_empty(),
         // Of the living cluster: renewed all the time.
         "Lease" => text("/metadata/namespace") == "kube-system",
         "APIService" => object["metadata"]["labels"].get("kube-aggregator.kubernetes.io/automanaged").is_some(),
         _ => false,
     };
-    !owned && !ended && !is_made_anew(text("/apiVersion"), text("/kind"), text("/metadata/name"))
+    !leave_out && !is_made_anew(object)
+}
+
+/// Whether a controller of Kubernetes itself owns the object: it makes it again, maybe under another name. The groups
+/// of other controllers have a dot.
+fn is_remade(object: &Value) -> bool {
+    object["metadata"]["ownerReferences"].as_array().into_iter().flatten().any(|owner| {
+        let api_version = owner["apiVersion"].as_str().unwrap_or_default();
+        owner["controller"] == true && !api_version.split_once('/').is_some_and(|(group, _)| group.contains('.'))
+    })
+}
+
+fn is_of_a_job(object: &Value) -> bool {
+    object["metadata"]["ownerReferences"].as_array().into_iter().flatten().any(|owner| owner["kind"] == "Job")
+}
+
+/// Which fields each manager owns by server-side apply.
+pub(crate) fn appliers(object: &Value) -> BTreeMap<String, Value> {
+    let entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
+    let applied = entries.filter(|e| e["operation"] == "Apply");
+    applied.map(|e| (e["manager"].as_str().unwrap_or_default().to_owned(), e["fieldsV1"].clone())).collect()
+}
+
+/// Takes snapshots until one differs from `before` as expected: controllers follow a restore in their own time. After
+/// half a minute it fails the test.
+pub(crate) fn settled(kubectl: &Kubectl, before: &Snapshot, expected: &[&str]) -> Snapshot {
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        let after = of(kubectl);
+        let differences = compare(before, &after);
+        if differences == expected {
+            return after;
+        }
+        assert!(Instant::now() < end, "{differences:#?}\nand not\n{expected:#?}");
+        std::thread::park_timeout(Duration::from_millis(500));
+    }
+}
+
+/// Objects that somebody wrote, made or removed. Their status, which controllers write at any time, does not count.
+pub(crate) fn written(before: &Snapshot, after: &Snapshot) -> Vec<String> {
+    let main = |object: &Value| {
+        let mut object = object.clone();
+        object.as_object_mut().expect("an object").remove("status");
+        object["metadata"].as_object_mut().expect("metadata").remove("resourceVersion");
+        if let Some(managers) = object["metadata"]["managedFields"].as_array_mut() {
+            managers.retain(|entry| entry["subresource"] != "status");
+        }
+        object
+    };
+    let all = before.iter().chain(after).filter(|(_, object)| is_of_interest(object)).map(|(name, _)| name);
+    let names: BTreeSet<&String> = all.collect();
+    names.into_iter().filter(|n| before.get(*n).map(main) != after.get(*n).map(main)).cloned().collect()
 }
 
 /// Node ports that no manager owns were chosen by the API server.

@@ -1,6 +1,8 @@
 //! Runs the binary, and prepares clusters for it.
 
 use lifeboat_testbed::{ControlPlane, Kubectl};
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -82,20 +84,22 @@ impl Bed {
 
     /// Runs `lifeboat local ARGS --bucket BUCKET`.
     pub(crate) fn local(&self, args: &[&str]) -> Run {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
-        command.arg("local").args(args).arg("--bucket").arg(self.bucket());
-        command.env("KUBECONFIG", self.plane.kubeconfig()).env("XDG_STATE_HOME", self.folder.path().join("state"));
-        run(&mut command)
+        local(&self.plane.kubeconfig(), self.folder.path(), args)
     }
 
     pub(crate) fn kubectl(&self, args: &[&str]) -> String {
         self.plane.kubectl().try_run(args).unwrap_or_else(|e| panic!("{e:#}"))
     }
 
-    /// Applies one file of fixtures.
-    pub(crate) fn apply_file(&self, fixture: &str) {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testbed/fixtures").join(fixture);
-        self.plane.kubectl().apply(&file).unwrap_or_else(|e| panic!("{e:#}"));
+    /// The results file of a restore: its warnings and errors.
+    pub(crate) fn results(&self, restore: &str) -> Value {
+        results(self.folder.path(), restore)
+    }
+
+    /// The resource list of a restore: names of objects and what was done, by type.
+    pub(crate) fn resource_list(&self, restore: &str) -> BTreeMap<String, Vec<String>> {
+        let file = format!("restores/{restore}/restore-{restore}-resource-list.json.gz");
+        serde_json::from_value(gunzip_json(&self.bucket().join(file))).expect("a resource list")
     }
 
     /// Applies the manifests of a folder of fixtures, in order of their names.
@@ -110,8 +114,34 @@ impl Bed {
     }
 }
 
+/// Runs `lifeboat local ARGS` on a cluster, with bucket and state in a folder.
+pub(crate) fn local(kubeconfig: &Path, folder: &Path, args: &[&str]) -> Run {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
+    command.arg("local").args(args).arg("--bucket").arg(folder.join("bucket"));
+    command.env("KUBECONFIG", kubeconfig).env("XDG_STATE_HOME", folder.join("state"));
+    run(&mut command)
+}
+
+/// The results file of a restore in the bucket of such a folder.
+pub(crate) fn results(folder: &Path, restore: &str) -> Value {
+    gunzip_json(&folder.join(format!("bucket/restores/{restore}/restore-{restore}-results.gz")))
+}
+
+/// Runs kubectl and gives what it printed.
+pub(crate) fn ok(kubectl: &Kubectl, args: &[&str]) -> String {
+    kubectl.try_run(args).unwrap_or_else(|e| panic!("{e:#}"))
+}
+
+/// Hands one object to kubectl: `kubectl ARGS --filename OBJECT`.
+pub(crate) fn with_object(kubectl: &Kubectl, args: &[&str], object: &Value) -> anyhow::Result<String> {
+    let file = tempfile::Builder::new().suffix(".json").tempfile().expect("a file");
+    std::fs::write(file.path(), object.to_string()).expect("write");
+    let path = file.path().display().to_string();
+    kubectl.try_run(&[args, &["--filename", &path]].concat())
+}
+
 /// Reads a gzip-compressed JSON file.
-pub(crate) fn gunzip_json(path: &Path) -> serde_json::Value {
+pub(crate) fn gunzip_json(path: &Path) -> Value {
     let bytes = std::fs::read(path).expect("a fixture");
     let json = lifeboat_archive::gzip::unpack(&bytes, 100 << 20).expect("gzip");
     serde_json::from_slice(&json).expect("JSON")

@@ -63,6 +63,9 @@ const NOT_BACK: [&str; 7] = [
     "Pod. app2 hooked: /spec/nodeName: \"node-a\" became absent",
 ];
 
+/// What a LimitRange completes.
+const LIMITED: [&str; 2] = ["/spec/initContainers/0/resources/", "kubernetes.io/limit-ranger"];
+
 #[test]
 fn everything_comes_back() {
     let bed = Bed::start();
@@ -82,5 +85,10 @@ fn everything_comes_back() {
         bed.kubectl(&["get", "persistentvolumeclaim/data", "--namespace=app1", "--output=jsonpath={.status.phase}"])
             == "Bound"
     });
-    assert_eq!(snapshot::compare(&before, &snapshot::take(&bed)), NOT_BACK);
+    let mut differences = snapshot::compare(&before, &snapshot::take(&bed));
+    // Here they were made before their LimitRange; a restore puts it first, as Velero's order has it, and they get its
+    // defaults.
+    differences
+        .retain(|line| !(line.starts_with("Pod. app1 web-") && LIMITED.iter().any(|field| line.contains(field))));
+    assert_eq!(differences, NOT_BACK);
 }

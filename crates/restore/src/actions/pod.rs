@@ -20,11 +20,12 @@ pub(super) fn add_claims(input: RestoreItemInput<'_>) -> Result<RestoreItemOutpu
 }
 
 /// Forgets where the pod ran, and the token volume that old clusters mounted: the new cluster decides on both
-/// (restore.md 4).
+/// (restore.md 4). Containers that were added to look into it are refused in a new pod, which Velero does not know.
 pub(super) fn restore(input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> {
     let mut item = input.item;
     remove(&mut item, "/spec", "nodeName");
     remove(&mut item, "/spec", "priority");
+    remove(&mut item, "/spec", "ephemeralContainers");
     let tokens = format!("{}-token-", text(&item["spec"], "serviceAccountName"));
     retain(&mut item, "/spec", "volumes", |volume| !text(volume, "name").starts_with(&tokens));
     for containers in ["/spec/containers", "/spec/initContainers"] {
@@ -75,7 +76,7 @@ mod tests {
         let data = json!({"name": "data", "mountPath": "/d"});
         let cases = [
             (
-                json!({"nodeName": "n1", "priority": 5, "serviceAccountName": "web", "x": {},
+                json!({"nodeName": "n1", "priority": 5, "serviceAccountName": "web", "x": {}, "ephemeralContainers": [{"name": "dbg"}],
                     "volumes": [{"name": "web-token-abcde", "secret": {}}, {"name": "data"}, {"name": "api-token-abcde"}],
                     "containers": [{"name": "a", "volumeMounts": [token, data]}, {"name": "b", "volumeMounts": [token]}],
                     "initContainers": [{"name": "i", "volumeMounts": [data, token]}, {"name": "j"}]}),

@@ -277,10 +277,8 @@ impl Shared {
 
     fn kill(&self) -> Result<()> {
         let victim = lock(&self.victim);
-        let (victim, _) = self
-            .named
-            .wait_timeout_while(victim, PATIENCE, |v| v.is_none())
-            .unwrap_or_else(PoisonError::into_inner);
+        let (victim, _) =
+            self.named.wait_timeout_while(victim, PATIENCE, |v| v.is_none()).unwrap_or_else(PoisonError::into_inner);
         let pid = victim.context("nobody named the process to kill")?;
         let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw).context("a process id")?;
         rustix::process::kill_process(pid, rustix::process::Signal::KILL)?;
