@@ -5,7 +5,8 @@ use tracing_subscriber::EnvFilter;
 /// Starts logging at a level; `LIFEBOAT_LOG` overrides it with a filter of `tracing`.
 pub(crate) fn start(verbosity: u8) {
     let default = match verbosity {
-        0 => "error",
+        // Whatever goes wrong is in an error of ours; the client library would say it a second time.
+        0 => "error,kube_client=off",
         1 | 2 => "info",
         3 => "debug",
         _ => "trace",
