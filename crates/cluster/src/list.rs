@@ -178,7 +178,7 @@ impl List {
             // The first page again, perhaps at a later revision.
             self.end.mixed_revisions = true;
         }
-        self.cluster.after(&call, failure, self.tries, Instant::now() + SILENCE).await
+        self.cluster.after(&call, failure, self.tries, Instant::now() + SILENCE).await.map(drop)
     }
 
     /// Goes on with the token that the server offers in place of one that is too old, or begins anew. Any other error

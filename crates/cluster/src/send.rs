@@ -60,26 +60,31 @@ impl Cluster {
     {
         let deadline = Instant::now() + DEADLINE;
         let mut tries = 0;
+        let mut before = None;
         loop {
-            let until = deadline.min(Instant::now() + ATTEMPT);
-            let failure = match timeout_at(until, attempt()).await {
-                Err(_) => Failure::Timeout(ATTEMPT),
+            let began = Instant::now();
+            let failure = match timeout_at(deadline.min(began + ATTEMPT), attempt()).await {
                 Ok(Ok(done)) => return Ok(done),
                 Ok(Err(failure)) => failure,
+                // One that had no time says nothing; what came before does.
+                Err(_) => match before.filter(|_| deadline < began + ATTEMPT) {
+                    Some(failure) => failure,
+                    None => Failure::Timeout(began.elapsed()),
+                },
             };
             tries += 1;
-            self.after(call, failure, tries, deadline).await?;
+            before = Some(self.after(call, failure, tries, deadline).await?);
         }
     }
 
-    /// Waits before the next attempt, or gives up.
+    /// Waits before the next attempt and gives the failure back, or gives up with it.
     pub(crate) async fn after(
         &self,
         call: &Call,
         failure: Failure,
         tries: u32,
         deadline: Instant,
-    ) -> Result<(), ClusterError> {
+    ) -> Result<Failure, ClusterError> {
         let named = match &failure {
             Failure::Api(status) => {
                 if matches!(status.code, 429 | 503) {
@@ -98,7 +103,7 @@ impl Cluster {
             Some(pause) if Instant::now() + pause < deadline => {
                 tracing::debug!(verb = call.verb, what = call.what, tries, %failure, "trying again");
                 sleep(pause).await;
-                Ok(())
+                Ok(failure)
             }
             _ => Err(ClusterError { verb: call.verb, what: call.what.clone(), failure }),
         }
