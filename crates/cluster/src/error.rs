@@ -28,7 +28,7 @@ pub enum Failure {
         message: String,
     },
     /// The server did not answer in time.
-    #[error("no answer within {} s", .0.as_secs())]
+    #[error("no answer within {} s", .0.as_secs_f64().round())]
     Timeout(Duration),
     /// The answer is not what the API promises.
     #[error("the answer is not valid: {0}")]

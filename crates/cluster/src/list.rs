@@ -139,7 +139,8 @@ impl List {
     /// Takes the next piece of the open page.
     async fn read(&mut self, out: &mut Vec<Bytes>) -> Result<(), Failure> {
         let Some(page) = &mut self.page else { return Ok(()) };
-        let frame = timeout(SILENCE, page.body.frame()).await.map_err(|_| Failure::Timeout(SILENCE))?;
+        let silence = SILENCE.min(self.cluster.patience / 2);
+        let frame = timeout(silence, page.body.frame()).await.map_err(|_| Failure::Timeout(silence))?;
         match frame {
             Some(Ok(frame)) => match frame.data_ref() {
                 Some(data) => page.splitter.feed(data, out).map_err(invalid),

@@ -12,8 +12,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 /// One attempt may take this long; the API server ends requests after 60 s itself.
 const ATTEMPT: Duration = Duration::from_secs(70);
-/// All attempts together.
-const DEADLINE: Duration = Duration::from_secs(180);
+/// All attempts together, unless the user says otherwise.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 /// Longest pause between attempts when the server names none.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Largest answer that is taken into memory.
@@ -58,16 +58,18 @@ impl Cluster {
     where
         F: Future<Output = Result<T, Failure>>,
     {
-        let deadline = Instant::now() + DEADLINE;
+        let deadline = Instant::now() + self.patience;
+        // However short the patience: time for a second one.
+        let most = ATTEMPT.min(self.patience / 2);
         let mut tries = 0;
         let mut before = None;
         loop {
             let began = Instant::now();
-            let failure = match timeout_at(deadline.min(began + ATTEMPT), attempt()).await {
+            let failure = match timeout_at(deadline.min(began + most), attempt()).await {
                 Ok(Ok(done)) => return Ok(done),
                 Ok(Err(failure)) => failure,
                 // One that had no time says nothing; what came before does.
-                Err(_) => match before.filter(|_| deadline < began + ATTEMPT) {
+                Err(_) => match before.filter(|_| deadline < began + most) {
                     Some(failure) => failure,
                     None => Failure::Timeout(began.elapsed()),
                 },
