@@ -339,6 +339,23 @@ fn is_complete(case: &Case<'_>, cell: &Cell, run: &Run) {
     }
 }
 
+/// A create whose answer is lost is this restore's own object all the same: what follows a create follows.
+#[test]
+fn a_create_whose_answer_is_lost_is_followed_by_its_second_write() {
+    let ground = Ground::start(vec![namespace("few"), applied("few")]);
+    let case = ground.case("lost");
+    let run = case.local(&["backup", "b", "--include-namespaces", "few"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    case.api.script(vec![Rule::new("POST", "*/lost/configmaps*", Nth::Only(1), Fault::CutAfter)]);
+    let run = case.local(&["restore", "r", "--from-backup", "b", "--namespace-mappings", "few:lost"]);
+    assert!(run.code == 0 && case.api.take_seen().iter().any(|seen| seen.met), "{run:?}");
+    let args = ["get", "configmap/applied", "--namespace=lost", "--show-managed-fields", "--output=json"];
+    let found: Value = serde_json::from_str(&ground.kubectl().try_run(&args).expect("the object")).expect("JSON");
+    let managers: Vec<&Value> =
+        found["metadata"]["managedFields"].as_array().into_iter().flatten().map(|entry| &entry["manager"]).collect();
+    assert_eq!(managers, ["pipeline"]);
+}
+
 #[test]
 fn a_broken_api_server_heals_or_is_said_to_be_broken() {
     let cells = cells();

@@ -351,3 +351,61 @@ fn a_restore_killed_at_a_result_file_is_taken_up_again() {
         }
     });
 }
+
+/// Who owns fields of the ConfigMap `applied`, and how.
+fn managers(kubectl: &Kubectl, namespace: &str) -> Vec<(String, String)> {
+    let out = kubectl
+        .try_run(&[
+            "get",
+            "configmap/applied",
+            &format!("--namespace={namespace}"),
+            "--show-managed-fields",
+            "--output=json",
+        ])
+        .unwrap_or_else(|e| panic!("{e:#}"));
+    let object: Value = serde_json::from_str(&out).expect("JSON");
+    let text = |entry: &Value, key: &str| entry[key].as_str().unwrap_or_default().to_owned();
+    let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    entries.iter().map(|e| (text(e, "manager"), text(e, "operation"))).collect()
+}
+
+#[test]
+fn a_restore_killed_between_create_and_second_write_makes_that_write() {
+    let (ground, plane) = (Ground::start(vec![namespace("owned"), applied("owned")]), shared_plane());
+    let kubectl = Kubectl::new(&plane).expect("kubectl");
+    let (expected, _, _) = undisturbed_restore(&ground, &plane, &kubectl, "owned");
+    let owners = managers(&kubectl, &target("undisturbed-owned"));
+    assert!(owners.contains(&("pipeline".to_owned(), "Apply".to_owned())), "{owners:?}");
+    let cases = [
+        ("create-after", "POST", "*/configmaps*", Kill::After),
+        ("patch-before", "PATCH", "*/configmaps/applied*", Kill::Before),
+        ("patch-after", "PATCH", "*/configmaps/applied*", Kill::After),
+    ];
+    in_parallel(2, &cases, |(name, method, path, when)| {
+        let case = ground.case_on(&plane, "base", name);
+        let args = restore("owned", name);
+        let args = args.each_ref().map(String::as_str);
+        case.api.script(vec![Rule::new(method, path, Nth::Only(1), Fault::Kill(*when))]);
+        assert!(case.is_killed(&args), "it was not killed");
+        restore_again(&case, &kubectl, name, &args, &expected);
+        assert_eq!(managers(&kubectl, &target(name)), owners);
+    });
+}
+
+/// The server of another version fills in what the backup does not have: that is no difference to what a restore made
+/// itself before it was killed.
+#[test]
+fn a_killed_restore_knows_its_own_objects_again() {
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "bare", "namespace": "own"},
+        "spec": {"selector": {"app": "a"}, "ports": [{"port": 80}]}});
+    let (ground, plane) = (Ground::start(vec![namespace("own"), service]), shared_plane());
+    let kubectl = Kubectl::new(&plane).expect("kubectl");
+    let (expected, _, _) = undisturbed_restore(&ground, &plane, &kubectl, "own");
+    assert_eq!(expected, ["Service/bare"]);
+    let case = ground.case_on(&plane, "base", "own");
+    let args = restore("own", "own");
+    let args = args.each_ref().map(String::as_str);
+    case.s3.script(vec![Rule::new("PUT", "*/restores/own/*", Nth::Only(1), Fault::Kill(Kill::Before))]);
+    assert!(case.is_killed(&args), "it was not killed");
+    restore_again(&case, &kubectl, "own", &args, &expected);
+}
