@@ -6,7 +6,7 @@ use crate::env::Env;
 use crate::process::{Entries, Processor};
 use crate::relate;
 use futures::StreamExt;
-use lifeboat_cluster::{ClusterError, ListRequest};
+use lifeboat_cluster::ListRequest;
 use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey, Severity};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,7 +82,7 @@ async fn bindings(processor: &mut Processor, out: &Output<'_>) -> Result<(), Gon
         }
         ours
     };
-    let found = pick(resource, None, is_ours, out.env).await;
+    let found = pick(resource, None, is_ours, out.env).await.items;
     processor.wanted.extend(roles);
     out.take(processor, found).await
 }
@@ -107,13 +107,13 @@ async fn neighbours(processor: &mut Processor, out: &Output<'_>) -> Result<(), G
                 let pod: Value = serde_json::from_slice(&item.body).unwrap_or_default();
                 relate::is_running(&pod) && relate::claims_of_pod(&pod).iter().any(|c| names.contains(c))
             };
-            let found = pick(pods, Some(&namespace), mounts, out.env).await;
+            let found = pick(pods, Some(&namespace), mounts, out.env).await.items;
             out.take(processor, found).await?;
         }
         if let Some(resource) = scope.find("", "persistentvolumeclaims").filter(|_| !groups.is_empty()) {
             let label = scope.backup.spec.volume_group_snapshot_label_key.as_str();
             let grouped = |item: &Item| item.head.labels.get(label).is_some_and(|v| groups.contains(v.as_str()));
-            let found = pick(resource, Some(&namespace), grouped, out.env).await;
+            let found = pick(resource, Some(&namespace), grouped, out.env).await.items;
             out.take(processor, found).await?;
         }
     }
@@ -133,15 +133,15 @@ async fn objects(wanted: Vec<ObjectKey>, processor: &mut Processor, out: &Output
             continue;
         }
         let found = if names.len() > ONE_BY_ONE {
-            pick(resource, namespace.as_deref(), |item| names.contains(&item.head.name), out.env).await
+            let found = pick(resource, namespace.as_deref(), |item| names.contains(&item.head.name), out.env).await;
+            let got: BTreeSet<&str> = found.items.iter().map(|i| i.head.name.as_str()).collect();
+            for missing in names.iter().filter(|n| found.is_whole && !got.contains(n.as_str())) {
+                not_found(&ObjectKey::new(group_resource.clone(), namespace.as_deref(), missing.as_str()), out.env);
+            }
+            found.items
         } else {
             get_all(resource, namespace.as_deref(), &names, out.env).await
         };
-        let got: BTreeSet<&str> = found.iter().map(|i| i.head.name.as_str()).collect();
-        for missing in names.iter().filter(|n| !got.contains(n.as_str())) {
-            let key = ObjectKey::new(group_resource.clone(), namespace.as_deref(), missing.as_str());
-            out.env.journal.item(Severity::Warning, &key, "an object that another one needs was not found", None);
-        }
         out.take(processor, found).await?;
     }
     Ok(())
@@ -159,7 +159,7 @@ async fn definitions(processor: &mut Processor, out: &Output<'_>) -> Result<(), 
     if !types.iter().any(|t| t.contains('.')) {
         return Ok(());
     }
-    let found = pick(resource, None, |item| types.contains(&item.head.name), out.env).await;
+    let found = pick(resource, None, |item| types.contains(&item.head.name), out.env).await.items;
     out.take(processor, found).await
 }
 
@@ -179,13 +179,20 @@ async fn namespaces(processor: &mut Processor, out: &Output<'_>) -> Result<(), G
     out.take(processor, tracked).await
 }
 
+/// What came of a list.
+struct Picked {
+    items: Vec<Item>,
+    /// Whether the list came to its end.
+    is_whole: bool,
+}
+
 /// Lists a type and keeps what is wanted. A list that fails is an error in the journal.
 async fn pick(
     resource: &Arc<ApiResource>,
     namespace: Option<&str>,
     mut wanted: impl FnMut(&Item) -> bool,
     env: &Env,
-) -> Vec<Item> {
+) -> Picked {
     let request = ListRequest {
         resource: Arc::clone(resource),
         namespace: namespace.map(str::to_owned),
@@ -193,17 +200,17 @@ async fn pick(
         metadata_only: false,
     };
     let mut list = env.cluster.list(request);
-    let mut out = Vec::new();
+    let mut items = Vec::new();
     loop {
         match list.next().await {
             Ok(Some(bodies)) => {
-                let items = bodies.into_iter().filter_map(|b| Item::parse(Arc::clone(resource), b).ok());
-                out.extend(items.filter(&mut wanted));
+                let found = bodies.into_iter().filter_map(|b| Item::parse(Arc::clone(resource), b).ok());
+                items.extend(found.filter(&mut wanted));
             }
-            Ok(None) => return out,
+            Ok(None) => return Picked { items, is_whole: true },
             Err(e) => {
                 failed(&ObjectKey::new(resource.group_resource(), namespace, ""), &e, env);
-                return out;
+                return Picked { items, is_whole: false };
             }
         }
     }
@@ -218,10 +225,15 @@ async fn get_all(
     let get = |name: &String| {
         let name = name.clone();
         async move {
+            let key = ObjectKey::new(resource.group_resource(), namespace, name.as_str());
             match env.cluster.get(resource, namespace, &name).await {
-                Ok(body) => body.and_then(|b| Item::parse(Arc::clone(resource), b).ok()),
+                Ok(Some(body)) => Item::parse(Arc::clone(resource), body).inspect_err(|e| failed(&key, e, env)).ok(),
+                Ok(None) => {
+                    not_found(&key, env);
+                    None
+                }
                 Err(e) => {
-                    failed(&ObjectKey::new(resource.group_resource(), namespace, name), &e, env);
+                    failed(&key, &e, env);
                     None
                 }
             }
@@ -230,6 +242,10 @@ async fn get_all(
     futures::stream::iter(names.iter().map(get)).buffer_unordered(AT_ONCE).filter_map(|i| async { i }).collect().await
 }
 
-fn failed(key: &ObjectKey, error: &ClusterError, env: &Env) {
+fn not_found(key: &ObjectKey, env: &Env) {
+    env.journal.item(Severity::Warning, key, "an object that another one needs was not found", None);
+}
+
+fn failed(key: &ObjectKey, error: &dyn std::error::Error, env: &Env) {
     env.journal.item(Severity::Error, key, "Error getting related items", Some(&error.to_string()));
 }

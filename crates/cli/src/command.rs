@@ -1,9 +1,11 @@
 //! The command tree.
 
 use crate::demo::DemoArgs;
+use crate::flags;
 use crate::local::Local;
 use crate::sandbox::SandboxArgs;
 use clap::{Args, Parser, Subcommand};
+use lifeboat_api::Duration;
 use lifeboat_cluster::{Cluster, ConnectOptions, PaceOptions};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -39,6 +41,9 @@ pub(crate) struct Globals {
     /// Writes at once after a pause, when --client-qps is set
     #[arg(long, global = true, default_value_t = 100, value_name = "N")]
     client_burst: u32,
+    /// How long one request to the cluster may take, all attempts together
+    #[arg(long, global = true, value_parser = flags::duration, default_value = "3m", value_name = "DURATION")]
+    request_timeout: Duration,
 }
 
 #[derive(Debug, Subcommand)]
@@ -74,6 +79,7 @@ impl Globals {
                 std::env::consts::ARCH
             ),
             pace: PaceOptions { qps, burst: self.client_burst, ..PaceOptions::default() },
+            request_timeout: Some(self.request_timeout.to_std()).filter(|timeout| !timeout.is_zero()),
         };
         Ok(Cluster::connect(&options).await?)
     }

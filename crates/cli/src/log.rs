@@ -4,10 +4,10 @@ use tracing_subscriber::EnvFilter;
 
 /// Starts logging at a level; `LIFEBOAT_LOG` overrides it with a filter of `tracing`.
 pub(crate) fn start(verbosity: u8) {
+    // The client library calls every answer an error that we try again or report ourselves.
     let default = match verbosity {
-        // Whatever goes wrong is in an error of ours; the client library would say it a second time.
-        0 => "error,kube_client=off",
-        1 | 2 => "info",
+        0 => "error,kube_client::client::builder=off",
+        1 | 2 => "info,kube_client::client::builder=off",
         3 => "debug",
         _ => "trace",
     };

@@ -18,6 +18,8 @@ pub struct Cluster {
     pub(crate) url: String,
     pub(crate) namespace: String,
     pub(crate) pace: Arc<Pace>,
+    /// For one request with all its attempts.
+    pub(crate) patience: Duration,
 }
 
 impl std::fmt::Debug for Cluster {
@@ -37,6 +39,8 @@ pub struct ConnectOptions {
     pub user_agent: String,
     /// How writes are paced.
     pub pace: PaceOptions,
+    /// For one request with all its attempts; three minutes when left out. Half of it at the most is for one attempt.
+    pub request_timeout: Option<Duration>,
 }
 
 /// The cluster cannot be reached, or it is not known where it is.
@@ -101,7 +105,8 @@ impl Cluster {
         let namespace = config.default_namespace.clone();
         let client = kube::Client::try_from(config)
             .map_err(|e| ConnectError::Client { url: url.clone(), message: chain(&e) })?;
-        Ok(Self { client, url, namespace, pace: Arc::new(Pace::new(options.pace)) })
+        let patience = options.request_timeout.unwrap_or(crate::send::PATIENCE);
+        Ok(Self { client, url, namespace, pace: Arc::new(Pace::new(options.pace)), patience })
     }
 
     /// The server's URL, for people.

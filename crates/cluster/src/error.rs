@@ -1,6 +1,8 @@
 //! Errors of API calls.
 
+use hyper_util::client::legacy;
 use serde::Deserialize;
+use std::error::Error;
 use std::time::Duration;
 
 /// A call to the API server that failed for good: retries are over.
@@ -28,7 +30,7 @@ pub enum Failure {
         message: String,
     },
     /// The server did not answer in time.
-    #[error("no answer within {} s", .0.as_secs())]
+    #[error("no answer within {} s", .0.as_secs_f64().round())]
     Timeout(Duration),
     /// The answer is not what the API promises.
     #[error("the answer is not valid: {0}")]
@@ -146,8 +148,30 @@ impl ClusterError {
     }
 }
 
+impl Failure {
+    /// A request that was not answered, or not to its end, in words for people.
+    pub(crate) fn connection(error: &(dyn Error + 'static), url: &str) -> Self {
+        let mut link = Some(error);
+        let client = loop {
+            match link {
+                None => return Self::Connection { message: format!("{} ({url})", chain(error)) },
+                Some(error) => match error.downcast_ref::<legacy::Error>() {
+                    Some(client) => break client,
+                    None => link = error.source(),
+                },
+            }
+        };
+        let what =
+            if client.is_connect() { "the server cannot be reached" } else { "the connection broke before the answer" };
+        let why = client.source().map_or_else(String::new, |why| format!(": {}", chain(why)));
+        // The TLS library ends some of its messages with a link into its own manual.
+        let why = why.split(": https://docs.rs/").next().unwrap_or_default();
+        Self::Connection { message: format!("{what}{why} ({url})") }
+    }
+}
+
 /// All causes of an error in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn Error) -> String {
     let mut out = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

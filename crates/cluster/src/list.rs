@@ -45,6 +45,8 @@ const PAGE_BYTES: u64 = 8 << 20;
 const SILENCE: Duration = Duration::from_secs(60);
 /// How often one list begins a page again before it gives up.
 const MOST_TRIES: u32 = 12;
+/// How often one list begins anew, because its token expired and the server offered none to go on with.
+const MOST_RESTARTS: u32 = 3;
 
 /// A running list: ask for [`List::next`] until it ends.
 ///
@@ -58,8 +60,17 @@ pub struct List {
     limit: u64,
     bytes: u64,
     tries: u32,
+    restarts: u32,
     end: ListEnd,
     finished: bool,
+}
+
+/// Where a page broke.
+enum Broken {
+    /// Before its answer began; what may pass was tried for as long as it is worth.
+    Opening(ClusterError),
+    /// In the middle.
+    Within(Failure),
 }
 
 struct OpenPage {
@@ -79,6 +90,7 @@ impl Cluster {
             limit: FIRST_PAGE,
             bytes: 0,
             tries: 0,
+            restarts: 0,
             end: ListEnd::default(),
             finished: false,
         }
@@ -93,9 +105,9 @@ impl List {
     pub async fn next(&mut self) -> Result<Option<Vec<Bytes>>, ClusterError> {
         let mut out = Vec::new();
         while !self.finished {
-            if let Err(failure) = self.step(&mut out).await {
+            if let Err(broken) = self.step(&mut out).await {
                 self.page = None;
-                if let Err(error) = self.recover(failure).await {
+                if let Err(error) = self.recover(broken).await {
                     self.finished = true;
                     return Err(error);
                 }
@@ -116,13 +128,19 @@ impl List {
     }
 
     /// Opens a page, or takes the next piece of the open one.
-    async fn step(&mut self, out: &mut Vec<Bytes>) -> Result<(), Failure> {
-        let Some(page) = &mut self.page else {
-            let response = self.cluster.open(&self.call()).await.map_err(|e| e.failure)?;
+    async fn step(&mut self, out: &mut Vec<Bytes>) -> Result<(), Broken> {
+        if self.page.is_none() {
+            let response = self.cluster.open(&self.call()).await.map_err(Broken::Opening)?;
             self.page = Some(OpenPage { body: response.into_body(), splitter: ListSplitter::default() });
-            return Ok(());
-        };
-        let frame = timeout(SILENCE, page.body.frame()).await.map_err(|_| Failure::Timeout(SILENCE))?;
+        }
+        self.read(out).await.map_err(Broken::Within)
+    }
+
+    /// Takes the next piece of the open page.
+    async fn read(&mut self, out: &mut Vec<Bytes>) -> Result<(), Failure> {
+        let Some(page) = &mut self.page else { return Ok(()) };
+        let silence = SILENCE.min(self.cluster.patience / 2);
+        let frame = timeout(silence, page.body.frame()).await.map_err(|_| Failure::Timeout(silence))?;
         match frame {
             Some(Ok(frame)) => match frame.data_ref() {
                 Some(data) => page.splitter.feed(data, out).map_err(invalid),
@@ -147,29 +165,36 @@ impl List {
         }
     }
 
-    async fn recover(&mut self, failure: Failure) -> Result<(), ClusterError> {
-        let call = self.call();
+    async fn recover(&mut self, broken: Broken) -> Result<(), ClusterError> {
         self.tries += 1;
+        let failure = match broken {
+            Broken::Opening(error) => return self.expired(error),
+            Broken::Within(failure) => failure,
+        };
+        let call = self.call();
         if self.tries > MOST_TRIES {
-            return Err(ClusterError { verb: call.verb, what: call.what, failure });
-        }
-        if let Failure::Api(status) = &failure
-            && status.code == 410
-        {
-            tracing::debug!(what = call.what, "the continue token expired");
-            self.end.mixed_revisions = true;
-            self.token.clone_from(&status.continue_token);
-            return Ok(());
-        }
-        // `open` has already tried what may pass for as long as it is worth; what comes here broke in the middle.
-        if matches!(failure, Failure::Api(_)) {
             return Err(ClusterError { verb: call.verb, what: call.what, failure });
         }
         if self.token.is_empty() && self.end.count > 0 {
             // The first page again, perhaps at a later revision.
             self.end.mixed_revisions = true;
         }
-        self.cluster.after(&call, failure, self.tries, Instant::now() + SILENCE).await
+        self.cluster.after(&call, failure, self.tries, Instant::now() + SILENCE).await.map(drop)
+    }
+
+    /// Goes on with the token that the server offers in place of one that is too old, or begins anew. Any other error
+    /// is for good.
+    fn expired(&mut self, error: ClusterError) -> Result<(), ClusterError> {
+        let Some(status) = error.status().filter(|status| status.code == 410) else { return Err(error) };
+        self.token.clone_from(&status.continue_token);
+        // A page that ends is no progress when its list always begins anew.
+        self.restarts += u32::from(self.token.is_empty());
+        if self.tries > MOST_TRIES || self.restarts > MOST_RESTARTS {
+            return Err(error);
+        }
+        tracing::debug!(what = error.what, "the continue token expired");
+        self.end.mixed_revisions = true;
+        Ok(())
     }
 
     fn call(&self) -> Call {

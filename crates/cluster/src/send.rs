@@ -12,8 +12,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 /// One attempt may take this long; the API server ends requests after 60 s itself.
 const ATTEMPT: Duration = Duration::from_secs(70);
-/// All attempts together.
-const DEADLINE: Duration = Duration::from_secs(180);
+/// All attempts together, unless the user says otherwise.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 /// Longest pause between attempts when the server names none.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Largest answer that is taken into memory.
@@ -58,28 +58,35 @@ impl Cluster {
     where
         F: Future<Output = Result<T, Failure>>,
     {
-        let deadline = Instant::now() + DEADLINE;
+        let deadline = Instant::now() + self.patience;
+        // However short the patience: time for a second one.
+        let most = ATTEMPT.min(self.patience / 2);
         let mut tries = 0;
+        let mut before = None;
         loop {
-            let until = deadline.min(Instant::now() + ATTEMPT);
-            let failure = match timeout_at(until, attempt()).await {
-                Err(_) => Failure::Timeout(ATTEMPT),
+            let began = Instant::now();
+            let failure = match timeout_at(deadline.min(began + most), attempt()).await {
                 Ok(Ok(done)) => return Ok(done),
                 Ok(Err(failure)) => failure,
+                // One that had no time says nothing; what came before does.
+                Err(_) => match before.filter(|_| deadline < began + most) {
+                    Some(failure) => failure,
+                    None => Failure::Timeout(began.elapsed()),
+                },
             };
             tries += 1;
-            self.after(call, failure, tries, deadline).await?;
+            before = Some(self.after(call, failure, tries, deadline).await?);
         }
     }
 
-    /// Waits before the next attempt, or gives up.
+    /// Waits before the next attempt and gives the failure back, or gives up with it.
     pub(crate) async fn after(
         &self,
         call: &Call,
         failure: Failure,
         tries: u32,
         deadline: Instant,
-    ) -> Result<(), ClusterError> {
+    ) -> Result<Failure, ClusterError> {
         let named = match &failure {
             Failure::Api(status) => {
                 if matches!(status.code, 429 | 503) {
@@ -98,7 +105,7 @@ impl Cluster {
             Some(pause) if Instant::now() + pause < deadline => {
                 tracing::debug!(verb = call.verb, what = call.what, tries, %failure, "trying again");
                 sleep(pause).await;
-                Ok(())
+                Ok(failure)
             }
             _ => Err(ClusterError { verb: call.verb, what: call.what.clone(), failure }),
         }
@@ -120,11 +127,7 @@ impl Cluster {
             }
         };
         let request = request.body(body).map_err(|e| Failure::Invalid(e.to_string()))?;
-        let response = self
-            .client
-            .send(request)
-            .await
-            .map_err(|e| Failure::Connection { message: format!("{} ({})", chain(&e), self.url) })?;
+        let response = self.client.send(request).await.map_err(|e| Failure::connection(&e, &self.url))?;
         if response.status().is_success() {
             return Ok(response);
         }

@@ -2,6 +2,7 @@
 
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
+use hyper_util::client::legacy;
 use lifeboat_bucket::{BucketError, ErrorKind};
 use std::error::Error as StdError;
 
@@ -69,6 +70,9 @@ impl Failures {
         }
         let (kind, message) = match &error {
             SdkError::TimeoutError(_) => (ErrorKind::Transient, "no answer in time".to_owned()),
+            SdkError::ResponseError(_) if links(&error).any(<dyn StdError>::is::<std::io::Error>) => {
+                (ErrorKind::Transient, "the answer broke off".to_owned())
+            }
             SdkError::ResponseError(response) => {
                 let status = response.raw().status().as_u16();
                 let kind = if status >= 500 { ErrorKind::Transient } else { ErrorKind::Other };
@@ -167,7 +171,7 @@ impl Failures {
 
 /// Why a request was not sent or not answered.
 fn unsent<E: StdError + 'static>(error: &SdkError<E>) -> (ErrorKind, String) {
-    let mut broken = false;
+    let (mut broken, mut connected) = (false, false);
     for link in links(error) {
         if let Some(tls) = link.downcast_ref::<rustls::Error>() {
             let message = match tls {
@@ -182,8 +186,12 @@ fn unsent<E: StdError + 'static>(error: &SdkError<E>) -> (ErrorKind, String) {
             return missing_credentials(credentials);
         }
         broken |= link.is::<std::io::Error>();
+        connected |= link.downcast_ref::<legacy::Error>().is_some_and(|e| !e.is_connect());
     }
     match error {
+        SdkError::DispatchFailure(_) if connected => {
+            (ErrorKind::Transient, "the connection broke before the answer".to_owned())
+        }
         SdkError::DispatchFailure(e) if broken || e.is_io() || e.is_timeout() => {
             (ErrorKind::Transient, "the server cannot be reached".to_owned())
         }

@@ -10,8 +10,10 @@ use aws_sdk_s3::primitives::ByteStream as SdkStream;
 use aws_sdk_s3::types::{ChecksumAlgorithm, CompletedMultipartUpload, CompletedPart, ServerSideEncryption};
 use bytes::{Bytes, BytesMut};
 use futures::TryStreamExt;
+use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 use lifeboat_bucket::{Body, BucketError, ByteStream, ErrorKind, PutOptions};
+use md5::{Digest, Md5};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -115,7 +117,12 @@ impl Writer {
         let mut guard = AbortOnDrop { writer: self, key, id, armed: true };
         let done = async {
             let (parts, size) = self.send_parts(key, id, first, pieces).await?;
-            self.complete(key, id, parts, options).await?;
+            let tag = tag_of(&parts);
+            match self.complete(key, id, parts, options).await {
+                // The answer may be lost, and a second attempt meets an upload that is no more.
+                Err(e) if e.kind == ErrorKind::Transient && self.is_stored(key, tag.as_deref(), size).await => {}
+                completed => completed?,
+            }
             Ok(size)
         };
         let done = done.await;
@@ -132,10 +139,27 @@ impl Writer {
         key: &str,
         id: &str,
         first: Bytes,
+        pieces: Pieces,
+    ) -> Result<(Vec<CompletedPart>, u64), BucketError> {
+        let mut on_the_way = FuturesUnordered::new();
+        let sent = self.send_all(key, id, first, pieces, &mut on_the_way).await;
+        if sent.is_err() {
+            // A part that arrives after the abort of its upload would stay where nobody sees it.
+            let all = async { while on_the_way.next().await.is_some() {} };
+            let _ = tokio::time::timeout(ABORT_TIMEOUT, all).await;
+        }
+        sent
+    }
+
+    async fn send_all<'a>(
+        &'a self,
+        key: &'a str,
+        id: &'a str,
+        first: Bytes,
         mut pieces: Pieces,
+        on_the_way: &mut FuturesUnordered<BoxFuture<'a, Result<(CompletedPart, usize), BucketError>>>,
     ) -> Result<(Vec<CompletedPart>, u64), BucketError> {
         let mut parts = Vec::new();
-        let mut on_the_way = FuturesUnordered::new();
         let (mut number, mut total, mut bytes_on_the_way) = (0, 0, 0);
         let mut next = Some(first);
         while let Some(part) = next {
@@ -153,7 +177,7 @@ impl Writer {
             }
             total += part.len() as u64;
             bytes_on_the_way += part.len();
-            on_the_way.push(self.send_part(key, id, number, part));
+            on_the_way.push(self.send_part(key, id, number, part).boxed());
             // Parts go on while the next one gathers.
             let gather = pieces.next(part_size(total));
             tokio::pin!(gather);
@@ -232,6 +256,16 @@ impl Writer {
             .map_err(|e| self.failures.of("put", key, e))
     }
 
+    /// Whether the object is the one with this tag and size.
+    async fn is_stored(&self, key: &str, tag: Option<&str>, size: u64) -> bool {
+        let Some(tag) = tag else { return false };
+        let answer = self.client.head_object().bucket(&self.failures.bucket).key(key).send().await;
+        answer.is_ok_and(|found| {
+            let found_size = found.content_length().and_then(|length| u64::try_from(length).ok());
+            found_size == Some(size) && found.e_tag().is_some_and(|found| found.trim_matches('"') == tag)
+        })
+    }
+
     /// Aborts an upload; false when there is none of this name.
     pub(crate) async fn abort(&self, key: &str, id: &str) -> Result<bool, BucketError> {
         let request = self.client.abort_multipart_upload().bucket(&self.failures.bucket).key(key).upload_id(id);
@@ -255,6 +289,23 @@ fn overrides(attempt: Duration, options: PutOptions) -> Builder {
         return builder.retry_config(RetryConfig::disabled());
     }
     builder
+}
+
+/// The tag of the object that these parts make: the MD5 of their MD5s, and how many they are. None where the server's
+/// tags are something else, as with keys of its own.
+fn tag_of(parts: &[CompletedPart]) -> Option<String> {
+    let mut hasher = Md5::new();
+    for part in parts {
+        let tag = part.e_tag()?.trim_matches('"');
+        if tag.len() != 32 || !tag.is_ascii() {
+            return None;
+        }
+        for at in (0..32).step_by(2) {
+            hasher.update([u8::from_str_radix(&tag[at..at + 2], 16).ok()?]);
+        }
+    }
+    let hash: String = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    Some(format!("{hash}-{}", parts.len()))
 }
 
 /// Size of the part after so many bytes: small for long, as parts are held in memory, yet the largest object of the
@@ -355,6 +406,17 @@ mod tests {
             out.push(part.len());
         }
         out
+    }
+
+    #[test]
+    fn the_tag_of_an_object_is_made_of_those_of_its_parts() {
+        let part = |tag: &str| CompletedPart::builder().e_tag(tag).build();
+        // `printf hello | md5sum` and `printf world | md5sum`; then `xxd -r -p | md5sum` of both.
+        let (hello, world) = ("\"5d41402abc4b2a76b9719d911017c592\"", "7d793037a0760186574b0282f2f435e7");
+        let expected = "065947336a2f2a95ba8899f3675c3be6-2";
+        assert_eq!(tag_of(&[part(hello), part(world)]).as_deref(), Some(expected));
+        assert_eq!(tag_of(&[part(hello), part("CRC64NVME-x")]), None);
+        assert_eq!(tag_of(&[part(hello), CompletedPart::builder().build()]), None);
     }
 
     #[tokio::test]

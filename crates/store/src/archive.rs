@@ -1,5 +1,6 @@
 //! Reads the archive of a backup through its index.
 
+use crate::bridge::{Interrupted, with_reader};
 use crate::retry::retry;
 use crate::{Store, StoreError};
 use bytes::Bytes;
@@ -85,7 +86,7 @@ impl Store {
         match index {
             Some(index) => Ok(Archive { index: Arc::new(index), source: Arc::new(Source::Bucket(self.clone())), key }),
             None => {
-                let (index, copy) = crate::transcode::transcode(self, &key, options).await?;
+                let (index, copy) = crate::transcode::transcode(self, &key, size, options).await?;
                 Ok(Archive { index: Arc::new(index), source: Arc::new(Source::Scratch(copy)), key })
             }
         }
@@ -93,14 +94,19 @@ impl Store {
 
     async fn fitting_index(&self, name: &str, size: u64) -> Result<Option<Index>, StoreError> {
         let key = BackupFile::Index.key(name);
-        let stream = match retry(|| self.bucket.get(&key, None)).await {
-            Ok(stream) => stream,
+        let read = || async {
+            let stream = self.bucket.get(&key, None).await?;
+            match with_reader(stream, |reader| Index::read(reader, LARGEST_INDEX)).await {
+                Ok(read) => Ok(Ok(read)),
+                Err(Interrupted::Thread) => Ok(Err(StoreError::Worker("reading the index"))),
+                Err(Interrupted::Stream(e)) => Err(e),
+            }
+        };
+        let read = match retry(read).await {
+            Ok(read) => read?,
             Err(e) if e.is_not_found() => return Ok(None),
             Err(e) => return Err(e.into()),
         };
-        let read = crate::bridge::with_reader(stream, |reader| Index::read(reader, LARGEST_INDEX))
-            .await
-            .map_err(|_| StoreError::Worker("reading the index"))?;
         match read {
             Ok(index) if index.tarball.size == size => Ok(Some(index)),
             Ok(index) => {

@@ -1,8 +1,8 @@
 //! Copies an archive without index into our seekable form.
 
 use crate::archive::{OpenOptions, head};
-use crate::bridge::{PieceReader, with_reader};
-use crate::retry::retry;
+use crate::bridge::{Interrupted, PieceReader, with_reader};
+use crate::retry::read_on;
 use crate::{Store, StoreError};
 use lifeboat_archive::gzip::capped;
 use lifeboat_archive::index::Index;
@@ -21,13 +21,16 @@ const LEVEL: u32 = 1;
 pub(crate) async fn transcode(
     store: &Store,
     key: &str,
+    size: u64,
     options: &OpenOptions,
 ) -> Result<(Index, NamedTempFile), StoreError> {
-    let stream = retry(|| store.bucket.get(key, None)).await?;
+    let stream = read_on(store.bucket.clone(), key.to_owned(), size);
     let (owned, options) = (key.to_owned(), options.clone());
-    with_reader(stream, move |reader| copy(reader, &owned, &options))
-        .await
-        .map_err(|_| StoreError::Worker("copying the archive into scratch space"))?
+    match with_reader(stream, move |reader| copy(reader, &owned, &options)).await {
+        Ok(copied) => copied,
+        Err(Interrupted::Thread) => Err(StoreError::Worker("copying the archive into scratch space")),
+        Err(Interrupted::Stream(e)) => Err(e.into()),
+    }
 }
 
 fn copy(reader: PieceReader, key: &str, options: &OpenOptions) -> Result<(Index, NamedTempFile), StoreError> {

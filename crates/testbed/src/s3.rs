@@ -4,7 +4,10 @@ use crate::Binaries;
 use crate::certificates::Certificates;
 use crate::process::{Daemon, free_port};
 use anyhow::{Context, Result, bail};
+use sha2::{Digest, Sha256};
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, TcpStream};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -106,6 +109,26 @@ impl S3Server {
     pub fn make_bucket(&self, name: &str) -> Result<()> {
         std::fs::create_dir(self.folder.path().join("buckets").join(name))
             .with_context(|| format!("make the bucket {name}"))
+    }
+
+    /// The file that holds an object; there is none when there is no such object.
+    #[must_use]
+    pub fn file(&self, bucket: &str, key: &str) -> PathBuf {
+        self.folder.path().join("buckets").join(bucket).join(key)
+    }
+
+    /// How many uploads of this key were begun and neither completed nor aborted.
+    ///
+    /// # Errors
+    /// When the server's folder cannot be read.
+    pub fn open_uploads(&self, bucket: &str, key: &str) -> Result<usize> {
+        let name: String = Sha256::digest(key).iter().map(|byte| format!("{byte:02x}")).collect();
+        let folder = self.file(bucket, &format!(".sgwtmp/multipart/{name}"));
+        match std::fs::read_dir(&folder) {
+            Ok(uploads) => Ok(uploads.count()),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(0),
+            Err(e) => Err(e).with_context(|| format!("read {}", folder.display())),
+        }
     }
 }
 

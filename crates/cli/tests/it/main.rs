@@ -1,11 +1,15 @@
 //! The binary against a real control plane. `make test` builds and starts what is needed.
 
+mod api_faults;
+mod bucket_faults;
 mod budget;
 mod dry_run;
+mod faults;
 mod golden_in;
 mod golden_out;
 mod hostile;
 mod kept_out;
+mod kills;
 mod moved;
 mod object_storage;
 mod refusals;

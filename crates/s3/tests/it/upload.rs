@@ -1,9 +1,11 @@
 //! Large objects, and puts that do not end well.
 
-use crate::server::Bucket;
+use crate::server::{Bucket, variable};
 use bytes::Bytes;
 use futures::StreamExt;
 use lifeboat_bucket::{BlobStore, Body, BucketError, ErrorKind, PutOptions, collect};
+use lifeboat_s3::{S3, S3Config};
+use lifeboat_testbed::{Fault, Nth, Proxy, Rule};
 use std::time::{Duration, Instant};
 
 const MIB: usize = 1 << 20;
@@ -103,8 +105,8 @@ async fn uploads_of_killed_processes_are_swept_by_prefix_and_age() {
 #[tokio::test]
 async fn what_the_location_says_is_sent_with_every_object() {
     let bucket = Bucket::make("tags").await;
-    let config = lifeboat_s3::S3Config { tagging: Some("team=a".to_owned()), ..bucket.config() };
-    let store = lifeboat_s3::S3::connect(config).await.unwrap();
+    let config = S3Config { tagging: Some("team=a".to_owned()), ..bucket.config() };
+    let store = S3::connect(config).await.unwrap();
     let options = PutOptions { content_type: Some("application/gzip"), ..PutOptions::default() };
     store.put("small", b"x".to_vec().into(), options).await.unwrap();
     store.put("large", vec![1; 9 * MIB].into(), options).await.unwrap();
@@ -115,4 +117,56 @@ async fn what_the_location_says_is_sent_with_every_object() {
         let head = bucket.raw.head_object().bucket(&bucket.name).key(key).send().await.unwrap();
         assert_eq!(head.content_type(), Some("application/gzip"), "{key}");
     }
+}
+
+/// A server that forgets an upload once it is completed, as some do.
+fn forgets() -> Fault {
+    let body = "<Error><Code>NoSuchUpload</Code><Message>gone</Message></Error>".to_owned();
+    Fault::Answer { status: 404, headers: vec![], body }
+}
+
+async fn put_large(bucket: &Bucket, rules: Vec<Rule>) -> (Proxy, Result<u64, BucketError>) {
+    let proxy = Proxy::start(&variable("LIFEBOAT_TEST_S3_ENDPOINT"), None).unwrap();
+    proxy.script(rules);
+    let config = S3Config { endpoint: Some(proxy.url().to_owned()), ..bucket.config() };
+    let store = S3::connect(config).await.unwrap();
+    let put = store.put("k", Body::Stream(futures::stream::iter(pieces(9)).boxed()), PutOptions::default()).await;
+    (proxy, put)
+}
+
+#[tokio::test]
+async fn a_completion_whose_answer_is_lost_counts_when_the_object_is_there() {
+    let bucket = Bucket::make("completed").await;
+    let complete = |nth, fault| Rule::new("POST", "*uploadId=*", nth, fault);
+    let lost = vec![complete(Nth::Only(1), Fault::CutAfter), complete(Nth::From(2), forgets())];
+    let (_proxy, put) = put_large(&bucket, lost).await;
+    assert_eq!(put.unwrap(), 9 * MIB as u64);
+    // The object of before is not taken for this one.
+    let store = bucket.store().await;
+    store.put("k", vec![0; 9 * MIB].into(), PutOptions::default()).await.unwrap();
+    let (_proxy, put) = put_large(&bucket, vec![complete(Nth::Every, forgets())]).await;
+    let error = put.unwrap_err();
+    assert_eq!(
+        (error.kind, error.message.contains("the upload was aborted from elsewhere")),
+        (ErrorKind::Transient, true)
+    );
+    assert_eq!(bucket.open_uploads().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn an_upload_is_aborted_after_its_last_part_has_arrived() {
+    let bucket = Bucket::make("late").await;
+    let broken = Rule::new("PUT", "*partNumber=2&*", Nth::Every, forgets());
+    let late = Rule::new("PUT", "*partNumber=1&*", Nth::Every, Fault::Delay(Duration::from_secs(1)));
+    let (proxy, put) = put_large(&bucket, vec![broken, late]).await;
+    assert_eq!(put.unwrap_err().kind, ErrorKind::Transient);
+    let of_parts: Vec<(String, u16)> = proxy
+        .take_seen()
+        .into_iter()
+        .filter(|seen| seen.path.contains("uploadId="))
+        .map(|seen| (seen.method, seen.status))
+        .collect();
+    let expected = [("PUT", 404), ("PUT", 200), ("DELETE", 204)].map(|(method, code)| (method.to_owned(), code));
+    assert_eq!(of_parts, expected);
+    assert_eq!(bucket.open_uploads().await, [""; 0]);
 }

@@ -23,15 +23,15 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-type Outgoing = UnsyncBoxBody<Bytes, std::io::Error>;
-type Upstream = Client<HttpsConnector<HttpConnector>, Incoming>;
+type Stream = UnsyncBoxBody<Bytes, std::io::Error>;
+type Upstream = Client<HttpsConnector<HttpConnector>, Stream>;
 
 /// A running proxy on a free port of the loopback interface. It speaks plain HTTP where the server behind it does, and
 /// otherwise TLS with a certificate of an authority of its own. Dropping it ends all its connections.
 #[derive(Debug)]
 pub struct Proxy {
-    // Before the rest: its connections end with it.
-    _runtime: Runtime,
+    // None only when it ends.
+    runtime: Option<Runtime>,
     shared: Arc<Shared>,
     url: String,
     authority: Option<String>,
@@ -51,6 +51,8 @@ struct Shared {
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a hanging request hangs, when the client has more patience than any test.
 const HANG: Duration = Duration::from_secs(600);
+/// Shorter than any server keeps a connection that nobody uses: a request must not meet one that is being closed.
+const IDLE: Duration = Duration::from_secs(5);
 
 impl Proxy {
     /// Stands before this URL, `http://host:port` or `https://host:port`; the authority (PEM) is the one of the server
@@ -72,11 +74,15 @@ impl Proxy {
             victim: Mutex::default(),
             named: Condvar::new(),
         });
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
+        let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
+        listener.set_nonblocking(true)?;
         let scheme = if tls { "https" } else { "http" };
         let url = format!("{scheme}://{}", listener.local_addr()?);
+        let entered = runtime.enter();
+        let listener = TcpListener::from_std(listener)?;
+        drop(entered);
         runtime.spawn(serve(listener, acceptor, Arc::clone(&shared)));
-        Ok(Self { _runtime: runtime, shared, url, authority })
+        Ok(Self { runtime: Some(runtime), shared, url, authority })
     }
 
     /// Stands before the API server of a kubeconfig that was written by this test bed, and writes the kubeconfig of the
@@ -129,10 +135,20 @@ impl Proxy {
         *lock(&self.shared.victim) = None;
     }
 
-    /// All requests that came by since the last call, in the order of their ends.
+    /// All requests that came by since the last call, in the order of their ends. One is here before its client
+    /// sees its end; one whose client gave up comes when that is noticed.
     #[must_use]
     pub fn take_seen(&self) -> Vec<Seen> {
         std::mem::take(&mut lock(&self.shared.seen))
+    }
+}
+
+impl Drop for Proxy {
+    /// Also in a test that is itself asynchronous, where waiting for threads is not allowed.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 
@@ -150,7 +166,7 @@ fn client(authority: Option<&str>) -> Result<Upstream> {
         .with_root_certificates(roots)
         .with_no_client_auth();
     let connector = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1();
-    Ok(Client::builder(TokioExecutor::new()).build(connector.build()))
+    Ok(Client::builder(TokioExecutor::new()).pool_idle_timeout(IDLE).build(connector.build()))
 }
 
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {
@@ -200,22 +216,26 @@ async fn connection(stream: TcpStream, acceptor: Option<TlsAcceptor>, shared: Ar
 
 impl Shared {
     /// An error closes the connection without an answer.
-    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Outgoing>> {
+    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Stream>> {
         let method = request.method().to_string();
         let path = request.uri().path_and_query().map_or_else(String::new, ToString::to_string);
+        let accept = request.headers().get("accept").and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
         let fault = lock(&self.script).next(&method, &path);
+        let seen = Seen { method, path, accept, status: 0, met: fault.is_some() };
+        let mut entry = Entry { log: &self.seen, seen: Some(seen) };
         let answer = self.faulty(request, fault).await;
-        let status = answer.as_ref().map_or(0, |a| a.status().as_u16());
-        lock(&self.seen).push(Seen { method, path, status });
+        if let (Some(seen), Ok(answer)) = (&mut entry.seen, &answer) {
+            seen.status = answer.status().as_u16();
+        }
         answer
     }
 
-    async fn faulty(&self, request: Request<Incoming>, fault: Option<Fault>) -> Result<Response<Outgoing>> {
+    async fn faulty(&self, request: Request<Incoming>, fault: Option<Fault>) -> Result<Response<Stream>> {
         match fault {
-            None => self.pass(request).await.map(whole),
+            None => self.pass(request.map(whole)).await.map(|answer| answer.map(whole)),
             Some(Fault::Delay(time)) => {
                 tokio::time::sleep(time).await;
-                self.pass(request).await.map(whole)
+                self.pass(request.map(whole)).await.map(|answer| answer.map(whole))
             }
             Some(Fault::Answer { status, headers, body }) => {
                 // A client that is still sending must not find its connection closed.
@@ -227,6 +247,10 @@ impl Shared {
                 Ok(response)
             }
             Some(Fault::CutBefore) => bail!("cut before the request"),
+            Some(Fault::CutWithin(most)) => {
+                self.pass(request.map(|body| truncated(body, most))).await?;
+                bail!("cut within the request")
+            }
             Some(Fault::CutAfter) => {
                 self.effect(request).await?;
                 bail!("cut after the request")
@@ -235,9 +259,9 @@ impl Shared {
                 self.effect(request).await?;
                 text(status, body)
             }
-            Some(Fault::Truncate(most)) => Ok(truncated(self.pass(request).await?, most)),
+            Some(Fault::Truncate(most)) => Ok(self.pass(request.map(whole)).await?.map(|body| truncated(body, most))),
             Some(Fault::Shorten(most)) => {
-                let (mut parts, body) = self.pass(request).await?.into_parts();
+                let (mut parts, body) = self.pass(request.map(whole)).await?.into_parts();
                 let bytes = body.collect().await?.to_bytes();
                 let bytes = bytes.slice(..most.min(bytes.len()));
                 parts.headers.remove("transfer-encoding");
@@ -260,7 +284,7 @@ impl Shared {
         }
     }
 
-    async fn pass(&self, request: Request<Incoming>) -> Result<Response<Incoming>> {
+    async fn pass(&self, request: Request<Stream>) -> Result<Response<Incoming>> {
         let (mut parts, body) = request.into_parts();
         let mut uri = self.upstream.clone().into_parts();
         uri.path_and_query = parts.uri.path_and_query().cloned();
@@ -271,7 +295,7 @@ impl Shared {
 
     /// Passes a request on and waits until all of its answer is there.
     async fn effect(&self, request: Request<Incoming>) -> Result<()> {
-        self.pass(request).await?.into_body().collect().await?;
+        self.pass(request.map(whole)).await?.into_body().collect().await?;
         Ok(())
     }
 
@@ -286,35 +310,47 @@ impl Shared {
     }
 }
 
-fn whole(response: Response<Incoming>) -> Response<Outgoing> {
-    response.map(|body| body.map_err(std::io::Error::other).boxed_unsync())
+/// A request on its way into the log: it comes there also when nobody waits for its end any more.
+struct Entry<'a> {
+    log: &'a Mutex<Vec<Seen>>,
+    seen: Option<Seen>,
 }
 
-/// Ends the body early, by an error that closes the connection.
-fn truncated(response: Response<Incoming>, most: usize) -> Response<Outgoing> {
-    response.map(|body| {
-        let stream = futures::stream::unfold((body, most), |(mut body, left)| async move {
-            if left == 0 {
-                return Some((Err(std::io::Error::other("truncated")), (body, 0)));
-            }
-            let frame = match body.frame().await? {
-                Ok(frame) => frame,
-                Err(e) => return Some((Err(std::io::Error::other(e)), (body, 0))),
-            };
-            let Ok(data) = frame.into_data() else { return Some((Ok(Frame::data(Bytes::new())), (body, left))) };
-            let data = data.slice(..left.min(data.len()));
-            let left = left - data.len();
-            Some((Ok(Frame::data(data)), (body, left)))
-        });
-        StreamBody::new(stream).boxed_unsync()
-    })
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        lock(self.log).extend(self.seen.take());
+    }
 }
 
-fn full(bytes: Bytes) -> Outgoing {
+fn whole(body: Incoming) -> Stream {
+    body.map_err(std::io::Error::other).boxed_unsync()
+}
+
+/// Ends a body early, by an error that closes the connection.
+fn truncated(body: Incoming, most: usize) -> Stream {
+    let stream = futures::stream::unfold((body, most), |(mut body, left)| async move {
+        if left == 0 {
+            // What went before is flushed only when the body has nothing to give.
+            tokio::task::yield_now().await;
+            return Some((Err(std::io::Error::other("truncated")), (body, 0)));
+        }
+        let frame = match body.frame().await? {
+            Ok(frame) => frame,
+            Err(e) => return Some((Err(std::io::Error::other(e)), (body, 0))),
+        };
+        let Ok(data) = frame.into_data() else { return Some((Ok(Frame::data(Bytes::new())), (body, left))) };
+        let data = data.slice(..left.min(data.len()));
+        let left = left - data.len();
+        Some((Ok(Frame::data(data)), (body, left)))
+    });
+    StreamBody::new(stream).boxed_unsync()
+}
+
+fn full(bytes: Bytes) -> Stream {
     Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
 
-fn text(status: u16, body: String) -> Result<Response<Outgoing>> {
+fn text(status: u16, body: String) -> Result<Response<Stream>> {
     let mut response = Response::new(full(body.into()));
     *response.status_mut() = StatusCode::from_u16(status)?;
     response.headers_mut().insert("content-type", HeaderValue::from_static("application/json"));

@@ -63,6 +63,8 @@ pub enum Fault {
     },
     /// The connection is closed before the request is passed on.
     CutBefore,
+    /// The server gets this many bytes of the request's body, then both connections are closed.
+    CutWithin(usize),
     /// The request is passed on, its effect is there, and the connection is closed instead of an answer.
     CutAfter,
     /// The request is passed on, and this status and body come back instead of the answer.
@@ -98,8 +100,12 @@ pub struct Seen {
     pub method: String,
     /// Its path with its query.
     pub path: String,
-    /// What came back: the status code, or 0 when the connection was cut or no answer came.
+    /// Its `Accept` header; empty for none.
+    pub accept: String,
+    /// What came back: the status code, or 0 when the connection was cut, no answer came, or nobody waited for it.
     pub status: u16,
+    /// Whether a rule met it.
+    pub met: bool,
 }
 
 /// Rules with how often each was met.

@@ -1,0 +1,3 @@
+//! The test bed's own parts.
+
+mod proxy;
