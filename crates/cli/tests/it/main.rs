@@ -3,6 +3,7 @@
 mod api_faults;
 mod bucket_faults;
 mod budget;
+mod calls;
 mod dry_run;
 mod faults;
 mod golden_in;

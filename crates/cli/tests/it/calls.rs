@@ -1,0 +1,52 @@
+//! How many requests a backup and a restore make: some for each type and page, and one for each object that is made.
+
+use crate::faults::{Case, Ground, config_maps, namespace};
+use lifeboat_testbed::Seen;
+
+/// Objects in the two namespaces, and the most that a page has.
+const FEW: usize = 300;
+const MANY: usize = 1300;
+const PAGE: usize = 500;
+/// What more objects may cost in requests besides those that make them.
+const PAGES: usize = (MANY - FEW).div_ceil(PAGE) + 1;
+
+/// Runs a command that must succeed and gives the requests it made to the API server.
+fn requests(case: &Case<'_>, args: &[&str]) -> Vec<Seen> {
+    drop(case.api.take_seen());
+    let run = case.local(args);
+    assert_eq!(run.code, 0, "{run:?}");
+    case.api.take_seen()
+}
+
+fn writes(seen: &[Seen]) -> usize {
+    seen.iter().filter(|request| request.method != "GET" && request.status < 300).count()
+}
+
+#[test]
+fn requests_grow_with_pages_and_with_objects_that_are_made() {
+    let mut objects = vec![namespace("few"), namespace("many")];
+    objects.extend(config_maps("few", FEW).chain(config_maps("many", MANY)));
+    let ground = Ground::start(objects);
+    let case = ground.case("calls");
+    let backup = |namespace: &'static str| requests(&case, &["backup", namespace, "--include-namespaces", namespace]);
+    let (few, many) = (backup("few"), backup("many"));
+    assert_eq!((writes(&few), writes(&many)), (0, 0), "a backup only reads");
+    let more = many.len() - few.len();
+    assert!(more <= PAGES, "{more} more requests for {} more objects", MANY - FEW);
+
+    let restore = |name: &str, from: &str, to: &str| {
+        let mapping = format!("{from}:{to}");
+        requests(&case, &["restore", name, "--from-backup", from, "--namespace-mappings", &mapping])
+    };
+    let (few, many) = (restore("r1", "few", "few2"), restore("r2", "many", "many2"));
+    assert_eq!(writes(&many) - writes(&few), MANY - FEW, "one write for each object");
+    let more = many.len() - few.len();
+    assert!(more <= MANY - FEW + PAGES, "{more} more requests for {} more objects", MANY - FEW);
+
+    // Over themselves: nothing is written, and nothing is asked object by object.
+    let again = |name: &str, from: &str| requests(&case, &["restore", name, "--from-backup", from]);
+    let (few, many) = (again("r3", "few"), again("r4", "many"));
+    assert_eq!((writes(&few), writes(&many)), (0, 0), "unchanged objects are not written");
+    let more = many.len() - few.len();
+    assert!(more <= PAGES, "{more} more requests for {} more unchanged objects", MANY - FEW);
+}
