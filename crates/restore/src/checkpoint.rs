@@ -171,6 +171,14 @@ impl Checkpoint {
         if self.unsaved == 0 || (self.unsaved < ROWS && self.saved.elapsed() < TIME) {
             return Ok(());
         }
+        self.save().await
+    }
+
+    /// Saves now. Before the first write, so that a run again knows that there was one.
+    ///
+    /// # Errors
+    /// Why it could not be saved.
+    pub(crate) async fn save(&mut self) -> Result<(), String> {
         self.unsaved = 0;
         self.saved = Instant::now();
         self.store.save(self.encode()).await
@@ -205,6 +213,10 @@ mod tests {
         };
         let (mut first, problem) = open("u", "a", 6).await;
         assert_eq!((problem, first.is_resumed()), (None, false));
+        first.save().await.unwrap();
+        let (begun, problem) = open("u", "a", 6).await;
+        assert_eq!((problem, begun.is_resumed(), begun.done(0)), (None, true, None));
+        *store.0.lock().unwrap() = None;
         let marks = [Action::Created, Action::Updated, Action::Skipped, Action::Failed];
         for (row, action) in marks.into_iter().enumerate() {
             first.mark(row, action);

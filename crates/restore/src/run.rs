@@ -119,10 +119,13 @@ async fn walk(request: &Request, restore: &Restore, archive: &Archive, env: &Env
 
 async fn checkpoint(restore: &Restore, archive: &Archive, env: &Env) -> Checkpoint {
     let (uid, rows) = (&restore.metadata.uid, archive.rows().len());
-    let (checkpoint, problem) = Checkpoint::open(Arc::clone(&env.checkpoint), uid, archive.digest(), rows).await;
+    let (mut checkpoint, problem) = Checkpoint::open(Arc::clone(&env.checkpoint), uid, archive.digest(), rows).await;
     if let Some(problem) = problem {
         env.journal
             .warn(&Place::Velero, format!("the checkpoint is not used, every object is looked at again: {problem}"));
+    }
+    if let Err(e) = checkpoint.save().await {
+        env.journal.warn(&Place::Velero, format!("the checkpoint could not be saved: {e}"));
     }
     checkpoint
 }
