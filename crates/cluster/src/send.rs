@@ -150,11 +150,15 @@ async fn collect(body: Body) -> Result<Bytes, Failure> {
     }
 }
 
-/// Whether a later attempt may be answered differently. 500 is, among others, etcd changing its leader.
+/// Whether a later attempt may be answered differently. 500 is, among others, etcd changing its leader. A webhook that
+/// does not answer may come back only with what a restore has yet to make: that is the caller's to wait for.
 fn may_pass(status: &ApiStatus) -> bool {
     match status.code {
         429 | 502 | 503 | 504 => true,
-        500 => status.reason != "Invalid" && !status.message.contains("conversion webhook"),
+        500 => {
+            let says = |text: &str| status.message.contains(text);
+            status.reason != "Invalid" && !says("conversion webhook") && !says("failed calling webhook")
+        }
         _ => false,
     }
 }
@@ -170,4 +174,26 @@ pub(crate) fn parse<T: serde::de::DeserializeOwned>(
         what: what.to_owned(),
         failure: Failure::Invalid(e.to_string()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_caller_waits_for_is_not_tried_again_here() {
+        for (code, reason, message, expected) in [
+            (429, "", "", true),
+            (503, "", "", true),
+            (500, "InternalError", "etcdserver: leader changed", true),
+            (500, "Invalid", "", false),
+            (500, "InternalError", "failed calling webhook \"a.example.com\"", false),
+            (500, "InternalError", "conversion webhook for b failed", false),
+            (404, "NotFound", "", false),
+            (409, "Conflict", "", false),
+        ] {
+            let status = ApiStatus { code, reason: reason.into(), message: message.into(), ..ApiStatus::default() };
+            assert_eq!(may_pass(&status), expected, "{code} {reason} {message}");
+        }
+    }
 }

@@ -108,8 +108,7 @@ impl Store {
                 let options = PutOptions { if_absent: false, ..options };
                 self.put(&key, encode_claim(&claim)?.into(), options).await?;
                 // What the attempt before left open: nothing else writes below this folder.
-                let folder = format!("{}{name}/", lifeboat_archive::layout::BACKUPS);
-                self.bucket.abort_stale_uploads(&folder, Duration::ZERO).await?;
+                self.bucket.abort_stale_uploads(&folder(name), Duration::ZERO).await?;
             }
             Err(e) => return Err(e),
         }
@@ -120,6 +119,14 @@ impl Store {
             files: BTreeMap::new(),
         })))
     }
+}
+
+/// Objects below this size go up by one request (the S3 protocol allows no smaller parts).
+const SMALLEST_UPLOAD: u64 = 5 << 20;
+
+/// Where all files of a backup lie.
+fn folder(name: &str) -> String {
+    format!("{}{name}/", lifeboat_archive::layout::BACKUPS)
 }
 
 fn encode_claim(claim: &Claim) -> Result<Vec<u8>, StoreError> {
@@ -150,6 +157,13 @@ impl BackupWriter {
         });
         let options = PutOptions { content_type: Some(file.content_type()), ..PutOptions::default() };
         let size = self.store.bucket.put(&file.key(&self.name), Body::Stream(stream.boxed()), options).await?;
+        if size >= SMALLEST_UPLOAD {
+            // Beside the upload that became the archive there may be one whose beginning nobody answered.
+            let folder = folder(&self.name);
+            if let Err(e) = self.store.bucket.abort_stale_uploads(&folder, Duration::ZERO).await {
+                tracing::warn!(folder, error = %e, "uploads that were begun twice may stay open");
+            }
+        }
         Ok(size)
     }
 
