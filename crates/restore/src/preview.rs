@@ -8,13 +8,13 @@ use crate::item::{Context, Source, is_completed};
 use crate::plan::Level;
 use crate::read::State;
 use crate::request::{Request, check_source, prepare};
-use crate::run::{RestoreError, open};
+use crate::run::RestoreError;
 use crate::update;
 use crate::walk::Walk;
 use futures::StreamExt;
 use lifeboat_api::{ExistingResourcePolicy, Restore};
 use lifeboat_archive::sidecar::RestoreVolumeInfo;
-use lifeboat_object::{GroupResource, ObjectKey, Place, Results};
+use lifeboat_object::{GroupResource, ObjectKey, Results};
 use lifeboat_patch::Difference;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
@@ -76,15 +76,7 @@ const READS: usize = 16;
 pub async fn preview(request: &Request, env: &Env, out: mpsc::Sender<PreviewItem>) -> Result<PreviewEnd, RestoreError> {
     let restore = prepare(request)?;
     check_source(&env.store.backup(&restore.spec.backup_name).await?)?;
-    let mut archive = open(request, &restore, false, env).await?;
-    let mut walk = match Walk::begin(request, &restore, &archive, env).await {
-        Err(RestoreError::Unfitting(e)) => {
-            env.journal.warn(&Place::Velero, format!("the archive is read as a stream, its index does not fit: {e}"));
-            archive = open(request, &restore, true, env).await?;
-            Walk::begin(request, &restore, &archive, env).await?
-        }
-        walk => walk?,
-    };
+    let mut walk = Walk::begin(request, &restore, env).await?;
     let context = Arc::new(walk.context(None)?);
     let mut previewer = Previewer { context, defined: HashSet::new() };
     for level in std::mem::take(&mut walk.levels) {

@@ -11,7 +11,7 @@ use lifeboat_api::{Restore, RestorePhase, Time};
 use lifeboat_archive::sidecar::RestoreVolumeInfo;
 use lifeboat_cluster::ClusterError;
 use lifeboat_object::{Place, Results};
-use lifeboat_store::{Archive, OpenOptions, StoreError};
+use lifeboat_store::{Archive, StoreError};
 use std::sync::Arc;
 
 /// What came of a restore.
@@ -32,9 +32,6 @@ pub enum RestoreError {
     /// The bucket, or what lies in it.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The archive does not fit its index, found before anything was written.
-    #[error(transparent)]
-    Unfitting(StoreError),
     /// The cluster as a whole did not answer.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
@@ -56,29 +53,9 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, RestoreError> 
     check_source(&env.store.backup(&restore.spec.backup_name).await?)?;
     restore.status.start_timestamp = Some(Time::new((env.clock)()));
     restore.status.phase = Some(RestorePhase::InProgress);
-    let archive = open(request, &restore, false, env).await?;
-    let walked = match walk(request, &restore, &archive, env).await {
-        // Nothing was written yet: the whole archive is read before. Velero may have rewritten it.
-        Err(RestoreError::Unfitting(e)) => {
-            env.journal.warn(&Place::Velero, format!("the archive is read as a stream, its index does not fit: {e}"));
-            let archive = open(request, &restore, true, env).await?;
-            walk(request, &restore, &archive, env).await?
-        }
-        walked => walked?,
-    };
+    let walked = walk(request, &restore, env).await?;
     let (restore, closed) = finalize(restore, &walked, env).await?;
     Ok(Outcome { restore, results: closed.results })
-}
-
-/// Opens the archive of the backup.
-pub(crate) async fn open(
-    request: &Request,
-    restore: &Restore,
-    ignore_index: bool,
-    env: &Env,
-) -> Result<Archive, StoreError> {
-    let options = OpenOptions { limits: request.settings.limits, scratch: env.scratch.clone(), ignore_index };
-    env.store.open_archive(&restore.spec.backup_name, &options).await
 }
 
 /// What was done, and what became of the volumes.
@@ -87,9 +64,9 @@ pub(crate) struct Walked {
     pub(crate) volumes: Vec<RestoreVolumeInfo>,
 }
 
-async fn walk(request: &Request, restore: &Restore, archive: &Archive, env: &Env) -> Result<Walked, RestoreError> {
-    let mut walk = Walk::begin(request, restore, archive, env).await?;
-    let mut checkpoint = checkpoint(restore, archive, env).await;
+async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<Walked, RestoreError> {
+    let mut walk = Walk::begin(request, restore, env).await?;
+    let mut checkpoint = checkpoint(restore, &walk.archive, env).await;
     walk.resumed = checkpoint.is_resumed();
     env.progress.found(walk.levels.iter().map(|level| level.items.len() as u64).sum());
     env.progress.found_all();

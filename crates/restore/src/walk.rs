@@ -6,7 +6,7 @@ use crate::env::Env;
 use crate::item::Context;
 use crate::namespaces::Namespaces;
 use crate::plan::{Level, plan};
-use crate::read::{Kinds, by_key, namespaces_in, scan};
+use crate::read::{Contents, Kinds, by_key, namespaces_in, scan};
 use crate::request::{Request, ValidationErrors};
 use crate::run::RestoreError;
 use crate::versions::choose;
@@ -16,7 +16,7 @@ use lifeboat_api::Restore;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_object::{Catalog, GroupResource, Place};
 use lifeboat_select::{RestoreFilter, SelectorError};
-use lifeboat_store::{Archive, StoreError};
+use lifeboat_store::{Archive, OpenOptions, StoreError};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(crate) struct Walk {
     pub(crate) resumed: bool,
     restore: Restore,
     in_backup: BTreeSet<String>,
-    archive: Archive,
+    pub(crate) archive: Archive,
     rows: Arc<HashMap<[u8; 16], usize>>,
     kinds: Arc<Kinds>,
     provisioned: Arc<BTreeSet<String>>,
@@ -46,29 +46,28 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// Reads the whole archive and plans. Nothing is written.
+    /// Opens and reads the whole archive and plans. Nothing is written.
     ///
     /// # Errors
-    /// [`RestoreError::Unfitting`] when the archive must be read without its index; others as of a restore.
-    pub(crate) async fn begin(
-        request: &Request,
-        restore: &Restore,
-        archive: &Archive,
-        env: &Env,
-    ) -> Result<Self, RestoreError> {
+    /// As of a restore.
+    pub(crate) async fn begin(request: &Request, restore: &Restore, env: &Env) -> Result<Self, RestoreError> {
+        let mut archive = open(request, restore, false, env).await?;
         let catalog = discover(&Catalog::default(), env).await?;
-        let in_backup = namespaces_in(archive);
-        let filter = RestoreFilter::new(&restore.spec, &catalog, &in_backup).map_err(invalid_selector)?;
+        let recorded = recorded(&restore.spec.backup_name, env).await?;
+        let selected = match select(restore, &archive, &catalog, &recorded, env).await {
+            // Velero may have rewritten it.
+            Err(RestoreError::Store(e @ StoreError::Index { .. })) => {
+                let text = format!("the archive is read as a stream, its index does not fit: {e}");
+                env.journal.warn(&Place::Velero, text);
+                archive = open(request, restore, true, env).await?;
+                select(restore, &archive, &catalog, &recorded, env).await?
+            }
+            selected => selected?,
+        };
+        let Selected { in_backup, filter, by_key, contents } = selected;
         for warning in filter.warnings() {
             env.journal.warn(&Place::Velero, warning.as_str());
         }
-        let rows = choose(archive.rows(), &catalog);
-        let by_key = by_key(archive, &rows);
-        let recorded = recorded(&restore.spec.backup_name, env).await?;
-        let contents = match scan(archive, rows, &filter, &recorded, env).await {
-            Err(e @ StoreError::Index { .. }) => return Err(RestoreError::Unfitting(e)),
-            contents => contents?,
-        };
         for lost in &contents.lost {
             env.journal.warn(&Place::Cluster, lost.as_str());
         }
@@ -84,7 +83,7 @@ impl Walk {
             resumed: false,
             restore: restore.clone(),
             in_backup,
-            archive: archive.clone(),
+            archive,
             rows: Arc::new(by_key),
             kinds: Arc::new(contents.kinds),
             provisioned: Arc::new(contents.provisioned),
@@ -127,6 +126,34 @@ impl Walk {
             env: self.env.clone(),
         })
     }
+}
+
+/// What a restore takes out of an archive.
+struct Selected {
+    in_backup: BTreeSet<String>,
+    filter: RestoreFilter,
+    by_key: HashMap<[u8; 16], usize>,
+    contents: Contents,
+}
+
+async fn select(
+    restore: &Restore,
+    archive: &Archive,
+    catalog: &Catalog,
+    recorded: &Recorded,
+    env: &Env,
+) -> Result<Selected, RestoreError> {
+    let in_backup = namespaces_in(archive);
+    let filter = RestoreFilter::new(&restore.spec, catalog, &in_backup).map_err(invalid_selector)?;
+    let rows = choose(archive.rows(), catalog);
+    let by_key = by_key(archive, &rows);
+    let contents = scan(archive, rows, &filter, recorded, env).await?;
+    Ok(Selected { in_backup, filter, by_key, contents })
+}
+
+async fn open(request: &Request, restore: &Restore, ignore_index: bool, env: &Env) -> Result<Archive, StoreError> {
+    let options = OpenOptions { limits: request.settings.limits, scratch: env.scratch.clone(), ignore_index };
+    env.store.open_archive(&restore.spec.backup_name, &options).await
 }
 
 /// The types that the cluster serves now; a group that does not answer is a warning, unless it did not before.
