@@ -6,7 +6,6 @@ use crate::request::{Request, prepare};
 use crate::run::{BackupError, Objects, objects};
 use lifeboat_archive::sidecar::BackupVolumeInfo;
 use lifeboat_object::{GroupResource, Place, Results};
-use lifeboat_store::StoreError;
 use std::collections::BTreeMap;
 use tokio::task::JoinSet;
 
@@ -42,15 +41,7 @@ pub struct PreviewedType {
 pub async fn preview(request: &Request, env: &Env) -> Result<Preview, BackupError> {
     let version = env.cluster.version().await?;
     let backup = prepare(request, &version, (env.clock)())?;
-    let name = &backup.metadata.name;
-    match env.store.backup(name).await {
-        Err(StoreError::NoBackup { .. }) => {}
-        Ok(found) => {
-            let place = env.store.describe();
-            return Err(StoreError::NameTaken { name: name.clone(), place, uid: found.metadata.uid }.into());
-        }
-        Err(e) => return Err(e.into()),
-    }
+    env.store.written(&backup.metadata.name, &backup.metadata.uid).await?;
     let mut tasks = JoinSet::new();
     let Objects { plan, mut entries, learned, .. } = objects(request, &backup, env, &mut tasks).await?;
     let mut types: BTreeMap<GroupResource, PreviewedType> = BTreeMap::new();

@@ -57,28 +57,32 @@ pub struct BackupWriter {
 }
 
 impl Store {
+    /// The backup of this very UID under a name, when it is complete already; `None` when the name is free.
+    ///
+    /// # Errors
+    /// [`StoreError::InvalidName`], [`StoreError::NameTaken`] when there is another backup, [`StoreError::Bucket`].
+    pub async fn written(&self, name: &str, uid: &str) -> Result<Option<Backup>, StoreError> {
+        if !is_valid_name(name) {
+            return Err(StoreError::InvalidName(name.to_owned()));
+        }
+        match self.backup(name).await {
+            Ok(found) if found.metadata.uid == uid => Ok(Some(found)),
+            Ok(found) => {
+                Err(StoreError::NameTaken { name: name.to_owned(), place: self.describe(), uid: found.metadata.uid })
+            }
+            Err(StoreError::NoBackup { .. }) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
     /// Claims a name: puts `lifeboat-claim.json` if absent, before any other file is written.
     ///
     /// # Errors
     /// [`StoreError::NameTaken`] and [`StoreError::Claimed`] when the name is somebody else's; [`StoreError::Bucket`].
     pub async fn claim(&self, request: &ClaimRequest) -> Result<ClaimOutcome, StoreError> {
         let name = &request.name;
-        if !is_valid_name(name) {
-            return Err(StoreError::InvalidName(name.clone()));
-        }
-        match self.backup(name).await {
-            Ok(found) if found.metadata.uid == request.backup_uid => {
-                return Ok(ClaimOutcome::Complete(Box::new(found)));
-            }
-            Ok(found) => {
-                return Err(StoreError::NameTaken {
-                    name: name.clone(),
-                    place: self.describe(),
-                    uid: found.metadata.uid,
-                });
-            }
-            Err(StoreError::NoBackup { .. }) => {}
-            Err(e) => return Err(e),
+        if let Some(complete) = self.written(name, &request.backup_uid).await? {
+            return Ok(ClaimOutcome::Complete(Box::new(complete)));
         }
         let key = BackupFile::Claim.key(name);
         let mut claim = Claim {

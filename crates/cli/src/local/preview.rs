@@ -53,13 +53,18 @@ fn print_backup_text(preview: &Preview) -> Result<()> {
     for volume in &preview.volumes {
         let what =
             if volume.skipped { format!("skipped: {}", volume.skipped_reason) } else { volume.backup_method.clone() };
-        let names = [&volume.pvc_namespace, &volume.pvc_name, &volume.pv_name];
-        let names: Vec<&str> = names.into_iter().filter(|n| !n.is_empty()).map(String::as_str).collect();
-        writeln!(out, "  {}: {what}", names.join("/"))?;
+        let name = volume_name([&volume.pvc_namespace, &volume.pvc_name, &volume.pv_name]);
+        writeln!(out, "  {name}: {what}")?;
     }
     let objects: u64 = preview.types.values().map(|found| found.objects).sum();
     writeln!(out, "\nWould save {objects} objects of {} types. Nothing was written.", preview.types.len())?;
     Ok(())
+}
+
+/// Namespace and name of the claim and name of the volume, as far as there are any.
+fn volume_name(names: [&String; 3]) -> String {
+    let names: Vec<&str> = names.into_iter().filter(|n| !n.is_empty()).map(String::as_str).collect();
+    names.join("/")
 }
 
 fn print_left_out(out: &mut impl Write, left_out: &BTreeMap<(GroupResource, &'static str), u64>) -> Result<()> {
@@ -178,9 +183,8 @@ impl RestorePrinter {
             writeln!(self.out, "\nVolumes:")?;
         }
         for volume in &end.volumes {
-            let names = [&volume.pvc_namespace, &volume.pvc_name, &volume.pv_name];
-            let names: Vec<&str> = names.into_iter().filter(|n| !n.is_empty()).map(String::as_str).collect();
-            writeln!(self.out, "  {}: {}", names.join("/"), volume.message)?;
+            let name = volume_name([&volume.pvc_namespace, &volume.pvc_name, &volume.pv_name]);
+            writeln!(self.out, "  {name}: {}", volume.message)?;
         }
         let [create, update, unchanged, skip, conflict, refused] = self.counts;
         writeln!(

@@ -16,10 +16,11 @@ fn bed() -> std::path::PathBuf {
 }
 
 /// Arguments, and what the error says.
-const CASES: [(&[&str], &str); 20] = [
+const CASES: [(&[&str], &str); 21] = [
     (&["backup", "b", "--bucket", "gopher://x"], "--bucket: gopher:// is not known"),
     (&["backup", "b", "--bucket", "file://relative"], "write an absolute path after file://"),
     (&["backup", "Bad_Name", "--bucket", "BUCKET"], "\"Bad_Name\" is not a valid name"),
+    (&["backup", "Bad_Name", "--bucket", "BUCKET", "--dry-run"], "\"Bad_Name\" is not a valid name"),
     (&["backup", "b"], "--bucket <URL>"),
     (&["backup", "b", "--bucket", "BUCKET", "--no-such-flag"], "unexpected argument '--no-such-flag'"),
     (&["backup", "b", "--bucket", "BUCKET", "-l", "a=b,=c"], "unable to parse requirement"),
