@@ -5,7 +5,11 @@
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
+use libdeflater::{CompressionLvl, Compressor, Decompressor};
 use std::io::{self, Read, Write};
+
+/// Bytes that deflate can make of one (RFC 1951: a match of 258 bytes takes two bits at least).
+const MOST_EXPANSION: u64 = 1032;
 
 /// Compresses small things: sidecar files, log lines.
 #[must_use]
@@ -14,6 +18,32 @@ pub fn pack(bytes: &[u8]) -> Vec<u8> {
     // Writing into a Vec cannot fail.
     let _ = encoder.write_all(bytes);
     encoder.finish().unwrap_or_default()
+}
+
+/// Makes gzip members of whole buffers, faster than a stream can be compressed; keeps its memory from one to the next.
+pub struct Packer {
+    compressor: Compressor,
+    out: Vec<u8>,
+}
+
+impl Packer {
+    /// Level 1 (fast) to 9 (small).
+    #[must_use]
+    pub fn new(level: u32) -> Self {
+        let level = i32::try_from(level).ok().and_then(|level| CompressionLvl::new(level).ok());
+        Self { compressor: Compressor::new(level.unwrap_or_default()), out: Vec::new() }
+    }
+
+    /// One gzip member; it is overwritten by the next one.
+    pub fn member(&mut self, bytes: &[u8]) -> &[u8] {
+        let bound = self.compressor.gzip_compress_bound(bytes.len());
+        if self.out.len() < bound {
+            self.out.resize(bound, 0);
+        }
+        // It fails only for want of space, and the bound is enough for every input.
+        let length = self.compressor.gzip_compress(bytes, &mut self.out).unwrap_or_default();
+        &self.out[..length]
+    }
 }
 
 /// The archive or file decompresses to more than allowed.
@@ -29,6 +59,24 @@ pub fn unpack(bytes: &[u8], limit: u64) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
     capped(bytes, limit).read_to_end(&mut out)?;
     Ok(out)
+}
+
+/// [`unpack`] for bytes that are known to become `length`, which is the bound too; faster. What follows a first member
+/// that has this length is not looked at.
+///
+/// # Errors
+/// As [`unpack`].
+pub fn unpack_whole(bytes: &[u8], length: u64) -> io::Result<Vec<u8>> {
+    // Deflate makes at most 1032 bytes of one: what claims more gets no memory for it.
+    let possible = (bytes.len() as u64).saturating_mul(MOST_EXPANSION);
+    if let Ok(size) = usize::try_from(length.min(possible)) {
+        let mut out = vec![0; size];
+        if Decompressor::new().gzip_decompress(bytes, &mut out) == Ok(size) && size as u64 == length {
+            return Ok(out);
+        }
+    }
+    // More than one member, or something is wrong with it, and this says what.
+    unpack(bytes, length)
 }
 
 /// A reader of the decompressed bytes that fails beyond `limit`.
@@ -64,6 +112,29 @@ impl<R: Read> Read for Capped<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_packer_makes_members_of_any_size_one_after_the_other() {
+        for level in 0..=10 {
+            let mut packer = Packer::new(level);
+            for size in [0, 1, 100_000, 3, 70_000] {
+                let bytes: Vec<u8> = (0..size).map(|n: u64| ((n * n) >> 7) as u8).collect();
+                assert_eq!(unpack(packer.member(&bytes), 1 << 20).unwrap(), bytes, "level {level}, {size} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn unpacking_as_a_whole_gives_what_unpacking_gives() {
+        let (one, two) = (pack(&[7; 5000]), [pack(b"abc"), pack(b"def")].concat());
+        let cut = &one[..one.len() - 1];
+        for (bytes, length) in [(&*one, 5000), (&one, 4999), (&one, 5001), (&one, u64::MAX), (&two, 6), (&two, 5)] {
+            let text = |result: io::Result<Vec<u8>>| result.map_err(|e| e.to_string());
+            assert_eq!(text(unpack_whole(bytes, length)), text(unpack(bytes, length)), "{length}");
+        }
+        assert_eq!(unpack_whole(&two, 3).unwrap(), b"abc");
+        assert!(unpack_whole(cut, 5000).is_err() && unpack_whole(b"", 1).is_err());
+    }
 
     #[test]
     fn reads_all_members_and_stops_at_the_limit() {

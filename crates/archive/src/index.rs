@@ -43,7 +43,7 @@ pub(crate) struct IndexWriter {
 
 impl IndexWriter {
     pub(crate) fn new() -> Self {
-        let mut out = GzEncoder::new(Vec::new(), Compression::new(3));
+        let mut out = GzEncoder::new(Vec::new(), Compression::fast());
         put(&mut out, format!("{{\"format\":\"{INDEX_FORMAT}\",\"objects\":[").as_bytes());
         Self { out, members: Vec::new(), objects: 0 }
     }

@@ -55,33 +55,7 @@ impl ObjectPath {
     /// # Errors
     /// [`PathError::Escapes`] when a part of the key is no single path component.
     pub fn encode(&self) -> Result<String, PathError> {
-        let mut out = String::with_capacity(96);
-        out.push_str("resources/");
-        out.push_str(&self.key.resource.to_string());
-        out.push('/');
-        if let Some(version) = &self.version {
-            out.push_str(&version.version);
-            if version.preferred {
-                out.push_str(PREFERRED);
-            }
-            out.push('/');
-        }
-        match &self.key.namespace {
-            None => out.push_str("cluster/"),
-            Some(namespace) => {
-                out.push_str("namespaces/");
-                out.push_str(namespace);
-                out.push('/');
-            }
-        }
-        out.push_str(&self.key.name);
-        out.push_str(".json");
-        let group_resource = self.key.resource.to_string();
-        let version = self.version.as_ref().map_or("v", |v| &v.version);
-        let safe = [&group_resource, version, self.key.namespace.as_deref().unwrap_or("n"), &self.key.name]
-            .iter()
-            .all(|part| is_component(part));
-        if safe { Ok(out) } else { Err(PathError::Escapes(out)) }
+        encode(&self.key, self.version.as_ref().map(|v| (v.version.as_str(), v.preferred)))
     }
 
     /// Refuses an object that is not the one its path names: another group, namespace or name.
@@ -152,6 +126,41 @@ impl VersionDir {
             None => Self { version: text.to_owned(), preferred: false },
         }
     }
+}
+
+/// [`ObjectPath::encode`], from parts: the version directory as version and whether it is the preferred one.
+pub(crate) fn encode(key: &ObjectKey, version: Option<(&str, bool)>) -> Result<String, PathError> {
+    let GroupResource { group, resource } = &key.resource;
+    let mut out = String::with_capacity(128);
+    out.push_str("resources/");
+    out.push_str(resource);
+    if !group.is_empty() {
+        out.push('.');
+        out.push_str(group);
+    }
+    let mut safe = is_component(&out["resources/".len()..]);
+    out.push('/');
+    if let Some((version, preferred)) = version {
+        safe &= is_component(version);
+        out.push_str(version);
+        if preferred {
+            out.push_str(PREFERRED);
+        }
+        out.push('/');
+    }
+    match &key.namespace {
+        None => out.push_str("cluster/"),
+        Some(namespace) => {
+            safe &= is_component(namespace);
+            out.push_str("namespaces/");
+            out.push_str(namespace);
+            out.push('/');
+        }
+    }
+    safe &= is_component(&key.name);
+    out.push_str(&key.name);
+    out.push_str(".json");
+    if safe { Ok(out) } else { Err(PathError::Escapes(out)) }
 }
 
 fn is_component(part: &str) -> bool {

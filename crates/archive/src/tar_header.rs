@@ -4,9 +4,16 @@
 pub const BLOCK: usize = 512;
 
 /// Appends one regular file with mode 0755 and owner 0 (backup.md 4.3): header, body, padding.
-pub fn append_file(out: &mut Vec<u8>, path: &str, body: &[u8], mtime: u64) {
+/// The body may come in pieces.
+pub fn append_file(out: &mut Vec<u8>, path: &str, body: &[&[u8]], mtime: u64) {
+    append_header(out, path, body.iter().map(|piece| piece.len() as u64).sum(), mtime);
+    append_body(out, body);
+}
+
+/// Appends what stands before the body of such a file.
+pub fn append_header(out: &mut Vec<u8>, path: &str, size: u64, mtime: u64) {
     match split_ustar(path) {
-        Some((prefix, name)) => push_header(out, prefix, name, b'0', body.len() as u64, mtime),
+        Some((prefix, name)) => push_header(out, prefix, name, b'0', size, mtime),
         None => {
             let record = pax_record("path", path);
             push_header(out, "", "PaxHeaders.0/entry", b'x', record.len() as u64, mtime);
@@ -14,10 +21,14 @@ pub fn append_file(out: &mut Vec<u8>, path: &str, body: &[u8], mtime: u64) {
             pad(out);
             // Readers that know no PAX see a cut name; those that do take the record.
             let short: String = path.chars().filter(char::is_ascii).take(100).collect();
-            push_header(out, "", &short, b'0', body.len() as u64, mtime);
+            push_header(out, "", &short, b'0', size, mtime);
         }
     }
-    out.extend_from_slice(body);
+}
+
+/// Appends the body of a file and its padding.
+pub fn append_body(out: &mut Vec<u8>, body: &[&[u8]]) {
+    body.iter().for_each(|piece| out.extend_from_slice(piece));
     pad(out);
 }
 
@@ -89,7 +100,10 @@ fn octal(field: &mut [u8], mut value: u64) {
 /// The sum of all bytes, the checksum field taken as blanks.
 #[must_use]
 pub fn checksum(header: &[u8]) -> u64 {
-    header.iter().enumerate().map(|(i, b)| if (148..156).contains(&i) { u64::from(b' ') } else { u64::from(*b) }).sum()
+    let sum = |bytes: &[u8]| bytes.iter().fold(0u32, |sum, b| sum.wrapping_add(u32::from(*b)));
+    let field = header.get(148..156).unwrap_or_default();
+    let blanks = field.len() as u64 * u64::from(b' ');
+    u64::from(sum(header)) - u64::from(sum(field)) + blanks
 }
 
 #[cfg(test)]
@@ -104,7 +118,7 @@ mod tests {
         let paths = ["metadata/version", &long, &longer, "resources/x/cluster/é漢.json", &"c".repeat(99)];
         let mut bytes = Vec::new();
         for path in paths {
-            append_file(&mut bytes, path, path.as_bytes(), 1_700_000_000);
+            append_file(&mut bytes, path, &[path.as_bytes()], 1_700_000_000);
         }
         append_end(&mut bytes);
         let mut archive = tar::Archive::new(bytes.as_slice());

@@ -186,7 +186,13 @@ impl<R: Read> TarReader<R> {
 
     fn content(&mut self, size: u64, body: &mut Vec<u8>) -> Result<(), ReadError> {
         body.clear();
-        let got = self.inner.by_ref().take(size).read_to_end(body).map_err(ReadError::Io)? as u64;
+        let got = match self.inner.by_ref().take(size).read_to_end(body) {
+            Ok(got) => got as u64,
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
+                return Err(ReadError::Truncated(self.position + body.len() as u64));
+            }
+            Err(e) => return Err(ReadError::Io(e)),
+        };
         self.position += got;
         if got < size {
             return Err(ReadError::Truncated(self.position));
@@ -285,8 +291,8 @@ mod tests {
     fn reads_ustar_pax_and_gnu() {
         let long = format!("resources/x/cluster/{}.json", "b".repeat(200));
         let mut ours = Vec::new();
-        append_file(&mut ours, "metadata/version", b"1.1.0\n", 0);
-        append_file(&mut ours, &long, b"{}", 0);
+        append_file(&mut ours, "metadata/version", &[b"1.1.0\n"], 0);
+        append_file(&mut ours, &long, &[b"{}"], 0);
         append_end(&mut ours);
         assert_eq!(
             read(&ours, ReadLimits::default()).unwrap(),
@@ -312,7 +318,7 @@ mod tests {
         let raw = |header: &tar::Header| [header.as_bytes().as_slice(), &[0; 1024]].concat();
         let file = |path: &str, size: usize| {
             let mut out = Vec::new();
-            append_file(&mut out, path, &vec![b'x'; size], 0);
+            append_file(&mut out, path, &[&vec![b'x'; size]], 0);
             append_end(&mut out);
             out
         };
@@ -321,7 +327,7 @@ mod tests {
         huge.set_cksum();
         let mut many = Vec::new();
         for _ in 0..4 {
-            append_file(&mut many, "a", b"", 0);
+            append_file(&mut many, "a", &[], 0);
         }
         let mut broken = file("a", 1);
         broken[0] = b'z';

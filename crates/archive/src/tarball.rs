@@ -4,17 +4,19 @@
 //! (pure CPU, any thread), and [`Assembler::append`] the resulting members in any order. `docs/formats/tarball.md`
 //! has the bytes.
 
+use crate::gzip::Packer;
 use crate::index::{IndexRow, IndexWriter};
-use crate::path::{ObjectPath, PathError, VersionDir};
-use crate::tar_header::{append_end, append_file};
-use flate2::Compression;
-use flate2::write::GzEncoder;
+use crate::path::{PathError, encode};
+use crate::tar_header::{BLOCK, append_body, append_end, append_file, append_header};
 use lifeboat_object::{GroupResource, ObjectKey};
 use sha2::{Digest, Sha256};
-use std::io::Write;
+use std::ops::Range;
 
 /// Tar bytes after which a segment is closed: large enough to compress well, small enough to fetch for one object.
 pub const SEGMENT_SIZE: usize = 1 << 20;
+/// A body of this size is compressed once for both of its paths. The compressor looks back 32 KiB, so it would not see
+/// that the second copy is one; for a smaller body, the headers of two more gzip members would cost more than that.
+const COMPRESSED_ONCE: u64 = 32 << 10;
 
 /// One object to be stored, with the bytes that will stand in the archive.
 #[derive(Clone, Copy, Debug)]
@@ -29,21 +31,31 @@ pub struct ObjectEntry<'a> {
     pub namespace: Option<&'a str>,
     /// Its name.
     pub name: &'a str,
-    /// Its JSON, with `apiVersion` and `kind`.
-    pub body: &'a [u8],
+    /// Its JSON, with `apiVersion` and `kind`: two pieces that stand one after the other.
+    pub body: [&'a [u8]; 2],
 }
 
 /// Up to about [`SEGMENT_SIZE`] bytes of tar, and what stands in it.
 #[derive(Debug, Default)]
 pub struct Segment {
     tar: Vec<u8>,
+    again: Vec<Again>,
+    /// Bytes of tar that come again.
+    repeated: usize,
     rows: Vec<IndexRow>,
+}
+
+/// After the byte `at` of the tar, its bytes `body` come once more.
+#[derive(Debug)]
+struct Again {
+    body: Range<usize>,
+    at: usize,
 }
 
 impl Segment {
     /// Adds `metadata/version`; it belongs first into the first segment.
     pub fn push_version(&mut self, mtime: u64) {
-        append_file(&mut self.tar, "metadata/version", format!("{}\n", crate::FORMAT_VERSION).as_bytes(), mtime);
+        append_file(&mut self.tar, "metadata/version", &[crate::FORMAT_VERSION.as_bytes(), b"\n"], mtime);
     }
 
     /// Adds an object under its plain path (when the version is the preferred one) and its versioned path, adjacent.
@@ -52,22 +64,32 @@ impl Segment {
     /// [`PathError::Escapes`] when a name is no path component; nothing is added.
     pub fn push_object(&mut self, object: &ObjectEntry<'_>, mtime: u64) -> Result<(), PathError> {
         let key = ObjectKey::new(object.resource.clone(), object.namespace, object.name);
-        let mut path = ObjectPath { key, version: None };
-        let plain = path.encode()?;
-        path.version = Some(VersionDir { version: object.version.to_owned(), preferred: object.preferred });
-        let versioned = path.encode()?;
-        let offset = self.tar.len() as u64;
-        if object.preferred {
-            append_file(&mut self.tar, &plain, object.body, mtime);
+        let plain = encode(&key, None)?;
+        let versioned = encode(&key, Some((object.version, object.preferred)))?;
+        let (offset, length) = (self.len() as u64, object.body.iter().map(|piece| piece.len() as u64).sum());
+        if object.preferred && length >= COMPRESSED_ONCE {
+            // With its headers, and without a doubling of what is large already.
+            self.tar.reserve_exact(object.body.iter().map(|piece| piece.len()).sum::<usize>() + 8 * BLOCK);
+            append_header(&mut self.tar, &plain, length, mtime);
+            let start = self.tar.len();
+            append_body(&mut self.tar, &object.body);
+            let body = start..self.tar.len();
+            append_header(&mut self.tar, &versioned, length, mtime);
+            self.repeated += body.len();
+            self.again.push(Again { body, at: self.tar.len() });
+        } else {
+            if object.preferred {
+                append_file(&mut self.tar, &plain, &object.body, mtime);
+            }
+            append_file(&mut self.tar, &versioned, &object.body, mtime);
         }
-        append_file(&mut self.tar, &versioned, object.body, mtime);
         self.rows.push(IndexRow {
-            key: path.key,
+            key,
             version: object.version.to_owned(),
             preferred: object.preferred,
             offset,
-            length: object.body.len() as u64,
-            hash: entry_hash(object.body),
+            length,
+            hash: hash(&object.body),
         });
         Ok(())
     }
@@ -75,7 +97,7 @@ impl Segment {
     /// Bytes of tar so far.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.tar.len()
+        self.tar.len() + self.repeated
     }
 
     /// Whether nothing was added.
@@ -87,30 +109,48 @@ impl Segment {
     /// Whether it is time to close it.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.tar.len() >= SEGMENT_SIZE
+        self.len() >= SEGMENT_SIZE
     }
 
-    /// Compresses the segment into one gzip member. Level 1 (fast) to 9 (small).
+    /// Compresses what is in it; it is empty afterwards, and keeps its memory for the next objects.
     #[must_use]
-    pub fn compress(self, level: u32) -> Member {
-        let gzip = gzip_member(&self.tar, level);
-        Member { gzip, tar_length: self.tar.len() as u64, rows: self.rows }
+    pub fn compress(&mut self, packer: &mut Packer) -> Member {
+        let (tar_length, rows) = (self.len() as u64, std::mem::take(&mut self.rows));
+        let mut gzip = Vec::new();
+        let mut from = 0;
+        for Again { body, at } in self.again.drain(..) {
+            gzip.extend_from_slice(packer.member(&self.tar[from..body.start]));
+            let first = gzip.len();
+            let packed = packer.member(&self.tar[body.clone()]);
+            // This and its copy, and the headers: mostly all of it.
+            gzip.reserve_exact(2 * packed.len() + 1024);
+            gzip.extend_from_slice(packed);
+            let packed = first..gzip.len();
+            gzip.extend_from_slice(packer.member(&self.tar[body.end..at]));
+            gzip.extend_from_within(packed);
+            from = at;
+        }
+        if from < self.tar.len() {
+            gzip.extend_from_slice(packer.member(&self.tar[from..]));
+        }
+        self.tar.clear();
+        self.repeated = 0;
+        Member { gzip, tar_length, rows }
     }
 }
 
 /// The hash of an entry's body as the index holds it: the first 16 bytes of SHA-256.
 #[must_use]
 pub fn entry_hash(body: &[u8]) -> [u8; 16] {
-    let mut out = [0; 16];
-    out.copy_from_slice(&Sha256::digest(body)[..16]);
-    out
+    hash(&[body])
 }
 
-fn gzip_member(bytes: &[u8], level: u32) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 3), Compression::new(level));
-    // Writing into a Vec cannot fail.
-    let _ = encoder.write_all(bytes);
-    encoder.finish().unwrap_or_default()
+fn hash(pieces: &[&[u8]]) -> [u8; 16] {
+    let mut hasher = Sha256::new();
+    pieces.iter().for_each(|piece| hasher.update(piece));
+    let mut out = [0; 16];
+    out.copy_from_slice(&hasher.finalize()[..16]);
+    out
 }
 
 /// A compressed segment.
@@ -165,7 +205,7 @@ impl Assembler {
     pub fn finish(mut self) -> (Vec<u8>, TarballSummary, Vec<u8>) {
         let mut end = Vec::new();
         append_end(&mut end);
-        let last = gzip_member(&end, 1);
+        let last = Packer::new(1).member(&end).to_vec();
         let last = self.take(last, end.len() as u64);
         let summary =
             TarballSummary { size: self.size, sha256: hex(&self.hasher.finalize()), objects: self.index.objects() };
@@ -213,7 +253,7 @@ mod tests {
                     preferred: true,
                     namespace: Some("a"),
                     name: "p",
-                    body: b"{\"p\":1}",
+                    body: [b"{\"p\"", b":1}"],
                 },
                 7,
             )
@@ -228,15 +268,16 @@ mod tests {
                         preferred,
                         namespace: None,
                         name: "c",
-                        body: version.as_bytes(),
+                        body: [version.as_bytes(), b""],
                     },
                     7,
                 )
                 .unwrap();
         }
         let mut assembler = Assembler::new();
-        let mut bytes = assembler.append(first.compress(3));
-        bytes.extend(assembler.append(second.compress(3)));
+        let mut packer = Packer::new(3);
+        let mut bytes = assembler.append(first.compress(&mut packer));
+        bytes.extend(assembler.append(second.compress(&mut packer)));
         let (last, summary, index) = assembler.finish();
         bytes.extend(last);
 
@@ -287,11 +328,65 @@ mod tests {
     }
 
     #[test]
+    fn a_large_body_that_is_compressed_once_stands_under_both_paths() {
+        let pods = GroupResource::new("", "pods");
+        let once = usize::try_from(COMPRESSED_ONCE).unwrap();
+        let (mut segment, mut packer) = (Segment::default(), Packer::new(1));
+        let (mut assembler, mut bytes, mut expected) = (Assembler::new(), Vec::new(), BTreeMap::new());
+        // The segment is used again, and a large body stands first, last, beside another, and alone.
+        for (number, sizes) in [vec![once, 7, once - 1], vec![9, once + 1, 100_000], vec![once]].iter().enumerate() {
+            for size in sizes {
+                let name = format!("{number}-{size}");
+                let body: Vec<u8> = (0..*size).map(|n| ((n * n) >> 9) as u8).collect();
+                for (version, preferred) in [("v1", true), ("v1beta1", false)] {
+                    let (resource, namespace, name) = (&pods, None, name.as_str());
+                    let (one, other) = body.split_at(size / 3);
+                    let body = [one, other];
+                    let entry = ObjectEntry { resource, version, preferred, namespace, name, body };
+                    segment.push_object(&entry, 7).unwrap();
+                }
+                for directory in ["", "v1-preferredversion/", "v1beta1/"] {
+                    expected.insert(format!("resources/pods/{directory}cluster/{name}.json"), body.clone());
+                }
+            }
+            bytes.extend(assembler.append(segment.compress(&mut packer)));
+            assert!(segment.is_empty());
+        }
+        let (last, _, index) = assembler.finish();
+        bytes.extend(last);
+
+        let mut reader = TarReader::new(capped(bytes.as_slice(), 1 << 24), ReadLimits::default());
+        let (mut got, mut body) = (BTreeMap::new(), Vec::new());
+        while let Some(entry) = reader.next_file(&mut body).unwrap() {
+            got.insert(entry.name, body.clone());
+        }
+        assert_eq!(got.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+        assert!(got == expected, "a body differs");
+
+        let index = Index::read(index.as_slice(), 1 << 20).unwrap();
+        assert_eq!(index.rows().count(), 14);
+        for row in index.rows() {
+            let member = &index.members[row.member as usize];
+            let from = usize::try_from(member.offset).unwrap();
+            let tar = unpack(&bytes[from..from + usize::try_from(member.length).unwrap()], member.tar_length).unwrap();
+            let directory = if row.preferred { "v1-preferredversion" } else { "v1beta1" };
+            let path = format!("resources/pods/{directory}/cluster/{}.json", row.name);
+            assert!(index.extract(&tar, row).unwrap() == expected[&path], "{path}");
+        }
+    }
+
+    #[test]
     fn a_name_that_escapes_adds_nothing() {
         let mut segment = Segment::default();
         let pods = GroupResource::new("", "pods");
-        let entry =
-            ObjectEntry { resource: &pods, version: "v1", preferred: true, namespace: None, name: "../x", body: b"" };
+        let entry = ObjectEntry {
+            resource: &pods,
+            version: "v1",
+            preferred: true,
+            namespace: None,
+            name: "../x",
+            body: [b""; 2],
+        };
         assert!(segment.push_object(&entry, 0).is_err());
         assert!(segment.is_empty());
     }

@@ -11,7 +11,7 @@ use crate::scope::Scope;
 use crate::spool::Batch;
 use crate::volumes::{VolumeFacts, Volumes};
 use bytes::Bytes;
-use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey, Severity, splice_type};
+use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey, Severity, Spliced, splice_type};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct Entry {
     pub(crate) resource: Arc<ApiResource>,
     pub(crate) namespace: Option<String>,
     pub(crate) name: String,
-    pub(crate) body: Bytes,
+    pub(crate) body: Spliced,
 }
 
 /// Objects to be written together, and their share of the memory budget; related objects are few at a time and have
@@ -99,6 +99,8 @@ pub(crate) struct Processor {
     pub(crate) used_namespaces: HashSet<String>,
     /// Types of which something was saved.
     pub(crate) used_types: BTreeSet<String>,
+    /// The type of the last object, which is in that set.
+    last_type: Option<Arc<ApiResource>>,
 }
 
 impl Processor {
@@ -117,6 +119,7 @@ impl Processor {
             claims: Vec::new(),
             used_namespaces: HashSet::new(),
             used_types: BTreeSet::new(),
+            last_type: None,
         }
     }
 
@@ -134,7 +137,7 @@ impl Processor {
             *self.left_out.entry((item.resource.group_resource(), reason)).or_default() += 1;
             return None;
         }
-        if !self.seen.insert(item.key().digest()) {
+        if !self.seen.insert(item.digest()) {
             return None;
         }
         if let Some(namespace) = &head.namespace
@@ -142,9 +145,9 @@ impl Processor {
         {
             self.used_namespaces.insert(namespace.clone());
         }
-        let group_resource = item.resource.group_resource().to_string();
-        if !self.used_types.contains(&group_resource) {
-            self.used_types.insert(group_resource);
+        if !self.last_type.as_ref().is_some_and(|last| Arc::ptr_eq(last, &item.resource)) {
+            self.used_types.insert(item.resource.group_resource().to_string());
+            self.last_type = Some(Arc::clone(&item.resource));
         }
         let body = match (item.resource.group.as_str(), item.resource.resource.as_str()) {
             ("", "pods" | "persistentvolumeclaims" | "persistentvolumes" | "serviceaccounts")
@@ -155,7 +158,7 @@ impl Processor {
     }
 
     /// The lane of types that are looked into. The bytes stay as they are unless something is changed.
-    fn action_lane(&mut self, item: &Item, env: &Env) -> Option<Bytes> {
+    fn action_lane(&mut self, item: &Item, env: &Env) -> Option<Spliced> {
         let mut object: Value = match serde_json::from_slice(&item.body) {
             Ok(object) => object,
             Err(e) => {
@@ -181,7 +184,7 @@ impl Processor {
                 self.claims.push(claim);
                 if bound {
                     relate::clean_claim(&mut object, &self.scope.backup.metadata.name);
-                    return Some(self.with_type(item, object));
+                    return Some(self.with_type(item, object).into());
                 }
             }
             "persistentvolumes" => self.volumes.volume(name, VolumeFacts::of(&object)),

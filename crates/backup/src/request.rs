@@ -43,7 +43,7 @@ impl Default for Settings {
             default_item_operation_timeout: Duration::from_secs(4 * 3600),
             resource_timeout: Duration::from_secs(600),
             storage_location: "default".to_owned(),
-            compression: 3,
+            compression: 1,
             memory_budget: 64 << 20,
             take_over: false,
             tool: "lifeboat".to_owned(),

@@ -15,10 +15,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// Batches waiting between reading and processing; the budget bounds their bytes.
 const WAITING: usize = 1024;
+/// Bytes from which a body is a large one.
+const LARGE: usize = 64 << 10;
 /// The smallest budget in bytes.
 const LEAST: usize = 4 << 20;
 /// Batches on their way to disk.
-const OVERFLOWING: usize = 8;
+const OVERFLOWING: usize = 2;
 
 /// Objects that arrived together, and their share of the memory budget; the share returns when they are written.
 #[derive(Debug)]
@@ -36,6 +38,12 @@ struct Raw {
 /// The reader of the batches is gone: the operation is over.
 #[derive(Debug)]
 pub(crate) struct Gone;
+
+/// Memory that a body takes until it is uploaded. A large one stands in the archive's segment too, comes compressed
+/// under both of its paths, and leaves a hole behind that not every later one fits into.
+fn cost(body: &Bytes) -> usize {
+    if body.len() < LARGE { body.len() } else { 3 * body.len() }
+}
 
 /// Where readers put objects.
 #[derive(Clone)]
@@ -92,7 +100,7 @@ impl Out {
     /// the next ones while a member of the archive is not full: it holds the shares of a megabyte at most, and of the
     /// batch that ends in it.
     fn share(&self, raw: &Raw) -> u32 {
-        let size = raw.bodies.iter().map(Bytes::len).sum::<usize>().clamp(1, self.most);
+        let size = raw.bodies.iter().map(cost).sum::<usize>().clamp(1, self.most);
         u32::try_from(size).unwrap_or(u32::MAX)
     }
 

@@ -2,11 +2,13 @@
 
 use crate::env::Env;
 use crate::process::{Entries, Entry};
+use lifeboat_archive::gzip::Packer;
 use lifeboat_archive::sidecar::ResourceList;
 use lifeboat_archive::tarball::{Assembler, Member, ObjectEntry, Segment, TarballSummary};
-use lifeboat_object::{ObjectKey, Severity};
+use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Severity};
 use lifeboat_store::TarballPiece;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::JoinSet;
 
@@ -28,8 +30,8 @@ pub(crate) enum Stopped {
     Thread,
 }
 
-/// A compressed segment, and the memory that its objects took.
-type Compressed = (Member, Vec<OwnedSemaphorePermit>);
+/// A compressed segment, the memory that its objects took, and what can be used again.
+type Compressed = (Member, Vec<OwnedSemaphorePermit>, Segment, Packer);
 
 /// Runs until the stream of objects ends, sending the bytes of the archive to `upload`.
 pub(crate) async fn write(
@@ -48,6 +50,9 @@ pub(crate) async fn write(
         budgets: Vec::new(),
         assembler: Assembler::new(),
         compressing: JoinSet::new(),
+        idle: Vec::new(),
+        packer: Packer::new(level),
+        names: None,
         resources: ResourceList::default(),
         counts: BTreeMap::new(),
     };
@@ -56,7 +61,7 @@ pub(crate) async fn write(
         tokio::select! {
             biased;
             Some(done) = writer.compressing.join_next() => writer.send(done.map_err(|_| Stopped::Thread)?).await?,
-            batch = objects.recv(), if writer.compressing.len() <= threads => match batch {
+            batch = objects.recv(), if writer.compressing.len() < threads => match batch {
                 None => break,
                 Some(batch) => writer.add(batch),
             },
@@ -80,8 +85,32 @@ struct Writer<'a> {
     budgets: Vec<OwnedSemaphorePermit>,
     assembler: Assembler,
     compressing: JoinSet<Compressed>,
+    /// Those that rest.
+    idle: Vec<(Segment, Packer)>,
+    packer: Packer,
+    /// Of the type of the last object; the next one is mostly of the same.
+    names: Option<Names>,
     resources: ResourceList,
     counts: BTreeMap<String, u64>,
+}
+
+struct Names {
+    resource: Arc<ApiResource>,
+    group_resource: GroupResource,
+    text: String,
+    api_version: String,
+}
+
+impl Names {
+    fn of(resource: &Arc<ApiResource>) -> Self {
+        let group_resource = resource.group_resource();
+        Self {
+            resource: Arc::clone(resource),
+            text: group_resource.to_string(),
+            group_resource,
+            api_version: resource.api_version(),
+        }
+    }
 }
 
 impl Writer<'_> {
@@ -99,23 +128,26 @@ impl Writer<'_> {
     }
 
     fn push(&mut self, entry: &Entry) -> bool {
-        let resource = entry.resource.group_resource();
+        let same = self.names.take().filter(|names| Arc::ptr_eq(&names.resource, &entry.resource));
+        let names = &*self.names.insert(same.unwrap_or_else(|| Names::of(&entry.resource)));
         let object = ObjectEntry {
-            resource: &resource,
+            resource: &names.group_resource,
             version: &entry.resource.version,
             preferred: entry.resource.preferred,
             namespace: entry.namespace.as_deref(),
             name: &entry.name,
-            body: &entry.body,
+            body: entry.body.pieces(),
         };
         if let Err(e) = self.segment.push_object(&object, self.mtime) {
-            let key = ObjectKey::new(resource, entry.namespace.as_deref(), &*entry.name);
+            let key = ObjectKey::new(names.group_resource.clone(), entry.namespace.as_deref(), &*entry.name);
             self.env.journal.item(Severity::Error, &key, "Error backing up item", Some(&e.to_string()));
             return false;
         }
-        let api_version = entry.resource.api_version();
-        self.resources.add(&api_version, &entry.resource.kind, entry.namespace.as_deref(), &entry.name);
-        *self.counts.entry(resource.to_string()).or_default() += 1;
+        self.resources.add(&names.api_version, &entry.resource.kind, entry.namespace.as_deref(), &entry.name);
+        match self.counts.get_mut(&names.text) {
+            Some(count) => *count += 1,
+            None => drop(self.counts.insert(names.text.clone(), 1)),
+        }
         true
     }
 
@@ -123,12 +155,15 @@ impl Writer<'_> {
         if self.segment.is_empty() {
             return;
         }
-        let (segment, level) = (std::mem::take(&mut self.segment), self.level);
+        let (segment, packer) = self.idle.pop().unwrap_or_else(|| (Segment::default(), Packer::new(self.level)));
+        let mut segment = std::mem::replace(&mut self.segment, segment);
+        let mut packer = std::mem::replace(&mut self.packer, packer);
         let budgets = std::mem::take(&mut self.budgets);
-        self.compressing.spawn_blocking(move || (segment.compress(level), budgets));
+        self.compressing.spawn_blocking(move || (segment.compress(&mut packer), budgets, segment, packer));
     }
 
-    async fn send(&mut self, (member, budgets): Compressed) -> Result<(), Stopped> {
+    async fn send(&mut self, (member, budgets, segment, packer): Compressed) -> Result<(), Stopped> {
+        self.idle.push((segment, packer));
         let bytes = self.assembler.append(member);
         self.upload.send(TarballPiece::Bytes(bytes.into())).await.map_err(|_| Stopped::Upload)?;
         drop(budgets);

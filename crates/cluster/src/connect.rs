@@ -103,7 +103,7 @@ impl Cluster {
         })?;
         config.headers.push((http::header::USER_AGENT, agent));
         let namespace = config.default_namespace.clone();
-        let client = kube::Client::try_from(config)
+        let client = crate::transport::client(config)
             .map_err(|e| ConnectError::Client { url: url.clone(), message: chain(&e) })?;
         let patience = options.request_timeout.unwrap_or(crate::send::PATIENCE);
         Ok(Self { client, url, namespace, pace: Arc::new(Pace::new(options.pace)), patience })

@@ -1,5 +1,6 @@
 //! Errors of API calls.
 
+use crate::transport::Unanswered;
 use hyper_util::client::legacy;
 use serde::Deserialize;
 use std::error::Error;
@@ -152,18 +153,22 @@ impl Failure {
     /// A request that was not answered, or not to its end, in words for people.
     pub(crate) fn connection(error: &(dyn Error + 'static), url: &str) -> Self {
         let mut link = Some(error);
-        let client = loop {
-            match link {
-                None => return Self::Connection { message: format!("{} ({url})", chain(error)) },
-                Some(error) => match error.downcast_ref::<legacy::Error>() {
-                    Some(client) => break client,
-                    None => link = error.source(),
-                },
+        let (what, why) = loop {
+            let Some(error) = link else { return Self::Connection { message: format!("{} ({url})", chain(error)) } };
+            if let Some(unanswered) = error.downcast_ref::<Unanswered>() {
+                break (unanswered.to_string(), unanswered.source());
             }
+            // Of the library, which speaks through proxies.
+            if let Some(client) = error.downcast_ref::<legacy::Error>() {
+                let what = match client.is_connect() {
+                    true => "the server cannot be reached",
+                    false => "the connection broke before the answer",
+                };
+                break (what.to_owned(), client.source());
+            }
+            link = error.source();
         };
-        let what =
-            if client.is_connect() { "the server cannot be reached" } else { "the connection broke before the answer" };
-        let why = client.source().map_or_else(String::new, |why| format!(": {}", chain(why)));
+        let why = why.map_or_else(String::new, |why| format!(": {}", chain(why)));
         // The TLS library ends some of its messages with a link into its own manual.
         let why = why.split(": https://docs.rs/").next().unwrap_or_default();
         Self::Connection { message: format!("{what}{why} ({url})") }

@@ -13,6 +13,7 @@ mod list;
 mod object;
 mod pace;
 mod send;
+mod transport;
 
 pub use connect::{Cluster, ConnectError, ConnectOptions, ServerVersion};
 pub use error::{ApiStatus, ClusterError, Failure};

@@ -4,6 +4,7 @@ use crate::error::chain;
 use crate::send::Call;
 use crate::{Cluster, ClusterError, Failure};
 use bytes::Bytes;
+use futures::FutureExt;
 use http::Method;
 use http_body_util::BodyExt;
 use kube::client::Body;
@@ -41,6 +42,8 @@ pub struct ListEnd {
 const FIRST_PAGE: u64 = 50;
 /// Bytes aimed at for later pages.
 const PAGE_BYTES: u64 = 8 << 20;
+/// Bytes handed out at once: each hand-over between stages may wake a thread.
+const TOGETHER: usize = 256 << 10;
 /// Silence on an open answer that counts as a broken connection.
 const SILENCE: Duration = Duration::from_secs(60);
 /// How often one list begins a page again before it gives up.
@@ -56,6 +59,8 @@ pub struct List {
     cluster: Cluster,
     request: ListRequest,
     page: Option<OpenPage>,
+    /// Seen to be broken; what had arrived before was handed out first.
+    broken: Option<Broken>,
     token: String,
     limit: u64,
     bytes: u64,
@@ -86,6 +91,7 @@ impl Cluster {
             cluster: self.clone(),
             request,
             page: None,
+            broken: None,
             token: String::new(),
             limit: FIRST_PAGE,
             bytes: 0,
@@ -105,13 +111,14 @@ impl List {
     pub async fn next(&mut self) -> Result<Option<Vec<Bytes>>, ClusterError> {
         let mut out = Vec::new();
         while !self.finished {
-            if let Err(broken) = self.step(&mut out).await {
+            if let Some(broken) = self.broken.take() {
                 self.page = None;
                 if let Err(error) = self.recover(broken).await {
                     self.finished = true;
                     return Err(error);
                 }
             }
+            self.broken = self.step(&mut out).await.err();
             if !out.is_empty() {
                 self.end.count += out.len() as u64;
                 self.bytes += out.iter().map(|b| b.len() as u64).sum::<u64>();
@@ -136,21 +143,32 @@ impl List {
         self.read(out).await.map_err(Broken::Within)
     }
 
-    /// Takes the next piece of the open page.
+    /// Takes the next piece of the open page, and the pieces that have arrived behind it.
     async fn read(&mut self, out: &mut Vec<Bytes>) -> Result<(), Failure> {
         let Some(page) = &mut self.page else { return Ok(()) };
         let silence = SILENCE.min(self.cluster.patience / 2);
-        let frame = timeout(silence, page.body.frame()).await.map_err(|_| Failure::Timeout(silence))?;
-        match frame {
-            Some(Ok(frame)) => match frame.data_ref() {
-                Some(data) => page.splitter.feed(data, out).map_err(invalid),
-                None => Ok(()),
-            },
-            Some(Err(e)) => Err(Failure::Connection { message: chain(&e) }),
-            None => {
-                let page = self.page.take().map(|p| p.splitter.finish()).transpose().map_err(invalid)?;
-                self.page_done(&page.unwrap_or_default());
-                Ok(())
+        let mut frame = timeout(silence, page.body.frame()).await.map_err(|_| Failure::Timeout(silence))?;
+        let mut taken = 0;
+        loop {
+            match frame {
+                Some(Ok(piece)) => {
+                    let data = piece.data_ref().map_or(&[][..], |data| data);
+                    page.splitter.feed(data, out).map_err(invalid)?;
+                    taken += data.len();
+                }
+                Some(Err(e)) => return Err(Failure::Connection { message: chain(&e) }),
+                None => {
+                    let page = self.page.take().map(|p| p.splitter.finish()).transpose().map_err(invalid)?;
+                    self.page_done(&page.unwrap_or_default());
+                    return Ok(());
+                }
+            }
+            if taken >= TOGETHER {
+                return Ok(());
+            }
+            match page.body.frame().now_or_never() {
+                Some(next) => frame = next,
+                None => return Ok(()),
             }
         }
     }
@@ -248,7 +266,7 @@ pub(crate) fn segment(text: &str) -> String {
     encode(text, |b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~' | b':' | b'@'))
 }
 
-fn query(text: &str) -> String {
+pub(crate) fn query(text: &str) -> String {
     encode(text, |b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~'))
 }
 

@@ -25,17 +25,21 @@ impl ObjectKey {
     /// of a hostile archive share one.
     #[must_use]
     pub fn digest(&self) -> [u8; 16] {
-        let mut hasher = Sha256::new();
-        for part in [&self.resource.group, &self.resource.resource, self.namespace.as_deref().unwrap_or(""), &self.name]
-        {
-            hasher.update(part.as_bytes());
-            // No part holds a zero byte.
-            hasher.update([0]);
-        }
-        let mut out = [0; 16];
-        out.copy_from_slice(&hasher.finalize()[..16]);
-        out
+        digest(&self.resource.group, &self.resource.resource, self.namespace.as_deref(), &self.name)
     }
+}
+
+/// [`ObjectKey::digest`], from parts.
+pub(crate) fn digest(group: &str, resource: &str, namespace: Option<&str>, name: &str) -> [u8; 16] {
+    let mut hasher = Sha256::new();
+    for part in [group, resource, namespace.unwrap_or(""), name] {
+        hasher.update(part.as_bytes());
+        // No part holds a zero byte.
+        hasher.update([0]);
+    }
+    let mut out = [0; 16];
+    out.copy_from_slice(&hasher.finalize()[..16]);
+    out
 }
 
 /// `deployments.apps/shop/web`, or `nodes/n1` for cluster-scoped objects: how Velero names items in messages.

@@ -24,7 +24,7 @@ pub use list::{ListEnvelope, ListSplitter, SplitError, SplitLimits};
 pub use nesting::{DEEPEST, nesting};
 pub use resource::{ApiResource, GroupResource, ParseGroupResourceError};
 pub use results::{Place, ResultSet, Results, Severity};
-pub use splice::splice_type;
+pub use splice::{Spliced, splice_type};
 
 use bytes::Bytes;
 use std::sync::Arc;
@@ -59,5 +59,11 @@ impl Item {
             namespace: self.head.namespace.clone(),
             name: self.head.name.clone(),
         }
+    }
+
+    /// [`ObjectKey::digest`] of [`Item::key`].
+    #[must_use]
+    pub fn digest(&self) -> [u8; 16] {
+        key::digest(&self.resource.group, &self.resource.resource, self.head.namespace.as_deref(), &self.head.name)
     }
 }

@@ -57,6 +57,20 @@ pub enum SplitError {
     NoItems,
 }
 
+/// Large elements take memory in multiples of this: allocators can use again what another one of about the same size
+/// has left, where an exact size would mostly not fit.
+const GRAIN: usize = 64 << 10;
+
+/// An element never keeps the buffer of its page alive.
+fn copy(element: &[u8]) -> Bytes {
+    if element.len() < GRAIN {
+        return Bytes::copy_from_slice(element);
+    }
+    let mut out = Vec::with_capacity(element.len().next_multiple_of(GRAIN));
+    out.extend_from_slice(element);
+    out.into()
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Before the opening brace.
@@ -303,8 +317,7 @@ impl ListSplitter {
                     self.depth -= 1;
                     if self.depth == 1 {
                         self.keep(&rest[..i])?;
-                        // Copied to its exact size: an element never keeps the buffer of its page alive.
-                        out.push(Bytes::copy_from_slice(&self.element));
+                        out.push(copy(&self.element));
                         self.element.clear();
                         self.need_comma = true;
                         self.state = State::Items;

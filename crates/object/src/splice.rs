@@ -3,32 +3,64 @@
 use crate::Item;
 use bytes::Bytes;
 
+/// The JSON of an object in two pieces, so that putting something in front copies nothing.
+#[derive(Clone, Debug)]
+pub struct Spliced {
+    front: Bytes,
+    rest: Bytes,
+}
+
+impl Spliced {
+    /// The pieces, one after the other.
+    #[must_use]
+    pub fn pieces(&self) -> [&[u8]; 2] {
+        [&self.front, &self.rest]
+    }
+
+    /// Bytes of both.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.front.len() + self.rest.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// In one piece.
+    #[must_use]
+    pub fn to_bytes(&self) -> Bytes {
+        if self.front.is_empty() { self.rest.clone() } else { self.pieces().concat().into() }
+    }
+}
+
+impl From<Bytes> for Spliced {
+    fn from(rest: Bytes) -> Self {
+        Self { front: Bytes::new(), rest }
+    }
+}
+
 /// The bytes of the object with `apiVersion` and `kind` present.
 ///
 /// Elements of a typed list carry neither; they are spliced in at the front from the type the object was listed
-/// under. Bytes that have both are returned as they are, without a copy. Nothing else is changed.
+/// under. Bytes that have both are returned as they are. Nothing else is changed.
 #[must_use]
-pub fn splice_type(item: &Item) -> Bytes {
+pub fn splice_type(item: &Item) -> Spliced {
     let has_version = item.head.api_version.as_deref().is_some_and(|v| !v.is_empty());
     let has_kind = item.head.kind.as_deref().is_some_and(|k| !k.is_empty());
     if has_version && has_kind {
-        return item.body.clone();
+        return item.body.clone().into();
     }
-    let Some(open) = item.body.iter().position(|b| *b == b'{') else { return item.body.clone() };
+    let Some(open) = item.body.iter().position(|b| *b == b'{') else { return item.body.clone().into() };
     // A key that is present but empty would come twice, and readers keep the last one: drop to the slow way.
     if item.head.api_version.is_some() || item.head.kind.is_some() {
-        return rebuild(item);
+        return rebuild(item).into();
     }
-    let api_version = item.resource.api_version();
-    let mut out = Vec::with_capacity(item.body.len() + api_version.len() + item.resource.kind.len() + 28);
-    out.extend_from_slice(br#"{"apiVersion":""#);
-    out.extend_from_slice(api_version.as_bytes());
-    out.extend_from_slice(br#"","kind":""#);
-    out.extend_from_slice(item.resource.kind.as_bytes());
     // An object with a head has at least `metadata`, so a comma always follows.
-    out.extend_from_slice(br#"","#);
-    out.extend_from_slice(&item.body[open + 1..]);
-    out.into()
+    let front = format!(r#"{{"apiVersion":"{}","kind":"{}","#, item.resource.api_version(), item.resource.kind);
+    Spliced { front: front.into(), rest: item.body.slice(open + 1..) }
 }
 
 fn rebuild(item: &Item) -> Bytes {
@@ -72,7 +104,7 @@ mod tests {
             r#"{"kind":"Deployment","metadata":{"name":"a"},"spec":{"x":1}}"#,
             r#"{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"a"},"spec":{"x":1}}"#,
         ] {
-            assert_eq!(serde_json::from_slice::<Value>(&splice_type(&item(body))).unwrap(), whole, "{body}");
+            assert_eq!(serde_json::from_slice::<Value>(&splice_type(&item(body)).to_bytes()).unwrap(), whole, "{body}");
         }
     }
 }

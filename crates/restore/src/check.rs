@@ -3,12 +3,13 @@
 //! A hint, never the truth: an object may come or go meanwhile, and a create that is answered "already exists" takes the
 //! same way as one that was seen here.
 
-use crate::item::Context;
+use crate::env::Env;
 use crate::plan::Level;
 use crate::read::State;
 use lifeboat_cluster::ListRequest;
-use lifeboat_object::{GroupResource, Head, ObjectKey};
-use std::collections::{BTreeMap, HashMap};
+use lifeboat_object::{Catalog, GroupResource, Head, ObjectKey};
+use lifeboat_store::Archive;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// Below this many objects of a type in a namespace it is cheaper just to try.
@@ -31,28 +32,45 @@ pub(crate) enum Seen {
 #[derive(Debug, Default)]
 pub(crate) struct Presence {
     /// Types and target namespaces that were listed.
-    listed: std::collections::HashSet<(GroupResource, Option<String>)>,
+    listed: HashSet<Place>,
     /// State by key, both as digests.
     found: HashMap<[u8; 16], State>,
 }
 
-impl Presence {
-    /// One list of metadata for each type and target namespace of the level that holds enough objects. A list that fails
-    /// leaves its objects unknown.
-    pub(crate) async fn of(level: &Level, context: &Context) -> Self {
-        let mut places: BTreeMap<(GroupResource, Option<String>), usize> = BTreeMap::new();
-        for row in level.items.iter().filter_map(|one| context.archive.row(one.row)) {
-            let key = row.key();
-            *places.entry((key.resource.clone(), context.target_namespace(&key))).or_default() += 1;
+/// Where to look for objects of an archive.
+#[derive(Clone, Copy)]
+pub(crate) struct Lookout<'a> {
+    pub(crate) archive: &'a Archive,
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) namespace_mapping: &'a BTreeMap<String, String>,
+    pub(crate) env: &'a Env,
+}
+
+/// A type, and a target namespace.
+type Place = (GroupResource, Option<String>);
+
+impl Lookout<'_> {
+    /// Types and target namespaces of a level that hold enough objects to be listed.
+    pub(crate) fn places(&self, level: &Level) -> Vec<Place> {
+        let mut places: BTreeMap<Place, usize> = BTreeMap::new();
+        for row in level.items.iter().filter_map(|one| self.archive.row(one.row)) {
+            let target = row.namespace().map(|name| self.namespace_mapping.get(name).map_or(name, String::as_str));
+            *places.entry(((*row.resource).clone(), target.map(str::to_owned))).or_default() += 1;
         }
-        let mut out = Self::default();
-        for ((resource, namespace), count) in places {
-            // Namespaces have a way of their own.
-            let is_namespaces = resource == GroupResource::new("", "namespaces");
-            if count < WORTH_A_LIST || is_namespaces || context.env.cancel.is_cancelled() {
-                continue;
+        // Namespaces have a way of their own.
+        let namespaces = GroupResource::new("", "namespaces");
+        let worth = |((resource, _), count): &(Place, usize)| *count >= WORTH_A_LIST && *resource != namespaces;
+        places.into_iter().filter(worth).map(|(place, _)| place).collect()
+    }
+
+    /// One list of metadata for each of these places. A list that fails leaves its objects unknown.
+    pub(crate) async fn look(&self, places: Vec<Place>) -> Presence {
+        let mut out = Presence::default();
+        for (resource, namespace) in places {
+            if self.env.cancel.is_cancelled() {
+                break;
             }
-            if let Err(e) = out.list(&resource, namespace.as_deref(), context).await {
+            if let Err(e) = self.list(&resource, namespace.as_deref(), &mut out).await {
                 tracing::debug!(%resource, ?namespace, error = %e, "what exists is not known");
                 continue;
             }
@@ -62,13 +80,13 @@ impl Presence {
     }
 
     async fn list(
-        &mut self,
+        &self,
         resource: &GroupResource,
         namespace: Option<&str>,
-        context: &Context,
+        out: &mut Presence,
     ) -> Result<(), lifeboat_cluster::ClusterError> {
-        let Some(found) = context.catalog.find(resource) else { return Ok(()) };
-        let mut list = context.env.cluster.list(ListRequest {
+        let Some(found) = self.catalog.find(resource) else { return Ok(()) };
+        let mut list = self.env.cluster.list(ListRequest {
             resource: Arc::clone(found),
             namespace: namespace.map(str::to_owned),
             selector: String::new(),
@@ -77,12 +95,21 @@ impl Presence {
         while let Some(bodies) = list.next().await? {
             for head in bodies.iter().filter_map(|body| Head::parse(body).ok()) {
                 let key = ObjectKey::new(resource.clone(), head.namespace.as_deref(), &*head.name);
-                self.found.insert(key.digest(), State::of(&head));
+                out.found.insert(key.digest(), State::of(&head));
             }
         }
         Ok(())
     }
+}
 
+/// A look at the first level that is worth one, taken while the archive is still being read.
+pub(crate) struct Ahead {
+    /// Name of the level.
+    pub(crate) level: String,
+    pub(crate) presence: Presence,
+}
+
+impl Presence {
     /// What was seen of the object that this one of the backup would become.
     pub(crate) fn look(&self, target: &ObjectKey, in_backup: State) -> Seen {
         match self.found.get(&target.digest()) {

@@ -9,6 +9,7 @@ use crate::read::{Facts, State};
 use lifeboat_cluster::ClusterError;
 use lifeboat_object::Place;
 use lifeboat_store::StoreError;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::{JoinError, JoinSet};
@@ -24,9 +25,11 @@ pub(crate) struct Deferred {
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Restores the objects of one level and waits for all of them. Objects go to the cluster as many at once as its pace
-/// allows; reading the archive keeps just ahead, and passes over what needs nothing more.
+/// allows; reading the archive keeps just ahead, and passes over what needs nothing more. `ahead` is what was seen of
+/// this level before.
 pub(crate) async fn level(
     level: Level,
+    ahead: Option<Presence>,
     context: &Arc<Context>,
     checkpoint: &mut Checkpoint,
     deferred: &mut Deferred,
@@ -35,7 +38,7 @@ pub(crate) async fn level(
     let (mut settled, open): (Vec<_>, Vec<_>) =
         level.items.into_iter().map(|one| (one, checkpoint.done(one.row))).partition(|(_, action)| action.is_some());
     let level = Level { name: level.name, items: open.into_iter().map(|(one, _)| one).collect() };
-    let presence = Presence::of(&level, context).await;
+    let presence = look(&level, ahead, context).await;
     let mut rows = Vec::new();
     for one in level.items {
         let Some(row) = context.archive.row(one.row) else { continue };
@@ -50,8 +53,7 @@ pub(crate) async fn level(
     }
     let mut reading = JoinSet::new();
     let mut contents = context.archive.read(rows, &mut reading);
-    while let Some(item) = contents.recv().await {
-        let item = item?;
+    while let Some(item) = contents.next().await? {
         if env.cancel.is_cancelled() {
             break;
         }
@@ -63,6 +65,29 @@ pub(crate) async fn level(
     let done = running.finish().await;
     deferred.waiting.extend(done.later);
     Ok(done.done)
+}
+
+/// What of a level is there already.
+async fn look(level: &Level, ahead: Option<Presence>, context: &Arc<Context>) -> Presence {
+    let lookout = context.lookout();
+    let places = lookout.places(level);
+    // What is seen in a namespace that is being deleted will not be there when it is gone.
+    let listed: HashSet<&str> = places.iter().filter_map(|(_, namespace)| namespace.as_deref()).collect();
+    let mut ensured = HashSet::new();
+    for row in level.items.iter().filter_map(|one| context.archive.row(one.row)) {
+        if !ensured.insert(Arc::clone(&row.namespace)) {
+            continue;
+        }
+        let (key, target) = (row.key(), context.target_of(&row.key()));
+        if target.namespace.as_deref().is_some_and(|target| listed.contains(target)) {
+            // Who restores an object there says what is wrong.
+            let _ = context.try_ensure_namespace(&key, &target).await;
+        }
+    }
+    match ahead {
+        Some(presence) if !context.namespaces.made_any() => presence,
+        _ => lookout.look(places).await,
+    }
 }
 
 /// Tries the refused objects again until all are done or patience ends; then what is left has failed.

@@ -1,6 +1,7 @@
 //! Restores one object (restore.md 2.8).
 
 use crate::apply::Actions;
+use crate::check::Lookout;
 use crate::env::Env;
 use crate::hold_back::lost_claim;
 use crate::namespaces::Namespaces;
@@ -146,6 +147,16 @@ impl Context {
         lock(&self.notes.begun).insert(key.digest())
     }
 
+    /// Where to look for what is there already.
+    pub(crate) fn lookout(&self) -> Lookout<'_> {
+        Lookout {
+            archive: &self.archive,
+            catalog: &self.catalog,
+            namespace_mapping: &self.restore.spec.namespace_mapping,
+            env: &self.env,
+        }
+    }
+
     /// Where an object of the backup goes.
     pub(crate) fn target_namespace(&self, key: &ObjectKey) -> Option<String> {
         let namespace = key.namespace.as_ref()?;
@@ -227,6 +238,14 @@ impl Context {
     }
 
     pub(crate) async fn ensure_namespace(&self, source: &ObjectKey, target: &ObjectKey) -> Result<(), Refused> {
+        self.try_ensure_namespace(source, target).await.map_err(|e| {
+            self.env.journal.error(&Place::Velero, e);
+            Refused::Reported
+        })
+    }
+
+    /// Makes sure that the namespace of an object is there; the error is for who reports it.
+    pub(crate) async fn try_ensure_namespace(&self, source: &ObjectKey, target: &ObjectKey) -> Result<(), String> {
         let (Some(original), Some(namespace)) = (&source.namespace, &target.namespace) else { return Ok(()) };
         // The namespace of the backup is read only for who comes first.
         let object = if self.namespaces.is_known(namespace) {
@@ -235,10 +254,7 @@ impl Context {
             let key = ObjectKey::new(GroupResource::new("", "namespaces"), None, original.as_str());
             self.load(&key).await.and_then(|body| serde_json::from_slice::<Value>(&body).ok())
         };
-        self.namespaces.ensure(namespace, object.as_ref(), &self.env).await.map(drop).map_err(|e| {
-            self.env.journal.error(&Place::Velero, e);
-            Refused::Reported
-        })
+        self.namespaces.ensure(namespace, object.as_ref(), &self.env).await.map(drop)
     }
 
     /// Restores what an action named, before the object itself. Depth first; an object that was begun is not waited
@@ -271,7 +287,7 @@ impl Context {
         let row = *self.rows.get(&key.digest())?;
         let mut reading = JoinSet::new();
         let mut contents = self.archive.read(vec![row], &mut reading);
-        contents.recv().await?.ok().map(|item| item.body)
+        contents.next().await.ok()?.map(|item| item.body)
     }
 
     pub(crate) fn error(&self, key: &ObjectKey, message: &str) {

@@ -34,6 +34,12 @@ impl Namespaces {
         self.cells.lock().unwrap_or_else(PoisonError::into_inner).contains_key(name)
     }
 
+    /// Whether one was not there, or is not yet: what was seen before that is no longer so.
+    pub(crate) fn made_any(&self) -> bool {
+        let cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
+        cells.values().any(|cell| cell.get() != Some(&Ok(false)))
+    }
+
     /// Ensures that the namespace exists and is not being deleted; tells whether this call's restore made it.
     /// `source` is the namespace in the backup; without it a bare one is made.
     pub(crate) async fn ensure(&self, name: &str, source: Option<&Value>, env: &Env) -> Result<bool, String> {

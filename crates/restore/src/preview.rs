@@ -16,6 +16,7 @@ use lifeboat_api::{ExistingResourcePolicy, Restore};
 use lifeboat_archive::sidecar::RestoreVolumeInfo;
 use lifeboat_object::{GroupResource, ObjectKey, Results};
 use lifeboat_patch::Difference;
+use lifeboat_store::StoreError;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
 use std::pin::pin;
@@ -83,7 +84,8 @@ pub async fn preview(request: &Request, env: &Env, out: mpsc::Sender<PreviewItem
         if env.cancel.is_cancelled() || out.is_closed() {
             break;
         }
-        previewer.level(level, &out).await?;
+        let ahead = walk.ahead.take_if(|ahead| ahead.level == level.name).map(|ahead| ahead.presence);
+        previewer.level(level, ahead, &out).await?;
     }
     Ok(PreviewEnd {
         left_out: std::mem::take(&mut walk.left_out),
@@ -99,8 +101,17 @@ struct Previewer {
 }
 
 impl Previewer {
-    async fn level(&mut self, level: Level, out: &mpsc::Sender<PreviewItem>) -> Result<(), RestoreError> {
-        let presence = Presence::of(&level, &self.context).await;
+    async fn level(
+        &mut self,
+        level: Level,
+        ahead: Option<Presence>,
+        out: &mpsc::Sender<PreviewItem>,
+    ) -> Result<(), RestoreError> {
+        let lookout = self.context.lookout();
+        let presence = match ahead {
+            Some(presence) => presence,
+            None => lookout.look(lookout.places(&level)).await,
+        };
         let archive = &self.context.archive;
         if level.defines_types() {
             // The name of a definition is that of its type.
@@ -120,8 +131,9 @@ impl Previewer {
         }
         let mut reading = JoinSet::new();
         let contents = archive.read(rows, &mut reading);
-        let items =
-            futures::stream::unfold(contents, |mut contents| async { Some((contents.recv().await?, contents)) });
+        let items = futures::stream::try_unfold(contents, |mut contents| async {
+            Ok::<_, StoreError>(contents.next().await?.map(|item| (item, contents)))
+        });
         let previews = items
             .map(|item| async {
                 let item = item?;

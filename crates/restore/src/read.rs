@@ -53,8 +53,7 @@ pub(crate) async fn scan(
     let mut tasks = JoinSet::new();
     let mut items = archive.read(rows, &mut tasks);
     let mut out = Contents::default();
-    while let Some(item) = items.recv().await {
-        let item = item?;
+    while let Some(item) = items.next().await? {
         if env.cancel.is_cancelled() {
             break;
         }

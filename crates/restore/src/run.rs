@@ -79,7 +79,8 @@ async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<Walked,
         }
         let (settles, defines_types) = (one.must_settle(), one.defines_types());
         env.journal.info("Restoring a level", &[("level", &one.name), ("items", &one.items.len().to_string())]);
-        done.extend(level(one, &current, &mut checkpoint, &mut deferred, env).await?);
+        let ahead = walk.ahead.take_if(|ahead| ahead.level == one.name).map(|ahead| ahead.presence);
+        done.extend(level(one, ahead, &current, &mut checkpoint, &mut deferred, env).await?);
         if settles || defines_types {
             done.extend(drain(&mut deferred, &current, &mut checkpoint, env).await);
         }

@@ -2,17 +2,19 @@
 
 use crate::actions::{ActionConfig, built_in_actions};
 use crate::apply::Actions;
+use crate::check::{Ahead, Lookout};
 use crate::env::Env;
 use crate::item::Context;
 use crate::namespaces::Namespaces;
 use crate::plan::{Level, plan};
-use crate::read::{Contents, Kinds, by_key, namespaces_in, scan};
+use crate::read::{Contents, Facts, Kinds, State, by_key, filter_namespace, namespaces_in, scan};
 use crate::request::{Request, ValidationErrors};
 use crate::run::RestoreError;
 use crate::versions::choose;
 use crate::volumes::{Recorded, Volumes};
 use lifeboat_action::{ActionError, RestoreItemAction};
 use lifeboat_api::Restore;
+use lifeboat_archive::index::Row;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_object::{Catalog, GroupResource, Place};
 use lifeboat_select::{RestoreFilter, SelectorError};
@@ -36,6 +38,8 @@ pub(crate) struct Walk {
     restore: Restore,
     in_backup: BTreeSet<String>,
     pub(crate) archive: Archive,
+    /// What was seen of the cluster while the archive was read.
+    pub(crate) ahead: Option<Ahead>,
     rows: Arc<HashMap<[u8; 16], usize>>,
     kinds: Arc<Kinds>,
     provisioned: Arc<BTreeSet<String>>,
@@ -54,17 +58,17 @@ impl Walk {
         let mut archive = open(request, restore, false, env).await?;
         let catalog = discover(&Catalog::default(), env).await?;
         let recorded = recorded(&restore.spec.backup_name, env).await?;
-        let selected = match select(restore, &archive, &catalog, &recorded, env).await {
+        let selected = match select(request, restore, &archive, &catalog, &recorded, env).await {
             // Velero may have rewritten it.
             Err(RestoreError::Store(e @ StoreError::Index { .. })) => {
                 let text = format!("the archive is read as a stream, its index does not fit: {e}");
                 env.journal.warn(&Place::Velero, text);
                 archive = open(request, restore, true, env).await?;
-                select(restore, &archive, &catalog, &recorded, env).await?
+                select(request, restore, &archive, &catalog, &recorded, env).await?
             }
             selected => selected?,
         };
-        let Selected { in_backup, filter, by_key, contents } = selected;
+        let Selected { in_backup, filter, by_key, contents, ahead } = selected;
         for warning in filter.warnings() {
             env.journal.warn(&Place::Velero, warning.as_str());
         }
@@ -84,6 +88,7 @@ impl Walk {
             restore: restore.clone(),
             in_backup,
             archive,
+            ahead,
             rows: Arc::new(by_key),
             kinds: Arc::new(contents.kinds),
             provisioned: Arc::new(contents.provisioned),
@@ -134,9 +139,11 @@ struct Selected {
     filter: RestoreFilter,
     by_key: HashMap<[u8; 16], usize>,
     contents: Contents,
+    ahead: Option<Ahead>,
 }
 
 async fn select(
+    request: &Request,
     restore: &Restore,
     archive: &Archive,
     catalog: &Catalog,
@@ -147,8 +154,27 @@ async fn select(
     let filter = RestoreFilter::new(&restore.spec, catalog, &in_backup).map_err(invalid_selector)?;
     let rows = choose(archive.rows(), catalog);
     let by_key = by_key(archive, &rows);
-    let contents = scan(archive, rows, &filter, recorded, env).await?;
-    Ok(Selected { in_backup, filter, by_key, contents })
+    let namespace_mapping = &restore.spec.namespace_mapping;
+    let lookout = Lookout { archive, catalog, namespace_mapping, env };
+    let likely = likely(archive, &rows, &filter);
+    let levels = plan(&likely, |n| archive.row(n), &request.settings.priorities, catalog);
+    let look = async {
+        let (level, places) =
+            levels.iter().map(|level| (level, lookout.places(level))).find(|(_, places)| !places.is_empty())?;
+        Some(Ahead { level: level.name.clone(), presence: lookout.look(places).await })
+    };
+    let (contents, ahead) = futures::join!(scan(archive, rows, &filter, recorded, env), look);
+    Ok(Selected { in_backup, filter, by_key, contents: contents?, ahead })
+}
+
+/// What will be restored, as far as the index knows: labels stand in the objects.
+fn likely(archive: &Archive, rows: &[usize], filter: &RestoreFilter) -> Vec<Facts> {
+    let included = |row: &Row| {
+        let key = row.key();
+        filter.includes_item(&key.resource, filter_namespace(&key), &BTreeMap::new()).is_ok()
+    };
+    let rows = rows.iter().filter(|n| archive.row(**n).is_some_and(included));
+    rows.map(|n| Facts { row: *n, early: false, ended: false, state: State::default() }).collect()
 }
 
 async fn open(request: &Request, restore: &Restore, ignore_index: bool, env: &Env) -> Result<Archive, StoreError> {

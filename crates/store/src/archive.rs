@@ -4,24 +4,26 @@ use crate::bridge::{Interrupted, with_reader};
 use crate::retry::retry;
 use crate::{Store, StoreError};
 use bytes::Bytes;
-use lifeboat_archive::gzip::unpack;
+use lifeboat_archive::gzip::unpack_whole;
 use lifeboat_archive::index::{Index, IndexError, MemberRange, Row};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::{ObjectPath, ReadLimits};
 use lifeboat_bucket::{BucketError, ErrorKind, collect};
 use lifeboat_object::{DEEPEST, Head, ObjectKey, nesting};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tempfile::NamedTempFile;
 use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, JoinSet};
 
 /// Neighbouring members are fetched together up to this many bytes.
 const FETCH: u64 = 8 << 20;
 /// A gap between wanted members that is cheaper to read than to skip.
 const GAP: u64 = 1 << 20;
-/// Objects waiting between reading and use.
-const WAITING: usize = 64;
+/// Members decompressed ahead of use.
+const AHEAD: usize = 2;
 /// Largest index, decompressed.
 const LARGEST_INDEX: u64 = 8 << 30;
 
@@ -63,8 +65,31 @@ pub struct ArchiveItem {
     pub body: Bytes,
 }
 
-/// Objects as they are read; `None` at the end. Dropping it stops the reading.
-pub type Contents = mpsc::Receiver<Result<ArchiveItem, StoreError>>;
+/// Objects as they are read. Dropping it stops the reading.
+#[derive(Debug)]
+pub struct Contents {
+    members: mpsc::Receiver<Result<Vec<ArchiveItem>, StoreError>>,
+    /// The rest of the member that came last.
+    items: std::vec::IntoIter<ArchiveItem>,
+}
+
+impl Contents {
+    /// The next object; `None` at the end. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// [`StoreError`]; nothing follows it.
+    pub async fn next(&mut self) -> Result<Option<ArchiveItem>, StoreError> {
+        loop {
+            if let Some(item) = self.items.next() {
+                return Ok(Some(item));
+            }
+            match self.members.recv().await {
+                Some(items) => self.items = items?.into_iter(),
+                None => return Ok(None),
+            }
+        }
+    }
+}
 
 impl Store {
     /// Opens the archive of a backup. With a fitting index nothing is downloaded yet; an archive without one, or
@@ -142,8 +167,9 @@ impl Archive {
     /// Reads these rows, in the order of the archive, neighbours in one request. Runs as a task of `tasks`.
     ///
     /// Every object is checked against its path and hash; one that disagrees ends the reading with an error.
-    pub fn read(&self, mut rows: Vec<usize>, tasks: &mut tokio::task::JoinSet<()>) -> Contents {
-        let (sender, contents) = mpsc::channel(WAITING);
+    pub fn read(&self, mut rows: Vec<usize>, tasks: &mut JoinSet<()>) -> Contents {
+        // One member waits beside those that are being decompressed.
+        let (sender, members) = mpsc::channel(1);
         let archive = self.clone();
         rows.sort_by_key(|n| archive.row(*n).map(|r| (r.member, r.offset)));
         tasks.spawn(async move {
@@ -152,43 +178,39 @@ impl Archive {
                 let _ = sender.send(Err(e)).await;
             }
         });
-        contents
+        Contents { members, items: Vec::new().into_iter() }
     }
 
     async fn send_all(
         &self,
         rows: &[usize],
-        sender: &mpsc::Sender<Result<ArchiveItem, StoreError>>,
+        sender: &mpsc::Sender<Result<Vec<ArchiveItem>, StoreError>>,
     ) -> Result<(), StoreError> {
+        let mut unpacking = VecDeque::new();
         let mut from = 0;
         while from < rows.len() {
             let (count, range) = self.next_fetch(&rows[from..]);
             let batch = &rows[from..from + count];
             let bytes = self.fetch(range.clone()).await?;
-            let mut at = 0;
-            while at < batch.len() {
-                let member = self.member_of(batch[at]);
-                let same = batch[at..].iter().take_while(|n| self.member_of(**n) == member).count();
-                let items = self.unpack(&bytes, range.start, member, batch[at..at + same].to_vec()).await?;
-                for item in items {
-                    if sender.send(Ok(item)).await.is_err() {
-                        return Ok(());
-                    }
+            for rows in batch.chunk_by(|a, b| self.member_of(*a) == self.member_of(*b)) {
+                if unpacking.len() >= AHEAD && !send_first(&mut unpacking, sender).await? {
+                    return Ok(());
                 }
-                at += same;
+                unpacking.push_back(self.unpack(&bytes, range.start, rows.to_vec()));
             }
             from += count;
+        }
+        while !unpacking.is_empty() {
+            if !send_first(&mut unpacking, sender).await? {
+                return Ok(());
+            }
         }
         Ok(())
     }
 
     fn member_of(&self, row: usize) -> MemberRange {
         // Rows and members were checked against each other when the index was read.
-        self.index.row(row).and_then(|r| self.index.members.get(r.member as usize)).copied().unwrap_or(MemberRange {
-            offset: 0,
-            length: 0,
-            tar_length: 0,
-        })
+        self.index.row(row).and_then(|r| self.index.members.get(r.member as usize)).copied().unwrap_or(NOWHERE)
     }
 
     /// How many of the rows to fetch at once, and which bytes that takes.
@@ -233,20 +255,14 @@ impl Archive {
         }
     }
 
-    async fn unpack(
-        &self,
-        bytes: &Bytes,
-        start: u64,
-        member: MemberRange,
-        rows: Vec<usize>,
-    ) -> Result<Vec<ArchiveItem>, StoreError> {
+    /// Decompresses the member of these rows on a thread of its own.
+    fn unpack(&self, bytes: &Bytes, start: u64, rows: Vec<usize>) -> Unpacking {
         let archive = self.clone();
+        let member = rows.first().map_or(NOWHERE, |row| self.member_of(*row));
         let from = usize::try_from(member.offset - start).unwrap_or(usize::MAX);
         let to = from.saturating_add(usize::try_from(member.length).unwrap_or(usize::MAX));
         let gzip = bytes.slice(from.min(bytes.len())..to.min(bytes.len()));
         tokio::task::spawn_blocking(move || archive.unpack_blocking(&gzip, member, &rows))
-            .await
-            .map_err(|_| StoreError::Worker("decompressing the archive"))?
     }
 
     fn unpack_blocking(
@@ -256,7 +272,7 @@ impl Archive {
         rows: &[usize],
     ) -> Result<Vec<ArchiveItem>, StoreError> {
         let index = |source| StoreError::Index { key: self.key.clone(), source };
-        let tar = unpack(gzip, member.tar_length)
+        let tar = unpack_whole(gzip, member.tar_length)
             .map_err(|e| index(IndexError::Mismatch(format!("byte {}: {e}", member.offset))))?;
         let mut out = Vec::with_capacity(rows.len());
         for number in rows {
@@ -267,6 +283,22 @@ impl Archive {
         }
         Ok(out)
     }
+}
+
+/// The member of a row that does not exist.
+const NOWHERE: MemberRange = MemberRange { offset: 0, length: 0, tar_length: 0 };
+
+/// The objects of a member that is being decompressed.
+type Unpacking = JoinHandle<Result<Vec<ArchiveItem>, StoreError>>;
+
+/// Waits for the first member and passes it on; false when nobody wants it.
+async fn send_first(
+    unpacking: &mut VecDeque<Unpacking>,
+    sender: &mpsc::Sender<Result<Vec<ArchiveItem>, StoreError>>,
+) -> Result<bool, StoreError> {
+    let Some(first) = unpacking.pop_front() else { return Ok(true) };
+    let items = first.await.map_err(|_| StoreError::Worker("decompressing the archive"))??;
+    Ok(sender.send(Ok(items)).await.is_ok())
 }
 
 /// Parses the head; refuses an object that is not the one its path names, or that is nested to break parsers.

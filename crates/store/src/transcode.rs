@@ -4,7 +4,7 @@ use crate::archive::{OpenOptions, head};
 use crate::bridge::{Interrupted, PieceReader, with_reader};
 use crate::retry::read_on;
 use crate::{Store, StoreError};
-use lifeboat_archive::gzip::capped;
+use lifeboat_archive::gzip::{Packer, capped};
 use lifeboat_archive::index::Index;
 use lifeboat_archive::tarball::{Assembler, ObjectEntry, Segment};
 use lifeboat_archive::{ArchivePath, ObjectPath, TarReader};
@@ -40,6 +40,7 @@ fn copy(reader: PieceReader, key: &str, options: &OpenOptions) -> Result<(Index,
     let mut tar = TarReader::new(capped(reader, options.limits.total), options.limits);
     let mut assembler = Assembler::new();
     let mut segment = Segment::default();
+    let mut packer = Packer::new(LEVEL);
     let mut body = Vec::new();
     while let Some(entry) = tar.next_file(&mut body).map_err(refused)? {
         let ArchivePath::Object(path) = entry.path else { continue };
@@ -53,16 +54,16 @@ fn copy(reader: PieceReader, key: &str, options: &OpenOptions) -> Result<(Index,
             preferred: path.version.is_none(),
             namespace: path.key.namespace.as_deref(),
             name: &path.key.name,
-            body: &body,
+            body: [&body, &[]],
         };
         segment.push_object(&object, 0).map_err(|e| refused(e.into()))?;
         if segment.is_full() {
-            let member = std::mem::take(&mut segment).compress(LEVEL);
+            let member = segment.compress(&mut packer);
             file.write_all(&assembler.append(member)).map_err(scratch)?;
         }
     }
     if !segment.is_empty() {
-        file.write_all(&assembler.append(segment.compress(LEVEL))).map_err(scratch)?;
+        file.write_all(&assembler.append(segment.compress(&mut packer))).map_err(scratch)?;
     }
     let (last, _, index) = assembler.finish();
     file.write_all(&last).map_err(scratch)?;

@@ -132,8 +132,8 @@ async fn count_objects(archive: &Archive) -> Result<BTreeMap<String, u64>, Store
     let mut tasks = JoinSet::new();
     let mut contents = archive.read((0..archive.rows().len()).collect(), &mut tasks);
     let mut found = BTreeMap::new();
-    while let Some(item) = contents.recv().await {
-        if let Some(row) = archive.row(item?.row) {
+    while let Some(item) = contents.next().await? {
+        if let Some(row) = archive.row(item.row) {
             *found.entry(row.resource.to_string()).or_default() += 1;
         }
     }

@@ -18,7 +18,10 @@ pub(crate) fn run(row: &Row, place: Place, programs: &Programs) -> Result<Measur
     bed.floor_create(NAMESPACE, row.objects, row.data, place)?;
     bed.settle()?;
     let before = bed.floor_list(place)?;
-    let run = bed.backup("measured", selection)?;
+    // Two runs, as the floor has two: what disturbs the machine for a moment counts for neither.
+    let first = bed.backup("measured", selection)?;
+    let second = bed.backup("measured-again", selection)?;
+    let run = if first.seconds < second.seconds { &first } else { &second };
     let after = bed.floor_list(place)?;
     check_contents(&bed, "measured", row, place)?;
     let times = Times { wall: run.seconds, empty, floors: [before.seconds, after.seconds] };
@@ -28,7 +31,7 @@ pub(crate) fn run(row: &Row, place: Place, programs: &Programs) -> Result<Measur
         before.requests,
         bed.archive_bytes("measured")? as f64 / 1e6
     );
-    Ok(Measured::new(row, &times, run.peak_mib(), note))
+    Ok(Measured::new(row, &times, first.peak_mib().max(second.peak_mib()), note))
 }
 
 /// What the cluster has is in the backup, and it is what was asked for.

@@ -42,12 +42,15 @@ pub(crate) fn run_unchanged(row: &Row, programs: &Programs) -> Result<Measured> 
     let audit = Audit::begin(&bed.plane)?;
     let run = bed.restore("measured", FULL)?;
     let writes = audit.end(&bed.plane)?;
+    // Two runs, as the floor has two: what disturbs the machine for a moment counts for neither.
+    let again = bed.restore("measured-again", FULL)?;
     let after = bed.floor_list(Place::Namespace)?;
     if !writes.done.is_empty() {
         bail!("the restore wrote {} times: {}", writes.done.len(), some(&writes.done));
     }
     check_contents(&bed, FULL, row, Place::Namespace)?;
-    let times = Times { wall: run.seconds, empty, floors: [before.seconds, after.seconds] };
+    let wall = run.seconds.min(again.seconds);
+    let times = Times { wall, empty, floors: [before.seconds, after.seconds] };
     let note = format!(
         "{:.1} MB listed in {} pages; {} requests of the restore, none wrote, {} were refused: {}",
         before.bytes as f64 / 1e6,
@@ -56,7 +59,7 @@ pub(crate) fn run_unchanged(row: &Row, programs: &Programs) -> Result<Measured> 
         writes.refused.len(),
         some(&writes.refused)
     );
-    Ok(Measured::new(row, &times, run.peak_mib(), note))
+    Ok(Measured::new(row, &times, run.peak_mib().max(again.peak_mib()), note))
 }
 
 fn some(requests: &[String]) -> String {

@@ -25,7 +25,7 @@ pub(crate) async fn take(cluster: &Cluster) -> Result<Snapshot> {
         while let Some(bodies) = list.next().await? {
             for body in bodies {
                 let item = Item::parse(Arc::clone(resource), body)?;
-                let object: Value = serde_json::from_slice(&splice_type(&item))?;
+                let object: Value = serde_json::from_slice(&splice_type(&item).to_bytes())?;
                 if !is_made_anew(&object) {
                     out.insert(item.key().to_string(), object);
                 }

@@ -43,7 +43,7 @@ pub(crate) struct BackupArgs {
     #[arg(long)]
     take_over: bool,
     /// How hard to compress: 1 is fastest, 9 is smallest
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=9), value_name = "LEVEL")]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=9), value_name = "LEVEL")]
     compression_level: u32,
     /// A folder for objects that must wait on disk, beyond the memory budget, until they are uploaded
     #[arg(long, value_name = "DIRECTORY")]

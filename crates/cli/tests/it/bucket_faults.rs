@@ -225,8 +225,7 @@ impl Cell {
 
 // What the cluster is asked does not matter here: as little as may be.
 const SMALL: [&str; 6] = ["backup", "b", "--include-namespaces", "few", "--include-resources", "configmaps"];
-const LARGE: [&str; 8] =
-    ["backup", "b", "--include-namespaces", "large", "--include-resources", "configmaps", "--compression-level", "1"];
+const LARGE: [&str; 6] = ["backup", "b", "--include-namespaces", "large", "--include-resources", "configmaps"];
 
 /// The folder of the bucket, and the arguments of the command.
 fn arguments(command: Command, name: &str) -> (String, Vec<String>) {

@@ -249,8 +249,8 @@ pub(crate) fn applied(namespace: &str) -> Value {
              "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {"f:color": {}}}}]}})
 }
 
-/// ConfigMaps that `--compression-level 1` does not make smaller: their archive, which holds each of them twice, goes up
-/// in two parts.
+/// Seven ConfigMaps that no compression makes much smaller: their archive, which holds each of them twice, goes up in two
+/// parts.
 pub(crate) fn incompressible(namespace: &str) -> Vec<Value> {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     // Any sequence without repetition does; this one is Marsaglia's.
@@ -261,7 +261,7 @@ pub(crate) fn incompressible(namespace: &str) -> Vec<Value> {
         state ^= state << 17;
         char::from(LETTERS[(state >> 58) as usize])
     };
-    (0..5)
+    (0..7)
         .map(|n| {
             let text: String = (0..1_000_000).map(|_| letter()).collect();
             json!({"apiVersion": "v1", "kind": "ConfigMap",

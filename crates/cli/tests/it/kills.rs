@@ -122,7 +122,7 @@ fn a_backup_killed_at_a_publishing_call_is_taken_up_or_over() {
     let ground = Ground::start(objects);
     let (few, large) = (undisturbed(&ground, "few"), undisturbed(&ground, "large"));
     // With the namespace and the two objects that every namespace has.
-    assert_eq!((few.len(), large.len()), (5 + 3, 5 + 3), "{few:?}");
+    assert_eq!((few.len(), large.len()), (5 + 3, 7 + 3), "{few:?}");
     let cases: Vec<(usize, &Call, Kill)> = CALLS
         .iter()
         .chain([&RECORD])

@@ -4,6 +4,7 @@
 use jiff::Timestamp;
 use lifeboat_api::Backup;
 use lifeboat_archive::ReadLimits;
+use lifeboat_archive::gzip::Packer;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::tarball::{Assembler, ObjectEntry, Segment};
 use lifeboat_bucket::{BlobStore, Memory, PutOptions, collect};
@@ -49,10 +50,10 @@ async fn write(bucket: &Arc<dyn BlobStore>, objects: u32, path: impl Fn(u32) -> 
             preferred: true,
             namespace: Some("shop"),
             name: &name,
-            body: body.as_bytes(),
+            body: [body.as_bytes(), b""],
         };
         segment.push_object(&entry, 0).unwrap();
-        pieces.push(assembler.append(segment.compress(3)));
+        pieces.push(assembler.append(segment.compress(&mut Packer::new(3))));
     }
     let (last, summary, index) = assembler.finish();
     pieces.push(last);
@@ -79,8 +80,7 @@ async fn read(archive: &Archive) -> Result<Vec<String>, StoreError> {
     let mut tasks = JoinSet::new();
     let mut contents = archive.read((0..archive.rows().len()).collect(), &mut tasks);
     let mut out = Vec::new();
-    while let Some(item) = contents.recv().await {
-        let item = item?;
+    while let Some(item) = contents.next().await? {
         assert_eq!(item.body, body(&item.head.name));
         out.push(item.head.name);
     }
