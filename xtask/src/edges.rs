@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 /// What each room may use. Changing this needs a page in `docs/adr/`.
-const EDGES: [(&str, &[&str]); 14] = [
+const EDGES: [(&str, &[&str]); 15] = [
     ("api", &[]),
     ("object", &[]),
     ("select", &["api", "object"]),
@@ -20,6 +20,10 @@ const EDGES: [(&str, &[&str]); 14] = [
     ("volume", &["api", "object", "select", "archive", "action", "cluster"]),
     ("backup", &["api", "object", "select", "archive", "action", "store", "cluster", "volume"]),
     ("restore", &["api", "object", "select", "archive", "action", "store", "cluster", "volume", "patch"]),
+    (
+        "control",
+        &["api", "object", "select", "patch", "archive", "action", "bucket", "store", "cluster", "backup", "restore"],
+    ),
     ("sandbox", &["object", "select", "patch"]),
 ];
 

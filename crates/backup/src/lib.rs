@@ -24,5 +24,5 @@ mod write;
 pub use env::Env;
 pub use plan::{Excluded, Plan, PlannedList};
 pub use preview::{Preview, PreviewedType, preview};
-pub use request::{Request, Settings, ValidationErrors};
+pub use request::{Request, Settings, ValidationErrors, prepared};
 pub use run::{BackupError, Outcome, run};

@@ -61,6 +61,14 @@ pub struct ValidationErrors(pub Vec<String>);
 /// # Errors
 /// Everything that is wrong with the request, at once.
 pub(crate) fn prepare(request: &Request, version: &ServerVersion, now: Timestamp) -> Result<Backup, ValidationErrors> {
+    let (backup, errors) = prepared(request, version, now);
+    if errors.is_empty() { Ok(backup) } else { Err(ValidationErrors(errors)) }
+}
+
+/// The backup with every default filled in, in progress, and everything that is wrong with the request. An attempt that
+/// was begun before keeps its times.
+#[must_use]
+pub fn prepared(request: &Request, version: &ServerVersion, now: Timestamp) -> (Backup, Vec<String>) {
     let mut backup = request.backup.clone();
     let settings = &request.settings;
     let spec = &mut backup.spec;
@@ -87,9 +95,6 @@ pub(crate) fn prepare(request: &Request, version: &ServerVersion, now: Timestamp
     let mut errors = BackupFilter::validate(spec);
     BackupFilter::auto_exclude(spec);
     errors.extend(refusals(&backup));
-    if !errors.is_empty() {
-        return Err(ValidationErrors(errors));
-    }
     let ttl = SignedDuration::from_nanos(backup.spec.ttl.nanoseconds());
     let location = lifeboat_api::label_value(&backup.spec.storage_location);
     backup.metadata.labels.insert(well_known::LABEL_STORAGE_LOCATION.to_owned(), location);
@@ -104,10 +109,12 @@ pub(crate) fn prepare(request: &Request, version: &ServerVersion, now: Timestamp
     let status = &mut backup.status;
     status.version = 1;
     FORMAT_VERSION.clone_into(&mut status.format_version);
-    status.expiration = now.checked_add(ttl).ok().map(Time::new);
+    if status.start_timestamp.is_none() {
+        status.expiration = now.checked_add(ttl).ok().map(Time::new);
+        status.start_timestamp = Some(Time::new(now));
+    }
     status.phase = Some(BackupPhase::InProgress);
-    status.start_timestamp = Some(Time::new(now));
-    Ok(backup)
+    (backup, errors)
 }
 
 /// What this version does not do is refused, never left out silently.

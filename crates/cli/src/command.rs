@@ -4,6 +4,7 @@ use crate::demo::DemoArgs;
 use crate::flags;
 use crate::local::Local;
 use crate::sandbox::SandboxArgs;
+use crate::server::ServerArgs;
 use clap::{Args, Parser, Subcommand};
 use lifeboat_api::Duration;
 use lifeboat_cluster::{Cluster, ConnectOptions, PaceOptions};
@@ -50,6 +51,8 @@ pub(crate) struct Globals {
 enum Command {
     /// Back up and restore with nothing installed in the cluster
     Local(Local),
+    /// Run the server: make what the velero.io resources of a namespace ask for
+    Server(Box<ServerArgs>),
     /// Run an in-memory Kubernetes API server and write its kubeconfig to the file named by --kubeconfig
     Sandbox(SandboxArgs),
     /// Make an application in a sandbox, back it up, lose it, restore it, and compare every field
@@ -57,10 +60,16 @@ enum Command {
 }
 
 impl Lifeboat {
+    /// Whether the command starts its own log.
+    pub(crate) fn logs_itself(&self) -> bool {
+        matches!(self.command, Command::Server(_))
+    }
+
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
             Command::Local(local) => local.run(&self.globals).await,
             Command::Demo(demo) => demo.run().await,
+            Command::Server(server) => server.run(&self.globals).await,
             Command::Sandbox(sandbox) => sandbox.run(&self.globals).await,
         }
     }

@@ -12,6 +12,7 @@ mod local;
 mod log;
 mod progress;
 mod sandbox;
+mod server;
 mod spec;
 
 use clap::Parser;
@@ -24,7 +25,9 @@ fn main() -> ExitCode {
         Ok(command) => command,
         Err(e) => return errors::usage(&e),
     };
-    log::start(command.globals.verbosity);
+    if !command.logs_itself() {
+        log::start(command.globals.verbosity);
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(e) => return errors::report(&anyhow::Error::new(e).context("start the runtime")),

@@ -51,7 +51,7 @@ impl SandboxArgs {
 }
 
 /// SIGTERM or Ctrl-C; listened for from now on.
-fn terminated() -> Result<impl Future<Output = ()>> {
+pub(crate) fn terminated() -> Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;

@@ -14,9 +14,11 @@ mod object;
 mod pace;
 mod send;
 mod transport;
+mod watch;
 
 pub use connect::{Cluster, ConnectError, ConnectOptions, ServerVersion};
 pub use error::{ApiStatus, ClusterError, Failure};
 pub use list::{List, ListEnd, ListRequest};
 pub use object::{Create, PatchKind};
 pub use pace::{Pace, PaceOptions, Permit};
+pub use watch::{Watch, WatchEvent, WatchRequest};

@@ -36,6 +36,8 @@ pub struct ListEnd {
     pub pages: u32,
     /// Whether the pages are of more than one revision, because a continue token expired on the way.
     pub mixed_revisions: bool,
+    /// The revision of the last page: what a watch goes on from.
+    pub resource_version: String,
 }
 
 /// Objects of the first page; nothing is known yet of their size.
@@ -177,6 +179,7 @@ impl List {
         self.end.pages += 1;
         self.tries = 0;
         self.token.clone_from(&envelope.continue_token);
+        self.end.resource_version.clone_from(&envelope.resource_version);
         self.finished = self.token.is_empty();
         if let Some(mean) = self.bytes.checked_div(self.end.count) {
             self.limit = (PAGE_BYTES / mean.max(1)).clamp(20, 500);

@@ -64,6 +64,13 @@ pub(crate) const NON_RESTORABLE: [&str; 9] = [
 /// # Errors
 /// Everything that is wrong with the request, at once.
 pub(crate) fn prepare(request: &Request) -> Result<Restore, ValidationErrors> {
+    let (restore, errors) = prepared(request);
+    if errors.is_empty() { Ok(restore) } else { Err(ValidationErrors(errors)) }
+}
+
+/// The restore with every default filled in, and everything that is wrong with the request.
+#[must_use]
+pub fn prepared(request: &Request) -> (Restore, Vec<String>) {
     let mut restore = request.restore.clone();
     let spec = &mut restore.spec;
     let mut errors = Vec::new();
@@ -89,7 +96,7 @@ pub(crate) fn prepare(request: &Request) -> Result<Restore, ValidationErrors> {
         spec.item_operation_timeout = request.settings.default_item_operation_timeout;
     }
     errors.extend(refusals(&restore));
-    if errors.is_empty() { Ok(restore) } else { Err(ValidationErrors(errors)) }
+    (restore, errors)
 }
 
 /// What this version does not do is refused, never left out silently.

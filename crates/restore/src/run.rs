@@ -51,7 +51,8 @@ pub enum RestoreError {
 pub async fn run(request: &Request, env: &Env) -> Result<Outcome, RestoreError> {
     let mut restore = prepare(request)?;
     check_source(&env.store.backup(&restore.spec.backup_name).await?)?;
-    restore.status.start_timestamp = Some(Time::new((env.clock)()));
+    // A restore that was cut off keeps the time at which it began.
+    restore.status.start_timestamp.get_or_insert(Time::new((env.clock)()));
     restore.status.phase = Some(RestorePhase::InProgress);
     let walked = walk(request, &restore, env).await?;
     let (restore, closed) = finalize(restore, &walked, env).await?;

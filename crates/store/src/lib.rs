@@ -8,6 +8,7 @@
 
 mod archive;
 mod bridge;
+mod delete;
 mod error;
 mod retry;
 mod store;

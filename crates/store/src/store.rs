@@ -74,8 +74,11 @@ impl Store {
         Ok(summaries.filter_map(|summary| async { summary }).collect().await)
     }
 
-    /// The names of all folders below `backups/`, in order.
-    async fn folders(&self) -> Result<Vec<String>, StoreError> {
+    /// The names of all folders below `backups/`, in order, whether they hold a backup or not.
+    ///
+    /// # Errors
+    /// [`StoreError::Bucket`].
+    pub async fn folders(&self) -> Result<Vec<String>, StoreError> {
         let mut names = Vec::new();
         let mut options =
             ListOptions { prefix: BACKUPS.to_owned(), delimiter: Some("/".to_owned()), ..ListOptions::default() };

@@ -16,6 +16,7 @@ mod object_storage;
 mod refusals;
 mod results;
 mod sandbox;
+mod server;
 mod shop;
 mod snapshot;
 mod support;

@@ -1,0 +1,280 @@
+//! `lifeboat server`: makes what the `velero.io` resources of a namespace ask for.
+
+mod logrus;
+mod providers;
+
+use crate::command::Globals;
+use crate::flags;
+use crate::local::journal::clock;
+use crate::sandbox::terminated;
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use lifeboat_api::Duration;
+use lifeboat_archive::ReadLimits;
+use lifeboat_control::{Controller, Env, LeaseTimes, Options, ServerClock, serve};
+use logrus::LogLevel;
+use providers::BuiltIn;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// Every flag of `velero server` (api-and-controllers.md 4.3), and a few of ours.
+#[derive(Debug, Args)]
+pub(crate) struct ServerArgs {
+    /// The least important log lines to write
+    #[arg(long, value_enum, default_value_t = LogLevel::Info)]
+    log_level: LogLevel,
+    /// Form of the log
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
+    /// Where plugins lie
+    #[arg(long, default_value = PLUGIN_DIR, value_name = "DIRECTORY")]
+    plugin_dir: PathBuf,
+    /// Where to serve metrics
+    #[arg(long, default_value = ":8085", value_name = "ADDRESS")]
+    metrics_address: String,
+    /// Where to serve profiles; empty for nowhere
+    #[arg(long, default_value = "localhost:6060", value_name = "ADDRESS")]
+    profiler_address: String,
+    /// How often buckets are searched for backups, for locations that do not say; 0 for never
+    #[arg(long, value_parser = flags::duration, default_value = "1m", value_name = "DURATION")]
+    backup_sync_period: Duration,
+    /// How often locations are checked, for locations that do not say; 0 for once
+    #[arg(long, value_parser = flags::duration, default_value = "1m", value_name = "DURATION")]
+    store_validation_frequency: Duration,
+    /// How long all file system backups of one backup or restore may take
+    #[arg(long, value_parser = flags::duration, default_value = "4h", value_name = "DURATION")]
+    fs_backup_timeout: Duration,
+    /// How long backups are kept that do not say
+    #[arg(long, value_parser = flags::duration, default_value = "720h", value_name = "DURATION")]
+    default_backup_ttl: Duration,
+    /// The location of backups that name none, when no location is marked as the default
+    #[arg(long, default_value = "default", value_name = "NAME")]
+    default_backup_storage_location: String,
+    /// Snapshot locations by provider, for backups that name none
+    #[arg(long, value_parser = flags::mappings, default_value = "", value_name = "PROVIDER:NAME,…")]
+    default_volume_snapshot_locations: flags::Pairs,
+    /// Back up volumes by their files when backups do not say
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    default_volumes_to_fs_backup: bool,
+    /// Move the data of snapshots when backups do not say
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    default_snapshot_move_data: bool,
+    /// How long asynchronous operations may take, for backups and restores that do not say
+    #[arg(long, value_parser = flags::duration, default_value = "4h", value_name = "DURATION")]
+    default_item_operation_timeout: Duration,
+    /// How often asynchronous operations are asked for their progress
+    #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
+    item_operation_sync_frequency: Duration,
+    /// How often expired backups are deleted
+    #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
+    garbage_collection_frequency: Duration,
+    /// How often repositories are maintained, for repositories that do not say
+    #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
+    default_repo_maintain_frequency: Duration,
+    /// How long single resources are waited for
+    #[arg(long, value_parser = flags::duration, default_value = "10m", value_name = "DURATION")]
+    resource_timeout: Duration,
+    /// How long a restore waits for volumes and namespaces that are being deleted
+    #[arg(long, value_parser = flags::duration, default_value = "10m", value_name = "DURATION")]
+    terminating_resource_timeout: Duration,
+    /// Types to restore first and, after a "-", last
+    #[arg(long, value_name = "TYPE,…")]
+    restore_resource_priorities: Option<String>,
+    /// Only restore; deprecated, use read-only locations
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    restore_only: bool,
+    /// Parts of the server to leave out
+    #[arg(long, value_parser = flags::list, default_value = "", value_name = "NAME,…")]
+    disable_controllers: flags::List,
+    /// Objects of a page of a list; 0 for all at once
+    #[arg(long, default_value_t = 500, value_name = "N")]
+    client_page_size: u32,
+    /// What moves the files of volumes
+    #[arg(long, default_value = "kopia", value_name = "NAME")]
+    uploader_type: String,
+    /// Accepted and without effect, as in Velero
+    #[arg(long, default_value_t = 30, value_name = "N")]
+    max_concurrent_k8s_connections: u32,
+    /// Accepted: there is no such cache
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    disable_informer_cache: bool,
+    /// A new schedule waits for its time before its first backup
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    schedule_skip_immediately: bool,
+    /// The label that joins volumes to be saved at one moment
+    #[arg(long, default_value = lifeboat_api::well_known::LABEL_VOLUME_GROUP, value_name = "LABEL")]
+    volume_group_snapshot_label_key: String,
+    /// A ConfigMap with settings of repositories
+    #[arg(long, default_value = "", value_name = "NAME")]
+    backup_repository_configmap: String,
+    /// A ConfigMap with settings of maintenance jobs
+    #[arg(long, default_value = "", value_name = "NAME")]
+    repo_maintenance_job_configmap: String,
+    /// A ConfigMap with volume policies for all backups
+    #[arg(long, default_value = "", value_name = "NAME")]
+    global_backup_volume_policies_configmap: String,
+    /// A ConfigMap with resource modifiers for restores that name none
+    #[arg(long, default_value = "", value_name = "NAME")]
+    default_resource_modifier_configmap: String,
+    /// Item blocks of one backup at once
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    item_block_worker_count: u32,
+    /// Backups at once
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    concurrent_backups: usize,
+    /// Megabytes that the archive of a backup may have when it is unpacked; 0 for 16384
+    #[arg(long, default_value_t = 0, value_name = "MB")]
+    max_backup_extraction_size: u64,
+    /// Restores at once
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    concurrent_restores: usize,
+    /// Backups and restores that a server left in progress have failed, as in Velero, instead of being taken up again
+    #[arg(long)]
+    fail_in_progress_on_restart: bool,
+    /// Who this server is among those of its namespace; the host name when left out
+    #[arg(long, env = "POD_NAME", value_name = "NAME")]
+    identity: Option<String>,
+    /// Locations of provider lifeboat.io/directory must lie below this directory
+    #[arg(long, value_name = "DIRECTORY")]
+    directory_root: Option<PathBuf>,
+    /// A folder for what memory cannot hold
+    #[arg(long, value_name = "DIRECTORY")]
+    scratch: Option<PathBuf>,
+}
+
+const PLUGIN_DIR: &str = "/plugins";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
+impl ServerArgs {
+    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        logrus::start(self.log_level, self.log_format == LogFormat::Json);
+        self.check()?;
+        for flag in self.without_effect() {
+            tracing::warn!(flag, "this flag has no effect in this version");
+        }
+        let options = self.options(globals)?;
+        let cluster = globals.connect().await?;
+        let cancel = CancellationToken::new();
+        let env = Env {
+            cluster,
+            providers: Arc::new(BuiltIn::new(self.directory_root.as_deref())?),
+            clock: ServerClock(clock()),
+            scratch: self.scratch.clone().unwrap_or_else(std::env::temp_dir),
+            cancel: cancel.clone(),
+        };
+        let terminate = terminated()?;
+        let serving = serve(options, env, LeaseTimes::default());
+        let mut serving = std::pin::pin!(serving);
+        tokio::select! {
+            ended = &mut serving => ended?,
+            () = terminate => {
+                tracing::info!("told to stop: what is in progress is left to the next server");
+                cancel.cancel();
+                serving.await?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn check(&self) -> Result<()> {
+        if !matches!(self.uploader_type.as_str(), "kopia" | "velero-block") {
+            bail!("invalid uploader type '{}', valid types: 'kopia', 'velero-block'", self.uploader_type);
+        }
+        Ok(())
+    }
+
+    /// Flags that were given and that nothing of this version looks at.
+    fn without_effect(&self) -> Vec<&'static str> {
+        [
+            ("plugin-dir", self.plugin_dir != *PLUGIN_DIR),
+            ("metrics-address", self.metrics_address != ":8085"),
+            ("profiler-address", !matches!(self.profiler_address.as_str(), "" | "localhost:6060")),
+            ("fs-backup-timeout", self.fs_backup_timeout != Duration::from_secs(4 * 3600)),
+            ("default-volume-snapshot-locations", !self.default_volume_snapshot_locations.0.is_empty()),
+            ("default-volumes-to-fs-backup", self.default_volumes_to_fs_backup),
+            ("default-snapshot-move-data", self.default_snapshot_move_data),
+            ("item-operation-sync-frequency", !self.item_operation_sync_frequency.is_zero()),
+            ("garbage-collection-frequency", !self.garbage_collection_frequency.is_zero()),
+            ("default-repo-maintain-frequency", !self.default_repo_maintain_frequency.is_zero()),
+            ("client-page-size", self.client_page_size != 500),
+            ("max-concurrent-k8s-connections", self.max_concurrent_k8s_connections != 30),
+            ("disable-informer-cache", self.disable_informer_cache),
+            ("schedule-skip-immediately", self.schedule_skip_immediately),
+            (
+                "volume-group-snapshot-label-key",
+                self.volume_group_snapshot_label_key != lifeboat_api::well_known::LABEL_VOLUME_GROUP,
+            ),
+            ("backup-repository-configmap", !self.backup_repository_configmap.is_empty()),
+            ("repo-maintenance-job-configmap", !self.repo_maintenance_job_configmap.is_empty()),
+            ("global-backup-volume-policies-configmap", !self.global_backup_volume_policies_configmap.is_empty()),
+            ("default-resource-modifier-configmap", !self.default_resource_modifier_configmap.is_empty()),
+            ("item-block-worker-count", self.item_block_worker_count != 1),
+        ]
+        .into_iter()
+        .filter_map(|(flag, given)| given.then_some(flag))
+        .collect()
+    }
+
+    fn options(&self, globals: &Globals) -> Result<Options> {
+        let mut disabled = BTreeSet::new();
+        for name in &self.disable_controllers.0 {
+            disabled.insert(name.parse::<Controller>().map_err(anyhow::Error::msg)?);
+        }
+        if self.restore_only {
+            tracing::warn!("--restore-only is deprecated: make the storage locations read-only instead");
+            disabled.extend(Controller::OF_BACKUPS);
+        }
+        let mut restore = lifeboat_restore::Settings {
+            terminating_resource_timeout: self.terminating_resource_timeout,
+            resource_timeout: self.resource_timeout,
+            default_item_operation_timeout: self.default_item_operation_timeout,
+            ..lifeboat_restore::Settings::default()
+        };
+        if let Some(priorities) = &self.restore_resource_priorities {
+            restore.priorities =
+                priorities.parse().map_err(|e| anyhow::anyhow!("--restore-resource-priorities: {e}"))?;
+        }
+        if self.max_backup_extraction_size > 0 {
+            let total = self.max_backup_extraction_size.saturating_mul(1 << 20);
+            restore.limits = ReadLimits { total, ..restore.limits };
+        }
+        Ok(Options {
+            namespace: globals.namespace.clone(),
+            identity: match &self.identity {
+                Some(identity) => identity.clone(),
+                None => host_name()?,
+            },
+            version: format!("v{}", env!("CARGO_PKG_VERSION")),
+            default_location: self.default_backup_storage_location.clone(),
+            validation_frequency: self.store_validation_frequency,
+            sync_period: self.backup_sync_period,
+            concurrent_backups: self.concurrent_backups,
+            concurrent_restores: self.concurrent_restores,
+            fail_in_progress: self.fail_in_progress_on_restart,
+            disabled,
+            backup: lifeboat_backup::Settings {
+                default_ttl: self.default_backup_ttl,
+                default_item_operation_timeout: self.default_item_operation_timeout,
+                resource_timeout: self.resource_timeout,
+                tool: format!("lifeboat {}", env!("CARGO_PKG_VERSION")),
+                ..lifeboat_backup::Settings::default()
+            },
+            restore,
+        })
+    }
+}
+
+/// Two servers on one host are told apart too.
+fn host_name() -> Result<String> {
+    let name =
+        std::fs::read_to_string("/proc/sys/kernel/hostname").context("find out the host name; or give --identity")?;
+    Ok(format!("{}_{}", name.trim(), uuid::Uuid::new_v4()))
+}

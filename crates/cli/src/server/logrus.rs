@@ -1,0 +1,137 @@
+//! The server's log in the shapes of logrus, which tools around Velero read.
+
+use clap::ValueEnum;
+use serde_json::{Map, Value};
+use std::fmt::{self, Write as _};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+/// Velero's levels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogLevel {
+    Trace,
+    Debug,
+    Info,
+    Warning,
+    Error,
+    Fatal,
+    Panic,
+}
+
+/// Starts logging to standard error; `LIFEBOAT_LOG` overrides the level with a filter of `tracing`.
+pub(crate) fn start(level: LogLevel, json: bool) {
+    let default = match level {
+        LogLevel::Trace => "trace",
+        LogLevel::Debug => "debug",
+        LogLevel::Info => "info",
+        LogLevel::Warning => "warn",
+        LogLevel::Error | LogLevel::Fatal | LogLevel::Panic => "error",
+    };
+    let filter = EnvFilter::try_from_env("LIFEBOAT_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .event_format(Logrus { json })
+        .finish();
+    let _ = tracing::subscriber::set_global_default(subscriber);
+}
+
+struct Logrus {
+    json: bool,
+}
+
+impl<S, N> FormatEvent<S, N> for Logrus
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, _: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        let time = format!("{:.0}", jiff::Timestamp::now());
+        writeln!(writer, "{}", line(self.json, &time, event.metadata().level(), &fields))
+    }
+}
+
+fn line(json: bool, time: &str, level: &Level, fields: &Fields) -> String {
+    let level = match *level {
+        Level::ERROR => "error",
+        Level::WARN => "warning",
+        Level::INFO => "info",
+        Level::DEBUG => "debug",
+        Level::TRACE => "trace",
+    };
+    if json {
+        let mut out: Map<String, Value> = fields.others.iter().map(|(k, v)| (k.clone(), v.clone().into())).collect();
+        for (key, value) in [("level", level), ("msg", fields.message.as_str()), ("time", time)] {
+            out.insert(key.to_owned(), value.into());
+        }
+        return Value::Object(out).to_string();
+    }
+    let mut out = format!("time=\"{time}\" level={level} msg={}", quoted(&fields.message, true));
+    for (key, value) in &fields.others {
+        let _ = write!(out, " {key}={}", quoted(value, false));
+    }
+    out
+}
+
+/// As logrus does it: plain words stay bare, but the message is quoted always.
+fn quoted(text: &str, always: bool) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '/' | '@' | '^' | '+');
+    if !always && !text.is_empty() && text.chars().all(bare) { text.to_owned() } else { format!("{text:?}") }
+}
+
+#[derive(Default)]
+struct Fields {
+    message: String,
+    others: Vec<(String, String)>,
+}
+
+impl Fields {
+    fn add(&mut self, field: &Field, value: String) {
+        match field.name() {
+            "message" => self.message = value,
+            name => self.others.push((name.to_owned(), value)),
+        }
+    }
+}
+
+impl Visit for Fields {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.add(field, value.to_owned());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.add(field, format!("{value:?}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_those_of_logrus() {
+        let fields = Fields {
+            message: "backup \"b\" begins".into(),
+            others: vec![
+                ("backup".into(), "velero/b".into()),
+                ("error".into(), "no such\nthing".into()),
+                ("n".into(), String::new()),
+            ],
+        };
+        let time = "2026-11-22T01:02:03Z";
+        assert_eq!(
+            line(false, time, &Level::WARN, &fields),
+            r#"time="2026-11-22T01:02:03Z" level=warning msg="backup \"b\" begins" backup=velero/b error="no such\nthing" n="""#
+        );
+        assert_eq!(
+            line(true, time, &Level::ERROR, &fields),
+            r#"{"backup":"velero/b","error":"no such\nthing","level":"error","msg":"backup \"b\" begins","n":"","time":"2026-11-22T01:02:03Z"}"#
+        );
+    }
+}

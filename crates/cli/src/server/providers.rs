@@ -1,0 +1,138 @@
+//! The storage providers that are built in.
+
+use anyhow::{Context, Result};
+use async_trait::async_trait;
+use lifeboat_api::BackupStorageLocation;
+use lifeboat_bucket::{BlobStore, Directory, Prefixed};
+use lifeboat_control::{LocationAccess, Providers};
+use lifeboat_s3::{S3, S3Config};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// Opens directories and S3 buckets.
+#[derive(Debug)]
+pub(crate) struct BuiltIn {
+    directory_root: Option<PathBuf>,
+    /// Credentials of locations; gone with the process.
+    credentials: TempDir,
+}
+
+impl BuiltIn {
+    pub(crate) fn new(directory_root: Option<&Path>) -> Result<Self> {
+        let canonical = |root: &Path| {
+            root.canonicalize().with_context(|| format!("--directory-root {}: it must be there", root.display()))
+        };
+        Ok(Self {
+            directory_root: directory_root.map(canonical).transpose()?,
+            credentials: tempfile::Builder::new().prefix("lifeboat-credentials-").tempdir().context("make a folder")?,
+        })
+    }
+
+    async fn s3(&self, location: &BackupStorageLocation, access: LocationAccess) -> Result<S3, String> {
+        let storage = &location.spec.object_storage;
+        let mut config = S3Config::from_velero(&storage.bucket, &location.spec.config)?;
+        if let Some(pem) = access.ca_bundle {
+            config.ca_bundle = Some(pem);
+        }
+        if let Some(secret) = access.credentials {
+            config.credentials_file = Some(self.keep(&location.metadata.name, &secret).map_err(|e| e.to_string())?);
+        }
+        S3::connect(config).await.map_err(|e| e.to_string())
+    }
+
+    /// Writes credentials where only we can read them, whole or not at all.
+    fn keep(&self, location: &str, secret: &[u8]) -> std::io::Result<PathBuf> {
+        let path = self.credentials.path().join(location);
+        let new = self.credentials.path().join(format!("{location}.{}", uuid::Uuid::new_v4()));
+        let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        file.write_all(secret)?;
+        std::fs::rename(&new, &path)?;
+        Ok(path)
+    }
+
+    fn directory(&self, location: &BackupStorageLocation) -> Result<Directory, String> {
+        let root = self.directory_root.as_ref().ok_or(
+            "directories are not served: start the server with --directory-root, the directory that holds them",
+        )?;
+        let bucket = &location.spec.object_storage.bucket;
+        let path = location.spec.config.get("path").filter(|path| !path.is_empty());
+        let path = path.ok_or("config.path is missing: the directory that holds the bucket's folder")?;
+        if bucket.is_empty() || Path::new(bucket).components().any(|part| !matches!(part, Component::Normal(_))) {
+            return Err(format!("objectStorage.bucket {bucket:?} is no name of a folder"));
+        }
+        let outside = || format!("config.path {path} is not below the server's --directory-root {}", root.display());
+        // Links are followed before it is compared; the store itself follows none below it.
+        let base = Path::new(path).canonicalize().map_err(|e| format!("config.path {path}: {e}"))?;
+        if !base.starts_with(root) {
+            return Err(outside());
+        }
+        Directory::open(base.join(bucket)).map_err(|e| e.to_string())
+    }
+}
+
+#[async_trait]
+impl Providers for BuiltIn {
+    async fn open(
+        &self,
+        location: &BackupStorageLocation,
+        access: LocationAccess,
+    ) -> Result<Arc<dyn BlobStore>, String> {
+        let store: Arc<dyn BlobStore> = match location.spec.provider.as_str() {
+            "" => return Err("object storage provider name must not be empty".to_owned()),
+            "aws" | "velero.io/aws" => Arc::new(self.s3(location, access).await?),
+            "lifeboat.io/directory" => Arc::new(self.directory(location)?),
+            other => {
+                return Err(format!(
+                    "there is no provider {other:?}: built in are velero.io/aws and lifeboat.io/directory"
+                ));
+            }
+        };
+        let prefix = location.spec.object_storage.prefix.trim_matches('/');
+        Ok(if prefix.is_empty() { store } else { Arc::new(Prefixed::new(store, format!("{prefix}/"))) })
+    }
+
+    fn plugins(&self) -> BTreeMap<String, Vec<&'static str>> {
+        ["velero.io/aws", "lifeboat.io/directory"].map(|name| (name.to_owned(), vec!["ObjectStore"])).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_stay_below_the_root() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
+        std::fs::create_dir_all(root.join("in")).unwrap();
+        std::fs::create_dir_all(folder.path().join("out")).unwrap();
+        std::os::unix::fs::symlink(folder.path().join("out"), root.join("link")).unwrap();
+        let built_in = BuiltIn::new(Some(&root)).unwrap();
+        let open = |path: PathBuf, bucket: &str| {
+            let mut location = BackupStorageLocation::default();
+            location.spec.config.insert("path".into(), path.display().to_string());
+            location.spec.object_storage.bucket = bucket.into();
+            built_in.directory(&location).map(drop)
+        };
+        assert_eq!(open(root.join("in"), "b"), Ok(()));
+        assert_eq!(open(root.clone(), "b"), Ok(()));
+        for (path, bucket, expected) in [
+            (folder.path().join("out"), "b", "is not below the server's --directory-root"),
+            (root.join("link"), "b", "is not below the server's --directory-root"),
+            (root.join("in/../../out"), "b", "is not below the server's --directory-root"),
+            (root.join("nowhere"), "b", "No such file or directory"),
+            (root.join("in"), "..", "is no name of a folder"),
+            (root.join("in"), "/etc", "is no name of a folder"),
+            (root.join("in"), "", "is no name of a folder"),
+        ] {
+            let why = open(path.clone(), bucket).unwrap_err();
+            assert!(why.contains(expected), "{} {bucket}: {why}", path.display());
+        }
+        assert!(BuiltIn::new(None).unwrap().directory(&BackupStorageLocation::default()).is_err());
+        assert!(BuiltIn::new(Some(&root.join("missing"))).is_err());
+    }
+}

@@ -1,0 +1,118 @@
+//! Typed reads and writes of the `velero.io` resources of one namespace.
+
+use base64::Engine;
+use bytes::Bytes;
+use lifeboat_api::{GROUP, Resource};
+use lifeboat_cluster::{Cluster, ClusterError, Create, Failure, PatchKind};
+use lifeboat_object::ApiResource;
+use lifeboat_patch::merge_diff;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// A resource of ours that can be sent and read.
+pub(crate) trait Object: Resource + Serialize + DeserializeOwned + Clone + Send + Sync + 'static {}
+
+impl<T: Resource + Serialize + DeserializeOwned + Clone + Send + Sync + 'static> Object for T {}
+
+/// The namespace of the server in its cluster.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    pub(crate) cluster: Cluster,
+    pub(crate) namespace: String,
+}
+
+/// How our own types are addressed; discovery would be a request and could fail.
+pub(crate) fn api_resource<T: Resource>() -> Arc<ApiResource> {
+    Arc::new(ApiResource {
+        group: GROUP.to_owned(),
+        version: T::VERSION.to_owned(),
+        resource: T::PLURAL.to_owned(),
+        kind: T::KIND.to_owned(),
+        singular: T::KIND.to_lowercase(),
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        namespaced: true,
+        verbs: Vec::new(),
+        subresources: Vec::new(),
+        preferred: true,
+    })
+}
+
+impl Client {
+    /// The object now; `None` when there is none.
+    pub(crate) async fn get<T: Object>(&self, name: &str) -> Result<Option<T>, ClusterError> {
+        let found = self.cluster.get(&api_resource::<T>(), Some(&self.namespace), name).await?;
+        found.map(|bytes| parse("get", name, &bytes)).transpose()
+    }
+
+    /// Changes `before` to `after`: sends what differs, on condition that nobody has changed the object meanwhile.
+    ///
+    /// Nothing is sent when nothing differs.
+    ///
+    /// # Errors
+    /// [`ClusterError`]; a conflict says that another actor was there.
+    pub(crate) async fn change<T: Object>(&self, before: &T, after: &T) -> Result<T, ClusterError> {
+        let (from, to) = (value(before)?, value(after)?);
+        let Some(mut patch) = merge_diff(&from, &to) else { return Ok(after.clone()) };
+        patch["metadata"]["resourceVersion"] = from["metadata"]["resourceVersion"].clone();
+        let name = from["metadata"]["name"].as_str().unwrap_or_default();
+        let (resource, namespace) = (api_resource::<T>(), Some(self.namespace.as_str()));
+        let patch = Bytes::from(patch.to_string());
+        let stored = self.cluster.patch(&resource, namespace, name, None, PatchKind::Merge, patch).await?;
+        parse("patch", name, &stored)
+    }
+
+    /// Creates an object; `None` when there is one of this name already.
+    pub(crate) async fn create<T: Object>(&self, name: &str, object: &T) -> Result<Option<T>, ClusterError> {
+        let (resource, namespace) = (api_resource::<T>(), Some(self.namespace.as_str()));
+        let body = Bytes::from(value(object)?.to_string());
+        match self.cluster.create(&resource, namespace, name, body, Create::default()).await {
+            Ok(stored) => parse("create", name, &stored).map(Some),
+            Err(e) if e.is_already_exists() => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Deletes an object; no error when there is none.
+    pub(crate) async fn delete<T: Object>(&self, name: &str) -> Result<(), ClusterError> {
+        self.cluster.delete(&api_resource::<T>(), Some(&self.namespace), name).await.map(drop)
+    }
+
+    /// A key of a Secret.
+    ///
+    /// # Errors
+    /// Why it cannot be had, in Velero's words where it has some.
+    pub(crate) async fn secret(&self, name: &str, key: &str) -> Result<Vec<u8>, String> {
+        let secrets = ApiResource {
+            group: String::new(),
+            resource: "secrets".to_owned(),
+            kind: "Secret".to_owned(),
+            version: "v1".to_owned(),
+            ..(*api_resource::<lifeboat_api::Backup>()).clone()
+        };
+        let found = self.cluster.get(&secrets, Some(&self.namespace), name).await;
+        let found = found.map_err(|e| format!("unable to get secret {name}: {e}"))?;
+        let bytes = found.ok_or_else(|| format!("unable to get secret {name}: secrets \"{name}\" not found"))?;
+        let secret: Value = serde_json::from_slice(&bytes).map_err(|e| format!("secret {name} is no JSON: {e}"))?;
+        let data = secret["data"][key]
+            .as_str()
+            .ok_or_else(|| format!("\"{name}\" secret is missing data for key \"{key}\""))?;
+        base64::engine::general_purpose::STANDARD
+            .decode(data)
+            .map_err(|_| format!("secret {name}: key {key} is no base64"))
+    }
+}
+
+fn value<T: Serialize>(object: &T) -> Result<Value, ClusterError> {
+    serde_json::to_value(object).map_err(|e| invalid("encode", "an object of ours", &e))
+}
+
+fn parse<T: DeserializeOwned>(verb: &'static str, name: &str, bytes: &[u8]) -> Result<T, ClusterError> {
+    serde_json::from_slice(bytes).map_err(|e| invalid(verb, name, &e))
+}
+
+fn invalid(verb: &'static str, what: &str, error: &serde_json::Error) -> ClusterError {
+    ClusterError { verb, what: what.to_owned(), failure: Failure::Invalid(error.to_string()) }
+}

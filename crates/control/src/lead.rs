@@ -1,0 +1,266 @@
+//! Who leads: one server of a namespace at a time, by a Lease, with the times and the caution of client-go.
+//!
+//! A Lease is free when it was not renewed for its duration, measured by our own clock since we saw it change: the
+//! times that it holds are another machine's.
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use lifeboat_cluster::{Cluster, ClusterError, Create, PatchKind};
+use lifeboat_object::ApiResource;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+/// Name of the Lease.
+const NAME: &str = "lifeboat-server";
+
+/// The times of a Lease.
+#[derive(Clone, Copy, Debug)]
+pub struct LeaseTimes {
+    /// After so long without renewal others may take it.
+    pub duration: Duration,
+    /// After so long without renewal the leader gives up.
+    pub deadline: Duration,
+    /// Between renewals, and between looks of those that wait.
+    pub retry: Duration,
+}
+
+impl Default for LeaseTimes {
+    fn default() -> Self {
+        Self { duration: Duration::from_secs(15), deadline: Duration::from_secs(10), retry: Duration::from_secs(2) }
+    }
+}
+
+/// The Lease could not be renewed in time, or another one has it: this process must do nothing more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the lease {NAME} was lost: another server may lead now, so this one ends")]
+pub struct LostLease;
+
+/// The right to act, as long as it holds.
+#[derive(Clone, Debug)]
+pub(crate) struct Leadership {
+    began: Instant,
+    /// Milliseconds from `began` until which it holds.
+    until: Arc<AtomicU64>,
+}
+
+impl Leadership {
+    /// Asked just before everything that cannot be taken back.
+    pub(crate) fn check(&self) -> Result<(), LostLease> {
+        let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if now < self.until.load(Ordering::Acquire) { Ok(()) } else { Err(LostLease) }
+    }
+
+    /// It holds for so long since that moment.
+    fn extend(&self, since: Instant, holds: Duration) {
+        let until = since.saturating_duration_since(self.began) + holds;
+        self.until.store(u64::try_from(until.as_millis()).unwrap_or(u64::MAX), Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+impl Leadership {
+    pub(crate) fn for_ever() -> Self {
+        Self { began: Instant::now(), until: Arc::new(AtomicU64::new(u64::MAX)) }
+    }
+
+    pub(crate) fn lost() -> Self {
+        Self { began: Instant::now(), until: Arc::default() }
+    }
+
+    pub(crate) fn lose(&self) {
+        self.until.store(0, Ordering::Release);
+    }
+}
+
+/// The Lease of a namespace.
+pub(crate) struct Candidate {
+    pub(crate) cluster: Cluster,
+    pub(crate) namespace: String,
+    pub(crate) identity: String,
+    pub(crate) times: LeaseTimes,
+    pub(crate) now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+}
+
+impl Candidate {
+    /// Waits until this process leads; `None` when told to stop before.
+    pub(crate) async fn acquire(&self, cancel: &CancellationToken) -> Option<Leadership> {
+        // The record as it was last seen, and when it was seen to change.
+        let mut seen: Option<(Value, Instant)> = None;
+        loop {
+            let began = Instant::now();
+            match self.look(&mut seen).await {
+                Ok(true) => {
+                    let leadership = Leadership { began, until: Arc::default() };
+                    leadership.extend(began, self.times.deadline);
+                    return Some(leadership);
+                }
+                Ok(false) => {}
+                Err(e) => tracing::warn!(error = %e, "the lease cannot be read or written, trying again"),
+            }
+            tokio::select! {
+                () = sleep(self.times.retry) => {}
+                () = cancel.cancelled() => return None,
+            }
+        }
+    }
+
+    /// Renews until that fails for longer than the deadline.
+    pub(crate) async fn keep(&self, leadership: &Leadership) -> LostLease {
+        let mut renewed = Instant::now();
+        loop {
+            sleep(self.times.retry).await;
+            let began = Instant::now();
+            let left = self.times.deadline.saturating_sub(renewed.elapsed());
+            match timeout(left, self.renew()).await {
+                Ok(Ok(true)) => {
+                    // From before the request: the server wrote it later than that.
+                    leadership.extend(began, self.times.deadline);
+                    renewed = began;
+                }
+                Ok(Ok(false)) => return LostLease,
+                Ok(Err(e)) => tracing::warn!(error = %e, "the lease could not be renewed"),
+                Err(_) => return LostLease,
+            }
+            if leadership.check().is_err() {
+                return LostLease;
+            }
+        }
+    }
+
+    /// Gives the Lease back, so that the next one need not wait.
+    pub(crate) async fn release(&self, leadership: &Leadership) {
+        if leadership.check().is_ok() {
+            let gone = json!({"holderIdentity": "", "leaseDurationSeconds": 1});
+            if let Ok(Some(lease)) = self.read().await
+                && lease["spec"]["holderIdentity"] == self.identity.as_str()
+            {
+                let _ = self.write(&lease, gone).await;
+            }
+        }
+    }
+
+    /// Takes the Lease when it is free; whether it is ours now.
+    async fn look(&self, seen: &mut Option<(Value, Instant)>) -> Result<bool, ClusterError> {
+        let Some(lease) = self.read().await? else { return self.create().await };
+        let spec = &lease["spec"];
+        let holder = spec["holderIdentity"].as_str().unwrap_or_default();
+        let since = match seen {
+            Some((known, since)) if known == spec => *since,
+            _ => {
+                let now = Instant::now();
+                *seen = Some((spec.clone(), now));
+                now
+            }
+        };
+        let lasts = Duration::from_secs(spec["leaseDurationSeconds"].as_u64().unwrap_or(0));
+        if !holder.is_empty() && holder != self.identity && since.elapsed() < lasts {
+            return Ok(false);
+        }
+        let changed = holder != self.identity;
+        let transitions = spec["leaseTransitions"].as_u64().unwrap_or(0) + u64::from(changed);
+        let mut record = self.record();
+        record["leaseTransitions"] = transitions.into();
+        if changed {
+            record["acquireTime"] = record["renewTime"].clone();
+        }
+        self.write(&lease, record).await
+    }
+
+    async fn renew(&self) -> Result<bool, ClusterError> {
+        let Some(lease) = self.read().await? else { return Ok(false) };
+        if lease["spec"]["holderIdentity"] != self.identity.as_str() {
+            return Ok(false);
+        }
+        self.write(&lease, self.record()).await
+    }
+
+    fn record(&self) -> Value {
+        json!({
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": self.times.duration.as_secs().max(1),
+            "renewTime": micro_time((self.now)()),
+        })
+    }
+
+    async fn read(&self) -> Result<Option<Value>, ClusterError> {
+        let found = self.cluster.get(&leases(), Some(&self.namespace), NAME).await?;
+        Ok(found.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    }
+
+    async fn create(&self) -> Result<bool, ClusterError> {
+        let mut spec = self.record();
+        spec["acquireTime"] = spec["renewTime"].clone();
+        let lease = json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            // It is of this cluster and of now: no backup takes it along.
+            "metadata": {"name": NAME, "namespace": self.namespace,
+                "labels": {lifeboat_api::well_known::LABEL_EXCLUDE_FROM_BACKUP: "true"}},
+            "spec": spec,
+        });
+        let body = Bytes::from(lease.to_string());
+        match self.cluster.create(&leases(), Some(&self.namespace), NAME, body, Create::default()).await {
+            Ok(_) => Ok(true),
+            Err(e) if e.is_already_exists() => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Writes unless somebody was faster.
+    async fn write(&self, lease: &Value, spec: Value) -> Result<bool, ClusterError> {
+        let patch = json!({"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]}, "spec": spec});
+        let patch = Bytes::from(patch.to_string());
+        match self.cluster.patch(&leases(), Some(&self.namespace), NAME, None, PatchKind::Merge, patch).await {
+            Ok(_) => Ok(true),
+            Err(e) if e.is_conflict() || e.is_not_found() => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+/// `MicroTime` of Kubernetes: six digits, always.
+fn micro_time(at: Timestamp) -> String {
+    format!("{at:.6}")
+}
+
+fn leases() -> ApiResource {
+    ApiResource {
+        group: "coordination.k8s.io".to_owned(),
+        version: "v1".to_owned(),
+        resource: "leases".to_owned(),
+        kind: "Lease".to_owned(),
+        singular: "lease".to_owned(),
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        namespaced: true,
+        verbs: Vec::new(),
+        subresources: Vec::new(),
+        preferred: true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn leadership_ends_by_itself() {
+        let leadership = Leadership { began: Instant::now(), until: Arc::default() };
+        assert_eq!(leadership.check(), Err(LostLease));
+        leadership.extend(Instant::now(), Duration::from_secs(10));
+        tokio::time::advance(Duration::from_secs(9)).await;
+        assert_eq!(leadership.check(), Ok(()));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(leadership.check(), Err(LostLease));
+    }
+
+    #[test]
+    fn times_have_six_digits() {
+        let text = |t: &str| micro_time(t.parse().unwrap());
+        assert_eq!(text("2026-11-22T01:02:03Z"), "2026-11-22T01:02:03.000000Z");
+        assert_eq!(text("2026-11-22T01:02:03.1234567Z"), "2026-11-22T01:02:03.123456Z");
+    }
+}

@@ -1,0 +1,24 @@
+//! The server: makes what the `velero.io` resources ask for.
+//!
+//! [`serve`] waits until this process leads ([`Options::identity`], a Lease), mirrors the resources of one namespace
+//! by list and watch into a `world`, and at each change asks the pure functions in `phase` what is to be done. Each
+//! answer is a step of one object, performed by a task in `work`: it patches the object, and for backups and restores
+//! runs the engine. Nothing is remembered between passes but which tasks run and when a failed one may be tried again,
+//! so a server that is killed leaves nothing behind that its successor would need.
+//!
+//! Start reading at `server.rs`, then `phase`.
+
+mod checkpoint;
+mod client;
+mod fence;
+mod lead;
+mod mirror;
+mod options;
+mod phase;
+mod server;
+mod work;
+mod world;
+
+pub use lead::{LeaseTimes, LostLease};
+pub use options::{Controller, Env, LocationAccess, Options, Providers, ServerClock};
+pub use server::{ServeError, serve};

@@ -1,0 +1,164 @@
+//! What the server is told, and what it is given.
+
+use async_trait::async_trait;
+use lifeboat_api::{BackupStorageLocation, Duration};
+use lifeboat_archive::journal::Clock;
+use lifeboat_bucket::BlobStore;
+use lifeboat_cluster::Cluster;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// Settings of the server (api-and-controllers.md 4.3).
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The namespace of the resources.
+    pub namespace: String,
+    /// Who we are among the servers of this namespace: the pod's name.
+    pub identity: String,
+    /// Version shown in the status of `ServerStatusRequest`s.
+    pub version: String,
+    /// The location of backups that name none, when no location is marked as the default.
+    pub default_location: String,
+    /// How often a location that does not say is checked; zero for once.
+    pub validation_frequency: Duration,
+    /// How often a location that does not say is searched for backups; zero for never.
+    pub sync_period: Duration,
+    /// Backups at once, at least one.
+    pub concurrent_backups: usize,
+    /// Restores at once, at least one.
+    pub concurrent_restores: usize,
+    /// Backups and restores found `InProgress` at the start have failed, instead of being taken up again.
+    pub fail_in_progress: bool,
+    /// Parts of the server that are left out.
+    pub disabled: BTreeSet<Controller>,
+    /// What backups are made with; name of the location and UID are those of each backup.
+    pub backup: lifeboat_backup::Settings,
+    /// What restores are made with.
+    pub restore: lifeboat_restore::Settings,
+}
+
+/// A part of the server that can be left out, by Velero's names (api-and-controllers.md 4.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the names are Velero's")]
+pub enum Controller {
+    BackupQueue,
+    Backup,
+    BackupOperations,
+    BackupDeletion,
+    BackupFinalizer,
+    BackupSync,
+    DownloadRequest,
+    Gc,
+    BackupRepo,
+    Restore,
+    RestoreOperations,
+    Schedule,
+    ServerStatusRequest,
+    RestoreFinalizer,
+}
+
+const CONTROLLERS: [(&str, Controller); 14] = [
+    ("backup-queue", Controller::BackupQueue),
+    ("backup", Controller::Backup),
+    ("backup-operations", Controller::BackupOperations),
+    ("backup-deletion", Controller::BackupDeletion),
+    ("backup-finalizer", Controller::BackupFinalizer),
+    ("backup-sync", Controller::BackupSync),
+    ("download-request", Controller::DownloadRequest),
+    ("gc", Controller::Gc),
+    ("backup-repo", Controller::BackupRepo),
+    ("restore", Controller::Restore),
+    ("restore-operations", Controller::RestoreOperations),
+    ("schedule", Controller::Schedule),
+    ("server-status-request", Controller::ServerStatusRequest),
+    ("restore-finalizer", Controller::RestoreFinalizer),
+];
+
+impl Controller {
+    /// Those that make, end or delete backups. The queue is one of them: without it a backup waits as `New` instead of
+    /// being `ReadyToStart` for ever.
+    pub const OF_BACKUPS: [Self; 7] = [
+        Self::BackupQueue,
+        Self::Backup,
+        Self::BackupDeletion,
+        Self::BackupFinalizer,
+        Self::BackupOperations,
+        Self::Gc,
+        Self::Schedule,
+    ];
+}
+
+impl FromStr for Controller {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        CONTROLLERS.iter().find(|(name, _)| *name == text).map(|(_, controller)| *controller).ok_or_else(|| {
+            let names: Vec<&str> = CONTROLLERS.iter().map(|(name, _)| *name).collect();
+            format!(
+                "Invalid value for --disable-controllers flag provided: {text}. Valid values are: {}",
+                names.join(",")
+            )
+        })
+    }
+}
+
+/// How a storage location is reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LocationAccess {
+    /// Content of the Secret that `spec.credential` names.
+    pub credentials: Option<Vec<u8>>,
+    /// Certificates in PEM: those of the Secret that `caCertRef` names, or `caCert`.
+    pub ca_bundle: Option<Vec<u8>>,
+}
+
+/// Opens what storage locations point to.
+#[async_trait]
+pub trait Providers: Debug + Send + Sync {
+    /// The bucket of a location, below its prefix.
+    ///
+    /// # Errors
+    /// Why it cannot be used, for people.
+    async fn open(
+        &self,
+        location: &BackupStorageLocation,
+        access: LocationAccess,
+    ) -> Result<Arc<dyn BlobStore>, String>;
+
+    /// What is built in, by name, and the kind of plugin it takes the place of.
+    fn plugins(&self) -> BTreeMap<String, Vec<&'static str>>;
+}
+
+/// Everything the server uses that is not its own.
+#[derive(Clone, Debug)]
+pub struct Env {
+    /// The cluster.
+    pub cluster: Cluster,
+    /// Storage.
+    pub providers: Arc<dyn Providers>,
+    /// The time.
+    pub clock: ServerClock,
+    /// A folder for what memory cannot hold.
+    pub scratch: PathBuf,
+    /// Set to stop.
+    pub cancel: CancellationToken,
+}
+
+/// A clock that can be shown.
+#[derive(Clone)]
+pub struct ServerClock(pub Clock);
+
+impl Debug for ServerClock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ServerClock")
+    }
+}
+
+impl Env {
+    pub(crate) fn now(&self) -> jiff::Timestamp {
+        (self.clock.0)()
+    }
+}

@@ -1,0 +1,31 @@
+//! What is to be done with an object, decided from what is seen of it. Pure: the tables of api-and-controllers.md 3
+//! are the tests.
+
+pub(crate) mod backup;
+pub(crate) mod location;
+pub(crate) mod queue;
+pub(crate) mod request;
+pub(crate) mod restore;
+
+use jiff::Timestamp;
+
+/// What is to be done with an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Decision<S> {
+    /// Nothing until something changes.
+    Rest,
+    /// Nothing before this time.
+    Wait(Timestamp),
+    /// This, now.
+    Do(S),
+}
+
+/// Put on an object that a server of ours works on: how many times its work was begun.
+pub(crate) const ANNOTATION_ATTEMPT: &str = "lifeboat.io/attempt";
+/// After so many attempts an operation has failed.
+pub(crate) const MOST_ATTEMPTS: u32 = 3;
+
+/// How many times the work on an object was begun by a server of ours; `None` when another program began it.
+pub(crate) fn attempt(meta: &lifeboat_api::ObjectMeta) -> Option<u32> {
+    meta.annotations.get(ANNOTATION_ATTEMPT)?.parse().ok()
+}

@@ -1,0 +1,84 @@
+//! A backup after the queue (api-and-controllers.md 3.1).
+
+use super::{Decision, MOST_ATTEMPTS, attempt};
+use lifeboat_api::{Backup, BackupPhase};
+
+/// What to do with a backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Validate and run it.
+    Run,
+    /// Run it again: a server of ours was cut off.
+    RunAgain {
+        /// Which attempt this is.
+        attempt: u32,
+    },
+    /// It has failed, for this reason.
+    Fail(String),
+    /// All its files are stored: take the outcome over from them.
+    Adopt,
+}
+
+/// Decides for a backup on which no task works. `fail_in_progress` is Velero's way with interrupted ones.
+pub(crate) fn step(backup: &Backup, fail_in_progress: bool) -> Decision<Step> {
+    match backup.status.phase {
+        Some(BackupPhase::ReadyToStart) => Decision::Do(Step::Run),
+        Some(BackupPhase::InProgress) => Decision::Do(match attempt(&backup.metadata) {
+            Some(begun) if begun >= MOST_ATTEMPTS => {
+                Step::Fail(format!("the server was cut off {begun} times while this backup was in progress"))
+            }
+            Some(begun) if !fail_in_progress => Step::RunAgain { attempt: begun + 1 },
+            _ => Step::Fail(
+                "found a backup with status \"InProgress\" during the server starting, mark it as \"Failed\""
+                    .to_owned(),
+            ),
+        }),
+        Some(BackupPhase::Finalizing | BackupPhase::FinalizingPartiallyFailed) => Decision::Do(Step::Adopt),
+        _ => Decision::Rest,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::phase::ANNOTATION_ATTEMPT;
+
+    #[test]
+    fn the_rows_of_the_state_machine() {
+        use BackupPhase as P;
+        let found = "found a backup with status \"InProgress\" during the server starting, mark it as \"Failed\"";
+        let fail = |why: &str| Decision::Do(Step::Fail(why.to_owned()));
+        for (phase, begun, velero, expected) in [
+            // The queue's.
+            (None, None, false, Decision::Rest),
+            (Some(P::New), None, false, Decision::Rest),
+            (Some(P::Queued), None, false, Decision::Rest),
+            (Some(P::ReadyToStart), None, false, Decision::Do(Step::Run)),
+            (Some(P::InProgress), None, false, fail(found)),
+            (Some(P::InProgress), Some("x"), false, fail(found)),
+            (Some(P::InProgress), Some("1"), false, Decision::Do(Step::RunAgain { attempt: 2 })),
+            (Some(P::InProgress), Some("1"), true, fail(found)),
+            (
+                Some(P::InProgress),
+                Some("3"),
+                false,
+                fail("the server was cut off 3 times while this backup was in progress"),
+            ),
+            (Some(P::Finalizing), Some("1"), false, Decision::Do(Step::Adopt)),
+            (Some(P::FinalizingPartiallyFailed), None, true, Decision::Do(Step::Adopt)),
+            // The end, or another one's.
+            (Some(P::FailedValidation), None, false, Decision::Rest),
+            (Some(P::Completed), Some("1"), false, Decision::Rest),
+            (Some(P::PartiallyFailed), None, false, Decision::Rest),
+            (Some(P::Failed), None, false, Decision::Rest),
+            (Some(P::Deleting), None, false, Decision::Rest),
+        ] {
+            let mut backup = Backup::default();
+            backup.status.phase = phase;
+            if let Some(begun) = begun {
+                backup.metadata.annotations.insert(ANNOTATION_ATTEMPT.into(), begun.into());
+            }
+            assert_eq!(step(&backup, velero), expected, "{phase:?} {begun:?} {velero}");
+        }
+    }
+}

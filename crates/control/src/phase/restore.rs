@@ -1,0 +1,105 @@
+//! A restore (restore.md 1.1, api-and-controllers.md 3.10).
+
+use super::{Decision, MOST_ATTEMPTS, attempt};
+use lifeboat_api::{Restore, RestorePhase};
+
+/// Keeps a restore until its files are deleted.
+pub(crate) const FINALIZER: &str = "restores.velero.io/external-resources-finalizer";
+
+/// What to do with a restore.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Delete its files, then let it go.
+    CleanUp,
+    /// Put the finalizer on it.
+    Hold,
+    /// Validate and run it.
+    Run,
+    /// Run it again: a server of ours was cut off.
+    RunAgain {
+        /// Which attempt this is.
+        attempt: u32,
+    },
+    /// It has failed, for this reason.
+    Fail(String),
+    /// All its files are stored: it is over.
+    Finish,
+}
+
+impl Step {
+    /// Whether it needs one of the places for restores at the same time.
+    pub(crate) fn runs(&self) -> bool {
+        matches!(self, Self::Run | Self::RunAgain { .. })
+    }
+}
+
+/// Decides for a restore on which no task works.
+pub(crate) fn step(restore: &Restore, fail_in_progress: bool) -> Decision<Step> {
+    let held = restore.metadata.finalizers.iter().any(|f| f == FINALIZER);
+    if restore.metadata.deletion_timestamp.is_some() {
+        return if held { Decision::Do(Step::CleanUp) } else { Decision::Rest };
+    }
+    if !held {
+        return Decision::Do(Step::Hold);
+    }
+    match restore.status.phase {
+        None | Some(RestorePhase::New) => Decision::Do(Step::Run),
+        Some(RestorePhase::InProgress) => Decision::Do(match attempt(&restore.metadata) {
+            Some(begun) if begun >= MOST_ATTEMPTS => {
+                Step::Fail(format!("the server was cut off {begun} times while this restore was in progress"))
+            }
+            Some(begun) if !fail_in_progress => Step::RunAgain { attempt: begun + 1 },
+            _ => Step::Fail(
+                "found a restore with status \"InProgress\" during the server starting, mark it as \"Failed\""
+                    .to_owned(),
+            ),
+        }),
+        Some(RestorePhase::Finalizing | RestorePhase::FinalizingPartiallyFailed) => Decision::Do(Step::Finish),
+        _ => Decision::Rest,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::phase::ANNOTATION_ATTEMPT;
+
+    #[test]
+    fn the_rows_of_the_state_machine() {
+        use RestorePhase as P;
+        let found = "found a restore with status \"InProgress\" during the server starting, mark it as \"Failed\"";
+        let fail = |why: &str| Decision::Do(Step::Fail(why.to_owned()));
+        for (phase, begun, velero, expected) in [
+            (None, None, false, Decision::Do(Step::Run)),
+            (Some(P::New), None, false, Decision::Do(Step::Run)),
+            (Some(P::InProgress), None, false, fail(found)),
+            (Some(P::InProgress), Some("2"), false, Decision::Do(Step::RunAgain { attempt: 3 })),
+            (Some(P::InProgress), Some("2"), true, fail(found)),
+            (
+                Some(P::InProgress),
+                Some("4"),
+                false,
+                fail("the server was cut off 4 times while this restore was in progress"),
+            ),
+            (Some(P::Finalizing), None, false, Decision::Do(Step::Finish)),
+            (Some(P::FinalizingPartiallyFailed), None, false, Decision::Do(Step::Finish)),
+            (Some(P::FailedValidation), None, false, Decision::Rest),
+            (Some(P::Completed), None, false, Decision::Rest),
+            (Some(P::PartiallyFailed), None, false, Decision::Rest),
+            (Some(P::Failed), None, false, Decision::Rest),
+        ] {
+            let mut restore = Restore::default();
+            restore.status.phase = phase;
+            if let Some(begun) = begun {
+                restore.metadata.annotations.insert(ANNOTATION_ATTEMPT.into(), begun.into());
+            }
+            assert_eq!(step(&restore, velero), Decision::Do(Step::Hold), "{phase:?}");
+            restore.metadata.finalizers.push(FINALIZER.into());
+            assert_eq!(step(&restore, velero), expected, "{phase:?} {begun:?} {velero}");
+            restore.metadata.deletion_timestamp = Some(lifeboat_api::Time::new(jiff::Timestamp::UNIX_EPOCH));
+            assert_eq!(step(&restore, velero), Decision::Do(Step::CleanUp), "{phase:?}");
+            restore.metadata.finalizers.clear();
+            assert_eq!(step(&restore, velero), Decision::Rest, "{phase:?}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The steps themselves: each is one task that reads, writes, and says what it has changed.
+
+pub(crate) mod backup;
+pub(crate) mod deletion;
+pub(crate) mod download;
+pub(crate) mod location;
+pub(crate) mod restore;
+pub(crate) mod status;
+pub(crate) mod sync;
+
+use crate::client::Client;
+use crate::fence::Fenced;
+use crate::lead::Leadership;
+use crate::options::{Env, LocationAccess, Options};
+use crate::world::{Kind, World};
+use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, Restore, ServerStatusRequest};
+use lifeboat_bucket::BlobStore;
+use lifeboat_cluster::ClusterError;
+use lifeboat_store::Store;
+use std::sync::Arc;
+
+/// What every task is given.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) client: Client,
+    pub(crate) env: Env,
+    pub(crate) options: Options,
+    pub(crate) leadership: Leadership,
+}
+
+/// Something that a task has changed, ahead of the mirrors.
+#[derive(Debug)]
+pub(crate) enum Effect {
+    Backup(Box<Backup>),
+    Restore(Box<Restore>),
+    Location(Box<BackupStorageLocation>),
+    DeleteRequest(DeleteBackupRequest),
+    DownloadRequest(DownloadRequest),
+    StatusRequest(ServerStatusRequest),
+    Gone(Kind, String),
+}
+
+impl Effect {
+    pub(crate) fn apply(self, world: &mut World) {
+        match self {
+            Self::Backup(backup) => world.backups.put(*backup),
+            Self::Restore(restore) => world.restores.put(*restore),
+            Self::Location(location) => world.locations.put(*location),
+            Self::DeleteRequest(request) => world.delete_requests.put(request),
+            Self::DownloadRequest(request) => world.download_requests.put(request),
+            Self::StatusRequest(request) => world.status_requests.put(request),
+            Self::Gone(kind, name) => match kind {
+                Kind::Backup => world.backups.remove(&name),
+                Kind::Restore => world.restores.remove(&name),
+                Kind::BackupStorageLocation => world.locations.remove(&name),
+                Kind::DeleteBackupRequest => world.delete_requests.remove(&name),
+                Kind::DownloadRequest => world.download_requests.remove(&name),
+                Kind::ServerStatusRequest => world.status_requests.remove(&name),
+                Kind::Schedule => world.schedules.remove(&name),
+            },
+        }
+    }
+}
+
+/// A step that could not be finished; it is tried again later.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unfinished {
+    /// The API server.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// Anything else, for people.
+    #[error("{0}")]
+    Because(String),
+}
+
+/// What a task comes to.
+pub(crate) type Finished = Result<Vec<Effect>, Unfinished>;
+
+impl Context {
+    /// The bucket of a location, below its prefix and behind the fence.
+    pub(crate) async fn bucket(&self, location: &BackupStorageLocation) -> Result<Arc<dyn BlobStore>, String> {
+        let storage = &location.spec.object_storage;
+        let mut access = LocationAccess::default();
+        if let Some(secret) = &location.spec.credential {
+            access.credentials = Some(self.client.secret(&secret.name, &secret.key).await?);
+        }
+        if let Some(secret) = &storage.ca_cert_ref {
+            access.ca_bundle = Some(self.client.secret(&secret.name, &secret.key).await?);
+        } else if !storage.ca_cert.is_empty() {
+            use base64::Engine;
+            let pem = base64::engine::general_purpose::STANDARD.decode(&storage.ca_cert);
+            access.ca_bundle = Some(pem.map_err(|_| "caCert is no base64".to_owned())?);
+        }
+        let inner = self.env.providers.open(location, access).await?;
+        Ok(Arc::new(Fenced { inner, leadership: self.leadership.clone() }))
+    }
+
+    /// The backups of a location.
+    pub(crate) async fn store(&self, location: &BackupStorageLocation) -> Result<Store, String> {
+        Ok(Store::new(self.bucket(location).await?))
+    }
+}

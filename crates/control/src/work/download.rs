@@ -1,0 +1,135 @@
+//! Answers download requests (api-and-controllers.md 3.13).
+
+use super::{Context, Effect, Finished, Unfinished};
+use crate::world::{Kind, World};
+use jiff::SignedDuration;
+use lifeboat_api::{
+    Backup, BackupPhase, BackupStorageLocation, DownloadRequest, DownloadRequestPhase, DownloadTargetKind, Restore,
+    RestorePhase, Time,
+};
+use lifeboat_archive::layout::{BackupFile, RestoreFile};
+use std::time::Duration;
+
+/// How long a URL is good for, and a request is kept.
+const VALID: Duration = Duration::from_secs(600);
+
+/// What a request asks for.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Target {
+    /// This key, in this location.
+    File(Box<BackupStorageLocation>, String),
+    /// Nothing that there is or will be, for this reason.
+    Nothing(String),
+}
+
+impl Target {
+    pub(crate) fn of(request: &DownloadRequest, world: &World) -> Self {
+        let target = &request.spec.target;
+        let found = match place(target.kind) {
+            Place::Backup(file) => backup(&target.name, world).map(|backup| (backup, file.key(&target.name))),
+            Place::Restore(file) => restore(&target.name, world)
+                .and_then(|restore| Ok((backup(&restore.spec.backup_name, world)?, file.key(&target.name)))),
+            Place::Nowhere => Err(format!("{:?} is not stored by this server", target.kind)),
+        };
+        let located = found.and_then(|(backup, key)| {
+            let name = &backup.spec.storage_location;
+            let location = world.locations.get(name).cloned();
+            location.map(|l| (l, key)).ok_or_else(|| format!("backup storage location {name} not found"))
+        });
+        match located {
+            Ok((location, key)) => Self::File(Box::new(location), key),
+            Err(why) => Self::Nothing(why),
+        }
+    }
+}
+
+fn backup<'a>(name: &str, world: &'a World) -> Result<&'a Backup, String> {
+    let found = world.backups.get(name).ok_or_else(|| format!("backup \"{name}\" not found"))?;
+    use BackupPhase as P;
+    match found.status.phase {
+        None => Err(format!("backup \"{name}\" is in phase \"New\" and has not written any artifacts")),
+        Some(phase @ (P::New | P::Queued | P::ReadyToStart | P::FailedValidation)) => {
+            Err(format!("backup \"{name}\" is in phase \"{phase:?}\" and has not written any artifacts"))
+        }
+        Some(_) => Ok(found),
+    }
+}
+
+fn restore<'a>(name: &str, world: &'a World) -> Result<&'a Restore, String> {
+    let found = world.restores.get(name).ok_or_else(|| format!("restore \"{name}\" not found"))?;
+    match found.status.phase {
+        None => Err(format!("restore \"{name}\" is in phase \"New\" and has not written any artifacts")),
+        Some(phase @ (RestorePhase::New | RestorePhase::FailedValidation)) => {
+            Err(format!("restore \"{name}\" is in phase \"{phase:?}\" and has not written any artifacts"))
+        }
+        Some(_) => Ok(found),
+    }
+}
+
+enum Place {
+    Backup(BackupFile),
+    Restore(RestoreFile),
+    Nowhere,
+}
+
+fn place(kind: DownloadTargetKind) -> Place {
+    use DownloadTargetKind as K;
+    match kind {
+        K::BackupLog => Place::Backup(BackupFile::Logs),
+        K::BackupContents => Place::Backup(BackupFile::Tarball),
+        K::BackupVolumeSnapshots => Place::Backup(BackupFile::VolumeSnapshots),
+        K::BackupItemOperations => Place::Backup(BackupFile::ItemOperations),
+        K::BackupResourceList => Place::Backup(BackupFile::ResourceList),
+        K::BackupResults => Place::Backup(BackupFile::Results),
+        K::BackupVolumeInfos => Place::Backup(BackupFile::VolumeInfo),
+        K::RestoreLog => Place::Restore(RestoreFile::Logs),
+        K::RestoreResults => Place::Restore(RestoreFile::Results),
+        K::RestoreResourceList => Place::Restore(RestoreFile::ResourceList),
+        K::RestoreItemOperations => Place::Restore(RestoreFile::ItemOperations),
+        K::RestoreVolumeInfo => Place::Restore(RestoreFile::VolumeInfo),
+        // Velero no longer writes them either.
+        K::CsiBackupVolumeSnapshots | K::CsiBackupVolumeSnapshotContents => Place::Nowhere,
+    }
+}
+
+/// Signs a URL for what is asked for, or says why there is none.
+pub(crate) async fn answer(context: &Context, request: DownloadRequest, target: Target) -> Finished {
+    let url = match target {
+        Target::Nothing(why) => Err(why),
+        Target::File(location, key) => {
+            let bucket = context.bucket(&location).await.map_err(Unfinished::Because)?;
+            let signed = bucket.presign(&key, VALID).await.map_err(|e| Unfinished::Because(e.to_string()))?;
+            signed.ok_or_else(|| {
+                format!("the storage location {} cannot sign URLs: read {key} there", location.metadata.name)
+            })
+        }
+    };
+    let mut after = request.clone();
+    let end = context.env.now().checked_add(SignedDuration::from_secs(600)).ok();
+    after.status.expiration = end.map(Time::new);
+    match url {
+        Ok(url) => {
+            after.status.phase = Some(DownloadRequestPhase::Processed);
+            after.status.download_url = url;
+        }
+        Err(why) => {
+            tracing::warn!(request = request.metadata.name, why, "nothing to download");
+            let mut failed = after.clone();
+            failed.status.phase = Some(DownloadRequestPhase::Failed);
+            failed.status.message = why;
+            match context.client.change(&request, &failed).await {
+                // compat: the schema of Velero 1.18 has no such phase; its requests for nothing just expire.
+                Err(e) if e.status().is_some_and(|status| status.code == 422) => {}
+                failed => return Ok(vec![Effect::DownloadRequest(failed?)]),
+            }
+        }
+    }
+    let stored = context.client.change(&request, &after).await?;
+    Ok(vec![Effect::DownloadRequest(stored)])
+}
+
+/// Deletes a request whose time is over.
+pub(crate) async fn expire(context: &Context, request: DownloadRequest) -> Finished {
+    context.client.delete::<DownloadRequest>(&request.metadata.name).await?;
+    Ok(vec![Effect::Gone(Kind::DownloadRequest, request.metadata.name)])
+}

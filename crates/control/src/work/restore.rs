@@ -1,0 +1,293 @@
+//! Runs a restore, and removes what it left in the bucket (api-and-controllers.md 3.10 and 3.12).
+
+use super::{Context, Effect, Finished, Unfinished};
+use crate::checkpoint::CheckpointMap;
+use crate::phase::ANNOTATION_ATTEMPT;
+use crate::phase::restore::FINALIZER;
+use crate::world::{Kind, World};
+use lifeboat_action::Progress;
+use lifeboat_api::{
+    Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase, RestoreProgress,
+    Time, well_known,
+};
+use lifeboat_archive::journal::Journal;
+use lifeboat_cluster::ClusterError;
+use lifeboat_restore::{Outcome, Request, RestoreError, prepared};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{MissedTickBehavior, interval};
+
+/// Between reports of progress.
+const REPORT: Duration = Duration::from_secs(1);
+
+/// What a restore is made from.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    backup: Backup,
+    location: BackupStorageLocation,
+}
+
+impl Origin {
+    /// The backup that a restore names, or the newest complete one of the schedule that it names; otherwise what is
+    /// wrong, in Velero's words.
+    pub(crate) fn of(restore: &Restore, world: &World) -> Result<Self, String> {
+        let spec = &restore.spec;
+        let backup = if spec.backup_name.is_empty() {
+            newest(&spec.schedule_name, world)?
+        } else {
+            named(&spec.backup_name, world)?
+        };
+        let name = &backup.spec.storage_location;
+        let Some(location) = world.locations.get(name) else {
+            return Err(format!("Error retrieving backup: backupstoragelocations.velero.io \"{name}\" not found"));
+        };
+        if location.status.phase != Some(BackupStorageLocationPhase::Available) {
+            return Err(format!("The BSL {name} is unavailable, cannot retrieve the backup"));
+        }
+        match backup.status.phase {
+            Some(BackupPhase::Completed | BackupPhase::PartiallyFailed) => {
+                Ok(Self { backup: backup.clone(), location: location.clone() })
+            }
+            phase => Err(format!(
+                "backup \"{}\" is in phase \"{}\" and cannot be used as a restore source",
+                backup.metadata.name,
+                phase.map_or_else(String::new, |phase| format!("{phase:?}"))
+            )),
+        }
+    }
+}
+
+fn named<'a>(name: &str, world: &'a World) -> Result<&'a Backup, String> {
+    world.backups.get(name).ok_or_else(|| format!("Error retrieving backup: backups.velero.io \"{name}\" not found"))
+}
+
+fn newest<'a>(schedule: &str, world: &'a World) -> Result<&'a Backup, String> {
+    let label = lifeboat_api::label_value(schedule);
+    let mut found: Vec<&Backup> = world
+        .backups
+        .iter()
+        .filter(|b| b.metadata.labels.get(well_known::LABEL_SCHEDULE_NAME) == Some(&label))
+        .collect();
+    if found.is_empty() {
+        return Err("No backups found for schedule".to_owned());
+    }
+    found.retain(|b| b.status.phase == Some(BackupPhase::Completed));
+    found
+        .into_iter()
+        .max_by_key(|b| b.status.start_timestamp)
+        .ok_or_else(|| "No completed backups found for schedule".to_owned())
+}
+
+/// Puts the finalizer on a restore.
+pub(crate) async fn hold(context: &Context, restore: Restore) -> Finished {
+    let mut after = restore.clone();
+    after.metadata.finalizers.push(FINALIZER.to_owned());
+    saved(context, &restore, &after).await
+}
+
+/// Removes the files of a restore, then lets it go. One whose backup or location is gone has none that could be removed.
+pub(crate) async fn clean_up(
+    context: &Context,
+    restore: Restore,
+    origin: Option<(Backup, BackupStorageLocation)>,
+) -> Finished {
+    if let Some((_, location)) = origin {
+        if location.status.phase != Some(BackupStorageLocationPhase::Available) {
+            return Err(Unfinished::Because(format!(
+                "restore {} cannot go: its location {} is unavailable",
+                restore.metadata.name, location.metadata.name
+            )));
+        }
+        let store = context.store(&location).await.map_err(Unfinished::Because)?;
+        store.delete_restore(&restore.metadata.name).await.map_err(|e| Unfinished::Because(e.to_string()))?;
+    }
+    let mut after = restore.clone();
+    after.metadata.finalizers.retain(|finalizer| finalizer != FINALIZER);
+    context.client.change(&restore, &after).await?;
+    Ok(vec![Effect::Gone(Kind::Restore, restore.metadata.name)])
+}
+
+/// Validates and runs a restore to its end.
+pub(crate) async fn run(context: &Context, restore: Restore, origin: Result<Origin, String>, attempt: u32) -> Finished {
+    let mut request = Request { restore, settings: context.options.restore.clone() };
+    let (mut started, mut errors) = prepared(&request);
+    let origin = match origin {
+        // One source must be named, and that is said already.
+        Err(_) if !errors.is_empty() => None,
+        Err(why) => {
+            errors.push(why);
+            None
+        }
+        Ok(origin) => Some(origin),
+    };
+    if let Some(origin) = &origin {
+        started.spec.backup_name.clone_from(&origin.backup.metadata.name);
+        if let Some(schedule) = origin.backup.metadata.labels.get(well_known::LABEL_SCHEDULE_NAME) {
+            started.spec.schedule_name.clone_from(schedule);
+        }
+    }
+    let Some(origin) = origin.filter(|_| errors.is_empty()) else {
+        return refused(context, &request.restore, started, errors).await;
+    };
+    started.status.phase = Some(RestorePhase::InProgress);
+    started.status.start_timestamp.get_or_insert(Time::new(context.env.now()));
+    started.metadata.annotations.insert(ANNOTATION_ATTEMPT.to_owned(), attempt.to_string());
+    let mut current = context.client.change(&request.restore, &started).await?;
+    tracing::info!(restore = current.metadata.name, attempt, "restore begins");
+    let store = match context.store(&origin.location).await {
+        Ok(store) => store,
+        Err(why) => return failed(context, &current, format!("error getting backup store: {why}")).await,
+    };
+    request.restore = current.clone();
+    // Filled in from the backup; the engine takes one source.
+    request.restore.spec.schedule_name.clear();
+    let checkpoint = Arc::new(CheckpointMap::new(&context.client.cluster, &current));
+    let env = lifeboat_restore::Env {
+        cluster: context.client.cluster.clone(),
+        store,
+        clock: Arc::clone(&context.env.clock.0),
+        journal: Journal::new(
+            Arc::clone(&context.env.clock.0),
+            &format!("restore={}/{}", current.metadata.namespace, current.metadata.name),
+        ),
+        checkpoint: checkpoint.clone(),
+        progress: Arc::new(Progress::default()),
+        cancel: context.env.cancel.child_token(),
+        scratch: context.env.scratch.clone(),
+    };
+    let outcome = watched(context, &mut current, &request, &env).await;
+    if context.leadership.check().is_err() || context.env.cancel.is_cancelled() {
+        return Err(Unfinished::Because(format!("restore {} was left where it is", current.metadata.name)));
+    }
+    let effects = match outcome {
+        Ok(outcome) => finished(context, current, &outcome).await?,
+        Err(RestoreError::Invalid(errors)) => {
+            let after = current.clone();
+            refused(context, &current, after, errors.0).await?
+        }
+        Err(e) => failed(context, &current, e.to_string()).await?,
+    };
+    checkpoint.forget().await;
+    Ok(effects)
+}
+
+/// Runs the engine and reports its progress meanwhile. Stops it when the object is no longer in progress.
+async fn watched(
+    context: &Context,
+    current: &mut Restore,
+    request: &Request,
+    env: &lifeboat_restore::Env,
+) -> Result<Outcome, RestoreError> {
+    let mut running = Box::pin(lifeboat_restore::run(request, env));
+    let mut ticks = interval(REPORT);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks.tick().await;
+    loop {
+        tokio::select! {
+            outcome = &mut running => return outcome,
+            _ = ticks.tick() => {
+                let (done, total) = env.progress.get();
+                let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+                let progress = RestoreProgress { total_items: count(total), items_restored: count(done) };
+                let report = report(context, current, progress);
+                tokio::select! {
+                    outcome = &mut running => return outcome,
+                    reported = report => match reported {
+                        Ok(Some(stored)) => *current = stored,
+                        Ok(None) => env.cancel.cancel(),
+                        Err(e) => tracing::warn!(error = %e, "the progress of a restore could not be reported"),
+                    },
+                }
+            }
+        }
+    }
+}
+
+/// Writes the progress; `None` when the restore is no longer ours to run.
+async fn report(
+    context: &Context,
+    current: &Restore,
+    progress: RestoreProgress,
+) -> Result<Option<Restore>, ClusterError> {
+    if current.status.progress == Some(progress) {
+        return Ok(Some(current.clone()));
+    }
+    let mut after = current.clone();
+    after.status.progress = Some(progress);
+    match context.client.change(current, &after).await {
+        Ok(stored) => Ok(Some(stored)),
+        Err(e) if e.is_conflict() => again(context, current).await,
+        Err(e) if e.is_not_found() => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// The object as another actor left it; `None` when it is not the one that we began, or is in another phase.
+async fn again(context: &Context, known: &Restore) -> Result<Option<Restore>, ClusterError> {
+    let found: Option<Restore> = context.client.get(&known.metadata.name).await?;
+    Ok(found.filter(|found| found.metadata.uid == known.metadata.uid && found.status.phase == known.status.phase))
+}
+
+async fn finished(context: &Context, current: Restore, outcome: &Outcome) -> Finished {
+    let current = again(context, &current).await?.ok_or_else(|| {
+        Unfinished::Because(format!("restore {} was changed by another program while it ran", current.metadata.name))
+    })?;
+    let mut after = current.clone();
+    let start = after.status.start_timestamp;
+    after.status = outcome.restore.status.clone();
+    after.status.start_timestamp = start;
+    let last = after.status.phase;
+    let completed = after.status.completion_timestamp.take();
+    let current = match last {
+        Some(RestorePhase::Completed | RestorePhase::PartiallyFailed) => {
+            after.status.phase = Some(match last {
+                Some(RestorePhase::Completed) => RestorePhase::Finalizing,
+                _ => RestorePhase::FinalizingPartiallyFailed,
+            });
+            context.client.change(&current, &after).await?
+        }
+        _ => current,
+    };
+    after.status.phase = last;
+    after.status.completion_timestamp = completed;
+    after.metadata = current.metadata.clone();
+    tracing::info!(restore = after.metadata.name, phase = ?last, "restore ends");
+    saved(context, &current, &after).await
+}
+
+/// Ends a finalizing restore: its files are stored already.
+pub(crate) async fn finish(context: &Context, restore: Restore) -> Finished {
+    let mut after = restore.clone();
+    after.status.phase = Some(match restore.status.phase {
+        Some(RestorePhase::Finalizing) => RestorePhase::Completed,
+        _ => RestorePhase::PartiallyFailed,
+    });
+    after.status.completion_timestamp = Some(Time::new(context.env.now()));
+    let finished = saved(context, &restore, &after).await?;
+    CheckpointMap::new(&context.client.cluster, &restore).forget().await;
+    Ok(finished)
+}
+
+/// Notes that a restore has failed.
+pub(crate) async fn failed(context: &Context, restore: &Restore, reason: String) -> Finished {
+    tracing::error!(restore = restore.metadata.name, reason, "restore failed");
+    let Some(current) = again(context, restore).await? else { return Ok(Vec::new()) };
+    let mut after = current.clone();
+    after.status.phase = Some(RestorePhase::Failed);
+    after.status.failure_reason = reason;
+    after.status.completion_timestamp = Some(Time::new(context.env.now()));
+    saved(context, &current, &after).await
+}
+
+async fn refused(context: &Context, before: &Restore, mut after: Restore, errors: Vec<String>) -> Finished {
+    tracing::error!(restore = before.metadata.name, errors = errors.join("; "), "restore is not valid");
+    after.status.phase = Some(RestorePhase::FailedValidation);
+    after.status.validation_errors = errors;
+    after.status.start_timestamp = None;
+    saved(context, before, &after).await
+}
+
+async fn saved(context: &Context, before: &Restore, after: &Restore) -> Finished {
+    let stored = context.client.change(before, after).await?;
+    Ok(vec![Effect::Restore(Box::new(stored))])
+}

@@ -1,0 +1,190 @@
+//! Takes over what a bucket holds (api-and-controllers.md 3.6).
+
+use super::{Context, Effect, Finished, Unfinished};
+use crate::world::{Kind, World};
+use jiff::Timestamp;
+use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, Resource, Schedule, Time, label_value, well_known};
+use lifeboat_store::StoreError;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What of the world a search needs.
+pub(crate) struct Known {
+    /// Names of all Backups.
+    backups: BTreeSet<String>,
+    /// Backups of the location that are complete, with their UIDs: their files should be there.
+    complete: BTreeMap<String, Backup>,
+    /// UIDs of the Schedules.
+    schedules: BTreeMap<String, String>,
+}
+
+impl Known {
+    pub(crate) fn of(world: &World, location: &str) -> Self {
+        let complete = |b: &&Backup| {
+            matches!(b.status.phase, Some(BackupPhase::Completed | BackupPhase::PartiallyFailed))
+                && b.metadata.labels.get(well_known::LABEL_STORAGE_LOCATION) == Some(&label_value(location))
+        };
+        Self {
+            backups: world.backups.iter().map(|b| b.metadata.name.clone()).collect(),
+            complete: world.backups.iter().filter(complete).map(|b| (b.metadata.name.clone(), b.clone())).collect(),
+            schedules: world.schedules.iter().map(|s| (s.metadata.name.clone(), s.metadata.uid.clone())).collect(),
+        }
+    }
+}
+
+/// Makes a Backup of each backup in the bucket that the cluster does not know, and removes Backups whose files are gone.
+/// Reads the files of new ones only.
+pub(crate) async fn sync(context: &Context, location: BackupStorageLocation, known: Known) -> Finished {
+    let store = context.store(&location).await.map_err(Unfinished::Because)?;
+    let failed = |e: StoreError| Unfinished::Because(e.to_string());
+    let folders: BTreeSet<String> = store.folders().await.map_err(failed)?.into_iter().collect();
+    let mut effects = Vec::new();
+    for name in folders.iter().filter(|name| !known.backups.contains(*name)) {
+        let found = match store.backup(name).await {
+            Ok(found) => found,
+            // Being written, or given up.
+            Err(StoreError::NoBackup { .. }) => continue,
+            Err(e) => {
+                tracing::warn!(backup = name, error = %e, "a backup in the bucket cannot be read and is left out");
+                continue;
+            }
+        };
+        let Some(backup) = adopted(found, &location, &known.schedules, context.env.now()) else { continue };
+        if backup.metadata.name != *name {
+            tracing::warn!(folder = name, backup = backup.metadata.name, "a folder holds a backup of another name");
+            continue;
+        }
+        match context.client.create(name, &backup).await {
+            Ok(Some(stored)) => {
+                tracing::info!(backup = name, location = location.metadata.name, "took over a backup");
+                effects.push(Effect::Backup(Box::new(stored)));
+            }
+            Ok(None) => {}
+            Err(e) => tracing::warn!(backup = name, error = %e, "a backup could not be taken over"),
+        }
+    }
+    for name in known.complete.keys().filter(|name| !folders.contains(*name)) {
+        // A list may lag behind; the record itself decides.
+        match store.backup(name).await {
+            Err(StoreError::NoBackup { .. }) => {
+                context.client.delete::<Backup>(name).await?;
+                tracing::info!(backup = name, "removed a Backup whose files are gone");
+                effects.push(Effect::Gone(Kind::Backup, name.clone()));
+            }
+            Err(e) => tracing::warn!(backup = name, error = %e, "it is not known whether the files are still there"),
+            Ok(_) => {}
+        }
+    }
+    let mut after = location.clone();
+    after.status.last_synced_time = Some(Time::new(context.env.now()));
+    let stored = context.client.change(&location, &after).await?;
+    effects.push(Effect::Location(Box::new(stored)));
+    Ok(effects)
+}
+
+/// The Backup to make of one that was found; `None` when it must not be taken over, or not yet.
+fn adopted(
+    mut found: Backup,
+    location: &BackupStorageLocation,
+    schedules: &BTreeMap<String, String>,
+    now: Timestamp,
+) -> Option<Backup> {
+    use BackupPhase as P;
+    match found.status.phase? {
+        P::Completed | P::PartiallyFailed | P::Failed => {}
+        P::WaitingForPluginOperations
+        | P::WaitingForPluginOperationsPartiallyFailed
+        | P::Finalizing
+        | P::FinalizingPartiallyFailed => {
+            if found.status.expiration.is_none_or(|end| end.timestamp() > now) {
+                return None;
+            }
+            // Nobody will finish it; so it can be collected.
+            found.status.phase = Some(P::PartiallyFailed);
+        }
+        _ => return None,
+    }
+    found.spec.hooks = Default::default();
+    let name = &location.metadata.name;
+    found.spec.storage_location.clone_from(name);
+    let meta = &mut found.metadata;
+    meta.namespace.clone_from(&location.metadata.namespace);
+    meta.labels.insert(well_known::LABEL_STORAGE_LOCATION.to_owned(), label_value(name));
+    meta.owner_references
+        .retain(|owner| owner.kind != Schedule::KIND || schedules.get(&owner.name) == Some(&owner.uid));
+    // Of the cluster that it was made in.
+    meta.resource_version.clear();
+    meta.uid.clear();
+    meta.generation = None;
+    meta.creation_timestamp = None;
+    meta.deletion_timestamp = None;
+    meta.finalizers.clear();
+    meta.other.clear();
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lifeboat_api::OwnerReference;
+
+    #[test]
+    fn what_is_taken_over() {
+        let now: Timestamp = "2026-11-22T00:00:00Z".parse().unwrap();
+        let time = |text: &str| Some(Time::new(text.parse().unwrap()));
+        let (past, future) = (time("2026-11-21T00:00:00Z"), time("2026-11-23T00:00:00Z"));
+        let mut location = BackupStorageLocation::default();
+        location.metadata.name = "here".into();
+        location.metadata.namespace = "velero".into();
+        use BackupPhase as P;
+        for (phase, expiration, expected) in [
+            (Some(P::Completed), past, Some(P::Completed)),
+            (Some(P::PartiallyFailed), None, Some(P::PartiallyFailed)),
+            (Some(P::Failed), None, Some(P::Failed)),
+            (Some(P::Finalizing), None, None),
+            (Some(P::Finalizing), future, None),
+            (Some(P::Finalizing), past, Some(P::PartiallyFailed)),
+            (Some(P::WaitingForPluginOperations), past, Some(P::PartiallyFailed)),
+            (Some(P::InProgress), past, None),
+            (Some(P::Deleting), past, None),
+            (Some(P::New), None, None),
+            (None, None, None),
+        ] {
+            let mut found = Backup::default();
+            found.status.phase = phase;
+            found.status.expiration = expiration;
+            let got = adopted(found, &location, &BTreeMap::new(), now).map(|b| b.status.phase.unwrap());
+            assert_eq!(got, expected, "{phase:?}");
+        }
+    }
+
+    #[test]
+    fn it_becomes_one_of_this_cluster() {
+        let mut found = Backup::default();
+        found.metadata.name = "b".into();
+        found.metadata.namespace = "other".into();
+        found.metadata.uid = "1".into();
+        found.metadata.resource_version = "7".into();
+        found.spec.storage_location = "there".into();
+        found.status.phase = Some(BackupPhase::Completed);
+        let owner = |name: &str, uid: &str| OwnerReference {
+            kind: "Schedule".into(),
+            name: name.into(),
+            uid: uid.into(),
+            ..OwnerReference::default()
+        };
+        found.metadata.owner_references = vec![owner("nightly", "s"), owner("nightly", "t"), owner("gone", "u")];
+        let mut location = BackupStorageLocation::default();
+        location.metadata.name = "here".into();
+        location.metadata.namespace = "velero".into();
+        let schedules = BTreeMap::from([("nightly".to_owned(), "s".to_owned())]);
+        let got = adopted(found, &location, &schedules, Timestamp::UNIX_EPOCH).unwrap();
+        let mut expected = Backup::default();
+        expected.metadata.name = "b".into();
+        expected.metadata.namespace = "velero".into();
+        expected.metadata.labels.insert("velero.io/storage-location".into(), "here".into());
+        expected.metadata.owner_references = vec![owner("nightly", "s")];
+        expected.spec.storage_location = "here".into();
+        expected.status.phase = Some(BackupPhase::Completed);
+        assert_eq!(got, expected);
+    }
+}

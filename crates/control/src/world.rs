@@ -1,0 +1,208 @@
+//! The resources of the server's namespace as they were last seen.
+
+use crate::client::Object;
+use bytes::Bytes;
+use lifeboat_api::{
+    Backup, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, ObjectMeta, Restore, Schedule,
+    ServerStatusRequest,
+};
+use std::collections::BTreeMap;
+
+/// A resource with its metadata.
+pub(crate) trait Meta: Object {
+    fn meta(&self) -> &ObjectMeta;
+}
+
+macro_rules! mirrored {
+    ($($kind:ident: $field:ident),* $(,)?) => {
+        /// A kind that is mirrored.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub(crate) enum Kind {
+            $($kind),*
+        }
+
+        impl Kind {
+            pub(crate) const ALL: &[Self] = &[$(Self::$kind),*];
+
+            pub(crate) fn resource(self) -> std::sync::Arc<lifeboat_object::ApiResource> {
+                match self {
+                    $(Self::$kind => crate::client::api_resource::<$kind>()),*
+                }
+            }
+        }
+
+        /// Everything mirrored, by name.
+        #[derive(Debug, Default)]
+        pub(crate) struct World {
+            $(pub(crate) $field: Objects<$kind>),*
+        }
+
+        impl World {
+            /// Takes in what a mirror saw.
+            pub(crate) fn see(&mut self, change: Change) {
+                match change.kind {
+                    $(Kind::$kind => self.$field.see(change.what)),*
+                }
+            }
+
+            /// Whether every kind was listed once: before that, what is missing is not known to be missing.
+            pub(crate) fn is_complete(&self) -> bool {
+                $(self.$field.listed)&&*
+            }
+        }
+
+        $(
+            impl Meta for $kind {
+                fn meta(&self) -> &ObjectMeta {
+                    &self.metadata
+                }
+            }
+
+            impl AsMut<Objects<$kind>> for World {
+                fn as_mut(&mut self) -> &mut Objects<$kind> {
+                    &mut self.$field
+                }
+            }
+        )*
+    };
+}
+
+mirrored! {
+    Backup: backups,
+    Restore: restores,
+    BackupStorageLocation: locations,
+    DeleteBackupRequest: delete_requests,
+    DownloadRequest: download_requests,
+    ServerStatusRequest: status_requests,
+    Schedule: schedules,
+}
+
+/// What a mirror saw of a kind.
+#[derive(Debug)]
+pub(crate) struct Change {
+    pub(crate) kind: Kind,
+    pub(crate) what: Seen,
+}
+
+/// Objects as JSON.
+#[derive(Debug)]
+pub(crate) enum Seen {
+    /// These are all there are.
+    All(Vec<Bytes>),
+    /// This one is like this now.
+    Applied(Bytes),
+    /// This one is gone.
+    Deleted(Bytes),
+}
+
+/// The objects of one kind.
+#[derive(Debug)]
+pub(crate) struct Objects<T> {
+    by_name: BTreeMap<String, T>,
+    listed: bool,
+}
+
+impl<T> Default for Objects<T> {
+    fn default() -> Self {
+        Self { by_name: BTreeMap::new(), listed: false }
+    }
+}
+
+impl<T: Meta> Objects<T> {
+    pub(crate) fn get(&self, name: &str) -> Option<&T> {
+        self.by_name.get(name)
+    }
+
+    /// In order of their names.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.by_name.values()
+    }
+
+    /// Takes in what a write of ours was answered with; the mirror may be behind it.
+    pub(crate) fn put(&mut self, object: T) {
+        let meta = object.meta();
+        let newer = self.by_name.get(&meta.name).is_none_or(|known| {
+            known.meta().uid != meta.uid || revision(&known.meta().resource_version) <= revision(&meta.resource_version)
+        });
+        if newer {
+            self.by_name.insert(meta.name.clone(), object);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) {
+        self.by_name.remove(name);
+    }
+
+    fn see(&mut self, seen: Seen) {
+        match seen {
+            Seen::All(bodies) => {
+                let known = std::mem::take(&mut self.by_name);
+                self.listed = true;
+                for object in bodies.iter().filter_map(parse::<T>) {
+                    if let Some(known) = known.get(&object.meta().name) {
+                        self.by_name.insert(known.meta().name.clone(), known.clone());
+                    }
+                    self.put(object);
+                }
+            }
+            Seen::Applied(body) => {
+                if let Some(object) = parse::<T>(&body) {
+                    self.put(object);
+                }
+            }
+            Seen::Deleted(body) => {
+                if let Some(object) = parse::<T>(&body) {
+                    let meta = object.meta();
+                    if self.get(&meta.name).is_some_and(|known| known.meta().uid == meta.uid) {
+                        self.remove(&meta.name);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// An object that cannot be read is left alone: what it wants is not known.
+fn parse<T: Meta>(body: &Bytes) -> Option<T> {
+    serde_json::from_slice(body)
+        .inspect_err(|e| tracing::error!(kind = T::KIND, error = %e, "an object cannot be read and is left alone"))
+        .ok()
+}
+
+/// Revisions of one API server grow; one that is no number is taken as the newest.
+fn revision(text: &str) -> u64 {
+    text.parse().unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(name: &str, uid: &str, revision: &str) -> Bytes {
+        format!(r#"{{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{{"name":"{name}","uid":"{uid}","resourceVersion":"{revision}"}}}}"#).into()
+    }
+
+    fn backups(world: &World) -> Vec<(String, String)> {
+        world.backups.iter().map(|b| (b.metadata.name.clone(), b.metadata.resource_version.clone())).collect()
+    }
+
+    #[test]
+    fn an_older_state_never_replaces_a_newer_one() {
+        let mut world = World::default();
+        let see = |world: &mut World, what| world.see(Change { kind: Kind::Backup, what });
+        see(&mut world, Seen::All(vec![body("a", "1", "9"), body("b", "2", "9")]));
+        see(&mut world, Seen::Applied(body("a", "1", "100")));
+        see(&mut world, Seen::Applied(body("a", "1", "99")));
+        assert_eq!(backups(&world), [("a".into(), "100".into()), ("b".into(), "9".into())]);
+        // Listed before our own write.
+        see(&mut world, Seen::All(vec![body("a", "1", "98")]));
+        assert_eq!(backups(&world), [("a".into(), "100".into())]);
+        // Another object of the name, which a late deletion of the first does not concern.
+        see(&mut world, Seen::Applied(body("a", "3", "50")));
+        see(&mut world, Seen::Deleted(body("a", "1", "101")));
+        assert_eq!(backups(&world), [("a".into(), "50".into())]);
+        see(&mut world, Seen::Deleted(body("a", "3", "102")));
+        assert!(backups(&world).is_empty());
+        assert!(!world.is_complete());
+    }
+}
