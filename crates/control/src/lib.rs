@@ -11,6 +11,7 @@
 mod checkpoint;
 mod client;
 mod fence;
+mod guard;
 mod lead;
 mod mirror;
 mod options;

@@ -1,6 +1,7 @@
 //! The loop: see, decide, do.
 
 use crate::client::Client;
+use crate::guard::wait_for_velero_to_end;
 use crate::lead::{Candidate, Leadership, LeaseTimes, LostLease};
 use crate::mirror::mirror;
 use crate::options::{Controller, Env, Options};
@@ -51,6 +52,9 @@ pub async fn serve(options: Options, env: Env, times: LeaseTimes) -> Result<(), 
         times,
         now: Arc::clone(&env.clock.0),
     };
+    if !wait_for_velero_to_end(&env.cluster, &options.namespace, &options.identity, &env.cancel).await {
+        return Ok(());
+    }
     tracing::info!(identity = options.identity, namespace = options.namespace, "waiting for the leadership");
     let Some(leadership) = candidate.acquire(&env.cancel).await else { return Ok(()) };
     tracing::info!(identity = options.identity, "leading");

@@ -81,6 +81,10 @@ impl Ground {
         Server(process)
     }
 
+    fn log(&self, identity: &str) -> String {
+        std::fs::read_to_string(self.directories.path().join(format!("{identity}.log"))).expect("a log")
+    }
+
     fn create(&self, object: &Value) {
         with_object(&self.kubectl(), &["create"], object).unwrap_or_else(|e| panic!("{e:#}"));
     }
@@ -287,7 +291,14 @@ fn a_bucket_that_velero_filled_shows_up() {
     // Half-written: no record yet.
     copy(&golden, &bucket.join("backups/half"));
     std::fs::remove_file(bucket.join("backups/half/velero-backup.json")).expect("a record");
+    // Velero's server may still be there: it never asks who leads.
+    ground.create(&json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "velero-1", "namespace": "velero", "labels": {"deploy": "velero"}},
+        "spec": {"containers": [{"name": "velero", "image": "velero/velero:v1.18.2", "args": ["server"]}]}}));
     let _server = ground.server("one");
+    eventually("a word about the other server", || ground.log("one").contains("waiting until it has ended"));
+    assert!(ground.get("lease", "lifeboat-server").is_null());
+    ground.bed.kubectl(&["delete", "pod", "velero-1", "--namespace=velero", "--force", "--grace-period=0"]);
     let found = ground.until("backup", "one-ns", "Completed");
     assert_eq!(found["spec"]["storageLocation"], "default");
     assert_eq!(found["metadata"]["labels"]["velero.io/storage-location"], "default");
