@@ -3,6 +3,10 @@
 use crate::demo::DemoArgs;
 use crate::flags;
 use crate::local::Local;
+use crate::resource::backup::BackupCommand;
+use crate::resource::location::LocationCommand;
+use crate::resource::restore::RestoreCommand;
+use crate::resource::verbs::{CreateCommand, DeleteCommand, GetCommand};
 use crate::sandbox::SandboxArgs;
 use crate::server::ServerArgs;
 use clap::{Args, Parser, Subcommand};
@@ -51,6 +55,24 @@ pub(crate) struct Globals {
 enum Command {
     /// Back up and restore with nothing installed in the cluster
     Local(Local),
+    /// Work with backups
+    #[command(subcommand)]
+    Backup(BackupCommand),
+    /// Work with restores
+    #[command(subcommand)]
+    Restore(RestoreCommand),
+    /// Work with backup storage locations
+    #[command(subcommand)]
+    BackupLocation(LocationCommand),
+    /// List backups, restores or storage locations
+    #[command(subcommand)]
+    Get(GetCommand),
+    /// Make a backup, restore or storage location
+    #[command(subcommand)]
+    Create(CreateCommand),
+    /// Delete backups or restores
+    #[command(subcommand)]
+    Delete(DeleteCommand),
     /// Run the server: make what the velero.io resources of a namespace ask for
     Server(Box<ServerArgs>),
     /// Run an in-memory Kubernetes API server and write its kubeconfig to the file named by --kubeconfig
@@ -69,6 +91,12 @@ impl Lifeboat {
         match self.command {
             Command::Local(local) => local.run(&self.globals).await,
             Command::Demo(demo) => demo.run().await,
+            Command::Backup(command) => command.run(&self.globals).await,
+            Command::Restore(command) => command.run(&self.globals).await,
+            Command::BackupLocation(command) => command.run(&self.globals).await,
+            Command::Get(command) => command.run(&self.globals).await,
+            Command::Create(command) => command.run(&self.globals).await,
+            Command::Delete(command) => command.run(&self.globals).await,
             Command::Server(server) => server.run(&self.globals).await,
             Command::Sandbox(sandbox) => sandbox.run(&self.globals).await,
         }

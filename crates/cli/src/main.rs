@@ -11,6 +11,7 @@ mod flags;
 mod local;
 mod log;
 mod progress;
+mod resource;
 mod sandbox;
 mod server;
 mod spec;

@@ -3,7 +3,7 @@
 use base64::Engine;
 use bytes::Bytes;
 use lifeboat_api::{GROUP, Resource};
-use lifeboat_cluster::{Cluster, ClusterError, Create, Failure, PatchKind};
+use lifeboat_cluster::{Cluster, ClusterError, Create, Failure, ListRequest, PatchKind};
 use lifeboat_object::ApiResource;
 use lifeboat_patch::merge_diff;
 use serde::Serialize;
@@ -12,15 +12,17 @@ use serde_json::Value;
 use std::sync::Arc;
 
 /// A resource of ours that can be sent and read.
-pub(crate) trait Object: Resource + Serialize + DeserializeOwned + Clone + Send + Sync + 'static {}
+pub trait Object: Resource + Serialize + DeserializeOwned + Clone + Send + Sync + 'static {}
 
 impl<T: Resource + Serialize + DeserializeOwned + Clone + Send + Sync + 'static> Object for T {}
 
 /// The namespace of the server in its cluster.
 #[derive(Clone, Debug)]
-pub(crate) struct Client {
-    pub(crate) cluster: Cluster,
-    pub(crate) namespace: String,
+pub struct Client {
+    /// The cluster.
+    pub cluster: Cluster,
+    /// The namespace of the resources.
+    pub namespace: String,
 }
 
 /// How our own types are addressed; discovery would be a request and could fail.
@@ -42,9 +44,32 @@ pub(crate) fn api_resource<T: Resource>() -> Arc<ApiResource> {
 
 impl Client {
     /// The object now; `None` when there is none.
-    pub(crate) async fn get<T: Object>(&self, name: &str) -> Result<Option<T>, ClusterError> {
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn get<T: Object>(&self, name: &str) -> Result<Option<T>, ClusterError> {
         let found = self.cluster.get(&api_resource::<T>(), Some(&self.namespace), name).await?;
         found.map(|bytes| parse("get", name, &bytes)).transpose()
+    }
+
+    /// The objects that a label selector matches, all of them when it is empty, in the order of the API server.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn list<T: Object>(&self, selector: &str) -> Result<Vec<T>, ClusterError> {
+        let mut list = self.cluster.list(ListRequest {
+            resource: api_resource::<T>(),
+            namespace: Some(self.namespace.clone()),
+            selector: selector.to_owned(),
+            metadata_only: false,
+        });
+        let mut out = Vec::new();
+        while let Some(bodies) = list.next().await? {
+            for body in bodies {
+                out.push(parse("list", T::PLURAL, &body)?);
+            }
+        }
+        Ok(out)
     }
 
     /// Changes `before` to `after`: sends what differs, on condition that nobody has changed the object meanwhile.
@@ -53,7 +78,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ClusterError`]; a conflict says that another actor was there.
-    pub(crate) async fn change<T: Object>(&self, before: &T, after: &T) -> Result<T, ClusterError> {
+    pub async fn change<T: Object>(&self, before: &T, after: &T) -> Result<T, ClusterError> {
         let (from, to) = (value(before)?, value(after)?);
         let Some(mut patch) = merge_diff(&from, &to) else { return Ok(after.clone()) };
         patch["metadata"]["resourceVersion"] = from["metadata"]["resourceVersion"].clone();
@@ -65,7 +90,10 @@ impl Client {
     }
 
     /// Creates an object; `None` when there is one of this name already.
-    pub(crate) async fn create<T: Object>(&self, name: &str, object: &T) -> Result<Option<T>, ClusterError> {
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn create<T: Object>(&self, name: &str, object: &T) -> Result<Option<T>, ClusterError> {
         let (resource, namespace) = (api_resource::<T>(), Some(self.namespace.as_str()));
         let body = Bytes::from(value(object)?.to_string());
         match self.cluster.create(&resource, namespace, name, body, Create::default()).await {
@@ -75,9 +103,12 @@ impl Client {
         }
     }
 
-    /// Deletes an object; no error when there is none.
-    pub(crate) async fn delete<T: Object>(&self, name: &str) -> Result<(), ClusterError> {
-        self.cluster.delete(&api_resource::<T>(), Some(&self.namespace), name).await.map(drop)
+    /// Deletes an object; false when there is none.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn delete<T: Object>(&self, name: &str) -> Result<bool, ClusterError> {
+        self.cluster.delete(&api_resource::<T>(), Some(&self.namespace), name).await
     }
 
     /// A key of a Secret.

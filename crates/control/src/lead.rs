@@ -111,11 +111,12 @@ impl Candidate {
     /// Renews until that fails for longer than the deadline.
     pub(crate) async fn keep(&self, leadership: &Leadership) -> LostLease {
         let mut renewed = Instant::now();
+        let mut held = None;
         loop {
             sleep(self.times.retry).await;
             let began = Instant::now();
             let left = self.times.deadline.saturating_sub(renewed.elapsed());
-            match timeout(left, self.renew()).await {
+            match timeout(left, self.renew(&mut held)).await {
                 Ok(Ok(true)) => {
                     // From before the request: the server wrote it later than that.
                     leadership.extend(began, self.times.deadline);
@@ -167,15 +168,23 @@ impl Candidate {
         if changed {
             record["acquireTime"] = record["renewTime"].clone();
         }
-        self.write(&lease, record).await
+        Ok(self.write(&lease, record).await?.is_some())
     }
 
-    async fn renew(&self) -> Result<bool, ClusterError> {
+    /// Renews upon the state that our last write left: one request, unless somebody has touched the Lease meanwhile.
+    async fn renew(&self, held: &mut Option<Value>) -> Result<bool, ClusterError> {
+        if let Some(lease) = held.take()
+            && let Some(stored) = self.write(&lease, self.record()).await?
+        {
+            *held = Some(stored);
+            return Ok(true);
+        }
         let Some(lease) = self.read().await? else { return Ok(false) };
         if lease["spec"]["holderIdentity"] != self.identity.as_str() {
             return Ok(false);
         }
-        self.write(&lease, self.record()).await
+        *held = self.write(&lease, self.record()).await?;
+        Ok(held.is_some())
     }
 
     fn record(&self) -> Value {
@@ -209,13 +218,13 @@ impl Candidate {
         }
     }
 
-    /// Writes unless somebody was faster.
-    async fn write(&self, lease: &Value, spec: Value) -> Result<bool, ClusterError> {
+    /// Writes and gives what is stored then; `None` when somebody was faster.
+    async fn write(&self, lease: &Value, spec: Value) -> Result<Option<Value>, ClusterError> {
         let patch = json!({"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]}, "spec": spec});
         let patch = Bytes::from(patch.to_string());
         match self.cluster.patch(&leases(), Some(&self.namespace), NAME, None, PatchKind::Merge, patch).await {
-            Ok(_) => Ok(true),
-            Err(e) if e.is_conflict() || e.is_not_found() => Ok(false),
+            Ok(stored) => Ok(serde_json::from_slice(&stored).ok()),
+            Err(e) if e.is_conflict() || e.is_not_found() => Ok(None),
             Err(e) => Err(e),
         }
     }

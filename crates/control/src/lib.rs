@@ -20,6 +20,7 @@ mod server;
 mod work;
 mod world;
 
+pub use client::{Client, Object};
 pub use lead::{LeaseTimes, LostLease};
 pub use options::{Controller, Env, LocationAccess, Options, Providers, ServerClock};
 pub use server::{ServeError, serve};

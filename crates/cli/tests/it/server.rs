@@ -1,7 +1,7 @@
 //! `lifeboat server`: what custom resources ask for comes to be, whoever dies.
 
 use crate::faults::{config_maps, namespace};
-use crate::support::{Bed, eventually, with_object};
+use crate::support::{Bed, eventually, run, with_object};
 use lifeboat_testbed::{Fault, Kill, Kubectl, Nth, Proxy, Rule, S3Server};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -280,6 +280,89 @@ fn custom_resources_are_all_it_takes() {
     assert!(!ground.s3.file(BUCKET, "main/restores/main-r/restore-main-r-logs.gz").exists());
 
     assert_eq!(server.stop(), Some(0), "told to stop");
+}
+
+#[test]
+fn commands_ask_for_the_same() {
+    let ground = Ground::start();
+    ground.many("shop", 3);
+    let before = ground.maps("shop");
+    let folder = ground.directories.path().display().to_string();
+    let _server = ground.server("one");
+    let run = |args: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
+        command.args(args.split_whitespace()).env("KUBECONFIG", ground.bed.plane.kubeconfig()).env("TZ", "UTC");
+        run(&mut command)
+    };
+    let says = |args: &str, code: i32, text: &str| {
+        let run = run(args);
+        assert_eq!(run.code, code, "{args}: {run:?}");
+        assert!(run.out.contains(text) || run.err.contains(text), "{args}: {run:?} does not say {text:?}");
+    };
+    says(
+        &format!(
+            "backup-location create main --provider lifeboat.io/directory --bucket b --prefix p --config path={folder} --default"
+        ),
+        0,
+        "Backup storage location \"main\" configured successfully.\n",
+    );
+    says(
+        "backup-location create other --provider aws --bucket b --default",
+        1,
+        "already a default backup storage location: main",
+    );
+    ground.until("backupstoragelocation", "main", "Available");
+    let table = run("backup-location get").out;
+    let rows: Vec<&str> = table.lines().collect();
+    assert_eq!(
+        rows[0],
+        "NAME   PROVIDER                BUCKET/PREFIX   PHASE       LAST VALIDATED                  ACCESS MODE   DEFAULT"
+    );
+    assert!(rows[1].starts_with("main   lifeboat.io/directory   b/p             Available   20"), "{table}");
+    assert!(rows[1].ends_with(" +0000 UTC   ReadWrite     true"), "{table}");
+
+    says("backup get", 0, "");
+    says("backup create", 1, "a backup name is required, unless you are creating based on a schedule");
+    says("backup create one --storage-location nope", 1, "backupstoragelocations.velero.io \"nope\" not found");
+    says("backup create one --include-namespaces a,*", 1, "includes list must either contain '*' only");
+    says(
+        "backup create one --include-namespaces shop --labels team=a --wait",
+        0,
+        "\nBackup completed with status: Completed.\n",
+    );
+    says("backup create one", 1, "backups.velero.io \"one\" already exists");
+    says("backup create two --include-namespaces shop -o yaml", 0, "includedNamespaces:\n  - shop\n");
+    assert!(ground.get("backup", "two").is_null(), "-o prints and sends nothing");
+    says("backup get nope", 1, "backups.velero.io \"nope\" not found");
+    let table = run("backup get -l team=a -L team").out;
+    let rows: Vec<&str> = table.lines().collect();
+    assert_eq!(
+        rows[0],
+        "NAME   STATUS      ERRORS   WARNINGS   CREATED                         EXPIRES   STORAGE LOCATION   QUEUE POSITION   SELECTOR   TEAM"
+    );
+    assert!(
+        rows[1].starts_with("one    Completed   0        0          20") && rows[1].contains("   29d       main  "),
+        "{table}"
+    );
+    assert!(rows[1].ends_with("<none>     a"), "{table}");
+    let one: Value = serde_json::from_str(&run("backup get one -o json").out).expect("JSON");
+    assert_eq!((&one["kind"], &one["status"]["phase"]), (&json!("Backup"), &json!("Completed")));
+
+    ground.lose("shop");
+    says("restore create", 1, "either a backup or schedule must be specified, but not both");
+    says("restore create --from-backup nope", 1, "backups.velero.io \"nope\" not found");
+    says("restore create r --from-backup one --wait", 0, "\nRestore completed with status: Completed.\n");
+    assert_eq!(ground.maps("shop"), before);
+    let table = run("get restores").out;
+    assert!(table.lines().nth(1).is_some_and(|row| row.starts_with("r      one      Completed   20")), "{table}");
+
+    says("restore delete", 1, "exactly one of");
+    says("backup delete one", 0, "error reading user input: EOF");
+    says("backup delete nope --confirm", 0, "No backups found\n");
+    says("delete backup one nope --confirm", 1, "Request to delete backup \"one\" submitted successfully.\n");
+    ground.until_gone("backup", "one");
+    ground.until_gone("restore", "r");
+    assert_eq!(ground.maps("shop"), before);
 }
 
 #[test]

@@ -1,0 +1,227 @@
+//! The commands on `velero.io` resources: create, get, delete (cli-and-install.md 1.5 to 1.8).
+
+pub(crate) mod backup;
+pub(crate) mod location;
+pub(crate) mod restore;
+mod table;
+pub(crate) mod verbs;
+
+use crate::command::Globals;
+use crate::local::journal::print_resource;
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use lifeboat_api::{ObjectMeta, Resource};
+use lifeboat_control::{Client, Object};
+use std::io::Write;
+use std::process::ExitCode;
+use table::{Labels, print};
+
+/// A client for the namespace of the globals.
+pub(crate) async fn client(globals: &Globals) -> Result<Client> {
+    Ok(Client { cluster: globals.connect().await?, namespace: globals.namespace.clone() })
+}
+
+/// `-o`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Table,
+    Json,
+    Yaml,
+}
+
+impl Format {
+    fn machine(self) -> Option<crate::local::Output> {
+        match self {
+            Self::Table => None,
+            Self::Json => Some(crate::local::Output::Json),
+            Self::Yaml => Some(crate::local::Output::Yaml),
+        }
+    }
+}
+
+/// How objects are shown.
+#[derive(Debug, Args)]
+struct Show {
+    /// Labels to show as columns of their own
+    #[arg(short = 'L', long, value_delimiter = ',', value_name = "LABELS")]
+    label_columns: Vec<String>,
+    /// Show all labels in the last column
+    #[arg(long)]
+    show_labels: bool,
+    /// Form of the output
+    #[arg(long, short, value_enum)]
+    output: Option<Format>,
+}
+
+/// What to get.
+#[derive(Debug, Args)]
+pub(crate) struct GetArgs {
+    /// Names; all when left out
+    names: Vec<String>,
+    /// Only those with these labels
+    #[arg(long, short = 'l', default_value = "", hide_default_value = true, value_name = "SELECTOR")]
+    selector: String,
+    #[command(flatten)]
+    show: Show,
+}
+
+/// What to delete.
+#[derive(Debug, Args)]
+pub(crate) struct DeleteArgs {
+    /// Names
+    names: Vec<String>,
+    /// All of them
+    #[arg(long)]
+    all: bool,
+    /// Those with these labels
+    #[arg(long, short = 'l', default_value = "", hide_default_value = true, value_name = "SELECTOR")]
+    selector: String,
+    /// Do not ask
+    #[arg(long)]
+    confirm: bool,
+}
+
+/// A kind that can be shown as a table.
+trait Shown: Object {
+    /// Headings.
+    const COLUMNS: &'static [&'static str];
+
+    fn meta(&self) -> &ObjectMeta;
+
+    /// Cells in the order of the headings.
+    fn cells(&self, now: jiff::Timestamp) -> Vec<String>;
+
+    /// The order of a list.
+    fn sort(_: &mut [Self]) {}
+}
+
+async fn get<T: Shown>(args: &GetArgs, globals: &Globals) -> Result<ExitCode> {
+    let client = client(globals).await?;
+    let mut found: Vec<T> = Vec::new();
+    if args.names.is_empty() {
+        found = client.list(&args.selector).await?;
+        T::sort(&mut found);
+    }
+    for name in &args.names {
+        match client.get(name).await? {
+            Some(object) => found.push(object),
+            None => return Err(missing::<T>(name)),
+        }
+    }
+    show(&found, &args.show)
+}
+
+fn show<T: Shown>(found: &[T], show: &Show) -> Result<ExitCode> {
+    match show.output.and_then(Format::machine) {
+        Some(output) => match found {
+            [one] => print_resource(one, output)?,
+            all => {
+                let kind = format!("{}List", T::KIND);
+                let list =
+                    serde_json::json!({"apiVersion": T::api_version(), "kind": kind, "metadata": {}, "items": all});
+                print_resource(&list, output)?;
+            }
+        },
+        None => {
+            let labels = Labels { columns: &show.label_columns, all: show.show_labels };
+            let now = jiff::Timestamp::now();
+            let rows = found.iter().map(|one| (one.cells(now), &one.meta().labels));
+            print(&mut std::io::stdout(), T::COLUMNS, rows, &labels)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn missing<T: Resource>(name: &str) -> anyhow::Error {
+    anyhow::anyhow!("{}.velero.io \"{name}\" not found", T::PLURAL)
+}
+
+/// Sends an object, or prints it instead when a form was asked for; true when it was sent.
+async fn create<T: Shown>(client: &Client, object: &T, show_args: &Show) -> Result<bool> {
+    if show_args.output.is_some() {
+        show(std::slice::from_ref(object), show_args)?;
+        return Ok(false);
+    }
+    let name = &object.meta().name;
+    if client.create(name, object).await?.is_none() {
+        bail!("{}.velero.io \"{name}\" already exists", T::PLURAL);
+    }
+    Ok(true)
+}
+
+/// The objects that the arguments choose, and those that are missing. Asks before, unless told not to; `None` when the
+/// answer is no.
+async fn chosen<T: Shown>(args: &DeleteArgs, client: &Client) -> Result<Option<(Vec<T>, Vec<anyhow::Error>)>> {
+    let ways = usize::from(!args.names.is_empty()) + usize::from(args.all) + usize::from(!args.selector.is_empty());
+    if ways != 1 {
+        bail!("you must specify exactly one of: specific names, the --all flag, or the --selector flag");
+    }
+    if !args.confirm && !confirmed()? {
+        return Ok(None);
+    }
+    if args.names.is_empty() {
+        return Ok(Some((client.list(&args.selector).await?, Vec::new())));
+    }
+    let (mut found, mut errors) = (Vec::new(), Vec::new());
+    for name in &args.names {
+        match client.get(name).await? {
+            Some(object) => found.push(object),
+            None => errors.push(missing::<T>(name)),
+        }
+    }
+    Ok(Some((found, errors)))
+}
+
+/// What went wrong with some, as one error; nothing when nothing did.
+fn together(mut errors: Vec<anyhow::Error>) -> Result<ExitCode> {
+    match errors.len() {
+        0 => Ok(ExitCode::SUCCESS),
+        1 => Err(errors.remove(0)),
+        _ => bail!("[{}]", errors.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// Asks until there is an answer; the end of the input is a no.
+fn confirmed() -> Result<bool> {
+    loop {
+        write!(std::io::stdout(), "Are you sure you want to continue (Y/N)? ")?;
+        std::io::stdout().flush()?;
+        let mut line = String::new();
+        if std::io::stdin().read_line(&mut line)? == 0 {
+            writeln!(std::io::stderr(), "error reading user input: EOF")?;
+            return Ok(false);
+        }
+        match line.trim_end_matches(['\r', '\n']) {
+            "y" | "Y" => return Ok(true),
+            "n" | "N" => return Ok(false),
+            _ => {}
+        }
+    }
+}
+
+/// Waits for a last phase, one dot a second; the word of it. The wait has no end of its own: the server may be away for
+/// long, and the user sees that it lasts.
+async fn wait<T: Object>(
+    client: &Client,
+    name: &str,
+    last: impl Fn(&T) -> Option<&'static str>,
+) -> Result<&'static str> {
+    let mut out = std::io::stdout();
+    for look in 1u64.. {
+        let found: T = client.get(name).await?.ok_or_else(|| missing::<T>(name))?;
+        if let Some(phase) = last(&found) {
+            writeln!(out)?;
+            return Ok(phase);
+        }
+        tokio::time::sleep(LOOK).await;
+        if look % LOOKS_A_DOT == 0 {
+            write!(out, ".")?;
+            out.flush()?;
+        }
+    }
+    unreachable!("the numbers of a century do not end")
+}
+
+/// Between two looks at an object that is waited for.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(200);
+const LOOKS_A_DOT: u64 = 5;

@@ -1,0 +1,235 @@
+//! `lifeboat backup create|get|delete`.
+
+use super::table::{selector, time, until};
+use super::{DeleteArgs, GetArgs, Show, Shown, chosen, client, create, get, missing, together, wait};
+use crate::command::Globals;
+use crate::spec::BackupSpecArgs;
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
+use jiff::{SignedDuration, Timestamp};
+use lifeboat_api::{
+    Backup, BackupPhase, BackupStorageLocation, DeleteBackupRequest, ObjectMeta, Time, label_value, well_known,
+};
+use lifeboat_control::Client;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Work with backups.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BackupCommand {
+    /// Make a backup
+    Create(Box<CreateArgs>),
+    /// List backups
+    Get(GetArgs),
+    /// Delete backups and all that belongs to them
+    Delete(DeleteArgs),
+}
+
+/// A backup to be made.
+#[derive(Debug, Args)]
+pub(crate) struct CreateArgs {
+    /// Its name
+    name: Option<String>,
+    #[command(flatten)]
+    spec: BackupSpecArgs,
+    /// Wait until it has ended
+    #[arg(long, short)]
+    wait: bool,
+    #[command(flatten)]
+    show: Show,
+}
+
+impl BackupCommand {
+    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        match self {
+            Self::Create(args) => args.run(globals).await,
+            Self::Get(args) => get::<Backup>(&args, globals).await,
+            Self::Delete(args) => delete(&args, globals).await,
+        }
+    }
+}
+
+impl CreateArgs {
+    async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        let Some(name) = self.name else {
+            bail!("a backup name is required, unless you are creating based on a schedule");
+        };
+        let mut backup = Backup::default();
+        backup.metadata.name.clone_from(&name);
+        backup.metadata.namespace.clone_from(&globals.namespace);
+        self.spec.apply(&mut backup);
+        let errors = lifeboat_select::BackupFilter::validate(&backup.spec);
+        if !errors.is_empty() {
+            bail!("{}", errors.join("; "));
+        }
+        let client = client(globals).await?;
+        let location = &backup.spec.storage_location;
+        if !location.is_empty() && client.get::<BackupStorageLocation>(location).await?.is_none() {
+            return Err(missing::<BackupStorageLocation>(location));
+        }
+        if !create(&client, &backup, &self.show).await? {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let mut out = std::io::stdout();
+        writeln!(out, "Backup request \"{name}\" submitted successfully.")?;
+        if !self.wait {
+            writeln!(out, "Run `lifeboat backup get {name}` to see how far it is.")?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        writeln!(
+            out,
+            "Waiting for backup to complete. You may safely press ctrl-c to stop waiting - your backup will continue in the background."
+        )?;
+        let phase = wait(&client, &name, last).await?;
+        writeln!(out, "Backup completed with status: {phase}.")?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn last(backup: &Backup) -> Option<&'static str> {
+    use BackupPhase as P;
+    let phase = backup.status.phase?;
+    matches!(phase, P::FailedValidation | P::Completed | P::PartiallyFailed | P::Failed).then(|| phase.as_str())
+}
+
+async fn delete(args: &DeleteArgs, globals: &Globals) -> Result<ExitCode> {
+    let client = client(globals).await?;
+    let Some((found, mut errors)) = chosen::<Backup>(args, &client).await? else { return Ok(ExitCode::SUCCESS) };
+    let mut out = std::io::stdout();
+    if found.is_empty() {
+        // compat: when none is found, what is missing is no error.
+        writeln!(out, "No backups found")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for backup in &found {
+        let name = &backup.metadata.name;
+        match request_deletion(&client, backup).await {
+            Ok(()) => {
+                writeln!(out, "Request to delete backup \"{name}\" submitted successfully.")?;
+                writeln!(
+                    out,
+                    "The backup will be fully deleted after all associated data (disk snapshots, backup files, restores) are removed."
+                )?;
+            }
+            Err(e) => errors.push(e),
+        }
+    }
+    together(errors)
+}
+
+async fn request_deletion(client: &Client, backup: &Backup) -> Result<()> {
+    let mut request = DeleteBackupRequest::default();
+    request.metadata.generate_name = format!("{}-", backup.metadata.name);
+    request.metadata.namespace.clone_from(&client.namespace);
+    request.metadata.labels = [
+        (well_known::LABEL_BACKUP_NAME.to_owned(), label_value(&backup.metadata.name)),
+        (well_known::LABEL_BACKUP_UID.to_owned(), backup.metadata.uid.clone()),
+    ]
+    .into();
+    request.spec.backup_name.clone_from(&backup.metadata.name);
+    for _ in 0..8 {
+        // The server made up a name that is taken: it makes up another one.
+        if client.create(&backup.metadata.name, &request).await?.is_some() {
+            return Ok(());
+        }
+    }
+    bail!("a request to delete backup {} could not be made: its names are taken", backup.metadata.name)
+}
+
+impl Shown for Backup {
+    const COLUMNS: &'static [&'static str] = &[
+        "NAME",
+        "STATUS",
+        "ERRORS",
+        "WARNINGS",
+        "CREATED",
+        "EXPIRES",
+        "STORAGE LOCATION",
+        "QUEUE POSITION",
+        "SELECTOR",
+    ];
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn cells(&self, now: Timestamp) -> Vec<String> {
+        let status = &self.status;
+        let phase = match status.phase {
+            _ if self.metadata.deletion_timestamp.is_some() => "Deleting",
+            Some(phase) => phase.as_str(),
+            None => "New",
+        };
+        let ttl = SignedDuration::from_nanos(self.spec.ttl.nanoseconds());
+        let end = status
+            .expiration
+            .map(Time::timestamp)
+            .or_else(|| status.start_timestamp?.timestamp().checked_add(ttl).ok());
+        vec![
+            self.metadata.name.clone(),
+            phase.to_owned(),
+            status.errors.to_string(),
+            status.warnings.to_string(),
+            time(status.start_timestamp),
+            until(end, now),
+            self.spec.storage_location.clone(),
+            if status.queue_position == 0 { String::new() } else { status.queue_position.to_string() },
+            selector(self.spec.label_selector.as_ref()),
+        ]
+    }
+
+    /// By name; those of one schedule the newest first.
+    fn sort(backups: &mut [Self]) {
+        fn series(name: &str) -> Option<(&str, &str)> {
+            let (prefix, stamp) = name.rsplit_once('-')?;
+            (stamp.len() == 14 && stamp.bytes().all(|b| b.is_ascii_digit())).then_some((prefix, stamp))
+        }
+        backups.sort_by(|a, b| {
+            let (a, b) = (a.metadata.name.as_str(), b.metadata.name.as_str());
+            match (series(a), series(b)) {
+                (Some((p, x)), Some((q, y))) if p == q => y.cmp(x),
+                _ => a.cmp(b),
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_veleros() {
+        let at = |text: &str| Time::new(text.parse().unwrap());
+        let mut backup = Backup::default();
+        backup.metadata.name = "b".into();
+        let now = at("2026-11-21T10:00:00Z").timestamp();
+        assert_eq!(backup.cells(now), ["b", "New", "0", "0", "n/a", "n/a", "", "", "<none>"]);
+        backup.status.phase = Some(BackupPhase::PartiallyFailed);
+        backup.status.errors = 2;
+        backup.status.queue_position = 3;
+        backup.status.expiration = Some(at("2026-11-22T09:00:00Z"));
+        backup.spec.storage_location = "default".into();
+        assert_eq!(backup.cells(now), ["b", "PartiallyFailed", "2", "0", "n/a", "23h", "default", "3", "<none>"]);
+        backup.metadata.deletion_timestamp = Some(at("2026-11-21T09:00:00Z"));
+        assert_eq!(backup.cells(now)[1], "Deleting");
+    }
+
+    #[test]
+    fn backups_of_a_schedule_stand_newest_first() {
+        let names = |names: &[&str]| -> Vec<Backup> {
+            names
+                .iter()
+                .map(|name| {
+                    let mut b = Backup::default();
+                    b.metadata.name = (*name).into();
+                    b
+                })
+                .collect()
+        };
+        let mut all = names(&["b", "a-20260101000000", "a-20260201000000", "a-x", "c"]);
+        Backup::sort(&mut all);
+        let got: Vec<&str> = all.iter().map(|b| b.metadata.name.as_str()).collect();
+        assert_eq!(got, ["a-20260201000000", "a-20260101000000", "a-x", "b", "c"]);
+    }
+}

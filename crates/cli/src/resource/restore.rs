@@ -1,0 +1,168 @@
+//! `lifeboat restore create|get|delete`.
+
+use super::table::{selector, time};
+use super::{DeleteArgs, GetArgs, Show, Shown, chosen, client, create, get, missing, together, wait};
+use crate::command::Globals;
+use crate::spec::RestoreSpecArgs;
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
+use jiff::{Timestamp, Zoned};
+use lifeboat_api::{Backup, ObjectMeta, Restore, RestorePhase, label_value, well_known};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Work with restores.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RestoreCommand {
+    /// Make a restore
+    Create(Box<CreateArgs>),
+    /// List restores
+    Get(GetArgs),
+    /// Delete restores and their files; what they restored stays
+    Delete(DeleteArgs),
+}
+
+/// A restore to be made.
+#[derive(Debug, Args)]
+pub(crate) struct CreateArgs {
+    /// Its name; made of the backup's and the time when left out
+    name: Option<String>,
+    /// The backup to restore
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
+    from_backup: String,
+    /// The schedule whose newest backup to restore
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
+    from_schedule: String,
+    /// With --from-schedule, also take a backup that has partially failed
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    allow_partially_failed: Option<bool>,
+    #[command(flatten)]
+    spec: RestoreSpecArgs,
+    /// Wait until it has ended
+    #[arg(long, short)]
+    wait: bool,
+    #[command(flatten)]
+    show: Show,
+}
+
+impl RestoreCommand {
+    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        match self {
+            Self::Create(args) => args.run(globals).await,
+            Self::Get(args) => get::<Restore>(&args, globals).await,
+            Self::Delete(args) => delete(&args, globals).await,
+        }
+    }
+}
+
+impl CreateArgs {
+    async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        if self.from_backup.is_empty() == self.from_schedule.is_empty() {
+            bail!("either a backup or schedule must be specified, but not both");
+        }
+        let client = client(globals).await?;
+        let mut restore = Restore::default();
+        self.spec.apply(&mut restore);
+        restore.spec.backup_name.clone_from(&self.from_backup);
+        restore.spec.schedule_name.clone_from(&self.from_schedule);
+        let errors = lifeboat_select::RestoreFilter::validate(&restore.spec);
+        if !errors.is_empty() {
+            bail!("{}", errors.join("; "));
+        }
+        if self.from_schedule.is_empty() {
+            if client.get::<Backup>(&self.from_backup).await?.is_none() {
+                return Err(missing::<Backup>(&self.from_backup));
+            }
+        } else {
+            let label = format!("{}={}", well_known::LABEL_SCHEDULE_NAME, label_value(&self.from_schedule));
+            let backups: Vec<Backup> = client.list(&label).await?;
+            if backups.is_empty() {
+                bail!("No backups found for the schedule {}", self.from_schedule);
+            }
+            if self.allow_partially_failed == Some(true) {
+                use lifeboat_api::BackupPhase::{Completed, PartiallyFailed};
+                let usable = backups.iter().filter(|b| matches!(b.status.phase, Some(Completed | PartiallyFailed)));
+                if let Some(newest) = usable.max_by_key(|b| b.status.start_timestamp) {
+                    restore.spec.backup_name.clone_from(&newest.metadata.name);
+                    restore.spec.schedule_name.clear();
+                }
+            }
+        }
+        let source = if self.from_backup.is_empty() { &self.from_schedule } else { &self.from_backup };
+        let name = self.name.unwrap_or_else(|| format!("{source}-{}", Zoned::now().strftime("%Y%m%d%H%M%S")));
+        restore.metadata.name.clone_from(&name);
+        restore.metadata.namespace.clone_from(&globals.namespace);
+        if !create(&client, &restore, &self.show).await? {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let mut out = std::io::stdout();
+        writeln!(out, "Restore request \"{name}\" submitted successfully.")?;
+        if !self.wait {
+            writeln!(out, "Run `lifeboat restore get {name}` to see how far it is.")?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        writeln!(
+            out,
+            "Waiting for restore to complete. You may safely press ctrl-c to stop waiting - your restore will continue in the background."
+        )?;
+        let phase = wait(&client, &name, last).await?;
+        writeln!(out, "Restore completed with status: {phase}.")?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn last(restore: &Restore) -> Option<&'static str> {
+    use RestorePhase as P;
+    let phase = restore.status.phase?;
+    matches!(phase, P::FailedValidation | P::Completed | P::PartiallyFailed | P::Failed).then(|| phase.as_str())
+}
+
+async fn delete(args: &DeleteArgs, globals: &Globals) -> Result<ExitCode> {
+    let client = client(globals).await?;
+    let Some((found, mut errors)) = chosen::<Restore>(args, &client).await? else { return Ok(ExitCode::SUCCESS) };
+    let mut out = std::io::stdout();
+    if found.is_empty() {
+        writeln!(out, "No restores found")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for restore in &found {
+        let name = &restore.metadata.name;
+        match client.delete::<Restore>(name).await {
+            Ok(_) => {
+                writeln!(out, "Request to delete restore \"{name}\" submitted successfully.")?;
+                writeln!(
+                    out,
+                    "The restore will be fully deleted after all associated data (restore files in object storage) are removed."
+                )?;
+            }
+            Err(e) => errors.push(e.into()),
+        }
+    }
+    together(errors)
+}
+
+impl Shown for Restore {
+    const COLUMNS: &'static [&'static str] =
+        &["NAME", "BACKUP", "STATUS", "STARTED", "COMPLETED", "ERRORS", "WARNINGS", "CREATED", "SELECTOR"];
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn cells(&self, _: Timestamp) -> Vec<String> {
+        let status = &self.status;
+        let phase = status.phase.map_or("New", RestorePhase::as_str);
+        let deleting = if self.metadata.deletion_timestamp.is_some() { " (Deleting)" } else { "" };
+        vec![
+            self.metadata.name.clone(),
+            self.spec.backup_name.clone(),
+            format!("{phase}{deleting}"),
+            time(status.start_timestamp),
+            time(status.completion_timestamp),
+            status.errors.to_string(),
+            status.warnings.to_string(),
+            time(self.metadata.creation_timestamp),
+            selector(self.spec.label_selector.as_ref()),
+        ]
+    }
+}

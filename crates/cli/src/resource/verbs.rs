@@ -1,0 +1,75 @@
+//! The same commands with the verb first: `lifeboat get backups` is `lifeboat backup get`.
+
+use super::backup::{self, BackupCommand};
+use super::location::{self, LocationCommand};
+use super::restore::{self, RestoreCommand};
+use super::{DeleteArgs, GetArgs};
+use crate::command::Globals;
+use anyhow::Result;
+use clap::Subcommand;
+use std::process::ExitCode;
+
+/// `lifeboat get`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum GetCommand {
+    /// List backups
+    #[command(alias = "backup")]
+    Backups(GetArgs),
+    /// List restores
+    #[command(alias = "restore")]
+    Restores(GetArgs),
+    /// List storage locations
+    #[command(alias = "backup-location")]
+    BackupLocations(GetArgs),
+}
+
+/// `lifeboat create`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CreateCommand {
+    /// Make a backup
+    Backup(Box<backup::CreateArgs>),
+    /// Make a restore
+    Restore(Box<restore::CreateArgs>),
+    /// Make a storage location
+    BackupLocation(Box<location::CreateArgs>),
+}
+
+/// `lifeboat delete`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum DeleteCommand {
+    /// Delete backups and all that belongs to them
+    #[command(alias = "backups")]
+    Backup(DeleteArgs),
+    /// Delete restores and their files; what they restored stays
+    #[command(alias = "restores")]
+    Restore(DeleteArgs),
+}
+
+impl GetCommand {
+    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        match self {
+            Self::Backups(args) => BackupCommand::Get(args).run(globals).await,
+            Self::Restores(args) => RestoreCommand::Get(args).run(globals).await,
+            Self::BackupLocations(args) => LocationCommand::Get(args).run(globals).await,
+        }
+    }
+}
+
+impl CreateCommand {
+    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        match self {
+            Self::Backup(args) => BackupCommand::Create(args).run(globals).await,
+            Self::Restore(args) => RestoreCommand::Create(args).run(globals).await,
+            Self::BackupLocation(args) => LocationCommand::Create(args).run(globals).await,
+        }
+    }
+}
+
+impl DeleteCommand {
+    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        match self {
+            Self::Backup(args) => BackupCommand::Delete(args).run(globals).await,
+            Self::Restore(args) => RestoreCommand::Delete(args).run(globals).await,
+        }
+    }
+}
