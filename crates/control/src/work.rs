@@ -5,6 +5,7 @@ pub(crate) mod deletion;
 pub(crate) mod download;
 pub(crate) mod location;
 pub(crate) mod restore;
+mod running;
 pub(crate) mod status;
 pub(crate) mod sync;
 

@@ -1,20 +1,16 @@
 //! Runs a backup, and takes over what an interrupted run left (api-and-controllers.md 3.3 and 3.5).
 
+use super::running::{until_written, watched};
 use super::{Context, Effect, Finished, Unfinished};
 use crate::phase::ANNOTATION_ATTEMPT;
 use crate::phase::location::refusal;
 use crate::phase::queue::Move;
 use lifeboat_action::Progress;
-use lifeboat_api::{Backup, BackupPhase, BackupProgress, BackupStorageLocation, Time};
+use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, Time};
 use lifeboat_archive::journal::Journal;
 use lifeboat_backup::{BackupError, Outcome, Request, prepared};
 use lifeboat_store::StoreError;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::time::{MissedTickBehavior, interval};
-
-/// Between reports of progress.
-const REPORT: Duration = Duration::from_secs(1);
 
 /// Moves a backup within the queue, or out of it.
 pub(crate) async fn queue(context: &Context, backup: Backup, to: Move) -> Finished {
@@ -72,7 +68,8 @@ pub(crate) async fn run(context: &Context, backup: Backup, target: Target, attem
         scratch: context.env.scratch.clone(),
         cancel: context.env.cancel.child_token(),
     };
-    let outcome = watched(context, &mut current, &request, &env).await;
+    let running = lifeboat_backup::run(&request, &env);
+    let outcome = watched(context, &mut current, running, &env.progress, &env.cancel).await;
     match outcome {
         Ok(outcome) => finished(context, current, &outcome).await,
         Err(e) if context.leadership.check().is_err() || context.env.cancel.is_cancelled() => {
@@ -89,84 +86,26 @@ pub(crate) async fn run(context: &Context, backup: Backup, target: Target, attem
     }
 }
 
-/// Runs the engine and reports its progress meanwhile. Stops it when the object is no longer in progress.
-async fn watched(
-    context: &Context,
-    current: &mut Backup,
-    request: &Request,
-    env: &lifeboat_backup::Env,
-) -> Result<Outcome, BackupError> {
-    let mut running = Box::pin(lifeboat_backup::run(request, env));
-    let mut ticks = interval(REPORT);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    ticks.tick().await;
-    loop {
-        tokio::select! {
-            outcome = &mut running => return outcome,
-            _ = ticks.tick() => {
-                let (done, total) = env.progress.get();
-                let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-                let progress = BackupProgress { total_items: count(total), items_backed_up: count(done) };
-                // The engine goes on while this is written.
-                let report = report(context, current, progress);
-                tokio::select! {
-                    outcome = &mut running => return outcome,
-                    reported = report => match reported {
-                        Ok(Some(stored)) => *current = stored,
-                        Ok(None) => env.cancel.cancel(),
-                        Err(e) => tracing::warn!(error = %e, "the progress of a backup could not be reported"),
-                    },
-                }
-            }
-        }
-    }
-}
-
-/// Writes the progress; `None` when the backup is no longer ours to run.
-async fn report(
-    context: &Context,
-    current: &Backup,
-    progress: BackupProgress,
-) -> Result<Option<Backup>, lifeboat_cluster::ClusterError> {
-    if current.status.progress == Some(progress) {
-        return Ok(Some(current.clone()));
-    }
-    let mut after = current.clone();
-    after.status.progress = Some(progress);
-    match context.client.change(current, &after).await {
-        Ok(stored) => Ok(Some(stored)),
-        Err(e) if e.is_conflict() => again(context, current).await,
-        Err(e) if e.is_not_found() => Ok(None),
-        Err(e) => Err(e),
-    }
-}
-
-/// The object as another actor left it; `None` when it is not the one that we began, or is in another phase.
-async fn again(context: &Context, known: &Backup) -> Result<Option<Backup>, lifeboat_cluster::ClusterError> {
-    let found: Option<Backup> = context.client.get(&known.metadata.name).await?;
-    Ok(found.filter(|found| found.metadata.uid == known.metadata.uid && found.status.phase == known.status.phase))
-}
-
 /// Brings the outcome into the object: over the finalizing phase to the last one.
 async fn finished(context: &Context, current: Backup, outcome: &Outcome) -> Finished {
-    let current = again(context, &current).await?.ok_or_else(|| {
-        Unfinished::Because(format!("backup {} was changed by another program while it ran", current.metadata.name))
-    })?;
-    let mut after = current.clone();
-    after.spec = outcome.backup.spec.clone();
-    after.status = outcome.backup.status.clone();
-    let last = after.status.phase;
-    after.status.phase = Some(match last {
-        Some(BackupPhase::Completed) => BackupPhase::Finalizing,
-        _ => BackupPhase::FinalizingPartiallyFailed,
-    });
-    after.status.completion_timestamp = None;
-    let finalizing = context.client.change(&current, &after).await?;
-    let mut after = finalizing.clone();
-    after.status.phase = last;
-    after.status.completion_timestamp = outcome.backup.status.completion_timestamp;
-    tracing::info!(backup = after.metadata.name, phase = ?last, "backup ends");
-    saved(context, &finalizing, &after).await
+    let last = outcome.backup.status.phase;
+    let finalizing = until_written(context, &current, |after| {
+        after.spec = outcome.backup.spec.clone();
+        after.status = outcome.backup.status.clone();
+        after.status.phase = Some(match last {
+            Some(BackupPhase::Completed) => BackupPhase::Finalizing,
+            _ => BackupPhase::FinalizingPartiallyFailed,
+        });
+        after.status.completion_timestamp = None;
+    })
+    .await?;
+    let ended = until_written(context, &finalizing, |after| {
+        after.status.phase = last;
+        after.status.completion_timestamp = outcome.backup.status.completion_timestamp;
+    })
+    .await?;
+    tracing::info!(backup = ended.metadata.name, phase = ?last, "backup ends");
+    Ok(vec![Effect::Backup(Box::new(ended))])
 }
 
 /// Takes the outcome of a finalizing backup over from its record in the bucket.
@@ -199,12 +138,13 @@ pub(crate) async fn adopt(context: &Context, backup: Backup, target: Target) -> 
 /// Notes that a backup has failed.
 pub(crate) async fn failed(context: &Context, backup: &Backup, reason: String) -> Finished {
     tracing::error!(backup = backup.metadata.name, reason, "backup failed");
-    let Some(current) = again(context, backup).await? else { return Ok(Vec::new()) };
-    let mut after = current.clone();
-    after.status.phase = Some(BackupPhase::Failed);
-    after.status.failure_reason = reason;
-    after.status.completion_timestamp = Some(Time::new(context.env.now()));
-    saved(context, &current, &after).await
+    let ended = until_written(context, backup, |after| {
+        after.status.phase = Some(BackupPhase::Failed);
+        after.status.failure_reason.clone_from(&reason);
+        after.status.completion_timestamp = Some(Time::new(context.env.now()));
+    })
+    .await?;
+    Ok(vec![Effect::Backup(Box::new(ended))])
 }
 
 async fn refused(context: &Context, before: &Backup, mut after: Backup, errors: Vec<String>) -> Finished {

@@ -1,5 +1,6 @@
 //! Runs a restore, and removes what it left in the bucket (api-and-controllers.md 3.10 and 3.12).
 
+use super::running::{until_written, watched};
 use super::{Context, Effect, Finished, Unfinished};
 use crate::checkpoint::CheckpointMap;
 use crate::phase::ANNOTATION_ATTEMPT;
@@ -7,18 +8,11 @@ use crate::phase::restore::FINALIZER;
 use crate::world::{Kind, World};
 use lifeboat_action::Progress;
 use lifeboat_api::{
-    Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase, RestoreProgress,
-    Time, well_known,
+    Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase, Time, well_known,
 };
 use lifeboat_archive::journal::Journal;
-use lifeboat_cluster::ClusterError;
 use lifeboat_restore::{Outcome, Request, RestoreError, prepared};
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::time::{MissedTickBehavior, interval};
-
-/// Between reports of progress.
-const REPORT: Duration = Duration::from_secs(1);
 
 /// What a restore is made from.
 #[derive(Clone, Debug)]
@@ -155,7 +149,8 @@ pub(crate) async fn run(context: &Context, restore: Restore, origin: Result<Orig
         cancel: context.env.cancel.child_token(),
         scratch: context.env.scratch.clone(),
     };
-    let outcome = watched(context, &mut current, &request, &env).await;
+    let running = lifeboat_restore::run(&request, &env);
+    let outcome = watched(context, &mut current, running, &env.progress, &env.cancel).await;
     if context.leadership.check().is_err() || context.env.cancel.is_cancelled() {
         return Err(Unfinished::Because(format!("restore {} was left where it is", current.metadata.name)));
     }
@@ -171,88 +166,31 @@ pub(crate) async fn run(context: &Context, restore: Restore, origin: Result<Orig
     Ok(effects)
 }
 
-/// Runs the engine and reports its progress meanwhile. Stops it when the object is no longer in progress.
-async fn watched(
-    context: &Context,
-    current: &mut Restore,
-    request: &Request,
-    env: &lifeboat_restore::Env,
-) -> Result<Outcome, RestoreError> {
-    let mut running = Box::pin(lifeboat_restore::run(request, env));
-    let mut ticks = interval(REPORT);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    ticks.tick().await;
-    loop {
-        tokio::select! {
-            outcome = &mut running => return outcome,
-            _ = ticks.tick() => {
-                let (done, total) = env.progress.get();
-                let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-                let progress = RestoreProgress { total_items: count(total), items_restored: count(done) };
-                let report = report(context, current, progress);
-                tokio::select! {
-                    outcome = &mut running => return outcome,
-                    reported = report => match reported {
-                        Ok(Some(stored)) => *current = stored,
-                        Ok(None) => env.cancel.cancel(),
-                        Err(e) => tracing::warn!(error = %e, "the progress of a restore could not be reported"),
-                    },
-                }
-            }
-        }
-    }
-}
-
-/// Writes the progress; `None` when the restore is no longer ours to run.
-async fn report(
-    context: &Context,
-    current: &Restore,
-    progress: RestoreProgress,
-) -> Result<Option<Restore>, ClusterError> {
-    if current.status.progress == Some(progress) {
-        return Ok(Some(current.clone()));
-    }
-    let mut after = current.clone();
-    after.status.progress = Some(progress);
-    match context.client.change(current, &after).await {
-        Ok(stored) => Ok(Some(stored)),
-        Err(e) if e.is_conflict() => again(context, current).await,
-        Err(e) if e.is_not_found() => Ok(None),
-        Err(e) => Err(e),
-    }
-}
-
-/// The object as another actor left it; `None` when it is not the one that we began, or is in another phase.
-async fn again(context: &Context, known: &Restore) -> Result<Option<Restore>, ClusterError> {
-    let found: Option<Restore> = context.client.get(&known.metadata.name).await?;
-    Ok(found.filter(|found| found.metadata.uid == known.metadata.uid && found.status.phase == known.status.phase))
-}
-
+/// Brings the outcome into the object: over the finalizing phase to the last one.
 async fn finished(context: &Context, current: Restore, outcome: &Outcome) -> Finished {
-    let current = again(context, &current).await?.ok_or_else(|| {
-        Unfinished::Because(format!("restore {} was changed by another program while it ran", current.metadata.name))
-    })?;
-    let mut after = current.clone();
-    let start = after.status.start_timestamp;
-    after.status = outcome.restore.status.clone();
-    after.status.start_timestamp = start;
-    let last = after.status.phase;
-    let completed = after.status.completion_timestamp.take();
-    let current = match last {
-        Some(RestorePhase::Completed | RestorePhase::PartiallyFailed) => {
+    let last = outcome.restore.status.phase;
+    let mut known = current;
+    if let Some(RestorePhase::Completed | RestorePhase::PartiallyFailed) = last {
+        known = until_written(context, &known, |after| {
+            take(after, outcome);
             after.status.phase = Some(match last {
                 Some(RestorePhase::Completed) => RestorePhase::Finalizing,
                 _ => RestorePhase::FinalizingPartiallyFailed,
             });
-            context.client.change(&current, &after).await?
-        }
-        _ => current,
-    };
-    after.status.phase = last;
-    after.status.completion_timestamp = completed;
-    after.metadata = current.metadata.clone();
-    tracing::info!(restore = after.metadata.name, phase = ?last, "restore ends");
-    saved(context, &current, &after).await
+            after.status.completion_timestamp = None;
+        })
+        .await?;
+    }
+    let ended = until_written(context, &known, |after| take(after, outcome)).await?;
+    tracing::info!(restore = ended.metadata.name, phase = ?last, "restore ends");
+    Ok(vec![Effect::Restore(Box::new(ended))])
+}
+
+/// The engine's status, with the time at which the first attempt began.
+fn take(restore: &mut Restore, outcome: &Outcome) {
+    let begun = restore.status.start_timestamp;
+    restore.status = outcome.restore.status.clone();
+    restore.status.start_timestamp = begun;
 }
 
 /// Ends a finalizing restore: its files are stored already.
@@ -271,12 +209,13 @@ pub(crate) async fn finish(context: &Context, restore: Restore) -> Finished {
 /// Notes that a restore has failed.
 pub(crate) async fn failed(context: &Context, restore: &Restore, reason: String) -> Finished {
     tracing::error!(restore = restore.metadata.name, reason, "restore failed");
-    let Some(current) = again(context, restore).await? else { return Ok(Vec::new()) };
-    let mut after = current.clone();
-    after.status.phase = Some(RestorePhase::Failed);
-    after.status.failure_reason = reason;
-    after.status.completion_timestamp = Some(Time::new(context.env.now()));
-    saved(context, &current, &after).await
+    let ended = until_written(context, restore, |after| {
+        after.status.phase = Some(RestorePhase::Failed);
+        after.status.failure_reason.clone_from(&reason);
+        after.status.completion_timestamp = Some(Time::new(context.env.now()));
+    })
+    .await?;
+    Ok(vec![Effect::Restore(Box::new(ended))])
 }
 
 async fn refused(context: &Context, before: &Restore, mut after: Restore, errors: Vec<String>) -> Finished {
