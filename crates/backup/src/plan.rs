@@ -105,17 +105,8 @@ mod tests {
 
     fn resource(group: &str, name: &str, verbs: &[&str]) -> Arc<ApiResource> {
         Arc::new(ApiResource {
-            group: group.into(),
-            version: "v1".into(),
-            resource: name.into(),
-            kind: name.into(),
-            singular: String::new(),
-            short_names: vec![],
-            categories: vec![],
-            namespaced: true,
             verbs: verbs.iter().map(|v| (*v).to_owned()).collect(),
-            subresources: vec![],
-            preferred: true,
+            ..ApiResource::new(group, "v1", name, name)
         })
     }
 

@@ -266,19 +266,7 @@ mod tests {
     use super::*;
 
     fn resource() -> Arc<ApiResource> {
-        Arc::new(ApiResource {
-            group: String::new(),
-            version: "v1".into(),
-            resource: "configmaps".into(),
-            kind: "ConfigMap".into(),
-            singular: String::new(),
-            short_names: vec![],
-            categories: vec![],
-            namespaced: true,
-            verbs: vec![],
-            subresources: vec![],
-            preferred: true,
-        })
+        Arc::new(ApiResource::new("", "v1", "configmaps", "ConfigMap"))
     }
 
     fn raw(name: &str, size: usize) -> Raw {

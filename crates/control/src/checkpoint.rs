@@ -1,6 +1,5 @@
 //! The checkpoint of a restore in a ConfigMap that goes with it.
 
-use crate::client::api_resource;
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -77,11 +76,5 @@ impl CheckpointStore for CheckpointMap {
 }
 
 fn config_maps() -> ApiResource {
-    ApiResource {
-        group: String::new(),
-        version: "v1".to_owned(),
-        resource: "configmaps".to_owned(),
-        kind: "ConfigMap".to_owned(),
-        ..(*api_resource::<Restore>()).clone()
-    }
+    ApiResource::new("", "v1", "configmaps", "ConfigMap")
 }

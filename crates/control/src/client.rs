@@ -27,19 +27,7 @@ pub struct Client {
 
 /// How our own types are addressed; discovery would be a request and could fail.
 pub(crate) fn api_resource<T: Resource>() -> Arc<ApiResource> {
-    Arc::new(ApiResource {
-        group: GROUP.to_owned(),
-        version: T::VERSION.to_owned(),
-        resource: T::PLURAL.to_owned(),
-        kind: T::KIND.to_owned(),
-        singular: T::KIND.to_lowercase(),
-        short_names: Vec::new(),
-        categories: Vec::new(),
-        namespaced: true,
-        verbs: Vec::new(),
-        subresources: Vec::new(),
-        preferred: true,
-    })
+    Arc::new(ApiResource::new(GROUP, T::VERSION, T::PLURAL, T::KIND))
 }
 
 impl Client {
@@ -116,13 +104,7 @@ impl Client {
     /// # Errors
     /// Why it cannot be had, in Velero's words where it has some.
     pub(crate) async fn secret(&self, name: &str, key: &str) -> Result<Vec<u8>, String> {
-        let secrets = ApiResource {
-            group: String::new(),
-            resource: "secrets".to_owned(),
-            kind: "Secret".to_owned(),
-            version: "v1".to_owned(),
-            ..(*api_resource::<lifeboat_api::Backup>()).clone()
-        };
+        let secrets = ApiResource::new("", "v1", "secrets", "Secret");
         let found = self.cluster.get(&secrets, Some(&self.namespace), name).await;
         let found = found.map_err(|e| format!("unable to get secret {name}: {e}"))?;
         let bytes = found.ok_or_else(|| format!("unable to get secret {name}: secrets \"{name}\" not found"))?;

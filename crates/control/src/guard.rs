@@ -66,19 +66,7 @@ fn strangers(pods: &[Value], identity: &str) -> Vec<String> {
 }
 
 fn pods() -> ApiResource {
-    ApiResource {
-        group: String::new(),
-        version: "v1".to_owned(),
-        resource: "pods".to_owned(),
-        kind: "Pod".to_owned(),
-        singular: "pod".to_owned(),
-        short_names: Vec::new(),
-        categories: Vec::new(),
-        namespaced: true,
-        verbs: Vec::new(),
-        subresources: Vec::new(),
-        preferred: true,
-    }
+    ApiResource::new("", "v1", "pods", "Pod")
 }
 
 #[cfg(test)]

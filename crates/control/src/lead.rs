@@ -236,19 +236,7 @@ fn micro_time(at: Timestamp) -> String {
 }
 
 fn leases() -> ApiResource {
-    ApiResource {
-        group: "coordination.k8s.io".to_owned(),
-        version: "v1".to_owned(),
-        resource: "leases".to_owned(),
-        kind: "Lease".to_owned(),
-        singular: "lease".to_owned(),
-        short_names: Vec::new(),
-        categories: Vec::new(),
-        namespaced: true,
-        verbs: Vec::new(),
-        subresources: Vec::new(),
-        preferred: true,
-    }
+    ApiResource::new("coordination.k8s.io", "v1", "leases", "Lease")
 }
 
 #[cfg(test)]

@@ -87,17 +87,8 @@ mod tests {
 
     fn resource(group: &str, resource: &str, kind: &str, short: &[&str]) -> Arc<ApiResource> {
         Arc::new(ApiResource {
-            group: group.into(),
-            version: "v1".into(),
-            resource: resource.into(),
-            kind: kind.into(),
-            singular: kind.to_lowercase(),
             short_names: short.iter().map(|s| (*s).to_owned()).collect(),
-            categories: vec![],
-            namespaced: true,
-            verbs: vec![],
-            subresources: vec![],
-            preferred: true,
+            ..ApiResource::new(group, "v1", resource, kind)
         })
     }
 

@@ -76,6 +76,30 @@ pub struct ApiResource {
 }
 
 impl ApiResource {
+    /// A namespaced type in its preferred version, as far as it takes to address its objects: what only discovery tells
+    /// (short names, categories, verbs, subresources) is left empty.
+    pub fn new(
+        group: impl Into<String>,
+        version: impl Into<String>,
+        resource: impl Into<String>,
+        kind: impl Into<String>,
+    ) -> Self {
+        let kind = kind.into();
+        Self {
+            group: group.into(),
+            version: version.into(),
+            resource: resource.into(),
+            singular: kind.to_lowercase(),
+            kind,
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            namespaced: true,
+            verbs: Vec::new(),
+            subresources: Vec::new(),
+            preferred: true,
+        }
+    }
+
     /// The group-resource, version left out.
     #[must_use]
     pub fn group_resource(&self) -> GroupResource {

@@ -78,19 +78,7 @@ mod tests {
     use std::sync::Arc;
 
     fn item(body: &'static str) -> Item {
-        let resource = ApiResource {
-            group: "apps".into(),
-            version: "v1".into(),
-            resource: "deployments".into(),
-            kind: "Deployment".into(),
-            singular: String::new(),
-            short_names: vec![],
-            categories: vec![],
-            namespaced: true,
-            verbs: vec![],
-            subresources: vec![],
-            preferred: true,
-        };
+        let resource = ApiResource::new("apps", "v1", "deployments", "Deployment");
         Item::parse(Arc::new(resource), Bytes::from_static(body.as_bytes())).unwrap()
     }
 

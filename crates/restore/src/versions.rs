@@ -89,17 +89,8 @@ mod tests {
     fn catalog(versions: &[&str]) -> Catalog {
         let resource = |(i, version): (usize, &&str)| {
             Arc::new(ApiResource {
-                group: "example.com".into(),
-                version: (*version).into(),
-                resource: "widgets".into(),
-                kind: "Widget".into(),
-                singular: String::new(),
-                short_names: vec![],
-                categories: vec![],
-                namespaced: true,
-                verbs: vec![],
-                subresources: vec![],
                 preferred: i == 0,
+                ..ApiResource::new("example.com", *version, "widgets", "Widget")
             })
         };
         Catalog::new(versions.iter().enumerate().map(resource).collect(), vec![])

@@ -146,17 +146,9 @@ mod tests {
     #[test]
     fn custom_types_follow_the_built_in_ones() {
         let widget = |version: &str| ApiResource {
-            group: "example.com".into(),
-            version: version.into(),
-            resource: "widgets".into(),
-            kind: "Widget".into(),
-            singular: "widget".into(),
-            short_names: vec![],
-            categories: vec![],
-            namespaced: true,
             verbs: builtin::usual_verbs(),
-            subresources: vec![],
             preferred: false,
+            ..ApiResource::new("example.com", version, "widgets", "Widget")
         };
         let types = Types::with_custom(vec![widget("v1beta1"), widget("v1")]);
         assert_eq!(types.groups().last(), Some(&("example.com", vec!["v1", "v1beta1"])));

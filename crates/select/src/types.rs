@@ -87,17 +87,9 @@ pub(crate) fn test_catalog() -> Catalog {
     ];
     let resources = resources.into_iter().map(|(group, resource, kind, short, namespaced)| {
         std::sync::Arc::new(ApiResource {
-            group: group.to_owned(),
-            version: "v1".to_owned(),
-            resource: resource.to_owned(),
-            kind: kind.to_owned(),
-            singular: kind.to_lowercase(),
             short_names: vec![short.to_owned()],
-            categories: vec![],
             namespaced,
-            verbs: vec![],
-            subresources: vec![],
-            preferred: true,
+            ..ApiResource::new(group, "v1", resource, kind)
         })
     });
     Catalog::new(resources.collect(), vec![])

@@ -16,19 +16,8 @@ pub(super) fn storage_classes() -> Arc<ApiResource> {
 }
 
 fn resource(group: &str, resource: &str, kind: &str, namespaced: bool) -> Arc<ApiResource> {
-    Arc::new(ApiResource {
-        group: group.to_owned(),
-        version: "v1".to_owned(),
-        resource: resource.to_owned(),
-        kind: kind.to_owned(),
-        singular: kind.to_lowercase(),
-        short_names: Vec::new(),
-        categories: Vec::new(),
-        namespaced,
-        verbs: vec!["get".to_owned(), "list".to_owned()],
-        subresources: Vec::new(),
-        preferred: true,
-    })
+    let verbs = vec!["get".to_owned(), "list".to_owned()];
+    Arc::new(ApiResource { namespaced, verbs, ..ApiResource::new(group, "v1", resource, kind) })
 }
 
 pub(super) fn claim(namespace: &str, name: &str) -> ObjectKey {
