@@ -95,6 +95,21 @@ trait Shown: Object {
     fn sort(_: &mut [Self]) {}
 }
 
+/// A kind that stands for work of the server.
+trait Operation: Shown {
+    /// `backup`.
+    const WORD: &'static str;
+    /// `Backup`.
+    const TITLE: &'static str;
+    /// What goes with a deleted one.
+    const DATA: &'static str;
+
+    /// The word of its last phase, when it has ended.
+    fn ended(&self) -> Option<&'static str>;
+
+    async fn request_deletion(&self, client: &Client) -> Result<()>;
+}
+
 async fn get<T: Shown>(args: &GetArgs, globals: &Globals) -> Result<ExitCode> {
     let client = client(globals).await?;
     let mut found: Vec<T> = Vec::new();
@@ -149,6 +164,47 @@ async fn create<T: Shown>(client: &Client, object: &T, show_args: &Show) -> Resu
     Ok(true)
 }
 
+/// Says that an operation was sent, and waits for its end when told to.
+async fn submitted<T: Operation>(client: &Client, name: &str, waits: bool) -> Result<ExitCode> {
+    let (word, title) = (T::WORD, T::TITLE);
+    let mut out = std::io::stdout();
+    writeln!(out, "{title} request \"{name}\" submitted successfully.")?;
+    if !waits {
+        writeln!(out, "Run `lifeboat {word} get {name}` to see how far it is.")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    writeln!(
+        out,
+        "Waiting for {word} to complete. You may safely press ctrl-c to stop waiting - your {word} will continue in the background."
+    )?;
+    let phase = wait::<T>(client, name).await?;
+    writeln!(out, "{title} completed with status: {phase}.")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Asks for the deletion of what the arguments choose.
+async fn delete<T: Operation>(args: &DeleteArgs, globals: &Globals) -> Result<ExitCode> {
+    let client = client(globals).await?;
+    let Some((found, mut errors)) = chosen::<T>(args, &client).await? else { return Ok(ExitCode::SUCCESS) };
+    let (word, data) = (T::WORD, T::DATA);
+    let mut out = std::io::stdout();
+    if found.is_empty() {
+        // compat: when none is found, what is missing is no error.
+        writeln!(out, "No {word}s found")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for one in &found {
+        match one.request_deletion(&client).await {
+            Ok(()) => {
+                writeln!(out, "Request to delete {word} \"{}\" submitted successfully.", one.meta().name)?;
+                writeln!(out, "The {word} will be fully deleted after all associated data ({data}) are removed.")?;
+            }
+            Err(e) => errors.push(e),
+        }
+    }
+    together(errors)
+}
+
 /// The objects that the arguments choose, and those that are missing. Asks before, unless told not to; `None` when the
 /// answer is no.
 async fn chosen<T: Shown>(args: &DeleteArgs, client: &Client) -> Result<Option<(Vec<T>, Vec<anyhow::Error>)>> {
@@ -201,15 +257,11 @@ fn confirmed() -> Result<bool> {
 
 /// Waits for a last phase, one dot a second; the word of it. The wait has no end of its own: the server may be away for
 /// long, and the user sees that it lasts.
-async fn wait<T: Object>(
-    client: &Client,
-    name: &str,
-    last: impl Fn(&T) -> Option<&'static str>,
-) -> Result<&'static str> {
+async fn wait<T: Operation>(client: &Client, name: &str) -> Result<&'static str> {
     let mut out = std::io::stdout();
     for look in 1u64.. {
         let found: T = client.get(name).await?.ok_or_else(|| missing::<T>(name))?;
-        if let Some(phase) = last(&found) {
+        if let Some(phase) = found.ended() {
             writeln!(out)?;
             return Ok(phase);
         }

@@ -39,5 +39,5 @@ pub use env::Env;
 pub use item::Action;
 pub use preview::{Planned, PreviewEnd, PreviewItem, preview};
 pub use priorities::{ParsePrioritiesError, Priorities};
-pub use request::{Request, Settings, ValidationErrors, prepared};
+pub use request::{Request, Settings, ValidationErrors, check_source, prepared};
 pub use run::{Outcome, RestoreError, run};

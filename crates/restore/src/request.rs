@@ -117,7 +117,7 @@ fn refusals(restore: &Restore) -> Vec<String> {
 ///
 /// # Errors
 /// Its phase, when not.
-pub(crate) fn check_source(backup: &Backup) -> Result<(), ValidationErrors> {
+pub fn check_source(backup: &Backup) -> Result<(), ValidationErrors> {
     match backup.status.phase {
         Some(BackupPhase::Completed | BackupPhase::PartiallyFailed) => Ok(()),
         phase => Err(ValidationErrors(vec![format!(

@@ -1,7 +1,7 @@
 //! `lifeboat backup create|get|delete`.
 
 use super::table::{selector, time, until};
-use super::{DeleteArgs, GetArgs, Show, Shown, chosen, client, create, get, missing, together, wait};
+use super::{DeleteArgs, GetArgs, Operation, Show, Shown, client, create, delete, get, missing, submitted};
 use crate::command::Globals;
 use crate::spec::BackupSpecArgs;
 use anyhow::{Result, bail};
@@ -11,7 +11,6 @@ use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocation, DeleteBackupRequest, ObjectMeta, Time, label_value, well_known,
 };
 use lifeboat_control::Client;
-use std::io::Write;
 use std::process::ExitCode;
 
 /// Work with backups.
@@ -44,7 +43,7 @@ impl BackupCommand {
         match self {
             Self::Create(args) => args.run(globals).await,
             Self::Get(args) => get::<Backup>(&args, globals).await,
-            Self::Delete(args) => delete(&args, globals).await,
+            Self::Delete(args) => delete::<Backup>(&args, globals).await,
         }
     }
 }
@@ -70,51 +69,24 @@ impl CreateArgs {
         if !create(&client, &backup, &self.show).await? {
             return Ok(ExitCode::SUCCESS);
         }
-        let mut out = std::io::stdout();
-        writeln!(out, "Backup request \"{name}\" submitted successfully.")?;
-        if !self.wait {
-            writeln!(out, "Run `lifeboat backup get {name}` to see how far it is.")?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        writeln!(
-            out,
-            "Waiting for backup to complete. You may safely press ctrl-c to stop waiting - your backup will continue in the background."
-        )?;
-        let phase = wait(&client, &name, last).await?;
-        writeln!(out, "Backup completed with status: {phase}.")?;
-        Ok(ExitCode::SUCCESS)
+        submitted::<Backup>(&client, &name, self.wait).await
     }
 }
 
-fn last(backup: &Backup) -> Option<&'static str> {
-    use BackupPhase as P;
-    let phase = backup.status.phase?;
-    matches!(phase, P::FailedValidation | P::Completed | P::PartiallyFailed | P::Failed).then(|| phase.as_str())
-}
+impl Operation for Backup {
+    const WORD: &'static str = "backup";
+    const TITLE: &'static str = "Backup";
+    const DATA: &'static str = "disk snapshots, backup files, restores";
 
-async fn delete(args: &DeleteArgs, globals: &Globals) -> Result<ExitCode> {
-    let client = client(globals).await?;
-    let Some((found, mut errors)) = chosen::<Backup>(args, &client).await? else { return Ok(ExitCode::SUCCESS) };
-    let mut out = std::io::stdout();
-    if found.is_empty() {
-        // compat: when none is found, what is missing is no error.
-        writeln!(out, "No backups found")?;
-        return Ok(ExitCode::SUCCESS);
+    fn ended(&self) -> Option<&'static str> {
+        use BackupPhase as P;
+        let phase = self.status.phase?;
+        matches!(phase, P::FailedValidation | P::Completed | P::PartiallyFailed | P::Failed).then(|| phase.as_str())
     }
-    for backup in &found {
-        let name = &backup.metadata.name;
-        match request_deletion(&client, backup).await {
-            Ok(()) => {
-                writeln!(out, "Request to delete backup \"{name}\" submitted successfully.")?;
-                writeln!(
-                    out,
-                    "The backup will be fully deleted after all associated data (disk snapshots, backup files, restores) are removed."
-                )?;
-            }
-            Err(e) => errors.push(e),
-        }
+
+    async fn request_deletion(&self, client: &Client) -> Result<()> {
+        request_deletion(client, self).await
     }
-    together(errors)
 }
 
 async fn request_deletion(client: &Client, backup: &Backup) -> Result<()> {

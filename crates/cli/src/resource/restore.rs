@@ -1,14 +1,14 @@
 //! `lifeboat restore create|get|delete`.
 
 use super::table::{selector, time};
-use super::{DeleteArgs, GetArgs, Show, Shown, chosen, client, create, get, missing, together, wait};
+use super::{DeleteArgs, GetArgs, Operation, Show, Shown, client, create, delete, get, missing, submitted};
 use crate::command::Globals;
 use crate::spec::RestoreSpecArgs;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use jiff::{Timestamp, Zoned};
 use lifeboat_api::{Backup, ObjectMeta, Restore, RestorePhase, label_value, well_known};
-use std::io::Write;
+use lifeboat_control::Client;
 use std::process::ExitCode;
 
 /// Work with restores.
@@ -50,7 +50,7 @@ impl RestoreCommand {
         match self {
             Self::Create(args) => args.run(globals).await,
             Self::Get(args) => get::<Restore>(&args, globals).await,
-            Self::Delete(args) => delete(&args, globals).await,
+            Self::Delete(args) => delete::<Restore>(&args, globals).await,
         }
     }
 }
@@ -95,50 +95,25 @@ impl CreateArgs {
         if !create(&client, &restore, &self.show).await? {
             return Ok(ExitCode::SUCCESS);
         }
-        let mut out = std::io::stdout();
-        writeln!(out, "Restore request \"{name}\" submitted successfully.")?;
-        if !self.wait {
-            writeln!(out, "Run `lifeboat restore get {name}` to see how far it is.")?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        writeln!(
-            out,
-            "Waiting for restore to complete. You may safely press ctrl-c to stop waiting - your restore will continue in the background."
-        )?;
-        let phase = wait(&client, &name, last).await?;
-        writeln!(out, "Restore completed with status: {phase}.")?;
-        Ok(ExitCode::SUCCESS)
+        submitted::<Restore>(&client, &name, self.wait).await
     }
 }
 
-fn last(restore: &Restore) -> Option<&'static str> {
-    use RestorePhase as P;
-    let phase = restore.status.phase?;
-    matches!(phase, P::FailedValidation | P::Completed | P::PartiallyFailed | P::Failed).then(|| phase.as_str())
-}
+impl Operation for Restore {
+    const WORD: &'static str = "restore";
+    const TITLE: &'static str = "Restore";
+    const DATA: &'static str = "restore files in object storage";
 
-async fn delete(args: &DeleteArgs, globals: &Globals) -> Result<ExitCode> {
-    let client = client(globals).await?;
-    let Some((found, mut errors)) = chosen::<Restore>(args, &client).await? else { return Ok(ExitCode::SUCCESS) };
-    let mut out = std::io::stdout();
-    if found.is_empty() {
-        writeln!(out, "No restores found")?;
-        return Ok(ExitCode::SUCCESS);
+    fn ended(&self) -> Option<&'static str> {
+        use RestorePhase as P;
+        let phase = self.status.phase?;
+        matches!(phase, P::FailedValidation | P::Completed | P::PartiallyFailed | P::Failed).then(|| phase.as_str())
     }
-    for restore in &found {
-        let name = &restore.metadata.name;
-        match client.delete::<Restore>(name).await {
-            Ok(_) => {
-                writeln!(out, "Request to delete restore \"{name}\" submitted successfully.")?;
-                writeln!(
-                    out,
-                    "The restore will be fully deleted after all associated data (restore files in object storage) are removed."
-                )?;
-            }
-            Err(e) => errors.push(e.into()),
-        }
+
+    async fn request_deletion(&self, client: &Client) -> Result<()> {
+        client.delete::<Self>(&self.metadata.name).await?;
+        Ok(())
     }
-    together(errors)
 }
 
 impl Shown for Restore {

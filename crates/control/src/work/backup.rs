@@ -119,14 +119,14 @@ pub(crate) async fn adopt(context: &Context, backup: Backup, target: Target) -> 
         }
         Err(e) => return Err(Unfinished::Because(e.to_string())),
     };
-    let partly = match record.status.phase {
-        Some(BackupPhase::Finalizing) => BackupPhase::Completed,
-        Some(BackupPhase::FinalizingPartiallyFailed) => BackupPhase::PartiallyFailed,
-        _ => BackupPhase::New,
+    let owed = match record.status.phase {
+        Some(BackupPhase::Finalizing) => Some(BackupPhase::Completed),
+        Some(BackupPhase::FinalizingPartiallyFailed) => Some(BackupPhase::PartiallyFailed),
+        _ => None,
     };
-    if partly != BackupPhase::New {
-        // Left by Velero: nothing is owed any more, so its record says how it ended.
-        record.status.phase = Some(partly);
+    if owed.is_some() {
+        // Left by Velero: nothing else is to be done, so its record says how it ended.
+        record.status.phase = owed;
         record.status.completion_timestamp = Some(Time::new(context.env.now()));
         store.replace_record(&record).await.map_err(|e| Unfinished::Because(e.to_string()))?;
     }

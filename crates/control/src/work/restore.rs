@@ -11,7 +11,7 @@ use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase, Time, well_known,
 };
 use lifeboat_archive::journal::Journal;
-use lifeboat_restore::{Outcome, Request, RestoreError, prepared};
+use lifeboat_restore::{Outcome, Request, RestoreError, check_source, prepared};
 use std::sync::Arc;
 
 /// What a restore is made from.
@@ -38,16 +38,8 @@ impl Origin {
         if location.status.phase != Some(BackupStorageLocationPhase::Available) {
             return Err(format!("The BSL {name} is unavailable, cannot retrieve the backup"));
         }
-        match backup.status.phase {
-            Some(BackupPhase::Completed | BackupPhase::PartiallyFailed) => {
-                Ok(Self { backup: backup.clone(), location: location.clone() })
-            }
-            phase => Err(format!(
-                "backup \"{}\" is in phase \"{}\" and cannot be used as a restore source",
-                backup.metadata.name,
-                phase.map_or_else(String::new, |phase| format!("{phase:?}"))
-            )),
-        }
+        check_source(backup).map_err(|errors| errors.0.join("; "))?;
+        Ok(Self { backup: backup.clone(), location: location.clone() })
     }
 }
 
