@@ -136,11 +136,11 @@ impl<T: Meta> Objects<T> {
     fn see(&mut self, seen: Seen) {
         match seen {
             Seen::All(bodies) => {
-                let known = std::mem::take(&mut self.by_name);
+                let mut known = std::mem::take(&mut self.by_name);
                 self.listed = true;
                 for object in bodies.iter().filter_map(parse::<T>) {
-                    if let Some(known) = known.get(&object.meta().name) {
-                        self.by_name.insert(known.meta().name.clone(), known.clone());
+                    if let Some((name, known)) = known.remove_entry(&object.meta().name) {
+                        self.by_name.insert(name, known);
                     }
                     self.put(object);
                 }

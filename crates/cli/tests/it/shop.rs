@@ -1,5 +1,6 @@
 //! A tea shop: objects such as people run, how they come to be and how they are lost.
 
+use crate::snapshot::{self, Snapshot};
 use crate::support::{Bed, eventually, ok, with_object};
 use lifeboat_testbed::Kubectl;
 use serde_json::{Value, json};
@@ -25,6 +26,15 @@ pub(crate) fn open(bed: &Bed) {
     managers(&kubectl);
     jobs(&kubectl);
     bound(&kubectl);
+}
+
+/// Opens the shop and backs everything up as `all`; the objects as they were before.
+pub(crate) fn backed_up(bed: &Bed) -> Snapshot {
+    open(bed);
+    let before = snapshot::take(bed);
+    let run = bed.local(&["backup", "all"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    before
 }
 
 /// What is no file: generated names, owners, large objects, status.

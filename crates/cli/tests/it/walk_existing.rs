@@ -12,10 +12,7 @@ use std::collections::BTreeSet;
 fn drift_stays_or_goes_as_the_policy_says() {
     let bed = Bed::start();
     let kubectl = bed.plane.kubectl();
-    shop::open(&bed);
-    let before = snapshot::take(&bed);
-    let run = bed.local(&["backup", "all"]);
-    assert_eq!(run.code, 0, "{run:?}");
+    let before = shop::backed_up(&bed);
     drift(&kubectl);
     let drifted = snapshot::take(&bed);
     let kinds = results::kinds(&kubectl);

@@ -13,10 +13,7 @@ const MOVE: [(&str, &str); 2] = [("storefront", "boutique"), ("warehouse", "depo
 fn a_shop_moves_to_other_namespaces() {
     let bed = Bed::start();
     let kubectl = bed.plane.kubectl();
-    shop::open(&bed);
-    let before = snapshot::take(&bed);
-    let run = bed.local(&["backup", "all"]);
-    assert_eq!(run.code, 0, "{run:?}");
+    let before = shop::backed_up(&bed);
 
     shop::lose(&kubectl);
     let args = ["restore", "move", "--from-backup", "all", "--preserve-nodeports", "--namespace-mappings"];
