@@ -72,6 +72,8 @@ object! {
         backup_type: Option<BackupType> = "backupType" later;
         /// Settings of the uploader.
         uploader_config: Option<UploaderConfigForBackup> = "uploaderConfig" nullable;
+        /// Ends the backup before its time; an addition of Lifeboat.
+        cancel: bool = "cancel";
     }
 }
 

@@ -262,6 +262,13 @@ mod tests {
         "Schedule.spec.template.metadata.annotations: only in the type",
     ];
 
+    /// Fields that only Lifeboat has: Velero's definitions drop them.
+    const OURS: [&str; 3] = [
+        "Backup.spec.cancel: only in the type",
+        "Restore.spec.cancel: only in the type",
+        "Schedule.spec.template.cancel: only in the type",
+    ];
+
     /// A null is read like an absent field, whether the definition allows it or an old store holds it.
     fn assert_reads_null<R: Resource + Field + Serialize + DeserializeOwned + Default + PartialEq + Debug>() {
         let mut value = serde_json::to_value(R::full()).unwrap();
@@ -284,7 +291,9 @@ mod tests {
 
     #[test]
     fn types_have_the_fields_of_velero() {
-        assert_eq!(all_differences(golden_schema), LATER);
+        let mut expected = [LATER.as_slice(), &OURS].concat();
+        expected.sort_unstable();
+        assert_eq!(all_differences(golden_schema), expected);
     }
 
     #[test]

@@ -58,6 +58,8 @@ object! {
         skip_default_resource_modifier: Option<bool> = "skipDefaultResourceModifier" later;
         /// Settings of the uploader.
         uploader_config: Option<UploaderConfigForRestore> = "uploaderConfig" nullable;
+        /// Ends the restore before its time; an addition of Lifeboat.
+        cancel: bool = "cancel";
     }
 }
 

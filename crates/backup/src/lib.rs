@@ -8,6 +8,7 @@
 
 mod collect;
 mod env;
+mod failure;
 mod finalize;
 mod plan;
 mod preview;
@@ -22,6 +23,7 @@ mod volumes;
 mod write;
 
 pub use env::Env;
+pub use failure::record_failure;
 pub use plan::{Excluded, Plan, PlannedList};
 pub use preview::{Preview, PreviewedType, preview};
 pub use request::{Request, Settings, ValidationErrors, prepared};

@@ -15,6 +15,7 @@ use lifeboat_object::{Catalog, Place, Results};
 use lifeboat_select::BackupFilter;
 use lifeboat_store::{BackupWriter, ClaimOutcome, ClaimRequest, StoreError, TarballPiece};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
@@ -63,6 +64,42 @@ const WAITING: usize = 4;
 /// # Errors
 /// [`BackupError`]; then the name stays claimed and nothing else is visible.
 pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
+    let mut tasks = JoinSet::new();
+    let made = tokio::select! {
+        made = make(request, env, &mut tasks) => made,
+        () = overdue(env) => Err(BackupError::Cancelled),
+    };
+    // Whatever happened: nothing of this operation runs on.
+    tasks.shutdown().await;
+    match made? {
+        Made::Archive(finale) => {
+            if env.cancel.is_cancelled() {
+                return Err(BackupError::Cancelled);
+            }
+            let (backup, closed) = finalize(*finale, env).await?;
+            Ok(Outcome { backup, results: closed.results, was_complete: false })
+        }
+        Made::Before(backup) => Ok(Outcome { backup: *backup, results: Results::default(), was_complete: true }),
+    }
+}
+
+/// How long a cancelled backup waits for who does not look up: a read or an upload that hangs.
+const GRACE: Duration = Duration::from_secs(4);
+
+async fn overdue(env: &Env) {
+    env.cancel.cancelled().await;
+    tokio::time::sleep(GRACE).await;
+}
+
+/// A backup whose files can be completed.
+enum Made {
+    /// The archive is stored; the rest is to be put beside it.
+    Archive(Box<Finale>),
+    /// It was complete before.
+    Before(Box<Backup>),
+}
+
+async fn make(request: &Request, env: &Env, tasks: &mut JoinSet<()>) -> Result<Made, BackupError> {
     let version = env.cluster.version().await?;
     let backup = prepare(request, &version, (env.clock)())?;
     let claim = ClaimRequest {
@@ -74,20 +111,11 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
     };
     let writer = match env.store.claim(&claim).await? {
         ClaimOutcome::Writer(writer) => *writer,
-        ClaimOutcome::Complete(backup) => {
-            return Ok(Outcome { backup: *backup, results: Results::default(), was_complete: true });
-        }
+        ClaimOutcome::Complete(backup) => return Ok(Made::Before(backup)),
     };
     env.journal
         .info("Beginning backup", &[("attempt", &writer.attempt().to_string()), ("cluster", &version.git_version)]);
-    let mut tasks = JoinSet::new();
-    let walked = walk(request, &backup, &writer, env, &mut tasks).await;
-    // Whatever happened: nothing of this operation runs on.
-    tasks.shutdown().await;
-    let Walked { written, volumes, kept_out } = walked?;
-    if env.cancel.is_cancelled() {
-        return Err(BackupError::Cancelled);
-    }
+    let Walked { written, volumes, kept_out } = walk(request, &backup, &writer, env, tasks).await?;
     if let Some(warning) = volumes.warning() {
         env.journal.warn(&Place::Velero, warning);
     }
@@ -95,16 +123,14 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
     let mut backup = backup;
     // Visible in the record, as what the user wrote is.
     backup.spec.excluded_namespaces.extend(kept_out);
-    let finale = Finale {
+    Ok(Made::Archive(Box::new(Finale {
         backup,
         writer,
         written,
         volumes,
         tool: request.settings.tool.clone(),
         cluster_version: version.git_version,
-    };
-    let (backup, closed) = finalize(finale, env).await?;
-    Ok(Outcome { backup, results: closed.results, was_complete: false })
+    })))
 }
 
 /// What was saved.

@@ -13,12 +13,13 @@ use crate::world::{Change, Kind, World};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use lifeboat_api::{Backup, Restore, RestorePhase};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
 
 /// Changes waiting to be seen.
 const WAITING: usize = 256;
@@ -96,15 +97,16 @@ struct Server {
     changes: mpsc::Receiver<Change>,
     mirrors: JoinSet<()>,
     tasks: JoinSet<(Key, Finished)>,
-    running: HashSet<Key>,
+    /// What is being worked on, and how to stop it.
+    running: HashMap<Key, CancellationToken>,
     /// Steps that failed: how often, and when to try again.
     failures: HashMap<Key, (u32, Instant)>,
     /// When there may be something to do next.
     next: Instant,
 }
 
-/// Work found to be done.
-type Work = (Key, BoxFuture<'static, Finished>);
+/// Work found to be done, and how to stop it.
+type Work = (Key, CancellationToken, BoxFuture<'static, Finished>);
 
 impl Server {
     fn new(options: Options, env: Env, leadership: Leadership) -> Self {
@@ -120,7 +122,7 @@ impl Server {
             changes,
             mirrors,
             tasks: JoinSet::new(),
-            running: HashSet::new(),
+            running: HashMap::new(),
             failures: HashMap::new(),
             next: Instant::now(),
         }
@@ -181,6 +183,7 @@ impl Server {
 
     /// Looks at everything once and starts what is to be done.
     fn pass(&mut self) {
+        self.stop_unwanted();
         let now = self.context.env.now();
         let mut plan = Plan { now, wake: None, work: Vec::new() };
         self.locations(&mut plan);
@@ -192,12 +195,13 @@ impl Server {
             let left = at.duration_since(now).unsigned_abs();
             wake = wake.min(Instant::now() + left);
         }
-        for (key, work) in plan.work {
+        for (key, stop, work) in plan.work {
             if let Some((_, until)) = self.failures.get(&key).filter(|(_, until)| *until > Instant::now()) {
                 wake = wake.min(*until);
                 continue;
             }
-            if self.running.insert(key.clone()) {
+            if !self.running.contains_key(&key) {
+                self.running.insert(key.clone(), stop);
                 self.tasks.spawn(async move { (key, work.await) });
             }
         }
@@ -214,7 +218,25 @@ impl Server {
     }
 
     fn free(&self, key: &Key) -> bool {
-        !self.running.contains(key)
+        !self.running.contains_key(key)
+    }
+
+    /// Stops work on what the user has cancelled or deleted.
+    fn stop_unwanted(&self) {
+        for (key, stop) in &self.running {
+            let wanted = match key {
+                Key::Backup(name) => self.world.backups.get(name).is_some_and(|backup| !backup.spec.cancel),
+                Key::Restore(name) => self
+                    .world
+                    .restores
+                    .get(name)
+                    .is_some_and(|restore| !restore.spec.cancel && restore.metadata.deletion_timestamp.is_none()),
+                _ => true,
+            };
+            if !wanted {
+                stop.cancel();
+            }
+        }
     }
 
     fn locations(&self, plan: &mut Plan) {
@@ -272,11 +294,13 @@ impl Server {
                 continue;
             }
             let (context, target, backup) = (Arc::clone(&self.context), self.target(backup), backup.clone());
-            plan.add(key, async move {
+            let stop = context.env.cancel.child_token();
+            plan.add_stoppable(key, stop.clone(), async move {
                 use phase::backup::Step;
                 match step {
-                    Step::Run => work::backup::run(&context, backup, target, 1).await,
-                    Step::RunAgain { attempt } => work::backup::run(&context, backup, target, attempt).await,
+                    Step::Run => work::backup::run(&context, backup, target, 1, stop).await,
+                    Step::RunAgain { attempt } => work::backup::run(&context, backup, target, attempt, stop).await,
+                    Step::Cancel => work::backup::cancel(&context, backup, target).await,
                     Step::Fail(reason) => work::backup::failed(&context, &backup, reason).await,
                     Step::Adopt => work::backup::adopt(&context, backup, target).await,
                 }
@@ -335,14 +359,15 @@ impl Server {
             let place =
                 backup.and_then(|b| Some((b.clone(), self.world.locations.get(&b.spec.storage_location)?.clone())));
             let restore = restore.clone();
-            plan.add(key, async move {
+            let stop = context.env.cancel.child_token();
+            plan.add_stoppable(key, stop.clone(), async move {
                 use phase::restore::Step;
                 let origin = origin.unwrap_or_else(|| Err(String::new()));
                 match step {
                     Step::CleanUp => work::restore::clean_up(&context, restore, place).await,
                     Step::Hold => work::restore::hold(&context, restore).await,
-                    Step::Run => work::restore::run(&context, restore, origin, 1).await,
-                    Step::RunAgain { attempt } => work::restore::run(&context, restore, origin, attempt).await,
+                    Step::Run => work::restore::run(&context, restore, origin, 1, stop).await,
+                    Step::RunAgain { attempt } => work::restore::run(&context, restore, origin, attempt, stop).await,
                     Step::Fail(reason) => work::restore::failed(&context, &restore, reason).await,
                     Step::Finish => work::restore::finish(&context, restore).await,
                 }
@@ -408,7 +433,16 @@ struct Plan {
 
 impl Plan {
     fn add(&mut self, key: Key, work: impl Future<Output = Finished> + Send + 'static) {
-        self.work.push((key, Box::pin(work)));
+        self.add_stoppable(key, CancellationToken::new(), work);
+    }
+
+    fn add_stoppable(
+        &mut self,
+        key: Key,
+        stop: CancellationToken,
+        work: impl Future<Output = Finished> + Send + 'static,
+    ) {
+        self.work.push((key, stop, Box::pin(work)));
     }
 
     /// The step, when it is for now; otherwise its time is noted.

@@ -7,18 +7,28 @@ use crate::item::{Action, Attempt, Context, Done, Source};
 use crate::plan::Level;
 use crate::read::{Facts, State};
 use lifeboat_cluster::ClusterError;
-use lifeboat_object::Place;
+use lifeboat_object::{ObjectKey, Place};
 use lifeboat_store::StoreError;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
 
 /// Objects that were refused for a reason that can pass.
 #[derive(Default)]
 pub(crate) struct Deferred {
     waiting: Vec<(Source, Box<ClusterError>)>,
+}
+
+/// How long a cancelled restore waits for writes in flight.
+const GRACE: Duration = Duration::from_secs(4);
+
+/// Ends when the grace is over that began at the first look after the cancellation.
+async fn overdue(cancel: &CancellationToken, grace: &mut Option<Instant>) {
+    cancel.cancelled().await;
+    sleep_until(*grace.get_or_insert_with(|| Instant::now() + GRACE)).await;
 }
 
 /// How long the retry queue is drained.
@@ -38,7 +48,10 @@ pub(crate) async fn level(
     let (mut settled, open): (Vec<_>, Vec<_>) =
         level.items.into_iter().map(|one| (one, checkpoint.done(one.row))).partition(|(_, action)| action.is_some());
     let level = Level { name: level.name, items: open.into_iter().map(|(one, _)| one).collect() };
-    let presence = look(&level, ahead, context).await;
+    let presence = tokio::select! {
+        presence = look(&level, ahead, context) => presence,
+        () = env.cancel.cancelled() => Presence::default(),
+    };
     let mut rows = Vec::new();
     for one in level.items {
         let Some(row) = context.archive.row(one.row) else { continue };
@@ -53,10 +66,13 @@ pub(crate) async fn level(
     }
     let mut reading = JoinSet::new();
     let mut contents = context.archive.read(rows, &mut reading);
-    while let Some(item) = contents.next().await? {
-        if env.cancel.is_cancelled() {
-            break;
-        }
+    loop {
+        let item = tokio::select! {
+            biased;
+            () = env.cancel.cancelled() => break,
+            item = contents.next() => item?,
+        };
+        let Some(item) = item else { break };
         let Some(row) = context.archive.row(item.row) else { continue };
         let key = row.key();
         let exists = presence.look(&context.target_of(&key), State::of(&item.head)) == Seen::Exists;
@@ -111,7 +127,10 @@ pub(crate) async fn drain(
         deferred.waiting.extend(done.later);
         out.extend(done.done);
         if !deferred.waiting.is_empty() {
-            sleep(pause).await;
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = env.cancel.cancelled() => {}
+            }
             pause = (pause * 2).min(Duration::from_secs(5));
         }
     }
@@ -125,6 +144,10 @@ struct Running<'a> {
     /// There is no later turn.
     last: bool,
     tasks: JoinSet<(usize, Attempt)>,
+    /// What the tasks are about, by row.
+    flying: BTreeMap<usize, ObjectKey>,
+    /// When they are given up, after the restore was cancelled.
+    grace: Option<Instant>,
     ended: Ended,
 }
 
@@ -136,7 +159,15 @@ struct Ended {
 
 impl<'a> Running<'a> {
     fn new(context: &'a Arc<Context>, checkpoint: &'a mut Checkpoint, last: bool) -> Self {
-        Self { context, checkpoint, last, tasks: JoinSet::new(), ended: Ended::default() }
+        Self {
+            context,
+            checkpoint,
+            last,
+            tasks: JoinSet::new(),
+            flying: BTreeMap::new(),
+            grace: None,
+            ended: Ended::default(),
+        }
     }
 
     fn settled(&mut self, one: Facts, action: Action) {
@@ -148,14 +179,10 @@ impl<'a> Running<'a> {
     }
 
     async fn start(&mut self, source: Source, again: bool) {
-        while self.tasks.len() >= self.context.env.cluster.pace().most() {
-            match self.tasks.join_next().await {
-                Some(ended) => self.take(ended),
-                None => break,
-            }
-        }
+        while self.tasks.len() >= self.context.env.cluster.pace().most() && self.take_next().await {}
         self.save().await;
         let (context, last, row) = (Arc::clone(self.context), self.last, source.row);
+        self.flying.insert(row, source.key.clone());
         self.tasks.spawn(async move { (row, context.restore(source, again, last).await) });
     }
 
@@ -166,16 +193,45 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// A write in flight is awaited even when cancelled, so that its outcome is known.
+    /// Waits for the next attempt to end; false when there is none.
+    ///
+    /// A write in flight is awaited even when cancelled, so that its outcome is known, but no longer than the grace.
+    async fn take_next(&mut self) -> bool {
+        let cancel = self.context.env.cancel.clone();
+        let ended = tokio::select! {
+            ended = self.tasks.join_next() => ended,
+            () = overdue(&cancel, &mut self.grace) => {
+                self.give_up().await;
+                None
+            }
+        };
+        let Some(ended) = ended else { return false };
+        self.take(ended);
+        true
+    }
+
+    /// Ends what does not answer, and says what it was.
+    async fn give_up(&mut self) {
+        self.tasks.shutdown().await;
+        for (_, key) in std::mem::take(&mut self.flying) {
+            let message = format!(
+                "{key} was being written when the restore was cancelled, and no answer came: whether it was is not known"
+            );
+            self.context.env.journal.error(&Place::of(key.namespace.as_deref()), message);
+        }
+    }
+
     async fn finish(mut self) -> Ended {
-        while let Some(ended) = self.tasks.join_next().await {
-            self.take(ended);
+        while self.take_next().await {
             self.save().await;
         }
         self.ended
     }
 
     fn take(&mut self, attempt: Result<(usize, Attempt), JoinError>) {
+        if let Ok((row, _)) = &attempt {
+            self.flying.remove(row);
+        }
         match attempt {
             Ok((row, Attempt::Done { done, settled })) => {
                 if settled {

@@ -16,6 +16,7 @@ pub(crate) async fn finalize(
     env: &Env,
 ) -> Result<(Restore, Closed), StoreError> {
     let cancelled = env.cancel.is_cancelled();
+    let (_, planned) = env.progress.get();
     let mut list = ResourceList::default();
     let mut items = 0;
     for one in &walked.done {
@@ -23,8 +24,11 @@ pub(crate) async fn finalize(
         let name = format!("{}({})", one.name, one.action.word());
         list.add(&one.api_version, &one.kind, one.namespace.as_deref(), &name);
     }
+    let ended_early = format!(
+        "the restore was cancelled: {items} of {planned} objects were looked at, and the resource list says what was done"
+    );
     if cancelled {
-        env.journal.error(&Place::Velero, "the restore was cancelled: see the resource list for what was done");
+        env.journal.error(&Place::Velero, ended_early.as_str());
     }
     env.journal.info("restore completed", &[]);
     let closed = env.journal.close();
@@ -40,7 +44,7 @@ pub(crate) async fn finalize(
         _ => RestorePhase::PartiallyFailed,
     });
     if cancelled {
-        "the restore was cancelled".clone_into(&mut status.failure_reason);
+        status.failure_reason = ended_early;
     }
     let name = &restore.metadata.name;
     let encode = |what, bytes: Result<Vec<u8>, serde_json::Error>| bytes.map_err(|e| StoreError::Encode(what, e));
@@ -55,4 +59,21 @@ pub(crate) async fn finalize(
         env.store.put_restore_file(name, file, bytes).await?;
     }
     Ok((restore, closed))
+}
+
+/// Stores log and results of a restore that broke off, so that what happened can be read like that of any other. Gives
+/// `restore` with the counts of its warnings and errors.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn record_failure(mut restore: Restore, env: &Env) -> Result<Restore, StoreError> {
+    env.journal.error(&Place::Velero, &restore.status.failure_reason);
+    let closed = env.journal.close();
+    restore.status.warnings = i64::try_from(closed.warnings).unwrap_or(i64::MAX);
+    restore.status.errors = i64::try_from(closed.errors).unwrap_or(i64::MAX);
+    let results = sidecar::encode(&closed.results).map_err(|e| StoreError::Encode("the results", e))?;
+    let name = &restore.metadata.name;
+    env.store.put_restore_file(name, RestoreFile::Logs, closed.log).await?;
+    env.store.put_restore_file(name, RestoreFile::Results, results).await?;
+    Ok(restore)
 }

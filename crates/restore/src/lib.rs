@@ -36,6 +36,7 @@ mod write;
 pub use actions::{ActionConfig, built_in_actions};
 pub use checkpoint::{CheckpointStore, NoCheckpoint};
 pub use env::Env;
+pub use finalize::record_failure;
 pub use item::Action;
 pub use preview::{Planned, PreviewEnd, PreviewItem, preview};
 pub use priorities::{ParsePrioritiesError, Priorities};

@@ -38,6 +38,9 @@ pub enum RestoreError {
     /// The cluster serves no namespaces.
     #[error("the cluster at {0} does not serve namespaces: is it a Kubernetes API server?")]
     NoNamespaces(String),
+    /// Stopped by the user.
+    #[error("the restore was cancelled before anything was changed in the cluster")]
+    Cancelled,
 }
 
 /// Restores a backup: reads and checks its whole archive, then writes objects level by level.
@@ -66,7 +69,10 @@ pub(crate) struct Walked {
 }
 
 async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<Walked, RestoreError> {
-    let mut walk = Walk::begin(request, restore, env).await?;
+    let mut walk = tokio::select! {
+        begun = Walk::begin(request, restore, env) => begun?,
+        () = env.cancel.cancelled() => return Err(RestoreError::Cancelled),
+    };
     let mut checkpoint = checkpoint(restore, &walk.archive, env).await;
     walk.resumed = checkpoint.is_resumed();
     env.progress.found(walk.levels.iter().map(|level| level.items.len() as u64).sum());

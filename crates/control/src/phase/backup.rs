@@ -15,15 +15,21 @@ pub(crate) enum Step {
     },
     /// It has failed, for this reason.
     Fail(String),
+    /// It was cancelled while no task worked on it.
+    Cancel,
     /// All its files are stored: take the outcome over from them.
     Adopt,
 }
 
 /// Decides for a backup on which no task works. `fail_in_progress` is Velero's way with interrupted ones.
 pub(crate) fn step(backup: &Backup, fail_in_progress: bool) -> Decision<Step> {
+    use BackupPhase as P;
     match backup.status.phase {
-        Some(BackupPhase::ReadyToStart) => Decision::Do(Step::Run),
-        Some(BackupPhase::InProgress) => Decision::Do(match attempt(&backup.metadata) {
+        None | Some(P::New | P::Queued | P::ReadyToStart | P::InProgress) if backup.spec.cancel => {
+            Decision::Do(Step::Cancel)
+        }
+        Some(P::ReadyToStart) => Decision::Do(Step::Run),
+        Some(P::InProgress) => Decision::Do(match attempt(&backup.metadata) {
             Some(begun) if begun >= MOST_ATTEMPTS => {
                 Step::Fail(format!("the server was cut off {begun} times while this backup was in progress"))
             }
@@ -33,7 +39,7 @@ pub(crate) fn step(backup: &Backup, fail_in_progress: bool) -> Decision<Step> {
                     .to_owned(),
             ),
         }),
-        Some(BackupPhase::Finalizing | BackupPhase::FinalizingPartiallyFailed) => Decision::Do(Step::Adopt),
+        Some(P::Finalizing | P::FinalizingPartiallyFailed) => Decision::Do(Step::Adopt),
         _ => Decision::Rest,
     }
 }
@@ -79,6 +85,10 @@ mod tests {
                 backup.metadata.annotations.insert(ANNOTATION_ATTEMPT.into(), begun.into());
             }
             assert_eq!(step(&backup, velero), expected, "{phase:?} {begun:?} {velero}");
+            backup.spec.cancel = true;
+            let not_over = matches!(phase, None | Some(P::New | P::Queued | P::ReadyToStart | P::InProgress));
+            let expected = if not_over { Decision::Do(Step::Cancel) } else { expected };
+            assert_eq!(step(&backup, velero), expected, "cancelled: {phase:?} {begun:?} {velero}");
         }
     }
 }

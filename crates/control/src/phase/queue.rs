@@ -18,6 +18,8 @@ pub(crate) fn moves<'a>(backups: impl Iterator<Item = &'a Backup>, most: usize) 
     let (mut waiting, mut new, mut running) = (Vec::new(), Vec::new(), Vec::new());
     for backup in backups.filter(|b| b.metadata.deletion_timestamp.is_none()) {
         match backup.status.phase {
+            // It will not run any more.
+            None | Some(BackupPhase::New | BackupPhase::Queued) if backup.spec.cancel => {}
             None | Some(BackupPhase::New) => new.push(backup),
             Some(BackupPhase::Queued) => waiting.push(backup),
             Some(BackupPhase::ReadyToStart | BackupPhase::InProgress) => running.push(backup),

@@ -43,6 +43,12 @@ pub(crate) fn step(restore: &Restore, fail_in_progress: bool) -> Decision<Step> 
         return Decision::Do(Step::Hold);
     }
     match restore.status.phase {
+        None | Some(RestorePhase::New) if restore.spec.cancel => {
+            Decision::Do(Step::Fail("cancelled on request before it began".to_owned()))
+        }
+        Some(RestorePhase::InProgress) if restore.spec.cancel => Decision::Do(Step::Fail(
+            "cancelled on request after a server was cut off in it: what was restored until then stays".to_owned(),
+        )),
         None | Some(RestorePhase::New) => Decision::Do(Step::Run),
         Some(RestorePhase::InProgress) => Decision::Do(match attempt(&restore.metadata) {
             Some(begun) if begun >= MOST_ATTEMPTS => {
@@ -96,6 +102,15 @@ mod tests {
             assert_eq!(step(&restore, velero), Decision::Do(Step::Hold), "{phase:?}");
             restore.metadata.finalizers.push(FINALIZER.into());
             assert_eq!(step(&restore, velero), expected, "{phase:?} {begun:?} {velero}");
+            restore.spec.cancel = true;
+            let cancelled = match phase {
+                None | Some(P::New) => fail("cancelled on request before it began"),
+                Some(P::InProgress) => {
+                    fail("cancelled on request after a server was cut off in it: what was restored until then stays")
+                }
+                _ => expected,
+            };
+            assert_eq!(step(&restore, velero), cancelled, "cancelled: {phase:?}");
             restore.metadata.deletion_timestamp = Some(lifeboat_api::Time::new(jiff::Timestamp::UNIX_EPOCH));
             assert_eq!(step(&restore, velero), Decision::Do(Step::CleanUp), "{phase:?}");
             restore.metadata.finalizers.clear();

@@ -5,12 +5,14 @@ use super::{Context, Effect, Finished, Unfinished};
 use crate::phase::ANNOTATION_ATTEMPT;
 use crate::phase::location::refusal;
 use crate::phase::queue::Move;
+use jiff::Timestamp;
 use lifeboat_action::Progress;
 use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, Time};
 use lifeboat_archive::journal::Journal;
-use lifeboat_backup::{BackupError, Outcome, Request, prepared};
-use lifeboat_store::StoreError;
+use lifeboat_backup::{BackupError, Outcome, Request, prepared, record_failure};
+use lifeboat_store::{Store, StoreError};
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 
 /// Moves a backup within the queue, or out of it.
 pub(crate) async fn queue(context: &Context, backup: Backup, to: Move) -> Finished {
@@ -25,8 +27,14 @@ pub(crate) async fn queue(context: &Context, backup: Backup, to: Move) -> Finish
 /// Where a backup goes: the location, or why there is none.
 pub(crate) type Target = Result<BackupStorageLocation, String>;
 
-/// Validates and runs a backup to its end.
-pub(crate) async fn run(context: &Context, backup: Backup, target: Target, attempt: u32) -> Finished {
+/// Validates and runs a backup to its end, or until `stop`.
+pub(crate) async fn run(
+    context: &Context,
+    backup: Backup,
+    target: Target,
+    attempt: u32,
+    stop: CancellationToken,
+) -> Finished {
     let version = context.client.cluster.version().await?;
     let mut settings = context.options.backup.clone();
     if let Ok(location) = &target {
@@ -56,18 +64,7 @@ pub(crate) async fn run(context: &Context, backup: Backup, target: Target, attem
         Err(why) => return failed(context, &current, format!("error getting backup store: {why}")).await,
     };
     request.backup = current.clone();
-    let env = lifeboat_backup::Env {
-        cluster: context.client.cluster.clone(),
-        store,
-        clock: Arc::clone(&context.env.clock.0),
-        journal: Journal::new(
-            Arc::clone(&context.env.clock.0),
-            &format!("backup={}/{}", current.metadata.namespace, current.metadata.name),
-        ),
-        progress: Arc::new(Progress::default()),
-        scratch: context.env.scratch.clone(),
-        cancel: context.env.cancel.child_token(),
-    };
+    let env = engine_env(context, &current, store, stop);
     let running = lifeboat_backup::run(&request, &env);
     let outcome = watched(context, &mut current, running, &env.progress, &env.cancel).await;
     match outcome {
@@ -80,15 +77,95 @@ pub(crate) async fn run(context: &Context, backup: Backup, target: Target, attem
             refused(context, &current, after, errors.0).await
         }
         Err(BackupError::Store(StoreError::NameTaken { .. } | StoreError::Claimed { .. })) => {
-            failed(context, &current, "backup already exists in object storage".to_owned()).await
+            failed(context, &current, NAME_TAKEN.to_owned()).await
         }
-        Err(e) => failed(context, &current, e.to_string()).await,
+        Err(BackupError::Cancelled) if env.cancel.is_cancelled() => {
+            let (done, found) = env.progress.get();
+            let reason = format!(
+                "cancelled on request: {done} of {found} objects found so far were read, and nothing of them is kept"
+            );
+            failed_and_recorded(context, &current, reason, &env).await
+        }
+        Err(e) => failed_and_recorded(context, &current, e.to_string(), &env).await,
     }
+}
+
+/// Ends a backup that was cancelled while no task worked on it. One that was begun has left a claim in the bucket, and
+/// gets its record; a location that cannot be reached does not hold it back.
+pub(crate) async fn cancel(context: &Context, backup: Backup, target: Target) -> Finished {
+    if backup.status.phase != Some(BackupPhase::InProgress) {
+        return failed(context, &backup, "cancelled on request before it began".to_owned()).await;
+    }
+    let reason = "cancelled on request after a server was cut off in it: nothing of it is kept".to_owned();
+    let store = match target {
+        Ok(location) => context.store(&location).await,
+        Err(why) => Err(why),
+    };
+    match store {
+        Ok(store) => {
+            let env = engine_env(context, &backup, store, context.env.cancel.child_token());
+            failed_and_recorded(context, &backup, reason, &env).await
+        }
+        Err(_) => failed(context, &backup, reason).await,
+    }
+}
+
+/// What the failure reason of a backup says when its name is that of another one in the bucket (backup.md 1.3).
+pub(crate) const NAME_TAKEN: &str = "backup already exists in object storage";
+
+fn engine_env(context: &Context, backup: &Backup, store: Store, cancel: CancellationToken) -> lifeboat_backup::Env {
+    let clock = &context.env.clock.0;
+    let subject = format!("backup={}/{}", backup.metadata.namespace, backup.metadata.name);
+    lifeboat_backup::Env {
+        cluster: context.client.cluster.clone(),
+        store,
+        clock: Arc::clone(clock),
+        journal: Journal::new(Arc::clone(clock), &subject),
+        progress: Arc::new(Progress::default()),
+        scratch: context.env.scratch.clone(),
+        cancel,
+    }
+}
+
+/// Stores what is known of a failed backup beside the others, then notes the failure.
+async fn failed_and_recorded(
+    context: &Context,
+    backup: &Backup,
+    reason: String,
+    env: &lifeboat_backup::Env,
+) -> Finished {
+    let mut record = backup.clone();
+    fail(&mut record, &reason, context.env.now());
+    match record_failure(record, &context.options.backup.tool, env).await {
+        // Its record was stored already, by an attempt that was cut off: it says how it ended.
+        Ok(record) => ended(context, backup, &record).await,
+        Err(e) => {
+            tracing::warn!(backup = backup.metadata.name, error = %e, "log and record of a failed backup are not stored");
+            failed(context, backup, reason).await
+        }
+    }
+}
+
+/// Brings the status of a record into the object.
+async fn ended(context: &Context, backup: &Backup, record: &Backup) -> Finished {
+    tracing::info!(backup = backup.metadata.name, phase = ?record.status.phase, "backup ends");
+    let ended = until_written(context, backup, |after| after.status = record.status.clone()).await?;
+    Ok(vec![Effect::Backup(Box::new(ended))])
+}
+
+fn fail(backup: &mut Backup, reason: &str, now: Timestamp) {
+    backup.status.phase = Some(BackupPhase::Failed);
+    reason.clone_into(&mut backup.status.failure_reason);
+    backup.status.queue_position = 0;
+    backup.status.completion_timestamp = Some(Time::new(now));
 }
 
 /// Brings the outcome into the object: over the finalizing phase to the last one.
 async fn finished(context: &Context, current: Backup, outcome: &Outcome) -> Finished {
     let last = outcome.backup.status.phase;
+    if last == Some(BackupPhase::Failed) {
+        return ended(context, &current, &outcome.backup).await;
+    }
     let finalizing = until_written(context, &current, |after| {
         after.spec = outcome.backup.spec.clone();
         after.status = outcome.backup.status.clone();
@@ -138,12 +215,8 @@ pub(crate) async fn adopt(context: &Context, backup: Backup, target: Target) -> 
 /// Notes that a backup has failed.
 pub(crate) async fn failed(context: &Context, backup: &Backup, reason: String) -> Finished {
     tracing::error!(backup = backup.metadata.name, reason, "backup failed");
-    let ended = until_written(context, backup, |after| {
-        after.status.phase = Some(BackupPhase::Failed);
-        after.status.failure_reason.clone_from(&reason);
-        after.status.completion_timestamp = Some(Time::new(context.env.now()));
-    })
-    .await?;
+    let now = context.env.now();
+    let ended = until_written(context, backup, |after| fail(after, &reason, now)).await?;
     Ok(vec![Effect::Backup(Box::new(ended))])
 }
 

@@ -1,5 +1,6 @@
 //! Deletes a backup with all that belongs to it (api-and-controllers.md 3.7).
 
+use super::backup::NAME_TAKEN;
 use super::{Context, Effect, Finished, Unfinished};
 use crate::client::Object;
 use crate::world::{Kind, World};
@@ -107,7 +108,8 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
         Ok(store) => store,
         Err(why) => return processed(context, &request, vec![format!("error getting the backup store: {why}")]).await,
     };
-    if let Err(e) = store.delete_backup(name).await {
+    let files = if wrote_nothing(backup) { Ok(()) } else { store.delete_backup(name).await };
+    if let Err(e) = files {
         return processed(context, &request, vec![format!("error deleting backup from backup storage: {e}")]).await;
     }
     let mut errors = Vec::new();
@@ -126,6 +128,12 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
     let mut effects = vec![Effect::Gone(Kind::Backup, name.clone())];
     effects.extend(forget(context, &request, &target.others).await?);
     Ok(effects)
+}
+
+/// Whether the files of this name in the bucket, if there are any, are those of another backup: this one was refused
+/// before it wrote any. (Velero deletes them.) Its phase is no answer: a deletion that goes on finds `Deleting`.
+fn wrote_nothing(backup: &Backup) -> bool {
+    !backup.status.validation_errors.is_empty() || backup.status.failure_reason == NAME_TAKEN
 }
 
 /// Deletes a restore and waits until it is gone: its finalizer is ours to remove, in another task.
@@ -171,6 +179,19 @@ async fn processed(context: &Context, request: &DeleteBackupRequest, errors: Vec
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_of_another_backup_stay() {
+        let mut backup = Backup::default();
+        backup.status.phase = Some(BackupPhase::Deleting);
+        for (reason, expected) in [("", false), ("the bucket did not answer", false), (NAME_TAKEN, true)] {
+            backup.status.failure_reason = reason.into();
+            assert_eq!(wrote_nothing(&backup), expected, "{reason}");
+        }
+        backup.status.failure_reason.clear();
+        backup.status.validation_errors.push("no such location".into());
+        assert!(wrote_nothing(&backup));
+    }
 
     #[test]
     fn what_cannot_be_deleted_is_said_before_anything_is_changed() {

@@ -6,13 +6,15 @@ use crate::checkpoint::CheckpointMap;
 use crate::phase::ANNOTATION_ATTEMPT;
 use crate::phase::restore::FINALIZER;
 use crate::world::{Kind, World};
+use jiff::Timestamp;
 use lifeboat_action::Progress;
 use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase, Time, well_known,
 };
 use lifeboat_archive::journal::Journal;
-use lifeboat_restore::{Outcome, Request, RestoreError, check_source, prepared};
+use lifeboat_restore::{Outcome, Request, RestoreError, check_source, prepared, record_failure};
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 
 /// What a restore is made from.
 #[derive(Clone, Debug)]
@@ -93,8 +95,14 @@ pub(crate) async fn clean_up(
     Ok(vec![Effect::Gone(Kind::Restore, restore.metadata.name)])
 }
 
-/// Validates and runs a restore to its end.
-pub(crate) async fn run(context: &Context, restore: Restore, origin: Result<Origin, String>, attempt: u32) -> Finished {
+/// Validates and runs a restore to its end, or until `stop`.
+pub(crate) async fn run(
+    context: &Context,
+    restore: Restore,
+    origin: Result<Origin, String>,
+    attempt: u32,
+    stop: CancellationToken,
+) -> Finished {
     let mut request = Request { restore, settings: context.options.restore.clone() };
     let (mut started, mut errors) = prepared(&request);
     let origin = match origin {
@@ -138,7 +146,7 @@ pub(crate) async fn run(context: &Context, restore: Restore, origin: Result<Orig
         ),
         checkpoint: checkpoint.clone(),
         progress: Arc::new(Progress::default()),
-        cancel: context.env.cancel.child_token(),
+        cancel: stop,
         scratch: context.env.scratch.clone(),
     };
     let running = lifeboat_restore::run(&request, &env);
@@ -152,7 +160,7 @@ pub(crate) async fn run(context: &Context, restore: Restore, origin: Result<Orig
             let after = current.clone();
             refused(context, &current, after, errors.0).await?
         }
-        Err(e) => failed(context, &current, e.to_string()).await?,
+        Err(e) => failed_and_recorded(context, &current, e.to_string(), &env).await?,
     };
     checkpoint.forget().await;
     Ok(effects)
@@ -198,15 +206,42 @@ pub(crate) async fn finish(context: &Context, restore: Restore) -> Finished {
     Ok(finished)
 }
 
-/// Notes that a restore has failed.
+/// Notes that a restore has failed; there is nothing to go on with then.
 pub(crate) async fn failed(context: &Context, restore: &Restore, reason: String) -> Finished {
-    tracing::error!(restore = restore.metadata.name, reason, "restore failed");
-    let ended = until_written(context, restore, |after| {
-        after.status.phase = Some(RestorePhase::Failed);
-        after.status.failure_reason.clone_from(&reason);
-        after.status.completion_timestamp = Some(Time::new(context.env.now()));
-    })
-    .await?;
+    let mut outcome = restore.clone();
+    fail(&mut outcome, reason, context.env.now());
+    let noted = note_failure(context, restore, &outcome).await?;
+    CheckpointMap::new(&context.client.cluster, restore).forget().await;
+    Ok(noted)
+}
+
+/// Stores what is known of a restore that broke off, then notes its failure.
+async fn failed_and_recorded(
+    context: &Context,
+    restore: &Restore,
+    reason: String,
+    env: &lifeboat_restore::Env,
+) -> Finished {
+    let mut outcome = restore.clone();
+    fail(&mut outcome, reason, context.env.now());
+    match record_failure(outcome.clone(), env).await {
+        Ok(recorded) => outcome = recorded,
+        Err(e) => {
+            tracing::warn!(restore = restore.metadata.name, error = %e, "the log of a failed restore is not stored");
+        }
+    }
+    note_failure(context, restore, &outcome).await
+}
+
+fn fail(restore: &mut Restore, reason: String, now: Timestamp) {
+    restore.status.phase = Some(RestorePhase::Failed);
+    restore.status.failure_reason = reason;
+    restore.status.completion_timestamp = Some(Time::new(now));
+}
+
+async fn note_failure(context: &Context, restore: &Restore, outcome: &Restore) -> Finished {
+    tracing::error!(restore = restore.metadata.name, reason = outcome.status.failure_reason, "restore failed");
+    let ended = until_written(context, restore, |after| after.status = outcome.status.clone()).await?;
     Ok(vec![Effect::Restore(Box::new(ended))])
 }
 

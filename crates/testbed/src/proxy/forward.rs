@@ -124,6 +124,12 @@ impl Proxy {
         *lock(&self.shared.script) = Script::new(rules);
     }
 
+    /// Whether a rule of the script has met a request, which may still be on its way.
+    #[must_use]
+    pub fn is_met(&self) -> bool {
+        lock(&self.shared.script).met
+    }
+
     /// Names the process that [`Fault::Kill`] kills. A request that kills waits for this.
     pub fn victim(&self, pid: u32) {
         *lock(&self.shared.victim) = Some(pid);

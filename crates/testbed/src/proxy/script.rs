@@ -112,11 +112,13 @@ pub struct Seen {
 #[derive(Debug, Default)]
 pub(super) struct Script {
     rules: Vec<(Rule, u64)>,
+    /// Whether a request was met.
+    pub(super) met: bool,
 }
 
 impl Script {
     pub(super) fn new(rules: Vec<Rule>) -> Self {
-        Self { rules: rules.into_iter().map(|rule| (rule, 0)).collect() }
+        Self { rules: rules.into_iter().map(|rule| (rule, 0)).collect(), met: false }
     }
 
     /// What becomes of the next request. Every rule counts it; the first that meets it decides.
@@ -130,6 +132,7 @@ impl Script {
                 }
             }
         }
+        self.met |= decided.is_some();
         decided
     }
 }

@@ -1,0 +1,42 @@
+//! What is stored of a backup that failed.
+
+use crate::env::Env;
+use crate::run::BackupError;
+use lifeboat_api::Backup;
+use lifeboat_archive::layout::BackupFile;
+use lifeboat_archive::sidecar;
+use lifeboat_object::Place;
+use lifeboat_store::{ClaimOutcome, ClaimRequest, StoreError};
+use std::collections::BTreeMap;
+
+/// Stores log, results and record of a backup that failed, so that its log can be read and its files can be deleted
+/// like those of any other. Gives the record: `backup` with the counts of its warnings and errors.
+///
+/// `backup` is in its last state. The archive of a failed backup never becomes visible; a backup of this UID that is
+/// complete stays as it is, and nothing is stored.
+///
+/// # Errors
+/// [`BackupError`]; some of the files may be there then, without the record.
+pub async fn record_failure(mut backup: Backup, tool: &str, env: &Env) -> Result<Backup, BackupError> {
+    let cluster_version = env.cluster.version().await?.git_version;
+    let claim = ClaimRequest {
+        name: backup.metadata.name.clone(),
+        backup_uid: backup.metadata.uid.clone(),
+        cluster_uid: env.cluster.uid().await?,
+        take_over: false,
+        now: (env.clock)(),
+    };
+    let mut writer = match env.store.claim(&claim).await? {
+        ClaimOutcome::Writer(writer) => *writer,
+        ClaimOutcome::Complete(complete) => return Ok(*complete),
+    };
+    env.journal.error(&Place::Velero, &backup.status.failure_reason);
+    let closed = env.journal.close();
+    let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    (backup.status.warnings, backup.status.errors) = (count(closed.warnings), count(closed.errors));
+    let results = sidecar::encode(&closed.results).map_err(|e| StoreError::Encode("the results", e))?;
+    writer.put(BackupFile::Results, results).await?;
+    writer.put(BackupFile::Logs, closed.log).await?;
+    writer.commit(&backup, tool, BTreeMap::new(), &cluster_version).await?;
+    Ok(backup)
+}

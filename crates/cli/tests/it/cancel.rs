@@ -1,0 +1,169 @@
+//! `spec.cancel`: at every stage the end comes soon, and says what was done.
+
+use crate::ground::{BUCKET, Ground};
+use crate::support::{eventually, gunzip_json};
+use lifeboat_testbed::{Fault, Nth, Proxy, Rule};
+use serde_json::{Value, json};
+
+/// What hangs does so for minutes: who ends within the patience of `until` was stopped.
+fn hangs(method: &'static str, path: &str, nth: Nth) -> Vec<Rule> {
+    vec![Rule::new(method, path, nth, Fault::Hang)]
+}
+
+fn cancel(ground: &Ground, kind: &str, name: &str) -> Value {
+    let patch = r#"{"spec":{"cancel":true}}"#;
+    ground.bed.kubectl(&["patch", kind, name, "--namespace=velero", "--type=merge", "--patch", patch]);
+    ground.until(kind, name, "Failed")
+}
+
+fn reason(object: &Value) -> &str {
+    object["status"]["failureReason"].as_str().unwrap_or_default()
+}
+
+#[test]
+fn a_cancelled_backup_ends_at_any_stage() {
+    let ground = Ground::start();
+    ground.many("shop", 20);
+    let s3 = Proxy::start(ground.s3.endpoint(), None).expect("a proxy");
+    let (api, kubeconfig) = Proxy::before_api_server(&ground.bed.plane.kubeconfig(), "cancel").expect("a proxy");
+    ground.s3_location("main", s3.url());
+    let _server = ground.server_with("one", &kubeconfig, &[]);
+    ground.until("backupstoragelocation", "main", "Available");
+    let spec = |cancel: bool| json!({"includedNamespaces": ["shop"], "storageLocation": "main", "cancel": cancel});
+    let stored = |name: &str, file: &str| ground.s3.file(BUCKET, &format!("main/backups/{name}/{file}"));
+
+    ground.velero("Backup", "never", &spec(true));
+    let never = ground.until("backup", "never", "Failed");
+    assert_eq!(reason(&never), "cancelled on request before it began");
+    assert!(!stored("never", "velero-backup.json").exists());
+
+    for (name, proxy, method, path) in [
+        ("listing", &api, "GET", "*/namespaces/shop/configmaps?*"),
+        ("uploading", &s3, "PUT", "*/uploading.tar.gz?*"),
+        ("claiming", &s3, "PUT", "*/claiming/lifeboat-claim.json?*"),
+    ] {
+        proxy.script(hangs(method, path, Nth::Only(1)));
+        ground.velero("Backup", name, &spec(false));
+        ground.until("backup", name, "InProgress");
+        eventually("the request that hangs", || proxy.is_met());
+        let ended = cancel(&ground, "backup", name);
+        assert!(reason(&ended).starts_with("cancelled on request: "), "{name}: {ended}");
+        assert_eq!(ended["status"]["errors"], 1, "{name}");
+        assert!(ended["status"]["completionTimestamp"].is_string(), "{name}");
+        // Its log and record are stored, its archive is not, and nothing of it is left open.
+        let record: Value =
+            serde_json::from_slice(&std::fs::read(stored(name, "velero-backup.json")).expect("a record"))
+                .expect("JSON");
+        assert_eq!((&record["status"]["phase"], reason(&record)), (&json!("Failed"), reason(&ended)), "{name}");
+        assert!(stored(name, &format!("{name}-logs.gz")).exists(), "{name}");
+        assert!(!stored(name, &format!("{name}.tar.gz")).exists(), "{name}");
+        let key = format!("main/backups/{name}/{name}.tar.gz");
+        assert_eq!(ground.s3.open_uploads(BUCKET, &key).expect("the uploads"), 0, "{name}");
+        proxy.script(Vec::new());
+        ground.velero("DeleteBackupRequest", name, &json!({"backupName": name}));
+        ground.until_gone("backup", name);
+        assert!(!stored(name, "velero-backup.json").exists(), "{name}");
+    }
+    // The queue goes on.
+    ground.velero("Backup", "next", &spec(false));
+    let next = ground.until("backup", "next", "Completed");
+    // Too late: nothing happens.
+    let patch = r#"{"spec":{"cancel":true}}"#;
+    ground.bed.kubectl(&["patch", "backup", "next", "--namespace=velero", "--type=merge", "--patch", patch]);
+    ground.velero("Backup", "last", &spec(false));
+    ground.until("backup", "last", "Completed");
+    assert_eq!(ground.get("backup", "next")["status"], next["status"]);
+}
+
+#[test]
+fn a_cancelled_restore_ends_at_any_stage() {
+    let ground = Ground::start();
+    ground.many("shop", 60);
+    let before = ground.maps("shop");
+    let s3 = Proxy::start(ground.s3.endpoint(), None).expect("a proxy");
+    let (api, kubeconfig) = Proxy::before_api_server(&ground.bed.plane.kubeconfig(), "cancel").expect("a proxy");
+    ground.s3_location("main", s3.url());
+    let _server = ground.server_with("one", &kubeconfig, &[]);
+    ground.until("backupstoragelocation", "main", "Available");
+    ground.velero("Backup", "b", &json!({"includedNamespaces": ["shop"], "storageLocation": "main"}));
+    ground.until("backup", "b", "Completed");
+    ground.lose("shop");
+    let results =
+        |name: &str| gunzip_json(&ground.s3.file(BUCKET, &format!("main/restores/{name}/restore-{name}-results.gz")));
+
+    ground.velero("Restore", "never", &json!({"backupName": "b", "cancel": true}));
+    assert_eq!(reason(&ground.until("restore", "never", "Failed")), "cancelled on request before it began");
+
+    for (name, proxy, method, path, nth, expected) in [
+        (
+            "reading",
+            &s3,
+            "GET",
+            "*/b-index.json.gz?*",
+            Nth::Every,
+            "the restore was cancelled before anything was changed in the cluster",
+        ),
+        ("writing", &api, "POST", "*/namespaces/shop/configmaps?*", Nth::From(11), "the restore was cancelled: "),
+        ("looking", &api, "GET", "*/namespaces/shop/configmaps?*", Nth::Every, "the restore was cancelled"),
+    ] {
+        proxy.script(hangs(method, path, nth));
+        ground.velero("Restore", name, &json!({"backupName": "b"}));
+        ground.until("restore", name, "InProgress");
+        eventually("the request that hangs", || proxy.is_met());
+        let ended = cancel(&ground, "restore", name);
+        assert!(reason(&ended).starts_with(expected), "{name}: {ended}");
+        let results = results(name);
+        assert_eq!(results["errors"]["velero"].as_array().map(Vec::len), Some(1), "{name}: {results}");
+        if name == "writing" {
+            let flying = results["errors"]["namespaces"]["shop"].as_array().expect("errors");
+            let said =
+                |e: &Value| e.as_str().is_some_and(|e| e.contains("and no answer came: whether it was is not known"));
+            assert!(flying.iter().all(said), "{results}");
+            assert!(ground.maps("shop").len() >= 10);
+        }
+        proxy.script(Vec::new());
+        // Its checkpoint is gone with it.
+        let left = ground.bed.kubectl(&["get", "configmaps", "--namespace=velero", "--output=name"]);
+        assert_eq!(left.trim(), "configmap/kube-root-ca.crt", "{name}");
+    }
+
+    // A namespace that does not go away is waited for.
+    ground.bed.kubectl(&[
+        "patch",
+        "configmap",
+        "map-0",
+        "-n",
+        "shop",
+        "--type=merge",
+        "-p",
+        r#"{"metadata":{"finalizers":["example.com/stays"]}}"#,
+    ]);
+    ground.bed.kubectl(&["delete", "namespace", "shop", "--wait=false"]);
+    ground.velero("Restore", "waiting", &json!({"backupName": "b"}));
+    ground.until("restore", "waiting", "InProgress");
+    let ended = cancel(&ground, "restore", "waiting");
+    assert!(reason(&ended).starts_with("the restore was cancelled: "), "{ended}");
+    ground.bed.kubectl(&[
+        "patch",
+        "configmap",
+        "map-0",
+        "-n",
+        "shop",
+        "--type=merge",
+        "-p",
+        r#"{"metadata":{"finalizers":null}}"#,
+    ]);
+    ground.lose("shop");
+
+    ground.velero("Restore", "last", &json!({"backupName": "b"}));
+    ground.until("restore", "last", "Completed");
+    assert_eq!(ground.maps("shop"), before);
+    // Deleted while it runs: it is stopped and goes, with its files.
+    ground.lose("shop");
+    api.script(hangs("POST", "*/namespaces/shop/configmaps?*", Nth::From(5)));
+    ground.velero("Restore", "deleted", &json!({"backupName": "b"}));
+    ground.until("restore", "deleted", "InProgress");
+    eventually("the request that hangs", || api.is_met());
+    ground.bed.kubectl(&["delete", "restore", "deleted", "--namespace=velero", "--timeout=60s"]);
+    assert!(!ground.s3.file(BUCKET, "main/restores/deleted/restore-deleted-logs.gz").exists());
+}

@@ -1,0 +1,167 @@
+//! Where servers are tested: a cluster with the definitions, buckets, and processes that can be killed.
+
+use crate::faults::{config_maps, namespace};
+use crate::support::{Bed, eventually, with_object};
+use lifeboat_testbed::{Kubectl, S3Server};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// A control plane with the definitions, an S3 server with a bucket, and servers.
+pub(crate) struct Ground {
+    pub(crate) bed: Bed,
+    pub(crate) s3: S3Server,
+    pub(crate) directories: tempfile::TempDir,
+}
+
+pub(crate) const BUCKET: &str = "server";
+
+/// A server process; killed when dropped.
+pub(crate) struct Server(pub(crate) Child);
+
+impl Server {
+    pub(crate) fn kill(mut self) {
+        self.0.kill().expect("kill");
+        self.0.wait().expect("its end");
+    }
+
+    /// SIGTERM, and its exit code.
+    pub(crate) fn stop(mut self) -> Option<i32> {
+        let pid = self.0.id().to_string();
+        assert!(Command::new("kill").arg(pid).status().expect("kill").success());
+        self.0.wait().expect("its end").code()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Ground {
+    pub(crate) fn start() -> Self {
+        let bed = Bed::start();
+        let kubectl = bed.plane.kubectl();
+        for definition in lifeboat_api::crds() {
+            with_object(&kubectl, &["create"], &definition).expect("a definition");
+        }
+        bed.kubectl(&["create", "namespace", "velero"]);
+        bed.kubectl(&["wait", "--for=condition=Established", "customresourcedefinitions", "--all", "--timeout=30s"]);
+        let s3 = S3Server::start().expect("an S3 server");
+        s3.make_bucket(BUCKET).expect("a bucket");
+        let ground = Self { bed, s3, directories: tempfile::tempdir().expect("a folder") };
+        let credentials = format!(
+            "[default]\naws_access_key_id = {}\naws_secret_access_key = {}\n",
+            ground.s3.access_key(),
+            ground.s3.secret_key()
+        );
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud", "namespace": "velero"},
+            "stringData": {"cloud": credentials}});
+        ground.create(&secret);
+        ground
+    }
+
+    pub(crate) fn kubectl(&self) -> Kubectl {
+        self.bed.plane.kubectl()
+    }
+
+    pub(crate) fn server(&self, identity: &str) -> Server {
+        self.server_with(identity, &self.bed.plane.kubeconfig(), &[])
+    }
+
+    /// A server with more flags that reaches the cluster by this kubeconfig.
+    pub(crate) fn server_with(&self, identity: &str, kubeconfig: &Path, flags: &[&str]) -> Server {
+        let log = std::fs::File::create(self.directories.path().join(format!("{identity}.log"))).expect("a log");
+        let process = Command::new(env!("CARGO_BIN_EXE_lifeboat"))
+            .args(["server", "--identity", identity, "--directory-root"])
+            .arg(self.directories.path())
+            .args(flags)
+            .env("KUBECONFIG", kubeconfig)
+            .stdin(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("the binary");
+        Server(process)
+    }
+
+    pub(crate) fn log(&self, identity: &str) -> String {
+        std::fs::read_to_string(self.directories.path().join(format!("{identity}.log"))).expect("a log")
+    }
+
+    pub(crate) fn create(&self, object: &Value) {
+        with_object(&self.kubectl(), &["create"], object).unwrap_or_else(|e| panic!("{e:#}"));
+    }
+
+    pub(crate) fn velero(&self, kind: &str, name: &str, spec: &Value) {
+        self.create(&json!({"apiVersion": "velero.io/v1", "kind": kind,
+            "metadata": {"name": name, "namespace": "velero"}, "spec": spec}));
+    }
+
+    /// A location in the bucket, reached at this endpoint.
+    pub(crate) fn s3_location(&self, name: &str, endpoint: &str) {
+        let spec = json!({"provider": "aws", "objectStorage": {"bucket": BUCKET, "prefix": name},
+            "credential": {"name": "cloud", "key": "cloud"},
+            "config": {"region": self.s3.region(), "s3ForcePathStyle": "true", "s3Url": endpoint}});
+        self.velero("BackupStorageLocation", name, &spec);
+    }
+
+    /// A location in a folder of its own, which is made.
+    pub(crate) fn directory(&self, name: &str, rest: &Value) -> PathBuf {
+        let folder = self.directories.path().join(name);
+        std::fs::create_dir(&folder).expect("a folder");
+        let mut spec = json!({"provider": "lifeboat.io/directory", "objectStorage": {"bucket": "b"},
+            "config": {"path": folder.display().to_string()}});
+        spec.as_object_mut().expect("a map").extend(rest.as_object().cloned().unwrap_or_default());
+        self.velero("BackupStorageLocation", name, &spec);
+        folder.join("b")
+    }
+
+    pub(crate) fn get(&self, kind: &str, name: &str) -> Value {
+        let out = self.bed.kubectl(&["get", kind, name, "--namespace=velero", "--output=json", "--ignore-not-found"]);
+        serde_json::from_str(&out).unwrap_or_default()
+    }
+
+    /// Waits for a phase and gives the object.
+    pub(crate) fn until(&self, kind: &str, name: &str, phase: &str) -> Value {
+        let mut last = Value::Null;
+        eventually(&format!("{kind} {name} in phase {phase}"), || {
+            last = self.get(kind, name);
+            assert!(phase == "Failed" || last["status"]["phase"] != "Failed", "{kind} {name}: {}", last["status"]);
+            last["status"]["phase"] == phase
+        });
+        last
+    }
+
+    pub(crate) fn until_gone(&self, kind: &str, name: &str) {
+        eventually(&format!("the end of {kind} {name}"), || self.get(kind, name).is_null());
+    }
+
+    pub(crate) fn many(&self, name: &str, count: usize) {
+        self.create(&namespace(name));
+        let items: Vec<Value> = config_maps(name, count).collect();
+        self.create(&json!({"apiVersion": "v1", "kind": "List", "items": items}));
+    }
+
+    /// The ConfigMaps of a namespace and their data.
+    pub(crate) fn maps(&self, name: &str) -> BTreeMap<String, String> {
+        let template = "{range .items[*]}{.metadata.name}={.data.number}{\"\\n\"}{end}";
+        let out = self.bed.kubectl(&["get", "configmaps", "-n", name, &format!("--output=jsonpath={template}")]);
+        let lines = out.lines().filter_map(|line| line.split_once('='));
+        lines.filter(|(name, _)| *name != "kube-root-ca.crt").map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
+    }
+
+    pub(crate) fn lose(&self, name: &str) {
+        self.bed.kubectl(&["delete", "namespace", name, "--timeout=60s"]);
+    }
+}
+
+pub(crate) fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a folder");
+    for file in std::fs::read_dir(from).expect("fixtures") {
+        let file = file.expect("a fixture");
+        std::fs::copy(file.path(), to.join(file.file_name())).expect("copy");
+    }
+}
