@@ -28,6 +28,8 @@ pub struct Outcome {
     pub results: Results,
     /// Whether an earlier attempt had done everything already.
     pub was_complete: bool,
+    /// Bytes of the archive, when it was written now.
+    pub archive_size: Option<u64>,
 }
 
 /// A backup that did not come to its end: nothing is visible under its name.
@@ -76,10 +78,13 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
             if env.cancel.is_cancelled() {
                 return Err(BackupError::Cancelled);
             }
+            let archive_size = Some(finale.written.summary.size);
             let (backup, closed) = finalize(*finale, env).await?;
-            Ok(Outcome { backup, results: closed.results, was_complete: false })
+            Ok(Outcome { backup, results: closed.results, was_complete: false, archive_size })
         }
-        Made::Before(backup) => Ok(Outcome { backup: *backup, results: Results::default(), was_complete: true }),
+        Made::Before(backup) => {
+            Ok(Outcome { backup: *backup, results: Results::default(), was_complete: true, archive_size: None })
+        }
     }
 }
 

@@ -11,13 +11,14 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use lifeboat_api::Duration;
 use lifeboat_archive::ReadLimits;
-use lifeboat_control::{Controller, Env, LeaseTimes, Options, ServerClock, serve};
+use lifeboat_control::{Controller, Env, LeaseTimes, Listeners, Options, ServerClock, SigningKey, serve};
 use logrus::LogLevel;
 use providers::BuiltIn;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 /// Every flag of `velero server` (api-and-controllers.md 4.3), and a few of ours.
@@ -32,9 +33,12 @@ pub(crate) struct ServerArgs {
     /// Where plugins lie
     #[arg(long, default_value = PLUGIN_DIR, value_name = "DIRECTORY")]
     plugin_dir: PathBuf,
-    /// Where to serve metrics
+    /// Where to serve metrics (/metrics) and health (/healthz, /readyz); empty for nowhere
     #[arg(long, default_value = ":8085", value_name = "ADDRESS")]
     metrics_address: String,
+    /// Where to serve files of backups and restores, by signed URLs, for storage that cannot sign; empty for nowhere
+    #[arg(long, default_value = "127.0.0.1:8086", value_name = "ADDRESS")]
+    download_address: String,
     /// Where to serve profiles; empty for nowhere
     #[arg(long, default_value = "localhost:6060", value_name = "ADDRESS")]
     profiler_address: String,
@@ -167,11 +171,16 @@ impl ServerArgs {
             cluster,
             providers: Arc::new(BuiltIn::new(self.directory_root.as_deref())?),
             clock: ServerClock(clock()),
+            signing_key: signing_key(),
             scratch: self.scratch.clone().unwrap_or_else(std::env::temp_dir),
             cancel: cancel.clone(),
         };
         let terminate = terminated()?;
-        let serving = serve(options, env, LeaseTimes::default());
+        let listeners = Listeners {
+            status: listen("--metrics-address", &self.metrics_address).await?,
+            downloads: listen("--download-address", &self.download_address).await?,
+        };
+        let serving = serve(options, env, listeners, LeaseTimes::default());
         let mut serving = std::pin::pin!(serving);
         tokio::select! {
             ended = &mut serving => ended?,
@@ -195,7 +204,6 @@ impl ServerArgs {
     fn without_effect(&self) -> Vec<&'static str> {
         [
             ("plugin-dir", self.plugin_dir != *PLUGIN_DIR),
-            ("metrics-address", self.metrics_address != ":8085"),
             ("profiler-address", !matches!(self.profiler_address.as_str(), "" | "localhost:6060")),
             ("fs-backup-timeout", self.fs_backup_timeout != Duration::from_secs(4 * 3600)),
             ("default-volume-snapshot-locations", !self.default_volume_snapshot_locations.0.is_empty()),
@@ -270,6 +278,33 @@ impl ServerArgs {
             restore,
         })
     }
+}
+
+/// Listens at `host:port`, or `:port` for all addresses; `None` for an empty text.
+async fn listen(flag: &str, address: &str) -> Result<Option<TcpListener>> {
+    if address.is_empty() {
+        return Ok(None);
+    }
+    let everywhere = address.strip_prefix(':').map(|port| format!("[::]:{port}"));
+    let listener = match &everywhere {
+        // A machine without IPv6 has IPv4 only.
+        Some(everywhere) => match TcpListener::bind(everywhere).await {
+            Ok(listener) => Ok(listener),
+            Err(_) => TcpListener::bind(format!("0.0.0.0{address}")).await,
+        },
+        None => TcpListener::bind(address).await,
+    };
+    let why = || format!("listen at {address}: choose another address with {flag}, or give it an empty one");
+    let listener = listener.with_context(why)?;
+    tracing::info!(address = %listener.local_addr()?, "listening for {}", flag.trim_start_matches('-'));
+    Ok(Some(listener))
+}
+
+fn signing_key() -> SigningKey {
+    let mut key = [0; 32];
+    key[..16].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
+    key[16..].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
+    SigningKey(key)
 }
 
 /// Two servers on one host are told apart too.

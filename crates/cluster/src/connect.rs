@@ -15,6 +15,8 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct Cluster {
     pub(crate) client: kube::Client,
+    /// For what our own transport does not do: connections that change their protocol.
+    pub(crate) config: Arc<kube::Config>,
     pub(crate) url: String,
     pub(crate) namespace: String,
     pub(crate) pace: Arc<Pace>,
@@ -103,10 +105,10 @@ impl Cluster {
         })?;
         config.headers.push((http::header::USER_AGENT, agent));
         let namespace = config.default_namespace.clone();
-        let client = crate::transport::client(config)
+        let client = crate::transport::client(config.clone())
             .map_err(|e| ConnectError::Client { url: url.clone(), message: chain(&e) })?;
         let patience = options.request_timeout.unwrap_or(crate::send::PATIENCE);
-        Ok(Self { client, url, namespace, pace: Arc::new(Pace::new(options.pace)), patience })
+        Ok(Self { client, config: Arc::new(config), url, namespace, pace: Arc::new(Pace::new(options.pace)), patience })
     }
 
     /// The server's URL, for people.

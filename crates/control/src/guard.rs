@@ -59,6 +59,8 @@ async fn others(cluster: &Cluster, namespace: &str, identity: &str) -> Result<Ve
 fn strangers(pods: &[Value], identity: &str) -> Vec<String> {
     let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let image = |pod: &Value| pod["spec"]["containers"][0]["image"].as_str().unwrap_or_default().to_owned();
+    // An identity that nobody gave is the host's name, which is the pod's, with a suffix that no pod's name can have.
+    let identity = identity.split_once('_').map_or(identity, |(host, _)| host);
     let own = pods.iter().find(|pod| name(pod) == identity).map(image);
     let runs = |pod: &&Value| !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
     let stranger = |pod: &&Value| own.as_ref().is_none_or(|own| image(pod) != *own);
@@ -85,6 +87,7 @@ mod tests {
             pod("replica", "lifeboat:1", "Running"),
         ];
         assert_eq!(strangers(&pods, "we"), ["old", "starting"]);
+        assert_eq!(strangers(&pods, "we_0a1b"), ["old", "starting"]);
         assert_eq!(strangers(&pods[3..], "we"), [""; 0]);
         // Outside of the cluster: whose image is whose is not known.
         assert_eq!(strangers(&pods[3..], "laptop"), ["we", "replica"]);

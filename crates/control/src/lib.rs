@@ -10,9 +10,13 @@
 
 mod checkpoint;
 mod client;
+mod event;
 mod fence;
 mod guard;
+mod health;
+mod http;
 mod lead;
+mod metrics;
 mod mirror;
 mod options;
 mod phase;
@@ -21,6 +25,8 @@ mod work;
 mod world;
 
 pub use client::{Client, Object};
+pub use http::download::HEADER_DOWNLOAD;
 pub use lead::{LeaseTimes, LostLease};
-pub use options::{Controller, Env, LocationAccess, Options, Providers, ServerClock};
+pub use options::{Controller, Env, Listeners, LocationAccess, Options, Providers, ServerClock, SigningKey};
 pub use server::{ServeError, serve};
+pub use work::download::ANNOTATION_THROUGH_SERVER;

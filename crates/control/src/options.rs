@@ -10,6 +10,7 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 /// Settings of the server (api-and-controllers.md 4.3).
@@ -132,6 +133,15 @@ pub trait Providers: Debug + Send + Sync {
     fn plugins(&self) -> BTreeMap<String, Vec<&'static str>>;
 }
 
+/// Where the server listens; it answers from the start, also before it leads.
+#[derive(Debug, Default)]
+pub struct Listeners {
+    /// For `/metrics`, `/healthz` and `/readyz`.
+    pub status: Option<TcpListener>,
+    /// For files behind URLs that the server signs. Should be reached from this machine (or pod) only.
+    pub downloads: Option<TcpListener>,
+}
+
 /// Everything the server uses that is not its own.
 #[derive(Clone, Debug)]
 pub struct Env {
@@ -143,8 +153,20 @@ pub struct Env {
     pub clock: ServerClock,
     /// A folder for what memory cannot hold.
     pub scratch: PathBuf,
+    /// What URLs are signed with: random, and nobody else's.
+    pub signing_key: SigningKey,
     /// Set to stop.
     pub cancel: CancellationToken,
+}
+
+/// A secret that is not shown.
+#[derive(Clone, Copy)]
+pub struct SigningKey(pub [u8; 32]);
+
+impl Debug for SigningKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SigningKey")
+    }
 }
 
 /// A clock that can be shown.

@@ -1,10 +1,15 @@
 //! The loop: see, decide, do.
 
 use crate::client::Client;
+use crate::event::{emit, event};
 use crate::guard::wait_for_velero_to_end;
-use crate::lead::{Candidate, Leadership, LeaseTimes, LostLease};
+use crate::health::Health;
+use crate::http::download::{Downloads, Signer};
+use crate::http::{self, Site};
+use crate::lead::{Candidate, LeaseTimes, LostLease};
+use crate::metrics::Metrics;
 use crate::mirror::mirror;
-use crate::options::{Controller, Env, Options};
+use crate::options::{Controller, Env, Listeners, Options};
 use crate::phase::queue::moves;
 use crate::phase::{self, Decision};
 use crate::work::restore::Origin;
@@ -28,6 +33,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Pause after the first failure of a step; doubled with each further one, up to the longest.
 const RETRY: Duration = Duration::from_millis(200);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
+/// Events on their way at once.
+const MOST_EVENTS: usize = 32;
 /// How long tasks may take to stop.
 const STOPPING: Duration = Duration::from_secs(5);
 
@@ -37,6 +44,12 @@ pub enum ServeError {
     /// Another server may lead now.
     #[error(transparent)]
     LostLease(#[from] LostLease),
+    /// An address to listen at.
+    #[error("cannot listen: {0}")]
+    Listener(std::io::Error),
+    /// The metrics are not consistent.
+    #[error("cannot count: {0}")]
+    Metrics(String),
 }
 
 /// Serves until cancelled: waits for the leadership, then does what the resources of the namespace ask for.
@@ -45,7 +58,25 @@ pub enum ServeError {
 ///
 /// # Errors
 /// [`ServeError`]; the process should end then, and not act any more.
-pub async fn serve(options: Options, env: Env, times: LeaseTimes) -> Result<(), ServeError> {
+pub async fn serve(options: Options, env: Env, listeners: Listeners, times: LeaseTimes) -> Result<(), ServeError> {
+    let metrics = Arc::new(Metrics::new().map_err(|e| ServeError::Metrics(e.to_string()))?);
+    let health = Arc::new(Health::default());
+    let client = Client { cluster: env.cluster.clone(), namespace: options.namespace.clone() };
+    // Ends with this call.
+    let mut sites = JoinSet::new();
+    if let Some(listener) = listeners.status {
+        sites.spawn(http::serve(listener, Site::Status { metrics: Arc::clone(&metrics), health: Arc::clone(&health) }));
+    }
+    let mut signer = None;
+    if let Some(listener) = listeners.downloads {
+        let address = listener.local_addr().map_err(ServeError::Listener)?;
+        let own = Signer::new(env.signing_key.0, address);
+        let providers = Arc::clone(&env.providers);
+        let downloads =
+            Downloads { signer: own.clone(), client: client.clone(), providers, clock: Arc::clone(&env.clock.0) };
+        sites.spawn(http::serve(listener, Site::Downloads(Box::new(downloads))));
+        signer = Some(own);
+    }
     let candidate = Candidate {
         cluster: env.cluster.clone(),
         namespace: options.namespace.clone(),
@@ -53,17 +84,21 @@ pub async fn serve(options: Options, env: Env, times: LeaseTimes) -> Result<(), 
         times,
         now: Arc::clone(&env.clock.0),
     };
+    health.waits("waiting for the end of a Velero server in this namespace");
     if !wait_for_velero_to_end(&env.cluster, &options.namespace, &options.identity, &env.cancel).await {
         return Ok(());
     }
+    health.stands_by();
     tracing::info!(identity = options.identity, namespace = options.namespace, "waiting for the leadership");
     let Some(leadership) = candidate.acquire(&env.cancel).await else { return Ok(()) };
+    health.leads();
     tracing::info!(identity = options.identity, "leading");
     let cancel = env.cancel.clone();
     // Stops the work when the leadership ends before the process does.
     let env = Env { cancel: cancel.child_token(), ..env };
     let stop = env.cancel.clone();
-    let mut server = Server::new(options, env, leadership.clone());
+    let context = Context { client, env, options, leadership: leadership.clone(), metrics, signer };
+    let mut server = Server::new(context, health);
     let ended = tokio::select! {
         () = server.run() => Ok(()),
         lost = candidate.keep(&leadership) => Err(lost.into()),
@@ -93,10 +128,13 @@ enum Key {
 
 struct Server {
     context: Arc<Context>,
+    health: Arc<Health>,
     world: World,
     changes: mpsc::Receiver<Change>,
     mirrors: JoinSet<()>,
     tasks: JoinSet<(Key, Finished)>,
+    /// Events on their way.
+    events: JoinSet<()>,
     /// What is being worked on, and how to stop it.
     running: HashMap<Key, CancellationToken>,
     /// Steps that failed: how often, and when to try again.
@@ -109,19 +147,20 @@ struct Server {
 type Work = (Key, CancellationToken, BoxFuture<'static, Finished>);
 
 impl Server {
-    fn new(options: Options, env: Env, leadership: Leadership) -> Self {
-        let client = Client { cluster: env.cluster.clone(), namespace: options.namespace.clone() };
+    fn new(context: Context, health: Arc<Health>) -> Self {
         let (sender, changes) = mpsc::channel(WAITING);
         let mut mirrors = JoinSet::new();
         for kind in Kind::ALL {
-            mirrors.spawn(mirror(*kind, client.clone(), sender.clone()));
+            mirrors.spawn(mirror(*kind, context.client.clone(), sender.clone()));
         }
         Self {
-            context: Arc::new(Context { client, env, options, leadership }),
+            context: Arc::new(context),
+            health,
             world: World::default(),
             changes,
             mirrors,
             tasks: JoinSet::new(),
+            events: JoinSet::new(),
             running: HashMap::new(),
             failures: HashMap::new(),
             next: Instant::now(),
@@ -141,8 +180,11 @@ impl Server {
                 },
                 () = sleep_until(self.next) => {}
             }
+            self.emit_events();
             if self.world.is_complete() {
                 self.pass();
+                self.context.metrics.see(&self.world);
+                self.health.looked(std::time::Instant::now());
             }
         }
     }
@@ -152,6 +194,27 @@ impl Server {
         // A write in flight is awaited, so that its outcome is known.
         let _ = tokio::time::timeout(STOPPING, async { while self.tasks.join_next().await.is_some() {} }).await;
         self.tasks.shutdown().await;
+        // What became of the last ones is in their phases.
+        self.events.shutdown().await;
+    }
+
+    /// Tells of changes of phase. Those of a storm are left out: events are for people.
+    fn emit_events(&mut self) {
+        while self.events.try_join_next().is_some() {}
+        let (identity, now) = (&self.context.options.identity, self.context.env.now());
+        let mut events: Vec<_> = self.world.backups.take_turned().iter().map(|b| event(b, identity, now)).collect();
+        events.extend(self.world.restores.take_turned().iter().map(|r| event(r, identity, now)));
+        events.extend(self.world.locations.take_turned().iter().map(|l| event(l, identity, now)));
+        drop(self.world.delete_requests.take_turned());
+        drop(self.world.download_requests.take_turned());
+        drop(self.world.status_requests.take_turned());
+        drop(self.world.schedules.take_turned());
+        for event in events {
+            if self.events.len() < MOST_EVENTS {
+                let context = Arc::clone(&self.context);
+                self.events.spawn(async move { emit(&context.client, event).await });
+            }
+        }
     }
 
     /// This change and all that wait.

@@ -11,8 +11,10 @@ pub(crate) mod sync;
 
 use crate::client::Client;
 use crate::fence::Fenced;
+use crate::http::download::Signer;
 use crate::lead::Leadership;
-use crate::options::{Env, LocationAccess, Options};
+use crate::metrics::Metrics;
+use crate::options::{Env, LocationAccess, Options, Providers};
 use crate::world::{Kind, World};
 use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, Restore, ServerStatusRequest};
 use lifeboat_bucket::BlobStore;
@@ -27,6 +29,9 @@ pub(crate) struct Context {
     pub(crate) env: Env,
     pub(crate) options: Options,
     pub(crate) leadership: Leadership,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Signs URLs of our own port, when there is one.
+    pub(crate) signer: Option<Signer>,
 }
 
 /// Something that a task has changed, ahead of the mirrors.
@@ -80,19 +85,7 @@ pub(crate) type Finished = Result<Vec<Effect>, Unfinished>;
 impl Context {
     /// The bucket of a location, below its prefix and behind the fence.
     pub(crate) async fn bucket(&self, location: &BackupStorageLocation) -> Result<Arc<dyn BlobStore>, String> {
-        let storage = &location.spec.object_storage;
-        let mut access = LocationAccess::default();
-        if let Some(secret) = &location.spec.credential {
-            access.credentials = Some(self.client.secret(&secret.name, &secret.key).await?);
-        }
-        if let Some(secret) = &storage.ca_cert_ref {
-            access.ca_bundle = Some(self.client.secret(&secret.name, &secret.key).await?);
-        } else if !storage.ca_cert.is_empty() {
-            use base64::Engine;
-            let pem = base64::engine::general_purpose::STANDARD.decode(&storage.ca_cert);
-            access.ca_bundle = Some(pem.map_err(|_| "caCert is no base64".to_owned())?);
-        }
-        let inner = self.env.providers.open(location, access).await?;
+        let inner = open_bucket(&self.client, &*self.env.providers, location).await?;
         Ok(Arc::new(Fenced { inner, leadership: self.leadership.clone() }))
     }
 
@@ -100,4 +93,25 @@ impl Context {
     pub(crate) async fn store(&self, location: &BackupStorageLocation) -> Result<Store, String> {
         Ok(Store::new(self.bucket(location).await?))
     }
+}
+
+/// The bucket of a location, below its prefix; otherwise why it cannot be used.
+pub(crate) async fn open_bucket(
+    client: &Client,
+    providers: &dyn Providers,
+    location: &BackupStorageLocation,
+) -> Result<Arc<dyn BlobStore>, String> {
+    let storage = &location.spec.object_storage;
+    let mut access = LocationAccess::default();
+    if let Some(secret) = &location.spec.credential {
+        access.credentials = Some(client.secret(&secret.name, &secret.key).await?);
+    }
+    if let Some(secret) = &storage.ca_cert_ref {
+        access.ca_bundle = Some(client.secret(&secret.name, &secret.key).await?);
+    } else if !storage.ca_cert.is_empty() {
+        use base64::Engine;
+        let pem = base64::engine::general_purpose::STANDARD.decode(&storage.ca_cert);
+        access.ca_bundle = Some(pem.map_err(|_| "caCert is no base64".to_owned())?);
+    }
+    providers.open(location, access).await
 }

@@ -11,6 +11,9 @@ use std::collections::BTreeMap;
 /// A resource with its metadata.
 pub(crate) trait Meta: Object {
     fn meta(&self) -> &ObjectMeta;
+
+    /// The word of its phase.
+    fn phase(&self) -> Option<&'static str>;
 }
 
 macro_rules! mirrored {
@@ -56,6 +59,10 @@ macro_rules! mirrored {
                 fn meta(&self) -> &ObjectMeta {
                     &self.metadata
                 }
+
+                fn phase(&self) -> Option<&'static str> {
+                    self.status.phase.map(|phase| phase.as_str())
+                }
             }
 
             impl AsMut<Objects<$kind>> for World {
@@ -100,17 +107,23 @@ pub(crate) enum Seen {
 pub(crate) struct Objects<T> {
     by_name: BTreeMap<String, T>,
     listed: bool,
+    /// Those that came into another phase since somebody asked, in that phase.
+    turned: Vec<T>,
 }
 
 impl<T> Default for Objects<T> {
     fn default() -> Self {
-        Self { by_name: BTreeMap::new(), listed: false }
+        Self { by_name: BTreeMap::new(), listed: false, turned: Vec::new() }
     }
 }
 
 impl<T: Meta> Objects<T> {
     pub(crate) fn get(&self, name: &str) -> Option<&T> {
         self.by_name.get(name)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_name.len()
     }
 
     /// In order of their names.
@@ -124,9 +137,19 @@ impl<T: Meta> Objects<T> {
         let newer = self.by_name.get(&meta.name).is_none_or(|known| {
             known.meta().uid != meta.uid || revision(&known.meta().resource_version) <= revision(&meta.resource_version)
         });
-        if newer {
-            self.by_name.insert(meta.name.clone(), object);
+        if !newer {
+            return;
         }
+        let before = self.by_name.insert(meta.name.clone(), object.clone());
+        // One that is seen for the first time may have been in its phase for long.
+        if before.is_some_and(|before| before.meta().uid == object.meta().uid && before.phase() != object.phase()) {
+            self.turned.push(object);
+        }
+    }
+
+    /// Objects that have come into another phase since the last call.
+    pub(crate) fn take_turned(&mut self) -> Vec<T> {
+        std::mem::take(&mut self.turned)
     }
 
     pub(crate) fn remove(&mut self, name: &str) {

@@ -76,7 +76,8 @@ impl Ground {
     pub(crate) fn server_with(&self, identity: &str, kubeconfig: &Path, flags: &[&str]) -> Server {
         let log = std::fs::File::create(self.directories.path().join(format!("{identity}.log"))).expect("a log");
         let process = Command::new(env!("CARGO_BIN_EXE_lifeboat"))
-            .args(["server", "--identity", identity, "--directory-root"])
+            .args(["server", "--metrics-address", "127.0.0.1:0", "--download-address", "127.0.0.1:0"])
+            .args(["--identity", identity, "--directory-root"])
             .arg(self.directories.path())
             .args(flags)
             .env("KUBECONFIG", kubeconfig)

@@ -19,6 +19,7 @@ mod refusals;
 mod results;
 mod sandbox;
 mod server;
+mod serving;
 mod shop;
 mod snapshot;
 mod support;

@@ -59,6 +59,9 @@ pub(crate) async fn run(
     started.metadata.annotations.insert(ANNOTATION_ATTEMPT.to_owned(), attempt.to_string());
     let mut current = context.client.change(&request.backup, &started).await?;
     tracing::info!(backup = current.metadata.name, attempt, "backup begins");
+    if attempt == 1 {
+        context.metrics.backup_begins(&current);
+    }
     let store = match context.store(&location).await {
         Ok(store) => store,
         Err(why) => return failed(context, &current, format!("error getting backup store: {why}")).await,
@@ -150,6 +153,7 @@ async fn failed_and_recorded(
 async fn ended(context: &Context, backup: &Backup, record: &Backup) -> Finished {
     tracing::info!(backup = backup.metadata.name, phase = ?record.status.phase, "backup ends");
     let ended = until_written(context, backup, |after| after.status = record.status.clone()).await?;
+    context.metrics.backup_ends(&ended, None);
     Ok(vec![Effect::Backup(Box::new(ended))])
 }
 
@@ -182,6 +186,7 @@ async fn finished(context: &Context, current: Backup, outcome: &Outcome) -> Fini
     })
     .await?;
     tracing::info!(backup = ended.metadata.name, phase = ?last, "backup ends");
+    context.metrics.backup_ends(&ended, outcome.archive_size);
     Ok(vec![Effect::Backup(Box::new(ended))])
 }
 
@@ -209,7 +214,9 @@ pub(crate) async fn adopt(context: &Context, backup: Backup, target: Target) -> 
     }
     let mut after = backup.clone();
     after.status = record.status;
-    saved(context, &backup, &after).await
+    let saved = saved(context, &backup, &after).await?;
+    context.metrics.backup_ends(&after, None);
+    Ok(saved)
 }
 
 /// Notes that a backup has failed.
@@ -217,6 +224,7 @@ pub(crate) async fn failed(context: &Context, backup: &Backup, reason: String) -
     tracing::error!(backup = backup.metadata.name, reason, "backup failed");
     let now = context.env.now();
     let ended = until_written(context, backup, |after| fail(after, &reason, now)).await?;
+    context.metrics.backup_ends(&ended, None);
     Ok(vec![Effect::Backup(Box::new(ended))])
 }
 
@@ -225,7 +233,9 @@ async fn refused(context: &Context, before: &Backup, mut after: Backup, errors: 
     after.status.phase = Some(BackupPhase::FailedValidation);
     after.status.validation_errors = errors;
     after.status.start_timestamp = None;
-    saved(context, before, &after).await
+    let saved = saved(context, before, &after).await?;
+    context.metrics.backup_refused(&after);
+    Ok(saved)
 }
 
 async fn saved(context: &Context, before: &Backup, after: &Backup) -> Finished {

@@ -103,6 +103,7 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
 
     let name = &backup.metadata.name;
     tracing::info!(backup = name, "deletion begins");
+    context.metrics.deletion_begins(backup);
     context.leadership.check().map_err(|lost| Unfinished::Because(lost.to_string()))?;
     let store = match context.store(location).await {
         Ok(store) => store,
@@ -110,6 +111,7 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
     };
     let files = if wrote_nothing(backup) { Ok(()) } else { store.delete_backup(name).await };
     if let Err(e) = files {
+        context.metrics.deletion_ends(backup, false);
         return processed(context, &request, vec![format!("error deleting backup from backup storage: {e}")]).await;
     }
     let mut errors = Vec::new();
@@ -120,6 +122,7 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
             errors.push(e);
         }
     }
+    context.metrics.deletion_ends(backup, errors.is_empty());
     if !errors.is_empty() {
         return processed(context, &request, errors).await;
     }

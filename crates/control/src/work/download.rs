@@ -92,15 +92,32 @@ fn place(kind: DownloadTargetKind) -> Place {
     }
 }
 
+/// Put on a request by a client that does not reach the bucket: the URL shall be one of the server.
+pub const ANNOTATION_THROUGH_SERVER: &str = "lifeboat.io/through-server";
+
+/// A URL of our own port.
+fn sign(context: &Context, location: &BackupStorageLocation, key: &str) -> Option<String> {
+    let until = context.env.now().checked_add(SignedDuration::try_from(VALID).ok()?).ok()?;
+    Some(context.signer.as_ref()?.sign(&location.metadata.name, key, until))
+}
+
 /// Signs a URL for what is asked for, or says why there is none.
 pub(crate) async fn answer(context: &Context, request: DownloadRequest, target: Target) -> Finished {
     let url = match target {
         Target::Nothing(why) => Err(why),
         Target::File(location, key) => {
-            let bucket = context.bucket(&location).await.map_err(Unfinished::Because)?;
-            let signed = bucket.presign(&key, VALID).await.map_err(|e| Unfinished::Because(e.to_string()))?;
-            signed.ok_or_else(|| {
-                format!("the storage location {} cannot sign URLs: read {key} there", location.metadata.name)
+            let own = request.metadata.annotations.contains_key(ANNOTATION_THROUGH_SERVER);
+            let signed = if own {
+                None
+            } else {
+                let bucket = context.bucket(&location).await.map_err(Unfinished::Because)?;
+                bucket.presign(&key, VALID).await.map_err(|e| Unfinished::Because(e.to_string()))?
+            };
+            signed.or_else(|| sign(context, &location, &key)).ok_or_else(|| {
+                let name = &location.metadata.name;
+                format!(
+                    "the storage location {name} cannot sign URLs, and this server serves no files: read {key} there"
+                )
             })
         }
     };

@@ -103,6 +103,9 @@ pub(crate) async fn run(
     attempt: u32,
     stop: CancellationToken,
 ) -> Finished {
+    if attempt == 1 {
+        context.metrics.restore_begins(&restore);
+    }
     let mut request = Request { restore, settings: context.options.restore.clone() };
     let (mut started, mut errors) = prepared(&request);
     let origin = match origin {
@@ -183,6 +186,7 @@ async fn finished(context: &Context, current: Restore, outcome: &Outcome) -> Fin
     }
     let ended = until_written(context, &known, |after| take(after, outcome)).await?;
     tracing::info!(restore = ended.metadata.name, phase = ?last, "restore ends");
+    context.metrics.restore_ends(&ended);
     Ok(vec![Effect::Restore(Box::new(ended))])
 }
 
@@ -202,6 +206,7 @@ pub(crate) async fn finish(context: &Context, restore: Restore) -> Finished {
     });
     after.status.completion_timestamp = Some(Time::new(context.env.now()));
     let finished = saved(context, &restore, &after).await?;
+    context.metrics.restore_ends(&after);
     CheckpointMap::new(&context.client.cluster, &restore).forget().await;
     Ok(finished)
 }
@@ -242,6 +247,7 @@ fn fail(restore: &mut Restore, reason: String, now: Timestamp) {
 async fn note_failure(context: &Context, restore: &Restore, outcome: &Restore) -> Finished {
     tracing::error!(restore = restore.metadata.name, reason = outcome.status.failure_reason, "restore failed");
     let ended = until_written(context, restore, |after| after.status = outcome.status.clone()).await?;
+    context.metrics.restore_ends(&ended);
     Ok(vec![Effect::Restore(Box::new(ended))])
 }
 
@@ -250,7 +256,9 @@ async fn refused(context: &Context, before: &Restore, mut after: Restore, errors
     after.status.phase = Some(RestorePhase::FailedValidation);
     after.status.validation_errors = errors;
     after.status.start_timestamp = None;
-    saved(context, before, &after).await
+    let saved = saved(context, before, &after).await?;
+    context.metrics.restore_ends(&after);
+    Ok(saved)
 }
 
 async fn saved(context: &Context, before: &Restore, after: &Restore) -> Finished {

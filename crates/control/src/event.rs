@@ -1,0 +1,149 @@
+//! Events of Kubernetes for changes of phase, which `kubectl describe` shows.
+
+use crate::client::Client;
+use crate::world::Meta;
+use bytes::Bytes;
+use jiff::Timestamp;
+use lifeboat_api::{Backup, BackupStorageLocation, GROUP, Restore, Time};
+use lifeboat_cluster::{ClusterError, Create};
+use lifeboat_object::ApiResource;
+use serde_json::{Value, json};
+
+/// A resource that says what it came to.
+pub(crate) trait Telling: Meta {
+    /// Whether its phase is a reason to look, and a sentence about it.
+    fn tell(&self) -> (bool, String);
+}
+
+fn counts(warnings: i64, errors: i64) -> String {
+    format!("{warnings} warnings, {errors} errors")
+}
+
+impl Telling for Backup {
+    fn tell(&self) -> (bool, String) {
+        use lifeboat_api::BackupPhase as P;
+        let status = &self.status;
+        match status.phase {
+            Some(P::Failed) => (true, status.failure_reason.clone()),
+            Some(P::FailedValidation) => (true, status.validation_errors.join("; ")),
+            Some(P::PartiallyFailed) => (true, counts(status.warnings, status.errors)),
+            Some(P::Completed) => {
+                let items = status.progress.as_ref().map_or(0, |progress| progress.items_backed_up);
+                (false, format!("{items} objects, {}", counts(status.warnings, status.errors)))
+            }
+            Some(P::Queued) => (false, format!("at position {}", status.queue_position)),
+            _ => (false, String::new()),
+        }
+    }
+}
+
+impl Telling for Restore {
+    fn tell(&self) -> (bool, String) {
+        use lifeboat_api::RestorePhase as P;
+        let status = &self.status;
+        match status.phase {
+            Some(P::Failed) => (true, status.failure_reason.clone()),
+            Some(P::FailedValidation) => (true, status.validation_errors.join("; ")),
+            Some(P::PartiallyFailed) => (true, counts(status.warnings, status.errors)),
+            Some(P::Completed) => {
+                let items = status.progress.as_ref().map_or(0, |progress| progress.items_restored);
+                (false, format!("{items} objects, {}", counts(status.warnings, status.errors)))
+            }
+            _ => (false, String::new()),
+        }
+    }
+}
+
+impl Telling for BackupStorageLocation {
+    fn tell(&self) -> (bool, String) {
+        let is_bad = self.status.phase == Some(lifeboat_api::BackupStorageLocationPhase::Unavailable);
+        (is_bad, self.status.message.clone())
+    }
+}
+
+/// Bytes of a message that the API server takes (its limit is 1024).
+const LONGEST: usize = 1000;
+
+/// The event for the phase in which an object is.
+pub(crate) fn event<T: Telling>(object: &T, identity: &str, now: Timestamp) -> Value {
+    let (is_bad, mut message) = object.tell();
+    let meta = object.meta();
+    let phase = object.phase().unwrap_or("New");
+    if message.is_empty() {
+        message = format!("{} is in phase {phase}", meta.name);
+    }
+    if let Some(end) = (0..=LONGEST).rev().find(|at| message.is_char_boundary(*at)).filter(|_| message.len() > LONGEST)
+    {
+        message.truncate(end);
+        message.push('…');
+    }
+    let now = Time::new(now);
+    json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"generateName": format!("{}.", cut(&meta.name)), "namespace": meta.namespace},
+        "involvedObject": {
+            "apiVersion": format!("{GROUP}/{}", T::VERSION), "kind": T::KIND, "namespace": meta.namespace,
+            "name": meta.name, "uid": meta.uid, "resourceVersion": meta.resource_version,
+        },
+        "type": if is_bad { "Warning" } else { "Normal" },
+        "reason": phase,
+        "message": message,
+        "firstTimestamp": now, "lastTimestamp": now, "count": 1,
+        "source": {"component": "lifeboat-server", "host": identity},
+    })
+}
+
+/// Room for what the API server adds to a generated name.
+fn cut(name: &str) -> &str {
+    let end = name.len().min(200);
+    &name[..(0..=end).rev().find(|at| name.is_char_boundary(*at)).unwrap_or(0)]
+}
+
+/// Writes an event; one that is not written is not missed.
+pub(crate) async fn emit(client: &Client, event: Value) {
+    let events = ApiResource::new("", "v1", "events", "Event");
+    let body = Bytes::from(event.to_string());
+    let name = event["involvedObject"]["name"].as_str().unwrap_or_default();
+    let written: Result<Bytes, ClusterError> =
+        client.cluster.create(&events, Some(&client.namespace), name, body, Create::default()).await;
+    if let Err(e) = written {
+        tracing::debug!(error = %e, "an event was not written");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lifeboat_api::BackupPhase;
+
+    #[test]
+    fn an_event_says_what_became_of_it() {
+        let mut backup = Backup::default();
+        backup.metadata.name = "b".into();
+        backup.metadata.namespace = "velero".into();
+        backup.metadata.uid = "u".into();
+        backup.metadata.resource_version = "7".into();
+        backup.status.phase = Some(BackupPhase::Failed);
+        backup.status.failure_reason = "the bucket is gone".into();
+        assert_eq!(
+            event(&backup, "pod-1", Timestamp::UNIX_EPOCH),
+            json!({
+                "apiVersion": "v1", "kind": "Event", "metadata": {"generateName": "b.", "namespace": "velero"},
+                "involvedObject": {"apiVersion": "velero.io/v1", "kind": "Backup", "namespace": "velero", "name": "b",
+                    "uid": "u", "resourceVersion": "7"},
+                "type": "Warning", "reason": "Failed", "message": "the bucket is gone",
+                "firstTimestamp": "1970-01-01T00:00:00Z", "lastTimestamp": "1970-01-01T00:00:00Z", "count": 1,
+                "source": {"component": "lifeboat-server", "host": "pod-1"},
+            })
+        );
+        let message = |backup: &Backup| event(backup, "", Timestamp::UNIX_EPOCH)["message"].clone();
+        backup.status.failure_reason = "é".repeat(600);
+        assert_eq!(message(&backup), format!("{}…", "é".repeat(500)));
+        backup.status.phase = Some(BackupPhase::InProgress);
+        assert_eq!(message(&backup), "b is in phase InProgress");
+        backup.status.phase = Some(BackupPhase::Queued);
+        backup.status.queue_position = 3;
+        assert_eq!(message(&backup), "at position 3");
+    }
+}

@@ -1,0 +1,88 @@
+//! Whether the server is well, for probes.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The loop looks at everything once a minute at least; after this long without a look it hangs.
+const LONGEST: Duration = Duration::from_secs(180);
+
+/// What the server is at. Written by the one loop, read by probes.
+#[derive(Debug, Default)]
+pub(crate) struct Health(Mutex<State>);
+
+#[derive(Clone, Copy, Debug, Default)]
+enum State {
+    #[default]
+    Starting,
+    Waiting(&'static str),
+    StandsBy,
+    /// Leads since, without having seen all resources yet.
+    Leads(Option<Instant>),
+}
+
+impl Health {
+    fn set(&self, state: State) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+
+    fn get(&self) -> State {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It waits for something before it can take part. That counts as ready: a rollout that replaces what is waited for
+    /// would wait for us otherwise.
+    pub(crate) fn waits(&self, what: &'static str) {
+        self.set(State::Waiting(what));
+    }
+
+    /// Another server leads.
+    pub(crate) fn stands_by(&self) {
+        self.set(State::StandsBy);
+    }
+
+    /// It leads from now on.
+    pub(crate) fn leads(&self) {
+        self.set(State::Leads(None));
+    }
+
+    /// The loop has looked at everything.
+    pub(crate) fn looked(&self, at: Instant) {
+        self.set(State::Leads(Some(at)));
+    }
+
+    /// Whether the process should go on; otherwise why it should be started anew.
+    pub(crate) fn is_alive(&self) -> Result<&'static str, &'static str> {
+        match self.get() {
+            State::Leads(Some(at)) if at.elapsed() > LONGEST => Err("the loop hangs"),
+            _ => Ok("ok"),
+        }
+    }
+
+    /// Whether it does its part: leads with all resources in sight, or is ready to take over; otherwise what is
+    /// missing.
+    pub(crate) fn is_ready(&self) -> Result<&'static str, &'static str> {
+        match self.get() {
+            State::Starting => Err("starting"),
+            State::Waiting(what) => Ok(what),
+            State::StandsBy => Ok("standing by"),
+            State::Leads(None) => Err("reading the resources"),
+            State::Leads(Some(at)) if at.elapsed() > LONGEST => Err("the loop hangs"),
+            State::Leads(Some(_)) => Ok("leading"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_that_hangs_is_not_well() {
+        let health = Health::default();
+        health.waits("a Velero server runs");
+        assert_eq!((health.is_alive(), health.is_ready()), (Ok("ok"), Ok("a Velero server runs")));
+        let Some(long_ago) = Instant::now().checked_sub(LONGEST * 2) else { return };
+        health.looked(long_ago);
+        assert_eq!((health.is_alive(), health.is_ready()), (Err("the loop hangs"), Err("the loop hangs")));
+    }
+}

@@ -1,0 +1,146 @@
+//! What the server serves by HTTP: metrics and health to whoever asks, files to who has a signed URL.
+
+pub(crate) mod download;
+
+use crate::health::Health;
+use crate::metrics::Metrics;
+use bytes::Bytes;
+use download::Downloads;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use lifeboat_bucket::BucketError;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+/// Connections of one listener at once; more wait to be accepted.
+const MOST_CONNECTIONS: usize = 64;
+/// For a client to say what it wants, as in Velero.
+const HEADERS: Duration = Duration::from_secs(3);
+/// For one connection; the largest archive has to pass within it.
+const LONGEST: Duration = Duration::from_secs(3600);
+/// After the system has refused a connection.
+const PAUSE: Duration = Duration::from_millis(100);
+
+pub(crate) type Answer = Response<UnsyncBoxBody<Bytes, BucketError>>;
+
+/// Who answers at an address.
+#[derive(Debug)]
+pub(crate) enum Site {
+    /// `/metrics`, `/healthz`, `/readyz`.
+    Status { metrics: Arc<Metrics>, health: Arc<Health> },
+    /// Files behind signed URLs.
+    Downloads(Box<Downloads>),
+}
+
+/// Answers until dropped.
+pub(crate) async fn serve(listener: TcpListener, site: Site) {
+    let site = Arc::new(site);
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            Some(_) = connections.join_next() => {}
+            accepted = listener.accept(), if connections.len() < MOST_CONNECTIONS => match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(timeout(LONGEST, connection(stream, Arc::clone(&site))));
+                }
+                Err(e) => {
+                    tracing::warn!(error = %e, "a connection could not be accepted");
+                    sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, site: Arc<Site>) {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let site = Arc::clone(&site);
+        async move { Ok::<_, Infallible>(site.answer(&request).await) }
+    });
+    let served = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+    if let Err(e) = served {
+        tracing::debug!(error = %e, "a connection broke");
+    }
+}
+
+impl Site {
+    async fn answer<B>(&self, request: &Request<B>) -> Answer {
+        if request.method() != Method::GET {
+            return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is served\n");
+        }
+        match (self, request.uri().path()) {
+            (Self::Status { metrics, .. }, "/metrics") => match metrics.text() {
+                Ok(body) => {
+                    let mut answer = text(StatusCode::OK, body);
+                    let kind = header::HeaderValue::from_static(prometheus::TEXT_FORMAT);
+                    answer.headers_mut().insert(header::CONTENT_TYPE, kind);
+                    answer
+                }
+                Err(e) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{e}\n")),
+            },
+            (Self::Status { health, .. }, "/healthz") => said(health.is_alive()),
+            (Self::Status { health, .. }, "/readyz") => said(health.is_ready()),
+            (Self::Downloads(downloads), _) => downloads.answer(request.uri()).await,
+            _ => text(StatusCode::NOT_FOUND, "there is nothing here\n"),
+        }
+    }
+}
+
+fn said(state: Result<&'static str, &'static str>) -> Answer {
+    match state {
+        Ok(word) => text(StatusCode::OK, format!("{word}\n")),
+        Err(word) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{word}\n")),
+    }
+}
+
+pub(crate) fn text(status: StatusCode, body: impl Into<Bytes>) -> Answer {
+    let body = Full::new(body.into()).map_err(|never: Infallible| match never {}).boxed_unsync();
+    let mut answer = Response::new(body);
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/plain; charset=utf-8"));
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn ask(site: &Site, method: Method, path: &str) -> (u16, String) {
+        let request = Request::builder().method(method).uri(path).body(()).unwrap();
+        let answer = site.answer(&request).await;
+        let status = answer.status().as_u16();
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn state_is_told_to_whoever_asks() {
+        let health = Arc::new(Health::default());
+        let site = Site::Status { metrics: Arc::new(Metrics::new().unwrap()), health: Arc::clone(&health) };
+        let said = |status, body: &str| (status, body.to_owned());
+        assert_eq!(ask(&site, Method::GET, "/readyz").await, said(503, "starting\n"));
+        assert_eq!(ask(&site, Method::GET, "/healthz").await, said(200, "ok\n"));
+        health.stands_by();
+        assert_eq!(ask(&site, Method::GET, "/readyz").await, said(200, "standing by\n"));
+        health.leads();
+        assert_eq!(ask(&site, Method::GET, "/readyz").await, said(503, "reading the resources\n"));
+        health.looked(std::time::Instant::now());
+        assert_eq!(ask(&site, Method::GET, "/readyz").await, said(200, "leading\n"));
+        assert_eq!(ask(&site, Method::POST, "/metrics").await, said(405, "only GET is served\n"));
+        assert_eq!(ask(&site, Method::GET, "/").await, said(404, "there is nothing here\n"));
+        let (status, body) = ask(&site, Method::GET, "/metrics").await;
+        assert!(status == 200 && body.contains("velero_restore_attempt_total{schedule=\"\"} 0\n"), "{body}");
+    }
+}

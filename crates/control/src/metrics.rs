@@ -1,0 +1,316 @@
+//! What the server counts, under Velero's names (api-and-controllers.md 4.6).
+
+use crate::world::World;
+use lifeboat_api::{
+    Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase, Time, well_known,
+};
+use prometheus::{Encoder, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TextEncoder};
+use std::collections::BTreeMap;
+
+/// Upper bounds of durations, in seconds.
+const BUCKETS: [f64; 9] = [60.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 10800.0, 14400.0];
+const SCHEDULE: &[&str] = &["schedule"];
+
+macro_rules! metrics {
+    ($($field:ident: $kind:ident $name:literal [$labels:expr] $help:literal;)*) => {
+        /// The registry and what is in it.
+        #[derive(Debug)]
+        pub(crate) struct Metrics {
+            registry: Registry,
+            $($field: $kind,)*
+        }
+
+        impl Metrics {
+            fn make() -> Result<Self, prometheus::Error> {
+                let registry = Registry::new();
+                $(
+                    let $field = <$kind as New>::new($name, $help, $labels)?;
+                    registry.register(Box::new($field.clone()))?;
+                )*
+                Ok(Self { registry, $($field,)* })
+            }
+        }
+    };
+}
+
+trait New: Sized {
+    fn new(name: &str, help: &str, labels: &[&str]) -> Result<Self, prometheus::Error>;
+}
+
+impl New for IntCounterVec {
+    fn new(name: &str, help: &str, labels: &[&str]) -> Result<Self, prometheus::Error> {
+        Self::new(Opts::new(name, help), labels)
+    }
+}
+
+impl New for GaugeVec {
+    fn new(name: &str, help: &str, labels: &[&str]) -> Result<Self, prometheus::Error> {
+        Self::new(Opts::new(name, help), labels)
+    }
+}
+
+impl New for HistogramVec {
+    fn new(name: &str, help: &str, labels: &[&str]) -> Result<Self, prometheus::Error> {
+        Self::new(HistogramOpts::new(name, help).buckets(BUCKETS.to_vec()), labels)
+    }
+}
+
+metrics! {
+    backup_total: GaugeVec "velero_backup_total" [&[]] "Backups there are";
+    backup_attempt: IntCounterVec "velero_backup_attempt_total" [SCHEDULE] "Backups begun";
+    backup_success: IntCounterVec "velero_backup_success_total" [SCHEDULE] "Backups completed";
+    backup_partial: IntCounterVec "velero_backup_partial_failure_total" [SCHEDULE] "Backups that failed in part";
+    backup_failure: IntCounterVec "velero_backup_failure_total" [SCHEDULE] "Backups that failed";
+    backup_invalid: IntCounterVec "velero_backup_validation_failure_total" [SCHEDULE] "Backups that were refused";
+    deletion_attempt: IntCounterVec "velero_backup_deletion_attempt_total" [SCHEDULE] "Deletions of backups begun";
+    deletion_success: IntCounterVec "velero_backup_deletion_success_total" [SCHEDULE] "Backups deleted";
+    deletion_failure: IntCounterVec "velero_backup_deletion_failure_total" [SCHEDULE] "Deletions of backups that failed";
+    backup_duration: HistogramVec "velero_backup_duration_seconds" [SCHEDULE] "Time from start to completion of a backup";
+    backup_size: GaugeVec "velero_backup_tarball_size_bytes" [SCHEDULE] "Size of the archive of the last backup";
+    backup_last_success: GaugeVec "velero_backup_last_successful_timestamp" [SCHEDULE] "When the last backup was completed, in Unix seconds";
+    backup_last_status: GaugeVec "velero_backup_last_status" [SCHEDULE] "Whether the last backup was completed: 1 or 0";
+    backup_items: GaugeVec "velero_backup_items_total" [SCHEDULE] "Objects in the last backup";
+    backup_item_errors: GaugeVec "velero_backup_items_errors" [SCHEDULE] "Errors of the last backup";
+    backup_warning: IntCounterVec "velero_backup_warning_total" [SCHEDULE] "Backups with warnings";
+    location_status: GaugeVec "velero_backup_location_status_gauge" [&["backup_location_name"]] "Whether a storage location is available: 1 or 0";
+    restore_total: GaugeVec "velero_restore_total" [&[]] "Restores there are";
+    restore_attempt: IntCounterVec "velero_restore_attempt_total" [SCHEDULE] "Restores looked at, also those refused";
+    restore_invalid: IntCounterVec "velero_restore_validation_failed_total" [SCHEDULE] "Restores that were refused";
+    restore_success: IntCounterVec "velero_restore_success_total" [SCHEDULE] "Restores completed";
+    restore_partial: IntCounterVec "velero_restore_partial_failure_total" [SCHEDULE] "Restores that failed in part";
+    restore_failure: IntCounterVec "velero_restore_failed_total" [SCHEDULE] "Restores that failed";
+}
+
+fn schedule_of(backup: &Backup) -> &str {
+    backup.metadata.labels.get(well_known::LABEL_SCHEDULE_NAME).map_or("", String::as_str)
+}
+
+impl Metrics {
+    /// All at zero for what no schedule made, as Velero begins.
+    ///
+    /// # Errors
+    /// When the process has another metric of one of the names.
+    pub(crate) fn new() -> Result<Self, prometheus::Error> {
+        let metrics = Self::make()?;
+        let process = prometheus::process_collector::ProcessCollector::for_self();
+        metrics.registry.register(Box::new(process))?;
+        for counter in [
+            &metrics.backup_attempt,
+            &metrics.backup_success,
+            &metrics.backup_partial,
+            &metrics.backup_failure,
+            &metrics.backup_invalid,
+            &metrics.deletion_attempt,
+            &metrics.deletion_success,
+            &metrics.deletion_failure,
+            &metrics.backup_warning,
+            &metrics.restore_attempt,
+            &metrics.restore_invalid,
+            &metrics.restore_success,
+            &metrics.restore_partial,
+            &metrics.restore_failure,
+        ] {
+            counter.with_label_values(&[""]).inc_by(0);
+        }
+        for gauge in [&metrics.backup_items, &metrics.backup_item_errors] {
+            gauge.with_label_values(&[""]).set(0.0);
+        }
+        metrics.backup_last_status.with_label_values(&[""]).set(1.0);
+        Ok(metrics)
+    }
+
+    /// The text form of Prometheus.
+    pub(crate) fn text(&self) -> Result<Vec<u8>, prometheus::Error> {
+        let mut out = Vec::new();
+        TextEncoder::new().encode(&self.registry.gather(), &mut out)?;
+        Ok(out)
+    }
+
+    /// What can be counted in the resources.
+    pub(crate) fn see(&self, world: &World) {
+        let none: [&str; 0] = [];
+        self.backup_total.with_label_values(&none).set(world.backups.len() as f64);
+        self.restore_total.with_label_values(&none).set(world.restores.len() as f64);
+        let mut last: BTreeMap<&str, Time> = BTreeMap::new();
+        for backup in world.backups.iter().filter(|b| b.status.phase == Some(BackupPhase::Completed)) {
+            if let Some(end) = backup.status.completion_timestamp {
+                let latest = last.entry(schedule_of(backup)).or_insert(end);
+                *latest = end.max(*latest);
+            }
+        }
+        self.location_status.reset();
+        world.locations.iter().for_each(|location| self.location(location));
+        self.backup_last_success.reset();
+        for (schedule, end) in last {
+            self.backup_last_success.with_label_values(&[schedule]).set(end.timestamp().as_second() as f64);
+        }
+    }
+
+    pub(crate) fn backup_begins(&self, backup: &Backup) {
+        self.backup_attempt.with_label_values(&[schedule_of(backup)]).inc();
+    }
+
+    pub(crate) fn backup_refused(&self, backup: &Backup) {
+        let schedule = [schedule_of(backup)];
+        self.backup_invalid.with_label_values(&schedule).inc();
+        self.backup_last_status.with_label_values(&schedule).set(0.0);
+    }
+
+    /// A backup in its last phase; `size` is that of its archive, when there is a new one.
+    pub(crate) fn backup_ends(&self, backup: &Backup, size: Option<u64>) {
+        let (schedule, status) = ([schedule_of(backup)], &backup.status);
+        let ends = match status.phase {
+            Some(BackupPhase::Completed) => &self.backup_success,
+            Some(BackupPhase::PartiallyFailed) => &self.backup_partial,
+            _ => &self.backup_failure,
+        };
+        ends.with_label_values(&schedule).inc();
+        let is_good = status.phase == Some(BackupPhase::Completed);
+        self.backup_last_status.with_label_values(&schedule).set(if is_good { 1.0 } else { 0.0 });
+        if let (Some(start), Some(end)) = (status.start_timestamp, status.completion_timestamp) {
+            let seconds = end.timestamp().duration_since(start.timestamp()).as_secs_f64();
+            self.backup_duration.with_label_values(&schedule).observe(seconds.max(0.0));
+        }
+        if let Some(size) = size {
+            self.backup_size.with_label_values(&schedule).set(size as f64);
+        }
+        let items = status.progress.as_ref().map_or(0, |progress| progress.total_items);
+        self.backup_items.with_label_values(&schedule).set(items as f64);
+        self.backup_item_errors.with_label_values(&schedule).set(status.errors as f64);
+        if status.warnings > 0 {
+            self.backup_warning.with_label_values(&schedule).inc();
+        }
+    }
+
+    pub(crate) fn deletion_begins(&self, backup: &Backup) {
+        self.deletion_attempt.with_label_values(&[schedule_of(backup)]).inc();
+    }
+
+    pub(crate) fn deletion_ends(&self, backup: &Backup, is_good: bool) {
+        let ends = if is_good { &self.deletion_success } else { &self.deletion_failure };
+        ends.with_label_values(&[schedule_of(backup)]).inc();
+    }
+
+    fn location(&self, location: &BackupStorageLocation) {
+        let is_good = location.status.phase == Some(BackupStorageLocationPhase::Available);
+        let gauge = self.location_status.with_label_values(&[location.metadata.name.as_str()]);
+        gauge.set(if is_good { 1.0 } else { 0.0 });
+    }
+
+    pub(crate) fn restore_begins(&self, restore: &Restore) {
+        self.restore_attempt.with_label_values(&[restore.spec.schedule_name.as_str()]).inc();
+    }
+
+    /// A restore in its last phase.
+    pub(crate) fn restore_ends(&self, restore: &Restore) {
+        let ends = match restore.status.phase {
+            Some(RestorePhase::Completed) => &self.restore_success,
+            Some(RestorePhase::PartiallyFailed) => &self.restore_partial,
+            Some(RestorePhase::FailedValidation) => &self.restore_invalid,
+            _ => &self.restore_failure,
+        };
+        ends.with_label_values(&[restore.spec.schedule_name.as_str()]).inc();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(metrics: &Metrics, part: &str) -> Vec<String> {
+        let text = String::from_utf8(metrics.text().unwrap()).unwrap();
+        let of = |line: &&str| !line.starts_with('#') && line.contains(part) && !line.ends_with(" 0");
+        text.lines().filter(of).map(str::to_owned).collect()
+    }
+
+    /// A backup of a schedule that ran for 90 s.
+    fn backup(phase: BackupPhase) -> Backup {
+        let at = |second| Some(Time::new(jiff::Timestamp::from_second(second).unwrap()));
+        let mut backup = Backup::default();
+        backup.metadata.labels.insert(well_known::LABEL_SCHEDULE_NAME.into(), "daily".into());
+        backup.status.phase = Some(phase);
+        (backup.status.start_timestamp, backup.status.completion_timestamp) = (at(10), at(100));
+        backup.status.warnings = 2;
+        backup.status.errors = 3;
+        backup.status.progress = Some(lifeboat_api::BackupProgress { total_items: 7, items_backed_up: 7 });
+        backup
+    }
+
+    #[test]
+    fn a_backup_is_counted_by_how_it_ends() {
+        let metrics = Metrics::new().unwrap();
+        metrics.backup_begins(&backup(BackupPhase::InProgress));
+        metrics.backup_ends(&backup(BackupPhase::Completed), Some(4096));
+        assert_eq!(
+            lines(&metrics, "\"daily\""),
+            [
+                r#"velero_backup_attempt_total{schedule="daily"} 1"#,
+                r#"velero_backup_duration_seconds_bucket{schedule="daily",le="300"} 1"#,
+                r#"velero_backup_duration_seconds_bucket{schedule="daily",le="600"} 1"#,
+                r#"velero_backup_duration_seconds_bucket{schedule="daily",le="900"} 1"#,
+                r#"velero_backup_duration_seconds_bucket{schedule="daily",le="1800"} 1"#,
+                r#"velero_backup_duration_seconds_bucket{schedule="daily",le="3600"} 1"#,
+                r#"velero_backup_duration_seconds_bucket{schedule="daily",le="7200"} 1"#,
+                r#"velero_backup_duration_seconds_bucket{schedule="daily",le="10800"} 1"#,
+                r#"velero_backup_duration_seconds_bucket{schedule="daily",le="14400"} 1"#,
+                r#"velero_backup_duration_seconds_bucket{schedule="daily",le="+Inf"} 1"#,
+                r#"velero_backup_duration_seconds_sum{schedule="daily"} 90"#,
+                r#"velero_backup_duration_seconds_count{schedule="daily"} 1"#,
+                r#"velero_backup_items_errors{schedule="daily"} 3"#,
+                r#"velero_backup_items_total{schedule="daily"} 7"#,
+                r#"velero_backup_last_status{schedule="daily"} 1"#,
+                r#"velero_backup_success_total{schedule="daily"} 1"#,
+                r#"velero_backup_tarball_size_bytes{schedule="daily"} 4096"#,
+                r#"velero_backup_warning_total{schedule="daily"} 1"#,
+            ]
+        );
+        metrics.backup_ends(&backup(BackupPhase::PartiallyFailed), None);
+        metrics.backup_ends(&backup(BackupPhase::Failed), None);
+        metrics.backup_refused(&backup(BackupPhase::FailedValidation));
+        for name in ["partial_failure", "failure", "validation_failure"] {
+            let name = format!("velero_backup_{name}_total{{schedule=\"daily\"}}");
+            assert_eq!(lines(&metrics, &name), [format!("{name} 1")]);
+        }
+        assert!(lines(&metrics, "last_status{schedule=\"daily\"}").is_empty(), "0 after a failure, and it stays so");
+    }
+
+    #[test]
+    fn restores_deletions_and_locations_are_counted() {
+        let metrics = Metrics::new().unwrap();
+        let mut restore = Restore::default();
+        restore.spec.schedule_name = "daily".into();
+        for phase in [
+            RestorePhase::Completed,
+            RestorePhase::PartiallyFailed,
+            RestorePhase::FailedValidation,
+            RestorePhase::Failed,
+        ] {
+            metrics.restore_begins(&restore);
+            restore.status.phase = Some(phase);
+            metrics.restore_ends(&restore);
+        }
+        metrics.deletion_begins(&backup(BackupPhase::Completed));
+        metrics.deletion_ends(&backup(BackupPhase::Completed), true);
+        metrics.deletion_ends(&backup(BackupPhase::Completed), false);
+        let mut location = BackupStorageLocation::default();
+        location.metadata.name = "here".into();
+        location.status.phase = Some(BackupStorageLocationPhase::Available);
+        metrics.location(&location);
+        let mut found = [lines(&metrics, "\"daily\""), lines(&metrics, "\"here\"")].concat();
+        found.sort();
+        assert_eq!(
+            found,
+            [
+                r#"velero_backup_deletion_attempt_total{schedule="daily"} 1"#,
+                r#"velero_backup_deletion_failure_total{schedule="daily"} 1"#,
+                r#"velero_backup_deletion_success_total{schedule="daily"} 1"#,
+                r#"velero_backup_location_status_gauge{backup_location_name="here"} 1"#,
+                r#"velero_restore_attempt_total{schedule="daily"} 4"#,
+                r#"velero_restore_failed_total{schedule="daily"} 1"#,
+                r#"velero_restore_partial_failure_total{schedule="daily"} 1"#,
+                r#"velero_restore_success_total{schedule="daily"} 1"#,
+                r#"velero_restore_validation_failed_total{schedule="daily"} 1"#,
+            ]
+        );
+    }
+}
