@@ -69,7 +69,7 @@ pub(crate) struct ServerArgs {
     /// How long asynchronous operations may take, for backups and restores that do not say
     #[arg(long, value_parser = flags::duration, default_value = "4h", value_name = "DURATION")]
     default_item_operation_timeout: Duration,
-    /// How often asynchronous operations are asked for their progress
+    /// How often asynchronous operations are looked after; 0 for every ten seconds
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
     item_operation_sync_frequency: Duration,
     /// How often expired backups are deleted
@@ -209,7 +209,6 @@ impl ServerArgs {
             ("default-volume-snapshot-locations", !self.default_volume_snapshot_locations.0.is_empty()),
             ("default-volumes-to-fs-backup", self.default_volumes_to_fs_backup),
             ("default-snapshot-move-data", self.default_snapshot_move_data),
-            ("item-operation-sync-frequency", !self.item_operation_sync_frequency.is_zero()),
             ("garbage-collection-frequency", !self.garbage_collection_frequency.is_zero()),
             ("default-repo-maintain-frequency", !self.default_repo_maintain_frequency.is_zero()),
             ("client-page-size", self.client_page_size != 500),
@@ -264,6 +263,10 @@ impl ServerArgs {
             default_location: self.default_backup_storage_location.clone(),
             validation_frequency: self.store_validation_frequency,
             sync_period: self.backup_sync_period,
+            operation_frequency: match self.item_operation_sync_frequency {
+                unset if unset.is_zero() => Duration::from_secs(10),
+                frequency => frequency,
+            },
             concurrent_backups: self.concurrent_backups,
             concurrent_restores: self.concurrent_restores,
             fail_in_progress: self.fail_in_progress_on_restart,

@@ -28,6 +28,8 @@ pub struct Options {
     pub validation_frequency: Duration,
     /// How often a location that does not say is searched for backups; zero for never.
     pub sync_period: Duration,
+    /// How often asynchronous operations are looked after.
+    pub operation_frequency: Duration,
     /// Backups at once, at least one.
     pub concurrent_backups: usize,
     /// Restores at once, at least one.

@@ -13,7 +13,7 @@ use crate::options::{Controller, Env, Listeners, Options};
 use crate::phase::queue::moves;
 use crate::phase::{self, Decision};
 use crate::work::restore::Origin;
-use crate::work::{self, Context, Finished};
+use crate::work::{self, Context, Finished, Unfinished};
 use crate::world::{Change, Kind, World};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -234,6 +234,9 @@ impl Server {
                     effect.apply(&mut self.world);
                 }
             }
+            Err(Unfinished::NotYet(pause)) => {
+                self.failures.insert(key, (0, Instant::now() + pause));
+            }
             Err(e) => {
                 let (count, until) = self.failures.entry(key.clone()).or_insert((0, Instant::now()));
                 *count += 1;
@@ -350,6 +353,7 @@ impl Server {
             }
             let Some(step) = plan.due(phase::backup::step(backup, options.fail_in_progress)) else { continue };
             let part = match step {
+                phase::backup::Step::Operations => Controller::BackupOperations,
                 phase::backup::Step::Adopt => Controller::BackupFinalizer,
                 _ => Controller::Backup,
             };
@@ -365,6 +369,7 @@ impl Server {
                     Step::RunAgain { attempt } => work::backup::run(&context, backup, target, attempt, stop).await,
                     Step::Cancel => work::backup::cancel(&context, backup, target).await,
                     Step::Fail(reason) => work::backup::failed(&context, &backup, reason).await,
+                    Step::Operations => work::operations::backup(&context, backup, target).await,
                     Step::Adopt => work::backup::adopt(&context, backup, target).await,
                 }
             });
@@ -403,6 +408,7 @@ impl Server {
             }
             let Some(step) = plan.due(phase::restore::step(restore, options.fail_in_progress)) else { continue };
             let part = match step {
+                phase::restore::Step::Operations => Controller::RestoreOperations,
                 phase::restore::Step::Finish => Controller::RestoreFinalizer,
                 _ => Controller::Restore,
             };
@@ -432,6 +438,7 @@ impl Server {
                     Step::Run => work::restore::run(&context, restore, origin, 1, stop).await,
                     Step::RunAgain { attempt } => work::restore::run(&context, restore, origin, attempt, stop).await,
                     Step::Fail(reason) => work::restore::failed(&context, &restore, reason).await,
+                    Step::Operations => work::operations::restore(&context, restore, place).await,
                     Step::Finish => work::restore::finish(&context, restore).await,
                 }
             });

@@ -4,6 +4,7 @@ pub(crate) mod backup;
 pub(crate) mod deletion;
 pub(crate) mod download;
 pub(crate) mod location;
+pub(crate) mod operations;
 pub(crate) mod restore;
 mod running;
 pub(crate) mod status;
@@ -74,6 +75,9 @@ pub(crate) enum Unfinished {
     /// The API server.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    /// There is nothing to do yet: to be looked at again after this time.
+    #[error("not before {} s", .0.as_secs())]
+    NotYet(std::time::Duration),
     /// Anything else, for people.
     #[error("{0}")]
     Because(String),

@@ -8,7 +8,7 @@
 
 mod archive;
 mod bridge;
-mod delete;
+mod change;
 mod error;
 mod retry;
 mod store;

@@ -118,7 +118,22 @@ impl Store {
         name: &str,
         file: BackupFile,
     ) -> Result<Option<T>, StoreError> {
-        let key = file.key(name);
+        self.json(file.key(name)).await
+    }
+
+    /// A gzip-compressed JSON file of a restore; `None` when it is absent, which means empty.
+    ///
+    /// # Errors
+    /// [`StoreError::Sidecar`], [`StoreError::Bucket`].
+    pub async fn restore_file<T: DeserializeOwned>(
+        &self,
+        name: &str,
+        file: RestoreFile,
+    ) -> Result<Option<T>, StoreError> {
+        self.json(file.key(name)).await
+    }
+
+    async fn json<T: DeserializeOwned>(&self, key: String) -> Result<Option<T>, StoreError> {
         let Some(bytes) = self.read(&key).await? else { return Ok(None) };
         let decoded = sidecar::decode(&bytes, LARGEST_JSON);
         decoded.map(Some).map_err(|source| StoreError::Sidecar { key, source })

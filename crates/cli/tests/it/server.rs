@@ -1,7 +1,7 @@
 //! `lifeboat server`: what custom resources ask for comes to be, whoever dies.
 
 use crate::ground::{BUCKET, Ground, copy};
-use crate::support::{eventually, run};
+use crate::support::{eventually, gunzip_json, run};
 use lifeboat_testbed::{Fault, Kill, Nth, Proxy, Rule};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -284,4 +284,92 @@ fn who_comes_next_takes_up_what_a_dead_server_left() {
     let left = ground.bed.kubectl(&["get", "configmaps", "--namespace=velero", "--output=name"]);
     assert_eq!(left.trim(), "configmap/kube-root-ca.crt", "the checkpoint of the restore is left");
     next.kill();
+}
+
+/// Phases in which a server of Velero left its work.
+#[test]
+fn what_velero_was_at_comes_to_its_end() {
+    let ground = Ground::start();
+    let bucket = ground.directory("default", &json!({"default": true, "backupSyncPeriod": "1s"}));
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testbed/fixtures/velero/backups/one-ns");
+    let gzip = |value: &Value| lifeboat_archive::sidecar::encode(value).expect("a file");
+    let operation = |phase: &str, created: &str| {
+        json!({"spec": {"backupItemAction": "example.com/x", "operationID": "1"},
+            "status": {"phase": phase, "created": created}})
+    };
+    let left = |name: &str, phase: &str, operations: &Value| {
+        copy(&golden, &bucket.join("backups").join(name));
+        for file in std::fs::read_dir(bucket.join("backups").join(name)).expect("files") {
+            let path = file.expect("a file").path();
+            let renamed = path.file_name().expect("a name").to_string_lossy().replace("one-ns", name);
+            std::fs::rename(&path, path.with_file_name(renamed)).expect("rename");
+        }
+        let record = bucket.join(format!("backups/{name}/velero-backup.json"));
+        let mut backup: Value = serde_json::from_slice(&std::fs::read(&record).expect("a record")).expect("JSON");
+        backup["metadata"] =
+            json!({"name": name, "namespace": "velero", "labels": {"velero.io/storage-location": "default"}});
+        backup["status"]["phase"] = json!(phase);
+        backup["status"]["completionTimestamp"] = Value::Null;
+        std::fs::write(&record, backup.to_string()).expect("write");
+        std::fs::write(bucket.join(format!("backups/{name}/{name}-itemoperations.json.gz")), gzip(operations))
+            .expect("write");
+        backup["status"].as_object_mut().expect("a status").remove("completionTimestamp");
+        ground.create(&backup);
+    };
+    let (long_ago, late) = ("2026-01-01T00:00:00Z", "2100-01-01T00:00:00Z");
+    left("good", "WaitingForPluginOperations", &json!([operation("Completed", long_ago)]));
+    left(
+        "overdue",
+        "WaitingForPluginOperations",
+        &json!([operation("Completed", long_ago), operation("New", long_ago)]),
+    );
+    left("waiting", "WaitingForPluginOperations", &json!([operation("Failed", long_ago), operation("New", late)]));
+    left("finalizing", "FinalizingPartiallyFailed", &json!([]));
+    left("running", "InProgress", &json!([]));
+    // Found in the bucket, with volumes.
+    copy(&golden, &bucket.join("backups/one-ns"));
+    let volume = json!({"kind": "PodVolumeBackup", "apiVersion": "velero.io/v1",
+        "metadata": {"name": "one-ns-x", "namespace": "other", "uid": "1", "resourceVersion": "7",
+            "labels": {"velero.io/backup-name": "one-ns", "velero.io/backup-uid": "old"},
+            "ownerReferences": [{"apiVersion": "velero.io/v1", "kind": "Backup", "name": "one-ns", "uid": "old"}]},
+        "spec": {"node": "n", "pod": {"kind": "Pod", "name": "p"}, "volume": "v", "backupStorageLocation": "there",
+            "repoIdentifier": "r"},
+        "status": {"phase": "Completed", "snapshotID": "s", "progress": {}}});
+    std::fs::write(bucket.join("backups/one-ns/one-ns-podvolumebackups.json.gz"), gzip(&json!([volume])))
+        .expect("write");
+
+    let _server = ground.server("one");
+    let completed = |name: &str, phase: &str| {
+        let ended = ground.until("backup", name, phase);
+        assert!(ended["status"]["completionTimestamp"].is_string(), "{ended}");
+        let record = std::fs::read(bucket.join(format!("backups/{name}/velero-backup.json"))).expect("a record");
+        let record: Value = serde_json::from_slice(&record).expect("JSON");
+        assert_eq!(record["status"], ended["status"], "{name}");
+        ended
+    };
+    assert_eq!(completed("good", "Completed")["status"]["backupItemOperationsCompleted"], 1);
+    let overdue = completed("overdue", "PartiallyFailed");
+    assert_eq!(
+        (&overdue["status"]["backupItemOperationsFailed"], &overdue["status"]["errors"]),
+        (&json!(1), &json!(1))
+    );
+    let operations = gunzip_json(&bucket.join("backups/overdue/overdue-itemoperations.json.gz"));
+    assert_eq!(operations[1]["status"]["error"], "Asynchronous action timed out, plugin: example.com/x");
+    completed("finalizing", "PartiallyFailed");
+    ground.until("backup", "waiting", "WaitingForPluginOperationsPartiallyFailed");
+    let running = ground.until("backup", "running", "Failed");
+    let reason = "found a backup with status \"InProgress\" during the server starting, mark it as \"Failed\"";
+    assert_eq!(running["status"]["failureReason"], reason);
+
+    let backup = ground.until("backup", "one-ns", "Completed");
+    let mut volume = Value::Null;
+    eventually("its volume", || {
+        volume = ground.get("podvolumebackup", "one-ns-x");
+        !volume.is_null()
+    });
+    let uid = &backup["metadata"]["uid"];
+    assert_eq!(&volume["metadata"]["ownerReferences"][0]["uid"], uid);
+    assert_eq!(&volume["metadata"]["labels"]["velero.io/backup-uid"], uid);
+    assert_eq!(volume["spec"]["backupStorageLocation"], "default");
+    assert_eq!(volume["status"]["snapshotID"], "s");
 }

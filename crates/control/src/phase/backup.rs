@@ -17,6 +17,8 @@ pub(crate) enum Step {
     Fail(String),
     /// It was cancelled while no task worked on it.
     Cancel,
+    /// Look after the operations that a server of Velero has left.
+    Operations,
     /// All its files are stored: take the outcome over from them.
     Adopt,
 }
@@ -39,6 +41,9 @@ pub(crate) fn step(backup: &Backup, fail_in_progress: bool) -> Decision<Step> {
                     .to_owned(),
             ),
         }),
+        Some(P::WaitingForPluginOperations | P::WaitingForPluginOperationsPartiallyFailed) => {
+            Decision::Do(Step::Operations)
+        }
         Some(P::Finalizing | P::FinalizingPartiallyFailed) => Decision::Do(Step::Adopt),
         _ => Decision::Rest,
     }
@@ -72,6 +77,8 @@ mod tests {
             ),
             (Some(P::Finalizing), Some("1"), false, Decision::Do(Step::Adopt)),
             (Some(P::FinalizingPartiallyFailed), None, true, Decision::Do(Step::Adopt)),
+            (Some(P::WaitingForPluginOperations), None, false, Decision::Do(Step::Operations)),
+            (Some(P::WaitingForPluginOperationsPartiallyFailed), None, true, Decision::Do(Step::Operations)),
             // The end, or another one's.
             (Some(P::FailedValidation), None, false, Decision::Rest),
             (Some(P::Completed), Some("1"), false, Decision::Rest),

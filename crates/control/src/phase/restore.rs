@@ -22,6 +22,8 @@ pub(crate) enum Step {
     },
     /// It has failed, for this reason.
     Fail(String),
+    /// Look after the operations that a server of Velero has left.
+    Operations,
     /// All its files are stored: it is over.
     Finish,
 }
@@ -60,6 +62,9 @@ pub(crate) fn step(restore: &Restore, fail_in_progress: bool) -> Decision<Step> 
                     .to_owned(),
             ),
         }),
+        Some(RestorePhase::WaitingForPluginOperations | RestorePhase::WaitingForPluginOperationsPartiallyFailed) => {
+            Decision::Do(Step::Operations)
+        }
         Some(RestorePhase::Finalizing | RestorePhase::FinalizingPartiallyFailed) => Decision::Do(Step::Finish),
         _ => Decision::Rest,
     }
@@ -89,6 +94,8 @@ mod tests {
             ),
             (Some(P::Finalizing), None, false, Decision::Do(Step::Finish)),
             (Some(P::FinalizingPartiallyFailed), None, false, Decision::Do(Step::Finish)),
+            (Some(P::WaitingForPluginOperations), None, false, Decision::Do(Step::Operations)),
+            (Some(P::WaitingForPluginOperationsPartiallyFailed), None, true, Decision::Do(Step::Operations)),
             (Some(P::FailedValidation), None, false, Decision::Rest),
             (Some(P::Completed), None, false, Decision::Rest),
             (Some(P::PartiallyFailed), None, false, Decision::Rest),

@@ -2,10 +2,18 @@
 
 use super::{Context, Effect, Finished, Unfinished};
 use crate::world::{Kind, World};
+use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
-use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, Resource, Schedule, Time, label_value, well_known};
-use lifeboat_store::StoreError;
+use lifeboat_api::{
+    Backup, BackupPhase, BackupStorageLocation, ObjectMeta, PodVolumeBackup, Resource, Schedule, Time, label_value,
+    well_known,
+};
+use lifeboat_archive::layout::BackupFile;
+use lifeboat_store::{Store, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Backups taken over at once.
+const AT_ONCE: usize = 8;
 
 /// What of the world a search needs.
 pub(crate) struct Known {
@@ -38,30 +46,13 @@ pub(crate) async fn sync(context: &Context, location: BackupStorageLocation, kno
     let failed = |e: StoreError| Unfinished::Because(e.to_string());
     let folders: BTreeSet<String> = store.folders().await.map_err(failed)?.into_iter().collect();
     let mut effects = Vec::new();
-    for name in folders.iter().filter(|name| !known.backups.contains(*name)) {
-        let found = match store.backup(name).await {
-            Ok(found) => found,
-            // Being written, or given up.
-            Err(StoreError::NoBackup { .. }) => continue,
-            Err(e) => {
-                tracing::warn!(backup = name, error = %e, "a backup in the bucket cannot be read and is left out");
-                continue;
-            }
-        };
-        let Some(backup) = adopted(found, &location, &known.schedules, context.env.now()) else { continue };
-        if backup.metadata.name != *name {
-            tracing::warn!(folder = name, backup = backup.metadata.name, "a folder holds a backup of another name");
-            continue;
-        }
-        match context.client.create(name, &backup).await {
-            Ok(Some(stored)) => {
-                tracing::info!(backup = name, location = location.metadata.name, "took over a backup");
-                effects.push(Effect::Backup(Box::new(stored)));
-            }
-            Ok(None) => {}
-            Err(e) => tracing::warn!(backup = name, error = %e, "a backup could not be taken over"),
-        }
+    let (store, location, known) = (&store, &location, &known);
+    let mut new = Vec::new();
+    for name in folders.difference(&known.backups) {
+        new.push(take_over(context, store, location, known, name).boxed());
     }
+    let taken: Vec<_> = futures::stream::iter(new).buffer_unordered(AT_ONCE).collect().await;
+    effects.extend(taken.into_iter().flatten());
     for name in known.complete.keys().filter(|name| !folders.contains(*name)) {
         // A list may lag behind; the record itself decides.
         match store.backup(name).await {
@@ -76,9 +67,84 @@ pub(crate) async fn sync(context: &Context, location: BackupStorageLocation, kno
     }
     let mut after = location.clone();
     after.status.last_synced_time = Some(Time::new(context.env.now()));
-    let stored = context.client.change(&location, &after).await?;
+    let stored = context.client.change(location, &after).await?;
     effects.push(Effect::Location(Box::new(stored)));
     Ok(effects)
+}
+
+/// Makes a Backup of one that was found; one that cannot be read or taken over is left out.
+async fn take_over(
+    context: &Context,
+    store: &Store,
+    location: &BackupStorageLocation,
+    known: &Known,
+    name: &str,
+) -> Option<Effect> {
+    let found = match store.backup(name).await {
+        Ok(found) => found,
+        // Being written, or given up.
+        Err(StoreError::NoBackup { .. }) => return None,
+        Err(e) => {
+            tracing::warn!(backup = name, error = %e, "a backup in the bucket cannot be read and is left out");
+            return None;
+        }
+    };
+    let backup = adopted(found, location, &known.schedules, context.env.now())?;
+    if backup.metadata.name != *name {
+        tracing::warn!(folder = name, backup = backup.metadata.name, "a folder holds a backup of another name");
+        return None;
+    }
+    match context.client.create(name, &backup).await {
+        Ok(stored) => {
+            let stored = stored?;
+            tracing::info!(backup = name, location = location.metadata.name, "took over a backup");
+            if let Err(why) = take_over_volumes(context, store, &stored).await {
+                tracing::warn!(backup = name, why, "not all PodVolumeBackups of a backup could be taken over");
+            }
+            Some(Effect::Backup(Box::new(stored)))
+        }
+        Err(e) => {
+            tracing::warn!(backup = name, error = %e, "a backup could not be taken over");
+            None
+        }
+    }
+}
+
+/// Makes the PodVolumeBackups of a Backup that was taken over.
+async fn take_over_volumes(context: &Context, store: &Store, backup: &Backup) -> Result<(), String> {
+    let name = &backup.metadata.name;
+    let found: Option<Option<Vec<PodVolumeBackup>>> =
+        store.backup_file(name, BackupFile::PodVolumeBackups).await.map_err(|e| e.to_string())?;
+    for volume in found.flatten().unwrap_or_default() {
+        let volume = of_backup(volume, backup);
+        // One that is there is of an earlier search.
+        context.client.create(&volume.metadata.name, &volume).await.map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}
+
+/// A PodVolumeBackup as one of this Backup.
+fn of_backup(mut volume: PodVolumeBackup, backup: &Backup) -> PodVolumeBackup {
+    volume.spec.backup_storage_location.clone_from(&backup.spec.storage_location);
+    let (meta, uid) = (&mut volume.metadata, &backup.metadata.uid);
+    meta.namespace.clone_from(&backup.metadata.namespace);
+    meta.labels.insert(well_known::LABEL_BACKUP_UID.to_owned(), uid.clone());
+    for owner in meta.owner_references.iter_mut().filter(|o| o.kind == Backup::KIND && o.name == backup.metadata.name) {
+        owner.uid.clone_from(uid);
+    }
+    forget_cluster(meta);
+    volume
+}
+
+/// Takes off what the cluster gave in which an object was made.
+fn forget_cluster(meta: &mut ObjectMeta) {
+    meta.resource_version.clear();
+    meta.uid.clear();
+    meta.generation = None;
+    meta.creation_timestamp = None;
+    meta.deletion_timestamp = None;
+    meta.finalizers.clear();
+    meta.other.clear();
 }
 
 /// The Backup to make of one that was found; `None` when it must not be taken over, or not yet.
@@ -111,14 +177,7 @@ fn adopted(
     meta.labels.insert(well_known::LABEL_STORAGE_LOCATION.to_owned(), label_value(name));
     meta.owner_references
         .retain(|owner| owner.kind != Schedule::KIND || schedules.get(&owner.name) == Some(&owner.uid));
-    // Of the cluster that it was made in.
-    meta.resource_version.clear();
-    meta.uid.clear();
-    meta.generation = None;
-    meta.creation_timestamp = None;
-    meta.deletion_timestamp = None;
-    meta.finalizers.clear();
-    meta.other.clear();
+    forget_cluster(meta);
     Some(found)
 }
 
@@ -155,6 +214,33 @@ mod tests {
             let got = adopted(found, &location, &BTreeMap::new(), now).map(|b| b.status.phase.unwrap());
             assert_eq!(got, expected, "{phase:?}");
         }
+    }
+
+    #[test]
+    fn volumes_go_with_their_backup() {
+        let mut backup = Backup::default();
+        backup.metadata.name = "b".into();
+        backup.metadata.namespace = "velero".into();
+        backup.metadata.uid = "new".into();
+        backup.spec.storage_location = "here".into();
+        let volume = |owner: &str, namespace: &str, location: &str| {
+            let mut volume = PodVolumeBackup::default();
+            volume.metadata.name = "b-x".into();
+            volume.metadata.namespace = namespace.into();
+            volume.metadata.labels.insert("velero.io/backup-uid".into(), owner.into());
+            volume.metadata.owner_references = vec![OwnerReference {
+                kind: "Backup".into(),
+                name: "b".into(),
+                uid: owner.into(),
+                ..OwnerReference::default()
+            }];
+            volume.spec.backup_storage_location = location.into();
+            volume
+        };
+        let mut found = volume("old", "other", "there");
+        found.metadata.uid = "1".into();
+        found.metadata.resource_version = "7".into();
+        assert_eq!(of_backup(found, &backup), volume("new", "velero", "here"));
     }
 
     #[test]

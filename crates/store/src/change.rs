@@ -1,4 +1,4 @@
-//! Deletes backups and restores.
+//! Deletes backups and restores, and replaces files of theirs.
 
 use crate::retry::retry;
 use crate::{Store, StoreError};
@@ -36,6 +36,15 @@ impl Store {
         let record = gojson::to_vec_pretty(backup).map_err(|e| StoreError::Encode("the backup's record", e))?;
         let options = PutOptions { content_type: Some("application/json"), ..PutOptions::default() };
         self.put(&BackupFile::Metadata.key(&backup.metadata.name), record.into(), options).await
+    }
+
+    /// Stores a file of a backup over the one that is there.
+    ///
+    /// # Errors
+    /// [`StoreError::Bucket`].
+    pub async fn replace_file(&self, name: &str, file: BackupFile, bytes: Vec<u8>) -> Result<(), StoreError> {
+        let options = PutOptions { content_type: Some(file.content_type()), ..PutOptions::default() };
+        self.put(&file.key(name), bytes.into(), options).await
     }
 
     async fn delete_folder(&self, prefix: &str) -> Result<(), StoreError> {

@@ -1,0 +1,94 @@
+//! Looks after asynchronous operations that a server of Velero has left (api-and-controllers.md 3.4 and 3.11).
+
+use super::backup::Target;
+use super::running::until_written;
+use super::{Context, Effect, Finished, Unfinished};
+use crate::phase::operations::{settle_backup, settle_restore, tally};
+use jiff::SignedDuration;
+use lifeboat_api::{
+    Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationAccessMode, Duration, Restore, RestorePhase, Time,
+};
+use lifeboat_archive::layout::{BackupFile, RestoreFile};
+use lifeboat_archive::sidecar;
+use lifeboat_store::StoreError;
+use serde_json::Value;
+
+/// For what names no time of its own.
+const DEFAULT_TIMEOUT: SignedDuration = SignedDuration::from_hours(4);
+
+fn timeout(own: Duration) -> SignedDuration {
+    if own.is_zero() { DEFAULT_TIMEOUT } else { SignedDuration::from_nanos(own.nanoseconds()) }
+}
+
+fn because(e: StoreError) -> Unfinished {
+    Unfinished::Because(e.to_string())
+}
+
+fn encode(operations: &[Value]) -> Result<Vec<u8>, Unfinished> {
+    sidecar::encode(&operations).map_err(|e| Unfinished::Because(format!("the operations cannot be written: {e}")))
+}
+
+/// Ends overdue operations of a backup; when none is left it can be finalized.
+pub(crate) async fn backup(context: &Context, backup: Backup, target: Target) -> Finished {
+    let name = &backup.metadata.name;
+    let location = match target {
+        Ok(location) if location.spec.access_mode != Some(BackupStorageLocationAccessMode::ReadOnly) => location,
+        Ok(_) => return give_up(context, &backup, "BSL is read-only").await,
+        Err(why) => return give_up(context, &backup, &why).await,
+    };
+    let store = context.store(&location).await.map_err(Unfinished::Because)?;
+    let operations = store.backup_file(name, BackupFile::ItemOperations).await.map_err(because)?;
+    let mut operations: Vec<Value> = operations.unwrap_or_default();
+    let tally = tally(&mut operations, timeout(backup.spec.item_operation_timeout), true, context.env.now());
+    let mut after = backup.clone();
+    if !settle_backup(&mut after, &tally) {
+        return Err(Unfinished::NotYet(context.options.operation_frequency.to_std()));
+    }
+    tracing::info!(backup = name, waiting = tally.waiting, failed = tally.failed, "operations of another server");
+    let mut record = store.backup(name).await.map_err(because)?;
+    record.status = after.status.clone();
+    store.replace_file(name, BackupFile::ItemOperations, encode(&operations)?).await.map_err(because)?;
+    store.replace_record(&record).await.map_err(because)?;
+    let stored = context.client.change(&backup, &after).await?;
+    Ok(vec![Effect::Backup(Box::new(stored))])
+}
+
+/// Without its location nothing can become of a backup that waits.
+async fn give_up(context: &Context, backup: &Backup, why: &str) -> Finished {
+    tracing::error!(backup = backup.metadata.name, why, "the operations of a backup cannot be looked after");
+    let now = context.env.now();
+    let ended = until_written(context, backup, |after| {
+        after.status.phase = Some(BackupPhase::PartiallyFailed);
+        after.status.errors += 1;
+        after.status.completion_timestamp = Some(Time::new(now));
+    })
+    .await?;
+    context.metrics.backup_ends(&ended, None);
+    Ok(vec![Effect::Backup(Box::new(ended))])
+}
+
+/// Ends overdue operations of a restore; when none is left it can be finalized.
+pub(crate) async fn restore(
+    context: &Context,
+    restore: Restore,
+    place: Option<(Backup, BackupStorageLocation)>,
+) -> Finished {
+    let name = &restore.metadata.name;
+    let mut after = restore.clone();
+    if let Some((_, location)) = place {
+        let store = context.store(&location).await.map_err(Unfinished::Because)?;
+        let operations = store.restore_file(name, RestoreFile::ItemOperations).await.map_err(because)?;
+        let mut operations: Vec<Value> = operations.unwrap_or_default();
+        let tally = tally(&mut operations, timeout(restore.spec.item_operation_timeout), false, context.env.now());
+        if !settle_restore(&mut after, &tally) {
+            return Err(Unfinished::NotYet(context.options.operation_frequency.to_std()));
+        }
+        tracing::info!(restore = name, waiting = tally.waiting, failed = tally.failed, "operations of another server");
+        let file = RestoreFile::ItemOperations;
+        store.put_restore_file(name, file, encode(&operations)?).await.map_err(because)?;
+    } else {
+        after.status.phase = Some(RestorePhase::FinalizingPartiallyFailed);
+    }
+    let stored = context.client.change(&restore, &after).await?;
+    Ok(vec![Effect::Restore(Box::new(stored))])
+}
