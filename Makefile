@@ -1,5 +1,5 @@
 # What a developer or CI runs. Anything with logic is in xtask.
-.PHONY: help demo check test bench fuzz fmt
+.PHONY: help demo check test test-long bench fuzz fmt
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/lifeboat
 # One target folder for every work tree and CI.
@@ -16,6 +16,9 @@ check: ## formatting, lints, dependency rules, crate edges, spelling
 
 test: ## all tests, on a real control plane that it builds once and starts
 	cargo xtask test
+
+test-long: ## servers killed at random requests of 5,000 objects, about 20 minutes; LIFEBOAT_SEED=N repeats a run
+	cargo xtask test-long
 
 fuzz: ## feed the decoders of archives, indexes and metadata with mutated bytes, a minute each (nightly toolchain)
 	cargo xtask fuzz

@@ -17,11 +17,12 @@ fn main() -> Result<()> {
         "check" => check(),
         "check-edges" => edges::check(),
         "setup" => setup(),
-        "test" => test(),
+        "test" => test(&["--workspace", "--quiet"], &[]),
+        "test-long" => test(&["--package", "lifeboat-cli", "--test", "it"], &["--ignored", "--nocapture", "long_"]),
         "bench" => bench::run(&args),
         "measured" => bench::measure(&args),
         "fuzz" => fuzz(&args),
-        other => bail!("unknown task {other:?}: check, check-edges, setup, test, bench or fuzz"),
+        other => bail!("unknown task {other:?}: check, check-edges, setup, test, test-long, bench or fuzz"),
     }
 }
 
@@ -60,14 +61,14 @@ fn setup() -> Result<()> {
 
 /// One control plane and one S3 server for all tests; they find them by `LIFEBOAT_TEST_KUBECONFIG` and
 /// `LIFEBOAT_TEST_S3_*`.
-fn test() -> Result<()> {
+fn test(which: &[&str], how: &[&str]) -> Result<()> {
     setup()?;
     let begun = Instant::now();
     let plane = ControlPlane::start()?;
     println!("-- control plane: {} s", begun.elapsed().as_secs());
     let s3 = S3Server::start()?;
     let mut tests = cargo();
-    tests.args(["test", "--workspace", "--quiet"]);
+    tests.arg("test").args(which).arg("--").args(how);
     tests.env("LIFEBOAT_TEST_KUBECONFIG", plane.kubeconfig());
     tests.env("LIFEBOAT_TEST_S3_ENDPOINT", s3.endpoint());
     tests.env("LIFEBOAT_TEST_S3_ACCESS_KEY", s3.access_key());

@@ -184,21 +184,25 @@ impl Case<'_> {
 
     /// The objects in the archive of a backup, one line for each entry, sorted.
     pub(crate) fn archived(&self, backup: &str) -> Vec<String> {
-        let path = self.file(&format!("backups/{backup}/{backup}.tar.gz"));
-        let file = std::fs::File::open(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        let limits = ReadLimits::default();
-        let mut tar = TarReader::new(lifeboat_archive::gzip::capped(file, limits.total), limits);
-        let (mut body, mut out) = (Vec::new(), Vec::new());
-        while let Some(entry) = tar.next_file(&mut body).expect("a whole archive") {
-            if let ArchivePath::Object(path) = entry.path
-                && path.version.is_none()
-            {
-                out.push(path.key.to_string());
-            }
-        }
-        out.sort();
-        out
+        archived(&self.file(&format!("backups/{backup}/{backup}.tar.gz")))
     }
+}
+
+/// The objects in an archive, one line for each entry, sorted.
+pub(crate) fn archived(path: &Path) -> Vec<String> {
+    let file = std::fs::File::open(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let limits = ReadLimits::default();
+    let mut tar = TarReader::new(lifeboat_archive::gzip::capped(file, limits.total), limits);
+    let (mut body, mut out) = (Vec::new(), Vec::new());
+    while let Some(entry) = tar.next_file(&mut body).expect("a whole archive") {
+        if let ArchivePath::Object(path) = entry.path
+            && path.version.is_none()
+        {
+            out.push(path.key.to_string());
+        }
+    }
+    out.sort();
+    out
 }
 
 /// Runs the cases on so many threads and fails with the names and reasons of all that failed.

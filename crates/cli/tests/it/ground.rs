@@ -26,6 +26,12 @@ impl Server {
         self.0.wait().expect("its end");
     }
 
+    /// A signal by its name, such as `STOP`.
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.0.id().to_string();
+        assert!(Command::new("kill").args([&format!("-{name}"), &pid]).status().expect("kill").success());
+    }
+
     /// SIGTERM, and its exit code.
     pub(crate) fn stop(mut self) -> Option<i32> {
         let pid = self.0.id().to_string();
@@ -53,15 +59,21 @@ impl Ground {
         let s3 = S3Server::start().expect("an S3 server");
         s3.make_bucket(BUCKET).expect("a bucket");
         let ground = Self { bed, s3, directories: tempfile::tempdir().expect("a folder") };
+        ground.credentials("velero");
+        ground
+    }
+
+    /// The Secret that locations in the S3 server name.
+    pub(crate) fn credentials(&self, namespace: &str) {
         let credentials = format!(
             "[default]\naws_access_key_id = {}\naws_secret_access_key = {}\n",
-            ground.s3.access_key(),
-            ground.s3.secret_key()
+            self.s3.access_key(),
+            self.s3.secret_key()
         );
-        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud", "namespace": "velero"},
-            "stringData": {"cloud": credentials}});
-        ground.create(&secret);
-        ground
+        self.create(
+            &json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud", "namespace": namespace},
+            "stringData": {"cloud": credentials}}),
+        );
     }
 
     pub(crate) fn kubectl(&self) -> Kubectl {
@@ -97,16 +109,24 @@ impl Ground {
     }
 
     pub(crate) fn velero(&self, kind: &str, name: &str, spec: &Value) {
+        self.velero_in("velero", kind, name, spec);
+    }
+
+    pub(crate) fn velero_in(&self, namespace: &str, kind: &str, name: &str, spec: &Value) {
         self.create(&json!({"apiVersion": "velero.io/v1", "kind": kind,
-            "metadata": {"name": name, "namespace": "velero"}, "spec": spec}));
+            "metadata": {"name": name, "namespace": namespace}, "spec": spec}));
     }
 
     /// A location in the bucket, reached at this endpoint.
     pub(crate) fn s3_location(&self, name: &str, endpoint: &str) {
+        self.s3_location_in("velero", name, endpoint);
+    }
+
+    pub(crate) fn s3_location_in(&self, namespace: &str, name: &str, endpoint: &str) {
         let spec = json!({"provider": "aws", "objectStorage": {"bucket": BUCKET, "prefix": name},
             "credential": {"name": "cloud", "key": "cloud"},
             "config": {"region": self.s3.region(), "s3ForcePathStyle": "true", "s3Url": endpoint}});
-        self.velero("BackupStorageLocation", name, &spec);
+        self.velero_in(namespace, "BackupStorageLocation", name, &spec);
     }
 
     /// A location in a folder of its own, which is made.
@@ -121,15 +141,25 @@ impl Ground {
     }
 
     pub(crate) fn get(&self, kind: &str, name: &str) -> Value {
-        let out = self.bed.kubectl(&["get", kind, name, "--namespace=velero", "--output=json", "--ignore-not-found"]);
+        self.get_in("velero", kind, name)
+    }
+
+    pub(crate) fn get_in(&self, namespace: &str, kind: &str, name: &str) -> Value {
+        let namespace = format!("--namespace={namespace}");
+        let out = self.bed.kubectl(&["get", kind, name, &namespace, "--output=json", "--ignore-not-found"]);
         serde_json::from_str(&out).unwrap_or_default()
     }
 
     /// Waits for a phase and gives the object.
     pub(crate) fn until(&self, kind: &str, name: &str, phase: &str) -> Value {
+        self.until_in("velero", kind, name, phase)
+    }
+
+    /// The same in another namespace.
+    pub(crate) fn until_in(&self, namespace: &str, kind: &str, name: &str, phase: &str) -> Value {
         let mut last = Value::Null;
         eventually(&format!("{kind} {name} in phase {phase}"), || {
-            last = self.get(kind, name);
+            last = self.get_in(namespace, kind, name);
             assert!(phase == "Failed" || last["status"]["phase"] != "Failed", "{kind} {name}: {}", last["status"]);
             last["status"]["phase"] == phase
         });

@@ -59,7 +59,7 @@ const CALLS: [Call; 15] = [
 const RECORD: Call = call("PUT", "*/velero-backup.json?*", "few", Claim, Backup);
 
 /// Where in a run of 500 objects it dies, in percent of its requests.
-const PERCENTS: [usize; 4] = [1, 10, 50, 90];
+pub(crate) const PERCENTS: [usize; 4] = [1, 10, 50, 90];
 
 fn backup(namespace: &str) -> [&str; 8] {
     // Of few types, so that there is less to wait for.
@@ -182,8 +182,8 @@ fn kill_at(case: &Case<'_>, (is_api, n): (bool, u64), args: &[&str]) {
     assert!(case.is_killed(args), "it was not killed");
 }
 
-/// 500 objects of several types.
-fn many() -> Vec<Value> {
+/// 500 objects of several types, or a multiple of it, of which most are ConfigMaps.
+pub(crate) fn many(times: usize) -> Vec<Value> {
     let object = |kind: &'static str, n: usize, rest: Value| {
         let mut object = json!({"apiVersion": "v1", "kind": kind,
             "metadata": {"name": format!("{}-{n}", kind.to_lowercase()), "namespace": "many"}});
@@ -191,7 +191,7 @@ fn many() -> Vec<Value> {
         object
     };
     let mut out = vec![namespace("many")];
-    out.extend(config_maps("many", 400));
+    out.extend(config_maps("many", 500 * times - 100));
     out.extend((0..60).map(|n| object("Secret", n, json!({"type": "Opaque", "data": {"word": "c2VjcmV0"}}))));
     // As a server stores it: with all that it fills in.
     let service = json!({"spec": {"type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster",
@@ -204,7 +204,7 @@ fn many() -> Vec<Value> {
 
 #[test]
 fn a_backup_killed_at_any_request_is_taken_up_again() {
-    let ground = Ground::start(many());
+    let ground = Ground::start(many(1));
     let first = ground.case("first");
     // Of all types, so that there are many requests.
     let args = ["backup", "b", "--include-namespaces", "many"];
@@ -224,7 +224,7 @@ fn a_backup_killed_at_any_request_is_taken_up_again() {
 }
 
 /// The objects of a namespace with their UIDs, but for what the cluster makes in every namespace.
-fn live(kubectl: &Kubectl, namespace: &str) -> BTreeMap<String, String> {
+pub(crate) fn live(kubectl: &Kubectl, namespace: &str) -> BTreeMap<String, String> {
     let template = "{range .items[*]}{.kind}/{.metadata.name} {.metadata.uid}{\"\\n\"}{end}";
     let out = kubectl
         .try_run(&[
@@ -244,7 +244,12 @@ fn is_in_every_namespace(name: &str) -> bool {
 
 /// The objects in the resource list of a restore, one entry for each line of it.
 fn listed(case: &Case<'_>, restore: &str) -> Vec<String> {
-    let list = gunzip_json(&case.file(&format!("restores/{restore}/restore-{restore}-resource-list.json.gz")));
+    listed_in(&case.file(&format!("restores/{restore}/restore-{restore}-resource-list.json.gz")))
+}
+
+/// The same of this file.
+pub(crate) fn listed_in(file: &Path) -> Vec<String> {
+    let list = gunzip_json(file);
     let mut out = Vec::new();
     for (kind, names) in list.as_object().expect("a map") {
         let kind = kind.rsplit('/').next().unwrap_or_default();
@@ -307,7 +312,7 @@ fn undisturbed_restore(
 
 #[test]
 fn a_restore_killed_at_any_request_is_taken_up_again() {
-    let (ground, plane) = (Ground::start(many()), shared_plane());
+    let (ground, plane) = (Ground::start(many(1)), shared_plane());
     let kubectl = Kubectl::new(&plane).expect("kubectl");
     let (expected, api, s3) = undisturbed_restore(&ground, &plane, &kubectl, "many");
     assert_eq!(expected.len(), 500);
@@ -322,7 +327,7 @@ fn a_restore_killed_at_any_request_is_taken_up_again() {
 }
 
 /// The files that a restore publishes.
-const RESULT_FILES: [&str; 5] =
+pub(crate) const RESULT_FILES: [&str; 5] =
     ["logs.gz", "results.gz", "resource-list.json.gz", "itemoperations.json.gz", "volumeinfo.json.gz"];
 
 #[test]

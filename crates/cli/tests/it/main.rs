@@ -13,6 +13,7 @@ mod ground;
 mod hostile;
 mod kept_out;
 mod kills;
+mod leaders;
 mod moved;
 mod object_storage;
 mod refusals;
