@@ -373,3 +373,47 @@ fn what_velero_was_at_comes_to_its_end() {
     assert_eq!(volume["spec"]["backupStorageLocation"], "default");
     assert_eq!(volume["status"]["snapshotID"], "s");
 }
+
+/// However many backups a bucket holds, a search reads the new ones only.
+#[test]
+fn a_search_reads_what_is_new() {
+    const MANY: usize = 1000;
+    let ground = Ground::start();
+    let proxy = Proxy::start(ground.s3.endpoint(), None).expect("a proxy");
+    let record = |name: &str| {
+        json!({"kind": "Backup", "apiVersion": "velero.io/v1", "metadata": {"name": name, "namespace": "velero"},
+            "spec": {"storageLocation": "main"}, "status": {"phase": "Completed"}})
+    };
+    let put = |name: &str| {
+        let file = ground.s3.file(BUCKET, &format!("main/backups/{name}/velero-backup.json"));
+        std::fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
+        std::fs::write(file, record(name).to_string()).expect("write");
+    };
+    (0..MANY).for_each(|n| put(&format!("b{n}")));
+    ground.s3_location("main", proxy.url());
+    let patch = r#"{"spec":{"backupSyncPeriod":"1s"}}"#;
+    ground.bed.kubectl(&["patch", "backupstoragelocation", "main", "-n", "velero", "--type=merge", "-p", patch]);
+    let _server = ground.server("one");
+    let count = || ground.bed.kubectl(&["get", "backups", "-n", "velero", "--output=name"]).lines().count();
+    eventually("all backups", || count() == MANY);
+    let synced = || ground.get("backupstoragelocation", "main")["status"]["lastSyncedTime"].clone();
+    let passes = |n: usize| {
+        for _ in 0..n {
+            let before = synced();
+            eventually("another pass", || synced() != before);
+        }
+    };
+    passes(2);
+    let _ = proxy.take_seen();
+    passes(3);
+    let seen = proxy.take_seen();
+    let reads =
+        |seen: &[lifeboat_testbed::Seen]| seen.iter().filter(|s| s.path.contains("/velero-backup.json")).count();
+    assert!(seen.iter().all(|s| s.method == "GET" && s.path.contains("list-type=2")), "{seen:?}");
+    // A page holds a thousand names; the validation of the location lists too.
+    assert!(seen.len() <= 2 * 5 + 2, "{} requests: {seen:?}", seen.len());
+    put("new");
+    eventually("the new one", || count() == MANY + 1);
+    passes(2);
+    assert_eq!(reads(&proxy.take_seen()), 1);
+}
