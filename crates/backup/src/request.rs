@@ -129,7 +129,6 @@ fn refusals(backup: &Backup) -> Vec<String> {
         (spec.snapshot_move_data == Some(true), "moving snapshot data"),
         (!spec.hooks.resources.is_empty(), "hooks"),
         (spec.resource_policy.is_some(), "resource policies"),
-        (!spec.volume_snapshot_locations.is_empty(), "volume snapshot locations"),
     ] {
         if wanted {
             errors.push(format!("{what} are not supported by this version of Lifeboat: nothing was done"));

@@ -206,7 +206,6 @@ impl ServerArgs {
             ("plugin-dir", self.plugin_dir != *PLUGIN_DIR),
             ("profiler-address", !matches!(self.profiler_address.as_str(), "" | "localhost:6060")),
             ("fs-backup-timeout", self.fs_backup_timeout != Duration::from_secs(4 * 3600)),
-            ("default-volume-snapshot-locations", !self.default_volume_snapshot_locations.0.is_empty()),
             ("default-volumes-to-fs-backup", self.default_volumes_to_fs_backup),
             ("default-snapshot-move-data", self.default_snapshot_move_data),
             ("garbage-collection-frequency", !self.garbage_collection_frequency.is_zero()),
@@ -261,6 +260,7 @@ impl ServerArgs {
             },
             version: format!("v{}", env!("CARGO_PKG_VERSION")),
             default_location: self.default_backup_storage_location.clone(),
+            default_snapshot_locations: self.default_volume_snapshot_locations.0.clone(),
             validation_frequency: self.store_validation_frequency,
             sync_period: self.backup_sync_period,
             operation_frequency: match self.item_operation_sync_frequency {

@@ -24,6 +24,8 @@ pub struct Options {
     pub version: String,
     /// The location of backups that name none, when no location is marked as the default.
     pub default_location: String,
+    /// Names of snapshot locations by provider, for backups that name none where there are several.
+    pub default_snapshot_locations: BTreeMap<String, String>,
     /// How often a location that does not say is checked; zero for once.
     pub validation_frequency: Duration,
     /// How often a location that does not say is searched for backups; zero for never.

@@ -7,6 +7,7 @@ pub(crate) mod operations;
 pub(crate) mod queue;
 pub(crate) mod request;
 pub(crate) mod restore;
+pub(crate) mod snapshot_location;
 
 use jiff::Timestamp;
 

@@ -10,13 +10,13 @@ use crate::lead::{Candidate, LeaseTimes, LostLease};
 use crate::metrics::Metrics;
 use crate::mirror::mirror;
 use crate::options::{Controller, Env, Listeners, Options};
-use crate::phase::queue::moves;
+use crate::phase::queue::{Move, moves};
 use crate::phase::{self, Decision};
 use crate::work::restore::Origin;
 use crate::work::{self, Context, Finished, Unfinished};
 use crate::world::{Change, Kind, World};
 use futures::future::BoxFuture;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Backup, Restore, RestorePhase};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -33,6 +33,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Pause after the first failure of a step; doubled with each further one, up to the longest.
 const RETRY: Duration = Duration::from_millis(200);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
+/// After a backup has left the queue, the others keep their positions for so long: when many are refused one after the
+/// other, each would cost a write to all behind it.
+const SETTLED: Duration = Duration::from_secs(1);
 /// Events on their way at once.
 const MOST_EVENTS: usize = 32;
 /// How long tasks may take to stop.
@@ -137,6 +140,8 @@ struct Server {
     events: JoinSet<()>,
     /// What is being worked on, and how to stop it.
     running: HashMap<Key, CancellationToken>,
+    /// When a backup left the queue.
+    started: Instant,
     /// Steps that failed: how often, and when to try again.
     failures: HashMap<Key, (u32, Instant)>,
     /// When there may be something to do next.
@@ -162,6 +167,7 @@ impl Server {
             tasks: JoinSet::new(),
             events: JoinSet::new(),
             running: HashMap::new(),
+            started: Instant::now(),
             failures: HashMap::new(),
             next: Instant::now(),
         }
@@ -334,7 +340,7 @@ impl Server {
         }
     }
 
-    fn backups(&self, plan: &mut Plan) {
+    fn backups(&mut self, plan: &mut Plan) {
         let options = &self.context.options;
         let queue = if self.has(Controller::BackupQueue) {
             moves(self.world.backups.iter(), options.concurrent_backups)
@@ -342,6 +348,14 @@ impl Server {
             Vec::new()
         };
         for (name, to) in queue {
+            match to {
+                Move::Renumber(_) if self.started.elapsed() < SETTLED => {
+                    plan.wake_at(SignedDuration::try_from(SETTLED).unwrap_or_default());
+                    continue;
+                }
+                Move::Start => self.started = Instant::now(),
+                _ => {}
+            }
             let Some(backup) = self.world.backups.get(&name).cloned() else { continue };
             let context = Arc::clone(&self.context);
             plan.add(Key::Queue(name), async move { work::backup::queue(&context, backup, to).await });
@@ -513,6 +527,13 @@ impl Plan {
         work: impl Future<Output = Finished> + Send + 'static,
     ) {
         self.work.push((key, stop, Box::pin(work)));
+    }
+
+    /// There may be something to do after this time.
+    fn wake_at(&mut self, after: SignedDuration) {
+        if let Ok(at) = self.now.checked_add(after) {
+            self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
+        }
     }
 
     /// The step, when it is for now; otherwise its time is noted.

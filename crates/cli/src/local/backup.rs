@@ -55,6 +55,11 @@ pub(crate) struct BackupArgs {
 
 impl BackupArgs {
     pub(crate) async fn run(self, globals: &Globals) -> anyhow::Result<ExitCode> {
+        let mut asked = Backup::default();
+        self.spec.apply(&mut asked);
+        if !asked.spec.volume_snapshot_locations.is_empty() {
+            anyhow::bail!("--volume-snapshot-locations: without a server there are none; leave the flag out");
+        }
         let purpose = if self.dry_run { Purpose::Preview } else { Purpose::Write };
         let store = bucket_url::open(&self.bucket, purpose).await?;
         let cluster = globals.connect().await?;

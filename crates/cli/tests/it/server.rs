@@ -417,3 +417,149 @@ fn a_search_reads_what_is_new() {
     passes(2);
     assert_eq!(reads(&proxy.take_seen()), 1);
 }
+
+/// What is not valid is refused with all that is wrong, and holds nobody up.
+#[test]
+fn wrong_specs_are_refused() {
+    let ground = Ground::start();
+    ground.many("shop", 1);
+    ground.directory("default", &json!({"default": true}));
+    ground.directory("sealed", &json!({"accessMode": "ReadOnly"}));
+    ground.velero("VolumeSnapshotLocation", "v1", &json!({"provider": "one"}));
+    ground.velero("VolumeSnapshotLocation", "v2", &json!({"provider": "one"}));
+    ground.velero("VolumeSnapshotLocation", "w", &json!({"provider": "two"}));
+    let _server =
+        ground.server_with("one", &ground.bed.plane.kubeconfig(), &["--default-volume-snapshot-locations", "one:v2"]);
+    ground.until("backupstoragelocation", "sealed", "Available");
+    ground.velero("Backup", "source", &json!({"includedNamespaces": ["shop"]}));
+    let source = ground.until("backup", "source", "Completed");
+    assert_eq!(source["spec"]["volumeSnapshotLocations"], json!(["v2", "w"]));
+
+    let namespaces = "Invalid included/excluded namespace lists: ";
+    let selectors =
+        json!({"labelSelector": {"matchLabels": {"a": "b"}}, "orLabelSelectors": [{"matchLabels": {"c": "d"}}]});
+    let backups: Vec<(Value, Vec<String>)> = vec![
+        (
+            json!({"storageLocation": "nowhere"}),
+            vec!["an existing backup storage location was not specified at backup creation time and the default nowhere was not found. Please address this issue (see `velero backup-location -h` for options) and create a new backup. Error: backupstoragelocations.velero.io \"nowhere\" not found".into()],
+        ),
+        (
+            json!({"storageLocation": "sealed"}),
+            vec!["backup can't be created because backup storage location sealed is currently in read-only mode".into()],
+        ),
+        (
+            json!({"volumeSnapshotLocations": ["v1", "v2"]}),
+            vec!["more than one VolumeSnapshotLocation name specified for provider one: v2; unexpected name was v1".into()],
+        ),
+        (
+            json!({"volumeSnapshotLocations": ["none"]}),
+            vec!["a VolumeSnapshotLocation CRD for the location none with the name specified in the backup spec needs to be created before this snapshot can be executed. Error: volumesnapshotlocations.velero.io \"none\" not found".into()],
+        ),
+        (
+            json!({"includedResources": ["pods"], "includedClusterScopedResources": ["nodes"]}),
+            vec!["include-resources, exclude-resources and include-cluster-resources are old filter parameters.\ninclude-cluster-scoped-resources, exclude-cluster-scoped-resources, include-namespace-scoped-resources and exclude-namespace-scoped-resources are new filter parameters.\nThey cannot be used together".into()],
+        ),
+        (
+            json!({"includedNamespaces": ["a", "*"], "excludedNamespaces": ["*"]}),
+            vec![
+                format!("{namespaces}includes list must either contain '*' only, or a non-empty list of items"),
+                format!("{namespaces}excludes list cannot contain '*'"),
+                format!("{namespaces}excludes list cannot contain an item in the includes list: *"),
+            ],
+        ),
+        (
+            json!({"includedNamespaces": ["a**"], "excludedNamespaces": ["b[]", "c|d"]}),
+            vec![
+                format!("{namespaces}wildcard pattern contains consecutive asterisks (only single * allowed)"),
+                format!("{namespaces}wildcard pattern contains empty bracket pattern '[]'"),
+                format!("{namespaces}wildcard pattern contains unsupported characters: |, (, ), !, {{, }}, ,"),
+            ],
+        ),
+        (
+            json!({"includedResources": ["pods"], "excludedResources": ["pods"]}),
+            vec!["Invalid included/excluded resource lists: excludes list cannot contain an item in the includes list: pods".into()],
+        ),
+        (
+            json!({"includedClusterScopedResources": ["a"], "excludedClusterScopedResources": ["*"]}),
+            vec!["Invalid cluster-scoped included/excluded resource lists: when exclude is '*', include cannot have value".into()],
+        ),
+        (
+            json!({"includedNamespaceScopedResources": ["*", "a"]}),
+            vec!["Invalid namespace-scoped included/excluded resource lists: includes list must either contain '*' only, or a non-empty list of items".into()],
+        ),
+        (
+            selectors.clone(),
+            vec!["encountered labelSelector as well as orLabelSelectors in backup spec, only one can be specified".into()],
+        ),
+    ];
+    for (n, (spec, _)) in backups.iter().enumerate() {
+        ground.velero("Backup", &format!("wrong-{n}"), spec);
+    }
+    for (n, (spec, expected)) in backups.iter().enumerate() {
+        let refused = ground.until("backup", &format!("wrong-{n}"), "FailedValidation");
+        assert_eq!(refused["status"]["validationErrors"], json!(expected), "{spec}");
+        assert!(
+            refused["status"]["startTimestamp"].is_null() && refused["status"]["expiration"].is_string(),
+            "{refused}"
+        );
+    }
+
+    let one_source = "Either a backup or schedule must be specified as a source for the restore, but not both";
+    let from = |rest: Value| {
+        let mut spec = json!({"backupName": "source"});
+        spec.as_object_mut().expect("a map").extend(rest.as_object().cloned().unwrap_or_default());
+        spec
+    };
+    let restores: Vec<(Value, Vec<&str>)> = vec![
+        (json!({}), vec![one_source]),
+        (json!({"backupName": "source", "scheduleName": "s"}), vec![one_source]),
+        (json!({"scheduleName": "s"}), vec!["No backups found for schedule"]),
+        (json!({"backupName": "gone"}), vec!["Error retrieving backup: backups.velero.io \"gone\" not found"]),
+        (
+            json!({"backupName": "wrong-0"}),
+            vec!["Error retrieving backup: backupstoragelocations.velero.io \"nowhere\" not found"],
+        ),
+        (
+            json!({"backupName": "wrong-1"}),
+            vec!["backup \"wrong-1\" is in phase \"FailedValidation\" and cannot be used as a restore source"],
+        ),
+        (
+            from(json!({"includedResources": ["events"]})),
+            vec![
+                "events are non-restorable resources",
+                "Invalid included/excluded resource lists: excludes list cannot contain an item in the includes list: events",
+            ],
+        ),
+        (
+            from(json!({"includedNamespaces": ["*", "a"]})),
+            vec![
+                "Invalid included/excluded namespace lists: includes list must either contain '*' only, or a non-empty list of items",
+            ],
+        ),
+        (
+            from(selectors),
+            vec!["encountered labelSelector as well as orLabelSelectors in restore spec, only one can be specified"],
+        ),
+        (from(json!({"existingResourcePolicy": "replace"})), vec!["Invalid ExistingResourcePolicy: replace"]),
+    ];
+    for (n, (spec, _)) in restores.iter().enumerate() {
+        ground.velero("Restore", &format!("wrong-{n}"), spec);
+    }
+    for (n, (spec, expected)) in restores.iter().enumerate() {
+        let refused = ground.until("restore", &format!("wrong-{n}"), "FailedValidation");
+        assert_eq!(refused["status"]["validationErrors"], json!(expected), "{spec}");
+    }
+
+    // Two hundred that are refused, and then one that is not.
+    let wrong = |n: usize| {
+        json!({"apiVersion": "velero.io/v1", "kind": "Backup", "metadata": {"name": format!("bad-{n}"), "namespace": "velero"},
+            "spec": {"storageLocation": "sealed"}})
+    };
+    ground.create(&json!({"apiVersion": "v1", "kind": "List", "items": (0..200).map(wrong).collect::<Vec<_>>()}));
+    ground.velero("Backup", "after", &json!({"includedNamespaces": ["shop"]}));
+    ground.until("backup", "after", "Completed");
+    let template = "{range .items[*]}{.metadata.name} {.status.phase}{\"\\n\"}{end}";
+    let all = ground.bed.kubectl(&["get", "backups", "-n", "velero", &format!("--output=jsonpath={template}")]);
+    let refused = all.lines().filter(|line| line.starts_with("bad-") && line.ends_with(" FailedValidation")).count();
+    assert_eq!(refused, 200);
+}

@@ -7,8 +7,10 @@ use std::collections::BTreeSet;
 /// A change that the queue asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Move {
-    /// Into the queue, or to another position in it.
+    /// Into the queue.
     Queue(i64),
+    /// To another position in it; this has time.
+    Renumber(i64),
     /// Out of it: it may run.
     Start,
 }
@@ -31,7 +33,7 @@ pub(crate) fn moves<'a>(backups: impl Iterator<Item = &'a Backup>, most: usize) 
     let mut out = Vec::new();
     let mut free = most.max(1).saturating_sub(running.len());
     let mut before = running;
-    let mut position = 0;
+    let (mut position, mut last) = (0, 0);
     for backup in waiting {
         // What waits before it and could not start keeps its namespaces.
         if free > 0 && !before.iter().any(|other| overlap(other, backup)) {
@@ -40,12 +42,14 @@ pub(crate) fn moves<'a>(backups: impl Iterator<Item = &'a Backup>, most: usize) 
         } else {
             position += 1;
             if backup.status.queue_position != position {
-                out.push((backup.metadata.name.clone(), Move::Queue(position)));
+                out.push((backup.metadata.name.clone(), Move::Renumber(position)));
             }
         }
+        last = last.max(backup.status.queue_position);
         before.push(backup);
     }
-    out.extend(new.into_iter().zip(position + 1..).map(|(b, at)| (b.metadata.name.clone(), Move::Queue(at))));
+    // Behind all that wait, whose positions may be old ones.
+    out.extend(new.into_iter().zip(last.max(position) + 1..).map(|(b, at)| (b.metadata.name.clone(), Move::Queue(at))));
     out
 }
 
@@ -97,10 +101,20 @@ mod tests {
                 vec![("a", Move::Queue(2)), ("b", Move::Queue(3))],
             ),
             (
+                "new ones are behind positions that are not yet brought up to date",
+                vec![
+                    backup("b", None, 0, all),
+                    backup("q", Some(Queued), 7, all),
+                    backup("r", Some(InProgress), 0, all),
+                ],
+                1,
+                vec![("q", Move::Renumber(1)), ("b", Move::Queue(8))],
+            ),
+            (
                 "a free slot",
                 vec![backup("q", Some(Queued), 1, all), backup("p", Some(Queued), 2, all)],
                 1,
-                vec![("q", Move::Start), ("p", Move::Queue(1))],
+                vec![("q", Move::Start), ("p", Move::Renumber(1))],
             ),
             (
                 "the place of one that was refused is free",
@@ -166,7 +180,7 @@ mod tests {
                     backup("q", Some(Queued), 5, all),
                 ],
                 1,
-                vec![("q", Move::Queue(1))],
+                vec![("q", Move::Renumber(1))],
             ),
             ("no limit below one", vec![backup("q", Some(Queued), 1, all)], 0, vec![("q", Move::Start)]),
         ] {
@@ -186,7 +200,7 @@ mod tests {
                 for (name, to) in moves(backups.iter(), 1) {
                     let Some(one) = backups.iter_mut().find(|b| b.metadata.name == name) else { continue };
                     match to {
-                        Move::Queue(position) => {
+                        Move::Queue(position) | Move::Renumber(position) => {
                             one.status.phase = Some(BackupPhase::Queued);
                             one.status.queue_position = position;
                         }

@@ -2,12 +2,12 @@
 
 use super::running::{until_written, watched};
 use super::{Context, Effect, Finished, Unfinished};
-use crate::phase::ANNOTATION_ATTEMPT;
 use crate::phase::location::refusal;
 use crate::phase::queue::Move;
+use crate::phase::{ANNOTATION_ATTEMPT, snapshot_location};
 use jiff::Timestamp;
 use lifeboat_action::Progress;
-use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, Time};
+use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, Time, VolumeSnapshotLocation};
 use lifeboat_archive::journal::Journal;
 use lifeboat_backup::{BackupError, Outcome, Request, prepared, record_failure};
 use lifeboat_store::{Store, StoreError};
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) async fn queue(context: &Context, backup: Backup, to: Move) -> Finished {
     let mut after = backup.clone();
     (after.status.phase, after.status.queue_position) = match to {
-        Move::Queue(position) => (Some(BackupPhase::Queued), position),
+        Move::Queue(position) | Move::Renumber(position) => (Some(BackupPhase::Queued), position),
         Move::Start => (Some(BackupPhase::ReadyToStart), 0),
     };
     saved(context, &backup, &after).await
@@ -42,6 +42,12 @@ pub(crate) async fn run(
     }
     let mut request = Request { backup, settings };
     let (mut started, mut errors) = prepared(&request, &version, context.env.now());
+    let locations: Vec<VolumeSnapshotLocation> = context.client.list("").await?;
+    let defaults = &context.options.default_snapshot_locations;
+    match snapshot_location::resolve(&started.spec.volume_snapshot_locations, &locations, defaults) {
+        Ok(names) => started.spec.volume_snapshot_locations = names,
+        Err(wrong) => errors.extend(wrong),
+    }
     let location = match target {
         Ok(location) => {
             // One that is taken up again was valid; what has changed since is found out when it is used.
