@@ -11,6 +11,7 @@ mod programs;
 mod report;
 mod restore;
 mod rows;
+mod server;
 
 pub(crate) use measure::measure;
 
@@ -60,6 +61,8 @@ fn run_row(row: &Row, programs: &Programs) -> Result<Measured> {
         Work::Backup(place) => backup::run(row, place, programs),
         Work::Restore => restore::run_new(row, programs),
         Work::RestoreUnchanged => restore::run_unchanged(row, programs),
+        Work::ServerBackup => server::run_backup(row, programs),
+        Work::ServerRestore => server::run_restore(row, programs),
     }
 }
 

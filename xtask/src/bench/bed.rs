@@ -8,7 +8,7 @@ use lifeboat_testbed::{ControlPlane, Kubectl};
 use serde::Deserialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Namespaces of the measured objects begin with this.
@@ -56,6 +56,43 @@ impl<'a> Bed<'a> {
     /// `lifeboat local restore NAME --from-backup BACKUP`, which must complete without errors.
     pub(crate) fn restore(&self, name: &str, backup: &str) -> Result<Run> {
         self.local(&["restore", name, "--from-backup", backup])
+    }
+
+    /// The same into another namespace.
+    pub(crate) fn restore_into(&self, namespace: &str, name: &str, backup: &str) -> Result<Run> {
+        let mapping = format!("{ONE_NAMESPACE}:{namespace}");
+        self.local(&["restore", name, "--from-backup", backup, "--namespace-mappings", &mapping])
+    }
+
+    /// `lifeboat server`, and a storage location that is the bucket of the other commands.
+    pub(crate) fn server(&self) -> Result<Server<'_>> {
+        let kubeconfig = self.plane.kubeconfig();
+        let installed = Command::new(&self.programs.lifeboat)
+            .arg("--kubeconfig")
+            .arg(&kubeconfig)
+            .args(["install", "--crds-only"])
+            .output()
+            .context("run lifeboat install")?;
+        if !installed.status.success() {
+            bail!("lifeboat install --crds-only: {}", String::from_utf8_lossy(&installed.stderr).trim());
+        }
+        self.plane.kubectl().try_run(&["create", "namespace", SERVER_NAMESPACE])?;
+        let process = Command::new(&self.programs.lifeboat)
+            .arg("--kubeconfig")
+            .arg(&kubeconfig)
+            .args(["server", "--metrics-address", "", "--download-address", "", "--directory-root"])
+            .arg(self.folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("run lifeboat server")?;
+        let server = Server { kubectl: self.plane.kubectl(), process, folder: self.folder };
+        server.apply(&serde_json::json!({"kind": "BackupStorageLocation", "metadata": {"name": "default"},
+            "spec": {"provider": "lifeboat.io/directory", "default": true, "objectStorage": {"bucket": "bucket"},
+                "config": {"path": self.folder}}}))?;
+        server.until("backupstoragelocation/default", "Available")?;
+        Ok(server)
     }
 
     fn local(&self, args: &[&str]) -> Result<Run> {
@@ -165,6 +202,65 @@ impl<'a> Bed<'a> {
     pub(crate) fn archive_bytes(&self, backup: &str) -> Result<u64> {
         let path = self.bucket().join("backups").join(backup).join(format!("{backup}.tar.gz"));
         Ok(std::fs::metadata(&path).with_context(|| format!("look at {}", path.display()))?.len())
+    }
+}
+
+/// Where the server's resources are.
+const SERVER_NAMESPACE: &str = "velero";
+
+/// A running server; it ends when dropped.
+pub(crate) struct Server<'a> {
+    kubectl: Kubectl,
+    process: Child,
+    folder: &'a Path,
+}
+
+impl Server<'_> {
+    /// Makes a resource and waits until it is in this phase; the seconds that it took.
+    pub(crate) fn seconds(&self, resource: &Value, phase: &str) -> Result<f64> {
+        let began = Instant::now();
+        self.apply(resource)?;
+        let kind = resource["kind"].as_str().unwrap_or_default().to_lowercase();
+        let name = resource["metadata"]["name"].as_str().unwrap_or_default();
+        self.until(&format!("{kind}/{name}"), phase)?;
+        Ok(began.elapsed().as_secs_f64())
+    }
+
+    fn apply(&self, resource: &Value) -> Result<()> {
+        let mut resource = resource.clone();
+        resource["apiVersion"] = "velero.io/v1".into();
+        resource["metadata"]["namespace"] = SERVER_NAMESPACE.into();
+        let file = self.folder.join("resource.json");
+        std::fs::write(&file, resource.to_string())?;
+        self.kubectl.try_run(&["create", "--filename", &file.display().to_string()]).map(drop)
+    }
+
+    fn until(&self, resource: &str, phase: &str) -> Result<()> {
+        let phase = format!("--for=jsonpath={{.status.phase}}={phase}");
+        self.kubectl.try_run(&["wait", resource, "--namespace", SERVER_NAMESPACE, &phase, "--timeout=10m"]).map(drop)
+    }
+
+    /// Waits until there is an object.
+    pub(crate) fn until_there(&self, kind: &str, name: &str) -> Result<()> {
+        let resource = format!("{kind}/{name}");
+        self.kubectl
+            .try_run(&["wait", &resource, "--namespace", SERVER_NAMESPACE, "--for=create", "--timeout=2m"])
+            .map(drop)
+    }
+
+    /// The most memory it has held, in MiB.
+    pub(crate) fn peak_mib(&self) -> Result<f64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("VmHWM of the server")?;
+        let kib: f64 = line.trim().trim_end_matches(" kB").parse().context("VmHWM of the server")?;
+        Ok(kib / 1024.0)
+    }
+}
+
+impl Drop for Server<'_> {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 

@@ -52,7 +52,8 @@ impl Measured {
     }
 
     fn verdict(&self) -> String {
-        let slow = self.target.ratio.is_some_and(|most| self.ratio() > most);
+        let slow = self.target.ratio.is_some_and(|most| self.ratio() > most)
+            || self.target.more.is_some_and(|most| self.seconds > self.floor_seconds + most);
         let large = self.peak_mib > self.target.peak_mib;
         match (slow, large) {
             (false, false) => "met".to_owned(),
@@ -71,7 +72,11 @@ pub(crate) fn table(rows: &[Measured]) -> String {
     );
     for row in rows {
         let memory = format!("≤ {} MiB", row.target.peak_mib);
-        let target = row.target.ratio.map_or_else(|| memory.clone(), |ratio| format!("≤ {ratio}, {memory}"));
+        let target = match row.target {
+            Target { ratio: Some(ratio), .. } => format!("≤ {ratio}, {memory}"),
+            Target { more: Some(more), .. } => format!("≤ +{more} s, {memory}"),
+            _ => memory,
+        };
         let _ = writeln!(
             out,
             "{:<22} {:>7} {:>8.2} {:>8.2} {:>6.2} {:>9.0} {:>9.1}  {target:<18} {}",

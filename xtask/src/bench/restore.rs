@@ -12,7 +12,7 @@ use std::path::Path;
 /// A backup of nothing but what every namespace holds.
 const EMPTY: &str = "empty";
 /// The backup that is restored.
-const FULL: &str = "full";
+pub(crate) const FULL: &str = "full";
 
 /// New objects, into another cluster.
 pub(crate) fn run_new(row: &Row, programs: &Programs) -> Result<Measured> {
@@ -67,7 +67,7 @@ fn some(requests: &[String]) -> String {
 }
 
 /// A control plane with the objects, and both backups of it in the bucket.
-fn source<'a>(row: &Row, programs: &'a Programs, folder: &'a Path) -> Result<Bed<'a>> {
+pub(crate) fn source<'a>(row: &Row, programs: &'a Programs, folder: &'a Path) -> Result<Bed<'a>> {
     let bed = Bed::start(programs, folder)?;
     bed.floor_create(NAMESPACE, row.objects, row.data, Place::Namespace)?;
     bed.settle()?;

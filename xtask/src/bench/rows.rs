@@ -28,6 +28,10 @@ pub(crate) enum Work {
     Restore,
     /// Over the very objects that were backed up.
     RestoreUnchanged,
+    /// A backup by custom resources, beside the local command.
+    ServerBackup,
+    /// A restore by custom resources, beside the local command.
+    ServerRestore,
 }
 
 /// Where the objects are and what is selected.
@@ -53,24 +57,28 @@ impl Place {
 pub(crate) struct Target {
     /// Times the floor; none where a constant part of some milliseconds decides.
     pub(crate) ratio: Option<f64>,
+    /// Seconds more than the floor.
+    pub(crate) more: Option<f64>,
     pub(crate) peak_mib: f64,
 }
 
-const BACKUP: Target = Target { ratio: Some(1.6), peak_mib: 96.0 };
-const BACKUP_MEMORY: Target = Target { ratio: None, peak_mib: 96.0 };
+const BACKUP: Target = Target { ratio: Some(1.6), more: None, peak_mib: 96.0 };
+const BACKUP_MEMORY: Target = Target { ratio: None, more: None, peak_mib: 96.0 };
 /// 70 % of the rate at which a plain client creates.
-const RESTORE: Target = Target { ratio: Some(1.43), peak_mib: 200.0 };
-const RESTORE_UNCHANGED: Target = Target { ratio: Some(1.3), peak_mib: 200.0 };
+const RESTORE: Target = Target { ratio: Some(1.43), more: None, peak_mib: 200.0 };
+const RESTORE_UNCHANGED: Target = Target { ratio: Some(1.3), more: None, peak_mib: 200.0 };
+/// The floor is the local command.
+const SERVER: Target = Target { ratio: None, more: Some(1.0), peak_mib: 200.0 };
 
 const fn backup(name: &'static str, objects: usize, place: Place, target: Target) -> Row {
     Row { name, objects, data: Data::Small, work: Work::Backup(place), target }
 }
 
-const fn restore(name: &'static str, objects: usize, work: Work, target: Target) -> Row {
+const fn row(name: &'static str, objects: usize, work: Work, target: Target) -> Row {
     Row { name, objects, data: Data::Small, work, target }
 }
 
-const ROWS: [Row; 10] = [
+const ROWS: [Row; 14] = [
     backup("backup-1k", 1_000, Place::Namespace, BACKUP_MEMORY),
     backup("backup-10k", 10_000, Place::Namespace, BACKUP),
     backup("backup-30k", 30_000, Place::Namespace, BACKUP),
@@ -78,9 +86,13 @@ const ROWS: [Row; 10] = [
     backup("backup-10k-100ns", 10_000, Place::Cluster, BACKUP),
     backup("backup-30k-100ns", 30_000, Place::Cluster, BACKUP),
     Row { data: Data::Large, ..backup("backup-600-large", 600, Place::Namespace, BACKUP_MEMORY) },
-    restore("restore-1k", 1_000, Work::Restore, RESTORE),
-    restore("restore-10k", 10_000, Work::Restore, RESTORE),
-    restore("restore-10k-unchanged", 10_000, Work::RestoreUnchanged, RESTORE_UNCHANGED),
+    row("restore-1k", 1_000, Work::Restore, RESTORE),
+    row("restore-10k", 10_000, Work::Restore, RESTORE),
+    row("restore-10k-unchanged", 10_000, Work::RestoreUnchanged, RESTORE_UNCHANGED),
+    row("server-backup-1k", 1_000, Work::ServerBackup, SERVER),
+    row("server-backup-10k", 10_000, Work::ServerBackup, SERVER),
+    row("server-restore-1k", 1_000, Work::ServerRestore, SERVER),
+    row("server-restore-10k", 10_000, Work::ServerRestore, SERVER),
 ];
 
 /// The rows whose names contain one of the arguments.
@@ -98,6 +110,7 @@ pub(crate) fn chosen(args: &[String]) -> Result<Vec<Row>> {
         for row in &mut rows {
             row.objects /= 100;
             row.target.ratio = None;
+            row.target.more = None;
         }
     }
     Ok(rows)
@@ -119,7 +132,8 @@ mod tests {
             [
                 ("backup-1k-100ns", 1_000, None),
                 ("restore-10k", 10_000, Some(1.43)),
-                ("restore-10k-unchanged", 10_000, Some(1.3))
+                ("restore-10k-unchanged", 10_000, Some(1.3)),
+                ("server-restore-10k", 10_000, None)
             ]
         );
         assert_eq!(names(&[]).unwrap().len(), ROWS.len());
