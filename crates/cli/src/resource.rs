@@ -1,9 +1,14 @@
 //! The commands on `velero.io` resources: create, get, delete (cli-and-install.md 1.5 to 1.8).
 
+pub(crate) mod artifact;
 pub(crate) mod backup;
+mod download;
+mod fetch;
 pub(crate) mod location;
+mod logs;
 pub(crate) mod restore;
 mod table;
+mod trust;
 pub(crate) mod verbs;
 
 use crate::command::Globals;
@@ -107,6 +112,15 @@ trait Operation: Shown {
     /// The word of its last phase, when it has ended.
     fn ended(&self) -> Option<&'static str>;
 
+    /// The word of its phase.
+    fn phase_word(&self) -> &'static str;
+
+    /// Whether the server has stored its log by now.
+    fn has_log(&self) -> bool;
+
+    /// The backup that it is, or is made of.
+    fn backup_name(&self) -> &str;
+
     async fn request_deletion(&self, client: &Client) -> Result<()>;
 }
 
@@ -147,6 +161,11 @@ fn show<T: Shown>(found: &[T], show: &Show) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Tells a warning, if there is one.
+fn said(warning: Option<String>) -> std::io::Result<()> {
+    warning.map_or(Ok(()), |warning| writeln!(std::io::stderr(), "{warning}"))
+}
+
 fn missing<T: Resource>(name: &str) -> anyhow::Error {
     anyhow::anyhow!("{}.velero.io \"{name}\" not found", T::PLURAL)
 }
@@ -165,12 +184,12 @@ async fn create<T: Shown>(client: &Client, object: &T, show_args: &Show) -> Resu
 }
 
 /// Says that an operation was sent, and waits for its end when told to.
-async fn submitted<T: Operation>(client: &Client, name: &str, waits: bool) -> Result<ExitCode> {
+async fn submitted<T: Operation>(client: &Client, name: &str, waits: bool, program: &str) -> Result<ExitCode> {
     let (word, title) = (T::WORD, T::TITLE);
     let mut out = std::io::stdout();
     writeln!(out, "{title} request \"{name}\" submitted successfully.")?;
     if !waits {
-        writeln!(out, "Run `lifeboat {word} get {name}` to see how far it is.")?;
+        writeln!(out, "Run `{program} {word} describe {name}` or `{program} {word} logs {name}` for more details.")?;
         return Ok(ExitCode::SUCCESS);
     }
     writeln!(
@@ -178,7 +197,11 @@ async fn submitted<T: Operation>(client: &Client, name: &str, waits: bool) -> Re
         "Waiting for {word} to complete. You may safely press ctrl-c to stop waiting - your {word} will continue in the background."
     )?;
     let phase = wait::<T>(client, name).await?;
-    writeln!(out, "{title} completed with status: {phase}.")?;
+    writeln!(
+        out,
+        "{title} completed with status: {phase}. You may check for more information using the commands \
+         `{program} {word} describe {name}` and `{program} {word} logs {name}`."
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 

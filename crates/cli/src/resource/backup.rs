@@ -1,5 +1,7 @@
 //! `lifeboat backup create|get|delete`.
 
+use super::download::DownloadArgs;
+use super::logs::LogsArgs;
 use super::table::{selector, time, until};
 use super::{DeleteArgs, GetArgs, Operation, Show, Shown, client, create, delete, get, missing, submitted};
 use crate::command::Globals;
@@ -8,7 +10,8 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{
-    Backup, BackupPhase, BackupStorageLocation, DeleteBackupRequest, ObjectMeta, Time, label_value, well_known,
+    Backup, BackupPhase, BackupStorageLocation, DeleteBackupRequest, DownloadTargetKind, ObjectMeta, Time, label_value,
+    well_known,
 };
 use lifeboat_control::Client;
 use std::process::ExitCode;
@@ -20,6 +23,10 @@ pub(crate) enum BackupCommand {
     Create(Box<CreateArgs>),
     /// List backups
     Get(GetArgs),
+    /// Print the log of a backup
+    Logs(LogsArgs),
+    /// Download the archive of a backup
+    Download(DownloadArgs),
     /// Delete backups and all that belongs to them
     Delete(DeleteArgs),
 }
@@ -43,6 +50,8 @@ impl BackupCommand {
         match self {
             Self::Create(args) => args.run(globals).await,
             Self::Get(args) => get::<Backup>(&args, globals).await,
+            Self::Logs(args) => args.run::<Backup>(DownloadTargetKind::BackupLog, globals).await,
+            Self::Download(args) => args.run(globals).await,
             Self::Delete(args) => delete::<Backup>(&args, globals).await,
         }
     }
@@ -69,7 +78,7 @@ impl CreateArgs {
         if !create(&client, &backup, &self.show).await? {
             return Ok(ExitCode::SUCCESS);
         }
-        submitted::<Backup>(&client, &name, self.wait).await
+        submitted::<Backup>(&client, &name, self.wait, &globals.program.name).await
     }
 }
 
@@ -82,6 +91,28 @@ impl Operation for Backup {
         use BackupPhase as P;
         let phase = self.status.phase?;
         matches!(phase, P::FailedValidation | P::Completed | P::PartiallyFailed | P::Failed).then(|| phase.as_str())
+    }
+
+    fn phase_word(&self) -> &'static str {
+        self.status.phase.map_or("New", BackupPhase::as_str)
+    }
+
+    fn has_log(&self) -> bool {
+        use BackupPhase as P;
+        matches!(
+            self.status.phase,
+            Some(
+                P::Completed
+                    | P::PartiallyFailed
+                    | P::Failed
+                    | P::WaitingForPluginOperations
+                    | P::WaitingForPluginOperationsPartiallyFailed
+            )
+        )
+    }
+
+    fn backup_name(&self) -> &str {
+        &self.metadata.name
     }
 
     async fn request_deletion(&self, client: &Client) -> Result<()> {

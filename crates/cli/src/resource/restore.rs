@@ -1,5 +1,6 @@
 //! `lifeboat restore create|get|delete`.
 
+use super::logs::LogsArgs;
 use super::table::{selector, time};
 use super::{DeleteArgs, GetArgs, Operation, Show, Shown, client, create, delete, get, missing, submitted};
 use crate::command::Globals;
@@ -7,7 +8,7 @@ use crate::spec::RestoreSpecArgs;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use jiff::{Timestamp, Zoned};
-use lifeboat_api::{Backup, ObjectMeta, Restore, RestorePhase, label_value, well_known};
+use lifeboat_api::{Backup, DownloadTargetKind, ObjectMeta, Restore, RestorePhase, label_value, well_known};
 use lifeboat_control::Client;
 use std::process::ExitCode;
 
@@ -18,6 +19,8 @@ pub(crate) enum RestoreCommand {
     Create(Box<CreateArgs>),
     /// List restores
     Get(GetArgs),
+    /// Print the log of a restore
+    Logs(LogsArgs),
     /// Delete restores and their files; what they restored stays
     Delete(DeleteArgs),
 }
@@ -50,6 +53,7 @@ impl RestoreCommand {
         match self {
             Self::Create(args) => args.run(globals).await,
             Self::Get(args) => get::<Restore>(&args, globals).await,
+            Self::Logs(args) => args.run::<Restore>(DownloadTargetKind::RestoreLog, globals).await,
             Self::Delete(args) => delete::<Restore>(&args, globals).await,
         }
     }
@@ -95,7 +99,7 @@ impl CreateArgs {
         if !create(&client, &restore, &self.show).await? {
             return Ok(ExitCode::SUCCESS);
         }
-        submitted::<Restore>(&client, &name, self.wait).await
+        submitted::<Restore>(&client, &name, self.wait, &globals.program.name).await
     }
 }
 
@@ -108,6 +112,28 @@ impl Operation for Restore {
         use RestorePhase as P;
         let phase = self.status.phase?;
         matches!(phase, P::FailedValidation | P::Completed | P::PartiallyFailed | P::Failed).then(|| phase.as_str())
+    }
+
+    fn phase_word(&self) -> &'static str {
+        self.status.phase.map_or("New", RestorePhase::as_str)
+    }
+
+    fn has_log(&self) -> bool {
+        use RestorePhase as P;
+        matches!(
+            self.status.phase,
+            Some(
+                P::Completed
+                    | P::PartiallyFailed
+                    | P::Failed
+                    | P::WaitingForPluginOperations
+                    | P::WaitingForPluginOperationsPartiallyFailed
+            )
+        )
+    }
+
+    fn backup_name(&self) -> &str {
+        &self.spec.backup_name
     }
 
     async fn request_deletion(&self, client: &Client) -> Result<()> {
