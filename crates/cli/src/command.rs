@@ -8,7 +8,7 @@ use crate::program::Program;
 use crate::resource::backup::BackupCommand;
 use crate::resource::location::LocationCommand;
 use crate::resource::restore::RestoreCommand;
-use crate::resource::verbs::{CreateCommand, DeleteCommand, GetCommand};
+use crate::resource::verbs::{CreateCommand, DeleteCommand, DescribeCommand, GetCommand};
 use crate::sandbox::SandboxArgs;
 use crate::server::ServerArgs;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -82,6 +82,9 @@ enum Command {
     /// List backups, restores or storage locations
     #[command(subcommand)]
     Get(GetCommand),
+    /// Describe backups or restores
+    #[command(subcommand)]
+    Describe(DescribeCommand),
     /// Make a backup, restore or storage location
     #[command(subcommand)]
     Create(CreateCommand),
@@ -127,6 +130,7 @@ impl Lifeboat {
             Command::Restore(command) => command.run(&self.globals).await,
             Command::BackupLocation(command) => command.run(&self.globals).await,
             Command::Get(command) => command.run(&self.globals).await,
+            Command::Describe(command) => command.run(&self.globals).await,
             Command::Create(command) => command.run(&self.globals).await,
             Command::Delete(command) => command.run(&self.globals).await,
             Command::Client(command) => command.run(&self.globals),

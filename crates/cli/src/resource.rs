@@ -2,6 +2,7 @@
 
 pub(crate) mod artifact;
 pub(crate) mod backup;
+pub(crate) mod describe;
 mod download;
 mod fetch;
 pub(crate) mod location;

@@ -1,5 +1,6 @@
 //! `lifeboat backup create|get|delete`.
 
+use super::describe::BackupDescribeArgs;
 use super::download::DownloadArgs;
 use super::logs::LogsArgs;
 use super::table::{selector, time, until};
@@ -23,6 +24,8 @@ pub(crate) enum BackupCommand {
     Create(Box<CreateArgs>),
     /// List backups
     Get(GetArgs),
+    /// Show what is in backups and what became of them
+    Describe(BackupDescribeArgs),
     /// Print the log of a backup
     Logs(LogsArgs),
     /// Download the archive of a backup
@@ -50,6 +53,7 @@ impl BackupCommand {
         match self {
             Self::Create(args) => args.run(globals).await,
             Self::Get(args) => get::<Backup>(&args, globals).await,
+            Self::Describe(args) => args.run(globals).await,
             Self::Logs(args) => args.run::<Backup>(DownloadTargetKind::BackupLog, globals).await,
             Self::Download(args) => args.run(globals).await,
             Self::Delete(args) => delete::<Backup>(&args, globals).await,

@@ -1,5 +1,6 @@
 //! `lifeboat restore create|get|delete`.
 
+use super::describe::DescribeArgs;
 use super::logs::LogsArgs;
 use super::table::{selector, time};
 use super::{DeleteArgs, GetArgs, Operation, Show, Shown, client, create, delete, get, missing, submitted};
@@ -19,6 +20,8 @@ pub(crate) enum RestoreCommand {
     Create(Box<CreateArgs>),
     /// List restores
     Get(GetArgs),
+    /// Show what was restored and what became of it
+    Describe(DescribeArgs),
     /// Print the log of a restore
     Logs(LogsArgs),
     /// Delete restores and their files; what they restored stays
@@ -53,6 +56,7 @@ impl RestoreCommand {
         match self {
             Self::Create(args) => args.run(globals).await,
             Self::Get(args) => get::<Restore>(&args, globals).await,
+            Self::Describe(args) => args.run_restores(globals).await,
             Self::Logs(args) => args.run::<Restore>(DownloadTargetKind::RestoreLog, globals).await,
             Self::Delete(args) => delete::<Restore>(&args, globals).await,
         }

@@ -1,6 +1,7 @@
 //! The same commands with the verb first: `lifeboat get backups` is `lifeboat backup get`.
 
 use super::backup::{self, BackupCommand};
+use super::describe::{BackupDescribeArgs, DescribeArgs};
 use super::location::{self, LocationCommand};
 use super::restore::{self, RestoreCommand};
 use super::{DeleteArgs, GetArgs};
@@ -45,6 +46,17 @@ pub(crate) enum DeleteCommand {
     Restore(DeleteArgs),
 }
 
+/// `lifeboat describe`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum DescribeCommand {
+    /// Show what is in backups and what became of them
+    #[command(alias = "backup")]
+    Backups(BackupDescribeArgs),
+    /// Show what was restored and what became of it
+    #[command(alias = "restore")]
+    Restores(DescribeArgs),
+}
+
 impl GetCommand {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         match self {
@@ -61,6 +73,15 @@ impl CreateCommand {
             Self::Backup(args) => BackupCommand::Create(args).run(globals).await,
             Self::Restore(args) => RestoreCommand::Create(args).run(globals).await,
             Self::BackupLocation(args) => LocationCommand::Create(args).run(globals).await,
+        }
+    }
+}
+
+impl DescribeCommand {
+    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        match self {
+            Self::Backups(args) => BackupCommand::Describe(args).run(globals).await,
+            Self::Restores(args) => RestoreCommand::Describe(args).run(globals).await,
         }
     }
 }
