@@ -1,6 +1,7 @@
 //! The command tree.
 
 use crate::client_config::ClientCommand;
+use crate::completion::CompletionArgs;
 use crate::demo::DemoArgs;
 use crate::flags;
 use crate::local::Local;
@@ -11,6 +12,7 @@ use crate::resource::restore::RestoreCommand;
 use crate::resource::verbs::{CreateCommand, DeleteCommand, DescribeCommand, GetCommand};
 use crate::sandbox::SandboxArgs;
 use crate::server::ServerArgs;
+use crate::version::VersionArgs;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use lifeboat_api::Duration;
 use lifeboat_cluster::{Cluster, ConnectOptions, PaceOptions};
@@ -38,7 +40,7 @@ pub(crate) struct Globals {
     kubecontext: Option<String>,
     /// The namespace in which Velero's resources live; otherwise that of the client config file, $VELERO_NAMESPACE, or
     /// velero
-    #[arg(long = "namespace", short, global = true, value_name = "NAMESPACE")]
+    #[arg(long = "namespace", short = 'n', global = true, value_name = "NAMESPACE")]
     given_namespace: Option<String>,
     /// Names of features, comma-separated. Accepted as Velero accepts them: none of them changes what this version does
     #[arg(long = "features", global = true, value_name = "NAMES")]
@@ -94,6 +96,10 @@ enum Command {
     /// Work with the client
     #[command(subcommand)]
     Client(ClientCommand),
+    /// Print the versions of this program and of the server
+    Version(VersionArgs),
+    /// Print a script that completes command lines, also names of objects
+    Completion(CompletionArgs),
     /// Run the server: make what the velero.io resources of a namespace ask for
     Server(Box<ServerArgs>),
     /// Run an in-memory Kubernetes API server and write its kubeconfig to the file named by --kubeconfig
@@ -108,13 +114,16 @@ impl Lifeboat {
     /// # Errors
     /// When the arguments are wrong, or ask for help.
     pub(crate) fn of(program: Program) -> Result<Self, clap::Error> {
-        let mut grammar = Self::command().name(program.name.clone()).bin_name(program.name.clone());
+        let mut grammar = Self::grammar(&program.name);
         let mut matches = grammar.try_get_matches_from_mut(std::env::args_os())?;
         let mut command = Self::from_arg_matches_mut(&mut matches).map_err(|e| e.format(&mut grammar))?;
-        let globals = &mut command.globals;
-        globals.namespace = program.namespace(globals.given_namespace.as_deref());
-        globals.program = program;
+        command.globals = command.globals.settled(program);
         Ok(command)
+    }
+
+    /// The commands and their flags, under this name.
+    pub(crate) fn grammar(name: &str) -> clap::Command {
+        Self::command().name(name.to_owned()).bin_name(name.to_owned())
     }
 
     /// Whether the command starts its own log.
@@ -134,6 +143,8 @@ impl Lifeboat {
             Command::Create(command) => command.run(&self.globals).await,
             Command::Delete(command) => command.run(&self.globals).await,
             Command::Client(command) => command.run(&self.globals),
+            Command::Version(version) => version.run(&self.globals).await,
+            Command::Completion(completion) => completion.run(&self.globals),
             Command::Server(server) => server.run(&self.globals).await,
             Command::Sandbox(sandbox) => sandbox.run(&self.globals).await,
         }
@@ -141,6 +152,12 @@ impl Lifeboat {
 }
 
 impl Globals {
+    /// These flags with what the environment adds to them.
+    pub(crate) fn settled(self, program: Program) -> Self {
+        let namespace = program.namespace(self.given_namespace.as_deref());
+        Self { namespace, program, ..self }
+    }
+
     /// Whether descriptions have colours.
     pub(crate) fn colour(&self) -> bool {
         self.program.colour(self.colorized)

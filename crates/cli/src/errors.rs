@@ -20,6 +20,13 @@ pub(crate) fn usage(error: &clap::Error, program: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// Prints what somebody should know before a command runs.
+pub(crate) fn warn(warning: Option<&str>) {
+    if let Some(warning) = warning {
+        say(&format!("{warning}\n"));
+    }
+}
+
 #[allow(clippy::print_stderr, reason = "errors go to standard error")]
 fn say(text: &str) {
     eprint!("{text}");

@@ -6,6 +6,7 @@
 mod bucket_url;
 mod client_config;
 mod command;
+mod completion;
 mod demo;
 mod errors;
 mod flags;
@@ -17,6 +18,7 @@ mod resource;
 mod sandbox;
 mod server;
 mod spec;
+mod version;
 
 use program::Program;
 use std::process::ExitCode;
@@ -24,7 +26,9 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     // One TLS provider is in the graph; saying so makes an accidental second one fail here and not in the field.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let program = Program::here();
+    completion::answer();
+    let (program, warning) = Program::here();
+    errors::warn(warning.as_deref());
     let name = program.name.clone();
     let command = match command::Lifeboat::of(program) {
         Ok(command) => command,

@@ -35,23 +35,24 @@ pub(crate) const COMMIT: &str = match option_env!("LIFEBOAT_GIT_SHA") {
 };
 
 impl Program {
-    /// Reads the environment. A config file that cannot be read is warned of and counts as empty.
-    pub(crate) fn here() -> Self {
+    /// Reads the environment. A config file that cannot be read counts as empty; the text warns of it.
+    pub(crate) fn here() -> (Self, Option<String>) {
         let text = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let config_path = text("HOME").map(|home| Path::new(&home).join(".config/velero/config.json"));
         let config = config_path.as_deref().map_or_else(|| Ok(Config::default()), Config::read);
-        let config = config.unwrap_or_else(|e| {
-            let _ = writeln!(std::io::stderr(), "WARNING: Error reading config file: {e:#}");
-            Config::default()
-        });
-        Self {
+        let (config, warning) = match config {
+            Ok(config) => (config, None),
+            Err(e) => (Config::default(), Some(format!("WARNING: Error reading config file: {e:#}"))),
+        };
+        let program = Self {
             name: called_as(std::env::args_os().next()),
             config_path,
             config,
             namespace: text("VELERO_NAMESPACE"),
             may_colour: text("NO_COLOR").is_none(),
             is_terminal: std::io::stdout().is_terminal(),
-        }
+        };
+        (program, warning)
     }
 
     /// The namespace: a flag, then the config file, then the environment.

@@ -1,4 +1,4 @@
-//! `lifeboat restore create|get|delete`.
+//! `lifeboat restore create|get|describe|logs|delete`.
 
 use super::describe::DescribeArgs;
 use super::logs::LogsArgs;

@@ -44,6 +44,9 @@ pub(crate) enum DeleteCommand {
     /// Delete restores and their files; what they restored stays
     #[command(alias = "restores")]
     Restore(DeleteArgs),
+    /// Delete storage locations, and the backups and repositories in the cluster that lie there; the bucket stays
+    #[command(alias = "backup-locations")]
+    BackupLocation(DeleteArgs),
 }
 
 /// `lifeboat describe`.
@@ -91,6 +94,7 @@ impl DeleteCommand {
         match self {
             Self::Backup(args) => BackupCommand::Delete(args).run(globals).await,
             Self::Restore(args) => RestoreCommand::Delete(args).run(globals).await,
+            Self::BackupLocation(args) => LocationCommand::Delete(args).run(globals).await,
         }
     }
 }

@@ -160,9 +160,7 @@ fn status(facts: &BackupFacts, style: &Style) -> Value {
     if let Some(warning) = &facts.warning {
         out["warningGettingBSLCACert"] = json!(warning);
     }
-    if let Some(volumes) = backup_volumes(&facts.volumes, style.details) {
-        out["backupVolumes"] = volumes;
-    }
+    out["backupVolumes"] = backup_volumes(&facts.volumes, style.details);
     if let Some(hooks) = status.hook_status {
         out["hooksAttempted"] = json!(hooks.hooks_attempted);
         out["hooksFailed"] = json!(hooks.hooks_failed);
@@ -170,18 +168,25 @@ fn status(facts: &BackupFacts, style: &Style) -> Value {
     out
 }
 
-/// Nothing when the snapshots could not be had, as in Velero.
-fn backup_volumes(volumes: &BackupVolumes, details: bool) -> Option<Value> {
-    let infos = match &volumes.snapshots {
-        Piece::There(infos) => infos.as_slice(),
-        Piece::Missing => &[],
-        Piece::Ungotten(_) | Piece::Unreadable(_) => return None,
+/// Snapshots that could not be had are errors in their place.
+fn backup_volumes(volumes: &BackupVolumes, details: bool) -> Value {
+    let wrong = |verb: &str, why: &str| {
+        let text = format!("<error {verb} backup volume info: {why}>");
+        (json!(text), json!(text))
     };
-    Some(json!({
-        "nativeSnapshots": native_snapshots(infos, details),
-        "csiSnapshots": csi_snapshots(infos, volumes.is_legacy, details),
+    let snapshots =
+        |infos: &[VolumeInfo]| (native_snapshots(infos, details), csi_snapshots(infos, volumes.is_legacy, details));
+    let (native, csi) = match &volumes.snapshots {
+        Piece::There(infos) => snapshots(infos),
+        Piece::Missing => snapshots(&[]),
+        Piece::Ungotten(why) => wrong("getting", why),
+        Piece::Unreadable(why) => wrong("reading", why),
+    };
+    json!({
+        "nativeSnapshots": native,
+        "csiSnapshots": csi,
         "podVolumeBackups": pod_volume_backups(volumes, details),
-    }))
+    })
 }
 
 fn native_snapshots(infos: &[VolumeInfo], details: bool) -> Value {
