@@ -39,7 +39,11 @@ fn refusal(error: &clap::Error, program: &str) -> String {
         return text;
     }
     let text = text.strip_prefix("error: ").unwrap_or(&text);
-    let (message, usage) = text.split_once("\n\n").unwrap_or((text.trim_end(), ""));
+    let mut parts = text.trim_end().split("\n\n");
+    let message = parts.next().unwrap_or_default();
+    // That it may be meant as a value helps with names only, and we have no objects whose names begin with a dash.
+    let kept = parts.filter(|part| !part.starts_with("  tip: to pass "));
+    let usage: String = kept.map(|part| format!("{part}\n\n")).collect();
     let named = |kind: ContextKind| match error.get(kind) {
         Some(ContextValue::String(value)) => Some(value.as_str()),
         _ => None,
@@ -50,14 +54,14 @@ fn refusal(error: &clap::Error, program: &str) -> String {
             (format!("unknown command {word:?} for {program:?}"), format!("Run '{program} --help' for usage.\n"))
         }
         ErrorKind::UnknownArgument => match named(ContextKind::InvalidArg) {
-            Some(flag) if flag.starts_with("--") => (format!("unknown flag: {flag}"), usage.to_owned()),
+            Some(flag) if flag.starts_with("--") => (format!("unknown flag: {flag}"), usage),
             Some(flag) if flag.starts_with('-') => {
                 let letter = flag.trim_start_matches('-');
-                (format!("unknown shorthand flag: '{letter}' in -{letter}"), usage.to_owned())
+                (format!("unknown shorthand flag: '{letter}' in -{letter}"), usage)
             }
-            _ => (message.to_owned(), usage.to_owned()),
+            _ => (message.to_owned(), usage),
         },
-        _ => (message.to_owned(), usage.to_owned()),
+        _ => (message.to_owned(), usage),
     };
     format!("Error: {message}\n{usage}An error occurred: {message}\n")
 }

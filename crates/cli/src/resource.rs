@@ -17,7 +17,7 @@ use crate::command::Globals;
 use crate::local::journal::print_resource;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use lifeboat_api::{ObjectMeta, Resource};
+use lifeboat_api::{LabelSelector, ObjectMeta, Resource};
 use lifeboat_control::{Client, Object};
 pub(crate) use status::server_status;
 use std::io::Write;
@@ -145,15 +145,18 @@ async fn get<T: Shown>(args: &GetArgs, globals: &Globals) -> Result<ExitCode> {
 
 fn show<T: Shown>(found: &[T], show: &Show) -> Result<ExitCode> {
     match show.output.and_then(Format::machine) {
-        Some(output) => match found {
-            [one] => print_resource(one, output)?,
-            all => {
-                let kind = format!("{}List", T::KIND);
-                let list =
-                    serde_json::json!({"apiVersion": T::api_version(), "kind": kind, "metadata": {}, "items": all});
-                print_resource(&list, output)?;
-            }
-        },
+        Some(output) => {
+            let shown = match found {
+                [one] => serde_json::to_value(one)?,
+                all => {
+                    let kind = format!("{}List", T::KIND);
+                    serde_json::json!({"apiVersion": T::api_version(), "kind": kind, "metadata": {}, "items": all})
+                }
+            };
+            print_resource(&shown, output)?;
+            // compat: an empty line at the end, as in Velero.
+            writeln!(std::io::stdout())?;
+        }
         None => {
             let labels = Labels { columns: &show.label_columns, all: show.show_labels };
             let now = jiff::Timestamp::now();
@@ -162,6 +165,14 @@ fn show<T: Shown>(found: &[T], show: &Show) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A selector or several, not both.
+fn one_way_to_select(selector: Option<&LabelSelector>, or_selectors: &[LabelSelector]) -> Result<()> {
+    if selector.is_some() && !or_selectors.is_empty() {
+        bail!("either a 'selector' or an 'or-selector' can be specified, but not both");
+    }
+    Ok(())
 }
 
 /// Tells a warning, if there is one.

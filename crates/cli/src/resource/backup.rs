@@ -4,7 +4,9 @@ use super::describe::BackupDescribeArgs;
 use super::download::DownloadArgs;
 use super::logs::LogsArgs;
 use super::table::{selector, time, until};
-use super::{DeleteArgs, GetArgs, Operation, Show, Shown, client, create, delete, get, missing, submitted};
+use super::{
+    DeleteArgs, GetArgs, Operation, Show, Shown, client, create, delete, get, missing, one_way_to_select, submitted,
+};
 use crate::command::Globals;
 use crate::spec::BackupSpecArgs;
 use anyhow::{Result, bail};
@@ -76,6 +78,7 @@ impl CreateArgs {
         }
         let mut given = Backup::default();
         self.spec.apply(&mut given);
+        one_way_to_select(given.spec.label_selector.as_ref(), &given.spec.or_label_selectors)?;
         let errors = lifeboat_select::BackupFilter::validate(&given.spec);
         if !errors.is_empty() {
             bail!("{}", errors.join("; "));

@@ -62,7 +62,7 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
     labels: Option<Pairs>,
     /// A file with certificates (PEM) to trust
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_parser = flags::path, value_name = "FILE")]
     cacert: Option<PathBuf>,
     /// Whether backups may be written
     #[arg(long, value_enum, default_value_t = AccessMode::ReadWrite)]
@@ -77,7 +77,7 @@ pub(crate) struct SetArgs {
     /// Its name
     name: String,
     /// A file with certificates (PEM) to trust; an empty name removes those that are set
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_parser = flags::path, value_name = "FILE")]
     cacert: Option<PathBuf>,
     /// The Secret with the credentials and its key
     #[arg(long, value_parser = flags::pairs, value_name = "SECRET=KEY")]

@@ -3,7 +3,9 @@
 use super::describe::DescribeArgs;
 use super::logs::LogsArgs;
 use super::table::{selector, time};
-use super::{DeleteArgs, GetArgs, Operation, Show, Shown, client, create, delete, get, missing, submitted};
+use super::{
+    DeleteArgs, GetArgs, Operation, Show, Shown, client, create, delete, get, missing, one_way_to_select, submitted,
+};
 use crate::command::Globals;
 use crate::spec::RestoreSpecArgs;
 use anyhow::{Result, bail};
@@ -71,6 +73,7 @@ impl CreateArgs {
         let client = client(globals).await?;
         let mut restore = Restore::default();
         self.spec.apply(&mut restore);
+        one_way_to_select(restore.spec.label_selector.as_ref(), &restore.spec.or_label_selectors)?;
         restore.spec.backup_name.clone_from(&self.from_backup);
         restore.spec.schedule_name.clone_from(&self.from_schedule);
         let errors = lifeboat_select::RestoreFilter::validate(&restore.spec);

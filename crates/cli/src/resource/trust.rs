@@ -24,7 +24,7 @@ pub(crate) struct TrustArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", value_name = "BOOL")]
     pub(crate) insecure_skip_tls_verify: bool,
     /// A file with certificates (PEM) to trust beside the system's
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_parser = crate::flags::path, value_name = "FILE")]
     pub(crate) cacert: Option<PathBuf>,
 }
 

@@ -4,6 +4,7 @@ mod api_faults;
 mod bucket_faults;
 mod budget;
 mod calls;
+mod client;
 mod dry_run;
 mod faults;
 mod golden_in;

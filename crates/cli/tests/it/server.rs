@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// A control plane with the definitions, an S3 server with a bucket, and servers.
-struct Ground {
-    bed: Bed,
-    s3: S3Server,
+pub(crate) struct Ground {
+    pub(crate) bed: Bed,
+    pub(crate) s3: S3Server,
     directories: tempfile::TempDir,
 }
 
-const BUCKET: &str = "server";
+pub(crate) const BUCKET: &str = "server";
 
 /// A server process; killed when dropped.
-struct Server(Child);
+pub(crate) struct Server(Child);
 
 impl Server {
     fn kill(mut self) {
@@ -42,7 +42,7 @@ impl Drop for Server {
 }
 
 impl Ground {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let bed = Bed::start();
         let kubectl = bed.plane.kubectl();
         for definition in lifeboat_api::crds() {
@@ -64,11 +64,11 @@ impl Ground {
         ground
     }
 
-    fn kubectl(&self) -> Kubectl {
+    pub(crate) fn kubectl(&self) -> Kubectl {
         self.bed.plane.kubectl()
     }
 
-    fn server(&self, identity: &str) -> Server {
+    pub(crate) fn server(&self, identity: &str) -> Server {
         let log = std::fs::File::create(self.directories.path().join(format!("{identity}.log"))).expect("a log");
         let process = Command::new(env!("CARGO_BIN_EXE_lifeboat"))
             .args(["server", "--identity", identity, "--directory-root"])
@@ -89,7 +89,7 @@ impl Ground {
         with_object(&self.kubectl(), &["create"], object).unwrap_or_else(|e| panic!("{e:#}"));
     }
 
-    fn velero(&self, kind: &str, name: &str, spec: &Value) {
+    pub(crate) fn velero(&self, kind: &str, name: &str, spec: &Value) {
         self.create(&json!({"apiVersion": "velero.io/v1", "kind": kind,
             "metadata": {"name": name, "namespace": "velero"}, "spec": spec}));
     }
@@ -113,13 +113,13 @@ impl Ground {
         folder.join("b")
     }
 
-    fn get(&self, kind: &str, name: &str) -> Value {
+    pub(crate) fn get(&self, kind: &str, name: &str) -> Value {
         let out = self.bed.kubectl(&["get", kind, name, "--namespace=velero", "--output=json", "--ignore-not-found"]);
         serde_json::from_str(&out).unwrap_or_default()
     }
 
     /// Waits for a phase and gives the object.
-    fn until(&self, kind: &str, name: &str, phase: &str) -> Value {
+    pub(crate) fn until(&self, kind: &str, name: &str, phase: &str) -> Value {
         let mut last = Value::Null;
         eventually(&format!("{kind} {name} in phase {phase}"), || {
             last = self.get(kind, name);
@@ -129,25 +129,25 @@ impl Ground {
         last
     }
 
-    fn until_gone(&self, kind: &str, name: &str) {
+    pub(crate) fn until_gone(&self, kind: &str, name: &str) {
         eventually(&format!("the end of {kind} {name}"), || self.get(kind, name).is_null());
     }
 
-    fn many(&self, name: &str, count: usize) {
+    pub(crate) fn many(&self, name: &str, count: usize) {
         self.create(&namespace(name));
         let items: Vec<Value> = config_maps(name, count).collect();
         self.create(&json!({"apiVersion": "v1", "kind": "List", "items": items}));
     }
 
     /// The ConfigMaps of a namespace and their data.
-    fn maps(&self, name: &str) -> BTreeMap<String, String> {
+    pub(crate) fn maps(&self, name: &str) -> BTreeMap<String, String> {
         let template = "{range .items[*]}{.metadata.name}={.data.number}{\"\\n\"}{end}";
         let out = self.bed.kubectl(&["get", "configmaps", "-n", name, &format!("--output=jsonpath={template}")]);
         let lines = out.lines().filter_map(|line| line.split_once('='));
         lines.filter(|(name, _)| *name != "kube-root-ca.crt").map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
     }
 
-    fn lose(&self, name: &str) {
+    pub(crate) fn lose(&self, name: &str) {
         self.bed.kubectl(&["delete", "namespace", name, "--timeout=60s"]);
     }
 }
