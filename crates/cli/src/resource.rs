@@ -128,7 +128,11 @@ trait Operation: Shown {
 }
 
 async fn get<T: Shown>(args: &GetArgs, globals: &Globals) -> Result<ExitCode> {
-    let client = client(globals).await?;
+    show(&find::<T>(args, &client(globals).await?).await?, &args.show)
+}
+
+/// The objects that are named, each of which must exist, or else those with the labels.
+async fn find<T: Shown>(args: &GetArgs, client: &Client) -> Result<Vec<T>> {
     let mut found: Vec<T> = Vec::new();
     if args.names.is_empty() {
         found = client.list(&args.selector).await?;
@@ -140,7 +144,7 @@ async fn get<T: Shown>(args: &GetArgs, globals: &Globals) -> Result<ExitCode> {
             None => return Err(missing::<T>(name)),
         }
     }
-    show(&found, &args.show)
+    Ok(found)
 }
 
 fn show<T: Shown>(found: &[T], show: &Show) -> Result<ExitCode> {

@@ -18,6 +18,9 @@ const MOST_UNPACKED: u64 = 1 << 30;
 /// Between two looks at a request.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// For a URL after the server has looked at a request without giving one: it may try again, and mostly does not.
+const SECOND_TRY: Duration = Duration::from_secs(5);
+
 /// Why a file could not be had.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ArtifactError {
@@ -137,7 +140,8 @@ async fn signed_url(downloads: &Downloads, kind: DownloadTargetKind, name: &str)
     request.spec.target.kind = kind;
     name.clone_into(&mut request.spec.target.name);
     let request_name = request.metadata.name.clone();
-    let end = Instant::now() + downloads.patience;
+    let mut end = Instant::now() + downloads.patience;
+    let mut was_looked_at = false;
     client.create(&request_name, &request).await?;
     loop {
         let Some(found) = client.get::<DownloadRequest>(&request_name).await? else {
@@ -150,6 +154,11 @@ async fn signed_url(downloads: &Downloads, kind: DownloadTargetKind, name: &str)
         if status.phase == Some(DownloadRequestPhase::Failed) {
             let message = if status.message.is_empty() { "the server's log says why" } else { &status.message };
             return Err(ArtifactError::Refused(message.to_owned()));
+        }
+        // Velero 1.18 has no word for a failed request: that it expires is all it says.
+        if status.expiration.is_some() && !was_looked_at {
+            was_looked_at = true;
+            end = end.min(Instant::now() + SECOND_TRY);
         }
         if Instant::now() >= end {
             return Err(ArtifactError::NoUrl { what: what(kind, name) });

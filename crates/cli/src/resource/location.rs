@@ -1,7 +1,7 @@
 //! `lifeboat backup-location create|get|set|delete`.
 
 use super::table::time;
-use super::{DeleteArgs, GetArgs, Show, Shown, chosen, client, create, get, missing, together};
+use super::{DeleteArgs, GetArgs, Show, Shown, chosen, client, create, find, missing, show, together};
 use crate::command::Globals;
 use crate::flags::{self, Pairs};
 use anyhow::{Context, Result, bail};
@@ -22,7 +22,7 @@ pub(crate) enum LocationCommand {
     /// Make a storage location
     Create(Box<CreateArgs>),
     /// List storage locations
-    Get(GetArgs),
+    Get(LocationGetArgs),
     /// Change a storage location
     Set(SetArgs),
     /// Delete storage locations, and the backups and repositories in the cluster that lie there; the bucket stays
@@ -71,6 +71,16 @@ pub(crate) struct CreateArgs {
     show: Show,
 }
 
+/// Which locations to list.
+#[derive(Debug, Args)]
+pub(crate) struct LocationGetArgs {
+    #[command(flatten)]
+    which: GetArgs,
+    /// Only the default one
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", value_name = "BOOL")]
+    default: bool,
+}
+
 /// What to change of a location.
 #[derive(Debug, Args)]
 pub(crate) struct SetArgs {
@@ -98,10 +108,18 @@ impl LocationCommand {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         match self {
             Self::Create(args) => args.run(globals).await,
-            Self::Get(args) => get::<BackupStorageLocation>(&args, globals).await,
+            Self::Get(args) => args.run(globals).await,
             Self::Set(args) => args.run(globals).await,
             Self::Delete(args) => delete(&args, globals).await,
         }
+    }
+}
+
+impl LocationGetArgs {
+    async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        let mut found: Vec<BackupStorageLocation> = find(&self.which, &client(globals).await?).await?;
+        found.retain(|location| location.spec.default || !self.default);
+        show(&found, &self.which.show)
     }
 }
 

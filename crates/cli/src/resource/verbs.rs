@@ -2,7 +2,7 @@
 
 use super::backup::{self, BackupCommand};
 use super::describe::{BackupDescribeArgs, DescribeArgs};
-use super::location::{self, LocationCommand};
+use super::location::{self, LocationCommand, LocationGetArgs};
 use super::restore::{self, RestoreCommand};
 use super::{DeleteArgs, GetArgs};
 use crate::command::Globals;
@@ -21,7 +21,7 @@ pub(crate) enum GetCommand {
     Restores(GetArgs),
     /// List storage locations
     #[command(alias = "backup-location")]
-    BackupLocations(GetArgs),
+    BackupLocations(LocationGetArgs),
 }
 
 /// `lifeboat create`.

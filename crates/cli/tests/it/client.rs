@@ -246,6 +246,20 @@ fn defaults_come_from_the_config_file() {
     assert!(client.fails("client config get").contains("An error occurred: "), "it cannot be read");
 }
 
+#[test]
+fn a_server_that_is_away_is_not_waited_for_long() {
+    let sandbox = Sandbox::start(&stock().to_string());
+    let client = Client::new(sandbox.kubeconfig());
+    let away = client.fails("backup logs demo1 --timeout 300ms");
+    assert!(away.contains("timed out waiting for the URL of BackupLog of demo1: look at the server's log"), "{away}");
+    let shown = client.ok("version --timeout 300ms");
+    let end = "\n<error getting server version: timed out waiting for server status request to be processed>\n";
+    assert!(shown.ends_with(end), "{shown}");
+    assert!(!client.ok("version --client-only").contains("rror"));
+    let nowhere = client.fails("backup download demo1 --cacert nowhere.pem");
+    assert!(nowhere.contains("read --cacert nowhere.pem: No such file"), "{nowhere}");
+}
+
 /// Shells ask for names by an environment variable.
 #[test]
 fn names_are_completed() {
@@ -395,7 +409,9 @@ fn a_backup_lives_by_commands_alone() {
         client.fails("backup-location set other --default").contains("already a default backup storage location: main")
     );
     let done = |name: &str| format!("Backup storage location \"{name}\" configured successfully.\n");
+    assert!(client.ok("get backup-location --default -o yaml").contains("\n  name: main\n"));
     assert_eq!(client.ok("backup-location set main --default=false"), done("main"));
+    assert_eq!(client.ok("backup-location get --default"), "");
     assert_eq!(
         client.ok("backup-location set other --default --credential cloud=cloud --cacert ca.pem"),
         done("other")
