@@ -59,7 +59,7 @@ pub(crate) struct Globals {
     client_burst: u32,
     /// How long one request to the cluster may take, all attempts together
     #[arg(long, global = true, value_parser = flags::duration, default_value = "3m", value_name = "DURATION")]
-    pub(crate) request_timeout: Duration,
+    request_timeout: Duration,
     /// The namespace that flag, file and environment lead to.
     #[arg(skip)]
     pub(crate) namespace: String,

@@ -46,10 +46,14 @@ impl DownloadArgs {
             None => std::env::current_dir().context("find the current folder")?.join(format!("{name}-data.tar.gz")),
         };
         let mut file = create(&path, self.force)?;
-        let written = match stream(&downloads, DownloadTargetKind::BackupContents, name, &mut file).await {
+        let coming = tokio::select! {
+            coming = stream(&downloads, DownloadTargetKind::BackupContents, name, &mut file) => coming.map_err(Into::into),
+            _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+        };
+        let written = match coming {
             Ok(true) => file.sync_all().with_context(|| format!("write {}", path.display())),
             Ok(false) => Err(anyhow::anyhow!("the archive of backup {name:?} is not in its storage location")),
-            Err(e) => Err(e.into()),
+            Err(e) => Err(e),
         };
         if let Err(e) = written {
             // Half an archive must not look like one.

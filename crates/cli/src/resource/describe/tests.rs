@@ -315,9 +315,10 @@ fn parts_that_are_rare_have_veleros_form() {
     queued.warning = Some("WARNING: Error getting cacert from BSL: x".into());
     let text = backup::describe(&queued, &style(false));
     assert_eq!(block(&text, "Phase"), "Phase:           Queued\nQueue position:  2");
+    let (red, end) = ("\u{1b}[31m", "\u{1b}[0m");
     assert_eq!(
         block(&text, "Validation"),
-        "Validation errors:  \u{1b}[31mone\u{1b}[0m\n                    \u{1b}[31mtwo\u{1b}[0m"
+        format!("Validation errors:  {red}one{end}\n                    {red}two{end}")
     );
     assert_eq!(block(&text, "WARNING"), "WARNING: Error getting cacert from BSL: x");
 }
