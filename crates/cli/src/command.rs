@@ -43,7 +43,7 @@ pub(crate) struct Globals {
     #[arg(long = "namespace", short = 'n', global = true, value_name = "NAMESPACE")]
     given_namespace: Option<String>,
     /// Names of features, comma-separated. Accepted as Velero accepts them: none of them changes what this version does
-    #[arg(long = "features", global = true, value_name = "NAMES")]
+    #[arg(long = "features", id = "features", global = true, value_name = "NAMES")]
     _features: Option<String>,
     /// Colours in descriptions: true or false; on a terminal when left out
     #[arg(long, global = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
@@ -173,5 +173,31 @@ impl Globals {
             request_timeout: Some(self.request_timeout.to_std()).filter(|timeout| !timeout.is_zero()),
         };
         Ok(Cluster::connect(&options).await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Arg;
+
+    #[test]
+    fn the_grammar_is_consistent() {
+        Lifeboat::grammar("velero").debug_assert();
+    }
+
+    /// As `velero install` has: there they are for the server.
+    #[test]
+    fn a_command_may_have_features_of_its_own() {
+        let features = Arg::new("features").long("features").default_value("");
+        let mut grammar = Lifeboat::grammar("velero").mut_subcommand("version", |version| version.arg(features));
+        for (line, expected) in
+            [("velero version --features=a", "a"), ("velero version", ""), ("velero --features b version", "b")]
+        {
+            let mut matches = grammar.try_get_matches_from_mut(line.split(' ')).unwrap();
+            let (_, version) = matches.subcommand().unwrap();
+            assert_eq!(version.get_one::<String>("features").map(String::as_str), Some(expected), "{line}");
+            Lifeboat::from_arg_matches_mut(&mut matches).unwrap();
+        }
     }
 }

@@ -99,6 +99,10 @@ impl Trust {
 
 /// The certificates of the location that a backup lies in, PEM; empty when it has none.
 async fn of_location(client: &Client, backup: &str) -> Result<Vec<u8>> {
+    // A restore of a schedule that has not begun has none yet.
+    if backup.is_empty() {
+        return Ok(Vec::new());
+    }
     let Some(backup) = client.get::<Backup>(backup).await? else { return Ok(Vec::new()) };
     let name = &backup.spec.storage_location;
     if name.is_empty() {

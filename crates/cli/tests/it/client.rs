@@ -368,6 +368,11 @@ fn a_backup_lives_by_commands_alone() {
     let text = client.ok("backup describe bad");
     assert!(text.contains("\nPhase:  FailedValidation\n\nValidation errors:  "), "{text}");
 
+    ground.velero("Restore", "bad", &json!({"scheduleName": "nowhere"}));
+    ground.until("restore", "bad", "FailedValidation");
+    let text = client.ok("restore describe bad");
+    assert!(text.contains("\nPhase:  FailedValidation\n") && !text.contains("WARNING"), "{text}");
+
     // Restored.
     ground.lose("shop");
     client.ok("restore create r --from-backup one --wait");
