@@ -1,15 +1,19 @@
 //! The command tree.
 
+use crate::client_config::ClientCommand;
+use crate::completion::CompletionArgs;
 use crate::demo::DemoArgs;
 use crate::flags;
 use crate::local::Local;
+use crate::program::Program;
 use crate::resource::backup::BackupCommand;
 use crate::resource::location::LocationCommand;
 use crate::resource::restore::RestoreCommand;
-use crate::resource::verbs::{CreateCommand, DeleteCommand, GetCommand};
+use crate::resource::verbs::{CreateCommand, DeleteCommand, DescribeCommand, GetCommand};
 use crate::sandbox::SandboxArgs;
 use crate::server::ServerArgs;
-use clap::{Args, Parser, Subcommand};
+use crate::version::VersionArgs;
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use lifeboat_api::Duration;
 use lifeboat_cluster::{Cluster, ConnectOptions, PaceOptions};
 use std::path::PathBuf;
@@ -34,9 +38,16 @@ pub(crate) struct Globals {
     /// The context of the kubeconfig to use; otherwise its current context
     #[arg(long, global = true, value_name = "NAME")]
     kubecontext: Option<String>,
-    /// The namespace in which Velero's resources live
-    #[arg(long, short, global = true, default_value = "velero", env = "VELERO_NAMESPACE")]
-    pub(crate) namespace: String,
+    /// The namespace in which Velero's resources live; otherwise that of the client config file, $VELERO_NAMESPACE, or
+    /// velero
+    #[arg(long = "namespace", short = 'n', global = true, value_name = "NAMESPACE")]
+    given_namespace: Option<String>,
+    /// Names of features, comma-separated. Accepted as Velero accepts them: none of them changes what this version does
+    #[arg(long = "features", id = "features", global = true, value_name = "NAMES")]
+    _features: Option<String>,
+    /// Colours in descriptions: true or false; on a terminal when left out
+    #[arg(long, global = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    colorized: Option<bool>,
     /// How much to tell about what is done: 0 warnings, 1 steps, 4 and more everything
     #[arg(long = "v", short = 'v', global = true, default_value_t = 0, value_name = "LEVEL")]
     pub(crate) verbosity: u8,
@@ -49,6 +60,12 @@ pub(crate) struct Globals {
     /// How long one request to the cluster may take, all attempts together
     #[arg(long, global = true, value_parser = flags::duration, default_value = "3m", value_name = "DURATION")]
     request_timeout: Duration,
+    /// The namespace that flag, file and environment lead to.
+    #[arg(skip)]
+    pub(crate) namespace: String,
+    /// What we were called as, and the environment.
+    #[arg(skip)]
+    pub(crate) program: Program,
 }
 
 #[derive(Debug, Subcommand)]
@@ -67,12 +84,22 @@ enum Command {
     /// List backups, restores or storage locations
     #[command(subcommand)]
     Get(GetCommand),
+    /// Describe backups or restores
+    #[command(subcommand)]
+    Describe(DescribeCommand),
     /// Make a backup, restore or storage location
     #[command(subcommand)]
     Create(CreateCommand),
     /// Delete backups or restores
     #[command(subcommand)]
     Delete(DeleteCommand),
+    /// Work with the client
+    #[command(subcommand)]
+    Client(ClientCommand),
+    /// Print the versions of this program and of the server
+    Version(VersionArgs),
+    /// Print a script that completes command lines, also names of objects
+    Completion(CompletionArgs),
     /// Run the server: make what the velero.io resources of a namespace ask for
     Server(Box<ServerArgs>),
     /// Run an in-memory Kubernetes API server and write its kubeconfig to the file named by --kubeconfig
@@ -82,6 +109,23 @@ enum Command {
 }
 
 impl Lifeboat {
+    /// The command of the process's arguments, under the name that it was called as.
+    ///
+    /// # Errors
+    /// When the arguments are wrong, or ask for help.
+    pub(crate) fn of(program: Program) -> Result<Self, clap::Error> {
+        let mut grammar = Self::grammar(&program.name);
+        let mut matches = grammar.try_get_matches_from_mut(std::env::args_os())?;
+        let mut command = Self::from_arg_matches_mut(&mut matches).map_err(|e| e.format(&mut grammar))?;
+        command.globals = command.globals.settled(program);
+        Ok(command)
+    }
+
+    /// The commands and their flags, under this name.
+    pub(crate) fn grammar(name: &str) -> clap::Command {
+        Self::command().name(name.to_owned()).bin_name(name.to_owned())
+    }
+
     /// Whether the command starts its own log.
     pub(crate) fn logs_itself(&self) -> bool {
         matches!(self.command, Command::Server(_))
@@ -95,8 +139,12 @@ impl Lifeboat {
             Command::Restore(command) => command.run(&self.globals).await,
             Command::BackupLocation(command) => command.run(&self.globals).await,
             Command::Get(command) => command.run(&self.globals).await,
+            Command::Describe(command) => command.run(&self.globals).await,
             Command::Create(command) => command.run(&self.globals).await,
             Command::Delete(command) => command.run(&self.globals).await,
+            Command::Client(command) => command.run(&self.globals),
+            Command::Version(version) => version.run(&self.globals).await,
+            Command::Completion(completion) => completion.run(&self.globals),
             Command::Server(server) => server.run(&self.globals).await,
             Command::Sandbox(sandbox) => sandbox.run(&self.globals).await,
         }
@@ -104,20 +152,52 @@ impl Lifeboat {
 }
 
 impl Globals {
+    /// These flags with what the environment adds to them.
+    pub(crate) fn settled(self, program: Program) -> Self {
+        let namespace = program.namespace(self.given_namespace.as_deref());
+        Self { namespace, program, ..self }
+    }
+
+    /// Whether descriptions have colours.
+    pub(crate) fn colour(&self) -> bool {
+        self.program.colour(self.colorized)
+    }
+
     pub(crate) async fn connect(&self) -> anyhow::Result<Cluster> {
         let qps = (self.client_qps > 0.0).then_some(self.client_qps);
         let options = ConnectOptions {
             kubeconfig: self.kubeconfig.clone(),
             context: self.kubecontext.clone(),
-            user_agent: format!(
-                "lifeboat/{} ({}/{})",
-                env!("CARGO_PKG_VERSION"),
-                std::env::consts::OS,
-                std::env::consts::ARCH
-            ),
+            user_agent: self.program.user_agent(),
             pace: PaceOptions { qps, burst: self.client_burst, ..PaceOptions::default() },
             request_timeout: Some(self.request_timeout.to_std()).filter(|timeout| !timeout.is_zero()),
         };
         Ok(Cluster::connect(&options).await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Arg;
+
+    #[test]
+    fn the_grammar_is_consistent() {
+        Lifeboat::grammar("velero").debug_assert();
+    }
+
+    /// As `velero install` has: there they are for the server.
+    #[test]
+    fn a_command_may_have_features_of_its_own() {
+        let features = Arg::new("features").long("features").default_value("");
+        let mut grammar = Lifeboat::grammar("velero").mut_subcommand("version", |version| version.arg(features));
+        for (line, expected) in
+            [("velero version --features=a", "a"), ("velero version", ""), ("velero --features b version", "b")]
+        {
+            let mut matches = grammar.try_get_matches_from_mut(line.split(' ')).unwrap();
+            let (_, version) = matches.subcommand().unwrap();
+            assert_eq!(version.get_one::<String>("features").map(String::as_str), Some(expected), "{line}");
+            Lifeboat::from_arg_matches_mut(&mut matches).unwrap();
+        }
     }
 }

@@ -1,21 +1,69 @@
 //! Prints errors and ends with the right code.
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::process::ExitCode;
 
 /// Prints the whole chain in one line; every cause is said once.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
-    #[allow(clippy::print_stderr, reason = "errors go to standard error")]
-    {
-        eprintln!("An error occurred: {}", chain(error));
-    }
+    say(&format!("An error occurred: {}\n", chain(error)));
     ExitCode::FAILURE
 }
 
 /// Prints help, or what is wrong with the command line. 1 like every refusal: 2 would be the parser's own choice.
-pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+pub(crate) fn usage(error: &clap::Error, program: &str) -> ExitCode {
+    if error.use_stderr() {
+        say(&refusal(error, program));
+        return ExitCode::FAILURE;
+    }
     // A closed standard output is no reason for another code.
     let _ = error.print();
-    if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    ExitCode::SUCCESS
+}
+
+/// Prints what somebody should know before a command runs.
+pub(crate) fn warn(warning: Option<&str>) {
+    if let Some(warning) = warning {
+        say(&format!("{warning}\n"));
+    }
+}
+
+#[allow(clippy::print_stderr, reason = "errors go to standard error")]
+fn say(text: &str) {
+    eprint!("{text}");
+}
+
+/// What is wrong with a command line, as Velero lays it out: the message, the usage, the message again.
+fn refusal(error: &clap::Error, program: &str) -> String {
+    let text = error.render().to_string();
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return text;
+    }
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let mut parts = text.trim_end().split("\n\n");
+    let message = parts.next().unwrap_or_default();
+    // That it may be meant as a value helps with names only, and we have no objects whose names begin with a dash.
+    let kept = parts.filter(|part| !part.starts_with("  tip: to pass "));
+    let usage: String = kept.map(|part| format!("{part}\n\n")).collect();
+    let named = |kind: ContextKind| match error.get(kind) {
+        Some(ContextValue::String(value)) => Some(value.as_str()),
+        _ => None,
+    };
+    let (message, usage) = match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            let word = named(ContextKind::InvalidSubcommand).unwrap_or_default();
+            (format!("unknown command {word:?} for {program:?}"), format!("Run '{program} --help' for usage.\n"))
+        }
+        ErrorKind::UnknownArgument => match named(ContextKind::InvalidArg) {
+            Some(flag) if flag.starts_with("--") => (format!("unknown flag: {flag}"), usage),
+            Some(flag) if flag.starts_with('-') => {
+                let letter = flag.trim_start_matches('-');
+                (format!("unknown shorthand flag: '{letter}' in -{letter}"), usage)
+            }
+            _ => (message.to_owned(), usage),
+        },
+        _ => (message.to_owned(), usage),
+    };
+    format!("Error: {message}\n{usage}An error occurred: {message}\n")
 }
 
 fn chain(error: &anyhow::Error) -> String {
@@ -36,10 +84,34 @@ fn chain(error: &anyhow::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::Lifeboat;
+    use clap::CommandFactory;
 
     #[test]
     fn causes_are_said_once() {
         let error = anyhow::anyhow!("it does not exist").context("cannot get \"a\": it does not exist").context("open");
         assert_eq!(chain(&error), "open: cannot get \"a\": it does not exist");
+    }
+
+    #[test]
+    fn refusals_have_veleros_words() {
+        let refused = |args: &str| {
+            let words = std::iter::once("velero").chain(args.split(' '));
+            let error = Lifeboat::command().name("velero").bin_name("velero").try_get_matches_from(words).unwrap_err();
+            refusal(&error, "velero")
+        };
+        assert_eq!(
+            refused("frobnicate"),
+            "Error: unknown command \"frobnicate\" for \"velero\"\nRun 'velero --help' for usage.\n\
+             An error occurred: unknown command \"frobnicate\" for \"velero\"\n"
+        );
+        let (text, word) = (refused("backup create y --nope"), "unknown flag: --nope\n");
+        assert!(text.starts_with(&format!("Error: {word}")), "{text}");
+        assert!(text.contains("Usage: velero backup create"), "{text}");
+        assert!(text.ends_with(&format!("An error occurred: {word}")), "{text}");
+        let text = refused("backup delete res2 -o json");
+        assert!(text.starts_with("Error: unknown shorthand flag: 'o' in -o\n"), "{text}");
+        let text = refused("backup create --ttl tomorrow");
+        assert!(text.starts_with("Error: invalid value 'tomorrow' for '--ttl <DURATION>': "), "{text}");
     }
 }

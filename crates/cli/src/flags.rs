@@ -2,6 +2,7 @@
 
 use lifeboat_api::{BackupType, Duration, LabelSelector};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// Comma-separated values; the last occurrence of a flag wins, as in Velero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,6 +67,11 @@ fn records(text: &str) -> Result<Vec<String>, String> {
         }
     }
     Ok(out)
+}
+
+/// A path, also an empty one, which scripts write for none.
+pub(crate) fn path(text: &str) -> Result<PathBuf, std::convert::Infallible> {
+    Ok(PathBuf::from(text))
 }
 
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {

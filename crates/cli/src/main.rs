@@ -4,27 +4,35 @@
 //! rooms. Start reading at [`command`].
 
 mod bucket_url;
+mod client_config;
 mod command;
+mod completion;
 mod demo;
 mod errors;
 mod flags;
 mod local;
 mod log;
+mod program;
 mod progress;
 mod resource;
 mod sandbox;
 mod server;
 mod spec;
+mod version;
 
-use clap::Parser;
+use program::Program;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     // One TLS provider is in the graph; saying so makes an accidental second one fail here and not in the field.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let command = match command::Lifeboat::try_parse() {
+    completion::answer();
+    let (program, warning) = Program::here();
+    errors::warn(warning.as_deref());
+    let name = program.name.clone();
+    let command = match command::Lifeboat::of(program) {
         Ok(command) => command,
-        Err(e) => return errors::usage(&e),
+        Err(e) => return errors::usage(&e, &name),
     };
     if !command.logs_itself() {
         log::start(command.globals.verbosity);

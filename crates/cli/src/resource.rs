@@ -1,17 +1,25 @@
 //! The commands on `velero.io` resources: create, get, delete (cli-and-install.md 1.5 to 1.8).
 
+pub(crate) mod artifact;
 pub(crate) mod backup;
+pub(crate) mod describe;
+mod download;
+mod fetch;
 pub(crate) mod location;
+mod logs;
 pub(crate) mod restore;
+mod status;
 mod table;
+mod trust;
 pub(crate) mod verbs;
 
 use crate::command::Globals;
 use crate::local::journal::print_resource;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use lifeboat_api::{ObjectMeta, Resource};
+use lifeboat_api::{LabelSelector, ObjectMeta, Resource};
 use lifeboat_control::{Client, Object};
+pub(crate) use status::server_status;
 use std::io::Write;
 use std::process::ExitCode;
 use table::{Labels, print};
@@ -107,11 +115,24 @@ trait Operation: Shown {
     /// The word of its last phase, when it has ended.
     fn ended(&self) -> Option<&'static str>;
 
+    /// The word of its phase.
+    fn phase_word(&self) -> &'static str;
+
+    /// Whether the server has stored its log by now.
+    fn has_log(&self) -> bool;
+
+    /// The backup that it is, or is made of.
+    fn backup_name(&self) -> &str;
+
     async fn request_deletion(&self, client: &Client) -> Result<()>;
 }
 
 async fn get<T: Shown>(args: &GetArgs, globals: &Globals) -> Result<ExitCode> {
-    let client = client(globals).await?;
+    show(&find::<T>(args, &client(globals).await?).await?, &args.show)
+}
+
+/// The objects that are named, each of which must exist, or else those with the labels.
+async fn find<T: Shown>(args: &GetArgs, client: &Client) -> Result<Vec<T>> {
     let mut found: Vec<T> = Vec::new();
     if args.names.is_empty() {
         found = client.list(&args.selector).await?;
@@ -123,20 +144,23 @@ async fn get<T: Shown>(args: &GetArgs, globals: &Globals) -> Result<ExitCode> {
             None => return Err(missing::<T>(name)),
         }
     }
-    show(&found, &args.show)
+    Ok(found)
 }
 
 fn show<T: Shown>(found: &[T], show: &Show) -> Result<ExitCode> {
     match show.output.and_then(Format::machine) {
-        Some(output) => match found {
-            [one] => print_resource(one, output)?,
-            all => {
-                let kind = format!("{}List", T::KIND);
-                let list =
-                    serde_json::json!({"apiVersion": T::api_version(), "kind": kind, "metadata": {}, "items": all});
-                print_resource(&list, output)?;
-            }
-        },
+        Some(output) => {
+            let shown = match found {
+                [one] => serde_json::to_value(one)?,
+                all => {
+                    let kind = format!("{}List", T::KIND);
+                    serde_json::json!({"apiVersion": T::api_version(), "kind": kind, "metadata": {}, "items": all})
+                }
+            };
+            print_resource(&shown, output)?;
+            // compat: an empty line at the end, as in Velero.
+            writeln!(std::io::stdout())?;
+        }
         None => {
             let labels = Labels { columns: &show.label_columns, all: show.show_labels };
             let now = jiff::Timestamp::now();
@@ -145,6 +169,19 @@ fn show<T: Shown>(found: &[T], show: &Show) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A selector or several, not both.
+fn one_way_to_select(selector: Option<&LabelSelector>, or_selectors: &[LabelSelector]) -> Result<()> {
+    if selector.is_some() && !or_selectors.is_empty() {
+        bail!("either a 'selector' or an 'or-selector' can be specified, but not both");
+    }
+    Ok(())
+}
+
+/// Tells a warning, if there is one.
+fn said(warning: Option<String>) -> std::io::Result<()> {
+    warning.map_or(Ok(()), |warning| writeln!(std::io::stderr(), "{warning}"))
 }
 
 fn missing<T: Resource>(name: &str) -> anyhow::Error {
@@ -165,12 +202,12 @@ async fn create<T: Shown>(client: &Client, object: &T, show_args: &Show) -> Resu
 }
 
 /// Says that an operation was sent, and waits for its end when told to.
-async fn submitted<T: Operation>(client: &Client, name: &str, waits: bool) -> Result<ExitCode> {
+async fn submitted<T: Operation>(client: &Client, name: &str, waits: bool, program: &str) -> Result<ExitCode> {
     let (word, title) = (T::WORD, T::TITLE);
     let mut out = std::io::stdout();
     writeln!(out, "{title} request \"{name}\" submitted successfully.")?;
     if !waits {
-        writeln!(out, "Run `lifeboat {word} get {name}` to see how far it is.")?;
+        writeln!(out, "Run `{program} {word} describe {name}` or `{program} {word} logs {name}` for more details.")?;
         return Ok(ExitCode::SUCCESS);
     }
     writeln!(
@@ -178,7 +215,11 @@ async fn submitted<T: Operation>(client: &Client, name: &str, waits: bool) -> Re
         "Waiting for {word} to complete. You may safely press ctrl-c to stop waiting - your {word} will continue in the background."
     )?;
     let phase = wait::<T>(client, name).await?;
-    writeln!(out, "{title} completed with status: {phase}.")?;
+    writeln!(
+        out,
+        "{title} completed with status: {phase}. You may check for more information using the commands \
+         `{program} {word} describe {name}` and `{program} {word} logs {name}`."
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,16 +1,24 @@
-//! `lifeboat backup create|get|delete`.
+//! `lifeboat backup create|get|describe|logs|download|delete`.
 
+use super::describe::BackupDescribeArgs;
+use super::download::DownloadArgs;
+use super::logs::LogsArgs;
 use super::table::{selector, time, until};
-use super::{DeleteArgs, GetArgs, Operation, Show, Shown, client, create, delete, get, missing, submitted};
+use super::{
+    DeleteArgs, GetArgs, Operation, Show, Shown, client, create, delete, get, missing, one_way_to_select, submitted,
+};
 use crate::command::Globals;
 use crate::spec::BackupSpecArgs;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{
-    Backup, BackupPhase, BackupStorageLocation, DeleteBackupRequest, ObjectMeta, Time, label_value, well_known,
+    Backup, BackupPhase, BackupSpec, BackupStorageLocation, DeleteBackupRequest, DownloadTargetKind, ObjectMeta,
+    Schedule, Time, VolumeSnapshotLocation, label_value, well_known,
 };
 use lifeboat_control::Client;
+use std::collections::BTreeMap;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Work with backups.
@@ -20,6 +28,12 @@ pub(crate) enum BackupCommand {
     Create(Box<CreateArgs>),
     /// List backups
     Get(GetArgs),
+    /// Show what is in backups and what became of them
+    Describe(BackupDescribeArgs),
+    /// Print the log of a backup
+    Logs(LogsArgs),
+    /// Download the archive of a backup
+    Download(DownloadArgs),
     /// Delete backups and all that belongs to them
     Delete(DeleteArgs),
 }
@@ -29,6 +43,9 @@ pub(crate) enum BackupCommand {
 pub(crate) struct CreateArgs {
     /// Its name
     name: Option<String>,
+    /// The schedule whose template says what to back up; then no filter is taken from the command line
+    #[arg(long, value_name = "NAME")]
+    from_schedule: Option<String>,
     #[command(flatten)]
     spec: BackupSpecArgs,
     /// Wait until it has ended
@@ -43,6 +60,9 @@ impl BackupCommand {
         match self {
             Self::Create(args) => args.run(globals).await,
             Self::Get(args) => get::<Backup>(&args, globals).await,
+            Self::Describe(args) => args.run(globals).await,
+            Self::Logs(args) => args.run::<Backup>(DownloadTargetKind::BackupLog, globals).await,
+            Self::Download(args) => args.run(globals).await,
             Self::Delete(args) => delete::<Backup>(&args, globals).await,
         }
     }
@@ -50,27 +70,71 @@ impl BackupCommand {
 
 impl CreateArgs {
     async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let Some(name) = self.name else {
+        if self.from_schedule.as_deref().is_some_and(|schedule| schedule.trim().is_empty()) {
+            bail!("flag must have a non-empty value: --from-schedule");
+        }
+        if self.name.is_none() && self.from_schedule.is_none() {
             bail!("a backup name is required, unless you are creating based on a schedule");
-        };
-        let mut backup = Backup::default();
-        backup.metadata.name.clone_from(&name);
-        backup.metadata.namespace.clone_from(&globals.namespace);
-        self.spec.apply(&mut backup);
-        let errors = lifeboat_select::BackupFilter::validate(&backup.spec);
+        }
+        let mut given = Backup::default();
+        self.spec.apply(&mut given);
+        one_way_to_select(given.spec.label_selector.as_ref(), &given.spec.or_label_selectors)?;
+        let errors = lifeboat_select::BackupFilter::validate(&given.spec);
         if !errors.is_empty() {
             bail!("{}", errors.join("; "));
         }
         let client = client(globals).await?;
-        let location = &backup.spec.storage_location;
-        if !location.is_empty() && client.get::<BackupStorageLocation>(location).await?.is_none() {
-            return Err(missing::<BackupStorageLocation>(location));
-        }
+        locations_exist(&client, &given.spec).await?;
+        let mut backup = match &self.from_schedule {
+            None => given,
+            Some(schedule) => {
+                let Some(found) = client.get::<Schedule>(schedule).await? else {
+                    return Err(missing::<Schedule>(schedule));
+                };
+                if self.show.output.is_none() {
+                    writeln!(std::io::stdout(), "Creating backup from schedule, all other filters are ignored.")?;
+                }
+                of_schedule(&found, given.metadata)
+            }
+        };
+        backup.metadata.name = self.name.unwrap_or_else(|| {
+            let now = Timestamp::now().strftime("%Y%m%d%H%M%S").to_string();
+            format!("{}-{now}", self.from_schedule.unwrap_or_default())
+        });
+        backup.metadata.namespace.clone_from(&globals.namespace);
         if !create(&client, &backup, &self.show).await? {
             return Ok(ExitCode::SUCCESS);
         }
-        submitted::<Backup>(&client, &name, self.wait).await
+        submitted::<Backup>(&client, &backup.metadata.name, self.wait, &globals.program.name).await
     }
+}
+
+async fn locations_exist(client: &Client, spec: &BackupSpec) -> Result<()> {
+    let location = &spec.storage_location;
+    if !location.is_empty() && client.get::<BackupStorageLocation>(location).await?.is_none() {
+        return Err(missing::<BackupStorageLocation>(location));
+    }
+    for location in &spec.volume_snapshot_locations {
+        if client.get::<VolumeSnapshotLocation>(location).await?.is_none() {
+            return Err(missing::<VolumeSnapshotLocation>(location));
+        }
+    }
+    Ok(())
+}
+
+/// The backup that a schedule would make, with these labels and annotations besides its own.
+fn of_schedule(schedule: &Schedule, given: ObjectMeta) -> Backup {
+    let template = &schedule.spec.template;
+    let meta = |template: &BTreeMap<String, String>, own: &BTreeMap<String, String>| {
+        if template.is_empty() { own.clone() } else { template.clone() }
+    };
+    let mut backup = Backup { spec: template.clone(), ..Backup::default() };
+    backup.metadata.labels = meta(&template.metadata.labels, &schedule.metadata.labels);
+    backup.metadata.labels.insert(well_known::LABEL_SCHEDULE_NAME.to_owned(), label_value(&schedule.metadata.name));
+    backup.metadata.annotations = meta(&template.metadata.annotations, &schedule.metadata.annotations);
+    backup.metadata.labels.extend(given.labels);
+    backup.metadata.annotations.extend(given.annotations);
+    backup
 }
 
 impl Operation for Backup {
@@ -82,6 +146,28 @@ impl Operation for Backup {
         use BackupPhase as P;
         let phase = self.status.phase?;
         matches!(phase, P::FailedValidation | P::Completed | P::PartiallyFailed | P::Failed).then(|| phase.as_str())
+    }
+
+    fn phase_word(&self) -> &'static str {
+        self.status.phase.map_or("New", BackupPhase::as_str)
+    }
+
+    fn has_log(&self) -> bool {
+        use BackupPhase as P;
+        matches!(
+            self.status.phase,
+            Some(
+                P::Completed
+                    | P::PartiallyFailed
+                    | P::Failed
+                    | P::WaitingForPluginOperations
+                    | P::WaitingForPluginOperationsPartiallyFailed
+            )
+        )
+    }
+
+    fn backup_name(&self) -> &str {
+        &self.metadata.name
     }
 
     async fn request_deletion(&self, client: &Client) -> Result<()> {
@@ -185,6 +271,31 @@ mod tests {
         assert_eq!(backup.cells(now), ["b", "PartiallyFailed", "2", "0", "n/a", "23h", "default", "3", "<none>"]);
         backup.metadata.deletion_timestamp = Some(at("2026-11-21T09:00:00Z"));
         assert_eq!(backup.cells(now)[1], "Deleting");
+    }
+
+    #[test]
+    fn a_backup_of_a_schedule_is_its_template() {
+        let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+        };
+        let mut schedule = Schedule::default();
+        schedule.metadata.name = "daily".into();
+        schedule.metadata.labels = map(&[("own", "1")]);
+        schedule.metadata.annotations = map(&[("own", "1")]);
+        schedule.spec.template.included_namespaces = vec!["shop".into()];
+        let given = || ObjectMeta { labels: map(&[("given", "2")]), ..ObjectMeta::default() };
+        let backup = of_schedule(&schedule, given());
+        assert_eq!(backup.spec, schedule.spec.template);
+        assert_eq!(
+            (backup.metadata.labels, backup.metadata.annotations),
+            (map(&[("given", "2"), ("own", "1"), ("velero.io/schedule-name", "daily")]), map(&[("own", "1")]))
+        );
+        schedule.spec.template.metadata.labels = map(&[("template", "3")]);
+        let backup = of_schedule(&schedule, given());
+        assert_eq!(
+            backup.metadata.labels,
+            map(&[("given", "2"), ("template", "3"), ("velero.io/schedule-name", "daily")])
+        );
     }
 
     #[test]

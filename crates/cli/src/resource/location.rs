@@ -1,18 +1,19 @@
-//! `lifeboat backup-location create|get`.
+//! `lifeboat backup-location create|get|set|delete`.
 
 use super::table::time;
-use super::{GetArgs, Show, Shown, client, create, get};
+use super::{DeleteArgs, GetArgs, Show, Shown, chosen, client, create, find, missing, show, together};
 use crate::command::Globals;
 use crate::flags::{self, Pairs};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use lifeboat_api::{
-    BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase, Duration, ObjectMeta,
-    SecretKeySelector,
+    Backup, BackupRepository, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase,
+    Duration, ObjectMeta, SecretKeySelector, label_value, well_known,
 };
+use lifeboat_control::Client;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Work with storage locations.
@@ -21,7 +22,11 @@ pub(crate) enum LocationCommand {
     /// Make a storage location
     Create(Box<CreateArgs>),
     /// List storage locations
-    Get(GetArgs),
+    Get(LocationGetArgs),
+    /// Change a storage location
+    Set(SetArgs),
+    /// Delete storage locations, and the backups and repositories in the cluster that lie there; the bucket stays
+    Delete(DeleteArgs),
 }
 
 /// A location to be made.
@@ -57,13 +62,39 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
     labels: Option<Pairs>,
     /// A file with certificates (PEM) to trust
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_parser = flags::path, value_name = "FILE")]
     cacert: Option<PathBuf>,
     /// Whether backups may be written
     #[arg(long, value_enum, default_value_t = AccessMode::ReadWrite)]
     access_mode: AccessMode,
     #[command(flatten)]
     show: Show,
+}
+
+/// Which locations to list.
+#[derive(Debug, Args)]
+pub(crate) struct LocationGetArgs {
+    #[command(flatten)]
+    which: GetArgs,
+    /// Only the default one
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", value_name = "BOOL")]
+    default: bool,
+}
+
+/// What to change of a location.
+#[derive(Debug, Args)]
+pub(crate) struct SetArgs {
+    /// Its name
+    name: String,
+    /// A file with certificates (PEM) to trust; an empty name removes those that are set
+    #[arg(long, value_parser = flags::path, value_name = "FILE")]
+    cacert: Option<PathBuf>,
+    /// The Secret with the credentials and its key
+    #[arg(long, value_parser = flags::pairs, value_name = "SECRET=KEY")]
+    credential: Option<Pairs>,
+    /// Use it for backups that name no location
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    default: Option<bool>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -77,8 +108,18 @@ impl LocationCommand {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         match self {
             Self::Create(args) => args.run(globals).await,
-            Self::Get(args) => get::<BackupStorageLocation>(&args, globals).await,
+            Self::Get(args) => args.run(globals).await,
+            Self::Set(args) => args.run(globals).await,
+            Self::Delete(args) => delete(&args, globals).await,
         }
+    }
+}
+
+impl LocationGetArgs {
+    async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        let mut found: Vec<BackupStorageLocation> = find(&self.which, &client(globals).await?).await?;
+        found.retain(|location| location.spec.default || !self.default);
+        show(&found, &self.which.show)
     }
 }
 
@@ -87,10 +128,7 @@ impl CreateArgs {
         let client = client(globals).await?;
         let location = self.location(globals)?;
         if self.default {
-            let all: Vec<BackupStorageLocation> = client.list("").await?;
-            if let Some(other) = all.iter().find(|l| l.spec.default) {
-                bail!("there is already a default backup storage location: {}", other.metadata.name);
-            }
+            refuse_second_default(&client, &self.name).await?;
         }
         if create(&client, &location, &self.show).await? {
             writeln!(std::io::stdout(), "Backup storage location \"{}\" configured successfully.", self.name)?;
@@ -111,17 +149,9 @@ impl CreateArgs {
         spec.object_storage.bucket.clone_from(&self.bucket);
         spec.object_storage.prefix.clone_from(&self.prefix);
         if let Some(file) = &self.cacert {
-            use base64::Engine;
-            let pem = std::fs::read(file).with_context(|| format!("read --cacert {}", file.display()))?;
-            spec.object_storage.ca_cert = base64::engine::general_purpose::STANDARD.encode(pem);
+            spec.object_storage.ca_cert = certificates(file)?;
         }
-        let mut credentials = self.credential.clone().unwrap_or_default().0.into_iter();
-        if let Some((name, key)) = credentials.next() {
-            spec.credential = Some(SecretKeySelector { name, key, ..SecretKeySelector::default() });
-        }
-        if credentials.next().is_some() {
-            bail!("--credential can only contain 1 key/value pair");
-        }
+        spec.credential = credential(self.credential.as_ref())?;
         spec.default = self.default;
         spec.backup_sync_period = self.backup_sync_period;
         spec.validation_frequency = self.validation_frequency;
@@ -132,6 +162,115 @@ impl CreateArgs {
         });
         Ok(location)
     }
+}
+
+/// The certificates of a file, as a location holds them; nothing for no file.
+fn certificates(file: &Path) -> Result<String> {
+    use base64::Engine;
+    if file.as_os_str().is_empty() {
+        return Ok(String::new());
+    }
+    let pem = std::fs::read(file).with_context(|| format!("read --cacert {}", file.display()))?;
+    Ok(base64::engine::general_purpose::STANDARD.encode(pem))
+}
+
+fn credential(given: Option<&Pairs>) -> Result<Option<SecretKeySelector>> {
+    let mut pairs = given.cloned().unwrap_or_default().0.into_iter();
+    let first = pairs.next().map(|(name, key)| SecretKeySelector { name, key, ..SecretKeySelector::default() });
+    if pairs.next().is_some() {
+        bail!("--credential can only contain 1 key/value pair");
+    }
+    Ok(first)
+}
+
+/// Only one location can be the default.
+async fn refuse_second_default(client: &Client, name: &str) -> Result<()> {
+    let all: Vec<BackupStorageLocation> = client.list("").await?;
+    match all.iter().find(|location| location.spec.default && location.metadata.name != name) {
+        Some(other) => bail!("there is already a default backup storage location: {}", other.metadata.name),
+        None => Ok(()),
+    }
+}
+
+impl SetArgs {
+    async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        let client = client(globals).await?;
+        let ca_cert = self.cacert.as_deref().map(certificates).transpose()?;
+        let credential = credential(self.credential.as_ref())?;
+        if self.default == Some(true) {
+            refuse_second_default(&client, &self.name).await?;
+        }
+        for _ in 0..ATTEMPTS {
+            let Some(before) = client.get::<BackupStorageLocation>(&self.name).await? else {
+                return Err(missing::<BackupStorageLocation>(&self.name));
+            };
+            let mut after = before.clone();
+            let spec = &mut after.spec;
+            if let Some(ca_cert) = &ca_cert {
+                spec.object_storage.ca_cert.clone_from(ca_cert);
+                // The API takes one of the two only.
+                spec.object_storage.ca_cert_ref = None;
+            }
+            spec.credential = credential.clone().or(spec.credential.take());
+            spec.default = self.default.unwrap_or(spec.default);
+            if after == before && self.default == Some(true) {
+                writeln!(std::io::stdout(), "Backup storage location \"{}\" is the default already.", self.name)?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            match client.change(&before, &after).await {
+                // The server writes its status at any time.
+                Err(e) if e.is_conflict() => {}
+                changed => {
+                    changed?;
+                    writeln!(std::io::stdout(), "Backup storage location \"{}\" configured successfully.", self.name)?;
+                    return Ok(ExitCode::SUCCESS);
+                }
+            }
+        }
+        bail!("storage location {} changes too often: try again", self.name)
+    }
+}
+
+/// How often a change is tried that meets others.
+const ATTEMPTS: usize = 8;
+
+/// Deletes locations, and what the cluster knows of what lies there.
+async fn delete(args: &DeleteArgs, globals: &Globals) -> Result<ExitCode> {
+    let client = client(globals).await?;
+    let Some((found, mut errors)) = chosen::<BackupStorageLocation>(args, &client).await? else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    let mut out = std::io::stdout();
+    if found.is_empty() {
+        writeln!(out, "No backup-locations found")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for location in &found {
+        let name = &location.metadata.name;
+        if let Err(e) = client.delete::<BackupStorageLocation>(name).await {
+            errors.push(e.into());
+            continue;
+        }
+        writeln!(out, "Backup storage location \"{name}\" deleted successfully.")?;
+        let label = format!("{}={}", well_known::LABEL_STORAGE_LOCATION, label_value(name));
+        for backup in client.list::<Backup>(&label).await? {
+            let name = &backup.metadata.name;
+            match client.delete::<Backup>(name).await {
+                Ok(_) => writeln!(out, "Backup associated with deleted BSL(s) \"{name}\" deleted successfully.")?,
+                Err(e) => errors.push(e.into()),
+            }
+        }
+        for repository in client.list::<BackupRepository>(&label).await? {
+            let name = &repository.metadata.name;
+            match client.delete::<BackupRepository>(name).await {
+                Ok(_) => {
+                    writeln!(out, "Backup repository associated with deleted BSL(s) \"{name}\" deleted successfully.")?;
+                }
+                Err(e) => errors.push(e.into()),
+            }
+        }
+    }
+    together(errors)
 }
 
 impl Shown for BackupStorageLocation {

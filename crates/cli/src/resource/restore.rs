@@ -1,13 +1,17 @@
-//! `lifeboat restore create|get|delete`.
+//! `lifeboat restore create|get|describe|logs|delete`.
 
+use super::describe::DescribeArgs;
+use super::logs::LogsArgs;
 use super::table::{selector, time};
-use super::{DeleteArgs, GetArgs, Operation, Show, Shown, client, create, delete, get, missing, submitted};
+use super::{
+    DeleteArgs, GetArgs, Operation, Show, Shown, client, create, delete, get, missing, one_way_to_select, submitted,
+};
 use crate::command::Globals;
 use crate::spec::RestoreSpecArgs;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use jiff::{Timestamp, Zoned};
-use lifeboat_api::{Backup, ObjectMeta, Restore, RestorePhase, label_value, well_known};
+use lifeboat_api::{Backup, DownloadTargetKind, ObjectMeta, Restore, RestorePhase, label_value, well_known};
 use lifeboat_control::Client;
 use std::process::ExitCode;
 
@@ -18,6 +22,10 @@ pub(crate) enum RestoreCommand {
     Create(Box<CreateArgs>),
     /// List restores
     Get(GetArgs),
+    /// Show what was restored and what became of it
+    Describe(DescribeArgs),
+    /// Print the log of a restore
+    Logs(LogsArgs),
     /// Delete restores and their files; what they restored stays
     Delete(DeleteArgs),
 }
@@ -50,6 +58,8 @@ impl RestoreCommand {
         match self {
             Self::Create(args) => args.run(globals).await,
             Self::Get(args) => get::<Restore>(&args, globals).await,
+            Self::Describe(args) => args.run_restores(globals).await,
+            Self::Logs(args) => args.run::<Restore>(DownloadTargetKind::RestoreLog, globals).await,
             Self::Delete(args) => delete::<Restore>(&args, globals).await,
         }
     }
@@ -63,6 +73,7 @@ impl CreateArgs {
         let client = client(globals).await?;
         let mut restore = Restore::default();
         self.spec.apply(&mut restore);
+        one_way_to_select(restore.spec.label_selector.as_ref(), &restore.spec.or_label_selectors)?;
         restore.spec.backup_name.clone_from(&self.from_backup);
         restore.spec.schedule_name.clone_from(&self.from_schedule);
         let errors = lifeboat_select::RestoreFilter::validate(&restore.spec);
@@ -95,7 +106,7 @@ impl CreateArgs {
         if !create(&client, &restore, &self.show).await? {
             return Ok(ExitCode::SUCCESS);
         }
-        submitted::<Restore>(&client, &name, self.wait).await
+        submitted::<Restore>(&client, &name, self.wait, &globals.program.name).await
     }
 }
 
@@ -108,6 +119,28 @@ impl Operation for Restore {
         use RestorePhase as P;
         let phase = self.status.phase?;
         matches!(phase, P::FailedValidation | P::Completed | P::PartiallyFailed | P::Failed).then(|| phase.as_str())
+    }
+
+    fn phase_word(&self) -> &'static str {
+        self.status.phase.map_or("New", RestorePhase::as_str)
+    }
+
+    fn has_log(&self) -> bool {
+        use RestorePhase as P;
+        matches!(
+            self.status.phase,
+            Some(
+                P::Completed
+                    | P::PartiallyFailed
+                    | P::Failed
+                    | P::WaitingForPluginOperations
+                    | P::WaitingForPluginOperationsPartiallyFailed
+            )
+        )
+    }
+
+    fn backup_name(&self) -> &str {
+        &self.spec.backup_name
     }
 
     async fn request_deletion(&self, client: &Client) -> Result<()> {

@@ -54,7 +54,7 @@ pub(super) fn time(time: Option<Time>) -> String {
     time.map_or_else(|| "n/a".to_owned(), |time| in_zone(time.timestamp(), TimeZone::system()))
 }
 
-fn in_zone(time: Timestamp, zone: TimeZone) -> String {
+pub(super) fn in_zone(time: Timestamp, zone: TimeZone) -> String {
     time.to_zoned(zone).strftime("%Y-%m-%d %H:%M:%S %z %Z").to_string()
 }
 

@@ -1,7 +1,8 @@
 //! The same commands with the verb first: `lifeboat get backups` is `lifeboat backup get`.
 
 use super::backup::{self, BackupCommand};
-use super::location::{self, LocationCommand};
+use super::describe::{BackupDescribeArgs, DescribeArgs};
+use super::location::{self, LocationCommand, LocationGetArgs};
 use super::restore::{self, RestoreCommand};
 use super::{DeleteArgs, GetArgs};
 use crate::command::Globals;
@@ -20,7 +21,7 @@ pub(crate) enum GetCommand {
     Restores(GetArgs),
     /// List storage locations
     #[command(alias = "backup-location")]
-    BackupLocations(GetArgs),
+    BackupLocations(LocationGetArgs),
 }
 
 /// `lifeboat create`.
@@ -43,6 +44,20 @@ pub(crate) enum DeleteCommand {
     /// Delete restores and their files; what they restored stays
     #[command(alias = "restores")]
     Restore(DeleteArgs),
+    /// Delete storage locations, and the backups and repositories in the cluster that lie there; the bucket stays
+    #[command(alias = "backup-locations")]
+    BackupLocation(DeleteArgs),
+}
+
+/// `lifeboat describe`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum DescribeCommand {
+    /// Show what is in backups and what became of them
+    #[command(alias = "backup")]
+    Backups(BackupDescribeArgs),
+    /// Show what was restored and what became of it
+    #[command(alias = "restore")]
+    Restores(DescribeArgs),
 }
 
 impl GetCommand {
@@ -65,11 +80,21 @@ impl CreateCommand {
     }
 }
 
+impl DescribeCommand {
+    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        match self {
+            Self::Backups(args) => BackupCommand::Describe(args).run(globals).await,
+            Self::Restores(args) => RestoreCommand::Describe(args).run(globals).await,
+        }
+    }
+}
+
 impl DeleteCommand {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         match self {
             Self::Backup(args) => BackupCommand::Delete(args).run(globals).await,
             Self::Restore(args) => RestoreCommand::Delete(args).run(globals).await,
+            Self::BackupLocation(args) => LocationCommand::Delete(args).run(globals).await,
         }
     }
 }

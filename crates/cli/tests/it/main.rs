@@ -5,6 +5,7 @@ mod bucket_faults;
 mod budget;
 mod calls;
 mod cancel;
+mod client;
 mod dry_run;
 mod faults;
 mod golden_in;

@@ -22,7 +22,7 @@ const CASES: [(&[&str], &str); 21] = [
     (&["backup", "Bad_Name", "--bucket", "BUCKET"], "\"Bad_Name\" is not a valid name"),
     (&["backup", "Bad_Name", "--bucket", "BUCKET", "--dry-run"], "\"Bad_Name\" is not a valid name"),
     (&["backup", "b"], "--bucket <URL>"),
-    (&["backup", "b", "--bucket", "BUCKET", "--no-such-flag"], "unexpected argument '--no-such-flag'"),
+    (&["backup", "b", "--bucket", "BUCKET", "--no-such-flag"], "unknown flag: --no-such-flag"),
     (&["backup", "b", "--bucket", "BUCKET", "-l", "a=b,=c"], "unable to parse requirement"),
     (&["backup", "b", "--bucket", "BUCKET", "--ttl", "3 days"], "time: invalid duration \"3 days\""),
     (

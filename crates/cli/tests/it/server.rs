@@ -175,7 +175,7 @@ fn commands_ask_for_the_same() {
     says(
         "backup create one --include-namespaces shop --labels team=a --wait",
         0,
-        "\nBackup completed with status: Completed.\n",
+        "\nBackup completed with status: Completed. You may check for more information using the commands `lifeboat backup describe one` and `lifeboat backup logs one`.\n",
     );
     says("backup create one", 1, "backups.velero.io \"one\" already exists");
     says("backup create two --include-namespaces shop -o yaml", 0, "includedNamespaces:\n  - shop\n");
@@ -198,7 +198,11 @@ fn commands_ask_for_the_same() {
     ground.lose("shop");
     says("restore create", 1, "either a backup or schedule must be specified, but not both");
     says("restore create --from-backup nope", 1, "backups.velero.io \"nope\" not found");
-    says("restore create r --from-backup one --wait", 0, "\nRestore completed with status: Completed.\n");
+    says(
+        "restore create r --from-backup one --wait",
+        0,
+        "\nRestore completed with status: Completed. You may check for more information using the commands `lifeboat restore describe r` and `lifeboat restore logs r`.\n",
+    );
     assert_eq!(ground.maps("shop"), before);
     let table = run("get restores").out;
     assert!(table.lines().nth(1).is_some_and(|row| row.starts_with("r      one      Completed   20")), "{table}");

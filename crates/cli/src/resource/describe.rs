@@ -1,0 +1,206 @@
+//! `lifeboat backup describe` and `restore describe`: what is gathered here is shown by the pure modules below.
+
+mod backup;
+mod facts;
+mod json;
+mod page;
+mod restore;
+mod results;
+mod spec;
+#[cfg(test)]
+mod tests;
+mod volumes;
+
+use super::artifact::{Downloads, artifact};
+use super::trust::TrustArgs;
+use super::{client, missing};
+use crate::command::Globals;
+use anyhow::{Result, bail};
+use backup::BackupFacts;
+use clap::Args;
+use facts::{Files, Piece, VolumeInfo, legacy_csi, legacy_native, piece};
+use jiff::tz::TimeZone;
+use lifeboat_api::{Backup, BackupPhase, DownloadTargetKind as Kind, Restore, RestorePhase, label_value, well_known};
+use lifeboat_control::{Client, Object};
+use page::Style;
+use restore::RestoreFacts;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+use volumes::BackupVolumes;
+
+/// How long each file is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Which objects to describe, and how much of them.
+#[derive(Debug, Args)]
+pub(crate) struct DescribeArgs {
+    /// Names; all when left out
+    names: Vec<String>,
+    /// Only those with these labels
+    #[arg(long, short = 'l', default_value = "", hide_default_value = true, value_name = "SELECTOR")]
+    selector: String,
+    /// Show everything: objects, operations, volumes
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", value_name = "BOOL")]
+    details: bool,
+    #[command(flatten)]
+    trust: TrustArgs,
+}
+
+/// Which backups to describe, and in what form.
+#[derive(Debug, Args)]
+pub(crate) struct BackupDescribeArgs {
+    #[command(flatten)]
+    which: DescribeArgs,
+    /// Form of the output: plaintext, or json for a single backup
+    #[arg(long, short, default_value = "plaintext", value_name = "FORM")]
+    output: String,
+}
+
+impl BackupDescribeArgs {
+    pub(super) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        let as_json = match self.output.as_str() {
+            "plaintext" => false,
+            "json" => true,
+            other => bail!("invalid output format {other:?}: it is plaintext or json"),
+        };
+        let client = client(globals).await?;
+        let style = self.which.style(globals);
+        let found: Vec<Backup> = self.which.find(&client).await?;
+        let single = found.len() == 1;
+        let mut out = std::io::stdout();
+        for (at, backup) in found.into_iter().enumerate() {
+            let facts = backup_facts(&client, globals, &self.which, backup).await?;
+            if as_json && single {
+                write!(out, "{}", json::describe(&facts, &style)?)?;
+            } else {
+                write!(out, "{}{}", between(at), backup::describe(&facts, &style))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl DescribeArgs {
+    /// Describes restores.
+    pub(super) async fn run_restores(self, globals: &Globals) -> Result<ExitCode> {
+        let client = client(globals).await?;
+        let style = self.style(globals);
+        let found: Vec<Restore> = self.find(&client).await?;
+        for (at, restore) in found.into_iter().enumerate() {
+            let facts = restore_facts(&client, globals, &self, restore).await?;
+            write!(std::io::stdout(), "{}{}", between(at), restore::describe(&facts, &style))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn style(&self, globals: &Globals) -> Style {
+        Style {
+            colours: globals.colour(),
+            zone: TimeZone::system(),
+            program: globals.program.name.clone(),
+            details: self.details,
+        }
+    }
+
+    /// The objects that are named, each of which must exist, or else those with the labels.
+    async fn find<T: Object>(&self, client: &Client) -> Result<Vec<T>> {
+        if self.names.is_empty() {
+            return Ok(client.list(&self.selector).await?);
+        }
+        let mut found = Vec::new();
+        for name in &self.names {
+            found.push(client.get(name).await?.ok_or_else(|| missing::<T>(name))?);
+        }
+        Ok(found)
+    }
+}
+
+/// What stands before the description of an object that is not the first.
+fn between(at: usize) -> &'static str {
+    if at == 0 { "" } else { "\n\n" }
+}
+
+/// A file, unless there is no reason to ask for it.
+async fn file<T: DeserializeOwned>(downloads: &Downloads, kind: Kind, name: &str, wanted: bool) -> Piece<T> {
+    if !wanted {
+        return Piece::Missing;
+    }
+    piece(artifact(downloads, kind, name).await)
+}
+
+async fn backup_facts(client: &Client, globals: &Globals, args: &DescribeArgs, backup: Backup) -> Result<BackupFacts> {
+    use BackupPhase as P;
+    let (name, status) = (&backup.metadata.name, &backup.status);
+    let (downloads, warning) = Downloads::new(client, globals, &args.trust, name, PATIENCE).await?;
+    // The server refuses to look for files of these, or waits until the request expires.
+    let has_files = !matches!(status.phase, None | Some(P::New | P::Queued | P::ReadyToStart | P::FailedValidation));
+    let has_messages = status.warnings > 0 || status.errors > 0;
+    let wants_operations = args.details && status.backup_item_operations_attempted > 0;
+    let (results, operations, resources, snapshots) = tokio::join!(
+        file(&downloads, Kind::BackupResults, name, has_files && has_messages),
+        file(&downloads, Kind::BackupItemOperations, name, has_files && wants_operations),
+        file(&downloads, Kind::BackupResourceList, name, has_files && args.details),
+        file(&downloads, Kind::BackupVolumeInfos, name, has_files),
+    );
+    let is_legacy = snapshots == Piece::Missing;
+    let snapshots = if is_legacy { legacy_snapshots(&downloads, &backup).await } else { snapshots };
+    let label = format!("{}={}", well_known::LABEL_BACKUP_NAME, label_value(name));
+    let of_this = format!("{label},{}={}", well_known::LABEL_BACKUP_UID, backup.metadata.uid);
+    let volumes = BackupVolumes { snapshots, is_legacy, by_files: client.list(&label).await? };
+    let deletions = client.list(&of_this).await?;
+    let files = Files { results, operations, resources, volumes: Piece::Missing };
+    Ok(BackupFacts { backup, files, volumes, deletions, warning })
+}
+
+/// Snapshots by the files of backups before Velero 1.13.
+async fn legacy_snapshots(downloads: &Downloads, backup: &Backup) -> Piece<Vec<VolumeInfo>> {
+    let (name, status) = (&backup.metadata.name, &backup.status);
+    let has_csi = status.csi_volume_snapshots_attempted > 0;
+    let (native, csi, contents) = tokio::join!(
+        file(downloads, Kind::BackupVolumeSnapshots, name, status.volume_snapshots_attempted > 0),
+        file::<Option<Vec<Value>>>(downloads, Kind::CsiBackupVolumeSnapshots, name, has_csi),
+        file(downloads, Kind::CsiBackupVolumeSnapshotContents, name, has_csi),
+    );
+    let csi = match csi {
+        Piece::Missing => contents.map(|contents| legacy_csi(None, contents)),
+        Piece::There(snapshots) => contents.map(|contents| legacy_csi(snapshots, contents)),
+        Piece::Ungotten(why) => Piece::Ungotten(why),
+        Piece::Unreadable(why) => Piece::Unreadable(why),
+    };
+    match (native.map(legacy_native), csi) {
+        (Piece::There(mut native), Piece::There(csi)) => {
+            native.extend(csi);
+            Piece::There(native)
+        }
+        (Piece::Missing, other) | (other, Piece::Missing) => other,
+        (Piece::There(_), wrong) | (wrong, _) => wrong,
+    }
+}
+
+async fn restore_facts(
+    client: &Client,
+    globals: &Globals,
+    args: &DescribeArgs,
+    restore: Restore,
+) -> Result<RestoreFacts> {
+    use RestorePhase as P;
+    let (name, status) = (&restore.metadata.name, &restore.status);
+    let (downloads, warning) =
+        Downloads::new(client, globals, &args.trust, &restore.spec.backup_name, PATIENCE).await?;
+    let has_files = !matches!(status.phase, None | Some(P::New | P::FailedValidation));
+    let has_messages = status.warnings > 0 || status.errors > 0;
+    let wants_operations = args.details && status.restore_item_operations_attempted > 0;
+    let (results, operations, resources, volumes) = tokio::join!(
+        file(&downloads, Kind::RestoreResults, name, has_files && has_messages),
+        file(&downloads, Kind::RestoreItemOperations, name, has_files && wants_operations),
+        file(&downloads, Kind::RestoreResourceList, name, has_files && args.details),
+        file(&downloads, Kind::RestoreVolumeInfo, name, has_files),
+    );
+    let label = format!("{}={}", well_known::LABEL_RESTORE_NAME, label_value(name));
+    let by_files = client.list(&label).await?;
+    let files = Files { results, operations, resources, volumes };
+    Ok(RestoreFacts { restore, files, by_files, warning })
+}

@@ -1,0 +1,82 @@
+//! `lifeboat backup download`.
+
+use super::artifact::{Downloads, stream};
+use super::trust::TrustArgs;
+use super::{client, missing, said};
+use crate::command::Globals;
+use crate::flags;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use lifeboat_api::{Backup, DownloadTargetKind, Duration};
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What to download, and where to.
+#[derive(Debug, Args)]
+pub(crate) struct DownloadArgs {
+    /// The backup
+    name: String,
+    /// The file to write; NAME-data.tar.gz in this folder when left out
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Overwrite a file that exists
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", value_name = "BOOL")]
+    force: bool,
+    /// How long to wait for the server, and for each part of the download
+    #[arg(long, value_parser = flags::duration, default_value = "1m0s", value_name = "DURATION")]
+    timeout: Duration,
+    #[command(flatten)]
+    trust: TrustArgs,
+}
+
+impl DownloadArgs {
+    pub(super) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        let name = &self.name;
+        let client = client(globals).await?;
+        if client.get::<Backup>(name).await?.is_none() {
+            return Err(missing::<Backup>(name));
+        }
+        let (downloads, warning) = Downloads::new(&client, globals, &self.trust, name, self.timeout.to_std()).await?;
+        said(warning)?;
+        let path = match &self.output {
+            Some(path) => path.clone(),
+            None => std::env::current_dir().context("find the current folder")?.join(format!("{name}-data.tar.gz")),
+        };
+        let mut file = create(&path, self.force)?;
+        let coming = tokio::select! {
+            coming = stream(&downloads, DownloadTargetKind::BackupContents, name, &mut file) => coming.map_err(Into::into),
+            _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+        };
+        let written = match coming {
+            Ok(true) => file.sync_all().with_context(|| format!("write {}", path.display())),
+            Ok(false) => Err(anyhow::anyhow!("the archive of backup {name:?} is not in its storage location")),
+            Err(e) => Err(e),
+        };
+        if let Err(e) = written {
+            // Half an archive must not look like one.
+            let _ = std::fs::remove_file(&path);
+            return Err(e);
+        }
+        writeln!(std::io::stdout(), "Backup {name} has been successfully downloaded to {}", path.display())?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn create(path: &Path, force: bool) -> Result<File> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).mode(0o600);
+    if force {
+        options.create(true).truncate(true)
+    } else {
+        options.create_new(true)
+    };
+    match options.open(path) {
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+            bail!("{} exists already; --force overwrites it", path.display())
+        }
+        other => other.with_context(|| format!("create {}", path.display())),
+    }
+}

@@ -1,0 +1,51 @@
+//! `lifeboat backup logs` and `restore logs`.
+
+use super::artifact::{Downloads, artifact};
+use super::trust::TrustArgs;
+use super::{Operation, client, said};
+use crate::command::Globals;
+use crate::flags;
+use anyhow::{Result, bail};
+use clap::Args;
+use lifeboat_api::{DownloadTargetKind, Duration};
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Whose log.
+#[derive(Debug, Args)]
+pub(crate) struct LogsArgs {
+    /// Its name
+    name: String,
+    /// How long to wait for the server, and for each part of the download
+    #[arg(long, value_parser = flags::duration, default_value = "1m0s", value_name = "DURATION")]
+    timeout: Duration,
+    #[command(flatten)]
+    trust: TrustArgs,
+}
+
+impl LogsArgs {
+    /// Prints the log of an operation that has one by now.
+    pub(super) async fn run<T: Operation>(self, kind: DownloadTargetKind, globals: &Globals) -> Result<ExitCode> {
+        let (word, name) = (T::WORD, &self.name);
+        let client = client(globals).await?;
+        let Some(found) = client.get::<T>(name).await? else { bail!("{word} {name:?} does not exist") };
+        if !found.has_log() {
+            bail!(
+                "logs for {word} {name:?} are not available until it has been processed; its phase is {}",
+                found.phase_word()
+            );
+        }
+        let timeout = self.timeout.to_std();
+        let (downloads, warning) = Downloads::new(&client, globals, &self.trust, found.backup_name(), timeout).await?;
+        said(warning)?;
+        let Some(log) = artifact(&downloads, kind, name).await? else {
+            bail!("the log of {word} {name:?} is not in its storage location");
+        };
+        let mut out = io::stdout().lock();
+        match io::copy(&mut log.reader(), &mut out).and_then(|_| out.flush()) {
+            // Who reads has seen enough.
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+            other => other.map(|()| ExitCode::SUCCESS).map_err(Into::into),
+        }
+    }
+}

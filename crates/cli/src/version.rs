@@ -1,0 +1,98 @@
+//! `lifeboat version`: what we are, and what the server is.
+
+use crate::command::Globals;
+use crate::flags;
+use crate::program::{COMMIT, VERSION};
+use crate::resource::{client, server_status};
+use anyhow::Result;
+use clap::Args;
+use lifeboat_api::Duration;
+use std::fmt::Write as _;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Which versions to print.
+#[derive(Debug, Args)]
+pub(crate) struct VersionArgs {
+    /// How long to wait for the server
+    #[arg(long, value_parser = flags::duration, default_value = "5s", value_name = "DURATION")]
+    timeout: Duration,
+    /// Do not ask the server
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", value_name = "BOOL")]
+    client_only: bool,
+}
+
+impl VersionArgs {
+    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        let server = if self.client_only { None } else { Some(self.server(globals).await) };
+        write!(std::io::stdout(), "{}", shown(server.as_ref()))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The server's version, or why it is not known.
+    async fn server(&self, globals: &Globals) -> Result<String> {
+        let client = client(globals).await?;
+        Ok(server_status(&client, self.timeout.to_std()).await?.server_version)
+    }
+}
+
+fn shown(server: Option<&Result<String>>) -> String {
+    let mut out = format!("Client:\n\tVersion: {VERSION}\n\tGit commit: {COMMIT}\n");
+    match server {
+        None => {}
+        Some(Err(e)) => {
+            let _ = writeln!(out, "<error getting server version: {e:#}>");
+        }
+        Some(Ok(version)) => {
+            let _ = writeln!(out, "Server:\n\tVersion: {version}");
+            out.push_str(&mismatch(VERSION, version));
+        }
+    }
+    out
+}
+
+/// What to do when major or minor version differ; nothing when they do not, or one of them is no version.
+fn mismatch(client: &str, server: &str) -> String {
+    let (Some(ours), Some(theirs)) = (minor(client), minor(server)) else { return String::new() };
+    if ours == theirs {
+        return String::new();
+    }
+    let older = if ours < theirs { "client" } else { "server" };
+    format!("# WARNING: the client version does not match the server version. Please update {older}\n")
+}
+
+/// Major and minor version.
+fn minor(version: &str) -> Option<(u64, u64)> {
+    let mut parts = version.strip_prefix('v')?.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_have_veleros_form() {
+        let client = format!("Client:\n\tVersion: {VERSION}\n\tGit commit: {COMMIT}\n");
+        assert_eq!(shown(None), client);
+        let same = shown(Some(&Ok(VERSION.to_owned())));
+        assert_eq!(same, format!("{client}Server:\n\tVersion: {VERSION}\n"));
+        let away = shown(Some(&Err(anyhow::anyhow!("it is away").context("ask"))));
+        assert_eq!(away, format!("{client}<error getting server version: ask: it is away>\n"));
+    }
+
+    #[test]
+    fn who_is_older_is_to_be_updated() {
+        let warning = |who: &str| {
+            format!("# WARNING: the client version does not match the server version. Please update {who}\n")
+        };
+        for (client, server, expected) in [
+            ("v1.18.2", "v1.18.0-rc.1", String::new()),
+            ("v1.18.2", "v1.19.0", warning("client")),
+            ("v2.0.0", "v1.19.0", warning("server")),
+            ("v1.18.2", "main", String::new()),
+        ] {
+            assert_eq!(mismatch(client, server), expected, "{client} {server}");
+        }
+    }
+}

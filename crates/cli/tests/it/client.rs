@@ -1,0 +1,447 @@
+//! The commands on Velero's resources: those of its golden runs, and a whole life of a backup by commands alone.
+
+use crate::ground::{BUCKET, Ground};
+use crate::support::{Run, Sandbox, run, with_object};
+use lifeboat_testbed::Kubectl;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The binary under Velero's name, with a home of its own.
+struct Client {
+    folder: tempfile::TempDir,
+    kubeconfig: PathBuf,
+}
+
+impl Client {
+    fn new(kubeconfig: PathBuf) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_lifeboat"), folder.path().join("velero")).expect("a link");
+        Self { folder, kubeconfig }
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(self.folder.path().join("velero"));
+        command.env("KUBECONFIG", &self.kubeconfig).env("HOME", self.folder.path()).env("TZ", "UTC");
+        command.env_remove("VELERO_NAMESPACE").env_remove("NO_COLOR").current_dir(self.folder.path());
+        command
+    }
+
+    /// Words separated by blanks; `~` stands for a blank within a word.
+    fn run(&self, line: &str) -> Run {
+        run(self.command().args(line.split(' ').map(|word| word.replace('~', " "))))
+    }
+
+    /// The output of a command that must succeed.
+    fn ok(&self, line: &str) -> String {
+        let run = self.run(line);
+        assert_eq!(run.code, 0, "{line}: {run:?}");
+        run.out
+    }
+
+    /// The error of a command that must fail.
+    fn fails(&self, line: &str) -> String {
+        let run = self.run(line);
+        assert_eq!(run.code, 1, "{line}: {run:?}");
+        run.err
+    }
+}
+
+fn golden_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../testbed/fixtures/velero")
+}
+
+/// A run of Velero: its command line, its output, and its exit code.
+struct Golden {
+    line: String,
+    output: String,
+    code: i32,
+}
+
+fn golden(name: &str) -> Golden {
+    let file = golden_folder().join("cli").join(format!("{name}.txt"));
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let (line, rest) = text.split_once('\n').expect("a command");
+    let (output, code) = rest.rsplit_once("exit: ").expect("an exit code");
+    // The files have no quotes around these.
+    let line = line.replace("-l app in (x,y)", "-l app~in~(x,y)").replace("-l a b", "-l a~b");
+    let line = line.strip_prefix("$ velero ").expect("a command line").to_owned();
+    Golden { line, output: output.to_owned(), code: code.trim().parse().expect("a number") }
+}
+
+/// What the golden runs found: two backups, a restore, a location.
+fn stock() -> Value {
+    let mut items = lifeboat_api::crds();
+    items.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "velero"}}));
+    let object = |kind: &str, metadata: Value, spec: Value, status: Value| json!({"apiVersion": "velero.io/v1", "kind": kind, "metadata": metadata, "spec": spec, "status": status});
+    let now = jiff::Timestamp::now();
+    let hours = |hours: i64| (now + jiff::SignedDuration::from_mins(hours * 60 + 30)).strftime("%FT%TZ").to_string();
+    let status = |phase: &str, errors: i64, expiration: String| json!({"phase": phase, "errors": errors, "startTimestamp": "2026-11-21T08:36:30Z", "expiration": expiration});
+    let label = "velero.io/storage-location";
+    items.push(object(
+        "Backup",
+        json!({"name": "demo1", "namespace": "velero", "labels": {"team": "a", label: "default"}}),
+        json!({"storageLocation": "default"}),
+        status("Completed", 0, hours(29 * 24)),
+    ));
+    items.push(object(
+        "Backup",
+        json!({"name": "demo2", "namespace": "velero", "labels": {label: "default"}}),
+        json!({"storageLocation": "default"}),
+        status("PartiallyFailed", 2, hours(23)),
+    ));
+    for file in ["bsl-get-yaml", "restore-get-one"] {
+        let printed = yaml(&golden(file).output);
+        let metadata = json!({"name": printed["metadata"]["name"], "namespace": "velero"});
+        let kind = printed["kind"].as_str().expect("a kind");
+        items.push(object(kind, metadata, printed["spec"].clone(), printed["status"].clone()));
+    }
+    json!({"kind": "List", "items": items})
+}
+
+fn yaml(text: &str) -> Value {
+    serde_saphyr::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+/// Without what the API server makes, and without what a Go client prints of fields that are not set.
+fn essence(printed: &str) -> Value {
+    let mut object = yaml(printed);
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.retain(|key, _| ["name", "namespace", "labels"].contains(&key.as_str()));
+    }
+    if object["status"] == json!({}) {
+        object.as_object_mut().expect("an object").remove("status");
+    }
+    object
+}
+
+/// One blank between words, and no times: the golden tables also had rows that were cut out.
+fn loosely(table: &str) -> Vec<String> {
+    let is_clock = |word: &str| word.len() == 8 && word.bytes().filter(|b| *b == b':').count() == 2;
+    let is_day = |word: &str| word.len() == 10 && word.starts_with("20");
+    let line = |line: &str| -> Vec<String> {
+        line.split_whitespace().filter(|w| !is_clock(w) && !is_day(w)).map(str::to_owned).collect()
+    };
+    table.lines().map(|text| line(text).join(" ")).collect()
+}
+
+/// How the output of a command is compared.
+enum Compare {
+    /// Byte for byte.
+    Exactly,
+    /// The table's words.
+    Loosely,
+    /// The object that is printed.
+    Object,
+    /// The first line of the error, which is followed by the usage.
+    FirstLine,
+    /// On purpose something else: the error begins like this.
+    Other(&'static str),
+}
+
+/// Commands of Velero's golden runs print the same, or what the table says.
+#[test]
+fn golden_commands_print_the_same() {
+    use Compare::{Exactly, FirstLine, Loosely, Object, Other};
+    let sandbox = Sandbox::start(&stock().to_string());
+    let client = Client::new(sandbox.kubeconfig());
+    let before_deletion = [
+        ("backup-bad-selector", Other("Error: invalid value 'a b' for '--selector <SELECTOR>': ")),
+        ("backup-both-selectors", Exactly),
+        ("backup-create-dry", Object),
+        ("backup-create-dry-full", Exactly),
+        ("backup-create-exists", Exactly),
+        ("backup-create-from-schedule-missing", Exactly),
+        ("backup-create-noname", Exactly),
+        ("backup-describe-missing", Exactly),
+        ("backup-download-missing", Exactly),
+        ("backup-get", Loosely),
+        ("backup-get-labels", Loosely),
+        ("backup-get-missing", Exactly),
+        ("backup-get-selector", Exactly),
+        ("backup-logs-missing", Exactly),
+        ("backup-mixed-filters", Exactly),
+        ("bsl-create-bad", Other("Error: the following required arguments were not provided:\n")),
+        ("bsl-create-dry", Object),
+        ("bsl-get", Exactly),
+        ("bsl-get-yaml", Object),
+        ("delete-missing", Exactly),
+        ("delete-noconfirm-stdin-closed", Exactly),
+        ("restore-create-dry", Object),
+        ("restore-create-missing", Exactly),
+        ("restore-create-nothing", Exactly),
+        ("restore-describe-json", FirstLine),
+        ("restore-get", Loosely),
+        ("restore-get-one", Object),
+        ("restore-logs-missing", Other("An error occurred: restore \"nope\" does not exist\n")),
+        ("unknown-command", Exactly),
+        ("unknown-flag", FirstLine),
+        ("backup-delete", Exactly),
+        ("restore-delete", Exactly),
+    ];
+    // Descriptions are compared where they are made; versions are our own.
+    let elsewhere = [
+        "backup-describe",
+        "backup-describe-details",
+        "backup-describe-json",
+        "restore-describe",
+        "restore-describe-details",
+        "version",
+    ];
+    let mut compared: BTreeSet<String> = elsewhere.map(str::to_owned).into();
+    let mut compare = |name: &str, how: &Compare| {
+        compared.insert(name.to_owned());
+        let golden = golden(name);
+        let run = client.run(&golden.line);
+        assert_eq!(run.code, golden.code, "{name}: {run:?}");
+        let printed = format!("{}{}", run.out, run.err);
+        match how {
+            Exactly => assert_eq!(printed, golden.output, "{name}"),
+            Loosely => assert_eq!(loosely(&printed), loosely(&golden.output), "{name}"),
+            Object => assert_eq!(essence(&printed), essence(&golden.output), "{name}"),
+            FirstLine => assert_eq!(printed.lines().next(), golden.output.lines().next(), "{name}"),
+            Other(text) => assert!(printed.starts_with(text), "{name}: {printed}"),
+        }
+    };
+    for (name, how) in &before_deletion {
+        compare(name, how);
+    }
+    // There is no server here to do it.
+    let kubectl = sandbox.kubectl();
+    kubectl.try_run(&["delete", "backup", "demo2", "--namespace=velero"]).expect("the deletion");
+    compare("backup-get-after", &Loosely);
+    let files = std::fs::read_dir(golden_folder().join("cli")).expect("fixtures");
+    let files: BTreeSet<String> = files
+        .map(|file| file.expect("a file").path().file_stem().expect("a name").to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(compared, files);
+}
+
+/// The config file, the environment and flags, in the order that decides.
+#[test]
+fn defaults_come_from_the_config_file() {
+    let sandbox = Sandbox::start(&stock().to_string());
+    let client = Client::new(sandbox.kubeconfig());
+    assert_eq!(client.ok("client config get"), "");
+    assert_eq!(client.ok("client config set namespace=elsewhere colorized=false x=1"), "");
+    assert_eq!(client.ok("client config get"), "colorized: false\nnamespace: elsewhere\nx: 1\n");
+    assert_eq!(client.ok("backup get"), "", "another namespace has none");
+    assert!(client.ok("backup get -n velero").contains("\ndemo1 "));
+    let mut command = client.command();
+    let found = run(command.env("VELERO_NAMESPACE", "velero").args(["backup", "get"]));
+    assert_eq!((found.code, found.out.as_str()), (0, ""), "the file goes before the environment");
+    let warned = client.run("client config set namespace= x");
+    assert_eq!((warned.code, warned.err.as_str()), (0, "WARNING: invalid KEY=VALUE: \"x\"\n"));
+    assert!(client.ok("get backup").contains("\ndemo1 "));
+    let file = client.folder.path().join(".config/velero/config.json");
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), "{\"colorized\":\"false\",\"x\":\"1\"}\n");
+    std::fs::write(&file, "{").expect("write");
+    let warned = client.run("backup get");
+    assert!(
+        warned.err.starts_with("WARNING: Error reading config file: ") && warned.out.contains("demo1"),
+        "{warned:?}"
+    );
+    assert!(client.fails("client config get").contains("An error occurred: "), "it cannot be read");
+}
+
+#[test]
+fn a_server_that_is_away_is_not_waited_for_long() {
+    let sandbox = Sandbox::start(&stock().to_string());
+    let client = Client::new(sandbox.kubeconfig());
+    let away = client.fails("backup logs demo1 --timeout 300ms");
+    assert!(away.contains("timed out waiting for the URL of BackupLog of demo1: look at the server's log"), "{away}");
+    let shown = client.ok("version --timeout 300ms");
+    let end = "\n<error getting server version: timed out waiting for server status request to be processed>\n";
+    assert!(shown.ends_with(end), "{shown}");
+    let (ours, _) = shown.split_once('<').expect("an error");
+    assert_eq!(client.ok("version --client-only"), ours);
+    let nowhere = client.fails("backup download demo1 --cacert nowhere.pem");
+    assert!(nowhere.contains("read --cacert nowhere.pem: No such file"), "{nowhere}");
+}
+
+/// Shells ask for names by an environment variable.
+#[test]
+fn names_are_completed() {
+    let sandbox = Sandbox::start(&stock().to_string());
+    let client = Client::new(sandbox.kubeconfig());
+    for (shell, text) in [("bash", "complete -o nospace"), ("zsh", "#compdef velero"), ("fish", "complete ")] {
+        let script = client.ok(&format!("completion {shell}"));
+        assert!(script.contains(text) && script.contains("LIFEBOAT_COMPLETE"), "{script}");
+        assert!(script.contains("/velero"), "it calls what it was made by: {script}");
+    }
+    let asked = |words: &[&str], kubeconfig: &Path| {
+        let mut command = client.command();
+        command.env("LIFEBOAT_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", (words.len() - 1).to_string());
+        command.env("_CLAP_IFS", "\n").env("KUBECONFIG", kubeconfig).arg("--").args(words);
+        run(&mut command)
+    };
+    let here = sandbox.kubeconfig();
+    for (words, expected) in [
+        (&["velero", "backup", "describe", "de"][..], "demo1\ndemo2"),
+        (&["velero", "backup", "delete", "demo1", "de"], "demo2"),
+        (&["velero", "restore", "create", "--from-backup", "demo2"], "demo2"),
+        (&["velero", "get", "restores", "r"], "res2"),
+        (&["velero", "backup", "get", "-n", "elsewhere", "de"], ""),
+    ] {
+        let found = asked(words, &here);
+        assert_eq!((found.code, found.out.as_str(), found.err.as_str()), (0, expected, ""), "{words:?}");
+    }
+    let away = asked(&["velero", "backup", "describe", "de"], Path::new("/nowhere"));
+    assert_eq!((away.code, away.out.as_str(), away.err.as_str()), (0, "", ""));
+}
+
+fn change_location(kubectl: &Kubectl, config: &Value) {
+    let patch = json!({"spec": {"config": config}}).to_string();
+    let args = ["patch", "backupstoragelocation", "main", "--namespace=velero", "--type=merge", "--patch", &patch];
+    kubectl.try_run(&args).expect("a patch");
+}
+
+#[test]
+fn a_backup_lives_by_commands_alone() {
+    let ground = Ground::start();
+    ground.many("shop", 5);
+    let before = ground.maps("shop");
+    let client = Client::new(ground.bed.plane.kubeconfig());
+    let _server = ground.server("one");
+    let location = format!(
+        "backup-location create main --provider aws --bucket {BUCKET} --prefix main --credential cloud=cloud --default \
+         --config region={},s3ForcePathStyle=true,s3Url={}",
+        ground.s3.region(),
+        ground.s3.endpoint()
+    );
+    client.ok(&location.split_whitespace().collect::<Vec<_>>().join(" "));
+    ground.until("backupstoragelocation", "main", "Available");
+    let version = format!("v{}", env!("CARGO_PKG_VERSION"));
+    let shown = client.ok("version --timeout 1m");
+    assert!(shown.starts_with(&format!("Client:\n\tVersion: {version}\n\tGit commit: ")), "{shown}");
+    assert!(shown.ends_with(&format!("Server:\n\tVersion: {version}\n")), "{shown}");
+
+    // Made, and looked at.
+    let made = client.ok("backup create one --include-namespaces shop --wait");
+    let hint = "You may check for more information using the commands `velero backup describe one` and `velero backup logs one`.\n";
+    assert!(made.ends_with(&format!("\nBackup completed with status: Completed. {hint}")), "{made}");
+    assert_eq!(
+        client.ok("backup create two --include-namespaces shop"),
+        "Backup request \"two\" submitted successfully.\n\
+         Run `velero backup describe two` or `velero backup logs two` for more details.\n"
+    );
+    ground.until("backup", "two", "Completed");
+    let stored = |key: &str| std::fs::read(ground.s3.file(BUCKET, &format!("main/{key}"))).expect("the object");
+    let unpacked = |key: &str| lifeboat_archive::gzip::unpack(&stored(key), 1 << 20).expect("gzip");
+    assert_eq!(client.ok("backup logs one").into_bytes(), unpacked("backups/one/one-logs.gz"));
+    let text = client.ok("backup describe one --details");
+    assert!(text.starts_with("Name:         one\nNamespace:    velero\n"), "no colours: {text}");
+    assert!(text.contains("\nPhase:  Completed\n") && text.contains("\nNamespaces:\n  Included:  shop\n"), "{text}");
+    let maps: String = before.keys().map(|name| format!("    - shop/{name}\n")).collect();
+    assert!(text.contains(&format!("\n  v1/ConfigMap:\n    - shop/kube-root-ca.crt\n{maps}")), "{text}");
+    assert!(text.contains("\n  CSI Snapshots: <none included>\n"), "{text}");
+    assert_eq!(client.ok("describe backup one --details=true"), text);
+    let coloured = client.ok("backup describe one --colorized");
+    assert!(coloured.contains("Phase:  \u{1b}[32mCompleted\u{1b}[0m\n"), "{coloured}");
+    let both = client.ok("backup describe");
+    assert!(both.contains("\n\n\nName:         two\n"), "{both}");
+    let object: Value = serde_json::from_str(&client.ok("backup describe one -o json")).expect("JSON");
+    assert_eq!(object["status"]["backupVolumes"]["csiSnapshots"], "<none included>");
+    assert!(client.fails("backup describe one -o yaml").contains("invalid output format \"yaml\""));
+
+    // Downloaded.
+    let archive = client.folder.path().join("one-data.tar.gz");
+    let path = archive.canonicalize().unwrap_or_else(|_| archive.clone());
+    let told = client.ok("backup download one");
+    assert_eq!(told, format!("Backup one has been successfully downloaded to {}\n", path.display()));
+    assert_eq!(std::fs::read(&archive).expect("the archive"), stored("backups/one/one.tar.gz"));
+    assert_eq!(std::fs::metadata(&archive).expect("the archive").permissions().mode() & 0o777, 0o600);
+    assert!(client.fails("backup download one").contains("one-data.tar.gz exists already; --force overwrites it"));
+    client.ok("backup download one --force");
+    std::fs::remove_file(ground.s3.file(BUCKET, "main/backups/two/two.tar.gz")).expect("the object");
+    let gone = client.fails("backup download two -o two.tar.gz");
+    assert!(gone.contains("the archive of backup \"two\" is not in its storage location"), "{gone}");
+    assert!(!client.folder.path().join("two.tar.gz").exists());
+
+    // What has no files yet.
+    ground.velero("Backup", "bad", &json!({"storageLocation": "nowhere"}));
+    ground.until("backup", "bad", "FailedValidation");
+    let refused = client.fails("backup logs bad");
+    assert!(refused.contains("logs for backup \"bad\" are not available until it has been processed"), "{refused}");
+    let text = client.ok("backup describe bad");
+    assert!(text.contains("\nPhase:  FailedValidation\n\nValidation errors:  "), "{text}");
+
+    ground.velero("Restore", "bad", &json!({"scheduleName": "nowhere"}));
+    ground.until("restore", "bad", "FailedValidation");
+    let text = client.ok("restore describe bad");
+    assert!(text.contains("\nPhase:  FailedValidation\n") && !text.contains("WARNING"), "{text}");
+
+    // Restored.
+    ground.lose("shop");
+    client.ok("restore create r --from-backup one --wait");
+    assert_eq!(ground.maps("shop"), before);
+    let text = client.ok("restore describe r --details");
+    let restored: String = before.keys().map(|name| format!("    - shop/{name}(created)\n")).collect();
+    assert!(text.contains("\nPhase:                       Completed\n"), "{text}");
+    assert!(text.contains(&restored) && text.contains("\nCSI Snapshot Restores: <none included>\n"), "{text}");
+    assert_eq!(client.ok("describe restores r --details"), text);
+    assert_eq!(client.ok("restore logs r").into_bytes(), unpacked("restores/r/restore-r-logs.gz"));
+
+    // By the template of a schedule.
+    let schedule = json!({"apiVersion": "velero.io/v1", "kind": "Schedule",
+        "metadata": {"name": "daily", "namespace": "velero", "labels": {"team": "a"}},
+        "spec": {"schedule": "0 0 1 1 *", "paused": true, "template": {"includedNamespaces": ["shop"]}}});
+    with_object(&ground.kubectl(), &["create"], &schedule).expect("a schedule");
+    let made = client.ok("backup create --from-schedule daily --include-namespaces x --wait");
+    assert!(made.starts_with("Creating backup from schedule, all other filters are ignored.\n"), "{made}");
+    let found: Value =
+        serde_json::from_str(&client.ok("backup get -l velero.io/schedule-name=daily,team=a -o json")).expect("JSON");
+    assert_eq!(found["spec"]["includedNamespaces"], json!(["shop"]));
+    let name = found["metadata"]["name"].as_str().unwrap_or_default();
+    let stamp = name.strip_prefix("daily-").unwrap_or_default();
+    assert!(stamp.len() == 14 && stamp.bytes().all(|b| b.is_ascii_digit()), "{name}");
+    assert!(client.fails("backup create --from-schedule=").contains("non-empty value: --from-schedule"));
+
+    // The bucket is out of our reach, though not out of the server's.
+    change_location(&ground.kubectl(), &json!({"publicUrl": "http://127.0.0.1:1"}));
+    let away = client.fails("backup logs one");
+    assert!(away.starts_with("An error occurred: 127.0.0.1:1 cannot be reached: "), "{away}");
+    let text = client.ok("backup describe one");
+    assert!(text.contains("\n  <error getting backup volume info: 127.0.0.1:1 cannot be reached: "), "{text}");
+    change_location(&ground.kubectl(), &json!({"publicUrl": null}));
+
+    // Locations.
+    let pem = client.folder.path().join("ca.pem");
+    std::fs::write(&pem, "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n").expect("write");
+    client.ok("backup-location create other --provider aws --bucket nothing");
+    assert!(
+        client.fails("backup-location set other --default").contains("already a default backup storage location: main")
+    );
+    let done = |name: &str| format!("Backup storage location \"{name}\" configured successfully.\n");
+    assert!(client.ok("get backup-location --default -o yaml").contains("\n  name: main\n"));
+    assert_eq!(client.ok("backup-location set main --default=false"), done("main"));
+    assert_eq!(client.ok("backup-location get --default"), "");
+    assert_eq!(
+        client.ok("backup-location set other --default --credential cloud=cloud --cacert ca.pem"),
+        done("other")
+    );
+    assert!(client.ok("backup-location set other --default").contains("is the default already"));
+    let other = ground.get("backupstoragelocation", "other");
+    assert_eq!(other["spec"]["credential"], json!({"name": "cloud", "key": "cloud"}));
+    assert!(other["spec"]["objectStorage"]["caCert"].is_string(), "kept without the flag: {other}");
+    client.ok("backup-location set other --cacert=");
+    assert!(ground.get("backupstoragelocation", "other")["spec"]["objectStorage"]["caCert"].is_null());
+    assert!(client.fails("backup-location set nope").contains("backupstoragelocations.velero.io \"nope\" not found"));
+
+    // And the end.
+    client.ok("backup delete one --confirm");
+    for (kind, name) in [("backup", "one"), ("restore", "r")] {
+        ground.until_gone(kind, name);
+    }
+    assert!(!ground.s3.file(BUCKET, "main/backups/one/velero-backup.json").exists());
+    let deleted = client.ok("delete backup-location main other --confirm");
+    assert!(deleted.starts_with("Backup storage location \"main\" deleted successfully.\n"), "{deleted}");
+    assert!(deleted.contains("Backup associated with deleted BSL(s) \"two\" deleted successfully.\n"), "{deleted}");
+    assert!(deleted.ends_with("Backup storage location \"other\" deleted successfully.\n"), "{deleted}");
+    assert!(ground.s3.file(BUCKET, "main/backups/two/velero-backup.json").exists(), "the bucket stays");
+    assert!(ground.get("backup", "two").is_null());
+    assert_eq!(client.ok("delete backup-location main --confirm"), "No backup-locations found\n");
+    assert_eq!(client.ok("backup-location get"), "");
+}
