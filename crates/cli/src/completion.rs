@@ -21,18 +21,20 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const VARIABLE: &str = "LIFEBOAT_COMPLETE";
 
 /// Where names of objects stand on a command line: the command, its argument, and the kind.
-const NAMES: [(&[&str], &str, &str); 25] = [
+const NAMES: [(&[&str], &str, &str); 27] = [
     (&["backup", "get"], "names", Backup::KIND),
     (&["backup", "describe"], "names", Backup::KIND),
     (&["backup", "logs"], "name", Backup::KIND),
     (&["backup", "download"], "name", Backup::KIND),
     (&["backup", "delete"], "names", Backup::KIND),
+    (&["backup", "cancel"], "names", Backup::KIND),
     (&["backup", "create"], "from_schedule", Schedule::KIND),
     (&["backup", "create"], "storage_location", BackupStorageLocation::KIND),
     (&["restore", "get"], "names", Restore::KIND),
     (&["restore", "describe"], "names", Restore::KIND),
     (&["restore", "logs"], "name", Restore::KIND),
     (&["restore", "delete"], "names", Restore::KIND),
+    (&["restore", "cancel"], "names", Restore::KIND),
     (&["restore", "create"], "from_backup", Backup::KIND),
     (&["restore", "create"], "from_schedule", Schedule::KIND),
     (&["backup-location", "get"], "names", BackupStorageLocation::KIND),

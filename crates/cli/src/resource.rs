@@ -2,6 +2,7 @@
 
 pub(crate) mod artifact;
 pub(crate) mod backup;
+mod cancel;
 pub(crate) mod describe;
 mod download;
 mod fetch;
@@ -20,7 +21,7 @@ use clap::{Args, ValueEnum};
 use lifeboat_api::{LabelSelector, ObjectMeta, Resource};
 use lifeboat_control::{Client, Object};
 pub(crate) use status::server_status;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use table::{Labels, print};
 
@@ -117,6 +118,9 @@ trait Operation: Shown {
 
     /// The word of its phase.
     fn phase_word(&self) -> &'static str;
+
+    /// Objects that are done, and those found so far.
+    fn progress(&self) -> Option<(i64, i64)>;
 
     /// Whether the server has stored its log by now.
     fn has_log(&self) -> bool;
@@ -296,7 +300,7 @@ fn confirmed() -> Result<bool> {
     }
 }
 
-/// Waits for a last phase, one dot a second; the word of it. The wait has no end of its own: the server may be away for
+/// Waits for a last phase, one dot a second, or on a terminal the progress; the word of it. The wait has no end of its own: the server may be away for
 /// long, and the user sees that it lasts.
 async fn wait<T: Operation>(client: &Client, name: &str) -> Result<&'static str> {
     let mut out = std::io::stdout();
@@ -307,7 +311,11 @@ async fn wait<T: Operation>(client: &Client, name: &str) -> Result<&'static str>
             return Ok(phase);
         }
         tokio::time::sleep(LOOK).await;
-        if look % LOOKS_A_DOT == 0 {
+        if out.is_terminal() {
+            let (done, total) = found.progress().unwrap_or_default();
+            write!(out, "\r\x1b[K{}: {done} of {total} objects", found.phase_word())?;
+            out.flush()?;
+        } else if look % LOOKS_A_DOT == 0 {
             write!(out, ".")?;
             out.flush()?;
         }

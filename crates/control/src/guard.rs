@@ -1,5 +1,6 @@
 //! Two generations never lead at once: while a server of Velero runs, we wait.
 
+use crate::lead::host;
 use lifeboat_api::well_known::LABEL_DEPLOY;
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
 use lifeboat_object::ApiResource;
@@ -59,9 +60,7 @@ async fn others(cluster: &Cluster, namespace: &str, identity: &str) -> Result<Ve
 fn strangers(pods: &[Value], identity: &str) -> Vec<String> {
     let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let image = |pod: &Value| pod["spec"]["containers"][0]["image"].as_str().unwrap_or_default().to_owned();
-    // An identity that nobody gave is the host's name, which is the pod's, with a suffix that no pod's name can have.
-    let identity = identity.split_once('_').map_or(identity, |(host, _)| host);
-    let own = pods.iter().find(|pod| name(pod) == identity).map(image);
+    let own = pods.iter().find(|pod| name(pod) == host(identity)).map(image);
     let runs = |pod: &&Value| !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
     let stranger = |pod: &&Value| own.as_ref().is_none_or(|own| image(pod) != *own);
     pods.iter().filter(runs).filter(stranger).map(name).collect()

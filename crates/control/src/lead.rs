@@ -3,10 +3,12 @@
 //! A Lease is free when it was not renewed for its duration, measured by our own clock since we saw it change: the
 //! times that it holds are another machine's.
 
+use crate::client::Client;
 use bytes::Bytes;
 use jiff::Timestamp;
 use lifeboat_cluster::{Cluster, ClusterError, Create, PatchKind};
 use lifeboat_object::ApiResource;
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,21 +44,31 @@ pub struct LostLease;
 /// The right to act, as long as it holds.
 #[derive(Clone, Debug)]
 pub(crate) struct Leadership {
-    began: Instant,
-    /// Milliseconds from `began` until which it holds.
+    /// Milliseconds of the boot clock until which it holds.
     until: Arc<AtomicU64>,
+}
+
+/// Time since the machine was started. Unlike the clock of timers it goes on while the machine sleeps, and others take
+/// the Lease.
+fn boot_time() -> Duration {
+    let now = clock_gettime(ClockId::Boottime);
+    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or_default())
 }
 
 impl Leadership {
     /// Asked just before everything that cannot be taken back.
     pub(crate) fn check(&self) -> Result<(), LostLease> {
-        let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.check_at(boot_time())
+    }
+
+    fn check_at(&self, now: Duration) -> Result<(), LostLease> {
+        let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
         if now < self.until.load(Ordering::Acquire) { Ok(()) } else { Err(LostLease) }
     }
 
-    /// It holds for so long since that moment.
-    fn extend(&self, since: Instant, holds: Duration) {
-        let until = since.saturating_duration_since(self.began) + holds;
+    /// It holds for so long since that moment of the boot clock.
+    fn extend(&self, since: Duration, holds: Duration) {
+        let until = since + holds;
         self.until.store(u64::try_from(until.as_millis()).unwrap_or(u64::MAX), Ordering::Release);
     }
 }
@@ -64,11 +76,11 @@ impl Leadership {
 #[cfg(test)]
 impl Leadership {
     pub(crate) fn for_ever() -> Self {
-        Self { began: Instant::now(), until: Arc::new(AtomicU64::new(u64::MAX)) }
+        Self { until: Arc::new(AtomicU64::new(u64::MAX)) }
     }
 
     pub(crate) fn lost() -> Self {
-        Self { began: Instant::now(), until: Arc::default() }
+        Self { until: Arc::default() }
     }
 
     pub(crate) fn lose(&self) {
@@ -91,10 +103,10 @@ impl Candidate {
         // The record as it was last seen, and when it was seen to change.
         let mut seen: Option<(Value, Instant)> = None;
         loop {
-            let began = Instant::now();
+            let began = boot_time();
             match self.look(&mut seen).await {
                 Ok(true) => {
-                    let leadership = Leadership { began, until: Arc::default() };
+                    let leadership = Leadership { until: Arc::default() };
                     leadership.extend(began, self.times.deadline);
                     return Some(leadership);
                 }
@@ -114,12 +126,12 @@ impl Candidate {
         let mut held = None;
         loop {
             sleep(self.times.retry).await;
-            let began = Instant::now();
+            let (began, boot) = (Instant::now(), boot_time());
             let left = self.times.deadline.saturating_sub(renewed.elapsed());
             match timeout(left, self.renew(&mut held)).await {
                 Ok(Ok(true)) => {
                     // From before the request: the server wrote it later than that.
-                    leadership.extend(began, self.times.deadline);
+                    leadership.extend(boot, self.times.deadline);
                     renewed = began;
                 }
                 Ok(Ok(false)) => return LostLease,
@@ -235,6 +247,26 @@ fn micro_time(at: Timestamp) -> String {
     format!("{at:.6}")
 }
 
+impl Client {
+    /// The pod of the server that leads in this namespace, by the name that its identity begins with; `None` when none
+    /// does.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn leading_pod(&self) -> Result<Option<String>, ClusterError> {
+        let Some(bytes) = self.cluster.get(&leases(), Some(&self.namespace), NAME).await? else { return Ok(None) };
+        let lease: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
+        Ok(Some(host(holder)).filter(|pod| !pod.is_empty()).map(str::to_owned))
+    }
+}
+
+/// The host of an identity: one that nobody gave is the host's name, which is the pod's, with a suffix that no pod's name
+/// can have.
+pub(crate) fn host(identity: &str) -> &str {
+    identity.split_once('_').map_or(identity, |(host, _)| host)
+}
+
 fn leases() -> ApiResource {
     ApiResource::new("coordination.k8s.io", "v1", "leases", "Lease")
 }
@@ -243,15 +275,16 @@ fn leases() -> ApiResource {
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn leadership_ends_by_itself() {
-        let leadership = Leadership { began: Instant::now(), until: Arc::default() };
+    #[test]
+    fn leadership_ends_by_itself() {
+        let leadership = Leadership::lost();
         assert_eq!(leadership.check(), Err(LostLease));
-        leadership.extend(Instant::now(), Duration::from_secs(10));
-        tokio::time::advance(Duration::from_secs(9)).await;
+        let at = Duration::from_secs;
+        leadership.extend(at(100), at(10));
+        assert_eq!(leadership.check_at(at(109)), Ok(()));
+        assert_eq!(leadership.check_at(at(110)), Err(LostLease));
+        leadership.extend(boot_time(), at(3600));
         assert_eq!(leadership.check(), Ok(()));
-        tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(leadership.check(), Err(LostLease));
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! Files of backups and restores, by a DownloadRequest: the server signs a URL, and the file comes from there.
 
-use super::fetch::{Answer, FetchError, Fetcher};
+use super::fetch::{Answer, FetchError, Fetcher, is_local};
 use super::trust::{Found, Trust, TrustArgs};
 use crate::command::Globals;
 use anyhow::Result;
 use lifeboat_api::{DownloadRequest, DownloadRequestPhase, DownloadTargetKind};
 use lifeboat_archive::gzip;
 use lifeboat_cluster::ClusterError;
-use lifeboat_control::Client;
+use lifeboat_control::{ANNOTATION_THROUGH_SERVER, Client, HEADER_DOWNLOAD};
 use serde::de::DeserializeOwned;
 use std::io::{self, Read, Write};
 use std::time::Duration;
@@ -122,19 +122,58 @@ pub(crate) async fn stream(
 }
 
 async fn open(downloads: &Downloads, kind: DownloadTargetKind, name: &str) -> Result<Option<Answer>, ArtifactError> {
-    let url = signed_url(downloads, kind, name).await?;
-    get(downloads, &url).await
+    let url = signed_url(downloads, kind, name, false).await?;
+    if is_ours(&url) {
+        return Ok(from_server(downloads, &url).await?);
+    }
+    let unreachable = match downloads.fetcher.get(&url).await {
+        Err(e @ FetchError::Unreachable { .. }) => e,
+        answered => return Ok(answered?),
+    };
+    // The bucket is not for us to reach; our server can read it for us, and Velero's knows no such wish.
+    let url = signed_url(downloads, kind, name, true).await?;
+    if !is_ours(&url) {
+        return Err(unreachable.into());
+    }
+    tracing::info!(%unreachable, "the file is read through the server");
+    Ok(from_server(downloads, &url).await?)
 }
 
-/// Asks the URL that the server signed.
-async fn get(downloads: &Downloads, url: &str) -> Result<Option<Answer>, ArtifactError> {
-    Ok(downloads.fetcher.get(url).await?)
+/// A file from the server's own port: on this machine, or forwarded by the API server from the pod that leads.
+async fn from_server(downloads: &Downloads, url: &str) -> Result<Option<Answer>, FetchError> {
+    let here = match downloads.fetcher.get_marked(url, HEADER_DOWNLOAD).await {
+        Err(FetchError::Unreachable { why, .. }) => why,
+        answered => return answered,
+    };
+    let unreachable = |why: String| FetchError::Unreachable { server: "the server".to_owned(), why };
+    let client = &downloads.client;
+    let leader = client.leading_pod().await.map_err(|e| unreachable(format!("{here}; {e}")))?;
+    let pod = leader.ok_or_else(|| unreachable(format!("{here}; and no server leads in {}", client.namespace)))?;
+    let port = url.parse::<http::Uri>().ok().and_then(|url| url.port_u16()).unwrap_or(80);
+    let forwarded = client.cluster.port_forward(&client.namespace, &pod, port).await;
+    let forwarded = forwarded.map_err(|e| unreachable(format!("{here}; {e}")))?;
+    downloads.fetcher.get_over(forwarded, url).await
 }
 
-/// Asks the server for a URL. The request is left to the server, which deletes it after some minutes.
-async fn signed_url(downloads: &Downloads, kind: DownloadTargetKind, name: &str) -> Result<String, ArtifactError> {
+/// Whether a URL is one that our server signed for its own port.
+fn is_ours(url: &str) -> bool {
+    let Ok(url) = url.parse::<http::Uri>() else { return false };
+    url.scheme_str() == Some("http") && is_local(&url) && url.path().starts_with("/downloads/")
+}
+
+/// Asks the server for a URL, also for one of the server's own port. The request is left to the server, which deletes it
+/// after some minutes.
+async fn signed_url(
+    downloads: &Downloads,
+    kind: DownloadTargetKind,
+    name: &str,
+    through_server: bool,
+) -> Result<String, ArtifactError> {
     let client = &downloads.client;
     let mut request = DownloadRequest::default();
+    if through_server {
+        request.metadata.annotations.insert(ANNOTATION_THROUGH_SERVER.to_owned(), "true".to_owned());
+    }
     request.metadata.name = format!("{name}-{}", uuid::Uuid::new_v4());
     request.metadata.namespace.clone_from(&client.namespace);
     request.spec.target.kind = kind;

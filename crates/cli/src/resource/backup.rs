@@ -1,5 +1,6 @@
-//! `lifeboat backup create|get|describe|logs|download|delete`.
+//! `lifeboat backup create|get|describe|logs|download|cancel|delete`.
 
+use super::cancel::{CancelArgs, Cancellable};
 use super::describe::BackupDescribeArgs;
 use super::download::DownloadArgs;
 use super::logs::LogsArgs;
@@ -34,6 +35,8 @@ pub(crate) enum BackupCommand {
     Logs(LogsArgs),
     /// Download the archive of a backup
     Download(DownloadArgs),
+    /// End backups that wait or run
+    Cancel(CancelArgs),
     /// Delete backups and all that belongs to them
     Delete(DeleteArgs),
 }
@@ -63,6 +66,7 @@ impl BackupCommand {
             Self::Describe(args) => args.run(globals).await,
             Self::Logs(args) => args.run::<Backup>(DownloadTargetKind::BackupLog, globals).await,
             Self::Download(args) => args.run(globals).await,
+            Self::Cancel(args) => args.run::<Backup>(globals).await,
             Self::Delete(args) => delete::<Backup>(&args, globals).await,
         }
     }
@@ -152,6 +156,10 @@ impl Operation for Backup {
         self.status.phase.map_or("New", BackupPhase::as_str)
     }
 
+    fn progress(&self) -> Option<(i64, i64)> {
+        self.status.progress.as_ref().map(|progress| (progress.items_backed_up, progress.total_items))
+    }
+
     fn has_log(&self) -> bool {
         use BackupPhase as P;
         matches!(
@@ -192,6 +200,20 @@ async fn request_deletion(client: &Client, backup: &Backup) -> Result<()> {
         }
     }
     bail!("a request to delete backup {} could not be made: its names are taken", backup.metadata.name)
+}
+
+impl Cancellable for Backup {
+    fn cancel(&mut self) {
+        self.spec.cancel = true;
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.spec.cancel
+    }
+
+    fn reason(&self) -> &str {
+        &self.status.failure_reason
+    }
 }
 
 impl Shown for Backup {

@@ -13,8 +13,10 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use hyper_util::rt::TokioIo;
 use std::net::IpAddr;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tower::{BoxError, Service, ServiceExt};
@@ -84,30 +86,73 @@ impl Fetcher {
     /// # Errors
     /// [`FetchError`].
     pub(crate) async fn get(&self, url: &str) -> Result<Option<Answer>, FetchError> {
-        let mut url: Uri = url.parse().map_err(|e| FetchError::Invalid(format!("{url}: {e}")))?;
+        let mut url = parsed(url)?;
         for _ in 0..=MOST_REDIRECTS {
             let (response, connection) = self.ask(&url).await?;
-            let status = response.status();
-            let target = response.headers().get(LOCATION).filter(|_| status.is_redirection()).cloned();
-            let mut answer = Answer { body: response.into_body(), _connection: connection, patience: self.patience };
-            match target {
-                Some(target) => url = redirected(&url, &target)?,
-                None if status == StatusCode::OK => return Ok(Some(answer)),
-                None if status == StatusCode::NOT_FOUND => return Ok(None),
-                None => return Err(FetchError::Answered { status: status.as_u16(), body: answer.refusal().await }),
+            match response.headers().get(LOCATION).filter(|_| response.status().is_redirection()) {
+                Some(target) => url = redirected(&url, target)?,
+                None => return self.file(response, connection).await,
             }
         }
         Err(FetchError::Invalid(format!("more than {MOST_REDIRECTS} redirects")))
     }
 
+    /// The same from a server whose answers have this header. Another program at its address counts as unreachable.
+    ///
+    /// # Errors
+    /// [`FetchError`].
+    pub(crate) async fn get_marked(&self, url: &str, mark: &str) -> Result<Option<Answer>, FetchError> {
+        let url = parsed(url)?;
+        let (response, connection) = self.ask(&url).await?;
+        if !response.headers().contains_key(mark) {
+            let why = "it is another program that answers there".to_owned();
+            return Err(FetchError::Unreachable { server: server(&url), why });
+        }
+        self.file(response, connection).await
+    }
+
+    /// The same over a connection that stands already.
+    ///
+    /// # Errors
+    /// [`FetchError`].
+    pub(crate) async fn get_over(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        url: &str,
+    ) -> Result<Option<Answer>, FetchError> {
+        let url = parsed(url)?;
+        let request = self.request(&url, None).map_err(|e| FetchError::Invalid(e.to_string()))?;
+        let (response, connection) = self.exchange(Box::new(TokioIo::new(stream)), request, &url).await?;
+        self.file(response, connection).await
+    }
+
+    async fn file(&self, response: Response<Incoming>, connection: JoinSet<()>) -> Result<Option<Answer>, FetchError> {
+        let status = response.status();
+        let mut answer = Answer { body: response.into_body(), _connection: connection, patience: self.patience };
+        match status {
+            StatusCode::OK => Ok(Some(answer)),
+            StatusCode::NOT_FOUND => Ok(None),
+            status => Err(FetchError::Answered { status: status.as_u16(), body: answer.refusal().await }),
+        }
+    }
+
     async fn ask(&self, url: &Uri) -> Result<(Response<Incoming>, JoinSet<()>), FetchError> {
-        let server = url.authority().map(ToString::to_string).unwrap_or_default();
-        let unreachable = |why: String| FetchError::Unreachable { server: server.clone(), why };
+        let unreachable = |why: String| FetchError::Unreachable { server: server(url), why };
         let (stream, request) = match timeout(CONNECT, self.open(url)).await {
             Ok(Ok(opened)) => opened,
             Ok(Err(e)) => return Err(unreachable(self.trust.explained(&*e))),
             Err(_) => return Err(unreachable(format!("no connection within {} s", CONNECT.as_secs()))),
         };
+        self.exchange(stream, request, url).await
+    }
+
+    async fn exchange(
+        &self,
+        stream: Box<dyn Stream>,
+        request: Request<Empty<Bytes>>,
+        url: &Uri,
+    ) -> Result<(Response<Incoming>, JoinSet<()>), FetchError> {
+        let unreachable = |why: String| FetchError::Unreachable { server: server(url), why };
         let (mut sender, connection) = match http1::handshake::<_, Empty<Bytes>>(stream).await {
             Ok(both) => both,
             Err(e) => return Err(unreachable(chain(&e))),
@@ -213,6 +258,14 @@ impl Answer {
     }
 }
 
+fn parsed(url: &str) -> Result<Uri, FetchError> {
+    url.parse().map_err(|e| FetchError::Invalid(format!("{url}: {e}")))
+}
+
+fn server(url: &Uri) -> String {
+    url.authority().map(ToString::to_string).unwrap_or_default()
+}
+
 fn tcp() -> HttpConnector {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
@@ -230,7 +283,7 @@ where
     Ok(Box::new(stream))
 }
 
-fn is_local(url: &Uri) -> bool {
+pub(super) fn is_local(url: &Uri) -> bool {
     let host = url.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }

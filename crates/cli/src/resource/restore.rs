@@ -1,5 +1,6 @@
-//! `lifeboat restore create|get|describe|logs|delete`.
+//! `lifeboat restore create|get|describe|logs|cancel|delete`.
 
+use super::cancel::{CancelArgs, Cancellable};
 use super::describe::DescribeArgs;
 use super::logs::LogsArgs;
 use super::table::{selector, time};
@@ -26,6 +27,8 @@ pub(crate) enum RestoreCommand {
     Describe(DescribeArgs),
     /// Print the log of a restore
     Logs(LogsArgs),
+    /// End restores that wait or run
+    Cancel(CancelArgs),
     /// Delete restores and their files; what they restored stays
     Delete(DeleteArgs),
 }
@@ -60,6 +63,7 @@ impl RestoreCommand {
             Self::Get(args) => get::<Restore>(&args, globals).await,
             Self::Describe(args) => args.run_restores(globals).await,
             Self::Logs(args) => args.run::<Restore>(DownloadTargetKind::RestoreLog, globals).await,
+            Self::Cancel(args) => args.run::<Restore>(globals).await,
             Self::Delete(args) => delete::<Restore>(&args, globals).await,
         }
     }
@@ -125,6 +129,10 @@ impl Operation for Restore {
         self.status.phase.map_or("New", RestorePhase::as_str)
     }
 
+    fn progress(&self) -> Option<(i64, i64)> {
+        self.status.progress.as_ref().map(|progress| (progress.items_restored, progress.total_items))
+    }
+
     fn has_log(&self) -> bool {
         use RestorePhase as P;
         matches!(
@@ -146,6 +154,20 @@ impl Operation for Restore {
     async fn request_deletion(&self, client: &Client) -> Result<()> {
         client.delete::<Self>(&self.metadata.name).await?;
         Ok(())
+    }
+}
+
+impl Cancellable for Restore {
+    fn cancel(&mut self) {
+        self.spec.cancel = true;
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.spec.cancel
+    }
+
+    fn reason(&self) -> &str {
+        &self.status.failure_reason
     }
 }
 

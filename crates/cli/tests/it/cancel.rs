@@ -1,9 +1,10 @@
 //! `spec.cancel`: at every stage the end comes soon, and says what was done.
 
 use crate::ground::{BUCKET, Ground};
-use crate::support::{eventually, gunzip_json};
+use crate::support::{eventually, gunzip_json, run};
 use lifeboat_testbed::{Fault, Nth, Proxy, Rule};
 use serde_json::{Value, json};
+use std::process::Command;
 
 /// What hangs does so for minutes: who ends within the patience of `until` was stopped.
 fn hangs(method: &'static str, path: &str, nth: Nth) -> Vec<Rule> {
@@ -64,6 +65,21 @@ fn a_cancelled_backup_ends_at_any_stage() {
         ground.until_gone("backup", name);
         assert!(!stored(name, "velero-backup.json").exists(), "{name}");
     }
+    // By the command.
+    let command = |args: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
+        run(command.args(args.split_whitespace()).env("KUBECONFIG", ground.bed.plane.kubeconfig()))
+    };
+    s3.script(hangs("PUT", "*/commanded.tar.gz?*", Nth::Only(1)));
+    ground.velero("Backup", "commanded", &spec(false));
+    eventually("the request that hangs", || s3.is_met());
+    let said = command("backup cancel commanded nope --wait");
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.out.starts_with("Request to cancel backup \"commanded\" submitted successfully.\n"), "{said:?}");
+    assert!(said.out.contains("Backup \"commanded\" ended with status: Failed (cancelled on request: "), "{said:?}");
+    assert!(said.err.contains("backups.velero.io \"nope\" not found"), "{said:?}");
+    let said = command("backup cancel commanded");
+    assert_eq!((said.code, said.out.as_str()), (0, "Backup \"commanded\" has ended already: Failed.\n"), "{said:?}");
     // The queue goes on.
     ground.velero("Backup", "next", &spec(false));
     let next = ground.until("backup", "next", "Completed");

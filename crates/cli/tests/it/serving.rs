@@ -1,10 +1,11 @@
 //! What the server serves by HTTP, and the events it writes.
 
 use crate::ground::Ground;
-use crate::support::eventually;
+use crate::support::{eventually, run};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::process::Command;
 
 /// The address that the server of this name wrote into its log.
 fn address(ground: &Ground, server: &str, of: &str) -> String {
@@ -103,6 +104,19 @@ fn state_files_and_events() {
         "spec": {"target": {"kind": "BackupLog", "name": "c"}}}));
     let answered = ground.until("downloadrequest", "through", "Processed");
     assert!(answered["status"]["downloadURL"].as_str().is_some_and(|url| url.contains(&from)), "{answered}");
+
+    // The commands find their way: to a directory, and to a bucket that only the server reaches.
+    let logs = |name: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
+        let command = command.args(["backup", "logs", name]).env("KUBECONFIG", ground.bed.plane.kubeconfig());
+        let run = run(command);
+        assert_eq!(run.code, 0, "{run:?}");
+        run.out
+    };
+    assert!(logs("b").contains("backup=velero/b"));
+    let patch = r#"{"spec":{"config":{"publicUrl":"http://127.0.0.1:1"}}}"#;
+    ground.bed.kubectl(&["patch", "backupstoragelocation", "s3", "-n", "velero", "--type=merge", "-p", patch]);
+    assert!(logs("c").contains("backup=velero/c"));
 
     let events = |name: &str| {
         let out = ground.bed.kubectl(&[

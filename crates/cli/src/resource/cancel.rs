@@ -1,0 +1,82 @@
+//! `lifeboat backup|restore cancel`: ends what runs, or waits to (`spec.cancel`, an addition of ours).
+
+use super::{Operation, client, missing, together, wait};
+use crate::command::Globals;
+use anyhow::{Result, bail};
+use clap::Args;
+use lifeboat_control::Client;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// What to cancel.
+#[derive(Debug, Args)]
+pub(crate) struct CancelArgs {
+    /// Names
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+    /// Wait until they have ended, which takes seconds
+    #[arg(long, short)]
+    wait: bool,
+}
+
+/// An operation that can be ended before its time.
+pub(super) trait Cancellable: Operation {
+    fn cancel(&mut self);
+
+    fn is_cancelled(&self) -> bool;
+
+    /// Why it has failed.
+    fn reason(&self) -> &str;
+}
+
+/// How often the object is read again because somebody else writes it too; a server reports progress once a second.
+const TRIES: u32 = 10;
+
+impl CancelArgs {
+    pub(super) async fn run<T: Cancellable>(self, globals: &Globals) -> Result<ExitCode> {
+        let client = client(globals).await?;
+        let (word, title) = (T::WORD, T::TITLE);
+        let mut out = std::io::stdout();
+        let (mut sent, mut errors) = (Vec::new(), Vec::new());
+        for name in &self.names {
+            match cancel::<T>(&client, name, &globals.program.name).await {
+                Ok(None) => {
+                    writeln!(out, "Request to cancel {word} \"{name}\" submitted successfully.")?;
+                    sent.push(name);
+                }
+                Ok(Some(phase)) => writeln!(out, "{title} \"{name}\" has ended already: {phase}.")?,
+                Err(e) => errors.push(e),
+            }
+        }
+        for name in sent.into_iter().filter(|_| self.wait) {
+            let phase = wait::<T>(&client, name).await?;
+            let reason = client.get::<T>(name).await?.map_or_else(String::new, |found| found.reason().to_owned());
+            let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+            writeln!(out, "{title} \"{name}\" ended with status: {phase}{reason}.")?;
+        }
+        together(errors)
+    }
+}
+
+/// Sets the field; the phase of an operation that has ended without it.
+async fn cancel<T: Cancellable>(client: &Client, name: &str, program: &str) -> Result<Option<&'static str>> {
+    for _ in 0..TRIES {
+        let found: T = client.get(name).await?.ok_or_else(|| missing::<T>(name))?;
+        if let Some(phase) = found.ended() {
+            return Ok(Some(phase));
+        }
+        let mut after = found.clone();
+        after.cancel();
+        match client.change(&found, &after).await {
+            Ok(stored) if stored.is_cancelled() => return Ok(None),
+            Ok(_) => bail!(
+                "{} \"{name}\" cannot be cancelled: the cluster's definition of {} has no spec.cancel; run `{program} install --crds-only`",
+                T::WORD,
+                T::PLURAL
+            ),
+            Err(e) if e.is_conflict() => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    bail!("{} \"{name}\" is written by others all the time: try again", T::WORD)
+}
