@@ -2,6 +2,7 @@
 
 use crate::demo::DemoArgs;
 use crate::flags;
+use crate::install::InstallArgs;
 use crate::local::Local;
 use crate::resource::backup::BackupCommand;
 use crate::resource::location::LocationCommand;
@@ -9,6 +10,7 @@ use crate::resource::restore::RestoreCommand;
 use crate::resource::verbs::{CreateCommand, DeleteCommand, GetCommand};
 use crate::sandbox::SandboxArgs;
 use crate::server::ServerArgs;
+use crate::uninstall::UninstallArgs;
 use clap::{Args, Parser, Subcommand};
 use lifeboat_api::Duration;
 use lifeboat_cluster::{Cluster, ConnectOptions, PaceOptions};
@@ -73,6 +75,10 @@ enum Command {
     /// Delete backups or restores
     #[command(subcommand)]
     Delete(DeleteCommand),
+    /// Bring the server into the cluster
+    Install(Box<InstallArgs>),
+    /// Take the server, its resources and its definitions out of the cluster; what lies in buckets stays
+    Uninstall(UninstallArgs),
     /// Run the server: make what the velero.io resources of a namespace ask for
     Server(Box<ServerArgs>),
     /// Run an in-memory Kubernetes API server and write its kubeconfig to the file named by --kubeconfig
@@ -97,6 +103,8 @@ impl Lifeboat {
             Command::Get(command) => command.run(&self.globals).await,
             Command::Create(command) => command.run(&self.globals).await,
             Command::Delete(command) => command.run(&self.globals).await,
+            Command::Install(install) => install.run(&self.globals).await,
+            Command::Uninstall(uninstall) => uninstall.run(&self.globals).await,
             Command::Server(server) => server.run(&self.globals).await,
             Command::Sandbox(sandbox) => sandbox.run(&self.globals).await,
         }

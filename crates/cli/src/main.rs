@@ -5,9 +5,11 @@
 
 mod bucket_url;
 mod command;
+mod confirm;
 mod demo;
 mod errors;
 mod flags;
+mod install;
 mod local;
 mod log;
 mod progress;
@@ -15,6 +17,7 @@ mod resource;
 mod sandbox;
 mod server;
 mod spec;
+mod uninstall;
 
 use clap::Parser;
 use std::process::ExitCode;
