@@ -9,6 +9,7 @@ mod confirm;
 mod demo;
 mod errors;
 mod flags;
+mod helper;
 mod install;
 mod local;
 mod log;
@@ -23,6 +24,9 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if let Some(code) = helper::run() {
+        return code;
+    }
     // One TLS provider is in the graph; saying so makes an accidental second one fail here and not in the field.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let command = match command::Lifeboat::try_parse() {
