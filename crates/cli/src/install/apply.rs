@@ -3,9 +3,9 @@
 use super::objects::is_custom;
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
-use lifeboat_cluster::{Cluster, ClusterError, Create};
+use lifeboat_cluster::{Cluster, ClusterError, Create, PatchKind};
 use lifeboat_object::ApiResource;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::Write;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -29,6 +29,7 @@ pub(super) async fn send(cluster: &Cluster, objects: &[Value], apply: bool) -> R
         let done = loop {
             let body = Bytes::from(object.to_string());
             let sent = if apply {
+                make_way(cluster, &resource, namespace, name, object).await?;
                 cluster.apply(&resource, namespace, name, body, FIELD_MANAGER).await.map(|_| "applied")
             } else {
                 create(cluster, &resource, namespace, name, body).await
@@ -56,6 +57,34 @@ async fn create(
         Err(e) if e.is_already_exists() => Ok("already exists, proceeding"),
         Err(e) => Err(e),
     }
+}
+
+/// Removes what stands against an object that is to be applied: an apply removes no field of somebody else's, and a
+/// Deployment that Velero has installed has bounds for rolling updates, which the API server put there.
+async fn make_way(
+    cluster: &Cluster,
+    resource: &ApiResource,
+    namespace: Option<&str>,
+    name: &str,
+    object: &Value,
+) -> Result<()> {
+    if object["kind"] != "Deployment" {
+        return Ok(());
+    }
+    let Some(bytes) = cluster.get(resource, namespace, name).await? else { return Ok(()) };
+    if let Some(patch) = out_of_the_way(&serde_json::from_slice(&bytes)?, object) {
+        let patch = Bytes::from(patch.to_string());
+        cluster.patch(resource, namespace, name, None, PatchKind::Merge, patch).await?;
+    }
+    Ok(())
+}
+
+/// The merge patch that makes way for a Deployment, when one is needed.
+fn out_of_the_way(found: &Value, deployment: &Value) -> Option<Value> {
+    let strategy = &deployment["spec"]["strategy"]["type"];
+    let bounds = &found["spec"]["strategy"]["rollingUpdate"];
+    (strategy == "Recreate" && !bounds.is_null())
+        .then(|| json!({"spec": {"strategy": {"type": strategy, "rollingUpdate": null}}}))
 }
 
 /// Waits until the API server serves all of these definitions.
@@ -107,7 +136,6 @@ mod tests {
     use super::*;
     use crate::install::objects::{Plan, definitions, objects};
     use crate::install::tests::parse;
-    use serde_json::json;
     use std::collections::BTreeSet;
 
     #[test]
@@ -137,6 +165,20 @@ mod tests {
             "volumesnapshotlocations.velero.io n",
         ];
         assert_eq!(types, expected.map(str::to_owned).into());
+    }
+
+    #[test]
+    fn bounds_of_rolling_updates_make_way() {
+        let deployment = |strategy: Value| json!({"spec": {"strategy": strategy}});
+        let bounds = json!({"maxSurge": "25%"});
+        let rolling = deployment(json!({"type": "RollingUpdate", "rollingUpdate": bounds}));
+        let recreate = deployment(json!({"type": "Recreate"}));
+        assert_eq!(
+            out_of_the_way(&rolling, &recreate),
+            Some(json!({"spec": {"strategy": {"type": "Recreate", "rollingUpdate": null}}}))
+        );
+        assert_eq!(out_of_the_way(&recreate, &recreate), None);
+        assert_eq!(out_of_the_way(&rolling, &deployment(json!({"type": "RollingUpdate"}))), None);
     }
 
     #[test]

@@ -66,9 +66,6 @@ pub(super) fn deployment(plan: &Plan<'_>) -> Value {
         affinity["podAntiAffinity"] = json!({
             "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}],
         });
-    } else if args.apply {
-        // The bounds that the API server has added to a rolling update, which is what Velero installs.
-        strategy["rollingUpdate"] = Value::Null;
     }
     let mut pod = json!({
         "restartPolicy": "Always", "os": {"name": "linux"}, "affinity": affinity,

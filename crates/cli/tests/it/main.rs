@@ -9,6 +9,7 @@ mod faults;
 mod golden_in;
 mod golden_out;
 mod hostile;
+mod install;
 mod kept_out;
 mod kills;
 mod moved;
