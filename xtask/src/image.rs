@@ -138,6 +138,8 @@ fn assemble(program: Vec<u8>, authorities: Vec<u8>, name: String) -> Image {
         architecture: architecture.to_owned(),
         user: USER.to_owned(),
         entrypoint: vec!["/velero".to_owned()],
+        // `lifeboat local` keeps its state in the home, and the user has no other place to write to.
+        environment: vec!["PATH=/".to_owned(), "HOME=/tmp".to_owned()],
         labels: labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
     }
 }

@@ -36,6 +36,7 @@ pub(super) struct Image {
     /// Numbers of user and group: kubelets cannot know that a name is not root's.
     pub(super) user: String,
     pub(super) entrypoint: Vec<String>,
+    pub(super) environment: Vec<String>,
     pub(super) labels: BTreeMap<String, String>,
 }
 
@@ -54,7 +55,7 @@ impl Image {
             "created": EPOCH, "architecture": self.architecture, "os": "linux",
             "config": {
                 "User": self.user, "Entrypoint": self.entrypoint, "WorkingDir": "/",
-                "Env": ["PATH=/"], "Labels": self.labels,
+                "Env": self.environment, "Labels": self.labels,
             },
             "rootfs": {"type": "layers", "diff_ids": [digest(&layer)]},
             "history": [{"created": EPOCH, "created_by": "cargo xtask image"}],
@@ -157,6 +158,7 @@ mod tests {
             architecture: "amd64".to_owned(),
             user: "65532:65532".to_owned(),
             entrypoint: vec!["/a".to_owned()],
+            environment: vec!["A=b".to_owned()],
             labels: BTreeMap::from([("k".to_owned(), "v".to_owned())]),
         }
     }
@@ -208,7 +210,7 @@ mod tests {
         let config: Value = serde_json::from_slice(&blob(&manifest["config"])).unwrap();
         assert_eq!(
             config["config"],
-            json!({"User": "65532:65532", "Entrypoint": ["/a"], "WorkingDir": "/", "Env": ["PATH=/"], "Labels": {"k": "v"}})
+            json!({"User": "65532:65532", "Entrypoint": ["/a"], "WorkingDir": "/", "Env": ["A=b"], "Labels": {"k": "v"}})
         );
         let mut layer = Vec::new();
         GzDecoder::new(blob(&manifest["layers"][0]).as_slice()).read_to_end(&mut layer).unwrap();

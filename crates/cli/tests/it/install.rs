@@ -202,6 +202,8 @@ fn what_is_installed_works_and_goes() {
     let restore = ground.json(&["get", "restore", "r", "-n", "velero"]);
     assert_eq!(restore["metadata"]["finalizers"], json!(["restores.velero.io/external-resources-finalizer"]));
 
+    assert!(!log(&ground).contains("access_key"), "{}", log(&ground));
+
     // It goes, though nobody is there to let go of the restore. The bucket keeps what it has.
     drop(server);
     let asked = ground.run(&["uninstall"]);
