@@ -1,5 +1,5 @@
 # What a developer or CI runs. Anything with logic is in xtask.
-.PHONY: help demo check test test-long bench fuzz fmt
+.PHONY: help demo check test test-long bench fuzz image fmt
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/lifeboat
 # One target folder for every work tree and CI.
@@ -25,6 +25,9 @@ fuzz: ## feed the decoders of archives, indexes and metadata with mutated bytes,
 
 bench: ## speed and memory beside a plain client's, about 5 minutes after the builds; ROWS="backup-10k restore" for some
 	cargo xtask bench $(ROWS)
+
+image: ## the container image as one file, without a container engine (musl-tools needed); some twenty minutes on two cores
+	cargo xtask image
 
 fmt: ## format everything
 	cargo fmt --all

@@ -1,8 +1,9 @@
-//! What developers and CI run: `cargo xtask check`, `cargo xtask test`, `cargo xtask bench`.
+//! What developers and CI run: `cargo xtask check`, `cargo xtask test`, `cargo xtask bench`, `cargo xtask image`.
 #![allow(clippy::print_stdout, reason = "it talks to the developer")]
 
 mod bench;
 mod edges;
+mod image;
 mod tools;
 
 use anyhow::{Result, bail};
@@ -22,7 +23,8 @@ fn main() -> Result<()> {
         "bench" => bench::run(&args),
         "measured" => bench::measure(&args),
         "fuzz" => fuzz(&args),
-        other => bail!("unknown task {other:?}: check, check-edges, setup, test, test-long, bench or fuzz"),
+        "image" => image::image(&args),
+        other => bail!("unknown task {other:?}: check, check-edges, setup, test, test-long, bench, fuzz or image"),
     }
 }
 

@@ -4,6 +4,7 @@ use crate::client_config::ClientCommand;
 use crate::completion::CompletionArgs;
 use crate::demo::DemoArgs;
 use crate::flags;
+use crate::install::InstallArgs;
 use crate::local::Local;
 use crate::program::Program;
 use crate::resource::backup::BackupCommand;
@@ -12,6 +13,7 @@ use crate::resource::restore::RestoreCommand;
 use crate::resource::verbs::{CreateCommand, DeleteCommand, DescribeCommand, GetCommand};
 use crate::sandbox::SandboxArgs;
 use crate::server::ServerArgs;
+use crate::uninstall::UninstallArgs;
 use crate::version::VersionArgs;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use lifeboat_api::Duration;
@@ -44,7 +46,7 @@ pub(crate) struct Globals {
     given_namespace: Option<String>,
     /// Names of features, comma-separated. Accepted as Velero accepts them: none of them changes what this version does
     #[arg(long = "features", id = "features", global = true, value_name = "NAMES")]
-    _features: Option<String>,
+    pub(crate) features: Option<String>,
     /// Colours in descriptions: true or false; on a terminal when left out
     #[arg(long, global = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     colorized: Option<bool>,
@@ -100,6 +102,10 @@ enum Command {
     Version(VersionArgs),
     /// Print a script that completes command lines, also names of objects
     Completion(CompletionArgs),
+    /// Bring the server into the cluster
+    Install(Box<InstallArgs>),
+    /// Take the server, its resources and its definitions out of the cluster; what lies in buckets stays
+    Uninstall(UninstallArgs),
     /// Run the server: make what the velero.io resources of a namespace ask for
     Server(Box<ServerArgs>),
     /// Run an in-memory Kubernetes API server and write its kubeconfig to the file named by --kubeconfig
@@ -145,6 +151,8 @@ impl Lifeboat {
             Command::Client(command) => command.run(&self.globals),
             Command::Version(version) => version.run(&self.globals).await,
             Command::Completion(completion) => completion.run(&self.globals),
+            Command::Install(install) => install.run(&self.globals).await,
+            Command::Uninstall(uninstall) => uninstall.run(&self.globals).await,
             Command::Server(server) => server.run(&self.globals).await,
             Command::Sandbox(sandbox) => sandbox.run(&self.globals).await,
         }

@@ -7,9 +7,12 @@ mod bucket_url;
 mod client_config;
 mod command;
 mod completion;
+mod confirm;
 mod demo;
 mod errors;
 mod flags;
+mod helper;
+mod install;
 mod local;
 mod log;
 mod program;
@@ -18,12 +21,16 @@ mod resource;
 mod sandbox;
 mod server;
 mod spec;
+mod uninstall;
 mod version;
 
 use program::Program;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if let Some(code) = helper::run() {
+        return code;
+    }
     // One TLS provider is in the graph; saying so makes an accidental second one fail here and not in the field.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     completion::answer();

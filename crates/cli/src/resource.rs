@@ -15,6 +15,7 @@ mod trust;
 pub(crate) mod verbs;
 
 use crate::command::Globals;
+use crate::confirm::confirmed;
 use crate::local::journal::print_resource;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
@@ -279,24 +280,6 @@ fn together(mut errors: Vec<anyhow::Error>) -> Result<ExitCode> {
         0 => Ok(ExitCode::SUCCESS),
         1 => Err(errors.remove(0)),
         _ => bail!("[{}]", errors.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
-    }
-}
-
-/// Asks until there is an answer; the end of the input is a no.
-fn confirmed() -> Result<bool> {
-    loop {
-        write!(std::io::stdout(), "Are you sure you want to continue (Y/N)? ")?;
-        std::io::stdout().flush()?;
-        let mut line = String::new();
-        if std::io::stdin().read_line(&mut line)? == 0 {
-            writeln!(std::io::stderr(), "error reading user input: EOF")?;
-            return Ok(false);
-        }
-        match line.trim_end_matches(['\r', '\n']) {
-            "y" | "Y" => return Ok(true),
-            "n" | "N" => return Ok(false),
-            _ => {}
-        }
     }
 }
 

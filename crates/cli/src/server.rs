@@ -111,6 +111,8 @@ pub(crate) struct ServerArgs {
     /// The label that joins volumes to be saved at one moment
     #[arg(long, default_value = lifeboat_api::well_known::LABEL_VOLUME_GROUP, value_name = "LABEL")]
     volume_group_snapshot_label_key: String,
+    #[command(flatten)]
+    maintenance: MaintenanceJobs,
     /// A ConfigMap with settings of repositories
     #[arg(long, default_value = "", value_name = "NAME")]
     backup_repository_configmap: String,
@@ -145,8 +147,24 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "DIRECTORY")]
     directory_root: Option<PathBuf>,
     /// A folder for what memory cannot hold
-    #[arg(long, value_name = "DIRECTORY")]
+    #[arg(long, env = "VELERO_SCRATCH_DIR", value_name = "DIRECTORY")]
     scratch: Option<PathBuf>,
+}
+
+/// Flags that Velero's installer still passes on and Velero's server refuses; the ConfigMap of maintenance jobs says
+/// the same.
+#[derive(Debug, Args)]
+struct MaintenanceJobs {
+    #[arg(long, hide = true)]
+    keep_latest_maintenance_jobs: Option<u32>,
+    #[arg(long, hide = true)]
+    maintenance_job_cpu_request: Option<String>,
+    #[arg(long, hide = true)]
+    maintenance_job_mem_request: Option<String>,
+    #[arg(long, hide = true)]
+    maintenance_job_cpu_limit: Option<String>,
+    #[arg(long, hide = true)]
+    maintenance_job_mem_limit: Option<String>,
 }
 
 const PLUGIN_DIR: &str = "/plugins";
@@ -161,7 +179,7 @@ impl ServerArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         logrus::start(self.log_level, self.log_format == LogFormat::Json);
         self.check()?;
-        for flag in self.without_effect() {
+        for flag in self.without_effect(globals) {
             tracing::warn!(flag, "this flag has no effect in this version");
         }
         let options = self.options(globals)?;
@@ -201,7 +219,7 @@ impl ServerArgs {
     }
 
     /// Flags that were given and that nothing of this version looks at.
-    fn without_effect(&self) -> Vec<&'static str> {
+    fn without_effect(&self, globals: &Globals) -> Vec<&'static str> {
         [
             ("plugin-dir", self.plugin_dir != *PLUGIN_DIR),
             ("profiler-address", !matches!(self.profiler_address.as_str(), "" | "localhost:6060")),
@@ -218,6 +236,12 @@ impl ServerArgs {
                 "volume-group-snapshot-label-key",
                 self.volume_group_snapshot_label_key != lifeboat_api::well_known::LABEL_VOLUME_GROUP,
             ),
+            ("features", globals.features.as_deref().is_some_and(|names| !names.is_empty())),
+            ("keep-latest-maintenance-jobs", self.maintenance.keep_latest_maintenance_jobs.is_some()),
+            ("maintenance-job-cpu-request", self.maintenance.maintenance_job_cpu_request.is_some()),
+            ("maintenance-job-mem-request", self.maintenance.maintenance_job_mem_request.is_some()),
+            ("maintenance-job-cpu-limit", self.maintenance.maintenance_job_cpu_limit.is_some()),
+            ("maintenance-job-mem-limit", self.maintenance.maintenance_job_mem_limit.is_some()),
             ("backup-repository-configmap", !self.backup_repository_configmap.is_empty()),
             ("repo-maintenance-job-configmap", !self.repo_maintenance_job_configmap.is_empty()),
             ("global-backup-volume-policies-configmap", !self.global_backup_volume_policies_configmap.is_empty()),
@@ -310,9 +334,26 @@ fn signing_key() -> SigningKey {
     SigningKey(key)
 }
 
-/// Two servers on one host are told apart too.
+/// Who this server is when nobody says it. In a pod, its name and nothing else: by it the server knows itself among the
+/// pods of its namespace, and would wait for its own end otherwise. Elsewhere, two servers on one host are told apart.
 fn host_name() -> Result<String> {
     let name =
         std::fs::read_to_string("/proc/sys/kernel/hostname").context("find out the host name; or give --identity")?;
-    Ok(format!("{}_{}", name.trim(), uuid::Uuid::new_v4()))
+    Ok(identity(name.trim(), std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()))
+}
+
+fn identity(host: &str, in_pod: bool) -> String {
+    if in_pod { host.to_owned() } else { format!("{host}_{}", uuid::Uuid::new_v4()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_in_a_pod_goes_by_the_name_of_the_pod() {
+        assert_eq!(identity("velero-5d8f", true), "velero-5d8f");
+        let elsewhere = identity("laptop", false);
+        assert!(elsewhere.starts_with("laptop_") && elsewhere != identity("laptop", false), "{elsewhere}");
+    }
 }

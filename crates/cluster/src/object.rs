@@ -102,6 +102,26 @@ impl Cluster {
         self.paced(&call).await
     }
 
+    /// Makes an object have these fields, whether it exists or not, and takes them over from other owners (server-side
+    /// apply by force); returns it as stored. Paced.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn apply(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+        body: Bytes,
+        field_manager: &str,
+    ) -> Result<Bytes, ClusterError> {
+        let mut call = self.single("apply", Method::PATCH, resource, namespace, name);
+        call.path.push_str(&format!("?fieldManager={}&force=true", segment(field_manager)));
+        // JSON is YAML.
+        call.body = Some(("application/apply-patch+yaml", body));
+        self.paced(&call).await
+    }
+
     /// Deletes an object; `false` when there was none. Paced.
     ///
     /// # Errors

@@ -27,7 +27,8 @@ pub(crate) fn start(level: LogLevel, json: bool) {
     let default = match level {
         LogLevel::Trace => "trace",
         LogLevel::Debug => "debug",
-        LogLevel::Info => "info",
+        // The library for AWS tells at each look at a location which access key it has found.
+        LogLevel::Info => "info,aws_config=warn",
         LogLevel::Warning => "warn",
         LogLevel::Error | LogLevel::Fatal | LogLevel::Panic => "error",
     };

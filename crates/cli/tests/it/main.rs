@@ -12,6 +12,7 @@ mod golden_in;
 mod golden_out;
 mod ground;
 mod hostile;
+mod install;
 mod kept_out;
 mod kills;
 mod leaders;

@@ -1,0 +1,126 @@
+//! `lifeboat install`: brings the server into a cluster (cli-and-install.md 3).
+//!
+//! Flags are checked ([`check`]), made into a list of objects ([`objects`]), and these are printed, sent ([`apply`])
+//! and waited for ([`wait`]). The objects are Velero's, so that either can follow the other in a namespace;
+//! docs/compatibility.md names the differences.
+
+mod apply;
+mod check;
+mod config_maps;
+mod flags;
+mod objects;
+mod quantity;
+mod rights;
+mod wait;
+mod workload;
+
+use crate::command::Globals;
+use crate::local::journal::print_resource;
+use anyhow::{Context, Result, bail};
+pub(crate) use flags::InstallArgs;
+use flags::Printed;
+use lifeboat_cluster::Cluster;
+use objects::Plan;
+pub(crate) use objects::{DEPLOYMENT, cluster_name};
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+impl InstallArgs {
+    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        if self.output == Some(Printed::Table) {
+            bail!("--output table is not supported with this command: json or yaml");
+        }
+        if !self.crds_only {
+            check::check(&self)?;
+        }
+        let plan = Plan {
+            args: &self,
+            namespace: &globals.namespace,
+            secret: read("--secret-file", self.secret_file.as_deref())?,
+            authority: read("--cacert", self.cacert.as_deref())?,
+        };
+        // What is only printed needs no cluster, unless the flags speak of something in it.
+        let asks = !self.crds_only && config_maps::any(&self);
+        let cluster = if asks || !self.dry_run { Some(globals.connect().await?) } else { None };
+        if let Some(cluster) = cluster.as_ref().filter(|_| asks) {
+            config_maps::check(cluster, plan.namespace, &self).await?;
+        }
+        let definitions = objects::definitions();
+        let rest = if self.crds_only { Vec::new() } else { objects::objects(&plan) };
+        if let Some(output) = self.output.and_then(Printed::machine) {
+            print_resource(&objects::list([definitions.clone(), rest.clone()].concat()), output)?;
+        }
+        if !self.crds_only {
+            for what in check::not_there_yet(&self) {
+                writeln!(std::io::stderr(), "warning: {what}")?;
+            }
+        }
+        let Some(cluster) = cluster.filter(|_| !self.dry_run) else { return Ok(ExitCode::SUCCESS) };
+        let namespace = plan.namespace;
+        self.carry_out(&cluster, namespace, &definitions, &rest).await.with_context(|| {
+            format!(
+                "the installation is not complete; `kubectl logs deployment/{DEPLOYMENT} -n {namespace}` may tell more, \
+                 and the same command goes on where this one has stopped"
+            )
+        })?;
+        self.conclude(namespace)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn carry_out(
+        &self,
+        cluster: &Cluster,
+        namespace: &str,
+        definitions: &[serde_json::Value],
+        rest: &[serde_json::Value],
+    ) -> Result<()> {
+        apply::send(cluster, definitions, self.apply).await?;
+        apply::established(cluster, definitions).await?;
+        apply::send(cluster, rest, self.apply).await?;
+        if self.wait && !self.crds_only {
+            let mut out = std::io::stdout();
+            writeln!(out, "Waiting for {DEPLOYMENT} to be ready.")?;
+            wait::wait(cluster, namespace, self).await?;
+        }
+        Ok(())
+    }
+
+    /// What the user may have forgotten, and what comes next.
+    fn conclude(&self, namespace: &str) -> Result<()> {
+        let mut out = std::io::stdout();
+        if !self.crds_only && self.secret_file.is_none() {
+            writeln!(out, "\nNo secret file was specified, no Secret created.\n")?;
+        }
+        if !self.crds_only && self.no_default_backup_location {
+            writeln!(out, "\nNo bucket and provider were specified, no default backup storage location created.\n")?;
+        }
+        writeln!(
+            out,
+            "Velero is installed! ⛵ Use 'kubectl logs deployment/{DEPLOYMENT} -n {namespace}' to view the status."
+        )?;
+        Ok(())
+    }
+}
+
+fn read(flag: &str, file: Option<&Path>) -> Result<Option<Vec<u8>>> {
+    let read = |file: &Path| std::fs::read(file).with_context(|| format!("read {flag} {}", file.display()));
+    file.map(read).transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Alone {
+        #[command(flatten)]
+        args: InstallArgs,
+    }
+
+    /// The flags of an installation.
+    pub(super) fn parse(flags: &str) -> InstallArgs {
+        Alone::try_parse_from(std::iter::once("install").chain(flags.split_whitespace())).unwrap().args
+    }
+}

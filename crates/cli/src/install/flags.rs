@@ -1,0 +1,243 @@
+//! The flags of `lifeboat install` (cli-and-install.md 3.1).
+
+use crate::flags::{self, List, Pairs};
+use crate::local::Output;
+use clap::{Args, ValueEnum};
+use lifeboat_api::Duration;
+use std::path::PathBuf;
+
+/// Every flag of `velero install`, and a few of ours.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct InstallArgs {
+    /// Who provides the storage of backups and the snapshots of volumes, such as aws
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
+    pub(super) provider: String,
+    /// The bucket that backups go to
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME", allow_hyphen_values = true)]
+    pub(super) bucket: String,
+    /// What all keys in the bucket begin with
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "PREFIX")]
+    pub(super) prefix: String,
+    /// A file with the credentials for the provider
+    #[arg(long, value_name = "FILE")]
+    pub(super) secret_file: Option<PathBuf>,
+    /// There are no credentials: the server gets them in another way
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub(super) no_secret: bool,
+    /// Make no storage location
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub(super) no_default_backup_location: bool,
+    /// Make a location for snapshots of volumes
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub(super) use_volume_snapshots: bool,
+    /// Settings of the storage location
+    #[arg(long, value_parser = flags::pairs, default_value = "", hide_default_value = true, value_name = "KEY=VALUE,…")]
+    pub(super) backup_location_config: Pairs,
+    /// Settings of the snapshot location
+    #[arg(long, value_parser = flags::pairs, default_value = "", hide_default_value = true, value_name = "KEY=VALUE,…")]
+    pub(super) snapshot_location_config: Pairs,
+    /// A file with certificates (PEM) to trust when speaking to the storage
+    #[arg(long, value_name = "FILE")]
+    pub(super) cacert: Option<PathBuf>,
+    /// The image of the server and the node agent
+    #[arg(long, default_value_t = default_image(), value_name = "IMAGE")]
+    pub(super) image: String,
+    /// Images of plugins; not needed for what is built in
+    #[arg(long, value_parser = flags::list, default_value = "", hide_default_value = true, value_name = "IMAGE,…")]
+    pub(super) plugins: List,
+    /// Annotations for the pods
+    #[arg(long, value_parser = flags::pairs, default_value = "", hide_default_value = true, value_name = "KEY=VALUE,…")]
+    pub(super) pod_annotations: Pairs,
+    /// Labels for the pods
+    #[arg(long, value_parser = flags::pairs, default_value = "", hide_default_value = true, value_name = "KEY=VALUE,…")]
+    pub(super) pod_labels: Pairs,
+    /// Annotations for the service account
+    #[arg(long, value_parser = flags::pairs, default_value = "", hide_default_value = true, value_name = "KEY=VALUE,…")]
+    pub(super) sa_annotations: Pairs,
+    /// A service account that is there already and has all rights; none is made
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
+    pub(super) service_account_name: String,
+    #[command(flatten)]
+    pub(super) server_resources: ServerResources,
+    #[command(flatten)]
+    pub(super) node_agent_resources: NodeAgentResources,
+    /// The kubelet's folder on the nodes
+    #[arg(long, default_value = "/var/lib/kubelet", value_name = "DIRECTORY")]
+    pub(super) kubelet_root_dir: String,
+    /// The server only restores
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub(super) restore_only: bool,
+    /// Send nothing; with -o, see what would be sent
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub(super) dry_run: bool,
+    /// Change what is there already, by server-side apply
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub(super) apply: bool,
+    /// Only the CustomResourceDefinitions
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub(super) crds_only: bool,
+    /// Wait until the pods are ready
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub(super) wait: bool,
+    /// Run the node agent on Linux nodes
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub(super) use_node_agent: bool,
+    /// Run the node agent on Windows nodes
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub(super) use_node_agent_windows: bool,
+    /// Run the node agent privileged, for volumes of block mode
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub(super) privileged_node_agent: bool,
+    /// The node agent sees no folders of the nodes
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub(super) node_agent_disable_host_path: bool,
+    /// How often repositories are maintained; 0 for the default of their format
+    #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION", allow_hyphen_values = true)]
+    pub(super) default_repo_maintain_frequency: Duration,
+    /// How often expired backups are deleted; 0 for hourly
+    #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION", allow_hyphen_values = true)]
+    pub(super) garbage_collection_frequency: Duration,
+    /// How long file system backups of one backup or restore may take; 0 for four hours
+    #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION", allow_hyphen_values = true)]
+    pub(super) pod_volume_operation_timeout: Duration,
+    /// Features of the server and the node agent
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME,…")]
+    pub(super) features: String,
+    /// Back up volumes by their files when backups do not say
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub(super) default_volumes_to_fs_backup: bool,
+    /// Move the data of snapshots when backups do not say
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub(super) default_snapshot_move_data: bool,
+    /// Accepted: there is no such cache
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub(super) disable_informer_cache: bool,
+    /// A new schedule waits for its time before its first backup
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub(super) schedule_skip_immediately: bool,
+    /// Look more often whether a snapshot is ready
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub(super) csi_snapshot_early_frequent_polling: bool,
+    /// What moves the files of volumes
+    #[arg(long, default_value = "kopia", value_name = "NAME")]
+    pub(super) uploader_type: String,
+    #[command(flatten)]
+    pub(super) maintenance: MaintenanceJobs,
+    /// A ConfigMap with settings of repositories
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
+    pub(super) backup_repository_configmap: String,
+    /// A ConfigMap with settings of maintenance jobs
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
+    pub(super) repo_maintenance_job_configmap: String,
+    /// A ConfigMap with resource modifiers for restores that name none
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
+    pub(super) default_resource_modifier_configmap: String,
+    /// A ConfigMap with settings of the node agent
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
+    pub(super) node_agent_configmap: String,
+    /// Item blocks of one backup at once; 0 for one
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(super) item_block_worker_count: u32,
+    /// Backups at once; 0 for one
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(super) concurrent_backups: u32,
+    /// The priority class of the server's pod
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
+    pub(super) server_priority_class_name: String,
+    /// The priority class of the node agent's pods
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
+    pub(super) node_agent_priority_class_name: String,
+    /// Servers to run, of which one leads
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) replicas: u32,
+    /// Instead of all rights, only those that backups and restores of objects need
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub(super) least_privilege: bool,
+    /// Print the resources in this form, too
+    #[arg(long, short, value_enum)]
+    pub(super) output: Option<Printed>,
+    /// Accepted as of all commands that print resources; a list has no columns
+    #[arg(short = 'L', long, value_name = "LABELS")]
+    label_columns: Option<String>,
+    /// Accepted as of all commands that print resources; a list has no columns
+    #[arg(long)]
+    show_labels: bool,
+}
+
+/// What the server's pod asks for; 0 for no bound.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ServerResources {
+    /// Processors that the server asks for
+    #[arg(long = "velero-pod-cpu-request", default_value = "500m", value_name = "QUANTITY")]
+    pub(super) velero_pod_cpu_request: String,
+    /// Memory that the server asks for
+    #[arg(long = "velero-pod-mem-request", default_value = "128Mi", value_name = "QUANTITY")]
+    pub(super) velero_pod_mem_request: String,
+    /// Processors that the server may use at most; 0 for all
+    #[arg(long = "velero-pod-cpu-limit", default_value = "1000m", value_name = "QUANTITY")]
+    pub(super) velero_pod_cpu_limit: String,
+    /// Memory that the server may use at most; 0 for all
+    #[arg(long = "velero-pod-mem-limit", default_value = "512Mi", value_name = "QUANTITY")]
+    pub(super) velero_pod_mem_limit: String,
+}
+
+/// What the node agent's pods ask for; 0 for no bound.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct NodeAgentResources {
+    /// Processors that the node agent asks for
+    #[arg(long = "node-agent-pod-cpu-request", default_value = "0", value_name = "QUANTITY")]
+    pub(super) node_agent_pod_cpu_request: String,
+    /// Memory that the node agent asks for
+    #[arg(long = "node-agent-pod-mem-request", default_value = "0", value_name = "QUANTITY")]
+    pub(super) node_agent_pod_mem_request: String,
+    /// Processors that the node agent may use at most
+    #[arg(long = "node-agent-pod-cpu-limit", default_value = "0", value_name = "QUANTITY")]
+    pub(super) node_agent_pod_cpu_limit: String,
+    /// Memory that the node agent may use at most
+    #[arg(long = "node-agent-pod-mem-limit", default_value = "0", value_name = "QUANTITY")]
+    pub(super) node_agent_pod_mem_limit: String,
+}
+
+/// Obsolete: the ConfigMap of maintenance jobs says this.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MaintenanceJobs {
+    /// Obsolete: maintenance jobs to keep
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(super) keep_latest_maintenance_jobs: u32,
+    /// Obsolete: processors that maintenance jobs ask for
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "QUANTITY")]
+    pub(super) maintenance_job_cpu_request: String,
+    /// Obsolete: memory that maintenance jobs ask for
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "QUANTITY")]
+    pub(super) maintenance_job_mem_request: String,
+    /// Obsolete: processors that maintenance jobs may use
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "QUANTITY")]
+    pub(super) maintenance_job_cpu_limit: String,
+    /// Obsolete: memory that maintenance jobs may use
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "QUANTITY")]
+    pub(super) maintenance_job_mem_limit: String,
+}
+
+/// `-o`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Printed {
+    /// Refused: a list of such different objects has no columns.
+    Table,
+    Json,
+    Yaml,
+}
+
+impl Printed {
+    pub(super) fn machine(self) -> Option<Output> {
+        match self {
+            Self::Table => None,
+            Self::Json => Some(Output::Json),
+            Self::Yaml => Some(Output::Yaml),
+        }
+    }
+}
+
+/// No registry's host: that is the cluster's choice.
+fn default_image() -> String {
+    format!("lifeboat/lifeboat:v{}", env!("CARGO_PKG_VERSION"))
+}

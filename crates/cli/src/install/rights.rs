@@ -1,0 +1,77 @@
+//! What the server may do in the cluster. Pure.
+//!
+//! Whoever restores anything can make anything: roles, bindings, pods with any service account. So even the smaller
+//! rights are no wall against somebody who holds the token; they keep mistakes and lesser weaknesses from deleting,
+//! impersonating and watching. Wildcards cannot be had smaller, because types that are restored may be anybody's.
+
+use super::objects::{Plan, cluster_name, component, metadata};
+use lifeboat_api::GROUP;
+use serde_json::{Value, json};
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+const SERVICE_ACCOUNT: &str = "velero";
+
+/// The objects that give the server its rights, and its service account.
+pub(super) fn objects(plan: &Plan<'_>) -> Vec<Value> {
+    let (args, namespace) = (plan.args, plan.namespace);
+    let everywhere = cluster_name(namespace);
+    let mut out = Vec::new();
+    if args.least_privilege {
+        out.push(role("ClusterRole", &metadata(&everywhere, None), &cluster_rules()));
+        out.push(role("Role", &metadata(SERVICE_ACCOUNT, Some(namespace)), &own_rules()));
+        out.push(binding(plan, "ClusterRoleBinding", &metadata(&everywhere, None), "ClusterRole", &everywhere));
+        let own = metadata(SERVICE_ACCOUNT, Some(namespace));
+        out.push(binding(plan, "RoleBinding", &own, "Role", SERVICE_ACCOUNT));
+    } else {
+        out.push(binding(plan, "ClusterRoleBinding", &metadata(&everywhere, None), "ClusterRole", "cluster-admin"));
+    }
+    let mut account = json!({"name": SERVICE_ACCOUNT, "namespace": namespace, "labels": component()});
+    if !args.sa_annotations.0.is_empty() {
+        account["annotations"] = json!(args.sa_annotations.0);
+    }
+    out.push(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account}));
+    out
+}
+
+fn role(kind: &str, metadata: &Value, rules: &Value) -> Value {
+    json!({"apiVersion": format!("{RBAC}/v1"), "kind": kind, "metadata": metadata, "rules": rules})
+}
+
+fn binding(plan: &Plan<'_>, kind: &str, metadata: &Value, role_kind: &str, role: &str) -> Value {
+    json!({
+        "apiVersion": format!("{RBAC}/v1"), "kind": kind, "metadata": metadata,
+        "roleRef": {"apiGroup": RBAC, "kind": role_kind, "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": plan.namespace}],
+    })
+}
+
+/// What backups read and restores write, anywhere.
+fn cluster_rules() -> Value {
+    json!([
+        // A backup lists all types and fetches what belongs together; a restore creates, compares, and patches.
+        {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "create", "patch"]},
+        // A restored object that blocks the deletion of its owner, where that is checked at admission.
+        {"apiGroups": ["*"], "resources": ["*/finalizers"], "verbs": ["update"]},
+        // Restored roles and bindings hold rights that the server has not.
+        {"apiGroups": [RBAC], "resources": ["roles", "clusterroles"], "verbs": ["escalate", "bind"]},
+        // What there is, and of which version.
+        {"nonResourceURLs": ["/api", "/api/*", "/apis", "/apis/*", "/version"], "verbs": ["get"]},
+    ])
+}
+
+/// What the server needs in its own namespace whatever becomes of the rights above.
+fn own_rules() -> Value {
+    json!([
+        {"apiGroups": [GROUP], "resources": ["*"],
+            "verbs": ["get", "list", "watch", "create", "patch", "update", "delete"]},
+        // Who leads.
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "patch"]},
+        // Checkpoints of restores; settings of restores.
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "create", "patch", "delete"]},
+        // Credentials of storage locations.
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},
+        // Whether a server of Velero runs.
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]},
+        {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+    ])
+}

@@ -1,0 +1,446 @@
+//! The Deployment of the server and the DaemonSets of the node agent (cli-and-install.md 3.4 and 3.5). Pure.
+
+use super::flags::InstallArgs;
+use super::objects::{DEPLOYMENT, Plan, SECRET, SECRET_KEY, component, is_restricted, metadata};
+use super::quantity::Quantity;
+use lifeboat_api::well_known::{LABEL_DEPLOY, LABEL_NAME, LABEL_ROLE};
+use lifeboat_api::{Duration, label_value};
+use serde_json::{Map, Value, json};
+
+/// The node agent's DaemonSets.
+pub(super) const NODE_AGENT: &str = "node-agent";
+pub(super) const NODE_AGENT_WINDOWS: &str = "node-agent-windows";
+
+/// Binary and port in the image.
+const PROGRAM: &str = "/velero";
+const METRICS_PORT: u16 = 8085;
+
+const CREDENTIALS: &str = "/credentials";
+/// Where clients of the clouds look for credentials.
+const CREDENTIAL_VARIABLES: [&str; 4] = [
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "AZURE_CREDENTIALS_FILE",
+    "ALIBABA_CLOUD_CREDENTIALS_FILE",
+];
+
+pub(super) fn deployment(plan: &Plan<'_>) -> Value {
+    let args = plan.args;
+    let selector = json!({LABEL_DEPLOY: DEPLOYMENT});
+    let annotations = with(
+        &json!({
+            "prometheus.io/scrape": "true", "prometheus.io/port": METRICS_PORT.to_string(),
+            "prometheus.io/path": "/metrics",
+        }),
+        &json!(args.pod_annotations.0),
+    );
+    let mut env = vec![
+        json!({"name": "VELERO_SCRATCH_DIR", "value": "/scratch"}),
+        from_field("VELERO_NAMESPACE", "metadata.namespace"),
+        // By it the server knows which of the pods it is.
+        from_field("POD_NAME", "metadata.name"),
+        json!({"name": "LD_LIBRARY_PATH", "value": "/plugins"}),
+    ];
+    let mut mounts = vec![mount("plugins", "/plugins"), mount("scratch", "/scratch")];
+    let mut volumes = vec![empty("plugins"), empty("scratch")];
+    add_credentials(plan, &mut env, &mut mounts, &mut volumes);
+    if args.csi_snapshot_early_frequent_polling {
+        env.push(json!({"name": "CSI_SNAPSHOT_EARLY_FREQUENT_POLLING", "value": "true"}));
+    }
+    let server = &args.server_resources;
+    let container = json!({
+        "name": DEPLOYMENT, "image": args.image, "imagePullPolicy": pull_policy(&args.image),
+        "command": [PROGRAM], "args": server_args(args),
+        "ports": [{"containerPort": METRICS_PORT, "name": "metrics"}],
+        "env": env, "volumeMounts": mounts, "securityContext": restricted(),
+        "resources": resources(
+            [&server.velero_pod_cpu_request, &server.velero_pod_mem_request],
+            [&server.velero_pod_cpu_limit, &server.velero_pod_mem_limit],
+        ),
+    });
+    let mut affinity = node_affinity("NotIn");
+    let mut strategy = json!({"type": "Recreate"});
+    if args.replicas > 1 {
+        strategy = json!({"type": "RollingUpdate"});
+        let term = json!({"labelSelector": {"matchLabels": selector}, "topologyKey": "kubernetes.io/hostname"});
+        affinity["podAntiAffinity"] = json!({
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}],
+        });
+    }
+    let mut pod = json!({
+        "restartPolicy": "Always", "os": {"name": "linux"}, "affinity": affinity,
+        "serviceAccountName": service_account(args), "containers": [container], "volumes": volumes,
+    });
+    let plugins: Vec<Value> = args.plugins.0.iter().map(|image| plugin(args, image.trim())).collect();
+    if !plugins.is_empty() {
+        pod["initContainers"] = json!(plugins);
+    }
+    add_priority(&mut pod, &args.server_priority_class_name);
+    let labels = with(&with(&json!(component()), &json!(args.pod_labels.0)), &selector);
+    let mut spec = json!({
+        "selector": {"matchLabels": selector}, "strategy": strategy,
+        "template": {"metadata": {"labels": labels, "annotations": annotations}, "spec": pod},
+    });
+    // One is the default; left out, a server that somebody has scaled to 0 stays so when the rest is applied again.
+    if args.replicas > 1 {
+        spec["replicas"] = json!(args.replicas);
+    }
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": metadata(DEPLOYMENT, Some(plan.namespace)), "spec": spec,
+    })
+}
+
+/// The server's command line, in the order of Velero.
+fn server_args(args: &InstallArgs) -> Vec<String> {
+    let mut out = vec!["server".to_owned(), format!("--features={}", args.features)];
+    let mut flag = |given: bool, text: &str| {
+        if given {
+            out.push(text.to_owned());
+        }
+    };
+    flag(args.default_volumes_to_fs_backup, "--default-volumes-to-fs-backup=true");
+    flag(args.default_snapshot_move_data, "--default-snapshot-move-data=true");
+    flag(args.disable_informer_cache, "--disable-informer-cache=true");
+    flag(args.schedule_skip_immediately, "--schedule-skip-immediately=true");
+    flag(true, &format!("--uploader-type={}", args.uploader_type));
+    flag(args.restore_only, "--restore-only");
+    for (name, duration) in [
+        ("default-repo-maintain-frequency", args.default_repo_maintain_frequency),
+        ("garbage-collection-frequency", args.garbage_collection_frequency),
+        ("fs-backup-timeout", args.pod_volume_operation_timeout),
+    ] {
+        flag(duration > Duration::ZERO, &format!("--{name}={duration}"));
+    }
+    let jobs = &args.maintenance;
+    let number = |n: u32| if n > 0 { n.to_string() } else { String::new() };
+    for (name, value) in [
+        ("keep-latest-maintenance-jobs", &number(jobs.keep_latest_maintenance_jobs)),
+        ("maintenance-job-cpu-limit", &jobs.maintenance_job_cpu_limit),
+        ("maintenance-job-cpu-request", &jobs.maintenance_job_cpu_request),
+        ("maintenance-job-mem-limit", &jobs.maintenance_job_mem_limit),
+        ("maintenance-job-mem-request", &jobs.maintenance_job_mem_request),
+        ("backup-repository-configmap", &args.backup_repository_configmap),
+        ("repo-maintenance-job-configmap", &args.repo_maintenance_job_configmap),
+        ("default-resource-modifier-configmap", &args.default_resource_modifier_configmap),
+        ("item-block-worker-count", &number(args.item_block_worker_count)),
+        ("concurrent-backups", &number(args.concurrent_backups)),
+    ] {
+        flag(!value.is_empty(), &format!("--{name}={value}"));
+    }
+    out
+}
+
+pub(super) fn node_agent(plan: &Plan<'_>) -> Value {
+    let mut agent = daemon_set(plan, NODE_AGENT, "NotIn");
+    let pod = &mut agent["spec"]["template"]["spec"];
+    pod["securityContext"] = json!({"runAsUser": 0});
+    pod["containers"][0]["securityContext"] = json!({"privileged": plan.args.privileged_node_agent});
+    agent
+}
+
+pub(super) fn node_agent_windows(plan: &Plan<'_>) -> Value {
+    let mut agent = daemon_set(plan, NODE_AGENT_WINDOWS, "In");
+    let pod = &mut agent["spec"]["template"]["spec"];
+    pod["os"] = json!({"name": "windows"});
+    let toleration = |effect: &str| json!({"key": "os", "operator": "Equal", "value": "windows", "effect": effect});
+    pod["tolerations"] = json!([toleration("NoSchedule"), toleration("NoExecute")]);
+    agent
+}
+
+fn daemon_set(plan: &Plan<'_>, name: &str, windows: &str) -> Value {
+    let args = plan.args;
+    let mut command = vec!["node-agent".to_owned(), "server".to_owned(), format!("--features={}", args.features)];
+    for (flag, value) in [
+        ("node-agent-configmap", &args.node_agent_configmap),
+        ("backup-repository-configmap", &args.backup_repository_configmap),
+    ] {
+        if !value.is_empty() {
+            command.push(format!("--{flag}={value}"));
+        }
+    }
+    let mut env = vec![
+        from_field("NODE_NAME", "spec.nodeName"),
+        from_field("VELERO_NAMESPACE", "metadata.namespace"),
+        json!({"name": "VELERO_SCRATCH_DIR", "value": "/scratch"}),
+    ];
+    let (mut mounts, mut volumes) = (Vec::new(), Vec::new());
+    if !args.node_agent_disable_host_path {
+        let root = args.kubelet_root_dir.replace('\\', "/");
+        let root = root.trim_end_matches('/');
+        for (volume, folder, path) in
+            [("host-pods", "pods", "/host_pods"), ("host-plugins", "plugins", "/var/lib/kubelet/plugins")]
+        {
+            mounts.push(json!({"name": volume, "mountPath": path, "mountPropagation": "HostToContainer"}));
+            volumes.push(json!({"name": volume, "hostPath": {"path": format!("{root}/{folder}")}}));
+        }
+    }
+    mounts.push(mount("scratch", "/scratch"));
+    volumes.push(empty("scratch"));
+    add_credentials(plan, &mut env, &mut mounts, &mut volumes);
+    let agent = &args.node_agent_resources;
+    let container = json!({
+        "name": name, "image": args.image, "imagePullPolicy": pull_policy(&args.image),
+        "command": [PROGRAM], "args": command,
+        "ports": [{"containerPort": METRICS_PORT, "name": "metrics"}],
+        "env": env, "volumeMounts": mounts,
+        "resources": resources(
+            [&agent.node_agent_pod_cpu_request, &agent.node_agent_pod_mem_request],
+            [&agent.node_agent_pod_cpu_limit, &agent.node_agent_pod_mem_limit],
+        ),
+    });
+    let mut pod = json!({
+        "affinity": node_affinity(windows), "serviceAccountName": service_account(args),
+        "containers": [container], "volumes": volumes,
+    });
+    add_priority(&mut pod, &args.node_agent_priority_class_name);
+    let own = json!({LABEL_NAME: name, LABEL_ROLE: NODE_AGENT});
+    let mut template = json!({"labels": with(&with(&json!(component()), &json!(args.pod_labels.0)), &own)});
+    if !args.pod_annotations.0.is_empty() {
+        template["annotations"] = json!(args.pod_annotations.0);
+    }
+    json!({
+        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata(name, Some(plan.namespace)),
+        "spec": {
+            "selector": {"matchLabels": {LABEL_NAME: name}}, "updateStrategy": {},
+            "template": {"metadata": template, "spec": pod},
+        },
+    })
+}
+
+/// An init container that copies a plugin to where the server looks for it.
+fn plugin(args: &InstallArgs, image: &str) -> Value {
+    let mut container = json!({
+        "name": plugin_name(image), "image": image, "imagePullPolicy": pull_policy(&args.image),
+        "volumeMounts": [mount("plugins", "/target")], "resources": {},
+    });
+    // Without it the namespace would refuse the pod.
+    if is_restricted(args) {
+        container["securityContext"] = restricted();
+    }
+    container
+}
+
+/// A name for the container of an image: the image without registry, tag and digest.
+fn plugin_name(image: &str) -> String {
+    let path = match image.split_once('/') {
+        Some((_, rest)) if rest.contains('/') => rest,
+        _ => image,
+    };
+    let end = path.find([':', '@']).unwrap_or(path.len());
+    label_value(&path[..end].replace(['/', '_', '.'], "-"))
+}
+
+/// Velero's rule: only what is surely one tag of a registry's is taken from the node.
+fn pull_policy(image: &str) -> &'static str {
+    match image.split(':').collect::<Vec<_>>()[..] {
+        [_, tag] if tag != "latest" => "IfNotPresent",
+        _ => "Always",
+    }
+}
+
+/// What the restricted profile of pods asks for.
+fn restricted() -> Value {
+    json!({
+        "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": true,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    })
+}
+
+fn service_account(args: &InstallArgs) -> &str {
+    if args.service_account_name.is_empty() { "velero" } else { &args.service_account_name }
+}
+
+fn add_priority(pod: &mut Value, class: &str) {
+    if !class.is_empty() {
+        pod["priorityClassName"] = json!(class);
+    }
+}
+
+fn add_credentials(plan: &Plan<'_>, env: &mut Vec<Value>, mounts: &mut Vec<Value>, volumes: &mut Vec<Value>) {
+    if plan.secret.is_none() {
+        return;
+    }
+    let file = format!("{CREDENTIALS}/{SECRET_KEY}");
+    env.extend(CREDENTIAL_VARIABLES.map(|name| json!({"name": name, "value": file})));
+    mounts.push(mount(SECRET, CREDENTIALS));
+    volumes.push(json!({"name": SECRET, "secret": {"secretName": SECRET, "defaultMode": 0o444}}));
+}
+
+/// Processors and memory; what is 0 is left out. Quantities were checked before.
+fn resources(requests: [&str; 2], limits: [&str; 2]) -> Value {
+    let mut out = Map::new();
+    for (name, values) in [("requests", requests), ("limits", limits)] {
+        let given = ["cpu", "memory"].into_iter().zip(values).filter_map(|(unit, text)| {
+            let quantity = Quantity::parse(text).filter(|quantity| !quantity.is_zero())?;
+            Some((unit.to_owned(), json!(quantity.to_string())))
+        });
+        let given: Map<String, Value> = given.collect();
+        if !given.is_empty() {
+            out.insert(name.to_owned(), Value::Object(given));
+        }
+    }
+    Value::Object(out)
+}
+
+fn node_affinity(windows: &str) -> Value {
+    let expression = json!({"key": "kubernetes.io/os", "operator": windows, "values": ["windows"]});
+    let terms = json!({"nodeSelectorTerms": [{"matchExpressions": [expression]}]});
+    json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}})
+}
+
+fn mount(name: &str, path: &str) -> Value {
+    json!({"name": name, "mountPath": path})
+}
+
+fn empty(name: &str) -> Value {
+    json!({"name": name, "emptyDir": {}})
+}
+
+fn from_field(name: &str, path: &str) -> Value {
+    json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}})
+}
+
+/// Both maps in one; the second has the last word.
+fn with(first: &Value, second: &Value) -> Value {
+    let entries = [first, second].into_iter().filter_map(Value::as_object).flatten();
+    entries.map(|(key, value)| (key.clone(), value.clone())).collect::<Map<_, _>>().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::Lifeboat;
+    use crate::install::tests::parse;
+    use clap::Parser;
+
+    fn deployment_of(flags: &str) -> Value {
+        let args = parse(flags);
+        deployment(&Plan { args: &args, namespace: "n", secret: None, authority: None })
+    }
+
+    fn container_args(workload: &Value) -> Vec<String> {
+        serde_json::from_value(workload["spec"]["template"]["spec"]["containers"][0]["args"].clone()).unwrap()
+    }
+
+    /// What the Deployment starts is a command line of ours.
+    #[test]
+    fn the_server_understands_its_command_line() {
+        let flags = "--features EnableCSI,B --default-volumes-to-fs-backup --default-snapshot-move-data \
+            --disable-informer-cache --schedule-skip-immediately --uploader-type velero-block --restore-only \
+            --default-repo-maintain-frequency 2h --garbage-collection-frequency 30m \
+            --pod-volume-operation-timeout 90s --keep-latest-maintenance-jobs 3 --maintenance-job-cpu-limit 1 \
+            --maintenance-job-cpu-request 2 --maintenance-job-mem-limit 3Mi --maintenance-job-mem-request 4Mi \
+            --backup-repository-configmap a --repo-maintenance-job-configmap b \
+            --default-resource-modifier-configmap c --item-block-worker-count 4 --concurrent-backups 5";
+        let given = container_args(&deployment_of(flags));
+        assert_eq!(
+            given,
+            [
+                "server",
+                "--features=EnableCSI,B",
+                "--default-volumes-to-fs-backup=true",
+                "--default-snapshot-move-data=true",
+                "--disable-informer-cache=true",
+                "--schedule-skip-immediately=true",
+                "--uploader-type=velero-block",
+                "--restore-only",
+                "--default-repo-maintain-frequency=2h0m0s",
+                "--garbage-collection-frequency=30m0s",
+                "--fs-backup-timeout=1m30s",
+                "--keep-latest-maintenance-jobs=3",
+                "--maintenance-job-cpu-limit=1",
+                "--maintenance-job-cpu-request=2",
+                "--maintenance-job-mem-limit=3Mi",
+                "--maintenance-job-mem-request=4Mi",
+                "--backup-repository-configmap=a",
+                "--repo-maintenance-job-configmap=b",
+                "--default-resource-modifier-configmap=c",
+                "--item-block-worker-count=4",
+                "--concurrent-backups=5",
+            ]
+        );
+        for args in [given, container_args(&deployment_of(""))] {
+            Lifeboat::try_parse_from(std::iter::once("/velero".to_owned()).chain(args)).unwrap();
+        }
+    }
+
+    #[test]
+    fn images_of_a_fixed_tag_are_taken_from_the_node() {
+        for (image, policy) in [
+            ("velero/velero:v1", "IfNotPresent"),
+            ("velero/velero", "Always"),
+            ("velero/velero:latest", "Always"),
+            ("host:5000/velero:v1", "Always"),
+            ("velero/velero@sha256:0", "IfNotPresent"),
+            ("velero/velero:v1@sha256:0", "Always"),
+        ] {
+            assert_eq!(pull_policy(image), policy, "{image}");
+        }
+    }
+
+    #[test]
+    fn containers_of_plugins_are_named_after_their_images() {
+        for (image, name) in [
+            ("velero/velero-plugin-for-aws:v1.2", "velero-velero-plugin-for-aws"),
+            ("registry.example.com:5000/a/b_c.d:v1", "a-b-c-d"),
+            ("registry.example.com/b@sha256:0", "registry-example-com-b"),
+            ("plugin", "plugin"),
+        ] {
+            assert_eq!(plugin_name(image), name, "{image}");
+        }
+        assert_eq!(plugin_name(&format!("a/{}", "b".repeat(70))).len(), 63);
+    }
+
+    #[test]
+    fn several_servers_keep_apart_and_roll() {
+        let one = deployment_of("");
+        assert_eq!((&one["spec"]["replicas"], &one["spec"]["strategy"]), (&Value::Null, &json!({"type": "Recreate"})));
+        let three = deployment_of("--replicas 3");
+        assert_eq!(
+            (&three["spec"]["replicas"], &three["spec"]["strategy"]),
+            (&json!(3), &json!({"type": "RollingUpdate"}))
+        );
+        assert_eq!(
+            three["spec"]["template"]["spec"]["affinity"]["podAntiAffinity"],
+            json!({"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": {
+                "labelSelector": {"matchLabels": {"deploy": "velero"}}, "topologyKey": "kubernetes.io/hostname",
+            }}]})
+        );
+    }
+
+    #[test]
+    fn rare_flags_reach_the_pods() {
+        let args = parse(
+            "--pod-labels deploy=mine,a=b --pod-annotations prometheus.io/scrape=false --velero-pod-cpu-limit 0 \
+             --csi-snapshot-early-frequent-polling --least-privilege --plugins x,y",
+        );
+        let plan = Plan { args: &args, namespace: "n", secret: None, authority: None };
+        let template = deployment(&plan)["spec"]["template"].clone();
+        assert_eq!(template["metadata"]["labels"], json!({"a": "b", "component": "velero", "deploy": "velero"}));
+        assert_eq!(template["metadata"]["annotations"]["prometheus.io/scrape"], "false");
+        let container = &template["spec"]["containers"][0];
+        assert_eq!(container["resources"]["limits"], json!({"memory": "512Mi"}));
+        assert_eq!(container["env"][4], json!({"name": "CSI_SNAPSHOT_EARLY_FREQUENT_POLLING", "value": "true"}));
+        for plugin in template["spec"]["initContainers"].as_array().unwrap() {
+            assert_eq!(plugin["securityContext"], restricted());
+        }
+        let args = parse("--kubelet-root-dir C:\\kubelet --node-agent-configmap a --backup-repository-configmap b");
+        let plan = Plan { args: &args, namespace: "n", secret: Some(Vec::new()), authority: None };
+        let agent = node_agent_windows(&plan);
+        let pod = &agent["spec"]["template"]["spec"];
+        assert_eq!(pod["volumes"][0]["hostPath"]["path"], "C:/kubelet/pods");
+        assert_eq!(
+            pod["volumes"][3],
+            json!({"name": "cloud-credentials", "secret": {"secretName": "cloud-credentials", "defaultMode": 292}})
+        );
+        assert_eq!(pod["containers"][0]["env"][3]["value"], "/credentials/cloud");
+        assert_eq!(
+            container_args(&agent),
+            ["node-agent", "server", "--features=", "--node-agent-configmap=a", "--backup-repository-configmap=b"]
+        );
+        let args = parse("--node-agent-disable-host-path");
+        let agent = node_agent(&Plan { args: &args, namespace: "n", secret: None, authority: None });
+        assert_eq!(agent["spec"]["template"]["spec"]["volumes"], json!([{"name": "scratch", "emptyDir": {}}]));
+    }
+}
