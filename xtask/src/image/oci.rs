@@ -72,8 +72,11 @@ impl Image {
         let mut listed = descriptor("manifest.v1+json", &manifest);
         listed["platform"] = json!({"architecture": self.architecture, "os": "linux"});
         let tag = self.name.rsplit_once(':').map_or("latest", |(_, tag)| tag);
-        listed["annotations"] =
-            json!({"org.opencontainers.image.ref.name": tag, "io.containerd.image.name": self.name});
+        listed["annotations"] = json!({"org.opencontainers.image.ref.name": tag});
+        // A kubelet looks for the full name; an image that containerd holds under a shorter one spoils the other names too.
+        if has_host(&self.name) {
+            listed["annotations"]["io.containerd.image.name"] = json!(self.name);
+        }
         let index = json!({"schemaVersion": 2, "mediaType": format!("{LAYOUT}.index.v1+json"), "manifests": [listed]});
         let mut files = BTreeMap::from([
             ("index.json".to_owned(), index.to_string().into_bytes()),
@@ -130,6 +133,11 @@ fn descriptor(kind: &str, blob: &[u8]) -> Value {
     json!({"mediaType": format!("{LAYOUT}.{kind}"), "digest": digest(blob), "size": blob.len()})
 }
 
+/// Whether a name begins with a registry's host.
+fn has_host(name: &str) -> bool {
+    name.split_once('/').is_some_and(|(first, _)| first.contains(['.', ':']) || first == "localhost")
+}
+
 fn digest(bytes: &[u8]) -> String {
     let mut out = "sha256:".to_owned();
     for byte in Sha256::digest(bytes) {
@@ -154,7 +162,7 @@ mod tests {
                 ("b".to_owned(), Entry::SameAs("a".to_owned())),
                 ("tmp".to_owned(), Entry::Directory { mode: 0o1777 }),
             ]),
-            name: "example/a:v1".to_owned(),
+            name: "example.com/a:v1".to_owned(),
             architecture: "amd64".to_owned(),
             user: "65532:65532".to_owned(),
             entrypoint: vec!["/a".to_owned()],
@@ -195,7 +203,7 @@ mod tests {
         let listed = &index["manifests"][0];
         assert_eq!(
             listed["annotations"],
-            json!({"org.opencontainers.image.ref.name": "v1", "io.containerd.image.name": "example/a:v1"})
+            json!({"org.opencontainers.image.ref.name": "v1", "io.containerd.image.name": "example.com/a:v1"})
         );
         assert_eq!(listed["platform"], json!({"architecture": "amd64", "os": "linux"}));
         // Every blob is where its digest says, and as large as is said.
@@ -224,6 +232,20 @@ mod tests {
             ])
         );
         assert_eq!(files.len(), 2 + 2 + 3, "two directories, two files, three blobs");
+    }
+
+    #[test]
+    fn only_full_names_are_for_containerd() {
+        for (name, full) in
+            [("example/a:v1", false), ("example.com/a:v1", true), ("localhost/a", true), ("a:v1", false)]
+        {
+            assert_eq!(has_host(name), full, "{name}");
+            let image = Image { name: name.to_owned(), ..image() };
+            let files = unpack(&written(&image));
+            let index: Value = serde_json::from_slice(&files["index.json"].2).unwrap();
+            let annotation = &index["manifests"][0]["annotations"]["io.containerd.image.name"];
+            assert_eq!(annotation.as_str(), full.then_some(name), "{name}");
+        }
     }
 
     #[test]
