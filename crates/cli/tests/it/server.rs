@@ -567,3 +567,27 @@ fn wrong_specs_are_refused() {
     let refused = all.lines().filter(|line| line.starts_with("bad-") && line.ends_with(" FailedValidation")).count();
     assert_eq!(refused, 200);
 }
+
+/// A server that only restores leaves new backups alone, and one that does everything finds them as they were.
+#[test]
+fn a_server_that_only_restores_takes_no_backup() {
+    let ground = Ground::start();
+    ground.many("shop", 3);
+    let bucket = ground.directory("default", &json!({"default": true, "backupSyncPeriod": "1s"}));
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testbed/fixtures/velero/backups/one-ns");
+    copy(&golden, &bucket.join("backups/one-ns"));
+    let server = ground.server_with("one", &ground.bed.plane.kubeconfig(), &["--restore-only"]);
+    ground.velero("Backup", "b", &json!({"includedNamespaces": ["shop"]}));
+    ground.until("backup", "one-ns", "Completed");
+    ground.velero("Restore", "r", &json!({"backupName": "one-ns", "includedResources": ["configmaps"]}));
+    ground.until("restore", "r", "Completed");
+    ground.velero("DeleteBackupRequest", "d", &json!({"backupName": "one-ns"}));
+    ground.velero("Restore", "again", &json!({"backupName": "one-ns", "includedResources": ["configmaps"]}));
+    ground.until("restore", "again", "Completed");
+    assert!(ground.get("backup", "b")["status"]["phase"].is_null());
+    assert!(ground.get("deletebackuprequest", "d")["status"]["phase"].is_null());
+    assert_eq!(server.stop(), Some(0));
+    let _server = ground.server("two");
+    ground.until("backup", "b", "Completed");
+    ground.until_gone("backup", "one-ns");
+}
