@@ -68,7 +68,8 @@ impl Journal {
 
     /// A step that an operator recognises. `fields` are key and value pairs, written in the given order.
     pub fn info(&self, message: &str, fields: &[(&str, &str)]) {
-        tracing::info!(subject = &*self.subject, ?fields, "{message}");
+        let details: String = fields.iter().map(|(key, value)| format!(" {key}={value}")).collect();
+        tracing::info!(subject = &*self.subject, "{message}{details}");
         self.line("info", message, fields);
     }
 
@@ -96,11 +97,11 @@ impl Journal {
         let text = shorten(text);
         let level = match severity {
             Severity::Warning => {
-                tracing::warn!(subject = &*self.subject, ?place, "{text}");
+                tracing::warn!(subject = &*self.subject, "{text}");
                 "warning"
             }
             Severity::Error => {
-                tracing::error!(subject = &*self.subject, ?place, "{text}");
+                tracing::error!(subject = &*self.subject, "{text}");
                 "error"
             }
         };

@@ -383,6 +383,10 @@ impl Server {
                     Step::RunAgain { attempt } => work::backup::run(&context, backup, target, attempt, stop).await,
                     Step::Cancel => work::backup::cancel(&context, backup, target).await,
                     Step::Fail(reason) => work::backup::failed(&context, &backup, reason).await,
+                    Step::FailVeleros(reason) => {
+                        work::left::stop_backup(&context, &backup).await?;
+                        work::backup::failed(&context, &backup, reason).await
+                    }
                     Step::Operations => work::operations::backup(&context, backup, target).await,
                     Step::Adopt => work::backup::adopt(&context, backup, target).await,
                 }
@@ -452,6 +456,10 @@ impl Server {
                     Step::Run => work::restore::run(&context, restore, origin, 1, stop).await,
                     Step::RunAgain { attempt } => work::restore::run(&context, restore, origin, attempt, stop).await,
                     Step::Fail(reason) => work::restore::failed(&context, &restore, reason).await,
+                    Step::FailVeleros(reason) => {
+                        work::left::stop_restore(&context, &restore).await?;
+                        work::restore::failed(&context, &restore, reason).await
+                    }
                     Step::Operations => work::operations::restore(&context, restore, place).await,
                     Step::Finish => work::restore::finish(&context, restore).await,
                 }

@@ -3,6 +3,7 @@
 pub(crate) mod backup;
 pub(crate) mod deletion;
 pub(crate) mod download;
+pub(crate) mod left;
 pub(crate) mod location;
 pub(crate) mod operations;
 pub(crate) mod restore;

@@ -1,10 +1,11 @@
 //! Processes that end with us.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A background process. It is killed when this value is dropped, and also when our process dies in any way: a shell
 /// between us holds a pipe to us and kills the process when the pipe closes.
@@ -53,11 +54,25 @@ impl Drop for Daemon {
     }
 }
 
-/// A port that nobody listens on right now.
+/// Ports below those that the system gives to connections that go out: one of those could be taken between this look and
+/// the start of the program that shall listen.
+const PORTS: std::ops::Range<u32> = 15_000..32_000;
+
+/// A port that nobody listens on right now, and that no other call of this process has given.
 ///
 /// # Errors
-/// When there is none.
+/// When all are taken.
 pub fn free_port() -> Result<u16> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
-    Ok(listener.local_addr()?.port())
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    let count = PORTS.end - PORTS.start;
+    // Processes begin far from each other.
+    let first = std::process::id().wrapping_mul(977);
+    for _ in 0..count {
+        let call = CALLS.fetch_add(1, Ordering::Relaxed);
+        let port = u16::try_from(PORTS.start + first.wrapping_add(call) % count)?;
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!("every port from {} to {} is taken", PORTS.start, PORTS.end)
 }

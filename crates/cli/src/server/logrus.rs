@@ -96,6 +96,11 @@ impl Fields {
     fn add(&mut self, field: &Field, value: String) {
         match field.name() {
             "message" => self.message = value,
+            // What an operation's own log has as a field of each line.
+            "subject" => match value.split_once('=') {
+                Some((key, value)) => self.others.push((key.to_owned(), value.to_owned())),
+                None => self.others.push(("subject".to_owned(), value)),
+            },
             name => self.others.push((name.to_owned(), value)),
         }
     }

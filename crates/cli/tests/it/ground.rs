@@ -49,7 +49,15 @@ impl Drop for Server {
 
 impl Ground {
     pub(crate) fn start() -> Self {
-        let bed = Bed::start();
+        Self::on(Bed::start())
+    }
+
+    /// For a test that mostly waits.
+    pub(crate) fn start_patient() -> Self {
+        Self::on(Bed::start_patient())
+    }
+
+    fn on(bed: Bed) -> Self {
         let kubectl = bed.plane.kubectl();
         for definition in lifeboat_api::crds() {
             with_object(&kubectl, &["create"], &definition).expect("a definition");

@@ -124,7 +124,7 @@ fn attempt(object: &Value) -> &str {
 
 /// 500 objects or a multiple of it, and what a backup of them holds.
 fn ground(times: usize) -> (Ground, Vec<String>) {
-    let ground = Ground::start();
+    let ground = Ground::start_patient();
     ground.create(&json!({"apiVersion": "v1", "kind": "List", "items": many(times)}));
     let team = Team::start(&ground, "undisturbed");
     team.back_up();

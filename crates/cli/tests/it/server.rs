@@ -2,7 +2,7 @@
 
 use crate::ground::{BUCKET, Ground, copy};
 use crate::support::{eventually, gunzip_json, run};
-use lifeboat_testbed::{Fault, Kill, Nth, Proxy, Rule};
+use lifeboat_testbed::Proxy;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
@@ -247,49 +247,6 @@ fn a_bucket_that_velero_filled_shows_up() {
     ground.until_gone("backup", "one-ns");
 }
 
-/// Backups and restores whose server dies at a publishing call, or between its writes to the cluster, end by the hand
-/// of the next one.
-#[test]
-fn who_comes_next_takes_up_what_a_dead_server_left() {
-    let ground = Ground::start();
-    ground.many("shop", 200);
-    let before = ground.maps("shop");
-    let proxy = Proxy::start(ground.s3.endpoint(), None).expect("a proxy");
-    ground.s3_location("main", proxy.url());
-    let mut leader = ground.server("one");
-    ground.until("backupstoragelocation", "main", "Available");
-    for (n, (path, kill)) in
-        [("*/b0.tar.gz?*", Kill::Before), ("*/b1-logs.gz?*", Kill::After), ("*/velero-backup.json?*", Kill::After)]
-            .into_iter()
-            .enumerate()
-    {
-        let next = ground.server(&format!("next-{n}"));
-        proxy.victim(leader.0.id());
-        proxy.script(vec![Rule::new("PUT", path, Nth::Only(1), Fault::Kill(kill))]);
-        let name = format!("b{n}");
-        ground.velero("Backup", &name, &json!({"includedNamespaces": ["shop"], "storageLocation": "main"}));
-        leader.0.wait().expect("its end");
-        let done = ground.until("backup", &name, "Completed");
-        assert_eq!(done["metadata"]["annotations"]["lifeboat.io/attempt"], "2", "{path}");
-        let key = format!("main/backups/{name}/{name}.tar.gz");
-        assert_eq!(ground.s3.open_uploads(BUCKET, &key).expect("the uploads"), 0, "{path}");
-        leader = next;
-    }
-
-    // A restore, killed when it stores its log: everything was made, and is made once.
-    ground.lose("shop");
-    let next = ground.server("last");
-    proxy.victim(leader.0.id());
-    proxy.script(vec![Rule::new("PUT", "*/restore-r-logs.gz?*", Nth::Only(1), Fault::Kill(Kill::Before))]);
-    ground.velero("Restore", "r", &json!({"backupName": "b0"}));
-    leader.0.wait().expect("its end");
-    ground.until("restore", "r", "Completed");
-    assert_eq!(ground.maps("shop"), before);
-    let left = ground.bed.kubectl(&["get", "configmaps", "--namespace=velero", "--output=name"]);
-    assert_eq!(left.trim(), "configmap/kube-root-ca.crt", "the checkpoint of the restore is left");
-    next.kill();
-}
-
 /// Phases in which a server of Velero left its work.
 #[test]
 fn what_velero_was_at_comes_to_its_end() {
@@ -330,6 +287,11 @@ fn what_velero_was_at_comes_to_its_end() {
     left("waiting", "WaitingForPluginOperations", &json!([operation("Failed", long_ago), operation("New", late)]));
     left("finalizing", "FinalizingPartiallyFailed", &json!([]));
     left("running", "InProgress", &json!([]));
+    let uid = ground.get("backup", "running")["metadata"]["uid"].as_str().expect("a UID").to_owned();
+    ground.create(&json!({"apiVersion": "velero.io/v2alpha1", "kind": "DataUpload",
+        "metadata": {"name": "upload", "namespace": "velero", "labels": {"velero.io/backup-uid": uid}},
+        "spec": {"snapshotType": "CSI", "sourcePVC": "p", "backupStorageLocation": "default", "sourceNamespace": "n",
+            "operationTimeout": "10m"}, "status": {"phase": "InProgress"}}));
     // Found in the bucket, with volumes.
     copy(&golden, &bucket.join("backups/one-ns"));
     let volume = json!({"kind": "PodVolumeBackup", "apiVersion": "velero.io/v1",
@@ -364,6 +326,10 @@ fn what_velero_was_at_comes_to_its_end() {
     let running = ground.until("backup", "running", "Failed");
     let reason = "found a backup with status \"InProgress\" during the server starting, mark it as \"Failed\"";
     assert_eq!(running["status"]["failureReason"], reason);
+    let upload = ground.get("dataupload", "upload");
+    assert_eq!(upload["spec"]["cancel"], true);
+    let why = "Dataupload is in status \"InProgress\" during the velero server starting, mark it as cancel";
+    assert_eq!(upload["status"]["message"], why);
 
     let backup = ground.until("backup", "one-ns", "Completed");
     let mut volume = Value::Null;

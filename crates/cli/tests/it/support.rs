@@ -18,6 +18,8 @@ pub(crate) struct Bed {
 }
 
 static TURN: Mutex<()> = Mutex::new(());
+/// For tests that mostly wait: they run beside the others.
+static PATIENT_TURN: Mutex<()> = Mutex::new(());
 
 /// `lifeboat sandbox` with these manifests; it ends with this value.
 pub(crate) struct Sandbox {
@@ -72,8 +74,17 @@ pub(crate) struct Run {
 
 impl Bed {
     pub(crate) fn start() -> Self {
+        Self::start_in_turn(&TURN)
+    }
+
+    /// One for a test that mostly waits, for instance for Leases to run out.
+    pub(crate) fn start_patient() -> Self {
+        Self::start_in_turn(&PATIENT_TURN)
+    }
+
+    fn start_in_turn(turn: &'static Mutex<()>) -> Self {
         // A test that failed before is no reason not to run.
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
         let plane = ControlPlane::start().expect("a control plane");
         Self { plane, folder: tempfile::tempdir().expect("a folder"), _turn: turn }
     }

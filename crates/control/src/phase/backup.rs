@@ -15,6 +15,8 @@ pub(crate) enum Step {
     },
     /// It has failed, for this reason.
     Fail(String),
+    /// A server of Velero was cut off in it: it has failed, and what it began must stop.
+    FailVeleros(String),
     /// It was cancelled while no task worked on it.
     Cancel,
     /// Look after the operations that a server of Velero has left.
@@ -36,7 +38,7 @@ pub(crate) fn step(backup: &Backup, fail_in_progress: bool) -> Decision<Step> {
                 Step::Fail(format!("the server was cut off {begun} times while this backup was in progress"))
             }
             Some(begun) if !fail_in_progress => Step::RunAgain { attempt: begun + 1 },
-            _ => Step::Fail(
+            _ => Step::FailVeleros(
                 "found a backup with status \"InProgress\" during the server starting, mark it as \"Failed\""
                     .to_owned(),
             ),
@@ -59,16 +61,17 @@ mod tests {
         use BackupPhase as P;
         let found = "found a backup with status \"InProgress\" during the server starting, mark it as \"Failed\"";
         let fail = |why: &str| Decision::Do(Step::Fail(why.to_owned()));
+        let veleros = Decision::Do(Step::FailVeleros(found.to_owned()));
         for (phase, begun, velero, expected) in [
             // The queue's.
             (None, None, false, Decision::Rest),
             (Some(P::New), None, false, Decision::Rest),
             (Some(P::Queued), None, false, Decision::Rest),
             (Some(P::ReadyToStart), None, false, Decision::Do(Step::Run)),
-            (Some(P::InProgress), None, false, fail(found)),
-            (Some(P::InProgress), Some("x"), false, fail(found)),
+            (Some(P::InProgress), None, false, veleros.clone()),
+            (Some(P::InProgress), Some("x"), false, veleros.clone()),
             (Some(P::InProgress), Some("1"), false, Decision::Do(Step::RunAgain { attempt: 2 })),
-            (Some(P::InProgress), Some("1"), true, fail(found)),
+            (Some(P::InProgress), Some("1"), true, veleros.clone()),
             (
                 Some(P::InProgress),
                 Some("3"),

@@ -22,6 +22,8 @@ pub(crate) enum Step {
     },
     /// It has failed, for this reason.
     Fail(String),
+    /// A server of Velero was cut off in it: it has failed, and what it began must stop.
+    FailVeleros(String),
     /// Look after the operations that a server of Velero has left.
     Operations,
     /// All its files are stored: it is over.
@@ -57,7 +59,7 @@ pub(crate) fn step(restore: &Restore, fail_in_progress: bool) -> Decision<Step> 
                 Step::Fail(format!("the server was cut off {begun} times while this restore was in progress"))
             }
             Some(begun) if !fail_in_progress => Step::RunAgain { attempt: begun + 1 },
-            _ => Step::Fail(
+            _ => Step::FailVeleros(
                 "found a restore with status \"InProgress\" during the server starting, mark it as \"Failed\""
                     .to_owned(),
             ),
@@ -80,12 +82,13 @@ mod tests {
         use RestorePhase as P;
         let found = "found a restore with status \"InProgress\" during the server starting, mark it as \"Failed\"";
         let fail = |why: &str| Decision::Do(Step::Fail(why.to_owned()));
+        let veleros = Decision::Do(Step::FailVeleros(found.to_owned()));
         for (phase, begun, velero, expected) in [
             (None, None, false, Decision::Do(Step::Run)),
             (Some(P::New), None, false, Decision::Do(Step::Run)),
-            (Some(P::InProgress), None, false, fail(found)),
+            (Some(P::InProgress), None, false, veleros.clone()),
             (Some(P::InProgress), Some("2"), false, Decision::Do(Step::RunAgain { attempt: 3 })),
-            (Some(P::InProgress), Some("2"), true, fail(found)),
+            (Some(P::InProgress), Some("2"), true, veleros.clone()),
             (
                 Some(P::InProgress),
                 Some("4"),

@@ -5,6 +5,7 @@ use super::{Context, Effect, Finished, Unfinished};
 use crate::phase::location::refusal;
 use crate::phase::queue::Move;
 use crate::phase::{ANNOTATION_ATTEMPT, snapshot_location};
+use crate::world::Meta;
 use jiff::Timestamp;
 use lifeboat_action::Progress;
 use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, Time, VolumeSnapshotLocation};
@@ -157,7 +158,7 @@ async fn failed_and_recorded(
 
 /// Brings the status of a record into the object.
 async fn ended(context: &Context, backup: &Backup, record: &Backup) -> Finished {
-    tracing::info!(backup = backup.metadata.name, phase = ?record.status.phase, "backup ends");
+    tracing::info!(backup = backup.metadata.name, phase = record.phase(), "backup ends");
     let ended = until_written(context, backup, |after| after.status = record.status.clone()).await?;
     context.metrics.backup_ends(&ended, None);
     Ok(vec![Effect::Backup(Box::new(ended))])
@@ -191,7 +192,7 @@ async fn finished(context: &Context, current: Backup, outcome: &Outcome) -> Fini
         after.status.completion_timestamp = outcome.backup.status.completion_timestamp;
     })
     .await?;
-    tracing::info!(backup = ended.metadata.name, phase = ?last, "backup ends");
+    tracing::info!(backup = ended.metadata.name, phase = ended.phase(), "backup ends");
     context.metrics.backup_ends(&ended, outcome.archive_size);
     Ok(vec![Effect::Backup(Box::new(ended))])
 }

@@ -5,7 +5,7 @@ use super::{Context, Effect, Finished, Unfinished};
 use crate::checkpoint::CheckpointMap;
 use crate::phase::ANNOTATION_ATTEMPT;
 use crate::phase::restore::FINALIZER;
-use crate::world::{Kind, World};
+use crate::world::{Kind, Meta, World};
 use jiff::Timestamp;
 use lifeboat_action::Progress;
 use lifeboat_api::{
@@ -185,7 +185,7 @@ async fn finished(context: &Context, current: Restore, outcome: &Outcome) -> Fin
         .await?;
     }
     let ended = until_written(context, &known, |after| take(after, outcome)).await?;
-    tracing::info!(restore = ended.metadata.name, phase = ?last, "restore ends");
+    tracing::info!(restore = ended.metadata.name, phase = ended.phase(), "restore ends");
     context.metrics.restore_ends(&ended);
     Ok(vec![Effect::Restore(Box::new(ended))])
 }
