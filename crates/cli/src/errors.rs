@@ -5,8 +5,16 @@ use std::process::ExitCode;
 
 /// Prints the whole chain in one line; every cause is said once.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    // Who reads our output, such as `head`, has seen enough: that is nobody's error to read about.
+    if error.chain().any(is_broken_pipe) {
+        return ExitCode::FAILURE;
+    }
     say(&format!("An error occurred: {}\n", chain(error)));
     ExitCode::FAILURE
+}
+
+fn is_broken_pipe(cause: &(dyn std::error::Error + 'static)) -> bool {
+    cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 /// Prints help, or what is wrong with the command line. 1 like every refusal: 2 would be the parser's own choice.

@@ -4,7 +4,7 @@ use crate::client::Client;
 use crate::world::Meta;
 use bytes::Bytes;
 use jiff::Timestamp;
-use lifeboat_api::{Backup, BackupStorageLocation, GROUP, Restore, Time};
+use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, GROUP, Restore, Time};
 use lifeboat_cluster::{ClusterError, Create};
 use lifeboat_object::ApiResource;
 use serde_json::{Value, json};
@@ -15,42 +15,59 @@ pub(crate) trait Telling: Meta {
     fn tell(&self) -> (bool, String);
 }
 
-fn counts(warnings: i64, errors: i64) -> String {
-    format!("{warnings} warnings, {errors} errors")
+/// What became of an operation: how it failed, or what it did.
+struct End<'a> {
+    phase: Option<&'static str>,
+    failure: &'a str,
+    invalid: &'a [String],
+    items: i64,
+    warnings: i64,
+    errors: i64,
 }
 
-impl Telling for Backup {
+impl End<'_> {
     fn tell(&self) -> (bool, String) {
-        use lifeboat_api::BackupPhase as P;
-        let status = &self.status;
-        match status.phase {
-            Some(P::Failed) => (true, status.failure_reason.clone()),
-            Some(P::FailedValidation) => (true, status.validation_errors.join("; ")),
-            Some(P::PartiallyFailed) => (true, counts(status.warnings, status.errors)),
-            Some(P::Completed) => {
-                let items = status.progress.as_ref().map_or(0, |progress| progress.items_backed_up);
-                (false, format!("{items} objects, {}", counts(status.warnings, status.errors)))
-            }
-            Some(P::Queued) => (false, format!("at position {}", status.queue_position)),
+        let counts = format!("{} warnings, {} errors", self.warnings, self.errors);
+        match self.phase {
+            Some("Failed") => (true, self.failure.to_owned()),
+            Some("FailedValidation") => (true, self.invalid.join("; ")),
+            Some("PartiallyFailed") => (true, counts),
+            Some("Completed") => (false, format!("{} objects, {counts}", self.items)),
             _ => (false, String::new()),
         }
     }
 }
 
+impl Telling for Backup {
+    fn tell(&self) -> (bool, String) {
+        let status = &self.status;
+        if status.phase == Some(BackupPhase::Queued) {
+            return (false, format!("at position {}", status.queue_position));
+        }
+        let end = End {
+            phase: self.phase(),
+            failure: &status.failure_reason,
+            invalid: &status.validation_errors,
+            items: status.progress.as_ref().map_or(0, |progress| progress.items_backed_up),
+            warnings: status.warnings,
+            errors: status.errors,
+        };
+        end.tell()
+    }
+}
+
 impl Telling for Restore {
     fn tell(&self) -> (bool, String) {
-        use lifeboat_api::RestorePhase as P;
         let status = &self.status;
-        match status.phase {
-            Some(P::Failed) => (true, status.failure_reason.clone()),
-            Some(P::FailedValidation) => (true, status.validation_errors.join("; ")),
-            Some(P::PartiallyFailed) => (true, counts(status.warnings, status.errors)),
-            Some(P::Completed) => {
-                let items = status.progress.as_ref().map_or(0, |progress| progress.items_restored);
-                (false, format!("{items} objects, {}", counts(status.warnings, status.errors)))
-            }
-            _ => (false, String::new()),
-        }
+        let end = End {
+            phase: self.phase(),
+            failure: &status.failure_reason,
+            invalid: &status.validation_errors,
+            items: status.progress.as_ref().map_or(0, |progress| progress.items_restored),
+            warnings: status.warnings,
+            errors: status.errors,
+        };
+        end.tell()
     }
 }
 
@@ -115,7 +132,6 @@ pub(crate) async fn emit(client: &Client, event: Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_api::BackupPhase;
 
     #[test]
     fn an_event_says_what_became_of_it() {

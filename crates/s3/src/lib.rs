@@ -6,6 +6,7 @@
 //!
 //! It never makes or removes buckets and never follows versions. Start reading at [`S3`].
 
+mod anyone;
 mod config;
 mod connect;
 mod delete;
@@ -15,5 +16,6 @@ mod store;
 mod trust;
 mod upload;
 
+pub use anyone::tls_trusting_anyone;
 pub use config::S3Config;
 pub use store::S3;

@@ -1,5 +1,6 @@
 //! The HTTP client of a bucket with its own idea of whom to trust.
 
+use crate::anyone::tls_trusting_anyone;
 use aws_sdk_s3::config::{RuntimeComponents, SharedHttpClient};
 use aws_sdk_s3::error::{BoxError, ConnectorError};
 use aws_sdk_s3::primitives::SdkBody;
@@ -13,12 +14,9 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::{Client, connect};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::CryptoProvider;
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// A client that trusts these certificates besides those of the system, and uses the proxy of the environment.
@@ -53,13 +51,7 @@ pub(crate) fn trusting(pem: &[u8]) -> Result<SharedHttpClient, String> {
 /// # Errors
 /// When TLS cannot be set up.
 pub(crate) fn unverified() -> Result<SharedHttpClient, String> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let tls = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .map_err(|e| format!("set up TLS: {e}"))?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(TrustAnyone(provider)))
-        .with_no_client_auth();
+    let tls = tls_trusting_anyone()?;
     let mut tcp = connect::HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -92,45 +84,6 @@ impl HttpConnector for Unverified {
             let response = response.map(SdkBody::from_body_1_x);
             HttpResponse::try_from(response).map_err(|e| ConnectorError::other(e.into(), None))
         })
-    }
-}
-
-/// Takes every certificate; the server must still own the key of the one it shows.
-#[derive(Debug)]
-struct TrustAnyone(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for TrustAnyone {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
     }
 }
 

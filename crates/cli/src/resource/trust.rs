@@ -7,11 +7,9 @@ use clap::Args;
 use lifeboat_api::{Backup, BackupStorageLocation, SecretKeySelector};
 use lifeboat_control::Client;
 use lifeboat_object::ApiResource;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::CryptoProvider;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, ClientConfig, RootCertStore};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -80,7 +78,7 @@ impl Trust {
     /// # Errors
     /// When a certificate is broken.
     pub(super) fn tls(&self) -> Result<ClientConfig, BoxError> {
-        let make = || if self.anybody { trusting_anybody() } else { trusting(&self.pem) };
+        let make = || if self.anybody { lifeboat_s3::tls_trusting_anyone() } else { trusting(&self.pem) };
         self.config.get_or_init(make).clone().map_err(Into::into)
     }
 
@@ -148,13 +146,6 @@ fn trusting(pem: &[u8]) -> Result<ClientConfig, String> {
     Ok(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())
 }
 
-fn trusting_anybody() -> Result<ClientConfig, String> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
-    let builder = builder.map_err(|e| format!("set up TLS: {e}"))?.dangerous();
-    Ok(builder.with_custom_certificate_verifier(Arc::new(Anybody(provider))).with_no_client_auth())
-}
-
 fn is_unknown_issuer(error: &(dyn std::error::Error + 'static)) -> bool {
     if let Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) = error.downcast_ref() {
         return true;
@@ -162,43 +153,4 @@ fn is_unknown_issuer(error: &(dyn std::error::Error + 'static)) -> bool {
     // An I/O error hides what it was made of from the chain of sources.
     let hidden = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
     hidden.is_some_and(|hidden| is_unknown_issuer(hidden)) || error.source().is_some_and(is_unknown_issuer)
-}
-
-/// Takes every certificate; the server must still own the key of the one it shows.
-#[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }
