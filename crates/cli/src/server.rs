@@ -15,7 +15,7 @@ use lifeboat_control::{Controller, Env, LeaseTimes, Listeners, Options, ServerCl
 use logrus::LogLevel;
 use providers::BuiltIn;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -182,6 +182,9 @@ impl ServerArgs {
         for flag in self.without_effect(globals) {
             tracing::warn!(flag, "this flag has no effect in this version");
         }
+        for line in plugins_left_out(&self.plugin_dir) {
+            tracing::warn!("{line}");
+        }
         let options = self.options(globals)?;
         let cluster = globals.connect().await?;
         let cancel = CancellationToken::new();
@@ -305,6 +308,22 @@ impl ServerArgs {
             restore,
         })
     }
+}
+
+/// What is said of the plugins in a folder: none is run by this version. A folder that is not there holds none.
+fn plugins_left_out(folder: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let mut names: Vec<String> =
+        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    let said = |name: &String| {
+        if name.ends_with("-aws") || name == "aws" {
+            format!("the plugin {name} is not run: velero.io/aws is built in")
+        } else {
+            format!("the plugin {name} is not run: this version runs no plugins")
+        }
+    };
+    names.iter().map(said).collect()
 }
 
 /// Listens at `host:port`, or `:port` for all addresses; `None` for an empty text.

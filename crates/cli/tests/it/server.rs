@@ -222,6 +222,9 @@ fn a_bucket_that_velero_filled_shows_up() {
     let bucket = ground.directory("default", &json!({"default": true, "backupSyncPeriod": "1s"}));
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testbed/fixtures/velero/backups/one-ns");
     copy(&golden, &bucket.join("backups/one-ns"));
+    for name in ["cluster-false", "scoped", "selector"] {
+        copy(&golden.with_file_name(name), &bucket.join("backups").join(name));
+    }
     // Half-written: no record yet.
     copy(&golden, &bucket.join("backups/half"));
     std::fs::remove_file(bucket.join("backups/half/velero-backup.json")).expect("a record");
@@ -236,6 +239,11 @@ fn a_bucket_that_velero_filled_shows_up() {
     let found = ground.until("backup", "one-ns", "Completed");
     assert_eq!(found["spec"]["storageLocation"], "default");
     assert_eq!(found["metadata"]["labels"]["velero.io/storage-location"], "default");
+    for name in ["cluster-false", "scoped", "selector"] {
+        let record = std::fs::read(bucket.join(format!("backups/{name}/velero-backup.json"))).expect("a record");
+        let record: Value = serde_json::from_slice(&record).expect("JSON");
+        eventually("the others", || ground.get("backup", name)["status"] == record["status"]);
+    }
 
     ground.velero("Restore", "r", &json!({"backupName": "one-ns", "includedResources": ["configmaps"]}));
     ground.until("restore", "r", "Completed");
