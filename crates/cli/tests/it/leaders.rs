@@ -271,7 +271,7 @@ fn a_restore_survives_its_server() {
 
 /// Random deaths of servers with 5,000 objects; `LIFEBOAT_SEED` repeats them.
 #[test]
-#[ignore = "takes about twenty minutes: make test-long"]
+#[ignore = "takes about four minutes: make test-long"]
 fn long_any_request_may_be_the_last_one() {
     let seed = std::env::var("LIFEBOAT_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(|| {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");
