@@ -1,12 +1,12 @@
 //! What is stored of a backup that failed.
 
 use crate::env::Env;
-use crate::run::BackupError;
+use crate::run::{BackupError, claim};
 use lifeboat_api::Backup;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::sidecar;
 use lifeboat_object::Place;
-use lifeboat_store::{ClaimOutcome, ClaimRequest, StoreError};
+use lifeboat_store::{ClaimOutcome, StoreError};
 use std::collections::BTreeMap;
 
 /// Stores log, results and record of a backup that failed, so that its log can be read and its files can be deleted
@@ -19,14 +19,7 @@ use std::collections::BTreeMap;
 /// [`BackupError`]; some of the files may be there then, without the record.
 pub async fn record_failure(mut backup: Backup, tool: &str, env: &Env) -> Result<Backup, BackupError> {
     let cluster_version = env.cluster.version().await?.git_version;
-    let claim = ClaimRequest {
-        name: backup.metadata.name.clone(),
-        backup_uid: backup.metadata.uid.clone(),
-        cluster_uid: env.cluster.uid().await?,
-        take_over: false,
-        now: (env.clock)(),
-    };
-    let mut writer = match env.store.claim(&claim).await? {
+    let mut writer = match claim(&backup, false, env).await? {
         ClaimOutcome::Writer(writer) => *writer,
         ClaimOutcome::Complete(complete) => return Ok(*complete),
     };

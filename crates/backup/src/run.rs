@@ -107,14 +107,7 @@ enum Made {
 async fn make(request: &Request, env: &Env, tasks: &mut JoinSet<()>) -> Result<Made, BackupError> {
     let version = env.cluster.version().await?;
     let backup = prepare(request, &version, (env.clock)())?;
-    let claim = ClaimRequest {
-        name: backup.metadata.name.clone(),
-        backup_uid: backup.metadata.uid.clone(),
-        cluster_uid: env.cluster.uid().await?,
-        take_over: request.settings.take_over,
-        now: (env.clock)(),
-    };
-    let writer = match env.store.claim(&claim).await? {
+    let writer = match claim(&backup, request.settings.take_over, env).await? {
         ClaimOutcome::Writer(writer) => *writer,
         ClaimOutcome::Complete(backup) => return Ok(Made::Before(backup)),
     };
@@ -136,6 +129,18 @@ async fn make(request: &Request, env: &Env, tasks: &mut JoinSet<()>) -> Result<M
         tool: request.settings.tool.clone(),
         cluster_version: version.git_version,
     })))
+}
+
+/// Claims the name of a backup in the bucket.
+pub(crate) async fn claim(backup: &Backup, take_over: bool, env: &Env) -> Result<ClaimOutcome, BackupError> {
+    let request = ClaimRequest {
+        name: backup.metadata.name.clone(),
+        backup_uid: backup.metadata.uid.clone(),
+        cluster_uid: env.cluster.uid().await?,
+        take_over,
+        now: (env.clock)(),
+    };
+    Ok(env.store.claim(&request).await?)
 }
 
 /// What was saved.

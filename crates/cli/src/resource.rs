@@ -114,17 +114,29 @@ trait Operation: Shown {
     /// What goes with a deleted one.
     const DATA: &'static str;
 
-    /// The word of its last phase, when it has ended.
-    fn ended(&self) -> Option<&'static str>;
-
     /// The word of its phase.
     fn phase_word(&self) -> &'static str;
+
+    /// The word of its last phase, when it has ended.
+    fn ended(&self) -> Option<&'static str> {
+        let phase = self.phase_word();
+        matches!(phase, "FailedValidation" | "Completed" | "PartiallyFailed" | "Failed").then_some(phase)
+    }
 
     /// Objects that are done, and those found so far.
     fn progress(&self) -> Option<(i64, i64)>;
 
     /// Whether the server has stored its log by now.
-    fn has_log(&self) -> bool;
+    fn has_log(&self) -> bool {
+        matches!(
+            self.phase_word(),
+            "Completed"
+                | "PartiallyFailed"
+                | "Failed"
+                | "WaitingForPluginOperations"
+                | "WaitingForPluginOperationsPartiallyFailed"
+        )
+    }
 
     /// The backup that it is, or is made of.
     fn backup_name(&self) -> &str;

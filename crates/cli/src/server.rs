@@ -6,6 +6,7 @@ mod providers;
 use crate::command::Globals;
 use crate::flags;
 use crate::local::journal::clock;
+use crate::program::VERSION;
 use crate::sandbox::terminated;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
@@ -285,7 +286,7 @@ impl ServerArgs {
                 Some(identity) => identity.clone(),
                 None => host_name()?,
             },
-            version: format!("v{}", env!("CARGO_PKG_VERSION")),
+            version: VERSION.to_owned(),
             default_location: self.default_backup_storage_location.clone(),
             default_snapshot_locations: self.default_volume_snapshot_locations.0.clone(),
             validation_frequency: self.store_validation_frequency,

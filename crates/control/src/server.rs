@@ -492,10 +492,14 @@ impl Server {
             });
         }
         for request in self.world.download_requests.iter().filter(|_| self.has(Controller::DownloadRequest)) {
+            let key = Key::Download(request.metadata.name.clone());
+            if !self.free(&key) {
+                continue;
+            }
             let Some(step) = plan.due(phase::request::download(request, plan.now)) else { continue };
             let (context, request) = (Arc::clone(&self.context), request.clone());
             let target = work::download::Target::of(&request, &self.world);
-            plan.add(Key::Download(request.metadata.name.clone()), async move {
+            plan.add(key, async move {
                 match step {
                     Step::Answer => work::download::answer(&context, request, target).await,
                     Step::Forget => work::download::expire(&context, request).await,
@@ -503,9 +507,13 @@ impl Server {
             });
         }
         for request in self.world.status_requests.iter().filter(|_| self.has(Controller::ServerStatusRequest)) {
+            let key = Key::Status(request.metadata.name.clone());
+            if !self.free(&key) {
+                continue;
+            }
             let Some(step) = plan.due(phase::request::status(request, plan.now)) else { continue };
             let (context, request) = (Arc::clone(&self.context), request.clone());
-            plan.add(Key::Status(request.metadata.name.clone()), async move {
+            plan.add(key, async move {
                 match step {
                     Step::Answer => work::status::answer(&context, request).await,
                     Step::Forget => work::status::expire(&context, request).await,

@@ -140,11 +140,12 @@ impl<T: Meta> Objects<T> {
         if !newer {
             return;
         }
-        let before = self.by_name.insert(meta.name.clone(), object.clone());
         // One that is seen for the first time may have been in its phase for long.
-        if before.is_some_and(|before| before.meta().uid == object.meta().uid && before.phase() != object.phase()) {
-            self.turned.push(object);
+        let before = self.by_name.get(&meta.name);
+        if before.is_some_and(|before| before.meta().uid == meta.uid && before.phase() != object.phase()) {
+            self.turned.push(object.clone());
         }
+        self.by_name.insert(meta.name.clone(), object);
     }
 
     /// Objects that have come into another phase since the last call.

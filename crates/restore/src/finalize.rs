@@ -2,7 +2,7 @@
 
 use crate::env::Env;
 use crate::run::Walked;
-use lifeboat_api::{HookStatus, Restore, RestorePhase, RestoreProgress, Time};
+use lifeboat_api::{HookStatus, Restore, RestorePhase, RestoreProgress, RestoreStatus, Time};
 use lifeboat_archive::journal::Closed;
 use lifeboat_archive::layout::RestoreFile;
 use lifeboat_archive::sidecar::{self, ResourceList};
@@ -33,8 +33,7 @@ pub(crate) async fn finalize(
     env.journal.info("restore completed", &[]);
     let closed = env.journal.close();
     let status = &mut restore.status;
-    status.warnings = i64::try_from(closed.warnings).unwrap_or(i64::MAX);
-    status.errors = i64::try_from(closed.errors).unwrap_or(i64::MAX);
+    count(status, &closed);
     status.progress = Some(RestoreProgress { total_items: items, items_restored: items });
     status.hook_status = Some(HookStatus::default());
     status.completion_timestamp = Some(Time::new((env.clock)()));
@@ -69,11 +68,15 @@ pub(crate) async fn finalize(
 pub async fn record_failure(mut restore: Restore, env: &Env) -> Result<Restore, StoreError> {
     env.journal.error(&Place::Velero, &restore.status.failure_reason);
     let closed = env.journal.close();
-    restore.status.warnings = i64::try_from(closed.warnings).unwrap_or(i64::MAX);
-    restore.status.errors = i64::try_from(closed.errors).unwrap_or(i64::MAX);
+    count(&mut restore.status, &closed);
     let results = sidecar::encode(&closed.results).map_err(|e| StoreError::Encode("the results", e))?;
     let name = &restore.metadata.name;
     env.store.put_restore_file(name, RestoreFile::Logs, closed.log).await?;
     env.store.put_restore_file(name, RestoreFile::Results, results).await?;
     Ok(restore)
+}
+
+fn count(status: &mut RestoreStatus, closed: &Closed) {
+    status.warnings = i64::try_from(closed.warnings).unwrap_or(i64::MAX);
+    status.errors = i64::try_from(closed.errors).unwrap_or(i64::MAX);
 }

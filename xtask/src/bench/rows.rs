@@ -71,7 +71,7 @@ const RESTORE_UNCHANGED: Target = Target { ratio: Some(1.3), more: None, peak_mi
 const SERVER: Target = Target { ratio: None, more: Some(1.0), peak_mib: 200.0 };
 
 const fn backup(name: &'static str, objects: usize, place: Place, target: Target) -> Row {
-    Row { name, objects, data: Data::Small, work: Work::Backup(place), target }
+    row(name, objects, Work::Backup(place), target)
 }
 
 const fn row(name: &'static str, objects: usize, work: Work, target: Target) -> Row {

@@ -146,32 +146,12 @@ impl Operation for Backup {
     const TITLE: &'static str = "Backup";
     const DATA: &'static str = "disk snapshots, backup files, restores";
 
-    fn ended(&self) -> Option<&'static str> {
-        use BackupPhase as P;
-        let phase = self.status.phase?;
-        matches!(phase, P::FailedValidation | P::Completed | P::PartiallyFailed | P::Failed).then(|| phase.as_str())
-    }
-
     fn phase_word(&self) -> &'static str {
         self.status.phase.map_or("New", BackupPhase::as_str)
     }
 
     fn progress(&self) -> Option<(i64, i64)> {
         self.status.progress.as_ref().map(|progress| (progress.items_backed_up, progress.total_items))
-    }
-
-    fn has_log(&self) -> bool {
-        use BackupPhase as P;
-        matches!(
-            self.status.phase,
-            Some(
-                P::Completed
-                    | P::PartiallyFailed
-                    | P::Failed
-                    | P::WaitingForPluginOperations
-                    | P::WaitingForPluginOperationsPartiallyFailed
-            )
-        )
     }
 
     fn backup_name(&self) -> &str {

@@ -119,32 +119,12 @@ impl Operation for Restore {
     const TITLE: &'static str = "Restore";
     const DATA: &'static str = "restore files in object storage";
 
-    fn ended(&self) -> Option<&'static str> {
-        use RestorePhase as P;
-        let phase = self.status.phase?;
-        matches!(phase, P::FailedValidation | P::Completed | P::PartiallyFailed | P::Failed).then(|| phase.as_str())
-    }
-
     fn phase_word(&self) -> &'static str {
         self.status.phase.map_or("New", RestorePhase::as_str)
     }
 
     fn progress(&self) -> Option<(i64, i64)> {
         self.status.progress.as_ref().map(|progress| (progress.items_restored, progress.total_items))
-    }
-
-    fn has_log(&self) -> bool {
-        use RestorePhase as P;
-        matches!(
-            self.status.phase,
-            Some(
-                P::Completed
-                    | P::PartiallyFailed
-                    | P::Failed
-                    | P::WaitingForPluginOperations
-                    | P::WaitingForPluginOperationsPartiallyFailed
-            )
-        )
     }
 
     fn backup_name(&self) -> &str {
