@@ -230,6 +230,8 @@ object! {
         backup_item_operations_failed: i64 = "backupItemOperationsFailed";
         /// Hooks run.
         hook_status: Option<HookStatus> = "hookStatus" nullable;
+        /// How many times a server began the work; absent when none did. Not in Velero.
+        attempt: i64 = "attempt";
     }
 }
 

@@ -263,9 +263,11 @@ mod tests {
     ];
 
     /// Fields that only Lifeboat has: Velero's definitions drop them.
-    const OURS: [&str; 3] = [
+    const OURS: [&str; 5] = [
         "Backup.spec.cancel: only in the type",
+        "Backup.status.attempt: only in the type",
         "Restore.spec.cancel: only in the type",
+        "Restore.status.attempt: only in the type",
         "Schedule.spec.template.cancel: only in the type",
     ];
 

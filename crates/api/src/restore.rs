@@ -246,6 +246,8 @@ object! {
         restore_item_operations_failed: i64 = "restoreItemOperationsFailed";
         /// Hooks run.
         hook_status: Option<HookStatus> = "hookStatus" nullable;
+        /// How many times a server began the work; absent when none did. Not in Velero.
+        attempt: i64 = "attempt";
     }
 }
 

@@ -126,10 +126,22 @@ pub struct Claim {
     /// UID of the Backup.
     #[serde(rename = "backupUID")]
     pub backup_uid: String,
+    /// Namespace of the server that writes; empty when no server does.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
     /// Which attempt, from 1.
     pub attempt: u32,
     /// When it was put.
     pub claimed: Timestamp,
+}
+
+impl Claim {
+    /// Whether the server of this namespace of this cluster has put it. Nobody is the server of an unknown cluster.
+    #[must_use]
+    pub fn is_of_server(&self, cluster_uid: &str, namespace: &str) -> bool {
+        let known = !cluster_uid.is_empty() && !namespace.is_empty();
+        known && self.cluster_uid == cluster_uid && self.namespace == namespace
+    }
 }
 
 /// What happened to one volume of a backup (backup.md 4.8). Only the parts that this version fills.

@@ -1,6 +1,7 @@
 //! What is stored of a backup that failed.
 
 use crate::env::Env;
+use crate::request::Settings;
 use crate::run::{BackupError, claim};
 use lifeboat_api::Backup;
 use lifeboat_archive::layout::BackupFile;
@@ -17,9 +18,9 @@ use std::collections::BTreeMap;
 ///
 /// # Errors
 /// [`BackupError`]; some of the files may be there then, without the record.
-pub async fn record_failure(mut backup: Backup, tool: &str, env: &Env) -> Result<Backup, BackupError> {
+pub async fn record_failure(mut backup: Backup, settings: &Settings, env: &Env) -> Result<Backup, BackupError> {
     let cluster_version = env.cluster.version().await?.git_version;
-    let mut writer = match claim(&backup, false, env).await? {
+    let mut writer = match claim(&backup, settings, env).await? {
         ClaimOutcome::Writer(writer) => *writer,
         ClaimOutcome::Complete(complete) => return Ok(*complete),
     };
@@ -30,6 +31,6 @@ pub async fn record_failure(mut backup: Backup, tool: &str, env: &Env) -> Result
     let results = sidecar::encode(&closed.results).map_err(|e| StoreError::Encode("the results", e))?;
     writer.put(BackupFile::Results, results).await?;
     writer.put(BackupFile::Logs, closed.log).await?;
-    writer.commit(&backup, tool, BTreeMap::new(), &cluster_version).await?;
+    writer.commit(&backup, &settings.tool, BTreeMap::new(), &cluster_version).await?;
     Ok(backup)
 }

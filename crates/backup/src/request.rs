@@ -30,6 +30,9 @@ pub struct Settings {
     pub compression: u32,
     /// Bytes of objects in memory at once.
     pub memory_budget: usize,
+    /// Whether an API server holds the Backup: its name is unique in its namespace then, and what an earlier one of the
+    /// name left in the bucket is written over.
+    pub served: bool,
     /// Write over the claim of a run that is known to be dead.
     pub take_over: bool,
     /// Name and version of this tool, for the manifest.
@@ -45,6 +48,7 @@ impl Default for Settings {
             storage_location: "default".to_owned(),
             compression: 1,
             memory_budget: 64 << 20,
+            served: false,
             take_over: false,
             tool: "lifeboat".to_owned(),
         }

@@ -5,7 +5,7 @@ use crate::env::Env;
 use crate::finalize::{Finale, finalize};
 use crate::plan::{Plan, plan};
 use crate::process::{Entries, Learned, process};
-use crate::request::{Request, ValidationErrors, prepare};
+use crate::request::{Request, Settings, ValidationErrors, prepare};
 use crate::scope::{Scope, read_namespaces};
 use crate::volumes::Volumes;
 use crate::write::{Stopped, Written, write};
@@ -107,7 +107,7 @@ enum Made {
 async fn make(request: &Request, env: &Env, tasks: &mut JoinSet<()>) -> Result<Made, BackupError> {
     let version = env.cluster.version().await?;
     let backup = prepare(request, &version, (env.clock)())?;
-    let writer = match claim(&backup, request.settings.take_over, env).await? {
+    let writer = match claim(&backup, &request.settings, env).await? {
         ClaimOutcome::Writer(writer) => *writer,
         ClaimOutcome::Complete(backup) => return Ok(Made::Before(backup)),
     };
@@ -132,12 +132,13 @@ async fn make(request: &Request, env: &Env, tasks: &mut JoinSet<()>) -> Result<M
 }
 
 /// Claims the name of a backup in the bucket.
-pub(crate) async fn claim(backup: &Backup, take_over: bool, env: &Env) -> Result<ClaimOutcome, BackupError> {
+pub(crate) async fn claim(backup: &Backup, settings: &Settings, env: &Env) -> Result<ClaimOutcome, BackupError> {
     let request = ClaimRequest {
         name: backup.metadata.name.clone(),
         backup_uid: backup.metadata.uid.clone(),
         cluster_uid: env.cluster.uid().await?,
-        take_over,
+        namespace: if settings.served { backup.metadata.namespace.clone() } else { String::new() },
+        take_over: settings.take_over,
         now: (env.clock)(),
     };
     Ok(env.store.claim(&request).await?)

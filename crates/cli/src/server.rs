@@ -303,6 +303,7 @@ impl ServerArgs {
                 default_ttl: self.default_backup_ttl,
                 default_item_operation_timeout: self.default_item_operation_timeout,
                 resource_timeout: self.resource_timeout,
+                served: true,
                 tool: format!("lifeboat {}", env!("CARGO_PKG_VERSION")),
                 ..lifeboat_backup::Settings::default()
             },

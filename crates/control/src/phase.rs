@@ -22,7 +22,8 @@ pub(crate) enum Decision<S> {
     Do(S),
 }
 
-/// Put on an object that a server of ours works on: how many times its work was begun.
+/// Put on an object that a server of ours works on: how many times its work was begun. It is what counts; `status.attempt`
+/// shows it where the definition has that field, which Velero's have not.
 pub(crate) const ANNOTATION_ATTEMPT: &str = "lifeboat.io/attempt";
 /// After so many attempts an operation has failed.
 pub(crate) const MOST_ATTEMPTS: u32 = 3;

@@ -259,6 +259,8 @@ impl Server {
         let now = self.context.env.now();
         let mut plan = Plan { now, wake: None, work: Vec::new() };
         self.locations(&mut plan);
+        // Before the backups: of two kinds of work on one name only the first is begun.
+        self.sweeps(&mut plan);
         self.backups(&mut plan);
         self.restores(&mut plan);
         self.requests(&mut plan);
@@ -391,6 +393,18 @@ impl Server {
                     Step::Adopt => work::backup::adopt(&context, backup, target).await,
                 }
             });
+        }
+    }
+
+    /// Removes what Backups left that are gone. It is work on their name: no backup of that name begins meanwhile, and
+    /// what cannot begin now is found again by the next search.
+    fn sweeps(&mut self, plan: &mut Plan) {
+        for left in std::mem::take(&mut self.world.left) {
+            if self.world.backups.get(&left.name).is_none() {
+                let context = Arc::clone(&self.context);
+                let key = Key::Backup(left.name.clone());
+                plan.add(key, async move { work::sweep::sweep(&context, left).await });
+            }
         }
     }
 

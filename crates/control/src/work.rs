@@ -9,6 +9,7 @@ pub(crate) mod operations;
 pub(crate) mod restore;
 mod running;
 pub(crate) mod status;
+pub(crate) mod sweep;
 pub(crate) mod sync;
 
 use crate::client::Client;
@@ -17,7 +18,7 @@ use crate::http::download::Signer;
 use crate::lead::Leadership;
 use crate::metrics::Metrics;
 use crate::options::{Env, LocationAccess, Options, Providers};
-use crate::world::{Kind, World};
+use crate::world::{Kind, Left, World};
 use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, Restore, ServerStatusRequest};
 use lifeboat_bucket::BlobStore;
 use lifeboat_cluster::ClusterError;
@@ -46,6 +47,8 @@ pub(crate) enum Effect {
     DownloadRequest(DownloadRequest),
     StatusRequest(ServerStatusRequest),
     Gone(Kind, String),
+    /// Files that a Backup left which is gone.
+    Left(Box<Left>),
 }
 
 impl Effect {
@@ -57,6 +60,7 @@ impl Effect {
             Self::DeleteRequest(request) => world.delete_requests.put(request),
             Self::DownloadRequest(request) => world.download_requests.put(request),
             Self::StatusRequest(request) => world.status_requests.put(request),
+            Self::Left(left) => world.left.push(*left),
             Self::Gone(kind, name) => match kind {
                 Kind::Backup => world.backups.remove(&name),
                 Kind::Restore => world.restores.remove(&name),

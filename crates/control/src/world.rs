@@ -37,6 +37,8 @@ macro_rules! mirrored {
         /// Everything mirrored, by name.
         #[derive(Debug, Default)]
         pub(crate) struct World {
+            /// Found by the last searches of the locations.
+            pub(crate) left: Vec<Left>,
             $(pub(crate) $field: Objects<$kind>),*
         }
 
@@ -82,6 +84,15 @@ mirrored! {
     DownloadRequest: download_requests,
     ServerStatusRequest: status_requests,
     Schedule: schedules,
+}
+
+/// Files of a Backup that is gone.
+#[derive(Clone, Debug)]
+pub(crate) struct Left {
+    /// The location they lie in.
+    pub(crate) location: BackupStorageLocation,
+    /// The name of the Backup.
+    pub(crate) name: String,
 }
 
 /// What a mirror saw of a kind.

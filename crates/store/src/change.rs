@@ -5,7 +5,8 @@ use crate::{Store, StoreError};
 use lifeboat_api::Backup;
 use lifeboat_archive::gojson;
 use lifeboat_archive::layout::{BACKUPS, BackupFile, RESTORES};
-use lifeboat_bucket::{Entry, ListOptions, PutOptions};
+use lifeboat_bucket::{BucketError, Entry, ErrorKind, ListOptions, PutOptions};
+use std::time::Duration;
 
 impl Store {
     /// Deletes a backup: its record first, so that it is there whole or not at all, then every other file.
@@ -17,7 +18,31 @@ impl Store {
     /// [`StoreError::Bucket`].
     pub async fn delete_backup(&self, name: &str) -> Result<(), StoreError> {
         retry(|| self.delete_keys(vec![BackupFile::Metadata.key(name)])).await?;
-        self.delete_folder(&format!("{BACKUPS}{name}/")).await
+        self.abort_uploads(name).await?;
+        self.delete_folder(&folder(name), None).await
+    }
+
+    /// Removes what a backup left that was never committed: open uploads, files, and last the claim, so that an
+    /// interrupted removal is found again. It is for the caller to know that nobody writes there any more.
+    ///
+    /// # Errors
+    /// [`StoreError::Bucket`].
+    pub async fn sweep(&self, name: &str) -> Result<(), StoreError> {
+        self.abort_uploads(name).await?;
+        self.delete_folder(&folder(name), Some(&BackupFile::Claim.key(name))).await
+    }
+
+    /// Ends uploads into the folder of a backup that nobody goes on with. A bucket that does not let us see them keeps
+    /// them: listing them is not among the permissions that Velero asks for.
+    pub(crate) async fn abort_uploads(&self, name: &str) -> Result<(), BucketError> {
+        let folder = folder(name);
+        match retry(|| self.bucket.abort_stale_uploads(&folder, Duration::ZERO)).await {
+            Err(e) if e.kind == ErrorKind::Denied => {
+                tracing::warn!(folder, error = %e, "uploads that nobody goes on with may stay open");
+                Ok(())
+            }
+            ended => ended.map(drop),
+        }
     }
 
     /// Deletes the files of a restore; it is no error when there are none.
@@ -25,7 +50,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Bucket`].
     pub async fn delete_restore(&self, name: &str) -> Result<(), StoreError> {
-        self.delete_folder(&format!("{RESTORES}{name}/")).await
+        self.delete_folder(&format!("{RESTORES}{name}/"), None).await
     }
 
     /// Stores the record of a backup over the one that is there.
@@ -47,36 +72,115 @@ impl Store {
         self.put(&file.key(name), bytes.into(), options).await
     }
 
-    async fn delete_folder(&self, prefix: &str) -> Result<(), StoreError> {
+    /// Deletes all files of a folder, and `last` after the others.
+    async fn delete_folder(&self, prefix: &str, last: Option<&str>) -> Result<(), StoreError> {
+        let mut options = ListOptions { prefix: prefix.to_owned(), ..ListOptions::default() };
         loop {
-            // Always the first page: what it held is gone by the next turn.
-            let options = ListOptions { prefix: prefix.to_owned(), ..ListOptions::default() };
             let page = retry(|| self.bucket.list(options.clone())).await?;
             let keys: Vec<String> = page
                 .entries
                 .into_iter()
                 .filter_map(|entry| match entry {
-                    Entry::Object(object) => Some(object.key),
+                    Entry::Object(object) => Some(object.key).filter(|key| Some(key.as_str()) != last),
                     Entry::Prefix(_) => None,
                 })
                 .collect();
-            if keys.is_empty() {
-                return Ok(());
+            if !keys.is_empty() {
+                retry(|| self.delete_keys(keys.clone())).await?;
             }
-            retry(|| self.delete_keys(keys.clone())).await?;
+            options.continuation = page.continuation;
+            if options.continuation.is_none() {
+                break;
+            }
+        }
+        match last {
+            Some(last) => Ok(retry(|| self.delete_keys(vec![last.to_owned()])).await?),
+            None => Ok(()),
         }
     }
 
-    async fn delete_keys(&self, keys: Vec<String>) -> Result<(), lifeboat_bucket::BucketError> {
+    async fn delete_keys(&self, keys: Vec<String>) -> Result<(), BucketError> {
         self.bucket.delete(&keys).await
     }
+}
+
+/// Where all files of a backup lie.
+fn folder(name: &str) -> String {
+    format!("{BACKUPS}{name}/")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_bucket::{BlobStore, Memory};
-    use std::sync::Arc;
+    use lifeboat_bucket::{BlobStore, Body, ByteStream, Memory, ObjectInfo, Page};
+    use std::ops::Range;
+    use std::sync::{Arc, Mutex};
+
+    async fn keys(bucket: &dyn BlobStore) -> Vec<String> {
+        let page = bucket.list(ListOptions::default()).await.unwrap();
+        let key = |entry| match entry {
+            Entry::Object(object) => Some(object.key),
+            Entry::Prefix(_) => None,
+        };
+        page.entries.into_iter().filter_map(key).collect()
+    }
+
+    /// The permissions of Velero's documentation, and a record of what is deleted.
+    #[derive(Debug, Default)]
+    struct Velero {
+        inner: Memory,
+        /// Keys, a list for each request.
+        deleted: Mutex<Vec<Vec<String>>>,
+    }
+
+    #[async_trait::async_trait]
+    impl BlobStore for Velero {
+        fn describe(&self) -> String {
+            self.inner.describe()
+        }
+        async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
+            self.inner.put(key, body, options).await
+        }
+        async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
+            self.inner.get(key, range).await
+        }
+        async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
+            self.inner.head(key).await
+        }
+        async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
+            // One key a page.
+            self.inner.list(ListOptions { page_size: 1, ..options }).await
+        }
+        async fn delete(&self, keys: &[String]) -> Result<(), BucketError> {
+            self.deleted.lock().unwrap().push(keys.to_vec());
+            self.inner.delete(keys).await
+        }
+        async fn abort_stale_uploads(&self, prefix: &str, _: Duration) -> Result<u64, BucketError> {
+            let (key, store) = (prefix.to_owned(), self.describe());
+            let message = "s3:ListBucketMultipartUploads is missing".to_owned();
+            Err(BucketError { kind: ErrorKind::Denied, operation: "sweep", key, store, message, source: None })
+        }
+        async fn presign(&self, _: &str, _: Duration) -> Result<Option<String>, BucketError> {
+            Ok(None)
+        }
+    }
+
+    #[tokio::test]
+    async fn the_claim_is_swept_last_without_leave_to_see_uploads() {
+        let bucket = Arc::new(Velero::default());
+        for key in ["backups/a/a.tar.gz", "backups/a/lifeboat-claim.json", "backups/a/z", "backups/ab/z"] {
+            bucket.put(key, b"x".to_vec().into(), PutOptions::default()).await.unwrap();
+        }
+        let store = Store::new(bucket.clone());
+        store.sweep("a").await.unwrap();
+        store.sweep("a").await.unwrap();
+        assert_eq!(keys(&bucket.inner).await, ["backups/ab/z"]);
+        let deleted = std::mem::take(&mut *bucket.deleted.lock().unwrap());
+        let expected = ["a.tar.gz", "z", "lifeboat-claim.json", "lifeboat-claim.json"];
+        assert_eq!(deleted, expected.map(|file| vec![format!("backups/a/{file}")]));
+        store.delete_backup("ab").await.unwrap();
+        assert!(keys(&bucket.inner).await.is_empty());
+    }
 
     #[tokio::test]
     async fn a_deletion_takes_one_folder_and_can_be_repeated() {
@@ -90,16 +194,7 @@ mod tests {
         for _ in 0..2 {
             store.delete_backup("a").await.unwrap();
         }
-        let page = bucket.list(ListOptions::default()).await.unwrap();
-        let keys: Vec<String> = page
-            .entries
-            .into_iter()
-            .filter_map(|entry| match entry {
-                Entry::Object(object) => Some(object.key),
-                Entry::Prefix(_) => None,
-            })
-            .collect();
-        assert_eq!(keys, kept);
+        assert_eq!(keys(&*bucket).await, kept);
         store.delete_restore("a").await.unwrap();
         assert!(bucket.head("restores/a/x").await.is_err_and(|e| e.is_not_found()));
         assert!(bucket.head("restores/ab/x").await.is_ok());

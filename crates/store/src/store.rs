@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use lifeboat_api::Backup;
 use lifeboat_archive::layout::{BACKUPS, BackupFile, RestoreFile};
-use lifeboat_archive::sidecar;
+use lifeboat_archive::sidecar::{self, Claim};
 use lifeboat_bucket::{BlobStore, Body, Entry, ErrorKind, ListOptions, PutOptions, collect};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -107,6 +107,16 @@ impl Store {
             key: key.clone(),
         })?;
         serde_json::from_slice(&bytes).map_err(|e| StoreError::Sidecar { key, source: e.into() })
+    }
+
+    /// Who has claimed the name of a backup; `None` when nobody has.
+    ///
+    /// # Errors
+    /// [`StoreError::Sidecar`], [`StoreError::Bucket`].
+    pub async fn claim_of(&self, name: &str) -> Result<Option<Claim>, StoreError> {
+        let key = BackupFile::Claim.key(name);
+        let Some(bytes) = self.read(&key).await? else { return Ok(None) };
+        serde_json::from_slice(&bytes).map(Some).map_err(|e| StoreError::Sidecar { key, source: e.into() })
     }
 
     /// A gzip-compressed JSON file of a backup; `None` when it is absent, which means empty.

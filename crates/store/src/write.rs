@@ -11,7 +11,6 @@ use lifeboat_archive::tarball::{TarballSummary, hex};
 use lifeboat_bucket::{Body, BucketError, ErrorKind, PutOptions};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// Who wants to write a backup.
@@ -23,6 +22,9 @@ pub struct ClaimRequest {
     pub backup_uid: String,
     /// UID of the cluster; empty when unknown.
     pub cluster_uid: String,
+    /// Namespace of the server that writes; empty when no server does. A name is unique among the Backups of a
+    /// namespace, so another claim of this cluster and namespace is of a Backup that is gone, and is taken over.
+    pub namespace: String,
     /// Write over a claim of somebody else who is known to be dead.
     pub take_over: bool,
     /// The time.
@@ -89,6 +91,7 @@ impl Store {
             format: CLAIM_FORMAT.to_owned(),
             cluster_uid: request.cluster_uid.clone(),
             backup_uid: request.backup_uid.clone(),
+            namespace: request.namespace.clone(),
             attempt: 1,
             claimed: request.now,
         };
@@ -96,11 +99,9 @@ impl Store {
         match self.put(&key, encode_claim(&claim)?.into(), options).await {
             Ok(()) => {}
             Err(StoreError::Bucket(e)) if e.kind == ErrorKind::Exists => {
-                let found = self.read(&key).await?;
-                let found: Claim = serde_json::from_slice(found.as_deref().unwrap_or_default())
-                    .map_err(|e| StoreError::Sidecar { key: key.clone(), source: e.into() })?;
-                let ours = found.backup_uid == claim.backup_uid && found.cluster_uid == claim.cluster_uid;
-                if !ours && !request.take_over {
+                let Some(found) = self.claim_of(name).await? else { return Err(e.into()) };
+                let again = found.backup_uid == claim.backup_uid && found.cluster_uid == claim.cluster_uid;
+                if !again && !found.is_of_server(&claim.cluster_uid, &claim.namespace) && !request.take_over {
                     return Err(StoreError::Claimed {
                         name: name.clone(),
                         place: self.describe(),
@@ -112,7 +113,7 @@ impl Store {
                 let options = PutOptions { if_absent: false, ..options };
                 self.put(&key, encode_claim(&claim)?.into(), options).await?;
                 // What the attempt before left open: nothing else writes below this folder.
-                self.bucket.abort_stale_uploads(&folder(name), Duration::ZERO).await?;
+                self.abort_uploads(name).await?;
             }
             Err(e) => return Err(e),
         }
@@ -127,11 +128,6 @@ impl Store {
 
 /// Objects below this size go up by one request (the S3 protocol allows no smaller parts).
 const SMALLEST_UPLOAD: u64 = 5 << 20;
-
-/// Where all files of a backup lie.
-fn folder(name: &str) -> String {
-    format!("{}{name}/", lifeboat_archive::layout::BACKUPS)
-}
 
 fn encode_claim(claim: &Claim) -> Result<Vec<u8>, StoreError> {
     gojson::to_vec_pretty(claim).map_err(|e| StoreError::Encode("the claim", e))
@@ -163,9 +159,8 @@ impl BackupWriter {
         let size = self.store.bucket.put(&file.key(&self.name), Body::Stream(stream.boxed()), options).await?;
         if size >= SMALLEST_UPLOAD {
             // Beside the upload that became the archive there may be one whose beginning nobody answered.
-            let folder = folder(&self.name);
-            if let Err(e) = self.store.bucket.abort_stale_uploads(&folder, Duration::ZERO).await {
-                tracing::warn!(folder, error = %e, "uploads that were begun twice may stay open");
+            if let Err(e) = self.store.abort_uploads(&self.name).await {
+                tracing::warn!(backup = self.name, error = %e, "uploads that were begun twice may stay open");
             }
         }
         Ok(size)
@@ -250,6 +245,7 @@ mod tests {
             name: "nightly".into(),
             backup_uid: uid.into(),
             cluster_uid: "c".into(),
+            namespace: String::new(),
             take_over,
             now: Timestamp::UNIX_EPOCH,
         }
@@ -281,6 +277,34 @@ mod tests {
             let refused = claim(&store, "c", take_over).await.unwrap_err();
             assert!(refused.contains("already exists in object storage"), "{refused}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_server_takes_over_what_a_backup_that_is_gone_left() {
+        let store = Store::new(Arc::new(Memory::default()));
+        let mut request = ClaimRequest { namespace: "velero".into(), ..request("a", false) };
+        for (uid, cluster, namespace, expected) in [
+            ("a", "c", "velero", Ok(1)),
+            ("b", "c", "velero", Ok(2)),
+            ("c", "c", "other", Err("b")),
+            ("c", "d", "velero", Err("b")),
+            ("c", "c", "", Err("b")),
+            ("c", "c", "velero", Ok(3)),
+        ] {
+            (request.backup_uid, request.cluster_uid) = (uid.into(), cluster.into());
+            request.namespace = namespace.into();
+            let got = match store.claim(&request).await {
+                Ok(ClaimOutcome::Writer(writer)) => Ok(writer.attempt()),
+                Err(StoreError::Claimed { uid, .. }) => Err(uid),
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(got, expected.map_err(str::to_owned), "{uid} {cluster} {namespace}");
+        }
+        // Of a cluster that nobody knows, nobody is the owner.
+        let unknown = ClaimRequest { name: "x".into(), cluster_uid: String::new(), ..request };
+        store.claim(&unknown).await.unwrap();
+        let other = ClaimRequest { backup_uid: "d".into(), ..unknown };
+        assert!(matches!(store.claim(&other).await, Err(StoreError::Claimed { .. })));
     }
 
     #[test]

@@ -88,7 +88,7 @@ const HALF_A_STREAM: &str = "the stream broke after 20 bytes";
 const WRITE: [Outcome; 4] = [Fails(NO_ANSWER), Fails(NO_ANSWER), Heals, Fails(NO_ANSWER)];
 /// A request with an answer of XML.
 const ASK: [Outcome; 4] = [Fails(NO_ANSWER), Fails(NO_ANSWER), Heals, Fails(HALF_AN_ANSWER)];
-/// The end of an upload: whether the object is there is asked when the answer is lost.
+/// The end of an upload: when the answer is lost it is asked whether the object is there, or whether the upload is gone.
 const COMPLETE: [Outcome; 4] = [Fails(NO_ANSWER), Heals, Heals, Heals];
 /// A request of an object.
 const READ: [Outcome; 4] = [Fails(NO_ANSWER), Fails(NO_ANSWER), Heals, Fails(HALF_A_STREAM)];
@@ -111,7 +111,7 @@ const ROWS: [Row; 38] = [
     row("put a part",         LargeBackup,    "PUT",    "*/b.tar.gz?*partNumber=2&*",    1,    Request(20),  HEALS,                           WRITE),
     row("complete an upload", LargeBackup,    "POST",   "*/b.tar.gz?*uploadId=*",        1,    Answer(20),   HEALS,                           COMPLETE),
     row("find open uploads",  SecondBackup,   "GET",    "/faults*uploads*",              1,    Answer(20),   HEALS,                           ASK),
-    row("abort an upload",    SecondBackup,   "DELETE", "*/b.tar.gz?*uploadId=*",        1,    Nothing,      HEALS,                           BARE),
+    row("abort an upload",    SecondBackup,   "DELETE", "*/b.tar.gz?*uploadId=*",        1,    Nothing,      HEALS,                           COMPLETE),
     // There is none: the answer is a refusal in XML.
     row("get",                Backup,         "GET",    "*/velero-backup.json?*",        1,    Answer(20),   HEALS,                           ASK),
     row("get a range",        Backup,         "GET",    "*/b.tar.gz?*",                  1,    Nothing,      UNUSED,                          UNUSED),

@@ -118,8 +118,11 @@ impl<'a> Team<'a> {
     }
 }
 
-fn attempt(object: &Value) -> &str {
-    object["metadata"]["annotations"]["lifeboat.io/attempt"].as_str().unwrap_or_default()
+/// As the status tells it; the annotation must say the same.
+fn attempt(object: &Value) -> i64 {
+    let attempt = object["status"]["attempt"].as_i64().unwrap_or_default();
+    assert_eq!(object["metadata"]["annotations"]["lifeboat.io/attempt"], attempt.to_string());
+    attempt
 }
 
 /// 500 objects or a multiple of it, and what a backup of them holds.
@@ -219,7 +222,7 @@ fn backup_survives(ground: &Ground, name: &str, death: &Death, expected: &[Strin
     team.back_up();
     team.leader.0.wait().expect("its end");
     let _next = team.replica(2);
-    assert_eq!(attempt(&team.until("backup", "b", "Completed")), "2");
+    assert_eq!(attempt(&team.until("backup", "b", "Completed")), 2);
     team.assert_backup(expected);
 }
 
@@ -232,7 +235,7 @@ fn restore_survives(ground: &Ground, name: &str, death: &Death, expected: &[Stri
     team.leader.0.wait().expect("its end");
     let before = team.live();
     let _next = team.replica(2);
-    assert_eq!(attempt(&team.until("restore", "r", "Completed")), "2");
+    assert_eq!(attempt(&team.until("restore", "r", "Completed")), 2);
     team.assert_restored(&before, expected);
 }
 
@@ -358,17 +361,15 @@ fn who_has_lost_the_leadership_publishes_nothing() {
             Loss::Paused => team.leader.signal("STOP"),
             Loss::Twice => {
                 team.leader.0.kill().expect("kill");
-                eventually("the second attempt", || {
-                    attempt(&team.ground.get_in(&team.namespace, "backup", "b")) == "2"
-                });
+                eventually("the second attempt", || attempt(&team.ground.get_in(&team.namespace, "backup", "b")) == 2);
                 let _third = team.replica(3);
                 second.kill();
-                assert_eq!(attempt(&team.until("backup", "b", "Completed")), "3");
+                assert_eq!(attempt(&team.until("backup", "b", "Completed")), 3);
                 return team.assert_backup(&expected);
             }
         }
         let done = team.until("backup", "b", "Completed");
-        assert_eq!(attempt(&done), "2");
+        assert_eq!(attempt(&done), 2);
         team.assert_backup(&expected);
         if *loss == Loss::Paused {
             let files = team.files();

@@ -250,9 +250,48 @@ fn a_bucket_that_velero_filled_shows_up() {
     assert!(!ground.maps("app1").is_empty());
     assert!(ground.get("backup", "half").is_null());
 
+    what_was_never_finished_goes(&ground, &bucket);
+
     // Its files are lost: so is the object, and only then.
     std::fs::remove_dir_all(bucket.join("backups/one-ns")).expect("the files");
     ground.until_gone("backup", "one-ns");
+}
+
+/// Unfinished files go when it was this server that left them, long ago. Those of others stay, and a new Backup may have
+/// the name of one that is gone.
+fn what_was_never_finished_goes(ground: &Ground, bucket: &Path) {
+    let here = ground.bed.kubectl(&["get", "namespace", "kube-system", "--output=jsonpath={.metadata.uid}"]);
+    let now = jiff::Timestamp::now();
+    let old = now - jiff::SignedDuration::from_hours(2);
+    for (name, cluster, namespace, claimed) in [
+        ("left", here.as_str(), "velero", old),
+        ("left-now", &here, "velero", now),
+        ("left-elsewhere", "another", "velero", old),
+        ("left-by-another", &here, "other", old),
+        ("left-by-a-command", &here, "", old),
+    ] {
+        let mut claim = json!({"format": "lifeboat.io/claim/v1", "clusterUID": cluster, "backupUID": "gone",
+            "namespace": namespace, "attempt": 1, "claimed": claimed});
+        if namespace.is_empty() {
+            claim.as_object_mut().expect("a map").remove("namespace");
+        }
+        let folder = bucket.join("backups").join(name);
+        std::fs::create_dir(&folder).expect("a folder");
+        for (file, body) in [("lifeboat-claim.json", claim.to_string()), ("left.tar.gz", "x".into())] {
+            std::fs::write(folder.join(file), body).expect("a file");
+        }
+    }
+    eventually("the sweep", || !bucket.join("backups/left/lifeboat-claim.json").exists());
+    assert!(!bucket.join("backups/left/left.tar.gz").exists(), "the claim is the last to go");
+    for name in ["half", "left-now", "left-elsewhere", "left-by-another", "left-by-a-command"] {
+        let files = std::fs::read_dir(bucket.join("backups").join(name)).expect("a folder");
+        assert!(files.count() > 1, "{name} is not ours to remove");
+    }
+    ground.velero("Backup", "left-now", &json!({"includedNamespaces": ["app1"]}));
+    ground.until("backup", "left-now", "Completed");
+    ground.velero("Backup", "left-by-another", &json!({"includedNamespaces": ["app1"]}));
+    let refused = ground.until("backup", "left-by-another", "Failed");
+    assert_eq!(refused["status"]["failureReason"], "backup already exists in object storage");
 }
 
 /// Phases in which a server of Velero left its work.

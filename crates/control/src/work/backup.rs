@@ -8,7 +8,7 @@ use crate::phase::{ANNOTATION_ATTEMPT, snapshot_location};
 use crate::world::Meta;
 use jiff::Timestamp;
 use lifeboat_action::Progress;
-use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, Time, VolumeSnapshotLocation};
+use lifeboat_api::{Backup, BackupPhase, BackupStatus, BackupStorageLocation, Time, VolumeSnapshotLocation};
 use lifeboat_archive::journal::Journal;
 use lifeboat_backup::{BackupError, Outcome, Request, prepared, record_failure};
 use lifeboat_store::{Store, StoreError};
@@ -64,6 +64,7 @@ pub(crate) async fn run(
         return refused(context, &request.backup, started, errors).await;
     };
     started.metadata.annotations.insert(ANNOTATION_ATTEMPT.to_owned(), attempt.to_string());
+    started.status.attempt = i64::from(attempt);
     let mut current = context.client.change(&request.backup, &started).await?;
     tracing::info!(backup = current.metadata.name, attempt, "backup begins");
     if attempt == 1 {
@@ -146,7 +147,7 @@ async fn failed_and_recorded(
 ) -> Finished {
     let mut record = backup.clone();
     fail(&mut record, &reason, context.env.now());
-    match record_failure(record, &context.options.backup.tool, env).await {
+    match record_failure(record, &context.options.backup, env).await {
         // Its record was stored already, by an attempt that was cut off: it says how it ended.
         Ok(record) => ended(context, backup, &record).await,
         Err(e) => {
@@ -156,10 +157,17 @@ async fn failed_and_recorded(
     }
 }
 
+/// Takes a status over from a record. Which attempt it was of which the record is the outcome, says the record; how many
+/// were begun, the object.
+fn take_status(backup: &mut Backup, record: &BackupStatus) {
+    let attempt = backup.status.attempt;
+    backup.status = BackupStatus { attempt, ..record.clone() };
+}
+
 /// Brings the status of a record into the object.
 async fn ended(context: &Context, backup: &Backup, record: &Backup) -> Finished {
     tracing::info!(backup = backup.metadata.name, phase = record.phase(), "backup ends");
-    let ended = until_written(context, backup, |after| after.status = record.status.clone()).await?;
+    let ended = until_written(context, backup, |after| take_status(after, &record.status)).await?;
     context.metrics.backup_ends(&ended, None);
     Ok(vec![Effect::Backup(Box::new(ended))])
 }
@@ -179,7 +187,7 @@ async fn finished(context: &Context, current: Backup, outcome: &Outcome) -> Fini
     }
     let finalizing = until_written(context, &current, |after| {
         after.spec = outcome.backup.spec.clone();
-        after.status = outcome.backup.status.clone();
+        take_status(after, &outcome.backup.status);
         after.status.phase = Some(match last {
             Some(BackupPhase::Completed) => BackupPhase::Finalizing,
             _ => BackupPhase::FinalizingPartiallyFailed,
@@ -220,7 +228,7 @@ pub(crate) async fn adopt(context: &Context, backup: Backup, target: Target) -> 
         store.replace_record(&record).await.map_err(|e| Unfinished::Because(e.to_string()))?;
     }
     let mut after = backup.clone();
-    after.status = record.status;
+    take_status(&mut after, &record.status);
     let saved = saved(context, &backup, &after).await?;
     context.metrics.backup_ends(&after, None);
     Ok(saved)

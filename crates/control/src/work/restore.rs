@@ -129,6 +129,7 @@ pub(crate) async fn run(
     started.status.phase = Some(RestorePhase::InProgress);
     started.status.start_timestamp.get_or_insert(Time::new(context.env.now()));
     started.metadata.annotations.insert(ANNOTATION_ATTEMPT.to_owned(), attempt.to_string());
+    started.status.attempt = i64::from(attempt);
     let mut current = context.client.change(&request.restore, &started).await?;
     tracing::info!(restore = current.metadata.name, attempt, "restore begins");
     let store = match context.store(&origin.location).await {

@@ -1,7 +1,7 @@
 //! Takes over what a bucket holds (api-and-controllers.md 3.6).
 
-use super::{Context, Effect, Finished, Unfinished};
-use crate::world::{Kind, World};
+use super::{Context, Effect, Finished, Unfinished, sweep};
+use crate::world::{Kind, Left, World};
 use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
 use lifeboat_api::{
@@ -83,7 +83,10 @@ async fn take_over(
     let found = match store.backup(name).await {
         Ok(found) => found,
         // Being written, or given up.
-        Err(StoreError::NoBackup { .. }) => return None,
+        Err(StoreError::NoBackup { .. }) => {
+            let left = sweep::is_left(context, store, name).await;
+            return left.then(|| Effect::Left(Box::new(Left { location: location.clone(), name: name.to_owned() })));
+        }
         Err(e) => {
             tracing::warn!(backup = name, error = %e, "a backup in the bucket cannot be read and is left out");
             return None;

@@ -34,6 +34,7 @@ async fn write(bucket: &Arc<dyn BlobStore>, objects: u32, path: impl Fn(u32) -> 
         name: NAME.into(),
         backup_uid: "u".into(),
         cluster_uid: "c".into(),
+        namespace: String::new(),
         take_over: false,
         now: Timestamp::UNIX_EPOCH,
     };
@@ -177,6 +178,7 @@ async fn an_abandoned_archive_is_never_visible() {
         name: NAME.into(),
         backup_uid: "u".into(),
         cluster_uid: "c".into(),
+        namespace: String::new(),
         take_over: false,
         now: Timestamp::UNIX_EPOCH,
     };

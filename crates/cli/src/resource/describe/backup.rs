@@ -85,6 +85,7 @@ fn phase(page: &mut Page<'_>, backup: &Backup) {
     if phase == P::Queued {
         page.field("Queue position", backup.status.queue_position);
     }
+    page.attempt(backup.status.attempt);
 }
 
 fn messages(page: &mut Page<'_>, facts: &BackupFacts) {

@@ -142,6 +142,9 @@ fn status(facts: &BackupFacts, style: &Style) -> Value {
         "completed": time(status.completion_timestamp, "<n/a>"),
         "expiration": time(status.expiration, "<nil>"),
     });
+    if status.attempt > 1 {
+        out["attempt"] = json!(status.attempt);
+    }
     if let Some(progress) = status.progress {
         let (total, done) = match status.phase {
             Some(BackupPhase::InProgress) => ("estimatedTotalItemsToBeBackedUp", "itemsBackedUpSoFar"),

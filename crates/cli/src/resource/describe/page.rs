@@ -79,6 +79,13 @@ impl<'a> Page<'a> {
         self.pairs("Annotations", &meta.annotations);
     }
 
+    /// How often servers began the work, when one of them was cut off.
+    pub(crate) fn attempt(&mut self, attempt: i64) {
+        if attempt > 1 {
+            self.field("Attempt", format_args!("{attempt} (a server was cut off in the one before)"));
+        }
+    }
+
     /// Why something was refused, a line each.
     pub(crate) fn validation_errors(&mut self, errors: &[String]) {
         if errors.is_empty() {

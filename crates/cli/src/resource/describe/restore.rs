@@ -71,6 +71,7 @@ fn phase(page: &mut Page<'_>, restore: &Restore) {
         _ => (Tone::Plain, String::new()),
     };
     page.field("Phase", format_args!("{}{deleting}{hint}", page.toned(phase.as_str(), tone)));
+    page.attempt(restore.status.attempt);
     if let Some(progress) = restore.status.progress {
         let (total, done) = match phase {
             P::InProgress => ("Estimated total items to be restored", "Items restored so far"),

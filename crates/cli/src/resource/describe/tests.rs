@@ -315,6 +315,13 @@ fn parts_that_are_rare_have_veleros_form() {
     queued.warning = Some("WARNING: Error getting cacert from BSL: x".into());
     let text = backup::describe(&queued, &style(false));
     assert_eq!(block(&text, "Phase"), "Phase:           Queued\nQueue position:  2");
+    queued.backup.status.phase = Some(BackupPhase::InProgress);
+    for (attempt, expected) in
+        [(1, "Phase:  InProgress"), (2, "Phase:    InProgress\nAttempt:  2 (a server was cut off in the one before)")]
+    {
+        queued.backup.status.attempt = attempt;
+        assert_eq!(block(&backup::describe(&queued, &style(false)), "Phase"), expected);
+    }
     let (red, end) = ("\u{1b}[31m", "\u{1b}[0m");
     assert_eq!(
         block(&text, "Validation"),

@@ -1,0 +1,109 @@
+//! Removes what a backup left that was never committed and whose Backup is gone (design: claim and commit).
+//!
+//! Nobody else can: it has no record, so it is never taken over, and no Backup, so it is never deleted.
+
+use super::{Context, Finished, Unfinished};
+use crate::world::Left;
+use jiff::{SignedDuration, Timestamp};
+use lifeboat_api::{Backup, BackupStorageLocationAccessMode as AccessMode};
+use lifeboat_archive::sidecar::Claim;
+use lifeboat_store::{Store, StoreError};
+
+/// So old must a claim be. It is not needed, as nobody works on a Backup that is gone; but a deletion has time.
+const AGE: SignedDuration = SignedDuration::from_hours(1);
+
+/// Whether a folder without a record holds what a server of this namespace left. What others have claimed, another
+/// cluster, another namespace or a command without a server, is theirs; so is what nobody has claimed.
+pub(crate) async fn is_left(context: &Context, store: &Store, name: &str) -> bool {
+    match found_left(context, store, name).await {
+        Ok(left) => left,
+        Err(e) => {
+            tracing::warn!(backup = name, error = %e, "it is not known whose unfinished files these are");
+            false
+        }
+    }
+}
+
+async fn found_left(context: &Context, store: &Store, name: &str) -> Result<bool, Unfinished> {
+    let unfinished = |e: StoreError| Unfinished::Because(e.to_string());
+    let Some(claim) = store.claim_of(name).await.map_err(unfinished)? else { return Ok(false) };
+    let namespace = &context.options.namespace;
+    if claim.namespace != *namespace {
+        return Ok(false);
+    }
+    let cluster = context.client.cluster.uid().await?;
+    Ok(is_ours_and_old(&claim, &cluster, namespace, context.env.now())
+        // Asked after its claim was read: a Backup is older than its claim.
+        && context.client.get::<Backup>(name).await?.is_none())
+}
+
+fn is_ours_and_old(claim: &Claim, cluster_uid: &str, namespace: &str, now: Timestamp) -> bool {
+    claim.is_of_server(cluster_uid, namespace) && now.duration_since(claim.claimed) >= AGE
+}
+
+/// Removes the files; what fails is tried again after the next search. No backup of this name may begin meanwhile.
+pub(crate) async fn sweep(context: &Context, left: Left) -> Finished {
+    let (backup, location) = (&left.name, &left.location.metadata.name);
+    match removed(context, &left).await {
+        Ok(true) => {
+            tracing::info!(backup, location, "removed the files of an unfinished backup whose Backup is gone");
+        }
+        Ok(false) => {}
+        Err(e) => {
+            tracing::warn!(backup, location, error = %e, "the files of an unfinished backup could not be removed");
+        }
+    }
+    Ok(Vec::new())
+}
+
+async fn removed(context: &Context, left: &Left) -> Result<bool, Unfinished> {
+    let Left { location, name } = left;
+    if location.spec.access_mode == Some(AccessMode::ReadOnly) {
+        return Ok(false);
+    }
+    let store = context.store(location).await.map_err(Unfinished::Because)?;
+    // A record or a Backup may have come since the folder was found.
+    match store.backup(name).await {
+        Err(StoreError::NoBackup { .. }) => {}
+        Err(e) => return Err(Unfinished::Because(e.to_string())),
+        Ok(_) => return Ok(false),
+    }
+    if !found_left(context, &store, name).await? {
+        return Ok(false);
+    }
+    store.sweep(name).await.map_err(|e| Unfinished::Because(e.to_string()))?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lifeboat_archive::sidecar::CLAIM_FORMAT;
+
+    #[test]
+    fn only_an_old_claim_of_this_server_is_given_up() {
+        let at = |text: &str| text.parse::<Timestamp>().unwrap();
+        let now = at("2026-11-22T12:00:00Z");
+        for (cluster, namespace, claimed, expected) in [
+            ("c", "velero", "2026-11-22T11:00:00Z", true),
+            ("c", "velero", "2026-11-22T11:00:01Z", false),
+            ("c", "velero", "2026-11-22T13:00:01Z", false),
+            ("c", "other", "2026-11-21T12:00:00Z", false),
+            ("d", "velero", "2026-11-21T12:00:00Z", false),
+            ("", "velero", "2026-11-21T12:00:00Z", false),
+            ("c", "", "2026-11-21T12:00:00Z", false),
+        ] {
+            let claim = Claim {
+                format: CLAIM_FORMAT.into(),
+                cluster_uid: cluster.into(),
+                backup_uid: "u".into(),
+                namespace: namespace.into(),
+                attempt: 1,
+                claimed: at(claimed),
+            };
+            let what = format!("{cluster} {namespace} {claimed}");
+            assert_eq!(is_ours_and_old(&claim, "c", "velero", now), expected, "{what}");
+            assert!(!is_ours_and_old(&claim, "", "velero", now) && !is_ours_and_old(&claim, "c", "", now), "{what}");
+        }
+    }
+}
