@@ -6,6 +6,7 @@ use crate::{Cluster, ClusterError};
 use bytes::Bytes;
 use http::Method;
 use lifeboat_object::ApiResource;
+use serde_json::json;
 
 /// How a patch is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,6 +137,27 @@ impl Cluster {
         match self.paced(&call).await {
             Ok(_) => Ok(true),
             Err(e) if e.is_not_found() => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Deletes this very object; `false` when there was none, or another of its name. Paced.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn delete_exactly(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+        uid: &str,
+    ) -> Result<bool, ClusterError> {
+        let mut call = self.single("delete", Method::DELETE, resource, namespace, name);
+        let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}});
+        call.body = Some(("application/json", Bytes::from(options.to_string())));
+        match self.paced(&call).await {
+            Ok(_) => Ok(true),
+            Err(e) if e.is_not_found() || e.is_conflict() => Ok(false),
             Err(e) => Err(e),
         }
     }

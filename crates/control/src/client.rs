@@ -1,5 +1,6 @@
 //! Typed reads and writes of the `velero.io` resources of one namespace.
 
+use crate::world::Identity;
 use base64::Engine;
 use bytes::Bytes;
 use lifeboat_api::{GROUP, Resource};
@@ -97,6 +98,15 @@ impl Client {
     /// [`ClusterError`].
     pub async fn delete<T: Object>(&self, name: &str) -> Result<bool, ClusterError> {
         self.cluster.delete(&api_resource::<T>(), Some(&self.namespace), name).await
+    }
+
+    /// Deletes this very object; false when there is none, or another of its name.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub(crate) async fn delete_exactly<T: Object>(&self, object: &Identity) -> Result<bool, ClusterError> {
+        let (resource, namespace) = (api_resource::<T>(), Some(self.namespace.as_str()));
+        self.cluster.delete_exactly(&resource, namespace, &object.name, &object.uid).await
     }
 
     /// A key of a Secret.

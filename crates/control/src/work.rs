@@ -18,7 +18,7 @@ use crate::http::download::Signer;
 use crate::lead::Leadership;
 use crate::metrics::Metrics;
 use crate::options::{Env, LocationAccess, Options, Providers};
-use crate::world::{Kind, Left, World};
+use crate::world::{Identity, Kind, Left, World};
 use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, Restore, ServerStatusRequest};
 use lifeboat_bucket::BlobStore;
 use lifeboat_cluster::ClusterError;
@@ -46,7 +46,7 @@ pub(crate) enum Effect {
     DeleteRequest(DeleteBackupRequest),
     DownloadRequest(DownloadRequest),
     StatusRequest(ServerStatusRequest),
-    Gone(Kind, String),
+    Gone(Kind, Identity),
     /// Files that a Backup left which is gone.
     Left(Box<Left>),
 }
@@ -61,14 +61,14 @@ impl Effect {
             Self::DownloadRequest(request) => world.download_requests.put(request),
             Self::StatusRequest(request) => world.status_requests.put(request),
             Self::Left(left) => world.left.push(*left),
-            Self::Gone(kind, name) => match kind {
-                Kind::Backup => world.backups.remove(&name),
-                Kind::Restore => world.restores.remove(&name),
-                Kind::BackupStorageLocation => world.locations.remove(&name),
-                Kind::DeleteBackupRequest => world.delete_requests.remove(&name),
-                Kind::DownloadRequest => world.download_requests.remove(&name),
-                Kind::ServerStatusRequest => world.status_requests.remove(&name),
-                Kind::Schedule => world.schedules.remove(&name),
+            Self::Gone(kind, object) => match kind {
+                Kind::Backup => world.backups.remove(&object),
+                Kind::Restore => world.restores.remove(&object),
+                Kind::BackupStorageLocation => world.locations.remove(&object),
+                Kind::DeleteBackupRequest => world.delete_requests.remove(&object),
+                Kind::DownloadRequest => world.download_requests.remove(&object),
+                Kind::ServerStatusRequest => world.status_requests.remove(&object),
+                Kind::Schedule => world.schedules.remove(&object),
             },
         }
     }

@@ -86,6 +86,19 @@ mirrored! {
     Schedule: schedules,
 }
 
+/// An object, and no other that has its name later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) name: String,
+    pub(crate) uid: String,
+}
+
+impl Identity {
+    pub(crate) fn of(meta: &ObjectMeta) -> Self {
+        Self { name: meta.name.clone(), uid: meta.uid.clone() }
+    }
+}
+
 /// Files of a Backup that is gone.
 #[derive(Clone, Debug)]
 pub(crate) struct Left {
@@ -164,8 +177,11 @@ impl<T: Meta> Objects<T> {
         std::mem::take(&mut self.turned)
     }
 
-    pub(crate) fn remove(&mut self, name: &str) {
-        self.by_name.remove(name);
+    /// Another object of the name stays.
+    pub(crate) fn remove(&mut self, object: &Identity) {
+        if self.get(&object.name).is_some_and(|known| known.meta().uid == object.uid) {
+            self.by_name.remove(&object.name);
+        }
     }
 
     fn see(&mut self, seen: Seen) {
@@ -187,10 +203,7 @@ impl<T: Meta> Objects<T> {
             }
             Seen::Deleted(body) => {
                 if let Some(object) = parse::<T>(&body) {
-                    let meta = object.meta();
-                    if self.get(&meta.name).is_some_and(|known| known.meta().uid == meta.uid) {
-                        self.remove(&meta.name);
-                    }
+                    self.remove(&Identity::of(object.meta()));
                 }
             }
         }

@@ -2,12 +2,12 @@
 
 use super::backup::NAME_TAKEN;
 use super::{Context, Effect, Finished, Unfinished};
-use crate::client::Object;
-use crate::world::{Kind, World};
+use crate::world::{Identity, Kind, World};
 use lifeboat_api::{
-    Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase,
-    DeleteBackupRequest, DeleteBackupRequestPhase, Restore, label_value, well_known,
+    Backup, BackupPhase, BackupStatus, BackupStorageLocation, BackupStorageLocationAccessMode,
+    BackupStorageLocationPhase, DeleteBackupRequest, DeleteBackupRequestPhase, Restore, label_value, well_known,
 };
+use lifeboat_store::{Store, StoreError};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -18,15 +18,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Target {
     backup: Option<Backup>,
     location: Option<BackupStorageLocation>,
-    restores: Vec<String>,
+    restores: Vec<Identity>,
     /// Other requests for the same backup.
-    others: Vec<String>,
+    others: Vec<Identity>,
 }
 
 impl Target {
     pub(crate) fn of(request: &DeleteBackupRequest, world: &World) -> Self {
         let name = &request.spec.backup_name;
-        let backup = world.backups.get(name).cloned();
+        // A request may outlive its backup, and must not take another one of the name for it.
+        let backup = world.backups.get(name).filter(|backup| is_meant(request, backup)).cloned();
         let location = backup.as_ref().and_then(|b| world.locations.get(&b.spec.storage_location)).cloned();
         let restores = world.restores.iter().filter(|r| r.spec.backup_name == *name);
         let others = world
@@ -36,8 +37,8 @@ impl Target {
         Self {
             backup,
             location,
-            restores: restores.map(|r| r.metadata.name.clone()).collect(),
-            others: others.map(|other| other.metadata.name.clone()).collect(),
+            restores: restores.map(|r| Identity::of(&r.metadata)).collect(),
+            others: others.map(|other| Identity::of(&other.metadata)).collect(),
         }
     }
 
@@ -65,8 +66,14 @@ impl Target {
     }
 }
 
+/// Whether a backup is the one that a request is for: the client, or the server when it began, has noted its UID.
+fn is_meant(request: &DeleteBackupRequest, backup: &Backup) -> bool {
+    let uid = request.metadata.labels.get(well_known::LABEL_BACKUP_UID);
+    uid.is_none_or(|uid| uid.is_empty() || *uid == backup.metadata.uid)
+}
+
 /// From its phase, so that it is known after a restart too.
-fn is_running(backup: &Backup) -> bool {
+pub(crate) fn is_running(backup: &Backup) -> bool {
     use BackupPhase as P;
     matches!(
         backup.status.phase,
@@ -93,6 +100,20 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
     };
     let mut begun = request.clone();
     begun.status.phase = Some(DeleteBackupRequestPhase::InProgress);
+    let store = match context.store(location).await {
+        Ok(store) => store,
+        Err(why) => return processed(context, &request, vec![format!("error getting the backup store: {why}")]).await,
+    };
+    // Decided once: what was deleted cannot be asked again.
+    let with_files = match begun.metadata.annotations.get(ANNOTATION_FILES).map(String::as_str) {
+        Some(decided) => decided == OWN,
+        None => match files_are_its_own(&store, backup).await {
+            Ok(own) => own,
+            Err(e) => return processed(context, &request, vec![format!("error looking at the files: {e}")]).await,
+        },
+    };
+    let decided = if with_files { OWN } else { "others" };
+    begun.metadata.annotations.insert(ANNOTATION_FILES.to_owned(), decided.to_owned());
     let labels = &mut begun.metadata.labels;
     labels.insert(well_known::LABEL_BACKUP_NAME.to_owned(), label_value(&backup.metadata.name));
     labels.insert(well_known::LABEL_BACKUP_UID.to_owned(), backup.metadata.uid.clone());
@@ -105,20 +126,16 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
     tracing::info!(backup = name, "deletion begins");
     context.metrics.deletion_begins(backup);
     context.leadership.check().map_err(|lost| Unfinished::Because(lost.to_string()))?;
-    let store = match context.store(location).await {
-        Ok(store) => store,
-        Err(why) => return processed(context, &request, vec![format!("error getting the backup store: {why}")]).await,
-    };
-    let files = if wrote_nothing(backup) { Ok(()) } else { store.delete_backup(name).await };
+    let files = if with_files { store.delete_backup(name).await } else { Ok(()) };
     if let Err(e) = files {
         context.metrics.deletion_ends(backup, false);
         return processed(context, &request, vec![format!("error deleting backup from backup storage: {e}")]).await;
     }
     let mut errors = Vec::new();
     for restore in &target.restores {
-        if let Err(e) = store.delete_restore(restore).await {
-            errors.push(format!("error deleting files of restore {restore}: {e}"));
-        } else if let Err(e) = gone::<Restore>(context, restore).await {
+        if let Err(e) = store.delete_restore(&restore.name).await {
+            errors.push(format!("error deleting files of restore {}: {e}", restore.name));
+        } else if let Err(e) = gone(context, restore).await {
             errors.push(e);
         }
     }
@@ -126,26 +143,46 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
     if !errors.is_empty() {
         return processed(context, &request, errors).await;
     }
-    context.client.delete::<Backup>(name).await?;
+    let gone = Identity::of(&backup.metadata);
+    context.client.delete_exactly::<Backup>(&gone).await?;
     tracing::info!(backup = name, "deletion ends");
-    let mut effects = vec![Effect::Gone(Kind::Backup, name.clone())];
+    let mut effects = vec![Effect::Gone(Kind::Backup, gone)];
     effects.extend(forget(context, &request, &target.others).await?);
     Ok(effects)
 }
 
-/// Whether the files of this name in the bucket, if there are any, are those of another backup: this one was refused
-/// before it wrote any. (Velero deletes them.) Its phase is no answer: a deletion that goes on finds `Deleting`.
-fn wrote_nothing(backup: &Backup) -> bool {
-    !backup.status.validation_errors.is_empty() || backup.status.failure_reason == NAME_TAKEN
+/// Put on a request when it is begun: whether the files go with the Backup.
+const ANNOTATION_FILES: &str = "lifeboat.io/files";
+const OWN: &str = "own";
+
+/// Whether the files of this name in the bucket, if there are any, are those of this backup. One that was refused, or ended
+/// before it began, has none; what lies there is of another cluster, and may be being written. (Velero deletes it.)
+async fn files_are_its_own(store: &Store, backup: &Backup) -> Result<bool, StoreError> {
+    let (name, uid, status) = (&backup.metadata.name, &backup.metadata.uid, &backup.status);
+    if status.start_timestamp.is_none() || status.failure_reason == NAME_TAKEN {
+        return Ok(false);
+    }
+    // Two clusters may begin backups of one name at the same second.
+    let run = |status: &BackupStatus| (status.start_timestamp, status.completion_timestamp, status.progress);
+    match store.backup(name).await {
+        // One that was taken over has another UID than its record.
+        Ok(record) => Ok(record.metadata.uid == *uid || run(&record.status) == run(status)),
+        Err(StoreError::NoBackup { .. }) => {
+            Ok(store.claim_of(name).await?.is_none_or(|claim| claim.backup_uid == *uid))
+        }
+        Err(StoreError::Sidecar { .. }) => Ok(true),
+        Err(e) => Err(e),
+    }
 }
 
 /// Deletes a restore and waits until it is gone: its finalizer is ours to remove, in another task.
-async fn gone<T: Object>(context: &Context, name: &str) -> Result<(), String> {
+async fn gone(context: &Context, restore: &Identity) -> Result<(), String> {
+    let name = &restore.name;
     let failed = |e: lifeboat_cluster::ClusterError| format!("error deleting restore {name}: {e}");
-    context.client.delete::<T>(name).await.map_err(failed)?;
+    context.client.delete_exactly::<Restore>(restore).await.map_err(failed)?;
     let deadline = Instant::now() + PATIENCE;
     let mut pause = Duration::from_millis(50);
-    while context.client.get::<T>(name).await.map_err(failed)?.is_some() {
+    while context.client.get::<Restore>(name).await.map_err(failed)?.is_some_and(|r| r.metadata.uid == restore.uid) {
         if Instant::now() > deadline {
             return Err(format!("restore {name} is still there {} s after its deletion", PATIENCE.as_secs()));
         }
@@ -156,11 +193,11 @@ async fn gone<T: Object>(context: &Context, name: &str) -> Result<(), String> {
 }
 
 /// Deletes the request, and those for the same.
-async fn forget(context: &Context, request: &DeleteBackupRequest, others: &[String]) -> Finished {
+async fn forget(context: &Context, request: &DeleteBackupRequest, others: &[Identity]) -> Finished {
     let mut effects = Vec::new();
-    for name in others.iter().chain([&request.metadata.name]) {
-        context.client.delete::<DeleteBackupRequest>(name).await?;
-        effects.push(Effect::Gone(Kind::DeleteBackupRequest, name.clone()));
+    for gone in others.iter().cloned().chain([Identity::of(&request.metadata)]) {
+        context.client.delete_exactly::<DeleteBackupRequest>(&gone).await?;
+        effects.push(Effect::Gone(Kind::DeleteBackupRequest, gone));
     }
     Ok(effects)
 }
@@ -182,18 +219,70 @@ async fn processed(context: &Context, request: &DeleteBackupRequest, errors: Vec
 #[cfg(test)]
 mod tests {
     use super::*;
+    use jiff::Timestamp;
+    use lifeboat_api::Time;
+    use lifeboat_archive::layout::BackupFile;
+    use lifeboat_archive::sidecar::{CLAIM_FORMAT, Claim};
+    use lifeboat_bucket::{BlobStore, Memory, PutOptions};
+    use std::sync::Arc;
+
+    /// A backup of this UID that began at this second.
+    fn begun(uid: &str, second: i64) -> Backup {
+        let mut backup = Backup::default();
+        backup.metadata.name = "b".into();
+        backup.metadata.uid = uid.into();
+        backup.status.start_timestamp = Some(Time::new(Timestamp::from_second(second).unwrap()));
+        backup
+    }
+
+    #[tokio::test]
+    async fn files_of_another_backup_stay() {
+        let mut not_begun = begun("u", 0);
+        not_begun.status.start_timestamp = None;
+        let (b, other) = (begun("u", 5), begun("v", 7));
+        let (mut refused, mut at_the_same_second) = (begun("u", 7), begun("u", 7));
+        refused.status.failure_reason = NAME_TAKEN.into();
+        at_the_same_second.status.completion_timestamp = at_the_same_second.status.start_timestamp;
+        let claim = |uid: &str| {
+            let (cluster_uid, namespace) = ("c".to_owned(), "velero".to_owned());
+            let (format, claimed) = (CLAIM_FORMAT.to_owned(), Timestamp::UNIX_EPOCH);
+            serde_json::to_vec(&Claim { format, cluster_uid, backup_uid: uid.into(), namespace, attempt: 1, claimed })
+        };
+        let record = |backup: &Backup| Some(serde_json::to_vec(backup).unwrap());
+        for (what, backup, record, claimed, expected) in [
+            ("nothing is there", &b, None, None, true),
+            ("it never began", &not_begun, None, None, false),
+            ("it never began, and another did", &not_begun, record(&other), Some("v"), false),
+            ("its record", &b, record(&b), Some("u"), true),
+            ("its record, from before it was taken over", &b, record(&begun("original", 5)), None, true),
+            ("the record of another", &b, record(&other), None, false),
+            ("the name was taken", &refused, record(&other), None, false),
+            ("another began at the same second", &at_the_same_second, record(&other), None, false),
+            ("its claim", &b, None, Some("u"), true),
+            ("the claim of another", &b, None, Some("v"), false),
+            ("a record that cannot be read", &b, Some(b"{".to_vec()), Some("u"), true),
+        ] {
+            let bucket: Arc<dyn BlobStore> = Arc::new(Memory::default());
+            let files = [(BackupFile::Metadata, record), (BackupFile::Claim, claimed.map(|uid| claim(uid).unwrap()))];
+            for (file, bytes) in files {
+                let Some(bytes) = bytes else { continue };
+                bucket.put(&file.key("b"), bytes.into(), PutOptions::default()).await.unwrap();
+            }
+            assert_eq!(files_are_its_own(&Store::new(bucket), backup).await.unwrap(), expected, "{what}");
+        }
+    }
 
     #[test]
-    fn files_of_another_backup_stay() {
-        let mut backup = Backup::default();
-        backup.status.phase = Some(BackupPhase::Deleting);
-        for (reason, expected) in [("", false), ("the bucket did not answer", false), (NAME_TAKEN, true)] {
-            backup.status.failure_reason = reason.into();
-            assert_eq!(wrote_nothing(&backup), expected, "{reason}");
+    fn a_request_is_for_one_backup_of_the_name() {
+        let mut world = World::default();
+        world.backups.put(begun("u", 5));
+        let mut request = DeleteBackupRequest::default();
+        request.spec.backup_name = "b".into();
+        for (label, expected) in [(None, true), (Some(""), true), (Some("u"), true), (Some("v"), false)] {
+            let labels = label.map(|uid| (well_known::LABEL_BACKUP_UID.to_owned(), uid.to_owned()));
+            request.metadata.labels = labels.into_iter().collect();
+            assert_eq!(Target::of(&request, &world).backup.is_some(), expected, "{label:?}");
         }
-        backup.status.failure_reason.clear();
-        backup.status.validation_errors.push("no such location".into());
-        assert!(wrote_nothing(&backup));
     }
 
     #[test]

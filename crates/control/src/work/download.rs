@@ -1,7 +1,7 @@
 //! Answers download requests (api-and-controllers.md 3.13).
 
 use super::{Context, Effect, Finished, Unfinished};
-use crate::world::{Kind, World};
+use crate::world::{Identity, Kind, World};
 use jiff::SignedDuration;
 use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocation, DownloadRequest, DownloadRequestPhase, DownloadTargetKind, Restore,
@@ -147,6 +147,7 @@ pub(crate) async fn answer(context: &Context, request: DownloadRequest, target: 
 
 /// Deletes a request whose time is over.
 pub(crate) async fn expire(context: &Context, request: DownloadRequest) -> Finished {
-    context.client.delete::<DownloadRequest>(&request.metadata.name).await?;
-    Ok(vec![Effect::Gone(Kind::DownloadRequest, request.metadata.name)])
+    let gone = Identity::of(&request.metadata);
+    context.client.delete_exactly::<DownloadRequest>(&gone).await?;
+    Ok(vec![Effect::Gone(Kind::DownloadRequest, gone)])
 }

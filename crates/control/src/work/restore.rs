@@ -5,7 +5,7 @@ use super::{Context, Effect, Finished, Unfinished};
 use crate::checkpoint::CheckpointMap;
 use crate::phase::ANNOTATION_ATTEMPT;
 use crate::phase::restore::FINALIZER;
-use crate::world::{Kind, Meta, World};
+use crate::world::{Identity, Kind, Meta, World};
 use jiff::Timestamp;
 use lifeboat_action::Progress;
 use lifeboat_api::{
@@ -92,7 +92,7 @@ pub(crate) async fn clean_up(
     let mut after = restore.clone();
     after.metadata.finalizers.retain(|finalizer| finalizer != FINALIZER);
     context.client.change(&restore, &after).await?;
-    Ok(vec![Effect::Gone(Kind::Restore, restore.metadata.name)])
+    Ok(vec![Effect::Gone(Kind::Restore, Identity::of(&restore.metadata))])
 }
 
 /// Validates and runs a restore to its end, or until `stop`.

@@ -1,7 +1,7 @@
 //! Answers requests for the status of the server (api-and-controllers.md 3.14).
 
 use super::{Context, Effect, Finished};
-use crate::world::Kind;
+use crate::world::{Identity, Kind};
 use lifeboat_api::{PluginInfo, ServerStatusRequest, ServerStatusRequestPhase, Time};
 
 /// Says which version this is and what is built in.
@@ -23,6 +23,7 @@ pub(crate) async fn answer(context: &Context, request: ServerStatusRequest) -> F
 
 /// Deletes a request whose time is over.
 pub(crate) async fn expire(context: &Context, request: ServerStatusRequest) -> Finished {
-    context.client.delete::<ServerStatusRequest>(&request.metadata.name).await?;
-    Ok(vec![Effect::Gone(Kind::ServerStatusRequest, request.metadata.name)])
+    let gone = Identity::of(&request.metadata);
+    context.client.delete_exactly::<ServerStatusRequest>(&gone).await?;
+    Ok(vec![Effect::Gone(Kind::ServerStatusRequest, gone)])
 }

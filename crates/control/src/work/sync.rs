@@ -1,7 +1,7 @@
 //! Takes over what a bucket holds (api-and-controllers.md 3.6).
 
 use super::{Context, Effect, Finished, Unfinished, sweep};
-use crate::world::{Kind, Left, World};
+use crate::world::{Identity, Kind, Left, World};
 use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
 use lifeboat_api::{
@@ -53,13 +53,14 @@ pub(crate) async fn sync(context: &Context, location: BackupStorageLocation, kno
     }
     let taken: Vec<_> = futures::stream::iter(new).buffer_unordered(AT_ONCE).collect().await;
     effects.extend(taken.into_iter().flatten());
-    for name in known.complete.keys().filter(|name| !folders.contains(*name)) {
+    for (name, backup) in known.complete.iter().filter(|(name, _)| !folders.contains(*name)) {
         // A list may lag behind; the record itself decides.
         match store.backup(name).await {
             Err(StoreError::NoBackup { .. }) => {
-                context.client.delete::<Backup>(name).await?;
+                let gone = Identity::of(&backup.metadata);
+                context.client.delete_exactly::<Backup>(&gone).await?;
                 tracing::info!(backup = name, "removed a Backup whose files are gone");
-                effects.push(Effect::Gone(Kind::Backup, name.clone()));
+                effects.push(Effect::Gone(Kind::Backup, gone));
             }
             Err(e) => tracing::warn!(backup = name, error = %e, "it is not known whether the files are still there"),
             Ok(_) => {}
