@@ -28,6 +28,8 @@ pub struct Journal {
 }
 
 struct Inner {
+    /// What was packed before, member after member.
+    packed: Vec<u8>,
     log: GzEncoder<Vec<u8>>,
     results: Results,
     warnings: u64,
@@ -58,6 +60,7 @@ impl Journal {
     #[must_use]
     pub fn new(clock: Clock, subject: &str) -> Self {
         let inner = Inner {
+            packed: Vec::new(),
             log: GzEncoder::new(Vec::new(), Compression::new(3)),
             results: Results::default(),
             warnings: 0,
@@ -143,12 +146,14 @@ impl Journal {
         (inner.warnings, inner.errors)
     }
 
-    /// Ends the log. Later calls on clones still reach the tracing output but no file.
+    /// Everything up to now as whole files. What is logged later is in those of the next call, behind the same.
     #[must_use]
     pub fn close(&self) -> Closed {
         let mut inner = self.lock();
         let log = std::mem::replace(&mut inner.log, GzEncoder::new(Vec::new(), Compression::new(3)));
-        let mut results = std::mem::take(&mut inner.results);
+        // Compressing into a Vec cannot fail.
+        inner.packed.extend(log.finish().unwrap_or_default());
+        let mut results = inner.results.clone();
         let (warnings, errors) = (inner.warnings, inner.errors);
         for (severity, count) in [(Severity::Warning, warnings), (Severity::Error, errors)] {
             let kept = match severity {
@@ -159,7 +164,7 @@ impl Journal {
                 results.add(severity, &Place::Velero, format!("and {} more, see the log", count - kept));
             }
         }
-        Closed { log: log.finish().unwrap_or_default(), results, warnings, errors }
+        Closed { log: inner.packed.clone(), results, warnings, errors }
     }
 
     fn line(&self, level: &str, message: &str, fields: &[(&str, &str)]) {
@@ -233,6 +238,14 @@ mod tests {
             " resource: /deployments.apps name: /web message: /Error backing up item error: /no\nluck",
         );
         expected.add(Severity::Warning, &Place::Velero, "w");
-        assert_eq!((closed.results, closed.warnings, closed.errors), (expected, 1, 1));
+        assert_eq!((&closed.results, closed.warnings, closed.errors), (&expected, 1, 1));
+
+        // An end that failed: the log goes on.
+        journal.error(&Place::Velero, "e");
+        let again = journal.close();
+        let last = "time=\"2026-11-21T07:33:54Z\" level=error msg=e backup=velero/b\n";
+        assert_eq!(unpack(&again.log, 4096).unwrap(), [unpack(&closed.log, 4096).unwrap(), last.into()].concat());
+        expected.add(Severity::Error, &Place::Velero, "e");
+        assert_eq!((again.results, again.warnings, again.errors), (expected, 1, 2));
     }
 }

@@ -28,6 +28,10 @@ pub enum BackupFile {
     PodVolumeBackups,
     /// The native snapshots.
     VolumeSnapshots,
+    /// The CSI snapshots; written by old versions of Velero only.
+    CsiVolumeSnapshots,
+    /// The contents of the CSI snapshots; written by old versions of Velero only.
+    CsiVolumeSnapshotContents,
     /// The asynchronous operations of items.
     ItemOperations,
     /// Names of the objects by type.
@@ -61,6 +65,8 @@ impl BackupFile {
             Self::Results => format!("{name}-results.gz"),
             Self::PodVolumeBackups => format!("{name}-podvolumebackups.json.gz"),
             Self::VolumeSnapshots => format!("{name}-volumesnapshots.json.gz"),
+            Self::CsiVolumeSnapshots => format!("{name}-csi-volumesnapshots.json.gz"),
+            Self::CsiVolumeSnapshotContents => format!("{name}-csi-volumesnapshotcontents.json.gz"),
             Self::ItemOperations => format!("{name}-itemoperations.json.gz"),
             Self::ResourceList => format!("{name}-resource-list.json.gz"),
             Self::VolumeInfo => format!("{name}-volumeinfo.json.gz"),
@@ -118,6 +124,9 @@ mod tests {
         assert_eq!(BackupFile::Metadata.key("b"), "backups/b/velero-backup.json");
         assert_eq!(BackupFile::Tarball.key("b"), "backups/b/b.tar.gz");
         assert_eq!(BackupFile::Results.key("b"), "backups/b/b-results.gz");
+        assert_eq!(BackupFile::CsiVolumeSnapshots.key("b"), "backups/b/b-csi-volumesnapshots.json.gz");
+        let contents = "backups/b/b-csi-volumesnapshotcontents.json.gz";
+        assert_eq!(BackupFile::CsiVolumeSnapshotContents.key("b"), contents);
         assert_eq!(RestoreFile::Results.key("r"), "restores/r/restore-r-results.gz");
         assert_eq!(RestoreFile::VolumeInfo.key("r"), "restores/r/r-volumeinfo.json.gz");
     }

@@ -1,20 +1,22 @@
 //! Ends a restore: files beside the backup, and the final resource.
 
 use crate::env::Env;
-use crate::run::Walked;
+use crate::run::{Outcome, Walked};
 use lifeboat_api::{HookStatus, Restore, RestorePhase, RestoreProgress, RestoreStatus, Time};
 use lifeboat_archive::journal::Closed;
 use lifeboat_archive::layout::RestoreFile;
 use lifeboat_archive::sidecar::{self, ResourceList};
 use lifeboat_object::Place;
 use lifeboat_store::StoreError;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 
-/// Puts log, results, resource list, operations and volume information, and decides the phase.
-pub(crate) async fn finalize(
-    mut restore: Restore,
-    walked: &Walked,
-    env: &Env,
-) -> Result<(Restore, Closed), StoreError> {
+/// How long the files of a restore may take to be stored, and those of a cancelled one.
+const STORING: Duration = Duration::from_secs(600);
+const STORING_CANCELLED: Duration = Duration::from_secs(4);
+
+/// Decides the phase, and puts log, results, resource list, operations and volume information.
+pub(crate) async fn finalize(mut restore: Restore, walked: &Walked, env: &Env) -> Result<Outcome, StoreError> {
     let cancelled = env.cancel.is_cancelled();
     let (_, planned) = env.progress.get();
     let mut list = ResourceList::default();
@@ -31,33 +33,61 @@ pub(crate) async fn finalize(
         env.journal.error(&Place::Velero, ended_early.as_str());
     }
     env.journal.info("restore completed", &[]);
-    let closed = env.journal.close();
+    let name = restore.metadata.name.clone();
+    let mut files = Files { env, name: &name, deadline: Instant::now() + STORING, unstored: Vec::new() };
+    if cancelled {
+        files.deadline = Instant::now() + STORING_CANCELLED;
+        restore.status.failure_reason = ended_early;
+    }
+    files.put(RestoreFile::Logs, env.journal.close().log).await;
+    // What was restored is there; only that its log is missing counts (restore.md 1.7).
+    if let Some(why) = files.unstored.first() {
+        env.journal.error(&Place::Velero, why.as_str());
+    }
+    let Closed { results, warnings, errors, .. } = env.journal.close();
     let status = &mut restore.status;
-    count(status, &closed);
+    count(status, warnings, errors);
     status.progress = Some(RestoreProgress { total_items: items, items_restored: items });
     status.hook_status = Some(HookStatus::default());
     status.completion_timestamp = Some(Time::new((env.clock)()));
-    status.phase = Some(match closed.errors {
+    status.phase = Some(match errors {
         _ if cancelled => RestorePhase::Failed,
         0 => RestorePhase::Completed,
         _ => RestorePhase::PartiallyFailed,
     });
-    if cancelled {
-        status.failure_reason = ended_early;
-    }
-    let name = &restore.metadata.name;
     let encode = |what, bytes: Result<Vec<u8>, serde_json::Error>| bytes.map_err(|e| StoreError::Encode(what, e));
     let empty: [(); 0] = [];
     for (file, bytes) in [
-        (RestoreFile::Logs, closed.log.clone()),
-        (RestoreFile::Results, encode("the results", sidecar::encode(&closed.results))?),
+        (RestoreFile::Results, encode("the results", sidecar::encode(&results))?),
         (RestoreFile::ResourceList, encode("the resource list", sidecar::encode(&list))?),
         (RestoreFile::ItemOperations, encode("the item operations", sidecar::encode(&empty))?),
         (RestoreFile::VolumeInfo, encode("the volume information", sidecar::encode(&walked.volumes))?),
     ] {
-        env.store.put_restore_file(name, file, bytes).await?;
+        files.put(file, bytes).await;
     }
-    Ok((restore, closed))
+    let unstored = files.unstored;
+    Ok(Outcome { restore, results, unstored })
+}
+
+/// The files of a restore on their way.
+struct Files<'a> {
+    env: &'a Env,
+    name: &'a str,
+    deadline: Instant,
+    /// Why some are not stored.
+    unstored: Vec<String>,
+}
+
+impl Files<'_> {
+    async fn put(&mut self, file: RestoreFile, bytes: Vec<u8>) {
+        let what = if file == RestoreFile::Logs { "log file".to_owned() } else { file.key(self.name) };
+        let why = match timeout_at(self.deadline, self.env.store.put_restore_file(self.name, file, bytes)).await {
+            Ok(Ok(())) => return,
+            Ok(Err(e)) => e.to_string(),
+            Err(_) => "the bucket did not answer in time".to_owned(),
+        };
+        self.unstored.push(format!("error uploading {what} to backup storage: {why}"));
+    }
 }
 
 /// Stores log and results of a restore that broke off, so that what happened can be read like that of any other. Gives
@@ -68,7 +98,7 @@ pub(crate) async fn finalize(
 pub async fn record_failure(mut restore: Restore, env: &Env) -> Result<Restore, StoreError> {
     env.journal.error(&Place::Velero, &restore.status.failure_reason);
     let closed = env.journal.close();
-    count(&mut restore.status, &closed);
+    count(&mut restore.status, closed.warnings, closed.errors);
     let results = sidecar::encode(&closed.results).map_err(|e| StoreError::Encode("the results", e))?;
     let name = &restore.metadata.name;
     env.store.put_restore_file(name, RestoreFile::Logs, closed.log).await?;
@@ -76,7 +106,7 @@ pub async fn record_failure(mut restore: Restore, env: &Env) -> Result<Restore, 
     Ok(restore)
 }
 
-fn count(status: &mut RestoreStatus, closed: &Closed) {
-    status.warnings = i64::try_from(closed.warnings).unwrap_or(i64::MAX);
-    status.errors = i64::try_from(closed.errors).unwrap_or(i64::MAX);
+fn count(status: &mut RestoreStatus, warnings: u64, errors: u64) {
+    status.warnings = i64::try_from(warnings).unwrap_or(i64::MAX);
+    status.errors = i64::try_from(errors).unwrap_or(i64::MAX);
 }

@@ -21,6 +21,8 @@ pub struct Outcome {
     pub restore: Restore,
     /// Warnings and errors.
     pub results: Results,
+    /// Files of the restore that could not be stored, each with the reason. What was restored is there.
+    pub unstored: Vec<String>,
 }
 
 /// A restore that did not begin, or broke off.
@@ -58,8 +60,7 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, RestoreError> 
     restore.status.start_timestamp.get_or_insert(Time::new((env.clock)()));
     restore.status.phase = Some(RestorePhase::InProgress);
     let walked = walk(request, &restore, env).await?;
-    let (restore, closed) = finalize(restore, &walked, env).await?;
-    Ok(Outcome { restore, results: closed.results })
+    Ok(finalize(restore, &walked, env).await?)
 }
 
 /// What was done, and what became of the volumes.

@@ -78,6 +78,13 @@ impl RestoreArgs {
         let env = self.env(globals, cluster, store, Arc::new(state.checkpoint()));
         let operation = lifeboat_restore::run(&request, &env);
         let outcome = watched("restore", &env.progress, &env.cancel, operation).await?;
+        if !outcome.unstored.is_empty() {
+            // The same command goes on where this one has stopped, and stores them.
+            anyhow::bail!(
+                "the objects are restored, but not all files of the restore are stored: {}",
+                outcome.unstored.join("; ")
+            );
+        }
         state.forget();
         self.report(&outcome)
     }
