@@ -292,7 +292,7 @@ impl ServerArgs {
             validation_frequency: self.store_validation_frequency,
             sync_period: self.backup_sync_period,
             operation_frequency: match self.item_operation_sync_frequency {
-                unset if unset.is_zero() => Duration::from_secs(10),
+                unset if unset.nanoseconds() <= 0 => Duration::from_secs(10),
                 frequency => frequency,
             },
             concurrent_backups: self.concurrent_backups,

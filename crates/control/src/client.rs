@@ -78,6 +78,16 @@ impl Client {
         parse("patch", name, &stored)
     }
 
+    /// Patches an object of which nothing is known but its name.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub(crate) async fn patch<T: Object>(&self, name: &str, patch: &Value) -> Result<(), ClusterError> {
+        let (resource, namespace) = (api_resource::<T>(), Some(self.namespace.as_str()));
+        let patch = Bytes::from(patch.to_string());
+        self.cluster.patch(&resource, namespace, name, None, PatchKind::Merge, patch).await.map(drop)
+    }
+
     /// Creates an object; `None` when there is one of this name already.
     ///
     /// # Errors

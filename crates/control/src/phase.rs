@@ -8,6 +8,7 @@ pub(crate) mod queue;
 pub(crate) mod request;
 pub(crate) mod restore;
 pub(crate) mod snapshot_location;
+pub(crate) mod unreadable;
 
 use jiff::Timestamp;
 

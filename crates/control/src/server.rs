@@ -1,5 +1,8 @@
 //! The loop: see, decide, do.
 
+mod key;
+mod plan;
+
 use crate::client::Client;
 use crate::event::{emit, event};
 use crate::guard::wait_for_velero_to_end;
@@ -9,33 +12,20 @@ use crate::http::{self, Site};
 use crate::lead::{Candidate, LeaseTimes, LostLease};
 use crate::metrics::Metrics;
 use crate::mirror::mirror;
-use crate::options::{Controller, Env, Listeners, Options};
-use crate::phase::queue::{Move, moves};
-use crate::phase::{self, Decision};
-use crate::work::restore::Origin;
-use crate::work::{self, Context, Finished, Unfinished};
+use crate::options::{Env, Listeners, Options};
+use crate::work::{Context, Finished, Unfinished};
 use crate::world::{Change, Kind, World};
-use futures::future::BoxFuture;
-use jiff::{SignedDuration, Timestamp};
-use lifeboat_api::{Backup, Restore, RestorePhase};
-use std::collections::{BTreeMap, HashMap};
+use key::{Ended, Failure, Key, Running, Subject};
+use lifeboat_api::BackupStorageLocationSpec;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
 
 /// Changes waiting to be seen.
 const WAITING: usize = 256;
-/// Longest pause between two looks at everything.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Pause after the first failure of a step; doubled with each further one, up to the longest.
-const RETRY: Duration = Duration::from_millis(200);
-const LONGEST_RETRY: Duration = Duration::from_secs(60);
-/// After a backup has left the queue, the others keep their positions for so long: when many are refused one after the
-/// other, each would cost a write to all behind it.
-const SETTLED: Duration = Duration::from_secs(1);
 /// Events on their way at once.
 const MOST_EVENTS: usize = 32;
 /// How long tasks may take to stop.
@@ -115,41 +105,30 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
     ended
 }
 
-/// One object and one kind of work on it: at most one task at a time.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Key {
-    Queue(String),
-    Backup(String),
-    Restore(String),
-    Validation(String),
-    Default(String),
-    Sync(String),
-    Deletion(String),
-    Download(String),
-    Status(String),
-}
-
 struct Server {
     context: Arc<Context>,
     health: Arc<Health>,
     world: World,
     changes: mpsc::Receiver<Change>,
     mirrors: JoinSet<()>,
-    tasks: JoinSet<(Key, Finished)>,
+    tasks: JoinSet<Ended>,
+    /// Which task works on what.
+    keys: HashMap<Id, Key>,
     /// Events on their way.
     events: JoinSet<()>,
-    /// What is being worked on, and how to stop it.
-    running: HashMap<Key, CancellationToken>,
+    /// What is being worked on.
+    running: HashMap<Subject, Running>,
+    /// Steps that failed.
+    failures: HashMap<Key, Failure>,
     /// When a backup left the queue.
     started: Instant,
-    /// Steps that failed: how often, and when to try again.
-    failures: HashMap<Key, (u32, Instant)>,
+    /// Whether the location that the flag names was looked at, which is done once.
+    default_is_marked: bool,
+    /// The specs of locations as they were last checked by this server.
+    checked: HashMap<String, BackupStorageLocationSpec>,
     /// When there may be something to do next.
     next: Instant,
 }
-
-/// Work found to be done, and how to stop it.
-type Work = (Key, CancellationToken, BoxFuture<'static, Finished>);
 
 impl Server {
     fn new(context: Context, health: Arc<Health>) -> Self {
@@ -159,16 +138,19 @@ impl Server {
             mirrors.spawn(mirror(*kind, context.client.clone(), sender.clone()));
         }
         Self {
+            world: World { namespace: context.client.namespace.clone(), ..World::default() },
             context: Arc::new(context),
             health,
-            world: World::default(),
             changes,
             mirrors,
             tasks: JoinSet::new(),
+            keys: HashMap::new(),
             events: JoinSet::new(),
             running: HashMap::new(),
-            started: Instant::now(),
             failures: HashMap::new(),
+            started: Instant::now(),
+            default_is_marked: false,
+            checked: HashMap::new(),
             next: Instant::now(),
         }
     }
@@ -180,11 +162,15 @@ impl Server {
                     Some(change) => self.see(change),
                     None => return,
                 },
-                Some(done) = self.tasks.join_next() => match done {
-                    Ok((key, finished)) => self.ended(key, finished),
-                    Err(e) => tracing::error!(error = %e, "a task died"),
-                },
+                Some(done) = self.tasks.join_next_with_id() => self.joined(done),
                 () = sleep_until(self.next) => {}
+            }
+            // Everything that has come meanwhile: a look at the whole world is not for each.
+            while let Ok(change) = self.changes.try_recv() {
+                self.see(change);
+            }
+            while let Some(done) = self.tasks.try_join_next_with_id() {
+                self.joined(done);
             }
             self.emit_events();
             if self.world.is_complete() {
@@ -223,16 +209,26 @@ impl Server {
         }
     }
 
-    /// This change and all that wait.
     fn see(&mut self, change: Change) {
         self.world.see(change);
-        while let Ok(change) = self.changes.try_recv() {
-            self.world.see(change);
+    }
+
+    fn joined(&mut self, done: Result<(Id, Ended), JoinError>) {
+        match done {
+            Ok((id, (key, finished))) => {
+                self.keys.remove(&id);
+                self.ended(key, finished);
+            }
+            Err(e) => {
+                if let Some(key) = self.keys.remove(&e.id()) {
+                    self.ended(key, Err(Unfinished::Because(format!("its task died: {e}"))));
+                }
+            }
         }
     }
 
     fn ended(&mut self, key: Key, finished: Finished) {
-        self.running.remove(&key);
+        self.running.remove(&key.subject());
         match finished {
             Ok(effects) => {
                 self.failures.remove(&key);
@@ -241,340 +237,15 @@ impl Server {
                 }
             }
             Err(Unfinished::NotYet(pause)) => {
-                self.failures.insert(key, (0, Instant::now() + pause));
+                self.failures.insert(key, Failure { count: 0, until: Instant::now() + pause });
             }
             Err(e) => {
-                let (count, until) = self.failures.entry(key.clone()).or_insert((0, Instant::now()));
-                *count += 1;
-                let pause = (RETRY * 2u32.saturating_pow((*count - 1).min(16))).min(LONGEST_RETRY);
-                *until = Instant::now() + pause;
+                let now = Instant::now();
+                let failure = Failure::after(self.failures.get(&key).copied(), now);
+                let (count, pause) = (failure.count, failure.until - now);
                 tracing::warn!(?key, error = %e, count, "a step was not finished, trying again in {pause:?}");
+                self.failures.insert(key, failure);
             }
-        }
-    }
-
-    /// Looks at everything once and starts what is to be done.
-    fn pass(&mut self) {
-        self.stop_unwanted();
-        let now = self.context.env.now();
-        let mut plan = Plan { now, wake: None, work: Vec::new() };
-        self.locations(&mut plan);
-        // Before the backups: of two kinds of work on one name only the first is begun.
-        self.sweeps(&mut plan);
-        self.backups(&mut plan);
-        self.restores(&mut plan);
-        self.requests(&mut plan);
-        let mut wake = Instant::now() + LONGEST_PAUSE;
-        if let Some(at) = plan.wake {
-            let left = at.duration_since(now).unsigned_abs();
-            wake = wake.min(Instant::now() + left);
-        }
-        for (key, stop, work) in plan.work {
-            if let Some((_, until)) = self.failures.get(&key).filter(|(_, until)| *until > Instant::now()) {
-                wake = wake.min(*until);
-                continue;
-            }
-            if !self.running.contains_key(&key) {
-                self.running.insert(key.clone(), stop);
-                self.tasks.spawn(async move { (key, work.await) });
-            }
-        }
-        self.next = wake;
-        // What is gone has no failures.
-        if self.failures.len() > 1000 {
-            let now = Instant::now();
-            self.failures.retain(|_, (_, until)| *until > now);
-        }
-    }
-
-    fn has(&self, part: Controller) -> bool {
-        !self.context.options.disabled.contains(&part)
-    }
-
-    fn free(&self, key: &Key) -> bool {
-        !self.running.contains_key(key)
-    }
-
-    /// Stops work on what the user has cancelled or deleted.
-    fn stop_unwanted(&self) {
-        for (key, stop) in &self.running {
-            let wanted = match key {
-                Key::Backup(name) => self.world.backups.get(name).is_some_and(|backup| !backup.spec.cancel),
-                Key::Restore(name) => self
-                    .world
-                    .restores
-                    .get(name)
-                    .is_some_and(|restore| !restore.spec.cancel && restore.metadata.deletion_timestamp.is_none()),
-                _ => true,
-            };
-            if !wanted {
-                stop.cancel();
-            }
-        }
-    }
-
-    fn locations(&self, plan: &mut Plan) {
-        let options = &self.context.options;
-        for name in phase::location::surplus_defaults(self.world.locations.iter()) {
-            if let Some(location) = self.world.locations.get(&name).cloned() {
-                let context = Arc::clone(&self.context);
-                plan.add(Key::Default(name), async move { work::location::unmark(&context, location).await });
-            }
-        }
-        for location in self.world.locations.iter() {
-            let name = &location.metadata.name;
-            let key = Key::Validation(name.clone());
-            // Both change the object: one at a time.
-            let free = self.free(&key) && self.free(&Key::Sync(name.clone())) && self.free(&Key::Default(name.clone()));
-            if !free {
-                continue;
-            }
-            if plan.due(phase::location::validation(location, options.validation_frequency, plan.now)).is_some() {
-                let (context, location) = (Arc::clone(&self.context), location.clone());
-                plan.add(key, async move { work::location::validate(&context, location).await });
-            } else if self.has(Controller::BackupSync)
-                && plan.due(phase::location::sync(location, options.sync_period, plan.now)).is_some()
-            {
-                let (context, location) = (Arc::clone(&self.context), location.clone());
-                let known = work::sync::Known::of(&self.world, name);
-                plan.add(Key::Sync(name.clone()), async move { work::sync::sync(&context, location, known).await });
-            }
-        }
-    }
-
-    fn backups(&mut self, plan: &mut Plan) {
-        let options = &self.context.options;
-        let queue = if self.has(Controller::BackupQueue) {
-            moves(self.world.backups.iter(), options.concurrent_backups)
-        } else {
-            Vec::new()
-        };
-        for (name, to) in queue {
-            match to {
-                Move::Renumber(_) if self.started.elapsed() < SETTLED => {
-                    plan.wake_at(SignedDuration::try_from(SETTLED).unwrap_or_default());
-                    continue;
-                }
-                Move::Start => self.started = Instant::now(),
-                _ => {}
-            }
-            let Some(backup) = self.world.backups.get(&name).cloned() else { continue };
-            let context = Arc::clone(&self.context);
-            plan.add(Key::Queue(name), async move { work::backup::queue(&context, backup, to).await });
-        }
-        for backup in self.world.backups.iter() {
-            let key = Key::Backup(backup.metadata.name.clone());
-            if !self.free(&key) || backup.metadata.deletion_timestamp.is_some() {
-                continue;
-            }
-            let Some(step) = plan.due(phase::backup::step(backup, options.fail_in_progress)) else { continue };
-            let part = match step {
-                phase::backup::Step::Operations => Controller::BackupOperations,
-                phase::backup::Step::Adopt => Controller::BackupFinalizer,
-                _ => Controller::Backup,
-            };
-            if !self.has(part) {
-                continue;
-            }
-            let (context, target, backup) = (Arc::clone(&self.context), self.target(backup), backup.clone());
-            let stop = context.env.cancel.child_token();
-            plan.add_stoppable(key, stop.clone(), async move {
-                use phase::backup::Step;
-                match step {
-                    Step::Run => work::backup::run(&context, backup, target, 1, stop).await,
-                    Step::RunAgain { attempt } => work::backup::run(&context, backup, target, attempt, stop).await,
-                    Step::Cancel => work::backup::cancel(&context, backup, target).await,
-                    Step::Fail(reason) => work::backup::failed(&context, &backup, reason).await,
-                    Step::FailVeleros(reason) => {
-                        work::left::stop_backup(&context, &backup).await?;
-                        work::backup::failed(&context, &backup, reason).await
-                    }
-                    Step::Operations => work::operations::backup(&context, backup, target).await,
-                    Step::Adopt => work::backup::adopt(&context, backup, target).await,
-                }
-            });
-        }
-    }
-
-    /// Removes what Backups left that are gone. It is work on their name: no backup of that name begins meanwhile, and
-    /// what cannot begin now is found again by the next search.
-    fn sweeps(&mut self, plan: &mut Plan) {
-        for left in std::mem::take(&mut self.world.left) {
-            if self.world.backups.get(&left.name).is_none() {
-                let context = Arc::clone(&self.context);
-                let key = Key::Backup(left.name.clone());
-                plan.add(key, async move { work::sweep::sweep(&context, left).await });
-            }
-        }
-    }
-
-    /// Where a backup goes (api-and-controllers.md 5.2).
-    fn target(&self, backup: &Backup) -> work::backup::Target {
-        let named = &backup.spec.storage_location;
-        let marked = self.world.locations.iter().find(|l| l.spec.default).map(|l| l.metadata.name.as_str());
-        let default = marked.unwrap_or(&self.context.options.default_location);
-        let name = if named.is_empty() { default } else { named };
-        let what = if named.is_empty() { "the server default" } else { "the default" };
-        let missing = if named.is_empty() { "does not exist" } else { "was not found" };
-        self.world.locations.get(name).cloned().ok_or_else(|| {
-            format!(
-                "an existing backup storage location was not specified at backup creation time and {what} {name} {missing}. Please address this issue (see `velero backup-location -h` for options) and create a new backup. Error: backupstoragelocations.velero.io \"{name}\" not found"
-            )
-        })
-    }
-
-    fn restores(&self, plan: &mut Plan) {
-        let options = &self.context.options;
-        let running = |restore: &&Restore| {
-            restore.status.phase == Some(RestorePhase::InProgress)
-                || !self.free(&Key::Restore(restore.metadata.name.clone()))
-        };
-        let mut free =
-            options.concurrent_restores.max(1).saturating_sub(self.world.restores.iter().filter(running).count());
-        let mut waiting: Vec<&Restore> = self.world.restores.iter().collect();
-        waiting.sort_by_key(|r| (r.metadata.creation_timestamp, r.metadata.name.clone()));
-        for restore in waiting {
-            let key = Key::Restore(restore.metadata.name.clone());
-            if !self.free(&key) {
-                continue;
-            }
-            let Some(step) = plan.due(phase::restore::step(restore, options.fail_in_progress)) else { continue };
-            let part = match step {
-                phase::restore::Step::Operations => Controller::RestoreOperations,
-                phase::restore::Step::Finish => Controller::RestoreFinalizer,
-                _ => Controller::Restore,
-            };
-            if !self.has(part) {
-                continue;
-            }
-            // One that is in progress has its place already.
-            if step == phase::restore::Step::Run {
-                if free == 0 {
-                    continue;
-                }
-                free -= 1;
-            }
-            let context = Arc::clone(&self.context);
-            let origin = step.runs().then(|| Origin::of(restore, &self.world));
-            let backup = self.world.backups.get(&restore.spec.backup_name);
-            let place =
-                backup.and_then(|b| Some((b.clone(), self.world.locations.get(&b.spec.storage_location)?.clone())));
-            let restore = restore.clone();
-            let stop = context.env.cancel.child_token();
-            plan.add_stoppable(key, stop.clone(), async move {
-                use phase::restore::Step;
-                let origin = origin.unwrap_or_else(|| Err(String::new()));
-                match step {
-                    Step::CleanUp => work::restore::clean_up(&context, restore, place).await,
-                    Step::Hold => work::restore::hold(&context, restore).await,
-                    Step::Run => work::restore::run(&context, restore, origin, 1, stop).await,
-                    Step::RunAgain { attempt } => work::restore::run(&context, restore, origin, attempt, stop).await,
-                    Step::Fail(reason) => work::restore::failed(&context, &restore, reason).await,
-                    Step::FailVeleros(reason) => {
-                        work::left::stop_restore(&context, &restore).await?;
-                        work::restore::failed(&context, &restore, reason).await
-                    }
-                    Step::Operations => work::operations::restore(&context, restore, place).await,
-                    Step::Finish => work::restore::finish(&context, restore).await,
-                }
-            });
-        }
-    }
-
-    fn requests(&self, plan: &mut Plan) {
-        use phase::request::Step;
-        // One deletion of a backup at a time, however many ask for it.
-        let mut begun = BTreeMap::new();
-        for request in self.world.delete_requests.iter().filter(|_| self.has(Controller::BackupDeletion)) {
-            let key = Key::Deletion(request.spec.backup_name.clone());
-            let first = begun.entry(request.spec.backup_name.as_str()).or_insert(&request.metadata.name);
-            if !self.free(&key) || *first != &request.metadata.name {
-                continue;
-            }
-            let Some(step) = plan.due(phase::request::deletion(request, plan.now)) else {
-                // A finished one does not hold up the next.
-                begun.remove(request.spec.backup_name.as_str());
-                continue;
-            };
-            let (context, request) = (Arc::clone(&self.context), request.clone());
-            let target = work::deletion::Target::of(&request, &self.world);
-            plan.add(key, async move {
-                match step {
-                    Step::Answer => work::deletion::delete(&context, request, target).await,
-                    Step::Forget => work::deletion::expire(&context, request).await,
-                }
-            });
-        }
-        for request in self.world.download_requests.iter().filter(|_| self.has(Controller::DownloadRequest)) {
-            let key = Key::Download(request.metadata.name.clone());
-            if !self.free(&key) {
-                continue;
-            }
-            let Some(step) = plan.due(phase::request::download(request, plan.now)) else { continue };
-            let (context, request) = (Arc::clone(&self.context), request.clone());
-            let target = work::download::Target::of(&request, &self.world);
-            plan.add(key, async move {
-                match step {
-                    Step::Answer => work::download::answer(&context, request, target).await,
-                    Step::Forget => work::download::expire(&context, request).await,
-                }
-            });
-        }
-        for request in self.world.status_requests.iter().filter(|_| self.has(Controller::ServerStatusRequest)) {
-            let key = Key::Status(request.metadata.name.clone());
-            if !self.free(&key) {
-                continue;
-            }
-            let Some(step) = plan.due(phase::request::status(request, plan.now)) else { continue };
-            let (context, request) = (Arc::clone(&self.context), request.clone());
-            plan.add(key, async move {
-                match step {
-                    Step::Answer => work::status::answer(&context, request).await,
-                    Step::Forget => work::status::expire(&context, request).await,
-                }
-            });
-        }
-    }
-}
-
-/// What one look at everything found.
-struct Plan {
-    now: Timestamp,
-    /// The earliest time at which something is due.
-    wake: Option<Timestamp>,
-    work: Vec<Work>,
-}
-
-impl Plan {
-    fn add(&mut self, key: Key, work: impl Future<Output = Finished> + Send + 'static) {
-        self.add_stoppable(key, CancellationToken::new(), work);
-    }
-
-    fn add_stoppable(
-        &mut self,
-        key: Key,
-        stop: CancellationToken,
-        work: impl Future<Output = Finished> + Send + 'static,
-    ) {
-        self.work.push((key, stop, Box::pin(work)));
-    }
-
-    /// There may be something to do after this time.
-    fn wake_at(&mut self, after: SignedDuration) {
-        if let Ok(at) = self.now.checked_add(after) {
-            self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
-        }
-    }
-
-    /// The step, when it is for now; otherwise its time is noted.
-    fn due<S>(&mut self, decision: Decision<S>) -> Option<S> {
-        match decision {
-            Decision::Do(step) => Some(step),
-            Decision::Wait(until) => {
-                self.wake = Some(self.wake.map_or(until, |wake| wake.min(until)));
-                None
-            }
-            Decision::Rest => None,
         }
     }
 }

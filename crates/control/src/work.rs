@@ -11,6 +11,7 @@ mod running;
 pub(crate) mod status;
 pub(crate) mod sweep;
 pub(crate) mod sync;
+pub(crate) mod unreadable;
 
 use crate::client::Client;
 use crate::fence::Fenced;
@@ -111,6 +112,18 @@ pub(crate) async fn open_bucket(
     location: &BackupStorageLocation,
 ) -> Result<Arc<dyn BlobStore>, String> {
     let storage = &location.spec.object_storage;
+    if location.spec.provider.is_empty() {
+        return Err("object storage provider name must not be empty".to_owned());
+    }
+    let bucket = &storage.bucket;
+    if bucket.contains('/') && !bucket.starts_with("arn:aws:s3:") {
+        return Err(format!(
+            "backup storage location's bucket name {bucket:?} must not contain a '/' (if using a prefix, put it in the 'Prefix' field instead)"
+        ));
+    }
+    if storage.ca_cert_ref.is_some() && !storage.ca_cert.is_empty() {
+        return Err("cannot specify both caCert and caCertRef in objectStorage".to_owned());
+    }
     let mut access = LocationAccess::default();
     if let Some(secret) = &location.spec.credential {
         access.credentials = Some(client.secret(&secret.name, &secret.key).await?);

@@ -6,7 +6,7 @@ use lifeboat_api::{
     Backup, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, ObjectMeta, Restore, Schedule,
     ServerStatusRequest,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A resource with its metadata.
 pub(crate) trait Meta: Object {
@@ -37,6 +37,8 @@ macro_rules! mirrored {
         /// Everything mirrored, by name.
         #[derive(Debug, Default)]
         pub(crate) struct World {
+            /// Where everything is.
+            pub(crate) namespace: String,
             /// Found by the last searches of the locations.
             pub(crate) left: Vec<Left>,
             $(pub(crate) $field: Objects<$kind>),*
@@ -99,6 +101,19 @@ impl Identity {
     }
 }
 
+/// An object that is there and cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unreadable {
+    pub(crate) identity: Identity,
+    pub(crate) resource_version: String,
+    /// The word of its phase.
+    pub(crate) phase: String,
+    /// What its status says.
+    pub(crate) message: String,
+    /// Why it cannot be read.
+    pub(crate) why: String,
+}
+
 /// Files of a Backup that is gone.
 #[derive(Clone, Debug)]
 pub(crate) struct Left {
@@ -130,6 +145,7 @@ pub(crate) enum Seen {
 #[derive(Debug)]
 pub(crate) struct Objects<T> {
     by_name: BTreeMap<String, T>,
+    unreadable: BTreeMap<String, Unreadable>,
     listed: bool,
     /// Those that came into another phase since somebody asked, in that phase.
     turned: Vec<T>,
@@ -137,7 +153,7 @@ pub(crate) struct Objects<T> {
 
 impl<T> Default for Objects<T> {
     fn default() -> Self {
-        Self { by_name: BTreeMap::new(), listed: false, turned: Vec::new() }
+        Self { by_name: BTreeMap::new(), unreadable: BTreeMap::new(), listed: false, turned: Vec::new() }
     }
 }
 
@@ -148,6 +164,14 @@ impl<T: Meta> Objects<T> {
 
     pub(crate) fn len(&self) -> usize {
         self.by_name.len()
+    }
+
+    pub(crate) fn unreadable(&self) -> impl Iterator<Item = &Unreadable> {
+        self.unreadable.values()
+    }
+
+    pub(crate) fn is_unreadable(&self, name: &str) -> bool {
+        self.unreadable.contains_key(name)
     }
 
     /// In order of their names.
@@ -169,7 +193,26 @@ impl<T: Meta> Objects<T> {
         if before.is_some_and(|before| before.meta().uid == meta.uid && before.phase() != object.phase()) {
             self.turned.push(object.clone());
         }
+        self.unreadable.remove(&meta.name);
         self.by_name.insert(meta.name.clone(), object);
+    }
+
+    /// What cannot be read is not what it was, but it keeps its name.
+    fn put_unreadable(&mut self, object: Unreadable) {
+        self.by_name.remove(&object.identity.name);
+        self.unreadable.insert(object.identity.name.clone(), object);
+    }
+
+    fn put_seen(&mut self, body: &Bytes) {
+        match serde_json::from_slice::<T>(body) {
+            Ok(object) => self.put(object),
+            Err(e) => {
+                tracing::error!(kind = T::KIND, error = %e, "an object cannot be read");
+                if let Some(object) = unreadable(body, &e) {
+                    self.put_unreadable(object);
+                }
+            }
+        }
     }
 
     /// Objects that have come into another phase since the last call.
@@ -187,34 +230,42 @@ impl<T: Meta> Objects<T> {
     fn see(&mut self, seen: Seen) {
         match seen {
             Seen::All(bodies) => {
-                let mut known = std::mem::take(&mut self.by_name);
+                let names: BTreeSet<String> = bodies.iter().filter_map(|body| Some(meta(body)?.name)).collect();
+                self.by_name.retain(|name, _| names.contains(name));
+                self.unreadable.clear();
                 self.listed = true;
-                for object in bodies.iter().filter_map(parse::<T>) {
-                    if let Some((name, known)) = known.remove_entry(&object.meta().name) {
-                        self.by_name.insert(name, known);
-                    }
-                    self.put(object);
-                }
+                bodies.iter().for_each(|body| self.put_seen(body));
             }
-            Seen::Applied(body) => {
-                if let Some(object) = parse::<T>(&body) {
-                    self.put(object);
-                }
-            }
+            Seen::Applied(body) => self.put_seen(&body),
             Seen::Deleted(body) => {
-                if let Some(object) = parse::<T>(&body) {
-                    self.remove(&Identity::of(object.meta()));
-                }
+                let Some(gone) = meta(&body) else { return };
+                self.remove(&Identity::of(&gone));
+                self.unreadable.retain(|_, object| object.identity.uid != gone.uid);
             }
         }
     }
 }
 
-/// An object that cannot be read is left alone: what it wants is not known.
-fn parse<T: Meta>(body: &Bytes) -> Option<T> {
-    serde_json::from_slice(body)
-        .inspect_err(|e| tracing::error!(kind = T::KIND, error = %e, "an object cannot be read and is left alone"))
-        .ok()
+/// What every object has, whether the rest of it can be read or not.
+fn meta(body: &Bytes) -> Option<ObjectMeta> {
+    #[derive(serde::Deserialize)]
+    struct Any {
+        metadata: ObjectMeta,
+    }
+    serde_json::from_slice::<Any>(body).ok().map(|any| any.metadata)
+}
+
+fn unreadable(body: &Bytes, error: &serde_json::Error) -> Option<Unreadable> {
+    let meta = meta(body)?;
+    let all: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    let word = |field: &str| all["status"][field].as_str().unwrap_or_default().to_owned();
+    Some(Unreadable {
+        identity: Identity::of(&meta),
+        resource_version: meta.resource_version,
+        phase: word("phase"),
+        message: word("message"),
+        why: error.to_string(),
+    })
 }
 
 /// Revisions of one API server grow; one that is no number is taken as the newest.
@@ -232,6 +283,39 @@ mod tests {
 
     fn backups(world: &World) -> Vec<(String, String)> {
         world.backups.iter().map(|b| (b.metadata.name.clone(), b.metadata.resource_version.clone())).collect()
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_known_to_be_there() {
+        let mut world = World::default();
+        let see = |world: &mut World, what| world.see(Change { kind: Kind::Backup, what });
+        let wrong = |revision: &str| {
+            let object = format!(
+                r#"{{"metadata":{{"name":"a","uid":"1","resourceVersion":"{revision}"}},"spec":{{"ttl":"30d"}},"status":{{"phase":"Queued"}}}}"#
+            );
+            Bytes::from(object)
+        };
+        let found = |world: &World| world.backups.unreadable().cloned().collect::<Vec<_>>();
+        see(&mut world, Seen::Applied(body("a", "1", "1")));
+        see(&mut world, Seen::Applied(wrong("2")));
+        assert!(backups(&world).is_empty(), "its old state says nothing any more");
+        let all = found(&world);
+        let why = all[0].why.clone();
+        assert!(why.contains("30d"), "{why}");
+        let expected = Unreadable {
+            identity: Identity { name: "a".into(), uid: "1".into() },
+            resource_version: "2".into(),
+            phase: "Queued".into(),
+            message: String::new(),
+            why,
+        };
+        assert_eq!(all, [expected]);
+        see(&mut world, Seen::Applied(body("a", "1", "3")));
+        assert_eq!((backups(&world).len(), found(&world).len()), (1, 0), "it was mended");
+        see(&mut world, Seen::All(vec![wrong("4")]));
+        assert_eq!((backups(&world).len(), found(&world).len()), (0, 1));
+        see(&mut world, Seen::Deleted(wrong("5")));
+        assert!(found(&world).is_empty());
     }
 
     #[test]

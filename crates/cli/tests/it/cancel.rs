@@ -65,6 +65,27 @@ fn a_cancelled_backup_ends_at_any_stage() {
         ground.until_gone("backup", name);
         assert!(!stored(name, "velero-backup.json").exists(), "{name}");
     }
+    // The whole bucket hangs: what could be stored is not, and nobody waits for it.
+    s3.script(hangs("*", "*", Nth::Every));
+    ground.velero("Backup", "hanging", &spec(false));
+    ground.until("backup", "hanging", "InProgress");
+    eventually("the request that hangs", || s3.is_met());
+    let ended = cancel(&ground, "backup", "hanging");
+    assert!(reason(&ended).starts_with("cancelled on request: "), "{ended}");
+    s3.script(Vec::new());
+    assert!(!stored("hanging", "velero-backup.json").exists());
+
+    // Its object is deleted: nothing of it is left, and the name is free.
+    s3.script(hangs("PUT", "*/deleted.tar.gz?*", Nth::Only(1)));
+    ground.velero("Backup", "deleted", &spec(false));
+    eventually("the request that hangs", || s3.is_met());
+    ground.bed.kubectl(&["delete", "backup", "deleted", "--namespace=velero"]);
+    eventually("the end of its files", || !stored("deleted", "lifeboat-claim.json").exists());
+    s3.script(Vec::new());
+    assert!(!stored("deleted", "velero-backup.json").exists());
+    ground.velero("Backup", "deleted", &spec(false));
+    ground.until("backup", "deleted", "Completed");
+
     // By the command.
     let command = |args: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));

@@ -30,6 +30,14 @@ fn custom_resources_are_all_it_takes() {
     for name in ["main", "second", "sealed"] {
         ground.until("backupstoragelocation", name, "Available");
     }
+    // A changed location is looked at at once: `sealed` has moved away, and comes back.
+    let path = |to: &Path| format!(r#"{{"spec":{{"config":{{"path":{:?}}}}}}}"#, to.display().to_string());
+    let home = bucket.parent().expect("a folder").with_file_name("sealed");
+    for (to, phase) in [(home.join("nowhere"), "Unavailable"), (home, "Available")] {
+        let patch = path(&to);
+        ground.bed.kubectl(&["patch", "backupstoragelocation", "sealed", "-n", "velero", "--type=merge", "-p", &patch]);
+        ground.until("backupstoragelocation", "sealed", phase);
+    }
     for (name, why) in
         [("broken", "BackupStorageLocation \"broken\" is unavailable: "), ("strange", "there is no provider")]
     {
@@ -73,7 +81,11 @@ fn custom_resources_are_all_it_takes() {
         assert_eq!(refused["status"]["validationErrors"], json!([why]));
     }
     for (name, spec, why) in [
-        ("none-r", json!({"backupName": "none"}), "Error retrieving backup: backups.velero.io \"none\" not found"),
+        (
+            "none-r",
+            json!({"backupName": "none"}),
+            "Error retrieving backup: can't find backup velero/none: backups.velero.io \"none\" not found",
+        ),
         (
             "bad-r",
             json!({"backupName": "lists-b"}),
@@ -351,7 +363,8 @@ fn what_velero_was_at_comes_to_its_end() {
     std::fs::write(bucket.join("backups/one-ns/one-ns-podvolumebackups.json.gz"), gzip(&json!([volume])))
         .expect("write");
 
-    let _server = ground.server("one");
+    what_servers_left(&ground);
+    let server = ground.server("one");
     let completed = |name: &str, phase: &str| {
         let ended = ground.until("backup", name, phase);
         assert!(ended["status"]["completionTimestamp"].is_string(), "{ended}");
@@ -389,6 +402,107 @@ fn what_velero_was_at_comes_to_its_end() {
     assert_eq!(&volume["metadata"]["labels"]["velero.io/backup-uid"], uid);
     assert_eq!(volume["spec"]["backupStorageLocation"], "default");
     assert_eq!(volume["status"]["snapshotID"], "s");
+
+    what_servers_left_ends(&ground, &bucket);
+    let patch = r#"{"spec":{"cancel":true}}"#;
+    ground.bed.kubectl(&["patch", "backup", "waiting", "--namespace=velero", "--type=merge", "--patch", patch]);
+    assert_eq!(completed("waiting", "PartiallyFailed")["status"]["backupItemOperationsFailed"], 2);
+    let operations = gunzip_json(&bucket.join("backups/waiting/waiting-itemoperations.json.gz"));
+    assert_eq!(operations[1]["status"]["error"], "cancelled on request, plugin: example.com/x");
+
+    // The old way with what is in progress.
+    assert_eq!(server.stop(), Some(0));
+    ground.create(&object("Backup", "ours", &json!({}), "InProgress", "1"));
+    ground.create(&object("Restore", "ours", &json!({"backupName": "one-ns"}), "InProgress", "1"));
+    let _old = ground.server_with("two", &ground.bed.plane.kubeconfig(), &["--fail-in-progress-on-restart"]);
+    for (kind, word) in [("backup", "backup"), ("restore", "restore")] {
+        let failed = ground.until(kind, "ours", "Failed");
+        let reason =
+            format!("found a {word} with status \"InProgress\" during the server starting, mark it as \"Failed\"");
+        assert_eq!(failed["status"]["failureReason"], reason);
+    }
+}
+
+/// A Backup or Restore as a server left it; `attempt` is empty for one of Velero's.
+fn object(kind: &str, name: &str, spec: &Value, phase: &str, attempt: &str) -> Value {
+    let mut spec = spec.clone();
+    if kind == "Backup" && spec.get("storageLocation").is_none() {
+        spec["storageLocation"] = json!("default");
+    }
+    let mut object = json!({"apiVersion": "velero.io/v1", "kind": kind,
+        "metadata": {"name": name, "namespace": "velero"}, "spec": spec, "status": {"phase": phase}});
+    if phase != "ReadyToStart" {
+        object["status"]["startTimestamp"] = json!("2026-01-01T00:00:00Z");
+    }
+    if !attempt.is_empty() {
+        object["metadata"]["annotations"] = json!({"lifeboat.io/attempt": attempt});
+    }
+    object
+}
+
+/// Phases in which a server was cut off, each of which another one finds at its start.
+fn what_servers_left(ground: &Ground) {
+    let namespace = json!({"includedNamespaces": ["velero"], "includedResources": ["configmaps"]});
+    let elsewhere = json!({"storageLocation": "gone"});
+    for (name, spec, phase, attempt) in [
+        ("ready", &namespace, "ReadyToStart", ""),
+        ("again", &namespace, "InProgress", "1"),
+        ("thrice", &namespace, "InProgress", "3"),
+        ("again-elsewhere", &elsewhere, "InProgress", "1"),
+        ("waiting-elsewhere", &elsewhere, "WaitingForPluginOperations", ""),
+        ("finalizing-elsewhere", &elsewhere, "Finalizing", ""),
+    ] {
+        ground.create(&object("Backup", name, spec, phase, attempt));
+    }
+    let (good, gone) = (json!({"backupName": "one-ns"}), json!({"backupName": "gone"}));
+    for (name, spec, phase, attempt) in [
+        ("veleros", &good, "InProgress", ""),
+        ("again-without-backup", &gone, "InProgress", "2"),
+        ("waiting-without-backup", &gone, "WaitingForPluginOperations", ""),
+        ("finalizing-without-backup", &gone, "Finalizing", ""),
+    ] {
+        ground.create(&object("Restore", name, spec, phase, attempt));
+    }
+}
+
+fn what_servers_left_ends(ground: &Ground, bucket: &Path) {
+    ground.until("backup", "ready", "Completed");
+    assert_eq!(ground.until("backup", "again", "Completed")["status"]["attempt"], 2);
+    let thrice = ground.until("backup", "thrice", "Failed");
+    let reason = "the server was cut off 3 times while this backup was in progress";
+    assert_eq!(thrice["status"]["failureReason"], reason);
+    for file in ["velero-backup.json", "thrice-logs.gz", "thrice-results.gz"] {
+        assert!(bucket.join("backups/thrice").join(file).exists(), "{file}");
+    }
+    let failed = ground.until("backup", "again-elsewhere", "Failed");
+    assert!(failed["status"]["failureReason"].as_str().unwrap_or_default().contains("gone was not found"), "{failed}");
+    for name in ["waiting-elsewhere", "finalizing-elsewhere"] {
+        let ended = ground.until("backup", name, "PartiallyFailed");
+        assert!(ended["status"]["completionTimestamp"].is_string(), "{ended}");
+    }
+    let veleros = ground.until("restore", "veleros", "Failed");
+    let reason = "found a restore with status \"InProgress\" during the server starting, mark it as \"Failed\"";
+    assert_eq!(veleros["status"]["failureReason"], reason);
+    let missing = "Error retrieving backup: can't find backup velero/gone: backups.velero.io \"gone\" not found";
+    let again = ground.until("restore", "again-without-backup", "Failed");
+    assert_eq!(again["status"]["failureReason"], missing);
+    for name in ["waiting-without-backup", "finalizing-without-backup"] {
+        ground.until("restore", name, "PartiallyFailed");
+    }
+    // A deletion that was cut off goes on; one that is for another backup of the name takes none.
+    let request = |name: &str, uid: &str| {
+        json!({"apiVersion": "velero.io/v1", "kind": "DeleteBackupRequest",
+            "metadata": {"name": name, "namespace": "velero", "labels": {"velero.io/backup-uid": uid}},
+            "spec": {"backupName": "again"}, "status": {"phase": "InProgress"}})
+    };
+    ground.create(&request("stale", "another"));
+    ground.until_gone("deletebackuprequest", "stale");
+    let again = ground.get("backup", "again");
+    assert_eq!(again["status"]["phase"], "Completed");
+    ground.create(&request("cut-off", again["metadata"]["uid"].as_str().expect("a UID")));
+    ground.until_gone("backup", "again");
+    ground.until_gone("deletebackuprequest", "cut-off");
+    assert!(!bucket.join("backups/again/velero-backup.json").exists());
 }
 
 /// However many backups a bucket holds, a search reads the new ones only.
@@ -521,6 +635,17 @@ fn wrong_specs_are_refused() {
         );
     }
 
+    // What no type can hold is refused too, and says why.
+    ground.velero("Backup", "long", &json!({"ttl": "30d"}));
+    ground.velero("Restore", "long", &json!({"backupName": "source", "itemOperationTimeout": "soon"}));
+    ground.directory("rarely", &json!({"validationFrequency": "1d"}));
+    for (kind, word) in [("backup", "30d"), ("restore", "soon")] {
+        let errors = ground.until(kind, "long", "FailedValidation")["status"]["validationErrors"].to_string();
+        assert!(errors.contains("cannot be read: ") && errors.contains(word), "{errors}");
+    }
+    let rarely = ground.until("backupstoragelocation", "rarely", "Unavailable");
+    assert!(rarely["status"]["message"].as_str().unwrap_or_default().contains("1d"), "{rarely}");
+
     let one_source = "Either a backup or schedule must be specified as a source for the restore, but not both";
     let from = |rest: Value| {
         let mut spec = json!({"backupName": "source"});
@@ -530,8 +655,21 @@ fn wrong_specs_are_refused() {
     let restores: Vec<(Value, Vec<&str>)> = vec![
         (json!({}), vec![one_source]),
         (json!({"backupName": "source", "scheduleName": "s"}), vec![one_source]),
-        (json!({"scheduleName": "s"}), vec!["No backups found for schedule"]),
-        (json!({"backupName": "gone"}), vec!["Error retrieving backup: backups.velero.io \"gone\" not found"]),
+        (
+            json!({"scheduleName": "s"}),
+            vec!["No backups found for schedule", "No completed backups found for schedule"],
+        ),
+        (
+            json!({"backupName": "gone"}),
+            vec!["Error retrieving backup: can't find backup velero/gone: backups.velero.io \"gone\" not found"],
+        ),
+        (
+            json!({"backupName": "gone", "includedResources": ["pods"], "existingResourcePolicy": "x"}),
+            vec![
+                "Invalid ExistingResourcePolicy: x",
+                "Error retrieving backup: can't find backup velero/gone: backups.velero.io \"gone\" not found",
+            ],
+        ),
         (
             json!({"backupName": "wrong-0"}),
             vec!["Error retrieving backup: backupstoragelocations.velero.io \"nowhere\" not found"],

@@ -21,6 +21,8 @@ pub(crate) enum Step {
     Cancel,
     /// Look after the operations that a server of Velero has left.
     Operations,
+    /// End those operations: it was cancelled.
+    CancelOperations,
     /// All its files are stored: take the outcome over from them.
     Adopt,
 }
@@ -44,7 +46,7 @@ pub(crate) fn step(backup: &Backup, fail_in_progress: bool) -> Decision<Step> {
             ),
         }),
         Some(P::WaitingForPluginOperations | P::WaitingForPluginOperationsPartiallyFailed) => {
-            Decision::Do(Step::Operations)
+            Decision::Do(if backup.spec.cancel { Step::CancelOperations } else { Step::Operations })
         }
         Some(P::Finalizing | P::FinalizingPartiallyFailed) => Decision::Do(Step::Adopt),
         _ => Decision::Rest,
@@ -97,7 +99,11 @@ mod tests {
             assert_eq!(step(&backup, velero), expected, "{phase:?} {begun:?} {velero}");
             backup.spec.cancel = true;
             let not_over = matches!(phase, None | Some(P::New | P::Queued | P::ReadyToStart | P::InProgress));
-            let expected = if not_over { Decision::Do(Step::Cancel) } else { expected };
+            let expected = match expected {
+                _ if not_over => Decision::Do(Step::Cancel),
+                Decision::Do(Step::Operations) => Decision::Do(Step::CancelOperations),
+                expected => expected,
+            };
             assert_eq!(step(&backup, velero), expected, "cancelled: {phase:?} {begun:?} {velero}");
         }
     }

@@ -12,13 +12,18 @@ pub(crate) fn validation(location: &BackupStorageLocation, server: Duration, now
     due(location.status.last_validation_time, location.spec.validation_frequency, server, now, true)
 }
 
-/// When to search a location for backups. `server` is the period of locations that name none.
+/// When to search a location for backups. `server` is the period of locations that name none; zero is a minute, which
+/// is no switch as that of a location is (api-and-controllers.md 3.6).
 pub(crate) fn sync(location: &BackupStorageLocation, server: Duration, now: Timestamp) -> Decision<()> {
     if location.status.phase != Some(BackupStorageLocationPhase::Available) {
         return Decision::Rest;
     }
+    let server = if server.nanoseconds() <= 0 { Duration::from_secs(60) } else { server };
     due(location.status.last_synced_time, location.spec.backup_sync_period, server, now, false)
 }
+
+/// Times are kept in whole seconds: more often means for ever.
+const SHORTEST: SignedDuration = SignedDuration::from_secs(1);
 
 /// A period of zero means never again; a negative one is taken as none.
 fn due(
@@ -32,8 +37,10 @@ fn due(
     if period <= 0 && !(first_anyway && last.is_none()) {
         return Decision::Rest;
     }
-    let next = last.and_then(|last| last.timestamp().checked_add(SignedDuration::from_nanos(period)).ok());
-    match next {
+    let period = SignedDuration::from_nanos(period).max(SHORTEST);
+    // A time to come is that of another clock.
+    let last = last.map(Time::timestamp).filter(|last| *last <= now);
+    match last.and_then(|last| last.checked_add(period).ok()) {
         Some(next) if next > now => Decision::Wait(next),
         _ => Decision::Do(()),
     }
@@ -45,6 +52,16 @@ pub(crate) fn surplus_defaults<'a>(locations: impl Iterator<Item = &'a BackupSto
     marked.sort_by_key(|l| (l.metadata.creation_timestamp, l.metadata.name.clone()));
     marked.pop();
     marked.into_iter().map(|l| l.metadata.name.clone()).collect()
+}
+
+/// The location that the server's flag names as the default, when none is marked.
+pub(crate) fn unmarked_default<'a>(
+    locations: impl Iterator<Item = &'a BackupStorageLocation>,
+    named: &str,
+) -> Option<&'a BackupStorageLocation> {
+    let all: Vec<_> = locations.collect();
+    let none = !all.iter().any(|location| location.spec.default);
+    all.into_iter().find(|location| none && location.metadata.name == named)
 }
 
 /// Why no backup can go to a location; `None` when one can.
@@ -78,9 +95,11 @@ mod tests {
             (Some(100), None, MINUTE, Decision::Wait(at(160))),
             (Some(40), None, MINUTE, Decision::Do(())),
             (Some(40), Some(NEVER), MINUTE, Decision::Rest),
-            (Some(40), None, NEVER, Decision::Rest),
             (Some(40), Some(Duration::from_secs(90)), MINUTE, Decision::Wait(at(130))),
             (Some(70), Some(Duration::from_secs(-5)), MINUTE, Decision::Wait(at(130))),
+            // A clock that was ahead, and a period that would never end.
+            (Some(101), None, MINUTE, Decision::Do(())),
+            (Some(100), Some("1ns".parse().unwrap()), MINUTE, Decision::Wait(at(101))),
         ] {
             let mut location = BackupStorageLocation::default();
             location.status.last_validation_time = last.map(|last| Time::new(at(last)));
@@ -93,6 +112,37 @@ mod tests {
             location.status.phase = Some(BackupStorageLocationPhase::Available);
             let expected = if own == Some(NEVER) { Decision::Rest } else { expected };
             assert_eq!(sync(&location, server, at(100)), expected, "{last:?} {own:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_without_a_period_searches_every_minute_and_checks_once() {
+        let mut location = BackupStorageLocation::default();
+        location.status.phase = Some(BackupStorageLocationPhase::Available);
+        location.status.last_synced_time = Some(Time::new(at(90)));
+        location.status.last_validation_time = Some(Time::new(at(90)));
+        for none in [NEVER, Duration::from_secs(-1)] {
+            assert_eq!(sync(&location, none, at(100)), Decision::Wait(at(150)), "{none:?}");
+            assert_eq!(validation(&location, none, at(100)), Decision::Rest, "{none:?}");
+        }
+    }
+
+    #[test]
+    fn the_flag_names_a_default_when_none_is_marked() {
+        let location = |name: &str, default: bool| {
+            let mut out = BackupStorageLocation::default();
+            out.metadata.name = name.into();
+            out.spec.default = default;
+            out
+        };
+        for (locations, expected) in [
+            (vec![location("a", false), location("b", false)], Some("b")),
+            (vec![location("a", true), location("b", false)], None),
+            (vec![location("a", false), location("b", true)], None),
+            (vec![location("a", false)], None),
+        ] {
+            let found = unmarked_default(locations.iter(), "b").map(|l| l.metadata.name.as_str());
+            assert_eq!(found, expected, "{locations:?}");
         }
     }
 

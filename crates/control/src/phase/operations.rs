@@ -20,8 +20,17 @@ pub(crate) struct Tally {
     pub(crate) unfinished: i64,
 }
 
+/// When operations end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum End {
+    /// When they have taken so long.
+    After(SignedDuration),
+    /// Now: they were cancelled.
+    Now,
+}
+
 /// Ends operations whose time is over, in the file, and counts.
-pub(crate) fn tally(operations: &mut [Value], timeout: SignedDuration, names_plugin: bool, now: Timestamp) -> Tally {
+pub(crate) fn tally(operations: &mut [Value], end: End, names_plugin: bool, now: Timestamp) -> Tally {
     let mut out = Tally::default();
     for operation in operations {
         match operation["status"]["phase"].as_str() {
@@ -33,15 +42,21 @@ pub(crate) fn tally(operations: &mut [Value], timeout: SignedDuration, names_plu
             Some("Failed") => out.failed += 1,
             _ => {
                 let created = operation["status"]["created"].as_str().and_then(|text| text.parse::<Timestamp>().ok());
-                let end = created.and_then(|created| created.checked_add(timeout).ok());
-                if end.is_some_and(|end| end >= now) {
-                    out.waiting += 1;
-                    continue;
-                }
+                let why = match end {
+                    End::After(timeout) => {
+                        let end = created.and_then(|created| created.checked_add(timeout).ok());
+                        if end.is_some_and(|end| end >= now) {
+                            out.waiting += 1;
+                            continue;
+                        }
+                        "Asynchronous action timed out"
+                    }
+                    End::Now => "cancelled on request",
+                };
                 let plugin = operation["spec"]["backupItemAction"].as_str().unwrap_or("unknown");
                 let suffix = if names_plugin { format!(", plugin: {plugin}") } else { String::new() };
                 operation["status"]["phase"] = json!("Failed");
-                operation["status"]["error"] = json!(format!("Asynchronous action timed out{suffix}"));
+                operation["status"]["error"] = json!(format!("{why}{suffix}"));
                 operation["status"]["updated"] = json!(now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
                 out.failed += 1;
                 out.overdue += 1;
@@ -112,15 +127,19 @@ mod tests {
             operation("New", "", Value::Null),
             operation("InProgress", late, Value::Null),
         ];
-        let got = tally(&mut operations, SignedDuration::from_hours(4), true, now);
+        let got = tally(&mut operations, End::After(SignedDuration::from_hours(4)), true, now);
         assert_eq!(got, Tally { completed: 2, failed: 3, waiting: 1, overdue: 2, unfinished: 1 });
         let ended = json!({"phase": "Failed", "created": early, "updated": "2026-11-22T12:00:00Z",
             "error": "Asynchronous action timed out, plugin: example.com/x"});
         assert_eq!(operations[3]["status"], ended);
         assert_eq!(operations[5], operation("InProgress", late, Value::Null));
         let mut of_restore = [operation("InProgress", early, Value::Null)];
-        tally(&mut of_restore, SignedDuration::from_hours(4), false, now);
+        tally(&mut of_restore, End::After(SignedDuration::from_hours(4)), false, now);
         assert_eq!(of_restore[0]["status"]["error"], "Asynchronous action timed out");
+        let mut cancelled = [operation("InProgress", late, Value::Null), operation("Completed", early, Value::Null)];
+        let got = tally(&mut cancelled, End::Now, true, now);
+        assert_eq!(got, Tally { completed: 1, failed: 1, waiting: 0, overdue: 1, unfinished: 0 });
+        assert_eq!(cancelled[0]["status"]["error"], "cancelled on request, plugin: example.com/x");
     }
 
     #[test]

@@ -15,8 +15,13 @@ pub(crate) enum Move {
     Start,
 }
 
-/// The next changes, by name. The whole state is in the backups, so nothing that was missed or lost can wedge it.
-pub(crate) fn moves<'a>(backups: impl Iterator<Item = &'a Backup>, most: usize) -> Vec<(String, Move)> {
+/// The next changes, by name. The whole state is in the backups, so nothing that was missed or lost can wedge it; nor does
+/// one of which `is_stuck` says that its steps fail again and again.
+pub(crate) fn moves<'a>(
+    backups: impl Iterator<Item = &'a Backup>,
+    most: usize,
+    is_stuck: impl Fn(&str) -> bool,
+) -> Vec<(String, Move)> {
     let (mut waiting, mut new, mut running) = (Vec::new(), Vec::new(), Vec::new());
     for backup in backups.filter(|b| b.metadata.deletion_timestamp.is_none()) {
         match backup.status.phase {
@@ -24,20 +29,24 @@ pub(crate) fn moves<'a>(backups: impl Iterator<Item = &'a Backup>, most: usize) 
             None | Some(BackupPhase::New | BackupPhase::Queued) if backup.spec.cancel => {}
             None | Some(BackupPhase::New) => new.push(backup),
             Some(BackupPhase::Queued) => waiting.push(backup),
+            Some(BackupPhase::ReadyToStart) if is_stuck(&backup.metadata.name) => {}
             Some(BackupPhase::ReadyToStart | BackupPhase::InProgress) => running.push(backup),
             _ => {}
         }
     }
-    waiting.sort_by_key(|b| (b.status.queue_position, b.metadata.creation_timestamp, b.metadata.name.clone()));
-    new.sort_by_key(|b| (b.metadata.creation_timestamp, b.metadata.name.clone()));
+    waiting.sort_by_key(|b| (b.status.queue_position, b.metadata.creation_timestamp, &b.metadata.name));
+    new.sort_by_key(|b| (b.metadata.creation_timestamp, &b.metadata.name));
     let mut out = Vec::new();
     let mut free = most.max(1).saturating_sub(running.len());
-    let mut before = running;
+    let mut before = Held::default();
+    running.into_iter().for_each(|backup| before.add(backup));
     let (mut position, mut last) = (0, 0);
     for backup in waiting {
+        let stuck = is_stuck(&backup.metadata.name);
         // What waits before it and could not start keeps its namespaces.
-        if free > 0 && !before.iter().any(|other| overlap(other, backup)) {
-            free -= 1;
+        if free > 0 && !before.overlaps(backup) {
+            // One that is stuck is tried too, and takes no slot.
+            free -= usize::from(!stuck);
             out.push((backup.metadata.name.clone(), Move::Start));
         } else {
             position += 1;
@@ -46,29 +55,50 @@ pub(crate) fn moves<'a>(backups: impl Iterator<Item = &'a Backup>, most: usize) 
             }
         }
         last = last.max(backup.status.queue_position);
-        before.push(backup);
+        if !stuck {
+            before.add(backup);
+        }
     }
     // Behind all that wait, whose positions may be old ones.
     out.extend(new.into_iter().zip(last.max(position) + 1..).map(|(b, at)| (b.metadata.name.clone(), Move::Queue(at))));
     out
 }
 
-/// Whether two backups may hold the same namespace. A pattern may match anything.
-fn overlap(one: &Backup, other: &Backup) -> bool {
-    match (plain(one), plain(other)) {
-        (Some(one), Some(other)) => one.intersection(&other).next().is_some(),
-        _ => true,
+/// The namespaces that some backups may hold.
+#[derive(Default)]
+struct Held<'a> {
+    /// Of those that name them one by one.
+    names: BTreeSet<&'a str>,
+    /// There is one with a pattern, which may match anything.
+    anything: bool,
+    /// There is one at all.
+    something: bool,
+}
+
+impl<'a> Held<'a> {
+    fn add(&mut self, backup: &'a Backup) {
+        self.something = true;
+        match plain(backup) {
+            Some(names) => self.names.extend(names),
+            None => self.anything = true,
+        }
+    }
+
+    fn overlaps(&self, backup: &Backup) -> bool {
+        match plain(backup) {
+            Some(mut names) => self.anything || names.any(|name| self.names.contains(name)),
+            None => self.something,
+        }
     }
 }
 
 /// The namespaces of a backup, when it names them one by one.
-fn plain(backup: &Backup) -> Option<BTreeSet<&str>> {
+fn plain(backup: &Backup) -> Option<impl Iterator<Item = &str>> {
     let spec = &backup.spec;
     let included = &spec.included_namespaces;
-    if included.is_empty() || included.iter().any(|name| has_wildcard(name)) {
-        return None;
-    }
-    Some(included.iter().filter(|name| !spec.excluded_namespaces.contains(name)).map(String::as_str).collect())
+    let is_plain = !included.is_empty() && !included.iter().any(|name| has_wildcard(name));
+    is_plain
+        .then(|| included.iter().map(String::as_str).filter(|name| !spec.excluded_namespaces.iter().any(|e| e == name)))
 }
 
 #[cfg(test)]
@@ -182,10 +212,22 @@ mod tests {
                 1,
                 vec![("q", Move::Renumber(1))],
             ),
+            (
+                "one that fails again and again holds nobody up, before it starts",
+                vec![backup("stuck", Some(Queued), 1, all), backup("q", Some(Queued), 2, all)],
+                1,
+                vec![("stuck", Move::Start), ("q", Move::Start)],
+            ),
+            (
+                "nor after",
+                vec![backup("stuck", Some(ReadyToStart), 0, all), backup("q", Some(Queued), 1, all)],
+                1,
+                vec![("q", Move::Start)],
+            ),
             ("no limit below one", vec![backup("q", Some(Queued), 1, all)], 0, vec![("q", Move::Start)]),
         ] {
             let expected: Vec<_> = expected.into_iter().map(|(name, to)| (name.to_owned(), to)).collect();
-            assert_eq!(moves(backups.iter(), most), expected, "{what}");
+            assert_eq!(moves(backups.iter(), most, |name| name.starts_with("stuck")), expected, "{what}");
         }
     }
 
@@ -197,7 +239,7 @@ mod tests {
             let mut backups: Vec<Backup> =
                 (0..5).map(|n| backup(&n.to_string(), phases[(seed >> n) % 4], (seed % 7) as i64, &["*"])).collect();
             for _ in 0..40 {
-                for (name, to) in moves(backups.iter(), 1) {
+                for (name, to) in moves(backups.iter(), 1, |_| false) {
                     let Some(one) = backups.iter_mut().find(|b| b.metadata.name == name) else { continue };
                     match to {
                         Move::Queue(position) | Move::Renumber(position) => {

@@ -26,6 +26,8 @@ pub(crate) enum Step {
     FailVeleros(String),
     /// Look after the operations that a server of Velero has left.
     Operations,
+    /// End those operations: it was cancelled.
+    CancelOperations,
     /// All its files are stored: it is over.
     Finish,
 }
@@ -65,7 +67,7 @@ pub(crate) fn step(restore: &Restore, fail_in_progress: bool) -> Decision<Step> 
             ),
         }),
         Some(RestorePhase::WaitingForPluginOperations | RestorePhase::WaitingForPluginOperationsPartiallyFailed) => {
-            Decision::Do(Step::Operations)
+            Decision::Do(if restore.spec.cancel { Step::CancelOperations } else { Step::Operations })
         }
         Some(RestorePhase::Finalizing | RestorePhase::FinalizingPartiallyFailed) => Decision::Do(Step::Finish),
         _ => Decision::Rest,
@@ -118,6 +120,7 @@ mod tests {
                 Some(P::InProgress) => {
                     fail("cancelled on request after a server was cut off in it: what was restored until then stays")
                 }
+                _ if expected == Decision::Do(Step::Operations) => Decision::Do(Step::CancelOperations),
                 _ => expected,
             };
             assert_eq!(step(&restore, velero), cancelled, "cancelled: {phase:?}");

@@ -1,18 +1,20 @@
 //! Runs a backup, and takes over what an interrupted run left (api-and-controllers.md 3.3 and 3.5).
 
-use super::running::{until_written, watched};
+use super::running::{Now, RECORDING, capped, now, patience, shortened, until_written, watched};
 use super::{Context, Effect, Finished, Unfinished};
 use crate::phase::location::refusal;
 use crate::phase::queue::Move;
 use crate::phase::{ANNOTATION_ATTEMPT, snapshot_location};
-use crate::world::Meta;
+use crate::world::{Identity, Kind, Meta};
 use jiff::Timestamp;
 use lifeboat_action::Progress;
 use lifeboat_api::{Backup, BackupPhase, BackupStatus, BackupStorageLocation, Time, VolumeSnapshotLocation};
 use lifeboat_archive::journal::Journal;
 use lifeboat_backup::{BackupError, Outcome, Request, prepared, record_failure};
+use lifeboat_cluster::{ClusterError, Failure};
 use lifeboat_store::{Store, StoreError};
 use std::sync::Arc;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 /// Moves a backup within the queue, or out of it.
@@ -29,30 +31,25 @@ pub(crate) async fn queue(context: &Context, backup: Backup, to: Move) -> Finish
 pub(crate) type Target = Result<BackupStorageLocation, String>;
 
 /// Validates and runs a backup to its end, or until `stop`.
-pub(crate) async fn run(
-    context: &Context,
-    backup: Backup,
-    target: Target,
-    attempt: u32,
-    stop: CancellationToken,
-) -> Finished {
+pub(crate) async fn run(context: &Context, backup: Backup, target: Target, stop: CancellationToken) -> Finished {
     let version = context.client.cluster.version().await?;
     let mut settings = context.options.backup.clone();
-    if let Ok(location) = &target {
-        settings.storage_location.clone_from(&location.metadata.name);
+    match &target {
+        Ok(location) => settings.storage_location.clone_from(&location.metadata.name),
+        Err(_) if backup.spec.storage_location.is_empty() => {
+            settings.storage_location.clone_from(&context.options.default_location);
+        }
+        Err(_) => {}
     }
-    let mut request = Request { backup, settings };
+    let request = Request { backup, settings };
     let (mut started, mut errors) = prepared(&request, &version, context.env.now());
-    let locations: Vec<VolumeSnapshotLocation> = context.client.list("").await?;
-    let defaults = &context.options.default_snapshot_locations;
-    match snapshot_location::resolve(&started.spec.volume_snapshot_locations, &locations, defaults) {
+    match snapshot_locations(context, &started).await? {
         Ok(names) => started.spec.volume_snapshot_locations = names,
         Err(wrong) => errors.extend(wrong),
     }
     let location = match target {
         Ok(location) => {
-            // One that is taken up again was valid; what has changed since is found out when it is used.
-            errors.extend(refusal(&location).filter(|_| attempt == 1));
+            errors.extend(refusal(&location));
             Some(location)
         }
         Err(why) => {
@@ -63,6 +60,52 @@ pub(crate) async fn run(
     let Some(location) = location.filter(|_| errors.is_empty()) else {
         return refused(context, &request.backup, started, errors).await;
     };
+    begin(context, request, started, location, 1, stop).await
+}
+
+/// Runs a backup again that was valid, after a server was cut off in it. What has changed since is found out when it is
+/// used; what is missing now fails it.
+pub(crate) async fn run_again(
+    context: &Context,
+    backup: Backup,
+    target: Target,
+    attempt: u32,
+    stop: CancellationToken,
+) -> Finished {
+    let location = match target {
+        Ok(location) => location,
+        Err(why) => return failed(context, &backup, why).await,
+    };
+    let started = backup.clone();
+    let mut settings = context.options.backup.clone();
+    settings.storage_location.clone_from(&location.metadata.name);
+    begin(context, Request { backup, settings }, started, location, attempt, stop).await
+}
+
+/// The snapshot locations of a backup, or what is wrong with them. What can pass is tried again.
+async fn snapshot_locations(
+    context: &Context,
+    backup: &Backup,
+) -> Result<Result<Vec<String>, Vec<String>>, ClusterError> {
+    let defaults = &context.options.default_snapshot_locations;
+    match context.client.list::<VolumeSnapshotLocation>("").await {
+        Ok(all) => Ok(snapshot_location::resolve(&backup.spec.volume_snapshot_locations, &all, defaults)),
+        Err(e) if e.is_denied() || matches!(e.failure, Failure::Invalid(_)) => {
+            Ok(Err(vec![format!("error listing volume snapshot locations: {e}")]))
+        }
+        Err(e) => Err(e),
+    }
+}
+
+/// Notes the attempt, and runs the engine.
+async fn begin(
+    context: &Context,
+    mut request: Request,
+    mut started: Backup,
+    location: BackupStorageLocation,
+    attempt: u32,
+    stop: CancellationToken,
+) -> Finished {
     started.metadata.annotations.insert(ANNOTATION_ATTEMPT.to_owned(), attempt.to_string());
     started.status.attempt = i64::from(attempt);
     let mut current = context.client.change(&request.backup, &started).await?;
@@ -83,7 +126,8 @@ pub(crate) async fn run(
         Err(e) if context.leadership.check().is_err() || context.env.cancel.is_cancelled() => {
             Err(Unfinished::Because(format!("backup {} was left where it is: {e}", current.metadata.name)))
         }
-        Err(BackupError::Invalid(errors)) => {
+        // What is refused before anything was begun; a second attempt has begun.
+        Err(BackupError::Invalid(errors)) if attempt == 1 => {
             let after = current.clone();
             refused(context, &current, after, errors.0).await
         }
@@ -91,6 +135,13 @@ pub(crate) async fn run(
             failed(context, &current, NAME_TAKEN.to_owned()).await
         }
         Err(BackupError::Cancelled) if env.cancel.is_cancelled() => {
+            match now(context, &current).await? {
+                Now::Ours(_) => {}
+                Now::Gone => return forget(&current, &env).await,
+                Now::Changed => {
+                    return Err(Unfinished::Because("another program has taken the backup over".to_owned()));
+                }
+            }
             let (done, found) = env.progress.get();
             let reason = format!(
                 "cancelled on request: {done} of {found} objects found so far were read, and nothing of them is kept"
@@ -101,23 +152,39 @@ pub(crate) async fn run(
     }
 }
 
-/// Ends a backup that was cancelled while no task worked on it. One that was begun has left a claim in the bucket, and
-/// gets its record; a location that cannot be reached does not hold it back.
+/// Removes the files of a backup whose object is gone: with a record they would bring it back.
+async fn forget(backup: &Backup, env: &lifeboat_backup::Env) -> Finished {
+    let name = &backup.metadata.name;
+    tracing::info!(backup = name, "its Backup was deleted, so the backup ends and its files go");
+    // What cannot be removed now, the sweep finds.
+    if let Ok(Err(e)) = timeout(RECORDING, env.store.sweep(name)).await {
+        tracing::warn!(backup = name, error = %e, "the files of an unfinished backup could not be removed");
+    }
+    Ok(vec![Effect::Gone(Kind::Backup, Identity::of(&backup.metadata))])
+}
+
+/// Ends a backup that was cancelled while no task worked on it.
 pub(crate) async fn cancel(context: &Context, backup: Backup, target: Target) -> Finished {
     if backup.status.phase != Some(BackupPhase::InProgress) {
         return failed(context, &backup, "cancelled on request before it began".to_owned()).await;
     }
     let reason = "cancelled on request after a server was cut off in it: nothing of it is kept".to_owned();
+    give_up(context, &backup, target, reason).await
+}
+
+/// Fails a backup that was begun and that no task works on. It has left a claim in the bucket, and gets its record; a
+/// location that cannot be reached does not hold it back.
+pub(crate) async fn give_up(context: &Context, backup: &Backup, target: Target, reason: String) -> Finished {
     let store = match target {
         Ok(location) => context.store(&location).await,
         Err(why) => Err(why),
     };
     match store {
         Ok(store) => {
-            let env = engine_env(context, &backup, store, context.env.cancel.child_token());
-            failed_and_recorded(context, &backup, reason, &env).await
+            let env = engine_env(context, backup, store, context.env.cancel.child_token());
+            failed_and_recorded(context, backup, reason, &env).await
         }
-        Err(_) => failed(context, &backup, reason).await,
+        Err(_) => failed(context, backup, reason).await,
     }
 }
 
@@ -147,14 +214,22 @@ async fn failed_and_recorded(
 ) -> Finished {
     let mut record = backup.clone();
     fail(&mut record, &reason, context.env.now());
-    match record_failure(record, &context.options.backup, env).await {
+    let patience = patience(backup.spec.cancel, &env.cancel);
+    let why = match timeout(patience, record_failure(record, &context.options.backup, env)).await {
         // Its record was stored already, by an attempt that was cut off: it says how it ended.
-        Ok(record) => ended(context, backup, &record).await,
-        Err(e) => {
-            tracing::warn!(backup = backup.metadata.name, error = %e, "log and record of a failed backup are not stored");
-            failed(context, backup, reason).await
-        }
-    }
+        Ok(Ok(record)) => return ended(context, backup, &record).await,
+        Ok(Err(e)) => e.to_string(),
+        Err(_) => format!("the bucket did not answer within {} s", patience.as_secs()),
+    };
+    tracing::warn!(backup = backup.metadata.name, why, "log and record of a failed backup are not stored");
+    failed(context, backup, reason).await
+}
+
+/// Whether a record in a bucket is that of a Backup. One that was taken over from a bucket has another UID than its record;
+/// two clusters may begin backups of one name at the same second.
+pub(super) fn is_record_of(record: &Backup, backup: &Backup) -> bool {
+    let run = |status: &BackupStatus| (status.start_timestamp, status.completion_timestamp, status.progress);
+    record.metadata.uid == backup.metadata.uid || run(&record.status) == run(&backup.status)
 }
 
 /// Takes a status over from a record. Which attempt it was of which the record is the outcome, says the record; how many
@@ -174,7 +249,7 @@ async fn ended(context: &Context, backup: &Backup, record: &Backup) -> Finished 
 
 fn fail(backup: &mut Backup, reason: &str, now: Timestamp) {
     backup.status.phase = Some(BackupPhase::Failed);
-    reason.clone_into(&mut backup.status.failure_reason);
+    backup.status.failure_reason = shortened(reason.to_owned());
     backup.status.queue_position = 0;
     backup.status.completion_timestamp = Some(Time::new(now));
 }
@@ -207,9 +282,15 @@ async fn finished(context: &Context, current: Backup, outcome: &Outcome) -> Fini
 
 /// Takes the outcome of a finalizing backup over from its record in the bucket.
 pub(crate) async fn adopt(context: &Context, backup: Backup, target: Target) -> Finished {
-    let location = target.map_err(Unfinished::Because)?;
+    let location = match target {
+        Ok(location) => location,
+        Err(why) => return super::operations::give_up(context, &backup, &why).await,
+    };
     let store = context.store(&location).await.map_err(Unfinished::Because)?;
     let mut record = match store.backup(&backup.metadata.name).await {
+        Ok(record) if !is_record_of(&record, &backup) => {
+            return failed(context, &backup, "the files in the bucket are those of another backup".to_owned()).await;
+        }
         Ok(record) => record,
         Err(StoreError::NoBackup { .. }) => {
             return failed(context, &backup, "the files of the backup are not in the bucket".to_owned()).await;
@@ -246,7 +327,7 @@ pub(crate) async fn failed(context: &Context, backup: &Backup, reason: String) -
 async fn refused(context: &Context, before: &Backup, mut after: Backup, errors: Vec<String>) -> Finished {
     tracing::error!(backup = before.metadata.name, errors = errors.join("; "), "backup is not valid");
     after.status.phase = Some(BackupPhase::FailedValidation);
-    after.status.validation_errors = errors;
+    after.status.validation_errors = capped(errors);
     after.status.start_timestamp = None;
     let saved = saved(context, before, &after).await?;
     context.metrics.backup_refused(&after);

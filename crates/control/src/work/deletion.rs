@@ -1,11 +1,11 @@
 //! Deletes a backup with all that belongs to it (api-and-controllers.md 3.7).
 
-use super::backup::NAME_TAKEN;
+use super::backup::{NAME_TAKEN, is_record_of};
 use super::{Context, Effect, Finished, Unfinished};
 use crate::world::{Identity, Kind, World};
 use lifeboat_api::{
-    Backup, BackupPhase, BackupStatus, BackupStorageLocation, BackupStorageLocationAccessMode,
-    BackupStorageLocationPhase, DeleteBackupRequest, DeleteBackupRequestPhase, Restore, label_value, well_known,
+    Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase,
+    DeleteBackupRequest, DeleteBackupRequestPhase, Restore, label_value, well_known,
 };
 use lifeboat_store::{Store, StoreError};
 use std::time::Duration;
@@ -162,11 +162,8 @@ async fn files_are_its_own(store: &Store, backup: &Backup) -> Result<bool, Store
     if status.start_timestamp.is_none() || status.failure_reason == NAME_TAKEN {
         return Ok(false);
     }
-    // Two clusters may begin backups of one name at the same second.
-    let run = |status: &BackupStatus| (status.start_timestamp, status.completion_timestamp, status.progress);
     match store.backup(name).await {
-        // One that was taken over has another UID than its record.
-        Ok(record) => Ok(record.metadata.uid == *uid || run(&record.status) == run(status)),
+        Ok(record) => Ok(is_record_of(&record, backup)),
         Err(StoreError::NoBackup { .. }) => {
             Ok(store.claim_of(name).await?.is_none_or(|claim| claim.backup_uid == *uid))
         }

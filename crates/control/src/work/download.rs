@@ -29,7 +29,6 @@ impl Target {
             Place::Backup(file) => backup(&target.name, world).map(|backup| (backup, file.key(&target.name))),
             Place::Restore(file) => restore(&target.name, world)
                 .and_then(|restore| Ok((backup(&restore.spec.backup_name, world)?, file.key(&target.name)))),
-            Place::Nowhere => Err(format!("{:?} is not stored by this server", target.kind)),
         };
         let located = found.and_then(|(backup, key)| {
             let name = &backup.spec.storage_location;
@@ -69,7 +68,6 @@ fn restore<'a>(name: &str, world: &'a World) -> Result<&'a Restore, String> {
 enum Place {
     Backup(BackupFile),
     Restore(RestoreFile),
-    Nowhere,
 }
 
 fn place(kind: DownloadTargetKind) -> Place {
@@ -87,8 +85,8 @@ fn place(kind: DownloadTargetKind) -> Place {
         K::RestoreResourceList => Place::Restore(RestoreFile::ResourceList),
         K::RestoreItemOperations => Place::Restore(RestoreFile::ItemOperations),
         K::RestoreVolumeInfo => Place::Restore(RestoreFile::VolumeInfo),
-        // Velero no longer writes them either.
-        K::CsiBackupVolumeSnapshots | K::CsiBackupVolumeSnapshotContents => Place::Nowhere,
+        K::CsiBackupVolumeSnapshots => Place::Backup(BackupFile::CsiVolumeSnapshots),
+        K::CsiBackupVolumeSnapshotContents => Place::Backup(BackupFile::CsiVolumeSnapshotContents),
     }
 }
 
@@ -107,18 +105,24 @@ pub(crate) async fn answer(context: &Context, request: DownloadRequest, target: 
         Target::Nothing(why) => Err(why),
         Target::File(location, key) => {
             let own = request.metadata.annotations.contains_key(ANNOTATION_THROUGH_SERVER);
-            let signed = if own {
-                None
-            } else {
-                let bucket = context.bucket(&location).await.map_err(Unfinished::Because)?;
-                bucket.presign(&key, VALID).await.map_err(|e| Unfinished::Because(e.to_string()))?
+            let name = &location.metadata.name;
+            let own_url = || {
+                sign(context, &location, &key).ok_or_else(|| {
+                    format!(
+                        "the storage location {name} cannot sign URLs, and this server serves no files: read {key} there"
+                    )
+                })
             };
-            signed.or_else(|| sign(context, &location, &key)).ok_or_else(|| {
-                let name = &location.metadata.name;
-                format!(
-                    "the storage location {name} cannot sign URLs, and this server serves no files: read {key} there"
-                )
-            })
+            match context.bucket(&location).await {
+                // Not tried again: it is the location that says what to mend.
+                Err(why) => Err(format!("the storage location {name} cannot be used: {why}")),
+                Ok(_) if own => own_url(),
+                Ok(bucket) => match bucket.presign(&key, VALID).await {
+                    Ok(Some(url)) => Ok(url),
+                    Ok(None) => own_url(),
+                    Err(e) => return Err(Unfinished::Because(e.to_string())),
+                },
+            }
         }
     };
     let mut after = request.clone();

@@ -22,10 +22,10 @@ pub(crate) async fn validate(context: &Context, location: BackupStorageLocation)
     Ok(vec![Effect::Location(Box::new(stored))])
 }
 
-/// Takes the mark of the default off a location.
-pub(crate) async fn unmark(context: &Context, location: BackupStorageLocation) -> Finished {
+/// Marks a location as the default, or takes the mark off.
+pub(crate) async fn mark(context: &Context, location: BackupStorageLocation, default: bool) -> Finished {
     let mut after = location.clone();
-    after.spec.default = false;
+    after.spec.default = default;
     let stored = context.client.change(&location, &after).await?;
     Ok(vec![Effect::Location(Box::new(stored))])
 }

@@ -3,7 +3,7 @@
 use super::backup::Target;
 use super::running::until_written;
 use super::{Context, Effect, Finished, Unfinished};
-use crate::phase::operations::{settle_backup, settle_restore, tally};
+use crate::phase::operations::{End, settle_backup, settle_restore, tally};
 use jiff::SignedDuration;
 use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationAccessMode, Duration, Restore, RestorePhase, Time,
@@ -16,8 +16,12 @@ use serde_json::Value;
 /// For what names no time of its own.
 const DEFAULT_TIMEOUT: SignedDuration = SignedDuration::from_hours(4);
 
-fn timeout(own: Duration) -> SignedDuration {
-    if own.is_zero() { DEFAULT_TIMEOUT } else { SignedDuration::from_nanos(own.nanoseconds()) }
+fn end(own: Duration, cancelled: bool) -> End {
+    match own {
+        _ if cancelled => End::Now,
+        own if own.is_zero() => End::After(DEFAULT_TIMEOUT),
+        own => End::After(SignedDuration::from_nanos(own.nanoseconds())),
+    }
 }
 
 fn because(e: StoreError) -> Unfinished {
@@ -39,7 +43,8 @@ pub(crate) async fn backup(context: &Context, backup: Backup, target: Target) ->
     let store = context.store(&location).await.map_err(Unfinished::Because)?;
     let operations = store.backup_file(name, BackupFile::ItemOperations).await.map_err(because)?;
     let mut operations: Vec<Value> = operations.unwrap_or_default();
-    let tally = tally(&mut operations, timeout(backup.spec.item_operation_timeout), true, context.env.now());
+    let tally =
+        tally(&mut operations, end(backup.spec.item_operation_timeout, backup.spec.cancel), true, context.env.now());
     let mut after = backup.clone();
     if !settle_backup(&mut after, &tally) {
         return Err(Unfinished::NotYet(context.options.operation_frequency.to_std()));
@@ -53,8 +58,8 @@ pub(crate) async fn backup(context: &Context, backup: Backup, target: Target) ->
     Ok(vec![Effect::Backup(Box::new(stored))])
 }
 
-/// Without its location nothing can become of a backup that waits.
-async fn give_up(context: &Context, backup: &Backup, why: &str) -> Finished {
+/// Without its location nothing can become of a backup that waits, or is being finalized.
+pub(super) async fn give_up(context: &Context, backup: &Backup, why: &str) -> Finished {
     tracing::error!(backup = backup.metadata.name, why, "the operations of a backup cannot be looked after");
     let now = context.env.now();
     let ended = until_written(context, backup, |after| {
@@ -79,7 +84,12 @@ pub(crate) async fn restore(
         let store = context.store(&location).await.map_err(Unfinished::Because)?;
         let operations = store.restore_file(name, RestoreFile::ItemOperations).await.map_err(because)?;
         let mut operations: Vec<Value> = operations.unwrap_or_default();
-        let tally = tally(&mut operations, timeout(restore.spec.item_operation_timeout), false, context.env.now());
+        let tally = tally(
+            &mut operations,
+            end(restore.spec.item_operation_timeout, restore.spec.cancel),
+            false,
+            context.env.now(),
+        );
         if !settle_restore(&mut after, &tally) {
             return Err(Unfinished::NotYet(context.options.operation_frequency.to_std()));
         }

@@ -1,6 +1,6 @@
 //! Runs a restore, and removes what it left in the bucket (api-and-controllers.md 3.10 and 3.12).
 
-use super::running::{until_written, watched};
+use super::running::{capped, patience, shortened, until_written, watched};
 use super::{Context, Effect, Finished, Unfinished};
 use crate::checkpoint::CheckpointMap;
 use crate::phase::ANNOTATION_ATTEMPT;
@@ -13,7 +13,9 @@ use lifeboat_api::{
 };
 use lifeboat_archive::journal::Journal;
 use lifeboat_restore::{Outcome, Request, RestoreError, check_source, prepared, record_failure};
+use lifeboat_store::Store;
 use std::sync::Arc;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 /// What a restore is made from.
@@ -25,8 +27,8 @@ pub(crate) struct Origin {
 
 impl Origin {
     /// The backup that a restore names, or the newest complete one of the schedule that it names; otherwise what is
-    /// wrong, in Velero's words.
-    pub(crate) fn of(restore: &Restore, world: &World) -> Result<Self, String> {
+    /// wrong, in Velero's words (restore.md 1.3). Whether its location can be used was asked when it began, if it did.
+    pub(crate) fn of(restore: &Restore, world: &World) -> Result<Self, Vec<String>> {
         let spec = &restore.spec;
         let backup = if spec.backup_name.is_empty() {
             newest(&spec.schedule_name, world)?
@@ -35,35 +37,41 @@ impl Origin {
         };
         let name = &backup.spec.storage_location;
         let Some(location) = world.locations.get(name) else {
-            return Err(format!("Error retrieving backup: backupstoragelocations.velero.io \"{name}\" not found"));
+            return Err(vec![format!(
+                "Error retrieving backup: backupstoragelocations.velero.io \"{name}\" not found"
+            )]);
         };
-        if location.status.phase != Some(BackupStorageLocationPhase::Available) {
-            return Err(format!("The BSL {name} is unavailable, cannot retrieve the backup"));
+        let has_begun = restore.status.phase == Some(RestorePhase::InProgress);
+        if !has_begun && location.status.phase != Some(BackupStorageLocationPhase::Available) {
+            return Err(vec![format!("The BSL {name} is unavailable, cannot retrieve the backup")]);
         }
-        check_source(backup).map_err(|errors| errors.0.join("; "))?;
+        check_source(backup).map_err(|errors| errors.0)?;
         Ok(Self { backup: backup.clone(), location: location.clone() })
     }
 }
 
-fn named<'a>(name: &str, world: &'a World) -> Result<&'a Backup, String> {
-    world.backups.get(name).ok_or_else(|| format!("Error retrieving backup: backups.velero.io \"{name}\" not found"))
+fn has_one_source(restore: &Restore) -> bool {
+    restore.spec.backup_name.is_empty() != restore.spec.schedule_name.is_empty()
 }
 
-fn newest<'a>(schedule: &str, world: &'a World) -> Result<&'a Backup, String> {
+fn named<'a>(name: &str, world: &'a World) -> Result<&'a Backup, Vec<String>> {
+    world.backups.get(name).ok_or_else(|| {
+        let place = &world.namespace;
+        vec![format!(
+            "Error retrieving backup: can't find backup {place}/{name}: backups.velero.io \"{name}\" not found"
+        )]
+    })
+}
+
+fn newest<'a>(schedule: &str, world: &'a World) -> Result<&'a Backup, Vec<String>> {
     let label = lifeboat_api::label_value(schedule);
-    let mut found: Vec<&Backup> = world
-        .backups
-        .iter()
-        .filter(|b| b.metadata.labels.get(well_known::LABEL_SCHEDULE_NAME) == Some(&label))
-        .collect();
-    if found.is_empty() {
-        return Err("No backups found for schedule".to_owned());
-    }
-    found.retain(|b| b.status.phase == Some(BackupPhase::Completed));
-    found
-        .into_iter()
-        .max_by_key(|b| b.status.start_timestamp)
-        .ok_or_else(|| "No completed backups found for schedule".to_owned())
+    let of_schedule = |b: &&Backup| b.metadata.labels.get(well_known::LABEL_SCHEDULE_NAME) == Some(&label);
+    let found = || world.backups.iter().filter(of_schedule);
+    let complete = found().filter(|b| b.status.phase == Some(BackupPhase::Completed));
+    complete.max_by_key(|b| b.status.start_timestamp).ok_or_else(|| {
+        let none = found().next().is_none().then(|| "No backups found for schedule".to_owned());
+        none.into_iter().chain(["No completed backups found for schedule".to_owned()]).collect()
+    })
 }
 
 /// Puts the finalizer on a restore.
@@ -99,20 +107,17 @@ pub(crate) async fn clean_up(
 pub(crate) async fn run(
     context: &Context,
     restore: Restore,
-    origin: Result<Origin, String>,
-    attempt: u32,
+    origin: Result<Origin, Vec<String>>,
     stop: CancellationToken,
 ) -> Finished {
-    if attempt == 1 {
-        context.metrics.restore_begins(&restore);
-    }
-    let mut request = Request { restore, settings: context.options.restore.clone() };
+    context.metrics.restore_begins(&restore);
+    let request = Request { restore, settings: context.options.restore.clone() };
     let (mut started, mut errors) = prepared(&request);
     let origin = match origin {
-        // One source must be named, and that is said already.
-        Err(_) if !errors.is_empty() => None,
-        Err(why) => {
-            errors.push(why);
+        // Which source, is not known.
+        Err(_) if !has_one_source(&request.restore) => None,
+        Err(wrong) => {
+            errors.extend(wrong);
             None
         }
         Ok(origin) => Some(origin),
@@ -128,6 +133,36 @@ pub(crate) async fn run(
     };
     started.status.phase = Some(RestorePhase::InProgress);
     started.status.start_timestamp.get_or_insert(Time::new(context.env.now()));
+    begin(context, request, started, origin, 1, stop).await
+}
+
+/// Runs a restore again that was valid, after a server was cut off in it. What is missing now fails it.
+pub(crate) async fn run_again(
+    context: &Context,
+    restore: Restore,
+    origin: Result<Origin, Vec<String>>,
+    attempt: u32,
+    stop: CancellationToken,
+) -> Finished {
+    match origin {
+        Ok(origin) => {
+            let started = restore.clone();
+            let request = Request { restore, settings: context.options.restore.clone() };
+            begin(context, request, started, origin, attempt, stop).await
+        }
+        Err(wrong) => failed(context, &restore, wrong.join("; ")).await,
+    }
+}
+
+/// Notes the attempt, and runs the engine.
+async fn begin(
+    context: &Context,
+    mut request: Request,
+    mut started: Restore,
+    origin: Origin,
+    attempt: u32,
+    stop: CancellationToken,
+) -> Finished {
     started.metadata.annotations.insert(ANNOTATION_ATTEMPT.to_owned(), attempt.to_string());
     started.status.attempt = i64::from(attempt);
     let mut current = context.client.change(&request.restore, &started).await?;
@@ -139,39 +174,44 @@ pub(crate) async fn run(
     request.restore = current.clone();
     // Filled in from the backup; the engine takes one source.
     request.restore.spec.schedule_name.clear();
-    let checkpoint = Arc::new(CheckpointMap::new(&context.client.cluster, &current));
-    let env = lifeboat_restore::Env {
-        cluster: context.client.cluster.clone(),
-        store,
-        clock: Arc::clone(&context.env.clock.0),
-        journal: Journal::new(
-            Arc::clone(&context.env.clock.0),
-            &format!("restore={}/{}", current.metadata.namespace, current.metadata.name),
-        ),
-        checkpoint: checkpoint.clone(),
-        progress: Arc::new(Progress::default()),
-        cancel: stop,
-        scratch: context.env.scratch.clone(),
-    };
+    let env = engine_env(context, &current, store, stop);
     let running = lifeboat_restore::run(&request, &env);
     let outcome = watched(context, &mut current, running, &env.progress, &env.cancel).await;
     if context.leadership.check().is_err() || context.env.cancel.is_cancelled() {
         return Err(Unfinished::Because(format!("restore {} was left where it is", current.metadata.name)));
     }
     let effects = match outcome {
-        Ok(outcome) => finished(context, current, &outcome).await?,
-        Err(RestoreError::Invalid(errors)) => {
+        Ok(outcome) => finished(context, current.clone(), &outcome).await?,
+        Err(RestoreError::Invalid(errors)) if attempt == 1 => {
             let after = current.clone();
             refused(context, &current, after, errors.0).await?
         }
         Err(e) => failed_and_recorded(context, &current, e.to_string(), &env).await?,
     };
-    checkpoint.forget().await;
+    CheckpointMap::new(&context.client.cluster, &current).forget().await;
     Ok(effects)
+}
+
+fn engine_env(context: &Context, restore: &Restore, store: Store, cancel: CancellationToken) -> lifeboat_restore::Env {
+    let clock = &context.env.clock.0;
+    let subject = format!("restore={}/{}", restore.metadata.namespace, restore.metadata.name);
+    lifeboat_restore::Env {
+        cluster: context.client.cluster.clone(),
+        store,
+        clock: Arc::clone(clock),
+        journal: Journal::new(Arc::clone(clock), &subject),
+        checkpoint: Arc::new(CheckpointMap::new(&context.client.cluster, restore)),
+        progress: Arc::new(Progress::default()),
+        cancel,
+        scratch: context.env.scratch.clone(),
+    }
 }
 
 /// Brings the outcome into the object: over the finalizing phase to the last one.
 async fn finished(context: &Context, current: Restore, outcome: &Outcome) -> Finished {
+    for why in &outcome.unstored {
+        tracing::error!(restore = current.metadata.name, "{why}");
+    }
     let last = outcome.restore.status.phase;
     let mut known = current;
     if let Some(RestorePhase::Completed | RestorePhase::PartiallyFailed) = last {
@@ -198,11 +238,16 @@ fn take(restore: &mut Restore, outcome: &Outcome) {
     restore.status.start_timestamp = begun;
 }
 
-/// Ends a finalizing restore: its files are stored already.
-pub(crate) async fn finish(context: &Context, restore: Restore) -> Finished {
+/// Ends a finalizing restore: its files are stored already. Without its backup or the location there is nobody left who
+/// could say that it is complete.
+pub(crate) async fn finish(
+    context: &Context,
+    restore: Restore,
+    place: Option<(Backup, BackupStorageLocation)>,
+) -> Finished {
     let mut after = restore.clone();
     after.status.phase = Some(match restore.status.phase {
-        Some(RestorePhase::Finalizing) => RestorePhase::Completed,
+        Some(RestorePhase::Finalizing) if place.is_some() => RestorePhase::Completed,
         _ => RestorePhase::PartiallyFailed,
     });
     after.status.completion_timestamp = Some(Time::new(context.env.now()));
@@ -210,6 +255,26 @@ pub(crate) async fn finish(context: &Context, restore: Restore) -> Finished {
     context.metrics.restore_ends(&after);
     CheckpointMap::new(&context.client.cluster, &restore).forget().await;
     Ok(finished)
+}
+
+/// Fails a restore that was begun and that no task works on, and stores its log where that can be done.
+pub(crate) async fn give_up(
+    context: &Context,
+    restore: Restore,
+    place: Option<(Backup, BackupStorageLocation)>,
+    reason: String,
+) -> Finished {
+    let store = match place {
+        Some((_, location)) if restore.status.phase == Some(RestorePhase::InProgress) => {
+            context.store(&location).await.ok()
+        }
+        _ => None,
+    };
+    let Some(store) = store else { return failed(context, &restore, reason).await };
+    let env = engine_env(context, &restore, store, context.env.cancel.child_token());
+    let noted = failed_and_recorded(context, &restore, reason, &env).await?;
+    CheckpointMap::new(&context.client.cluster, &restore).forget().await;
+    Ok(noted)
 }
 
 /// Notes that a restore has failed; there is nothing to go on with then.
@@ -230,10 +295,13 @@ async fn failed_and_recorded(
 ) -> Finished {
     let mut outcome = restore.clone();
     fail(&mut outcome, reason, context.env.now());
-    match record_failure(outcome.clone(), env).await {
-        Ok(recorded) => outcome = recorded,
-        Err(e) => {
+    match timeout(patience(restore.spec.cancel, &env.cancel), record_failure(outcome.clone(), env)).await {
+        Ok(Ok(recorded)) => outcome = recorded,
+        Ok(Err(e)) => {
             tracing::warn!(restore = restore.metadata.name, error = %e, "the log of a failed restore is not stored");
+        }
+        Err(late) => {
+            tracing::warn!(restore = restore.metadata.name, error = %late, "the log of a failed restore is not stored");
         }
     }
     note_failure(context, restore, &outcome).await
@@ -241,7 +309,7 @@ async fn failed_and_recorded(
 
 fn fail(restore: &mut Restore, reason: String, now: Timestamp) {
     restore.status.phase = Some(RestorePhase::Failed);
-    restore.status.failure_reason = reason;
+    restore.status.failure_reason = shortened(reason);
     restore.status.completion_timestamp = Some(Time::new(now));
 }
 
@@ -255,7 +323,7 @@ async fn note_failure(context: &Context, restore: &Restore, outcome: &Restore) -
 async fn refused(context: &Context, before: &Restore, mut after: Restore, errors: Vec<String>) -> Finished {
     tracing::error!(restore = before.metadata.name, errors = errors.join("; "), "restore is not valid");
     after.status.phase = Some(RestorePhase::FailedValidation);
-    after.status.validation_errors = errors;
+    after.status.validation_errors = capped(errors);
     after.status.start_timestamp = None;
     let saved = saved(context, before, &after).await?;
     context.metrics.restore_ends(&after);

@@ -2,6 +2,7 @@
 //! still what they were.
 
 use super::{Context, Unfinished};
+use crate::phase::attempt;
 use crate::world::Meta;
 use lifeboat_action::Progress;
 use lifeboat_api::{Backup, Restore};
@@ -10,10 +11,49 @@ use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
+/// Bytes of all validation errors of an object, and of its failure reason: the API server takes no object beyond 1.5 MB.
+const LARGEST: usize = 100_000;
+
+/// As many of the errors as an object can hold.
+pub(super) fn capped(errors: Vec<String>) -> Vec<String> {
+    let (mut size, all) = (0, errors.len());
+    let mut kept: Vec<String> = errors
+        .into_iter()
+        .map(shortened)
+        .take_while(|error| {
+            size += error.len();
+            size <= LARGEST
+        })
+        .collect();
+    if kept.len() < all {
+        kept.push(format!("and {} more", all - kept.len()));
+    }
+    kept
+}
+
+/// As much of a message as an object can hold.
+pub(super) fn shortened(mut message: String) -> String {
+    if message.len() > LARGEST / 2 {
+        message.truncate(message.floor_char_boundary(LARGEST / 2));
+        message.push('…');
+    }
+    message
+}
+
 /// How often a write is tried when others write too.
 const TRIES: u32 = 5;
 /// Between reports of progress.
 const REPORT: Duration = Duration::from_secs(1);
+
+/// How long the end of an operation that failed waits for a bucket that hangs.
+pub(super) const RECORDING: Duration = Duration::from_secs(60);
+/// The same of one that was cancelled.
+const RECORDING_CANCELLED: Duration = Duration::from_secs(4);
+
+/// How long log and record of what failed may take to be stored. What is not stored then is lost, and said to be.
+pub(super) fn patience(cancelled: bool, stop: &CancellationToken) -> Duration {
+    if cancelled || stop.is_cancelled() { RECORDING_CANCELLED } else { RECORDING }
+}
 
 /// A resource that goes through phases.
 pub(super) trait Phased: Meta {
@@ -45,10 +85,28 @@ impl Phased for Restore {
     }
 }
 
-/// The object now; `None` when it is another one, or another actor brought it into another phase.
-async fn now<T: Phased>(context: &Context, known: &T) -> Result<Option<T>, ClusterError> {
+/// What has become of an object that is worked on.
+pub(super) enum Now<T> {
+    /// It is in the phase and the attempt that we know.
+    Ours(T),
+    /// Another actor brought it into another phase, or began another attempt.
+    Changed,
+    /// It was deleted; there may be another one of the name.
+    Gone,
+}
+
+pub(super) async fn now<T: Phased>(context: &Context, known: &T) -> Result<Now<T>, ClusterError> {
     let found: Option<T> = context.client.get(&known.meta().name).await?;
-    Ok(found.filter(|found| found.meta().uid == known.meta().uid && found.is_in_phase_of(known)))
+    Ok(match found {
+        Some(found) if found.meta().uid == known.meta().uid => {
+            if found.is_in_phase_of(known) && attempt(found.meta()) == attempt(known.meta()) {
+                Now::Ours(found)
+            } else {
+                Now::Changed
+            }
+        }
+        _ => Now::Gone,
+    })
 }
 
 /// Changes the object as it is now; again when another actor was faster, as long as it is the one that we know, in the
@@ -60,8 +118,12 @@ pub(super) async fn until_written<T: Phased>(
 ) -> Result<T, Unfinished> {
     let what = || format!("{} {}", T::KIND, known.meta().name);
     for _ in 0..TRIES {
-        let Some(current) = now(context, known).await? else {
-            return Err(Unfinished::Because(format!("{} was changed by another program meanwhile", what())));
+        let current = match now(context, known).await? {
+            Now::Ours(current) => current,
+            Now::Changed => {
+                return Err(Unfinished::Because(format!("{} was changed by another program meanwhile", what())));
+            }
+            Now::Gone => return Err(Unfinished::Because(format!("{} was deleted meanwhile", what()))),
         };
         let mut after = current.clone();
         change(&mut after);
@@ -114,8 +176,26 @@ async fn report<T: Phased>(
     after.set_progress(count(done), count(total));
     match context.client.change(current, &after).await {
         Ok(stored) => Ok(Some(stored)),
-        Err(e) if e.is_conflict() => now(context, current).await,
+        Err(e) if e.is_conflict() => Ok(match now(context, current).await? {
+            Now::Ours(current) => Some(current),
+            Now::Changed | Now::Gone => None,
+        }),
         Err(e) if e.is_not_found() => Ok(None),
         Err(e) => Err(e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_holds_what_is_said_of_it() {
+        let few = vec!["a".to_owned(), "b".to_owned()];
+        assert_eq!(capped(few.clone()), few);
+        let many = capped(vec!["x".repeat(1000); 250]);
+        assert_eq!((many.len(), many[100].as_str()), (101, "and 150 more"));
+        let long = capped(vec!["é".repeat(100_000)]);
+        assert_eq!(long, ["é".repeat(25_000) + "…"]);
     }
 }
