@@ -105,7 +105,7 @@ impl Store {
 }
 
 /// Where all files of a backup lie.
-fn folder(name: &str) -> String {
+pub(crate) fn folder(name: &str) -> String {
     format!("{BACKUPS}{name}/")
 }
 

@@ -46,6 +46,22 @@ pub enum StoreError {
         /// When it was claimed.
         since: String,
     },
+    /// Another run has claimed the name while this one wrote.
+    #[error("backup {name:?} in {place} was taken over by another run meanwhile: nothing of this one counts")]
+    TakenOver {
+        /// The name.
+        name: String,
+        /// Where.
+        place: String,
+    },
+    /// A file that was stored is not there as it was stored.
+    #[error("{key} is not what was stored: {problem}; back up again")]
+    Altered {
+        /// Its key.
+        key: String,
+        /// What is there.
+        problem: String,
+    },
     /// A file of the backup cannot be read.
     #[error("cannot read {key}: it {source}")]
     Sidecar {

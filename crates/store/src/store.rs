@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub(crate) const LARGEST_JSON: u64 = 1 << 30;
 
 /// Reads of small files in flight.
-const AT_ONCE: usize = 16;
+pub(crate) const AT_ONCE: usize = 16;
 
 /// A storage location: a bucket, already below its prefix.
 #[derive(Clone, Debug)]

@@ -1,7 +1,10 @@
 //! Writes a backup: claim first, record last.
 
+use crate::change::folder;
+use crate::retry::retry;
+use crate::store::AT_ONCE;
 use crate::{Store, StoreError};
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use lifeboat_api::Backup;
 use lifeboat_archive::gojson;
@@ -184,10 +187,12 @@ impl BackupWriter {
         Ok(())
     }
 
-    /// Puts the manifest, then the record: from then on the backup exists.
+    /// Puts the manifest, asks whether everything is there and the name still ours, then puts the record: from then on the
+    /// backup exists.
     ///
     /// # Errors
-    /// [`StoreError::Bucket`]; the record may be there or not, and committing again is safe.
+    /// [`StoreError::Altered`] and [`StoreError::TakenOver`], without a record; [`StoreError::Bucket`]: the record may be
+    /// there or not, and committing again is safe.
     pub async fn commit(
         mut self,
         backup: &Backup,
@@ -203,12 +208,42 @@ impl BackupWriter {
             cluster_uid: self.claim.cluster_uid.clone(),
             cluster_version: cluster_version.to_owned(),
             counts,
-            files: std::mem::take(&mut self.files),
+            files: self.files.clone(),
         };
         let bytes = gojson::to_vec_pretty(&manifest).map_err(|e| StoreError::Encode("the manifest", e))?;
         self.put(BackupFile::Manifest, bytes).await?;
+        self.confirm().await?;
         let record = gojson::to_vec_pretty(backup).map_err(|e| StoreError::Encode("the backup's record", e))?;
         self.put(BackupFile::Metadata, record).await
+    }
+}
+
+impl BackupWriter {
+    async fn confirm(&self) -> Result<(), StoreError> {
+        let claim = async {
+            let found = self.store.claim_of(&self.name).await?;
+            let ours =
+                |found: Claim| (found.backup_uid, found.attempt) == (self.claim.backup_uid.clone(), self.attempt());
+            if found.is_some_and(ours) {
+                return Ok(());
+            }
+            Err(StoreError::TakenOver { name: self.name.clone(), place: self.store.describe() })
+        };
+        let files: Vec<_> =
+            self.files.iter().map(|(file, stored)| self.confirm_file(file, stored.size).boxed()).collect();
+        let files = futures::stream::iter(files).buffer_unordered(AT_ONCE).try_collect::<()>();
+        tokio::try_join!(claim, files).map(drop)
+    }
+
+    async fn confirm_file(&self, file: &str, size: u64) -> Result<(), StoreError> {
+        let key = format!("{}{file}", folder(&self.name));
+        let problem = match retry(|| self.store.bucket.head(&key)).await {
+            Ok(found) if found.size == size => return Ok(()),
+            Ok(found) => format!("it has {} bytes, {size} were stored", found.size),
+            Err(e) if e.is_not_found() => "it is missing".to_owned(),
+            Err(e) => return Err(e.into()),
+        };
+        Err(StoreError::Altered { key, problem })
     }
 }
 
@@ -237,7 +272,7 @@ fn is_valid_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_bucket::Memory;
+    use lifeboat_bucket::{BlobStore, Memory};
     use std::sync::Arc;
 
     fn request(uid: &str, take_over: bool) -> ClaimRequest {
@@ -276,6 +311,37 @@ mod tests {
         for take_over in [false, true] {
             let refused = claim(&store, "c", take_over).await.unwrap_err();
             assert!(refused.contains("already exists in object storage"), "{refused}");
+        }
+    }
+
+    /// What the bucket no longer has as it was stored, and a name that another run has taken.
+    #[tokio::test]
+    async fn what_is_not_there_is_not_committed() {
+        let bucket: Arc<dyn BlobStore> = Arc::new(Memory::default());
+        let store = Store::new(Arc::clone(&bucket));
+        let (log, manifest) = (BackupFile::Logs.key("nightly"), BackupFile::Manifest.key("nightly"));
+        for (what, expected) in [
+            ("cut", format!("{log} is not what was stored: it has 1 bytes, 3 were stored; back up again")),
+            ("gone", format!("{log} is not what was stored: it is missing; back up again")),
+            (
+                "taken",
+                "backup \"nightly\" in memory was taken over by another run meanwhile: nothing of this one counts"
+                    .into(),
+            ),
+        ] {
+            let ClaimOutcome::Writer(mut writer) = store.claim(&request("a", true)).await.unwrap() else { panic!() };
+            writer.put(BackupFile::Logs, b"log".to_vec()).await.unwrap();
+            match what {
+                "cut" => drop(bucket.put(&log, b"l".to_vec().into(), PutOptions::default()).await.unwrap()),
+                "gone" => bucket.delete(std::slice::from_ref(&log)).await.unwrap(),
+                _ => assert!(matches!(store.claim(&request("b", true)).await, Ok(ClaimOutcome::Writer(_)))),
+            }
+            let mut backup = Backup::default();
+            backup.metadata.uid = "a".into();
+            let error = writer.commit(&backup, "test", BTreeMap::new(), "v1").await.unwrap_err();
+            assert_eq!(error.to_string(), expected);
+            assert!(bucket.head(&manifest).await.is_ok());
+            assert!(matches!(store.backup("nightly").await, Err(StoreError::NoBackup { .. })), "{what}");
         }
     }
 

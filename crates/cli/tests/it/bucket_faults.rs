@@ -101,7 +101,7 @@ const RESULT: [Outcome; 4] = [Done(NO_ANSWER), Done(NO_ANSWER), Heals, Done(NO_A
 
 // The outcomes are those of: fails before the effect, after it, is slow, is truncated.
 #[rustfmt::skip]
-const ROWS: [Row; 38] = [
+const ROWS: [Row; 39] = [
     //  operation             command         method    path                             from  cut           once                             stays
     row("claim",              Backup,         "PUT",    "*/lifeboat-claim.json?*",       1,    Request(20),  HEALS,                           WRITE),
     row("put a file",         Backup,         "PUT",    "*/b-results.gz?*",              1,    Request(20),  HEALS,                           WRITE),
@@ -115,7 +115,8 @@ const ROWS: [Row; 38] = [
     // There is none: the answer is a refusal in XML.
     row("get",                Backup,         "GET",    "*/velero-backup.json?*",        1,    Answer(20),   HEALS,                           ASK),
     row("get a range",        Backup,         "GET",    "*/b.tar.gz?*",                  1,    Nothing,      UNUSED,                          UNUSED),
-    row("head",               Backup,         "HEAD",   "*",                             1,    Nothing,      UNUSED,                          UNUSED),
+    row("get the claim",      Backup,         "GET",    "*/lifeboat-claim.json?*",       1,    Answer(20),   HEALS,                           READ),
+    row("head",               Backup,         "HEAD",   "*",                             1,    Nothing,      HEALS,                           BARE),
     row("list",               Backup,         "GET",    "*list-type=2*",                 1,    Nothing,      UNUSED,                          UNUSED),
     row("find open uploads",  Backup,         "GET",    "/faults*uploads*",              1,    Nothing,      UNUSED,                          UNUSED),
     row("delete",             Backup,         "DELETE", "*",                             1,    Nothing,      UNUSED,                          UNUSED),
