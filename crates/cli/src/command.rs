@@ -3,9 +3,10 @@
 use crate::client_config::ClientCommand;
 use crate::completion::CompletionArgs;
 use crate::demo::DemoArgs;
-use crate::flags;
+use crate::flags::{self, Optional};
 use crate::install::InstallArgs;
 use crate::local::Local;
+use crate::pflag;
 use crate::program::Program;
 use crate::resource::backup::BackupCommand;
 use crate::resource::location::LocationCommand;
@@ -15,15 +16,17 @@ use crate::sandbox::SandboxArgs;
 use crate::server::ServerArgs;
 use crate::uninstall::UninstallArgs;
 use crate::version::VersionArgs;
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use lifeboat_api::Duration;
 use lifeboat_cluster::{Cluster, ConnectOptions, PaceOptions};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Backup and restore of Kubernetes objects and volumes, compatible with Velero.
 #[derive(Debug, Parser)]
-#[command(name = "lifeboat", version, max_term_width = 120, disable_help_subcommand = true)]
+#[command(name = "lifeboat", version, max_term_width = 120)]
 pub(crate) struct Lifeboat {
     #[command(flatten)]
     pub(crate) globals: Globals,
@@ -33,23 +36,25 @@ pub(crate) struct Lifeboat {
 
 /// Flags of every command.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct Globals {
     /// Path to the kubeconfig file; otherwise $KUBECONFIG, ~/.kube/config, or the pod's service account
-    #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) kubeconfig: Option<PathBuf>,
+    #[arg(long, global = true, default_value = "", value_name = "FILE")]
+    pub(crate) kubeconfig: Optional<PathBuf>,
     /// The context of the kubeconfig to use; otherwise its current context
-    #[arg(long, global = true, value_name = "NAME")]
-    kubecontext: Option<String>,
+    #[arg(long, global = true, default_value = "", value_name = "NAME")]
+    kubecontext: String,
     /// The namespace in which Velero's resources live; otherwise that of the client config file, $VELERO_NAMESPACE, or
     /// velero
-    #[arg(long = "namespace", short = 'n', global = true, value_name = "NAMESPACE")]
+    // Not an empty one: `--namespace "$NS" --all` must not mean another namespace than the user had in mind.
+    #[arg(long = "namespace", short = 'n', global = true, value_parser = NonEmptyStringValueParser::new(), value_name = "NAMESPACE")]
     given_namespace: Option<String>,
     /// Names of features, comma-separated. Accepted as Velero accepts them: none of them changes what this version does
     #[arg(long = "features", id = "features", global = true, value_name = "NAMES")]
     pub(crate) features: Option<String>,
-    /// Colours in descriptions: true or false; on a terminal when left out
-    #[arg(long, global = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
-    colorized: Option<bool>,
+    /// Colours in descriptions; when left out on a terminal, unless the client config file switches them off
+    #[arg(long, global = true, default_value = "")]
+    colorized: Optional<bool>,
     /// How much to tell about what is done: 0 warnings, 1 steps, 4 and more everything
     #[arg(long = "v", short = 'v', global = true, default_value_t = 0, value_name = "LEVEL")]
     pub(crate) verbosity: u8,
@@ -120,16 +125,32 @@ impl Lifeboat {
     /// # Errors
     /// When the arguments are wrong, or ask for help.
     pub(crate) fn of(program: Program) -> Result<Self, clap::Error> {
-        let mut grammar = Self::grammar(&program.name);
-        let mut matches = grammar.try_get_matches_from_mut(std::env::args_os())?;
-        let mut command = Self::from_arg_matches_mut(&mut matches).map_err(|e| e.format(&mut grammar))?;
+        let mut command = Self::parse_line(&program.name, std::env::args_os())?;
         command.globals = command.globals.settled(program);
         Ok(command)
     }
 
+    /// The command of a line, whose first word does not count.
+    fn parse_line(name: &str, words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let mut grammar = Self::grammar(name);
+        let mut matches = grammar.try_get_matches_from_mut(words)?;
+        if let Some(path) = pflag::asks_for_help(&grammar, &matches) {
+            let words = [name.to_owned()].into_iter().chain(path).chain(["--help".to_owned()]);
+            Self::grammar(name).try_get_matches_from(words)?;
+        }
+        Self::from_arg_matches_mut(&mut matches).map_err(|e| e.format(&mut grammar))
+    }
+
+    /// The command of words separated by blanks.
+    #[cfg(test)]
+    pub(crate) fn parsed(line: &str) -> Self {
+        let words = std::iter::once("velero").chain(line.split_whitespace());
+        Self::parse_line("velero", words.map(Into::into)).unwrap_or_else(|e| panic!("{line}: {e}"))
+    }
+
     /// The commands and their flags, under this name.
     pub(crate) fn grammar(name: &str) -> clap::Command {
-        Self::command().name(name.to_owned()).bin_name(name.to_owned())
+        pflag::with_rules(Self::command().name(name.to_owned()).bin_name(name.to_owned()))
     }
 
     /// Whether the command starts its own log.
@@ -168,14 +189,14 @@ impl Globals {
 
     /// Whether descriptions have colours.
     pub(crate) fn colour(&self) -> bool {
-        self.program.colour(self.colorized)
+        self.program.colour(*self.colorized)
     }
 
     pub(crate) async fn connect(&self) -> anyhow::Result<Cluster> {
         let qps = (self.client_qps > 0.0).then_some(self.client_qps);
         let options = ConnectOptions {
-            kubeconfig: self.kubeconfig.clone(),
-            context: self.kubecontext.clone(),
+            kubeconfig: self.kubeconfig.0.clone(),
+            context: Some(self.kubecontext.clone()).filter(|context| !context.is_empty()),
             user_agent: self.program.user_agent(),
             pace: PaceOptions { qps, burst: self.client_burst, ..PaceOptions::default() },
             request_timeout: Some(self.request_timeout.to_std()).filter(|timeout| !timeout.is_zero()),
@@ -192,6 +213,56 @@ mod tests {
     #[test]
     fn the_grammar_is_consistent() {
         Lifeboat::grammar("velero").debug_assert();
+    }
+
+    /// On standard output, with 0: as cobra answers.
+    #[test]
+    fn a_command_that_only_holds_others_prints_its_help() {
+        let asked = |line: &str| {
+            let words = std::iter::once("velero").chain(line.split_whitespace()).map(Into::into);
+            Lifeboat::parse_line("velero", words).expect_err(line)
+        };
+        for (line, expected) in [
+            ("", "velero"),
+            ("-n x", "velero"),
+            ("help", "velero"),
+            ("-h", "velero"),
+            ("backup", "velero backup"),
+            ("backup --namespace x", "velero backup"),
+            ("help backup", "velero backup"),
+            ("backup help", "velero backup"),
+            ("backup -h", "velero backup"),
+            ("help backup create", "velero backup create"),
+            ("client config", "velero client config"),
+            ("local", "velero local"),
+        ] {
+            let answer = asked(line);
+            assert!(!answer.use_stderr() && answer.exit_code() == 0, "{line}: {answer}");
+            let text = answer.to_string();
+            assert!(text.contains(&format!("\nUsage: {expected} [")), "{line}: {text}");
+        }
+        assert!(asked("version --namespace=").use_stderr());
+        assert!(asked("backup frob").use_stderr() && asked("backup --frob").use_stderr());
+    }
+
+    #[test]
+    fn global_flags_may_stand_anywhere_and_be_empty() {
+        let settled = |line: &str| {
+            let globals = Lifeboat::parsed(line).globals.settled(Program::default());
+            (globals.namespace.clone(), globals.kubeconfig.0.clone(), *globals.colorized)
+        };
+        let file = |name: &str| Some(PathBuf::from(name));
+        for (line, expected) in [
+            ("version", ("velero".to_owned(), None, None)),
+            ("-n a version -n b", ("b".to_owned(), None, None)),
+            ("-na version", ("a".to_owned(), None, None)),
+            ("version --kubecontext= --kubeconfig=k --kubeconfig=", ("velero".to_owned(), None, None)),
+            ("--kubeconfig k version --colorized", ("velero".to_owned(), file("k"), Some(true))),
+            ("version --colorized=F", ("velero".to_owned(), None, Some(false))),
+            ("version --colorized --colorized=", ("velero".to_owned(), None, None)),
+        ] {
+            assert_eq!(settled(line), expected, "{line}");
+        }
     }
 
     /// As `velero install` has: there they are for the server.

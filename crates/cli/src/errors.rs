@@ -43,9 +43,6 @@ fn say(text: &str) {
 /// What is wrong with a command line, as Velero lays it out: the message, the usage, the message again.
 fn refusal(error: &clap::Error, program: &str) -> String {
     let text = error.render().to_string();
-    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return text;
-    }
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     let mut parts = text.trim_end().split("\n\n");
     let message = parts.next().unwrap_or_default();
@@ -59,7 +56,9 @@ fn refusal(error: &clap::Error, program: &str) -> String {
     let (message, usage) = match error.kind() {
         ErrorKind::InvalidSubcommand => {
             let word = named(ContextKind::InvalidSubcommand).unwrap_or_default();
-            (format!("unknown command {word:?} for {program:?}"), format!("Run '{program} --help' for usage.\n"))
+            let path = path(error).unwrap_or_else(|| program.to_owned());
+            let meant = meant(error);
+            (format!("unknown command {word:?} for {path:?}"), format!("{meant}Run '{path} --help' for usage.\n"))
         }
         ErrorKind::UnknownArgument => match named(ContextKind::InvalidArg) {
             Some(flag) if flag.starts_with("--") => (format!("unknown flag: {flag}"), usage),
@@ -72,6 +71,25 @@ fn refusal(error: &clap::Error, program: &str) -> String {
         _ => (message.to_owned(), usage),
     };
     format!("Error: {message}\n{usage}An error occurred: {message}\n")
+}
+
+/// The command whose line is wrong: the words of its usage before those that stand for others.
+fn path(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) else { return None };
+    let usage = usage.to_string();
+    let words = usage.trim_start().strip_prefix("Usage:")?.split_whitespace();
+    let words: Vec<&str> = words.take_while(|word| !word.starts_with(['[', '<'])).collect();
+    (!words.is_empty()).then(|| words.join(" "))
+}
+
+/// The command whose name is most like the one that is not known, in cobra's layout.
+fn meant(error: &clap::Error) -> String {
+    match error.get(ContextKind::SuggestedSubcommand) {
+        Some(ContextValue::Strings(names)) => {
+            names.last().map_or_else(String::new, |name| format!("\nDid you mean this?\n\t{name}\n\n"))
+        }
+        _ => String::new(),
+    }
 }
 
 fn chain(error: &anyhow::Error) -> String {
@@ -93,7 +111,6 @@ fn chain(error: &anyhow::Error) -> String {
 mod tests {
     use super::*;
     use crate::command::Lifeboat;
-    use clap::CommandFactory;
 
     #[test]
     fn causes_are_said_once() {
@@ -105,13 +122,23 @@ mod tests {
     fn refusals_have_veleros_words() {
         let refused = |args: &str| {
             let words = std::iter::once("velero").chain(args.split(' '));
-            let error = Lifeboat::command().name("velero").bin_name("velero").try_get_matches_from(words).unwrap_err();
-            refusal(&error, "velero")
+            refusal(&Lifeboat::grammar("velero").try_get_matches_from(words).unwrap_err(), "velero")
         };
         assert_eq!(
             refused("frobnicate"),
             "Error: unknown command \"frobnicate\" for \"velero\"\nRun 'velero --help' for usage.\n\
              An error occurred: unknown command \"frobnicate\" for \"velero\"\n"
+        );
+        assert_eq!(
+            refused("-n x backup frob --wait"),
+            "Error: unknown command \"frob\" for \"velero backup\"\nRun 'velero backup --help' for usage.\n\
+             An error occurred: unknown command \"frob\" for \"velero backup\"\n"
+        );
+        assert_eq!(refused("help backup frob"), refused("backup frob"));
+        assert_eq!(
+            refused("backups"),
+            "Error: unknown command \"backups\" for \"velero\"\n\nDid you mean this?\n\tbackup\n\n\
+             Run 'velero --help' for usage.\nAn error occurred: unknown command \"backups\" for \"velero\"\n"
         );
         let (text, word) = (refused("backup create y --nope"), "unknown flag: --nope\n");
         assert!(text.starts_with(&format!("Error: {word}")), "{text}");

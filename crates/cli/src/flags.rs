@@ -1,8 +1,77 @@
 //! Flag values with Velero's syntax (cli-and-install.md 1.4).
 
+use clap::builder::{PathBufValueParser, PossibleValue, TypedValueParser, ValueParserFactory};
+use clap::{Arg, Command};
 use lifeboat_api::{BackupType, Duration, LabelSelector};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::ops::Deref;
 use std::path::PathBuf;
+
+/// A value that an empty text takes back: scripts write `--flag "$VALUE"`, and mean none when there is no such variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Optional<T>(pub(crate) Option<T>);
+
+impl<T> Default for Optional<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T> Deref for Optional<T> {
+    type Target = Option<T>;
+
+    fn deref(&self) -> &Option<T> {
+        &self.0
+    }
+}
+
+/// Parses a value, or nothing from an empty text.
+#[derive(Clone)]
+pub(crate) struct OptionalParser<P>(P);
+
+/// This parser, which also takes an empty text. The flag needs `default_value = ""`.
+pub(crate) fn optional<P: TypedValueParser>(parser: P) -> OptionalParser<P> {
+    OptionalParser(parser)
+}
+
+impl<P: TypedValueParser> TypedValueParser for OptionalParser<P> {
+    type Value = Optional<P::Value>;
+
+    fn parse_ref(&self, cmd: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<Self::Value, clap::Error> {
+        let parsed = (!value.is_empty()).then(|| self.0.parse_ref(cmd, arg, value));
+        parsed.transpose().map(Optional)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        self.0.possible_values()
+    }
+}
+
+impl ValueParserFactory for Optional<bool> {
+    type Parser = OptionalParser<fn(&str) -> Result<bool, String>>;
+
+    fn value_parser() -> Self::Parser {
+        optional(boolean)
+    }
+}
+
+impl ValueParserFactory for Optional<PathBuf> {
+    type Parser = OptionalParser<PathBufValueParser>;
+
+    fn value_parser() -> Self::Parser {
+        optional(PathBufValueParser::new())
+    }
+}
+
+/// A truth value in one of Go's spellings.
+pub(crate) fn boolean(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("it is neither true nor false".to_owned()),
+    }
+}
 
 /// Comma-separated values; the last occurrence of a flag wins, as in Velero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,7 +81,17 @@ pub(crate) fn list(text: &str) -> Result<List, String> {
     Ok(List(text.split(',').filter(|p| !p.is_empty()).map(str::to_owned).collect()))
 }
 
-/// `key=value,…`.
+/// Values of a flag of which all occurrences count, each a CSV line.
+pub(crate) fn strings(text: &str) -> Result<List, String> {
+    Ok(List(records(text)?.into_iter().filter(|record| !record.is_empty()).collect()))
+}
+
+/// What all occurrences of a flag name, in their order.
+pub(crate) fn joined(given: &[List]) -> Vec<String> {
+    given.iter().flat_map(|list| list.0.iter().cloned()).collect()
+}
+
+/// `key=value,…`; see [`merged`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pairs(pub(crate) BTreeMap<String, String>);
 
@@ -22,6 +101,11 @@ pub(crate) fn pairs(text: &str) -> Result<Pairs, String> {
 
 pub(crate) fn mappings(text: &str) -> Result<Pairs, String> {
     split_pairs(text, ':')
+}
+
+/// The pairs of all occurrences of a flag; of those with the same key the last counts.
+pub(crate) fn merged(given: &[Pairs]) -> BTreeMap<String, String> {
+    given.iter().flat_map(|pairs| pairs.0.clone()).collect()
 }
 
 fn split_pairs(text: &str, delimiter: char) -> Result<Pairs, String> {
@@ -131,6 +215,37 @@ mod tests {
         assert_eq!(pairs("\"a=say \"\"hi\"\"\"").unwrap(), map(&[("a", "say \"hi\"")]));
         assert_eq!(mappings("a:b,c:d").unwrap(), map(&[("a", "b"), ("c", "d")]));
         assert!(pairs("novalue").is_err() && pairs("\"a=b").is_err() && pairs("\"a=b\"c").is_err());
+    }
+
+    #[test]
+    fn truth_has_gos_spellings() {
+        for (texts, expected) in
+            [(["1", "t", "T", "TRUE", "true", "True"], true), (["0", "f", "F", "FALSE", "false", "False"], false)]
+        {
+            for text in texts {
+                assert_eq!(boolean(text), Ok(expected), "{text}");
+            }
+        }
+        for wrong in ["", "yes", "tRUE", " true", "2"] {
+            assert!(boolean(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn an_empty_text_is_no_value() {
+        let command = Command::new("test");
+        let parse = |text: &str| optional(backup_type).parse_ref(&command, None, OsStr::new(text)).ok();
+        assert_eq!(parse(""), Some(Optional(None)));
+        assert_eq!(parse("full"), Some(Optional(Some(BackupType::Full))));
+        assert_eq!(parse("x"), None);
+    }
+
+    #[test]
+    fn occurrences_of_maps_merge_and_of_strings_accumulate() {
+        let maps = [pairs("a=1,b=2").unwrap(), pairs("").unwrap(), pairs("b=3,c=4").unwrap()];
+        assert_eq!(merged(&maps), map(&[("a", "1"), ("b", "3"), ("c", "4")]).0);
+        let lists = [strings("b,\"a,c\"").unwrap(), strings("").unwrap(), strings("b").unwrap()];
+        assert_eq!(joined(&lists), ["b", "a,c", "b"]);
     }
 
     #[test]

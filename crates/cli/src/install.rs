@@ -28,7 +28,7 @@ use std::process::ExitCode;
 
 impl InstallArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        if self.output == Some(Printed::Table) {
+        if *self.output == Some(Printed::Table) {
             bail!("--output table is not supported with this command: json or yaml");
         }
         if !self.crds_only {

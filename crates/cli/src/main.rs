@@ -15,6 +15,7 @@ mod helper;
 mod install;
 mod local;
 mod log;
+mod pflag;
 mod program;
 mod progress;
 mod resource;

@@ -1,5 +1,6 @@
 //! What the process was called as and what its environment says: read once, at the start, and nowhere else.
 
+use crate::flags::boolean;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -65,7 +66,7 @@ impl Program {
     /// Whether the output has colours: never when NO_COLOR is set; otherwise as the flag says; otherwise on a terminal,
     /// unless the config file switches them off.
     pub(crate) fn colour(&self, flag: Option<bool>) -> bool {
-        let by_config = self.config.text("colorized").and_then(go_bool).unwrap_or(true);
+        let by_config = self.config.text("colorized").and_then(|text| boolean(text).ok()).unwrap_or(true);
         self.may_colour && flag.unwrap_or(by_config && self.is_terminal)
     }
 
@@ -123,15 +124,6 @@ fn called_as(path: Option<OsString>) -> String {
     let path = path.map(PathBuf::from);
     let name = path.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     name.filter(|name| !name.is_empty()).unwrap_or_else(|| "lifeboat".to_owned())
-}
-
-/// A truth value in one of Go's spellings.
-fn go_bool(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
-        _ => None,
-    }
 }
 
 /// The processor, in Go's word for it.

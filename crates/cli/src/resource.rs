@@ -16,8 +16,10 @@ pub(crate) mod verbs;
 
 use crate::command::Globals;
 use crate::confirm::confirmed;
+use crate::flags::{self, List, Optional};
 use crate::local::journal::print_resource;
 use anyhow::{Result, bail};
+use clap::builder::EnumValueParser;
 use clap::{Args, ValueEnum};
 use lifeboat_api::{LabelSelector, ObjectMeta, Resource};
 use lifeboat_control::{Client, Object};
@@ -53,14 +55,14 @@ impl Format {
 #[derive(Debug, Args)]
 struct Show {
     /// Labels to show as columns of their own
-    #[arg(short = 'L', long, value_delimiter = ',', value_name = "LABELS")]
-    label_columns: Vec<String>,
+    #[arg(short = 'L', long, value_parser = flags::list, value_name = "LABELS")]
+    label_columns: Vec<List>,
     /// Show all labels in the last column
     #[arg(long)]
     show_labels: bool,
     /// Form of the output
-    #[arg(long, short, value_enum)]
-    output: Option<Format>,
+    #[arg(long, short, value_parser = flags::optional(EnumValueParser::<Format>::new()), default_value = "", value_name = "FORM")]
+    output: Optional<Format>,
 }
 
 /// What to get.
@@ -69,7 +71,7 @@ pub(crate) struct GetArgs {
     /// Names; all when left out
     names: Vec<String>,
     /// Only those with these labels
-    #[arg(long, short = 'l', default_value = "", hide_default_value = true, value_name = "SELECTOR")]
+    #[arg(long, short = 'l', default_value = "", value_name = "SELECTOR")]
     selector: String,
     #[command(flatten)]
     show: Show,
@@ -84,7 +86,7 @@ pub(crate) struct DeleteArgs {
     #[arg(long)]
     all: bool,
     /// Those with these labels
-    #[arg(long, short = 'l', default_value = "", hide_default_value = true, value_name = "SELECTOR")]
+    #[arg(long, short = 'l', default_value = "", value_name = "SELECTOR")]
     selector: String,
     /// Do not ask
     #[arg(long)]
@@ -179,7 +181,7 @@ fn show<T: Shown>(found: &[T], show: &Show) -> Result<ExitCode> {
             writeln!(std::io::stdout())?;
         }
         None => {
-            let labels = Labels { columns: &show.label_columns, all: show.show_labels };
+            let labels = Labels { columns: &flags::joined(&show.label_columns), all: show.show_labels };
             let now = jiff::Timestamp::now();
             let rows = found.iter().map(|one| (one.cells(now), &one.meta().labels));
             print(&mut std::io::stdout(), T::COLUMNS, rows, &labels)?;

@@ -35,7 +35,7 @@ pub(crate) fn options(listen: SocketAddr) -> SandboxOptions {
 
 impl SandboxArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let Some(file) = globals.kubeconfig.clone() else {
+        let Some(file) = globals.kubeconfig.0.clone() else {
             bail!("give --kubeconfig FILE: the sandbox writes there how to reach it");
         };
         let objects = self.load.iter().map(|path| read(path)).collect::<Result<Vec<_>>>()?.concat();

@@ -32,7 +32,7 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
     /// Where plugins lie
-    #[arg(long, default_value = PLUGIN_DIR, value_name = "DIRECTORY")]
+    #[arg(long, value_parser = flags::path, default_value = PLUGIN_DIR, value_name = "DIRECTORY")]
     plugin_dir: PathBuf,
     /// Where to serve metrics (/metrics) and health (/healthz, /readyz); empty for nowhere
     #[arg(long, default_value = ":8085", value_name = "ADDRESS")]
@@ -59,8 +59,8 @@ pub(crate) struct ServerArgs {
     #[arg(long, default_value = "default", value_name = "NAME")]
     default_backup_storage_location: String,
     /// Snapshot locations by provider, for backups that name none
-    #[arg(long, value_parser = flags::mappings, default_value = "", value_name = "PROVIDER:NAME,…")]
-    default_volume_snapshot_locations: flags::Pairs,
+    #[arg(long, value_parser = flags::mappings, value_name = "PROVIDER:NAME,…")]
+    default_volume_snapshot_locations: Vec<flags::Pairs>,
     /// Back up volumes by their files when backups do not say
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     default_volumes_to_fs_backup: bool,
@@ -92,8 +92,8 @@ pub(crate) struct ServerArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     restore_only: bool,
     /// Parts of the server to leave out
-    #[arg(long, value_parser = flags::list, default_value = "", value_name = "NAME,…")]
-    disable_controllers: flags::List,
+    #[arg(long, value_parser = flags::strings, value_name = "NAME,…")]
+    disable_controllers: Vec<flags::List>,
     /// Objects of a page of a list; 0 for all at once
     #[arg(long, default_value_t = 500, value_name = "N")]
     client_page_size: u32,
@@ -259,7 +259,7 @@ impl ServerArgs {
 
     fn options(&self, globals: &Globals) -> Result<Options> {
         let mut disabled = BTreeSet::new();
-        for name in &self.disable_controllers.0 {
+        for name in flags::joined(&self.disable_controllers) {
             disabled.insert(name.parse::<Controller>().map_err(anyhow::Error::msg)?);
         }
         if self.restore_only {
@@ -288,7 +288,7 @@ impl ServerArgs {
             },
             version: VERSION.to_owned(),
             default_location: self.default_backup_storage_location.clone(),
-            default_snapshot_locations: self.default_volume_snapshot_locations.0.clone(),
+            default_snapshot_locations: flags::merged(&self.default_volume_snapshot_locations),
             validation_frequency: self.store_validation_frequency,
             sync_period: self.backup_sync_period,
             operation_frequency: match self.item_operation_sync_frequency {

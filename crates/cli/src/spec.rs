@@ -9,7 +9,21 @@ pub(crate) use restore::RestoreSpecArgs;
 
 use lifeboat_api::TypedLocalObjectReference;
 
-/// A reference to a ConfigMap as Velero writes it.
-fn config_map(name: &str) -> TypedLocalObjectReference {
-    TypedLocalObjectReference { api_group: None, kind: "configmap".to_owned(), name: name.to_owned() }
+/// A reference to a ConfigMap as Velero writes it; none without a name.
+fn config_map(name: &str) -> Option<TypedLocalObjectReference> {
+    let reference = TypedLocalObjectReference { api_group: None, kind: "configmap".to_owned(), name: name.to_owned() };
+    (!name.is_empty()).then_some(reference)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::pflag;
+    use clap::{Args, Command};
+
+    /// The flags of a line, by Velero's rules.
+    pub(super) fn parsed<T: Args>(line: &str) -> T {
+        let grammar = pflag::with_rules(T::augment_args(Command::new("create").no_binary_name(true)));
+        let matches = grammar.try_get_matches_from(line.split_whitespace()).unwrap_or_else(|e| panic!("{line}: {e}"));
+        T::from_arg_matches(&matches).unwrap()
+    }
 }

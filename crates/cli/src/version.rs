@@ -18,7 +18,7 @@ pub(crate) struct VersionArgs {
     #[arg(long, value_parser = flags::duration, default_value = "5s", value_name = "DURATION")]
     timeout: Duration,
     /// Do not ask the server
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", value_name = "BOOL")]
+    #[arg(long)]
     client_only: bool,
 }
 

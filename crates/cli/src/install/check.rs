@@ -2,6 +2,7 @@
 
 use super::flags::InstallArgs;
 use super::quantity::Quantity;
+use crate::flags;
 use anyhow::{Result, bail};
 
 /// Providers that need no plugin.
@@ -20,7 +21,7 @@ pub(super) fn check(args: &InstallArgs) -> Result<()> {
     if args.default_volumes_to_fs_backup && !args.use_node_agent {
         bail!("--use-node-agent is required when using --default-volumes-to-fs-backup");
     }
-    match (&args.secret_file, args.no_secret) {
+    match (&*args.secret_file, args.no_secret) {
         (None, false) => bail!("One of --secret-file or --no-secret is required"),
         (Some(_), true) => bail!("Cannot use both --secret-file and --no-secret"),
         _ => {}
@@ -45,7 +46,7 @@ fn check_locations(args: &InstallArgs) -> Result<()> {
         for (flag, given) in [
             ("--bucket", !args.bucket.is_empty()),
             ("--prefix", !args.prefix.is_empty()),
-            ("--backup-location-config", !args.backup_location_config.0.is_empty()),
+            ("--backup-location-config", !flags::merged(&args.backup_location_config).is_empty()),
         ] {
             if given {
                 bail!("Cannot use both {flag} and --no-default-backup-location at the same time");
@@ -61,7 +62,7 @@ fn check_locations(args: &InstallArgs) -> Result<()> {
     if args.use_volume_snapshots && args.provider.is_empty() {
         bail!("--provider is required when --use-volume-snapshots is set to true");
     }
-    if !args.use_volume_snapshots && !args.snapshot_location_config.0.is_empty() {
+    if !args.use_volume_snapshots && !flags::merged(&args.snapshot_location_config).is_empty() {
         bail!("--snapshot-location-config must be empty when --use-volume-snapshots=false");
     }
     if args.no_default_backup_location && !args.use_volume_snapshots {

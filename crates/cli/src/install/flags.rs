@@ -1,7 +1,8 @@
 //! The flags of `lifeboat install` (cli-and-install.md 3.1).
 
-use crate::flags::{self, List, Pairs};
+use crate::flags::{self, List, Optional, Pairs};
 use crate::local::Output;
+use clap::builder::EnumValueParser;
 use clap::{Args, ValueEnum};
 use lifeboat_api::Duration;
 use std::path::PathBuf;
@@ -19,8 +20,8 @@ pub(crate) struct InstallArgs {
     #[arg(long, default_value = "", hide_default_value = true, value_name = "PREFIX")]
     pub(super) prefix: String,
     /// A file with the credentials for the provider
-    #[arg(long, value_name = "FILE")]
-    pub(super) secret_file: Option<PathBuf>,
+    #[arg(long, default_value = "", value_name = "FILE")]
+    pub(super) secret_file: Optional<PathBuf>,
     /// There are no credentials: the server gets them in another way
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub(super) no_secret: bool,
@@ -31,14 +32,14 @@ pub(crate) struct InstallArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub(super) use_volume_snapshots: bool,
     /// Settings of the storage location
-    #[arg(long, value_parser = flags::pairs, default_value = "", hide_default_value = true, value_name = "KEY=VALUE,…")]
-    pub(super) backup_location_config: Pairs,
+    #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
+    pub(super) backup_location_config: Vec<Pairs>,
     /// Settings of the snapshot location
-    #[arg(long, value_parser = flags::pairs, default_value = "", hide_default_value = true, value_name = "KEY=VALUE,…")]
-    pub(super) snapshot_location_config: Pairs,
+    #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
+    pub(super) snapshot_location_config: Vec<Pairs>,
     /// A file with certificates (PEM) to trust when speaking to the storage
-    #[arg(long, value_name = "FILE")]
-    pub(super) cacert: Option<PathBuf>,
+    #[arg(long, default_value = "", value_name = "FILE")]
+    pub(super) cacert: Optional<PathBuf>,
     /// The image of the server and the node agent
     #[arg(long, default_value_t = default_image(), value_name = "IMAGE")]
     pub(super) image: String,
@@ -46,14 +47,14 @@ pub(crate) struct InstallArgs {
     #[arg(long, value_parser = flags::list, default_value = "", hide_default_value = true, value_name = "IMAGE,…")]
     pub(super) plugins: List,
     /// Annotations for the pods
-    #[arg(long, value_parser = flags::pairs, default_value = "", hide_default_value = true, value_name = "KEY=VALUE,…")]
-    pub(super) pod_annotations: Pairs,
+    #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
+    pub(super) pod_annotations: Vec<Pairs>,
     /// Labels for the pods
-    #[arg(long, value_parser = flags::pairs, default_value = "", hide_default_value = true, value_name = "KEY=VALUE,…")]
-    pub(super) pod_labels: Pairs,
+    #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
+    pub(super) pod_labels: Vec<Pairs>,
     /// Annotations for the service account
-    #[arg(long, value_parser = flags::pairs, default_value = "", hide_default_value = true, value_name = "KEY=VALUE,…")]
-    pub(super) sa_annotations: Pairs,
+    #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
+    pub(super) sa_annotations: Vec<Pairs>,
     /// A service account that is there already and has all rights; none is made
     #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
     pub(super) service_account_name: String,
@@ -154,8 +155,8 @@ pub(crate) struct InstallArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub(super) least_privilege: bool,
     /// Print the resources in this form, too
-    #[arg(long, short, value_enum)]
-    pub(super) output: Option<Printed>,
+    #[arg(long, short, value_parser = flags::optional(EnumValueParser::<Printed>::new()), default_value = "")]
+    pub(super) output: Optional<Printed>,
     /// Accepted as of all commands that print resources; a list has no columns
     #[arg(short = 'L', long, value_name = "LABELS")]
     label_columns: Option<String>,

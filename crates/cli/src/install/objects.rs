@@ -2,6 +2,7 @@
 
 use super::flags::InstallArgs;
 use super::{rights, workload};
+use crate::flags;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use lifeboat_api::{API_VERSION, GROUP};
@@ -49,7 +50,7 @@ pub(super) fn objects(plan: &Plan<'_>) -> Vec<Value> {
     }
     if args.use_volume_snapshots {
         let mut spec = json!({"provider": args.provider});
-        add_config(&mut spec, &args.snapshot_location_config.0);
+        add_config(&mut spec, &flags::merged(&args.snapshot_location_config));
         out.push(custom_resource(plan, "VolumeSnapshotLocation", &spec));
     }
     out.push(workload::deployment(plan));
@@ -111,7 +112,7 @@ fn storage_location(plan: &Plan<'_>) -> Value {
         storage["caCert"] = json!(STANDARD.encode(pem));
     }
     let mut spec = json!({"provider": args.provider, "objectStorage": storage, "default": true});
-    add_config(&mut spec, &args.backup_location_config.0);
+    add_config(&mut spec, &flags::merged(&args.backup_location_config));
     custom_resource(plan, "BackupStorageLocation", &spec)
 }
 

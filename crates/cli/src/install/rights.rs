@@ -5,6 +5,7 @@
 //! impersonating and watching. Wildcards cannot be had smaller, because types that are restored may be anybody's.
 
 use super::objects::{Plan, cluster_name, component, metadata};
+use crate::flags;
 use lifeboat_api::GROUP;
 use serde_json::{Value, json};
 
@@ -26,8 +27,9 @@ pub(super) fn objects(plan: &Plan<'_>) -> Vec<Value> {
         out.push(binding(plan, "ClusterRoleBinding", &metadata(&everywhere, None), "ClusterRole", "cluster-admin"));
     }
     let mut account = json!({"name": SERVICE_ACCOUNT, "namespace": namespace, "labels": component()});
-    if !args.sa_annotations.0.is_empty() {
-        account["annotations"] = json!(args.sa_annotations.0);
+    let annotations = flags::merged(&args.sa_annotations);
+    if !annotations.is_empty() {
+        account["annotations"] = json!(annotations);
     }
     out.push(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account}));
     out

@@ -3,6 +3,7 @@
 use super::flags::InstallArgs;
 use super::objects::{DEPLOYMENT, Plan, SECRET, SECRET_KEY, component, is_restricted, metadata};
 use super::quantity::Quantity;
+use crate::flags;
 use lifeboat_api::well_known::{LABEL_DEPLOY, LABEL_NAME, LABEL_ROLE};
 use lifeboat_api::{Duration, label_value};
 use serde_json::{Map, Value, json};
@@ -32,7 +33,7 @@ pub(super) fn deployment(plan: &Plan<'_>) -> Value {
             "prometheus.io/scrape": "true", "prometheus.io/port": METRICS_PORT.to_string(),
             "prometheus.io/path": "/metrics",
         }),
-        &json!(args.pod_annotations.0),
+        &json!(flags::merged(&args.pod_annotations)),
     );
     let mut env = vec![
         json!({"name": "VELERO_SCRATCH_DIR", "value": "/scratch"}),
@@ -76,7 +77,7 @@ pub(super) fn deployment(plan: &Plan<'_>) -> Value {
         pod["initContainers"] = json!(plugins);
     }
     add_priority(&mut pod, &args.server_priority_class_name);
-    let labels = with(&with(&json!(component()), &json!(args.pod_labels.0)), &selector);
+    let labels = with(&with(&json!(component()), &json!(flags::merged(&args.pod_labels))), &selector);
     let mut spec = json!({
         "selector": {"matchLabels": selector}, "strategy": strategy,
         "template": {"metadata": {"labels": labels, "annotations": annotations}, "spec": pod},
@@ -195,9 +196,10 @@ fn daemon_set(plan: &Plan<'_>, name: &str, windows: &str) -> Value {
     });
     add_priority(&mut pod, &args.node_agent_priority_class_name);
     let own = json!({LABEL_NAME: name, LABEL_ROLE: NODE_AGENT});
-    let mut template = json!({"labels": with(&with(&json!(component()), &json!(args.pod_labels.0)), &own)});
-    if !args.pod_annotations.0.is_empty() {
-        template["annotations"] = json!(args.pod_annotations.0);
+    let mut template =
+        json!({"labels": with(&with(&json!(component()), &json!(flags::merged(&args.pod_labels))), &own)});
+    if !flags::merged(&args.pod_annotations).is_empty() {
+        template["annotations"] = json!(flags::merged(&args.pod_annotations));
     }
     json!({
         "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata(name, Some(plan.namespace)),

@@ -6,6 +6,7 @@ use super::state::{Content, State};
 use super::{Output, PARTIALLY_FAILED};
 use crate::bucket_url::{self, Purpose};
 use crate::command::Globals;
+use crate::flags::Optional;
 use crate::spec::RestoreSpecArgs;
 use clap::Args;
 use lifeboat_action::Progress;
@@ -36,8 +37,8 @@ pub(crate) struct RestoreArgs {
     #[arg(long, value_name = "NAME", conflicts_with = "from_backup")]
     from_schedule: Option<String>,
     /// With --from-schedule: also from a backup that is only partially there
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
-    allow_partially_failed: Option<bool>,
+    #[arg(long, default_value = "")]
+    allow_partially_failed: Optional<bool>,
     /// Where the backup lies: a directory, file:///directory, or s3://bucket/prefix?region=…&endpoint=…
     #[arg(long, value_name = "URL")]
     bucket: String,
@@ -95,7 +96,7 @@ impl RestoreArgs {
             return Ok(name.clone());
         }
         let schedule = self.from_schedule.as_deref().unwrap_or_default();
-        let partly = self.allow_partially_failed == Some(true);
+        let partly = *self.allow_partially_failed == Some(true);
         let backups = store.backups().await?;
         let newest = backups
             .iter()

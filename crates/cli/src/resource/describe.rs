@@ -40,10 +40,10 @@ pub(crate) struct DescribeArgs {
     /// Names; all when left out
     names: Vec<String>,
     /// Only those with these labels
-    #[arg(long, short = 'l', default_value = "", hide_default_value = true, value_name = "SELECTOR")]
+    #[arg(long, short = 'l', default_value = "", value_name = "SELECTOR")]
     selector: String,
     /// Show everything: objects, operations, volumes
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", value_name = "BOOL")]
+    #[arg(long)]
     details: bool,
     #[command(flatten)]
     trust: TrustArgs,

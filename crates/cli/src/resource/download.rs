@@ -4,7 +4,7 @@ use super::artifact::{Downloads, stream};
 use super::trust::TrustArgs;
 use super::{client, missing, said};
 use crate::command::Globals;
-use crate::flags;
+use crate::flags::{self, Optional};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lifeboat_api::{Backup, DownloadTargetKind, Duration};
@@ -20,10 +20,10 @@ pub(crate) struct DownloadArgs {
     /// The backup
     name: String,
     /// The file to write; NAME-data.tar.gz in this folder when left out
-    #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[arg(long, short, default_value = "", value_name = "FILE")]
+    output: Optional<PathBuf>,
     /// Overwrite a file that exists
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", value_name = "BOOL")]
+    #[arg(long)]
     force: bool,
     /// How long to wait for the server, and for each part of the download
     #[arg(long, value_parser = flags::duration, default_value = "1m0s", value_name = "DURATION")]
@@ -41,7 +41,7 @@ impl DownloadArgs {
         }
         let (downloads, warning) = Downloads::new(&client, globals, &self.trust, name, self.timeout.to_std()).await?;
         said(warning)?;
-        let path = match &self.output {
+        let path = match &*self.output {
             Some(path) => path.clone(),
             None => std::env::current_dir().context("find the current folder")?.join(format!("{name}-data.tar.gz")),
         };

@@ -3,7 +3,7 @@
 use super::table::time;
 use super::{DeleteArgs, GetArgs, Show, Shown, chosen, client, create, find, missing, show, together};
 use crate::command::Globals;
-use crate::flags::{self, Pairs};
+use crate::flags::{self, Optional, Pairs};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
@@ -41,11 +41,11 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_name = "NAME")]
     bucket: String,
     /// What all keys in the bucket begin with
-    #[arg(long, default_value = "", hide_default_value = true, value_name = "PREFIX")]
+    #[arg(long, default_value = "", value_name = "PREFIX")]
     prefix: String,
     /// The Secret with the credentials and its key
     #[arg(long, value_parser = flags::pairs, value_name = "SECRET=KEY")]
-    credential: Option<Pairs>,
+    credential: Vec<Pairs>,
     /// Use it for backups that name no location
     #[arg(long)]
     default: bool,
@@ -57,10 +57,10 @@ pub(crate) struct CreateArgs {
     validation_frequency: Option<Duration>,
     /// Settings of the provider
     #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
-    config: Option<Pairs>,
+    config: Vec<Pairs>,
     /// Labels for the location
     #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
-    labels: Option<Pairs>,
+    labels: Vec<Pairs>,
     /// A file with certificates (PEM) to trust
     #[arg(long, value_parser = flags::path, value_name = "FILE")]
     cacert: Option<PathBuf>,
@@ -77,7 +77,7 @@ pub(crate) struct LocationGetArgs {
     #[command(flatten)]
     which: GetArgs,
     /// Only the default one
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", value_name = "BOOL")]
+    #[arg(long)]
     default: bool,
 }
 
@@ -91,10 +91,10 @@ pub(crate) struct SetArgs {
     cacert: Option<PathBuf>,
     /// The Secret with the credentials and its key
     #[arg(long, value_parser = flags::pairs, value_name = "SECRET=KEY")]
-    credential: Option<Pairs>,
+    credential: Vec<Pairs>,
     /// Use it for backups that name no location
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
-    default: Option<bool>,
+    #[arg(long, default_value = "")]
+    default: Optional<bool>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -143,7 +143,7 @@ impl CreateArgs {
         let mut location = BackupStorageLocation::default();
         location.metadata.name.clone_from(&self.name);
         location.metadata.namespace.clone_from(&globals.namespace);
-        location.metadata.labels = self.labels.clone().unwrap_or_default().0;
+        location.metadata.labels = flags::merged(&self.labels);
         let spec = &mut location.spec;
         spec.provider.clone_from(&self.provider);
         spec.object_storage.bucket.clone_from(&self.bucket);
@@ -151,11 +151,11 @@ impl CreateArgs {
         if let Some(file) = &self.cacert {
             spec.object_storage.ca_cert = certificates(file)?;
         }
-        spec.credential = credential(self.credential.as_ref())?;
+        spec.credential = credential(&self.credential)?;
         spec.default = self.default;
         spec.backup_sync_period = self.backup_sync_period;
         spec.validation_frequency = self.validation_frequency;
-        spec.config = self.config.clone().unwrap_or_default().0;
+        spec.config = flags::merged(&self.config);
         spec.access_mode = Some(match self.access_mode {
             AccessMode::ReadWrite => BackupStorageLocationAccessMode::ReadWrite,
             AccessMode::ReadOnly => BackupStorageLocationAccessMode::ReadOnly,
@@ -174,8 +174,8 @@ fn certificates(file: &Path) -> Result<String> {
     Ok(base64::engine::general_purpose::STANDARD.encode(pem))
 }
 
-fn credential(given: Option<&Pairs>) -> Result<Option<SecretKeySelector>> {
-    let mut pairs = given.cloned().unwrap_or_default().0.into_iter();
+fn credential(given: &[Pairs]) -> Result<Option<SecretKeySelector>> {
+    let mut pairs = flags::merged(given).into_iter();
     let first = pairs.next().map(|(name, key)| SecretKeySelector { name, key, ..SecretKeySelector::default() });
     if pairs.next().is_some() {
         bail!("--credential can only contain 1 key/value pair");
@@ -196,8 +196,8 @@ impl SetArgs {
     async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let client = client(globals).await?;
         let ca_cert = self.cacert.as_deref().map(certificates).transpose()?;
-        let credential = credential(self.credential.as_ref())?;
-        if self.default == Some(true) {
+        let credential = credential(&self.credential)?;
+        if *self.default == Some(true) {
             refuse_second_default(&client, &self.name).await?;
         }
         for _ in 0..ATTEMPTS {
@@ -213,7 +213,7 @@ impl SetArgs {
             }
             spec.credential = credential.clone().or(spec.credential.take());
             spec.default = self.default.unwrap_or(spec.default);
-            if after == before && self.default == Some(true) {
+            if after == before && *self.default == Some(true) {
                 writeln!(std::io::stdout(), "Backup storage location \"{}\" is the default already.", self.name)?;
                 return Ok(ExitCode::SUCCESS);
             }

@@ -8,6 +8,7 @@ use super::{
     DeleteArgs, GetArgs, Operation, Show, Shown, client, create, delete, get, missing, one_way_to_select, submitted,
 };
 use crate::command::Globals;
+use crate::flags::Optional;
 use crate::spec::RestoreSpecArgs;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
@@ -39,14 +40,14 @@ pub(crate) struct CreateArgs {
     /// Its name; made of the backup's and the time when left out
     name: Option<String>,
     /// The backup to restore
-    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
+    #[arg(long, default_value = "", value_name = "NAME")]
     from_backup: String,
     /// The schedule whose newest backup to restore
-    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
+    #[arg(long, default_value = "", value_name = "NAME")]
     from_schedule: String,
     /// With --from-schedule, also take a backup that has partially failed
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
-    allow_partially_failed: Option<bool>,
+    #[arg(long, default_value = "")]
+    allow_partially_failed: Optional<bool>,
     #[command(flatten)]
     spec: RestoreSpecArgs,
     /// Wait until it has ended
@@ -94,7 +95,7 @@ impl CreateArgs {
             if backups.is_empty() {
                 bail!("No backups found for the schedule {}", self.from_schedule);
             }
-            if self.allow_partially_failed == Some(true) {
+            if *self.allow_partially_failed == Some(true) {
                 use lifeboat_api::BackupPhase::{Completed, PartiallyFailed};
                 let usable = backups.iter().filter(|b| matches!(b.status.phase, Some(Completed | PartiallyFailed)));
                 if let Some(newest) = usable.max_by_key(|b| b.status.start_timestamp) {

@@ -1,6 +1,7 @@
 //! Whom downloads trust: the system, and a certificate of the user or of the storage location (cli-and-install.md 2.7).
 
 use super::fetch::chain;
+use crate::flags::Optional;
 use anyhow::{Context, Result, bail};
 use base64::Engine;
 use clap::Args;
@@ -19,11 +20,11 @@ use tower::BoxError;
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct TrustArgs {
     /// Take any certificate of the object store: whoever is in between can read and change what is downloaded
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", value_name = "BOOL")]
+    #[arg(long)]
     pub(crate) insecure_skip_tls_verify: bool,
     /// A file with certificates (PEM) to trust beside the system's
-    #[arg(long, value_parser = crate::flags::path, value_name = "FILE")]
-    pub(crate) cacert: Option<PathBuf>,
+    #[arg(long, default_value = "", value_name = "FILE")]
+    pub(crate) cacert: Optional<PathBuf>,
 }
 
 /// Whom to trust. TLS is prepared when it is needed.

@@ -1,7 +1,7 @@
 //! What to back up.
 
 use super::config_map;
-use crate::flags::{self, List, OrSelectors, Pairs};
+use crate::flags::{self, List, Optional, OrSelectors, Pairs};
 use clap::Args;
 use lifeboat_api::{Backup, BackupType, Duration, LabelSelector, UploaderConfigForBackup};
 
@@ -33,8 +33,8 @@ pub(crate) struct BackupSpecArgs {
     #[arg(long, value_parser = flags::list, value_name = "TYPES")]
     exclude_namespace_scoped_resources: Option<List>,
     /// Include cluster-scoped types: true, false, or as needed when left out
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
-    include_cluster_resources: Option<bool>,
+    #[arg(long, default_value = "")]
+    include_cluster_resources: Optional<bool>,
     /// Only objects with these labels
     #[arg(long, short = 'l', value_parser = flags::selector, value_name = "SELECTOR")]
     selector: Option<LabelSelector>,
@@ -46,55 +46,56 @@ pub(crate) struct BackupSpecArgs {
     ordered_resources: Option<Pairs>,
     /// Labels for the backup
     #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
-    labels: Option<Pairs>,
+    labels: Vec<Pairs>,
     /// Annotations for the backup
     #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
-    annotations: Option<Pairs>,
-    /// How long to keep the backup, such as 720h
+    annotations: Vec<Pairs>,
+    /// How long to keep the backup, such as 720h; the server's default when 0
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
     ttl: Duration,
     /// The name of the storage location, as the backup's record has it; the server's default when left out
-    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
+    #[arg(long, default_value = "", value_name = "NAME")]
     storage_location: String,
-    /// Where native snapshots go (refused by this version)
-    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
-    volume_snapshot_locations: Vec<String>,
-    /// How long to wait for a CSI snapshot; the server's default when 0
+    /// Locations of native snapshots, at most one of each provider. The server checks and records them, and takes no
+    /// snapshots yet; `local backup` refuses them
+    #[arg(long, value_parser = flags::strings, value_name = "NAMES")]
+    volume_snapshot_locations: Vec<List>,
+    /// How long to wait for a CSI snapshot; the server's default when 0. Recorded: this version takes none
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
     csi_snapshot_timeout: Duration,
     /// How long asynchronous operations may take; the server's default when 0
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
     item_operation_timeout: Duration,
     /// A ConfigMap with resource policies (refused by this version)
-    #[arg(long, value_name = "NAME")]
-    resource_policies_configmap: Option<String>,
-    /// Which data mover moves snapshot data: velero, velero-fs, velero-block or another one's name
-    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
+    #[arg(long, default_value = "", value_name = "NAME")]
+    resource_policies_configmap: String,
+    /// Which data mover moves snapshot data: velero, velero-fs, velero-block or another one's name. Recorded: this
+    /// version moves none
+    #[arg(long, default_value = "", value_name = "NAME")]
     data_mover: String,
-    /// Whether data is moved in full or incrementally
-    #[arg(long, value_parser = flags::backup_type, value_name = "Full|Incremental")]
-    backup_type: Option<BackupType>,
-    /// Files of a volume uploaded at once; the node agent's default when 0
-    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..), value_name = "N")]
+    /// Whether data is moved in full or incrementally. Recorded: this version moves none
+    #[arg(long, value_parser = flags::optional(flags::backup_type), default_value = "", value_name = "Full|Incremental")]
+    backup_type: Optional<BackupType>,
+    /// Files of a volume uploaded at once; the node agent's default when 0. Recorded: this version uploads none
+    #[arg(long, default_value_t = 0, value_name = "N")]
     parallel_files_upload: i64,
     /// Take snapshots of volumes (this version takes none and says so for each volume)
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
-    snapshot_volumes: Option<bool>,
+    #[arg(long, default_value = "")]
+    snapshot_volumes: Optional<bool>,
     /// Move snapshot data to the repository (refused by this version)
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
-    snapshot_move_data: Option<bool>,
+    #[arg(long, default_value = "")]
+    snapshot_move_data: Optional<bool>,
     /// Save volumes through the file system (refused by this version)
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
-    default_volumes_to_fs_backup: Option<bool>,
+    #[arg(long, default_value = "")]
+    default_volumes_to_fs_backup: Optional<bool>,
 }
 
 impl BackupSpecArgs {
     /// Puts the flags into a Backup.
     pub(crate) fn apply(&self, backup: &mut Backup) {
         let list = |given: &Option<List>| given.clone().unwrap_or_default().0;
-        let pairs = |given: &Option<Pairs>| given.clone().unwrap_or_default().0;
-        backup.metadata.labels = pairs(&self.labels);
-        backup.metadata.annotations = pairs(&self.annotations);
+        backup.metadata.labels = flags::merged(&self.labels);
+        backup.metadata.annotations = flags::merged(&self.annotations);
         let spec = &mut backup.spec;
         spec.included_namespaces.clone_from(&self.include_namespaces.0);
         spec.excluded_namespaces = list(&self.exclude_namespaces);
@@ -104,22 +105,81 @@ impl BackupSpecArgs {
         spec.excluded_cluster_scoped_resources = list(&self.exclude_cluster_scoped_resources);
         spec.included_namespace_scoped_resources = list(&self.include_namespace_scoped_resources);
         spec.excluded_namespace_scoped_resources = list(&self.exclude_namespace_scoped_resources);
-        spec.include_cluster_resources = self.include_cluster_resources;
+        spec.include_cluster_resources = *self.include_cluster_resources;
         spec.label_selector.clone_from(&self.selector);
         spec.or_label_selectors = self.or_selector.clone().unwrap_or_default().0;
-        spec.ordered_resources = pairs(&self.ordered_resources);
+        spec.ordered_resources = self.ordered_resources.clone().unwrap_or_default().0;
         spec.ttl = self.ttl;
-        spec.snapshot_volumes = self.snapshot_volumes;
-        spec.snapshot_move_data = self.snapshot_move_data;
-        spec.default_volumes_to_fs_backup = self.default_volumes_to_fs_backup;
+        spec.snapshot_volumes = *self.snapshot_volumes;
+        spec.snapshot_move_data = *self.snapshot_move_data;
+        spec.default_volumes_to_fs_backup = *self.default_volumes_to_fs_backup;
         spec.storage_location.clone_from(&self.storage_location);
-        spec.volume_snapshot_locations.clone_from(&self.volume_snapshot_locations);
+        spec.volume_snapshot_locations = flags::joined(&self.volume_snapshot_locations);
         spec.csi_snapshot_timeout = self.csi_snapshot_timeout;
         spec.item_operation_timeout = self.item_operation_timeout;
-        spec.resource_policy = self.resource_policies_configmap.as_deref().map(config_map);
+        spec.resource_policy = config_map(&self.resource_policies_configmap);
         spec.data_mover.clone_from(&self.data_mover);
-        spec.backup_type = self.backup_type;
+        spec.backup_type = *self.backup_type;
         spec.uploader_config = (self.parallel_files_upload > 0)
             .then_some(UploaderConfigForBackup { parallel_files_upload: self.parallel_files_upload });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::tests::parsed;
+    use serde_json::{Value, json};
+
+    /// What the flags make of a Backup, without what is always there.
+    fn made(line: &str) -> Value {
+        let mut backup = Backup::default();
+        parsed::<BackupSpecArgs>(line).apply(&mut backup);
+        let mut object = serde_json::to_value(&backup).unwrap();
+        assert_eq!(object["spec"]["includedNamespaces"], json!(["*"]), "{line}");
+        let mut spec = object["spec"].take();
+        let always = ["includedNamespaces", "metadata", "ttl", "csiSnapshotTimeout", "itemOperationTimeout", "hooks"];
+        spec.as_object_mut().unwrap().retain(|key, _| !always.contains(&key.as_str()));
+        let (labels, annotations) = (&object["metadata"]["labels"], &object["metadata"]["annotations"]);
+        json!({"labels": labels, "annotations": annotations, "spec": spec})
+    }
+
+    #[test]
+    fn flags_make_the_spec() {
+        let of = |spec: Value| json!({"labels": null, "annotations": null, "spec": spec});
+        for (line, expected) in [
+            ("", of(json!({}))),
+            (
+                "--labels a=b,c=d --labels c=e --annotations x=y",
+                json!({
+                    "labels": {"a": "b", "c": "e"}, "annotations": {"x": "y"}, "spec": {}
+                }),
+            ),
+            ("--exclude-resources a,b --exclude-resources c", of(json!({"excludedResources": ["c"]}))),
+            (
+                "--volume-snapshot-locations a,b --volume-snapshot-locations= --volume-snapshot-locations c",
+                of(json!({"volumeSnapshotLocations": ["a", "b", "c"]})),
+            ),
+            ("--ordered-resources pods=a --ordered-resources pods=b", of(json!({"orderedResources": {"pods": "b"}}))),
+            (
+                "--include-cluster-resources --snapshot-volumes=0",
+                of(json!({
+                    "includeClusterResources": true, "snapshotVolumes": false
+                })),
+            ),
+            ("--include-cluster-resources --include-cluster-resources=", of(json!({}))),
+            ("--backup-type INCREMENTAL --backup-type= --backup-type full", of(json!({"backupType": "Full"}))),
+            ("--backup-type= --resource-policies-configmap= --storage-location= --data-mover=", of(json!({}))),
+            ("--labels= --include-resources= --ordered-resources=", of(json!({}))),
+            ("--parallel-files-upload -1", of(json!({}))),
+            (
+                "--parallel-files-upload 2 --resource-policies-configmap p",
+                of(json!({
+                    "uploaderConfig": {"parallelFilesUpload": 2}, "resourcePolicy": {"apiGroup": null, "kind": "configmap", "name": "p"}
+                })),
+            ),
+        ] {
+            assert_eq!(made(line), expected, "{line}");
+        }
     }
 }

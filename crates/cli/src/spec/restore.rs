@@ -1,8 +1,9 @@
 //! What to restore.
 
 use super::config_map;
-use crate::flags::{self, List, OrSelectors, Pairs};
+use crate::flags::{self, List, Optional, OrSelectors, Pairs};
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use lifeboat_api::{Duration, LabelSelector, Restore, RestoreStatusSpec, UploaderConfigForRestore};
 
 /// What to restore: the flags of `velero restore create`.
@@ -22,7 +23,7 @@ pub(crate) struct RestoreSpecArgs {
     exclude_resources: Option<List>,
     /// Namespaces to restore under another name
     #[arg(long, value_parser = flags::mappings, value_name = "SOURCE:TARGET,…")]
-    namespace_mappings: Option<Pairs>,
+    namespace_mappings: Vec<Pairs>,
     /// Only objects with these labels
     #[arg(long, short = 'l', value_parser = flags::selector, value_name = "SELECTOR")]
     selector: Option<LabelSelector>,
@@ -30,45 +31,45 @@ pub(crate) struct RestoreSpecArgs {
     #[arg(long, value_parser = flags::or_selectors, value_name = "SELECTORS")]
     or_selector: Option<OrSelectors>,
     /// Include cluster-scoped objects: true, false, or as needed when left out
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
-    include_cluster_resources: Option<bool>,
+    #[arg(long, default_value = "")]
+    include_cluster_resources: Optional<bool>,
     /// What to do with objects that exist: none leaves them, update makes them match the backup
-    #[arg(long, value_parser = ["none", "update"], value_name = "POLICY")]
-    existing_resource_policy: Option<String>,
+    #[arg(long, value_parser = flags::optional(PossibleValuesParser::new(["none", "update"])), default_value = "", value_name = "POLICY")]
+    existing_resource_policy: Optional<String>,
     /// Types whose status is restored
     #[arg(long, value_parser = flags::list, value_name = "TYPES")]
     status_include_resources: Option<List>,
-    /// Types whose status is not restored; needs --status-include-resources
-    #[arg(long, value_parser = flags::list, requires = "status_include_resources", value_name = "TYPES")]
+    /// Of the types of --status-include-resources, those whose status is not restored; ignored without it
+    #[arg(long, value_parser = flags::list, value_name = "TYPES")]
     status_exclude_resources: Option<List>,
     /// Keep the node ports of services
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
-    preserve_nodeports: Option<bool>,
+    #[arg(long, default_value = "")]
+    preserve_nodeports: Optional<bool>,
     /// Restore volumes from snapshots (this version restores none and says so for each volume)
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
-    restore_volumes: Option<bool>,
+    #[arg(long, default_value = "")]
+    restore_volumes: Optional<bool>,
     /// Labels for the restore
     #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
-    labels: Option<Pairs>,
+    labels: Vec<Pairs>,
     /// Annotations for the restore
     #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
-    annotations: Option<Pairs>,
+    annotations: Vec<Pairs>,
     /// How long asynchronous operations may take; the server's default when 0
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
     item_operation_timeout: Duration,
     /// A ConfigMap with resource modifiers (refused by this version)
-    #[arg(long, value_name = "NAME")]
-    resource_modifier_configmap: Option<String>,
+    #[arg(long, default_value = "", value_name = "NAME")]
+    resource_modifier_configmap: String,
     /// A ConfigMap with fine-grained filters (refused by this version)
-    #[arg(long, value_name = "NAME")]
-    resource_policies_configmap: Option<String>,
-    /// Leave out the server's default resource modifiers
+    #[arg(long, default_value = "", value_name = "NAME")]
+    resource_policies_configmap: String,
+    /// Leave out the server's default resource modifiers. Recorded: this version has none
     #[arg(long)]
     skip_default_resource_modifier: bool,
-    /// Write volume files with holes where the data is zero
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
-    write_sparse_files: Option<bool>,
-    /// Files of a volume downloaded at once; the node agent's default when 0
+    /// Write volume files with holes where the data is zero. Recorded: this version writes none
+    #[arg(long, default_value = "")]
+    write_sparse_files: Optional<bool>,
+    /// Files of a volume downloaded at once; the node agent's default when 0. Recorded: this version downloads none
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..), value_name = "N")]
     parallel_files_download: i64,
 }
@@ -77,32 +78,89 @@ impl RestoreSpecArgs {
     /// Puts the flags into a Restore.
     pub(crate) fn apply(&self, restore: &mut Restore) {
         let list = |given: &Option<List>| given.clone().unwrap_or_default().0;
-        let pairs = |given: &Option<Pairs>| given.clone().unwrap_or_default().0;
-        restore.metadata.labels = pairs(&self.labels);
-        restore.metadata.annotations = pairs(&self.annotations);
+        restore.metadata.labels = flags::merged(&self.labels);
+        restore.metadata.annotations = flags::merged(&self.annotations);
         let spec = &mut restore.spec;
         spec.included_namespaces.clone_from(&self.include_namespaces.0);
         spec.excluded_namespaces = list(&self.exclude_namespaces);
         spec.included_resources = list(&self.include_resources);
         spec.excluded_resources = list(&self.exclude_resources);
-        spec.namespace_mapping = pairs(&self.namespace_mappings);
+        spec.namespace_mapping = flags::merged(&self.namespace_mappings);
         spec.label_selector.clone_from(&self.selector);
         spec.or_label_selectors = self.or_selector.clone().unwrap_or_default().0;
-        spec.include_cluster_resources = self.include_cluster_resources;
-        spec.existing_resource_policy = self.existing_resource_policy.clone().unwrap_or_default().into();
-        spec.restore_status = self.status_include_resources.clone().map(|included| RestoreStatusSpec {
-            included_resources: included.0,
+        spec.include_cluster_resources = *self.include_cluster_resources;
+        spec.existing_resource_policy = self.existing_resource_policy.0.clone().unwrap_or_default().into();
+        let with_status = list(&self.status_include_resources);
+        spec.restore_status = (!with_status.is_empty()).then(|| RestoreStatusSpec {
+            included_resources: with_status,
             excluded_resources: list(&self.status_exclude_resources),
         });
-        spec.preserve_node_ports = self.preserve_nodeports;
-        spec.restore_pvs = self.restore_volumes;
+        spec.preserve_node_ports = *self.preserve_nodeports;
+        spec.restore_pvs = *self.restore_volumes;
         spec.item_operation_timeout = self.item_operation_timeout;
-        spec.resource_modifier = self.resource_modifier_configmap.as_deref().map(config_map);
-        spec.resource_policy = self.resource_policies_configmap.as_deref().map(config_map);
+        spec.resource_modifier = config_map(&self.resource_modifier_configmap);
+        spec.resource_policy = config_map(&self.resource_policies_configmap);
         spec.skip_default_resource_modifier = self.skip_default_resource_modifier.then_some(true);
         spec.uploader_config = Some(UploaderConfigForRestore {
-            write_sparse_files: self.write_sparse_files,
+            write_sparse_files: *self.write_sparse_files,
             parallel_files_download: self.parallel_files_download,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::tests::parsed;
+    use serde_json::{Value, json};
+
+    /// What the flags make of a Restore, without what is always there.
+    fn made(line: &str) -> Value {
+        let mut restore = Restore::default();
+        parsed::<RestoreSpecArgs>(line).apply(&mut restore);
+        let mut spec = serde_json::to_value(&restore).unwrap()["spec"].take();
+        let always = ["backupName", "includedNamespaces", "itemOperationTimeout", "hooks"];
+        spec.as_object_mut().unwrap().retain(|key, _| !always.contains(&key.as_str()));
+        spec
+    }
+
+    #[test]
+    fn flags_make_the_spec() {
+        let of = |mut spec: Value| {
+            // As with Velero, also when it says nothing.
+            spec.as_object_mut().unwrap().entry("uploaderConfig").or_insert(json!({}));
+            spec
+        };
+        for (line, expected) in [
+            ("", of(json!({}))),
+            (
+                "--namespace-mappings a:b,c:d --namespace-mappings c:e",
+                of(json!({"namespaceMapping": {"a": "b", "c": "e"}})),
+            ),
+            ("--existing-resource-policy update --existing-resource-policy=", of(json!({}))),
+            (
+                "--existing-resource-policy= --existing-resource-policy none",
+                of(json!({"existingResourcePolicy": "none"})),
+            ),
+            ("--status-exclude-resources pods", of(json!({}))),
+            ("--status-include-resources= --status-exclude-resources pods", of(json!({}))),
+            (
+                "--status-include-resources a,b --status-exclude-resources b",
+                of(json!({
+                    "restoreStatus": {"includedResources": ["a", "b"], "excludedResources": ["b"]}
+                })),
+            ),
+            ("--resource-modifier-configmap= --resource-policies-configmap=", of(json!({}))),
+            ("--skip-default-resource-modifier=false --preserve-nodeports=F", of(json!({"preserveNodePorts": false}))),
+            ("--skip-default-resource-modifier --restore-volumes=", of(json!({"skipDefaultResourceModifier": true}))),
+            (
+                "--write-sparse-files --parallel-files-download 3",
+                of(json!({
+                    "uploaderConfig": {"writeSparseFiles": true, "parallelFilesDownload": 3}
+                })),
+            ),
+        ] {
+            assert_eq!(made(line), expected, "{line}");
+        }
     }
 }

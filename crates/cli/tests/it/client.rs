@@ -261,6 +261,51 @@ fn a_server_that_is_away_is_not_waited_for_long() {
     assert!(nowhere.contains("read --cacert nowhere.pem: No such file"), "{nowhere}");
 }
 
+/// Scripts write `--flag "$VALUE"` also when there is no such variable.
+#[test]
+fn empty_values_are_none() {
+    let sandbox = Sandbox::start(&stock().to_string());
+    let client = Client::new(sandbox.kubeconfig());
+    let spec = |line: &str| yaml(&client.ok(&format!("{line} -o yaml")))["spec"].take();
+    assert_eq!(
+        spec("backup create e --backup-type= --resource-policies-configmap= --include-cluster-resources= -l app=a"),
+        spec("backup create e -l app=a")
+    );
+    assert_eq!(
+        spec("restore create e --from-backup demo1 --existing-resource-policy= --status-exclude-resources pods"),
+        spec("restore create e --from-backup demo1")
+    );
+    let empty = |args: &[&str]| run(client.command().args(args));
+    let made = empty(&["backup", "create", "e", "-o", "", "--kubeconfig", "", "--kubecontext", "", "--labels", ""]);
+    assert!(made.code == 0 && made.out.starts_with("Backup request \"e\" submitted successfully.\n"), "{made:?}");
+    let install = ["install", "--dry-run", "--provider", "aws", "--bucket", "b", "--no-secret", "-o", "yaml"];
+    let without = empty(&install);
+    assert_eq!(without.code, 0, "{without:?}");
+    let with = empty(&[&install[..], &["--cacert", "", "--secret-file", "", "--pod-labels", ""]].concat());
+    assert_eq!((with.code, with.out), (0, without.out));
+}
+
+#[test]
+fn help_is_an_answer() {
+    let client = Client::new("/nowhere".into());
+    let top = client.run("help");
+    assert_eq!((top.code, top.err.as_str()), (0, ""));
+    assert!(top.out.contains("\nUsage: velero [OPTIONS] [COMMAND]\n"), "{top:?}");
+    let alone = run(&mut client.command());
+    assert_eq!((alone.code, &alone.out, alone.err.as_str()), (0, &top.out, ""));
+    let help = client.ok("help backup");
+    assert!(help.contains("\nUsage: velero backup [OPTIONS] [COMMAND]\n"), "{help}");
+    for line in ["backup", "backup --namespace x", "backup --help"] {
+        assert_eq!(client.ok(line), help, "{line}");
+    }
+    assert_eq!(client.ok("help backup create"), client.ok("backup create --help"));
+    let unknown = "unknown command \"frob\" for \"velero backup\"\n";
+    assert_eq!(
+        client.fails("backup frob"),
+        format!("Error: {unknown}Run 'velero backup --help' for usage.\nAn error occurred: {unknown}")
+    );
+}
+
 /// Shells ask for names by an environment variable.
 #[test]
 fn names_are_completed() {
