@@ -6,6 +6,7 @@ use crate::demo::DemoArgs;
 use crate::flags::{self, Optional};
 use crate::install::InstallArgs;
 use crate::local::Local;
+use crate::log::LogArgs;
 use crate::pflag;
 use crate::program::Program;
 use crate::resource::backup::BackupCommand;
@@ -55,9 +56,6 @@ pub(crate) struct Globals {
     /// Colours in descriptions; when left out on a terminal, unless the client config file switches them off
     #[arg(long, global = true, default_value = "")]
     colorized: Optional<bool>,
-    /// How much to tell about what is done: 0 warnings, 1 steps, 4 and more everything
-    #[arg(long = "v", short = 'v', global = true, default_value_t = 0, value_name = "LEVEL")]
-    pub(crate) verbosity: u8,
     /// Writes a second to the cluster at most; unlimited when 0, then the server's answers set the pace
     #[arg(long, global = true, default_value_t = 0.0, value_name = "N")]
     client_qps: f64,
@@ -67,6 +65,8 @@ pub(crate) struct Globals {
     /// How long one request to the cluster may take, all attempts together
     #[arg(long, global = true, value_parser = flags::duration, default_value = "3m", value_name = "DURATION")]
     request_timeout: Duration,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
     /// The namespace that flag, file and environment lead to.
     #[arg(skip)]
     pub(crate) namespace: String,

@@ -42,8 +42,10 @@ fn main() -> ExitCode {
         Ok(command) => command,
         Err(e) => return errors::usage(&e, &name),
     };
-    if !command.logs_itself() {
-        log::start(command.globals.verbosity);
+    if !command.logs_itself()
+        && let Err(e) = command.globals.log.start()
+    {
+        return errors::report(&e);
     }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
