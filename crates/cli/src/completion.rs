@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Command, Parser, ValueEnum};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
-use lifeboat_api::{Backup, BackupStorageLocation, Resource, Restore, Schedule};
+use lifeboat_api::{Backup, BackupStorageLocation, Resource, Restore, Schedule, VolumeSnapshotLocation};
 use lifeboat_control::{Client, Object};
 use std::ffi::{OsStr, OsString};
 use std::future::Future;
@@ -20,35 +20,17 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Tells the process that a shell asks.
 const VARIABLE: &str = "LIFEBOAT_COMPLETE";
 
-/// Where names of objects stand on a command line: the command, its argument, and the kind.
-const NAMES: [(&[&str], &str, &str); 27] = [
-    (&["backup", "get"], "names", Backup::KIND),
-    (&["backup", "describe"], "names", Backup::KIND),
-    (&["backup", "logs"], "name", Backup::KIND),
-    (&["backup", "download"], "name", Backup::KIND),
-    (&["backup", "delete"], "names", Backup::KIND),
-    (&["backup", "cancel"], "names", Backup::KIND),
-    (&["backup", "create"], "from_schedule", Schedule::KIND),
-    (&["backup", "create"], "storage_location", BackupStorageLocation::KIND),
-    (&["restore", "get"], "names", Restore::KIND),
-    (&["restore", "describe"], "names", Restore::KIND),
-    (&["restore", "logs"], "name", Restore::KIND),
-    (&["restore", "delete"], "names", Restore::KIND),
-    (&["restore", "cancel"], "names", Restore::KIND),
-    (&["restore", "create"], "from_backup", Backup::KIND),
-    (&["restore", "create"], "from_schedule", Schedule::KIND),
-    (&["backup-location", "get"], "names", BackupStorageLocation::KIND),
-    (&["backup-location", "set"], "name", BackupStorageLocation::KIND),
-    (&["backup-location", "delete"], "names", BackupStorageLocation::KIND),
-    (&["get", "backups"], "names", Backup::KIND),
-    (&["get", "restores"], "names", Restore::KIND),
-    (&["get", "backup-locations"], "names", BackupStorageLocation::KIND),
-    (&["describe", "backups"], "names", Backup::KIND),
-    (&["describe", "restores"], "names", Restore::KIND),
-    (&["delete", "backup"], "names", Backup::KIND),
-    (&["delete", "restore"], "names", Restore::KIND),
-    (&["delete", "backup-location"], "names", BackupStorageLocation::KIND),
-    (&["create", "restore"], "from_backup", Backup::KIND),
+/// Nouns of the commands with a verb, and the kind of what they name.
+const NOUNS: [(&str, &str); 3] =
+    [("backup", Backup::KIND), ("restore", Restore::KIND), ("backup-location", BackupStorageLocation::KIND)];
+/// Verbs of what is there already.
+const VERBS: [&str; 7] = ["get", "describe", "logs", "download", "cancel", "delete", "set"];
+/// Flags that name what is there already, in all commands with a noun and a verb.
+const FLAGS: [(&str, &str); 4] = [
+    ("from_backup", Backup::KIND),
+    ("from_schedule", Schedule::KIND),
+    ("storage_location", BackupStorageLocation::KIND),
+    ("volume_snapshot_locations", VolumeSnapshotLocation::KIND),
 ];
 
 /// A shell.
@@ -85,9 +67,18 @@ impl CompletionArgs {
         }
         let mut script = Vec::new();
         shell.write_registration(VARIABLE, name, name, &path.to_string_lossy(), &mut script)?;
+        if self.shell == Shell::Bash {
+            script.extend(for_aliases(name).into_bytes());
+        }
         std::io::stdout().write_all(&script)?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The function by which bash completes an alias: `complete -F __start_velero v`, as Velero's users have it.
+fn for_aliases(name: &str) -> String {
+    let function = name.replace('-', "_");
+    format!("__start_{name}() {{\n    _clap_complete_{function} \"$@\"\n}}\n")
 }
 
 /// Answers a shell that asks, and ends the process then.
@@ -97,15 +88,31 @@ pub(crate) fn answer() {
 
 /// The commands, with the sources of names.
 fn grammar(name: &str) -> Command {
-    NAMES.iter().fold(Lifeboat::grammar(name), |grammar, (path, argument, kind)| at(grammar, path, argument, kind))
+    Lifeboat::grammar(name).mut_subcommands(|outer| {
+        let first = outer.get_name().to_owned();
+        outer.mut_subcommands(|command| {
+            let second = command.get_name().to_owned();
+            command.mut_args(|arg| match named_by(&first, &second, arg.get_id().as_str()) {
+                Some(kind) => arg.add(ArgValueCompleter::new(move |typed: &OsStr| names(kind, typed))),
+                None => arg,
+            })
+        })
+    })
 }
 
-fn at(command: Command, path: &[&str], argument: &str, kind: &'static str) -> Command {
-    match path.split_first() {
-        None => {
-            command.mut_arg(argument, |arg| arg.add(ArgValueCompleter::new(move |typed: &OsStr| names(kind, typed))))
-        }
-        Some((first, rest)) => command.mut_subcommand(first, |command| at(command, rest, argument, kind)),
+/// The kind of the objects whose names an argument takes, if it is one that takes them.
+fn named_by(first: &str, second: &str, argument: &str) -> Option<&'static str> {
+    let is_verb = |word: &str| VERBS.contains(&word) || word == "create";
+    let noun = |word: &str| NOUNS.iter().find(|(noun, _)| *noun == word.strip_suffix('s').unwrap_or(word));
+    // The noun may stand first or last.
+    let (verb, (_, kind)) = match (noun(first), noun(second)) {
+        (Some(noun), _) if is_verb(second) => (second, noun),
+        (_, Some(noun)) if is_verb(first) => (first, noun),
+        _ => return None,
+    };
+    match argument {
+        "name" | "names" => VERBS.contains(&verb).then_some(*kind),
+        flag => FLAGS.iter().find(|(id, _)| *id == flag).map(|(_, kind)| *kind),
     }
 }
 
@@ -120,6 +127,7 @@ fn names(kind: &'static str, typed: &OsStr) -> Vec<CompletionCandidate> {
             Backup::KIND => all::<Backup>(&client).await,
             Restore::KIND => all::<Restore>(&client).await,
             Schedule::KIND => all::<Schedule>(&client).await,
+            VolumeSnapshotLocation::KIND => all::<VolumeSnapshotLocation>(&client).await,
             _ => all::<BackupStorageLocation>(&client).await,
         }
     });
@@ -149,7 +157,7 @@ macro_rules! named {
     })+ };
 }
 
-named!(Backup, Restore, Schedule, BackupStorageLocation);
+named!(Backup, Restore, Schedule, BackupStorageLocation, VolumeSnapshotLocation);
 
 fn waited_for(asking: impl Future<Output = Result<Vec<String>>>) -> Vec<String> {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return Vec::new() };
@@ -190,16 +198,64 @@ fn where_to(words: &[OsString]) -> Vec<OsString> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_place_of_a_name_is_there() {
+    /// The places on command lines where names are completed, as `FIRST SECOND ARGUMENT KIND`.
+    fn places() -> Vec<String> {
         let grammar = grammar("velero");
-        for (path, argument, _) in NAMES {
-            let mut command = &grammar;
-            for name in path {
-                command = command.find_subcommand(name).unwrap_or_else(|| panic!("{path:?}"));
+        let mut found = Vec::new();
+        for outer in grammar.get_subcommands() {
+            for inner in outer.get_subcommands() {
+                let (first, second) = (outer.get_name(), inner.get_name());
+                for arg in inner.get_arguments().filter(|arg| arg.get::<ArgValueCompleter>().is_some()) {
+                    let kind = named_by(first, second, arg.get_id().as_str()).unwrap();
+                    found.push(format!("{first} {second} {} {kind}", arg.get_id()));
+                }
             }
-            assert!(command.get_arguments().any(|found| found.get_id() == argument), "{path:?} {argument}");
         }
+        found
+    }
+
+    #[test]
+    fn names_are_completed_wherever_velero_completes_them() {
+        let expected = "\
+            backup create from_schedule Schedule
+            backup create storage_location BackupStorageLocation
+            backup create volume_snapshot_locations VolumeSnapshotLocation
+            backup get names Backup
+            backup describe names Backup
+            backup logs name Backup
+            backup download name Backup
+            backup cancel names Backup
+            backup delete names Backup
+            restore create from_backup Backup
+            restore create from_schedule Schedule
+            restore get names Restore
+            restore describe names Restore
+            restore logs name Restore
+            restore cancel names Restore
+            restore delete names Restore
+            backup-location get names BackupStorageLocation
+            backup-location set name BackupStorageLocation
+            backup-location delete names BackupStorageLocation
+            get backups names Backup
+            get restores names Restore
+            get backup-locations names BackupStorageLocation
+            describe backups names Backup
+            describe restores names Restore
+            create backup from_schedule Schedule
+            create backup storage_location BackupStorageLocation
+            create backup volume_snapshot_locations VolumeSnapshotLocation
+            create restore from_backup Backup
+            create restore from_schedule Schedule
+            delete backup names Backup
+            delete restore names Restore
+            delete backup-location names BackupStorageLocation";
+        assert_eq!(places(), expected.lines().map(str::trim).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn an_alias_is_completed_by_a_function_of_veleros_name() {
+        assert_eq!(for_aliases("velero"), "__start_velero() {\n    _clap_complete_velero \"$@\"\n}\n");
+        assert!(for_aliases("velero-1").contains("__start_velero-1() {\n    _clap_complete_velero_1 "));
     }
 
     #[test]

@@ -315,6 +315,7 @@ fn names_are_completed() {
         let script = client.ok(&format!("completion {shell}"));
         assert!(script.contains(text) && script.contains("LIFEBOAT_COMPLETE"), "{script}");
         assert!(script.contains("/velero"), "it calls what it was made by: {script}");
+        assert_eq!(script.contains("\n__start_velero() {\n"), shell == "bash", "{script}");
     }
     let asked = |words: &[&str], kubeconfig: &Path| {
         let mut command = client.command();
