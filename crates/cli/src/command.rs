@@ -192,6 +192,12 @@ impl Globals {
         self.program.colour(*self.colorized)
     }
 
+    /// These flags, with no request taking longer than this.
+    pub(crate) fn with_requests_within(&self, limit: Duration) -> Self {
+        let own = Some(self.request_timeout).filter(|own| !own.is_zero());
+        Self { request_timeout: own.map_or(limit, |own| own.min(limit)), ..self.clone() }
+    }
+
     pub(crate) async fn connect(&self) -> anyhow::Result<Cluster> {
         let qps = (self.client_qps > 0.0).then_some(self.client_qps);
         let options = ConnectOptions {
@@ -263,6 +269,17 @@ mod tests {
         ] {
             assert_eq!(settled(line), expected, "{line}");
         }
+    }
+
+    #[test]
+    fn requests_may_be_given_less_time() {
+        let limited = |line: &str, limit: &str| {
+            let limit = limit.parse().unwrap();
+            Lifeboat::parsed(line).globals.with_requests_within(limit).request_timeout.to_string()
+        };
+        assert_eq!(limited("version", "5s"), "5s");
+        assert_eq!(limited("version --request-timeout 2s", "5s"), "2s");
+        assert_eq!(limited("version --request-timeout 0", "5s"), "5s");
     }
 
     /// As `velero install` has: there they are for the server.

@@ -297,12 +297,17 @@ fn together(mut errors: Vec<anyhow::Error>) -> Result<ExitCode> {
     }
 }
 
-/// Waits for a last phase, one dot a second, or on a terminal the progress; the word of it. The wait has no end of its own: the server may be away for
-/// long, and the user sees that it lasts.
+/// Waits for a last phase, one dot a second, or on a terminal the progress; the word of it. The wait has no end of its
+/// own: the server may be away for long, and the user sees that it lasts. What is deleted meanwhile has no last phase.
 async fn wait<T: Operation>(client: &Client, name: &str) -> Result<&'static str> {
     let mut out = std::io::stdout();
+    let mut last = "New";
     for look in 1u64.. {
-        let found: T = client.get(name).await?.ok_or_else(|| missing::<T>(name))?;
+        let Some(found) = client.get::<T>(name).await? else {
+            writeln!(out)?;
+            bail!("{} \"{name}\" was deleted before it had ended; its last phase was {last}", T::WORD);
+        };
+        last = found.phase_word();
         if let Some(phase) = found.ended() {
             writeln!(out)?;
             return Ok(phase);

@@ -31,7 +31,7 @@ impl VersionArgs {
 
     /// The server's version, or why it is not known.
     async fn server(&self, globals: &Globals) -> Result<String> {
-        let client = client(globals).await?;
+        let client = client(&globals.with_requests_within(self.timeout)).await?;
         Ok(server_status(&client, self.timeout.to_std()).await?.server_version)
     }
 }

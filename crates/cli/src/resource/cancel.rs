@@ -70,7 +70,7 @@ async fn cancel<T: Cancellable>(client: &Client, name: &str, program: &str) -> R
         match client.change(&found, &after).await {
             Ok(stored) if stored.is_cancelled() => return Ok(None),
             Ok(_) => bail!(
-                "{} \"{name}\" cannot be cancelled: the cluster's definition of {} has no spec.cancel; run `{program} install --crds-only`",
+                "{} \"{name}\" cannot be cancelled: the cluster's definition of {} has no spec.cancel; run `{program} install --crds-only --apply`",
                 T::WORD,
                 T::PLURAL
             ),

@@ -149,10 +149,28 @@ async fn backup_facts(client: &Client, globals: &Globals, args: &DescribeArgs, b
     let snapshots = if is_legacy { legacy_snapshots(&downloads, &backup).await } else { snapshots };
     let label = format!("{}={}", well_known::LABEL_BACKUP_NAME, label_value(name));
     let of_this = format!("{label},{}={}", well_known::LABEL_BACKUP_UID, backup.metadata.uid);
-    let volumes = BackupVolumes { snapshots, is_legacy, by_files: client.list(&label).await? };
-    let deletions = client.list(&of_this).await?;
+    let by_files = listed(client, &label, "PodVolumeBackups", "backup", name).await?;
+    let volumes = BackupVolumes { snapshots, is_legacy, by_files };
+    let deletions = listed(client, &of_this, "DeleteBackupRequests", "backup", name).await?;
     let files = Files { results, operations, resources, volumes: Piece::Missing };
     Ok(BackupFacts { backup, files, volumes, deletions, warning })
+}
+
+/// The objects with these labels. That they cannot be listed is told, and the rest is described without them.
+async fn listed<T: Object>(
+    client: &Client,
+    labels: &str,
+    what: &str,
+    word: &str,
+    name: &str,
+) -> std::io::Result<Vec<T>> {
+    match client.list(labels).await {
+        Ok(found) => Ok(found),
+        Err(e) => {
+            writeln!(std::io::stderr(), "error getting {what} for {word} {name}: {e}")?;
+            Ok(Vec::new())
+        }
+    }
 }
 
 /// Snapshots by the files of backups before Velero 1.13.
@@ -200,7 +218,7 @@ async fn restore_facts(
         file(&downloads, Kind::RestoreVolumeInfo, name, has_files),
     );
     let label = format!("{}={}", well_known::LABEL_RESTORE_NAME, label_value(name));
-    let by_files = client.list(&label).await?;
+    let by_files = listed(client, &label, "PodVolumeRestores", "restore", name).await?;
     let files = Files { results, operations, resources, volumes };
     Ok(RestoreFacts { restore, files, by_files, warning })
 }

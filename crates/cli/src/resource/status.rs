@@ -2,30 +2,41 @@
 
 use anyhow::{Context, Result, bail};
 use lifeboat_api::{ServerStatusRequest, ServerStatusRequestPhase, ServerStatusRequestStatus};
+use lifeboat_cluster::{ClusterError, Failure};
 use lifeboat_control::Client;
 use std::time::Duration;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 
 /// Between two looks at a request.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Asks the server what it is. The request is left to the server, which deletes it after a minute.
+/// Asks the server what it is. The request is left to the server, which deletes it after a minute. No request of the
+/// client should have more time than the answer: which of them was not answered is only known when it gives up itself.
 ///
 /// # Errors
 /// When the cluster or the server does not answer in time.
 pub(crate) async fn server_status(client: &Client, patience: Duration) -> Result<ServerStatusRequestStatus> {
-    match timeout(patience, ask(client)).await {
+    let end = Instant::now() + patience;
+    let mut request = ServerStatusRequest::default();
+    request.metadata.generate_name = "velero-cli-".to_owned();
+    request.metadata.namespace.clone_from(&client.namespace);
+    let made = client.create("velero-cli", &request).await.map_err(|e| with_place(e, client))?;
+    let made = made.context("the made-up name of the request is taken")?;
+    match timeout_at(end, answer(client, &made.metadata.name)).await {
         Ok(answer) => answer,
         Err(_) => bail!("timed out waiting for server status request to be processed"),
     }
 }
 
-async fn ask(client: &Client) -> Result<ServerStatusRequestStatus> {
-    let mut request = ServerStatusRequest::default();
-    request.metadata.generate_name = "velero-cli-".to_owned();
-    request.metadata.namespace.clone_from(&client.namespace);
-    let made = client.create("velero-cli", &request).await?.context("the made-up name of the request is taken")?;
-    let name = &made.metadata.name;
+/// A silent server is the one failure of a request that does not name its address.
+fn with_place(error: ClusterError, client: &Client) -> anyhow::Error {
+    match error.failure {
+        Failure::Timeout(_) => anyhow::anyhow!("{error} ({})", client.cluster.url()),
+        _ => error.into(),
+    }
+}
+
+async fn answer(client: &Client, name: &str) -> Result<ServerStatusRequestStatus> {
     loop {
         let found: ServerStatusRequest = client.get(name).await?.context("the request is gone without an answer")?;
         if found.status.phase == Some(ServerStatusRequestPhase::Processed) {

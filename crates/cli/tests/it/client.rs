@@ -1,13 +1,13 @@
 //! The commands on Velero's resources: those of its golden runs, and a whole life of a backup by commands alone.
 
 use crate::ground::{BUCKET, Ground};
-use crate::support::{Run, Sandbox, run, with_object};
+use crate::support::{Run, Sandbox, eventually, run, with_object};
 use lifeboat_testbed::Kubectl;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// The binary under Velero's name, with a home of its own.
 struct Client {
@@ -252,13 +252,56 @@ fn a_server_that_is_away_is_not_waited_for_long() {
     let client = Client::new(sandbox.kubeconfig());
     let away = client.fails("backup logs demo1 --timeout 300ms");
     assert!(away.contains("timed out waiting for the URL of BackupLog of demo1: look at the server's log"), "{away}");
-    let shown = client.ok("version --timeout 300ms");
+    let shown = client.ok("version --timeout 2s");
     let end = "\n<error getting server version: timed out waiting for server status request to be processed>\n";
     assert!(shown.ends_with(end), "{shown}");
     let (ours, _) = shown.split_once('<').expect("an error");
     assert_eq!(client.ok("version --client-only"), ours);
+    let nowhere = client.folder.path().join("nowhere");
+    let config = std::fs::read_to_string(sandbox.kubeconfig()).expect("a kubeconfig");
+    let (before, after) = config.split_once("https://127.0.0.1:").expect("an address");
+    let after = after.trim_start_matches(|c: char| c.is_ascii_digit());
+    std::fs::write(&nowhere, format!("{before}https://127.0.0.1:1{after}")).expect("write");
+    let shown = client.ok("version --timeout 300ms --kubeconfig nowhere");
+    let (_, why) = shown.split_once("\n<error getting server version: ").expect("an error");
+    assert!(why.contains("the server cannot be reached: ") && why.ends_with(" (https://127.0.0.1:1/)>\n"), "{shown}");
     let nowhere = client.fails("backup download demo1 --cacert nowhere.pem");
     assert!(nowhere.contains("read --cacert nowhere.pem: No such file"), "{nowhere}");
+}
+
+/// What is listed beside a backup or restore may be refused, or be of a kind that is not there: the rest is shown.
+#[test]
+fn a_description_goes_on_without_what_cannot_be_listed() {
+    let mut stock = stock();
+    let missing = ["podvolumebackups", "podvolumerestores", "deletebackuprequests"];
+    let is_there = |item: &Value| !missing.iter().any(|plural| item["spec"]["names"]["plural"] == *plural);
+    let items = stock["items"].as_array_mut().expect("items");
+    items.retain(is_there);
+    for kind in ["Backup", "Restore"] {
+        items.push(json!({"apiVersion": "velero.io/v1", "kind": kind, "spec": {},
+            "metadata": {"name": "odd", "namespace": "velero"}, "status": {"phase": "FailedValidation"}}));
+    }
+    let sandbox = Sandbox::start(&stock.to_string());
+    let client = Client::new(sandbox.kubeconfig());
+    for (line, told) in [
+        (
+            "backup describe odd",
+            &["PodVolumeBackups for backup odd: cannot list ", "DeleteBackupRequests for backup odd: cannot list "][..],
+        ),
+        ("restore describe odd", &["PodVolumeRestores for restore odd: cannot list "]),
+    ] {
+        let run = client.run(line);
+        assert_eq!(run.code, 0, "{line}: {run:?}");
+        assert!(
+            run.out.starts_with("Name:         odd\n") && run.out.contains("\nPhase:  FailedValidation\n"),
+            "{run:?}"
+        );
+        let lines: Vec<&str> = run.err.lines().collect();
+        assert_eq!(lines.len(), told.len(), "{run:?}");
+        for (line, told) in lines.iter().zip(told) {
+            assert!(line.starts_with(&format!("error getting {told}")), "{run:?}");
+        }
+    }
 }
 
 /// Scripts write `--flag "$VALUE"` also when there is no such variable.
@@ -303,6 +346,29 @@ fn help_is_an_answer() {
     assert_eq!(
         client.fails("backup frob"),
         format!("Error: {unknown}Run 'velero backup --help' for usage.\nAn error occurred: {unknown}")
+    );
+}
+
+/// Velero would wait for ever.
+#[test]
+fn who_waits_for_what_is_deleted_is_told() {
+    let sandbox = Sandbox::start(&stock().to_string());
+    let client = Client::new(sandbox.kubeconfig());
+    let mut command = client.command();
+    command
+        .args(["backup", "create", "w", "--wait"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let waiting = command.spawn().expect("the binary");
+    let kubectl = sandbox.kubectl();
+    eventually("the backup", || kubectl.try_run(&["get", "backup", "w", "--namespace=velero"]).is_ok());
+    kubectl.try_run(&["delete", "backup", "w", "--namespace=velero"]).expect("the deletion");
+    let ended = waiting.wait_with_output().expect("the end");
+    assert_eq!(ended.status.code(), Some(1));
+    assert_eq!(
+        String::from_utf8_lossy(&ended.stderr),
+        "An error occurred: backup \"w\" was deleted before it had ended; its last phase was New\n"
     );
 }
 
