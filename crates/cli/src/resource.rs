@@ -70,7 +70,7 @@ struct Show {
 pub(crate) struct GetArgs {
     /// Names; all when left out
     names: Vec<String>,
-    /// Only those with these labels
+    /// Without names, only those with these labels
     #[arg(long, short = 'l', default_value = "", value_name = "SELECTOR")]
     selector: String,
     #[command(flatten)]

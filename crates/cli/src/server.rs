@@ -31,7 +31,7 @@ pub(crate) struct ServerArgs {
     /// Form of the log
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
-    /// Where plugins lie
+    /// Where plugins lie; those in it are named in the log, none is run yet
     #[arg(long, value_parser = flags::path, default_value = PLUGIN_DIR, value_name = "DIRECTORY")]
     plugin_dir: PathBuf,
     /// Where to serve metrics (/metrics) and health (/healthz, /readyz); empty for nowhere
@@ -40,7 +40,7 @@ pub(crate) struct ServerArgs {
     /// Where to serve files of backups and restores, by signed URLs, for storage that cannot sign; empty for nowhere
     #[arg(long, default_value = "127.0.0.1:8086", value_name = "ADDRESS")]
     download_address: String,
-    /// Where to serve profiles; empty for nowhere
+    /// Where to serve profiles; empty for nowhere (no effect yet)
     #[arg(long, default_value = "localhost:6060", value_name = "ADDRESS")]
     profiler_address: String,
     /// How often buckets are searched for backups, for locations that do not say; 0 for never
@@ -49,7 +49,7 @@ pub(crate) struct ServerArgs {
     /// How often locations are checked, for locations that do not say; 0 for once
     #[arg(long, value_parser = flags::duration, default_value = "1m", value_name = "DURATION")]
     store_validation_frequency: Duration,
-    /// How long all file system backups of one backup or restore may take
+    /// How long all file system backups of one backup or restore may take (no effect yet)
     #[arg(long, value_parser = flags::duration, default_value = "4h", value_name = "DURATION")]
     fs_backup_timeout: Duration,
     /// How long backups are kept that do not say
@@ -61,10 +61,10 @@ pub(crate) struct ServerArgs {
     /// Snapshot locations by provider, for backups that name none
     #[arg(long, value_parser = flags::mappings, value_name = "PROVIDER:NAME,…")]
     default_volume_snapshot_locations: Vec<flags::Pairs>,
-    /// Back up volumes by their files when backups do not say
+    /// Back up volumes by their files when backups do not say (no effect yet)
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     default_volumes_to_fs_backup: bool,
-    /// Move the data of snapshots when backups do not say
+    /// Move the data of snapshots when backups do not say (no effect yet)
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     default_snapshot_move_data: bool,
     /// How long asynchronous operations may take, for backups and restores that do not say
@@ -73,10 +73,10 @@ pub(crate) struct ServerArgs {
     /// How often asynchronous operations are looked after; 0 for every ten seconds
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
     item_operation_sync_frequency: Duration,
-    /// How often expired backups are deleted
+    /// How often expired backups are deleted (no effect yet)
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
     garbage_collection_frequency: Duration,
-    /// How often repositories are maintained, for repositories that do not say
+    /// How often repositories are maintained, for repositories that do not say (no effect yet)
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
     default_repo_maintain_frequency: Duration,
     /// How long single resources are waited for
@@ -94,10 +94,10 @@ pub(crate) struct ServerArgs {
     /// Parts of the server to leave out
     #[arg(long, value_parser = flags::strings, value_name = "NAME,…")]
     disable_controllers: Vec<flags::List>,
-    /// Objects of a page of a list; 0 for all at once
+    /// Objects of a page of a list; 0 for all at once (no effect yet)
     #[arg(long, default_value_t = 500, value_name = "N")]
     client_page_size: u32,
-    /// What moves the files of volumes
+    /// What moves the files of volumes (no effect yet)
     #[arg(long, default_value = "kopia", value_name = "NAME")]
     uploader_type: String,
     /// Accepted and without effect, as in Velero
@@ -106,27 +106,27 @@ pub(crate) struct ServerArgs {
     /// Accepted: there is no such cache
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     disable_informer_cache: bool,
-    /// A new schedule waits for its time before its first backup
+    /// A new schedule waits for its time before its first backup (no effect yet)
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     schedule_skip_immediately: bool,
-    /// The label that joins volumes to be saved at one moment
+    /// The label that joins volumes to be saved at one moment (no effect yet)
     #[arg(long, default_value = lifeboat_api::well_known::LABEL_VOLUME_GROUP, value_name = "LABEL")]
     volume_group_snapshot_label_key: String,
     #[command(flatten)]
     maintenance: MaintenanceJobs,
-    /// A ConfigMap with settings of repositories
+    /// A ConfigMap with settings of repositories (no effect yet)
     #[arg(long, default_value = "", value_name = "NAME")]
     backup_repository_configmap: String,
-    /// A ConfigMap with settings of maintenance jobs
+    /// A ConfigMap with settings of maintenance jobs (no effect yet)
     #[arg(long, default_value = "", value_name = "NAME")]
     repo_maintenance_job_configmap: String,
-    /// A ConfigMap with volume policies for all backups
+    /// A ConfigMap with volume policies for all backups (no effect yet)
     #[arg(long, default_value = "", value_name = "NAME")]
     global_backup_volume_policies_configmap: String,
-    /// A ConfigMap with resource modifiers for restores that name none
+    /// A ConfigMap with resource modifiers for restores that name none (no effect yet)
     #[arg(long, default_value = "", value_name = "NAME")]
     default_resource_modifier_configmap: String,
-    /// Item blocks of one backup at once
+    /// Item blocks of one backup at once (no effect yet)
     #[arg(long, default_value_t = 1, value_name = "N")]
     item_block_worker_count: u32,
     /// Backups at once

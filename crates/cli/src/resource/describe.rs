@@ -39,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct DescribeArgs {
     /// Names; all when left out
     names: Vec<String>,
-    /// Only those with these labels
+    /// Without names, only those with these labels
     #[arg(long, short = 'l', default_value = "", value_name = "SELECTOR")]
     selector: String,
     /// Show everything: objects, operations, volumes

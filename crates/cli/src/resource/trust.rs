@@ -22,7 +22,8 @@ pub(crate) struct TrustArgs {
     /// Take any certificate of the object store: whoever is in between can read and change what is downloaded
     #[arg(long)]
     pub(crate) insecure_skip_tls_verify: bool,
-    /// A file with certificates (PEM) to trust beside the system's
+    /// A file with certificates (PEM) to trust beside the system's; otherwise that of the client config file, or else those
+    /// of the storage location
     #[arg(long, default_value = "", value_name = "FILE")]
     pub(crate) cacert: Optional<PathBuf>,
 }
