@@ -4,6 +4,7 @@ use crate::world::World;
 use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase, Time, well_known,
 };
+use prometheus::core::Collector;
 use prometheus::{Encoder, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TextEncoder};
 use std::collections::BTreeMap;
 
@@ -138,9 +139,9 @@ impl Metrics {
                 *latest = end.max(*latest);
             }
         }
-        self.location_status.reset();
+        keep(&self.location_status, |name| world.locations.get(name).is_some());
         world.locations.iter().for_each(|location| self.location(location));
-        self.backup_last_success.reset();
+        keep(&self.backup_last_success, |schedule| last.contains_key(schedule));
         for (schedule, end) in last {
             self.backup_last_success.with_label_values(&[schedule]).set(end.timestamp().as_second() as f64);
         }
@@ -213,6 +214,19 @@ impl Metrics {
     }
 }
 
+/// Takes away what is gone of a gauge with one label. Whoever looks meanwhile sees all of the rest.
+fn keep(gauge: &GaugeVec, is_there: impl Fn(&str) -> bool) {
+    for family in gauge.collect() {
+        for metric in family.get_metric() {
+            let values: Vec<&str> = metric.get_label().iter().map(|label| label.value()).collect();
+            if !values.iter().all(|value| is_there(value)) {
+                // It is gone already when there is none.
+                let _ = gauge.remove_label_values(&values);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -272,6 +286,29 @@ mod tests {
             assert_eq!(lines(&metrics, &name), [format!("{name} 1")]);
         }
         assert!(lines(&metrics, "last_status{schedule=\"daily\"}").is_empty(), "0 after a failure, and it stays so");
+    }
+
+    #[test]
+    fn a_gauge_loses_what_is_gone() {
+        let metrics = Metrics::new().unwrap();
+        let mut world = World::default();
+        for name in ["here", "gone"] {
+            let mut location = BackupStorageLocation::default();
+            location.metadata.name = name.into();
+            location.status.phase = Some(BackupStorageLocationPhase::Available);
+            metrics.location(&location);
+            if name == "here" {
+                world.locations.put(location);
+            }
+        }
+        world.backups.put(backup(BackupPhase::Completed));
+        metrics.see(&world);
+        let gauge = |name: &str| format!("velero_backup_location_status_gauge{{backup_location_name={name:?}}}");
+        assert_eq!(lines(&metrics, "location_status_gauge{"), [gauge("here") + " 1"]);
+        let success = r#"velero_backup_last_successful_timestamp{schedule="daily"}"#;
+        assert_eq!(lines(&metrics, success), [format!("{success} 100")]);
+        metrics.see(&World::default());
+        assert!(lines(&metrics, "location_status_gauge{").is_empty() && lines(&metrics, success).is_empty());
     }
 
     #[test]
