@@ -282,9 +282,9 @@ impl ServerArgs {
         }
         Ok(Options {
             namespace: globals.namespace.clone(),
-            identity: match &self.identity {
-                Some(identity) => identity.clone(),
-                None => host_name()?,
+            identity: match self.identity.as_deref() {
+                Some("") | None => host_name()?,
+                Some(identity) => identity.to_owned(),
             },
             version: VERSION.to_owned(),
             default_location: self.default_backup_storage_location.clone(),
