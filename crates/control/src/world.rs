@@ -12,6 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) trait Meta: Object {
     fn meta(&self) -> &ObjectMeta;
 
+    fn meta_mut(&mut self) -> &mut ObjectMeta;
+
     /// The word of its phase.
     fn phase(&self) -> Option<&'static str>;
 }
@@ -62,6 +64,10 @@ macro_rules! mirrored {
             impl Meta for $kind {
                 fn meta(&self) -> &ObjectMeta {
                     &self.metadata
+                }
+
+                fn meta_mut(&mut self) -> &mut ObjectMeta {
+                    &mut self.metadata
                 }
 
                 fn phase(&self) -> Option<&'static str> {
@@ -180,7 +186,9 @@ impl<T: Meta> Objects<T> {
     }
 
     /// Takes in what a write of ours was answered with; the mirror may be behind it.
-    pub(crate) fn put(&mut self, object: T) {
+    pub(crate) fn put(&mut self, mut object: T) {
+        // The largest part of an object, and a matter of the API server: writes send differences.
+        object.meta_mut().other.remove("managedFields");
         let meta = object.meta();
         let newer = self.by_name.get(&meta.name).is_none_or(|known| {
             known.meta().uid != meta.uid || revision(&known.meta().resource_version) <= revision(&meta.resource_version)
@@ -286,12 +294,21 @@ mod tests {
     }
 
     #[test]
+    fn whose_fields_they_are_is_not_kept() {
+        let mut world = World::default();
+        let object = r#"{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{"name":"a","managedFields":[{"manager":"x"}],"deletionGracePeriodSeconds":0}}"#;
+        world.see(Change { kind: Kind::Backup, what: Seen::Applied(object.into()) });
+        let other = world.backups.get("a").unwrap().metadata.other.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(other, ["deletionGracePeriodSeconds"]);
+    }
+
+    #[test]
     fn what_cannot_be_read_is_known_to_be_there() {
         let mut world = World::default();
         let see = |world: &mut World, what| world.see(Change { kind: Kind::Backup, what });
         let wrong = |revision: &str| {
             let object = format!(
-                r#"{{"metadata":{{"name":"a","uid":"1","resourceVersion":"{revision}"}},"spec":{{"ttl":"30d"}},"status":{{"phase":"Queued"}}}}"#
+                r#"{{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{{"name":"a","uid":"1","resourceVersion":"{revision}"}},"spec":{{"ttl":"30d"}},"status":{{"phase":"Queued"}}}}"#
             );
             Bytes::from(object)
         };
