@@ -229,6 +229,9 @@ impl Server {
 
     fn ended(&mut self, key: Key, finished: Finished) {
         self.running.remove(&key.subject());
+        if let (Key::Validation(name), Err(_)) = (&key, &finished) {
+            self.checked.remove(name);
+        }
         match finished {
             Ok(effects) => {
                 self.failures.remove(&key);
