@@ -5,6 +5,7 @@ use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase, Time, well_known,
 };
 use prometheus::core::Collector;
+use prometheus::proto::LabelPair;
 use prometheus::{Encoder, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TextEncoder};
 use std::collections::BTreeMap;
 
@@ -218,7 +219,7 @@ impl Metrics {
 fn keep(gauge: &GaugeVec, is_there: impl Fn(&str) -> bool) {
     for family in gauge.collect() {
         for metric in family.get_metric() {
-            let values: Vec<&str> = metric.get_label().iter().map(|label| label.value()).collect();
+            let values: Vec<&str> = metric.get_label().iter().map(LabelPair::value).collect();
             if !values.iter().all(|value| is_there(value)) {
                 // It is gone already when there is none.
                 let _ = gauge.remove_label_values(&values);

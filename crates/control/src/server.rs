@@ -2,6 +2,7 @@
 
 mod key;
 mod plan;
+mod tasks;
 
 use crate::client::Client;
 use crate::event::{emit, event};
@@ -15,13 +16,14 @@ use crate::mirror::mirror;
 use crate::options::{Env, Listeners, Options};
 use crate::work::{Context, Finished, Unfinished};
 use crate::world::{Change, Kind, World};
-use key::{Ended, Failure, Key, Running, Subject};
+use key::{Failure, Key};
 use lifeboat_api::BackupStorageLocationSpec;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tasks::Tasks;
 use tokio::sync::mpsc;
-use tokio::task::{Id, JoinError, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 /// Changes waiting to be seen.
@@ -111,13 +113,9 @@ struct Server {
     world: World,
     changes: mpsc::Receiver<Change>,
     mirrors: JoinSet<()>,
-    tasks: JoinSet<Ended>,
-    /// Which task works on what.
-    keys: HashMap<Id, Key>,
+    tasks: Tasks,
     /// Events on their way.
     events: JoinSet<()>,
-    /// What is being worked on.
-    running: HashMap<Subject, Running>,
     /// Steps that failed.
     failures: HashMap<Key, Failure>,
     /// When a backup left the queue.
@@ -143,10 +141,8 @@ impl Server {
             health,
             changes,
             mirrors,
-            tasks: JoinSet::new(),
-            keys: HashMap::new(),
+            tasks: Tasks::default(),
             events: JoinSet::new(),
-            running: HashMap::new(),
             failures: HashMap::new(),
             started: Instant::now(),
             default_is_marked: false,
@@ -159,18 +155,18 @@ impl Server {
         loop {
             tokio::select! {
                 change = self.changes.recv() => match change {
-                    Some(change) => self.see(change),
+                    Some(change) => self.world.see(change),
                     None => return,
                 },
-                Some(done) = self.tasks.join_next_with_id() => self.joined(done),
+                Some((key, finished)) = self.tasks.next() => self.ended(key, finished),
                 () = sleep_until(self.next) => {}
             }
             // Everything that has come meanwhile: a look at the whole world is not for each.
             while let Ok(change) = self.changes.try_recv() {
-                self.see(change);
+                self.world.see(change);
             }
-            while let Some(done) = self.tasks.try_join_next_with_id() {
-                self.joined(done);
+            while let Some((key, finished)) = self.tasks.next_now() {
+                self.ended(key, finished);
             }
             self.emit_events();
             if self.world.is_complete() {
@@ -184,7 +180,7 @@ impl Server {
     async fn stop(&mut self) {
         self.mirrors.shutdown().await;
         // A write in flight is awaited, so that its outcome is known.
-        let _ = tokio::time::timeout(STOPPING, async { while self.tasks.join_next().await.is_some() {} }).await;
+        let _ = tokio::time::timeout(STOPPING, async { while self.tasks.next().await.is_some() {} }).await;
         self.tasks.shutdown().await;
         // What became of the last ones is in their phases.
         self.events.shutdown().await;
@@ -209,26 +205,7 @@ impl Server {
         }
     }
 
-    fn see(&mut self, change: Change) {
-        self.world.see(change);
-    }
-
-    fn joined(&mut self, done: Result<(Id, Ended), JoinError>) {
-        match done {
-            Ok((id, (key, finished))) => {
-                self.keys.remove(&id);
-                self.ended(key, finished);
-            }
-            Err(e) => {
-                if let Some(key) = self.keys.remove(&e.id()) {
-                    self.ended(key, Err(Unfinished::Because(format!("its task died: {e}"))));
-                }
-            }
-        }
-    }
-
     fn ended(&mut self, key: Key, finished: Finished) {
-        self.running.remove(&key.subject());
         if let (Key::Validation(name), Err(_)) = (&key, &finished) {
             self.checked.remove(name);
         }

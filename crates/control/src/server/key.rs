@@ -1,9 +1,7 @@
 //! What is worked on: which work excludes which, and how much of each kind is done at once.
 
-use crate::work::Finished;
 use std::time::Duration;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 /// One kind of work on one object. Failures are counted for it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -81,14 +79,6 @@ impl Key {
     }
 }
 
-/// A task that runs.
-#[derive(Debug)]
-pub(super) struct Running {
-    pub(super) key: Key,
-    /// How to stop it.
-    pub(super) stop: CancellationToken,
-}
-
 /// What failed: how often, and when it is tried again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Failure {
@@ -108,9 +98,6 @@ impl Failure {
         Self { count, until: now + (RETRY * 2u32.saturating_pow((count - 1).min(16))).min(LONGEST_RETRY) }
     }
 }
-
-/// What a task ends with.
-pub(super) type Ended = (Key, Finished);
 
 #[cfg(test)]
 mod tests {

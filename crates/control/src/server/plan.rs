@@ -1,7 +1,8 @@
 //! What is to be done, from one look at everything.
 
 use super::Server;
-use super::key::{Key, Running, STUCK, Subject};
+use super::key::{Key, STUCK, Subject};
+use super::tasks::Running;
 use crate::options::Controller;
 use crate::phase::queue::{Move, moves};
 use crate::phase::{self, Decision};
@@ -97,7 +98,7 @@ impl Server {
         let now = self.context.env.now();
         let mut plan =
             Plan { now, wake: None, retry: None, work: Vec::new(), taken: HashSet::new(), counts: HashMap::new() };
-        self.running.values().for_each(|running| plan.take(&running.key));
+        self.tasks.running().for_each(|running| plan.take(&running.key));
         self.unreadable(&mut plan);
         self.locations(&mut plan);
         // Before the backups: of two kinds of work on one thing the first is begun.
@@ -114,12 +115,7 @@ impl Server {
             self.next = self.next.min(at);
         }
         for Work { key, stop, task } in plan.work {
-            self.running.insert(key.subject(), Running { key: key.clone(), stop });
-            let handle = self.tasks.spawn({
-                let key = key.clone();
-                async move { (key, task.await) }
-            });
-            self.keys.insert(handle.id(), key);
+            self.tasks.spawn(key, stop, task);
         }
         // What is gone has no failures.
         if self.failures.len() > 1000 {
@@ -147,7 +143,7 @@ impl Server {
 
     /// Stops work on what the user has cancelled or deleted.
     fn stop_unwanted(&self) {
-        for running in self.running.values() {
+        for running in self.tasks.running() {
             let wanted = match &running.key {
                 Key::Backup(name) => match self.world.backups.get(name) {
                     Some(backup) => !backup.spec.cancel,
@@ -344,7 +340,7 @@ impl Server {
         let runs = |restore: &&Restore| {
             restore.status.phase == Some(RestorePhase::InProgress)
                 || matches!(
-                    self.running.get(&Subject::Restore(restore.metadata.name.clone())),
+                    self.tasks.on(&Subject::Restore(restore.metadata.name.clone())),
                     Some(Running { key: Key::Restore(_), .. })
                 )
         };
