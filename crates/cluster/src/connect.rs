@@ -1,11 +1,14 @@
 //! Finds and opens the cluster.
 
+mod kubeconfig;
+
 use crate::error::chain;
 use crate::send::Call;
 use crate::{ClusterError, Pace, PaceOptions};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::KubeConfigOptions;
+use kubeconfig::{Found, Places, wrong};
 use serde::Deserialize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,6 +21,8 @@ pub struct Cluster {
     /// For what our own transport does not do: connections that change their protocol.
     pub(crate) config: Arc<kube::Config>,
     pub(crate) url: String,
+    /// The kubeconfig's context; none in a pod.
+    pub(crate) context: Option<String>,
     pub(crate) namespace: String,
     pub(crate) pace: Arc<Pace>,
     /// For one request with all its attempts.
@@ -33,7 +38,8 @@ impl std::fmt::Debug for Cluster {
 /// Where the cluster is, by kubectl's rules.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectOptions {
-    /// A kubeconfig file; otherwise `$KUBECONFIG`, `~/.kube/config`, or the pod's service account, in this order.
+    /// A kubeconfig file; otherwise `$KUBECONFIG`, `~/.kube/config`, or, where there is no kubeconfig at all, the pod's
+    /// service account.
     pub kubeconfig: Option<PathBuf>,
     /// A context of it other than the current one.
     pub context: Option<String>,
@@ -89,7 +95,7 @@ impl Cluster {
     /// # Errors
     /// [`ConnectError`].
     pub async fn connect(options: &ConnectOptions) -> Result<Self, ConnectError> {
-        let mut config = load(options).await?;
+        let (mut config, context) = load(options).await?;
         // Retries are ours: the library's wait up to a quarter of an hour in silence.
         config.default_retry = false;
         // Responses are uncompressed: packing costs the server more than the local network.
@@ -108,13 +114,20 @@ impl Cluster {
         let client = crate::transport::client(config.clone())
             .map_err(|e| ConnectError::Client { url: url.clone(), message: chain(&e) })?;
         let patience = options.request_timeout.unwrap_or(crate::send::PATIENCE);
-        Ok(Self { client, config: Arc::new(config), url, namespace, pace: Arc::new(Pace::new(options.pace)), patience })
+        let pace = Arc::new(Pace::new(options.pace));
+        Ok(Self { client, config: Arc::new(config), url, context, namespace, pace, patience })
     }
 
     /// The server's URL, for people.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The kubeconfig's context, for people; `None` when a pod's service account is used.
+    #[must_use]
+    pub fn context(&self) -> Option<&str> {
+        self.context.as_deref()
     }
 
     /// The namespace of the kubeconfig's context.
@@ -169,20 +182,20 @@ impl Cluster {
     }
 }
 
-async fn load(options: &ConnectOptions) -> Result<kube::Config, ConnectError> {
-    let selection = KubeConfigOptions { context: options.context.clone(), ..KubeConfigOptions::default() };
-    if let Some(path) = &options.kubeconfig {
-        let wrong = |message: String| ConnectError::Kubeconfig { place: path.display().to_string(), message };
-        let file = Kubeconfig::read_from(path).map_err(|e| wrong(chain(&e)))?;
-        return kube::Config::from_custom_kubeconfig(file, &selection).await.map_err(|e| wrong(chain(&e)));
-    }
-    let from_file = kube::Config::from_kubeconfig(&selection).await;
-    match from_file {
-        Ok(config) => Ok(config),
-        // A context was asked for: only a kubeconfig has contexts.
-        Err(e) if options.context.is_some() => {
-            Err(ConnectError::Kubeconfig { place: "($KUBECONFIG or ~/.kube/config)".to_owned(), message: chain(&e) })
+/// The configuration and the name of its context.
+async fn load(options: &ConnectOptions) -> Result<(kube::Config, Option<String>), ConnectError> {
+    let variable = std::env::var_os("KUBECONFIG");
+    let places = Places::new(options.kubeconfig.clone(), variable.as_deref(), std::env::home_dir());
+    match places.read()? {
+        Some(Found { config: file, place }) => {
+            let context = options.context.clone().or_else(|| file.current_context.clone());
+            let selection = KubeConfigOptions { context: context.clone(), ..KubeConfigOptions::default() };
+            let config = kube::Config::from_custom_kubeconfig(file, &selection).await;
+            Ok((config.map_err(|e| wrong(place, chain(&e)))?, context))
         }
-        Err(e) => kube::Config::incluster().map_err(|_| ConnectError::Nowhere(chain(&e))),
+        None => match &options.context {
+            Some(context) => Err(ConnectError::Nowhere(format!("there is no kubeconfig with the context {context}"))),
+            None => Ok((kube::Config::incluster().map_err(|e| ConnectError::Nowhere(chain(&e)))?, None)),
+        },
     }
 }

@@ -93,10 +93,24 @@ fn a_cluster_that_is_not_there_is_said_so() {
     let args = ["backup", "b", "--bucket", &bucket];
     let none = folder.path().join("none");
     let run = local(&args, &none, folder.path());
-    assert!(run.code == 1 && run.err.contains("no cluster is configured: give --kubeconfig"), "{run:?}");
+    let missing = format!("cannot use the kubeconfig of $KUBECONFIG: there is no such file: {}", none.display());
+    assert!(run.code == 1 && run.err.contains(&missing), "{run:?}");
+    for (context, why) in [(None, "run in a pod ("), (Some("prod"), "(there is no kubeconfig with the context prod)")] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
+        command.arg("local").args(args).args(context.map(|name| format!("--kubecontext={name}")));
+        let run = crate::support::run(command.env_remove("KUBECONFIG").env("HOME", folder.path()));
+        assert!(run.code == 1 && run.err.contains("no cluster is configured: give --kubeconfig"), "{run:?}");
+        assert!(run.err.contains(why), "{run:?}");
+    }
+    // A pod of a cluster, with a kubeconfig of another one that is broken: its own cluster is not meant.
     std::fs::write(&none, "apiVersion: [").expect("write");
     let broken = none.display().to_string();
     let run = local(&["backup", "b", "--bucket", &bucket, "--kubeconfig", &broken], &none, folder.path());
+    assert!(run.code == 1 && run.err.contains(&format!("cannot use the kubeconfig {broken}")), "{run:?}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
+    command.args(["uninstall", "--force"]).env("KUBECONFIG", &broken);
+    command.env("KUBERNETES_SERVICE_HOST", "127.0.0.1").env("KUBERNETES_SERVICE_PORT", "1");
+    let run = crate::support::run(&mut command);
     assert!(run.code == 1 && run.err.contains(&format!("cannot use the kubeconfig {broken}")), "{run:?}");
 }
 
