@@ -22,7 +22,7 @@ pub(crate) enum LogLevel {
     Panic,
 }
 
-/// Starts logging to standard error; `LIFEBOAT_LOG` overrides the level with a filter of `tracing`.
+/// Starts logging to standard output, as Velero's server does; `LIFEBOAT_LOG` overrides the level with a filter of `tracing`.
 pub(crate) fn start(level: LogLevel, json: bool) {
     let default = match level {
         LogLevel::Trace => "trace",
@@ -35,7 +35,7 @@ pub(crate) fn start(level: LogLevel, json: bool) {
     let filter = EnvFilter::try_from_env("LIFEBOAT_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(std::io::stdout)
         .event_format(Logrus { json })
         .finish();
     let _ = tracing::subscriber::set_global_default(subscriber);

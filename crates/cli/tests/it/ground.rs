@@ -102,6 +102,7 @@ impl Ground {
             .args(flags)
             .env("KUBECONFIG", kubeconfig)
             .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("a log"))
             .stderr(log)
             .spawn()
             .expect("the binary");

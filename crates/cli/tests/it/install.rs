@@ -88,6 +88,7 @@ impl Ground {
             .env("POD_NAME", pod["metadata"]["name"].as_str().expect("a name"))
             .env("AWS_SHARED_CREDENTIALS_FILE", self.folder.path().join("credentials"))
             .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("a log"))
             .stderr(log)
             .spawn()
             .expect("the binary");
