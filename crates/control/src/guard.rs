@@ -1,4 +1,13 @@
 //! Two generations never lead at once: while a server of Velero runs, we wait.
+//!
+//! Velero's server takes no part in any election, so nothing else would keep the two apart: it would act on the same
+//! resources, and we would end its running backups as left by a dead server. So a pod that runs one is waited for twice:
+//! before we stand for the leadership, and again when we have it, before any work begins, because a server may have stood
+//! by for days. The second wait holds the Lease, so that no other of ours begins meanwhile. What starts later, beside a
+//! leader at work, is not seen.
+//!
+//! A server of Velero is known by what its pod runs, whatever installed it, or by the label of Velero's installer. A pod
+//! with the image of our own pod is one of ours: it waits for the Lease.
 
 use crate::lead::host;
 use lifeboat_api::well_known::LABEL_DEPLOY;
@@ -12,9 +21,10 @@ use tokio_util::sync::CancellationToken;
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_secs(3);
+/// Velero's program, and the last part of its image's name.
+const PROGRAM: &str = "velero";
 
-/// Waits until no pod of the Deployment `velero` with another image than ours runs; false when told to stop before.
-/// Velero's server takes no part in any election, so nothing else would keep the two apart.
+/// Waits until no pod of the namespace runs a server of Velero; false when told to stop before.
 pub(crate) async fn wait_for_velero_to_end(
     cluster: &Cluster,
     namespace: &str,
@@ -46,7 +56,7 @@ async fn others(cluster: &Cluster, namespace: &str, identity: &str) -> Result<Ve
     let mut list = cluster.list(ListRequest {
         resource: Arc::new(pods()),
         namespace: Some(namespace.to_owned()),
-        selector: format!("{LABEL_DEPLOY}=velero"),
+        selector: String::new(),
         metadata_only: false,
     });
     let mut found: Vec<Value> = Vec::new();
@@ -56,14 +66,42 @@ async fn others(cluster: &Cluster, namespace: &str, identity: &str) -> Result<Ve
     Ok(strangers(&found, identity))
 }
 
-/// Pods that run, or will, another image than the pod that we are; all of them when we are none of them.
+/// Pods that run, or will run, a server of Velero: with another image than the pod that we are, or with any when we are
+/// none of them.
 fn strangers(pods: &[Value], identity: &str) -> Vec<String> {
     let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let image = |pod: &Value| pod["spec"]["containers"][0]["image"].as_str().unwrap_or_default().to_owned();
-    let own = pods.iter().find(|pod| name(pod) == host(identity)).map(image);
+    let own = pods.iter().find(|pod| name(pod) == host(identity)).map(server_image);
     let runs = |pod: &&Value| !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-    let stranger = |pod: &&Value| own.as_ref().is_none_or(|own| image(pod) != *own);
-    pods.iter().filter(runs).filter(stranger).map(name).collect()
+    let server = |pod: &&Value| pod["metadata"]["labels"][LABEL_DEPLOY] == PROGRAM || serving(pod).is_some();
+    let stranger = |pod: &&Value| own.as_ref().is_none_or(|own| server_image(pod) != *own);
+    pods.iter().filter(runs).filter(server).filter(stranger).map(name).collect()
+}
+
+/// The image of the server's container; of the first one when none is known for a server.
+fn server_image(pod: &Value) -> &str {
+    let container = serving(pod).unwrap_or(&pod["spec"]["containers"][0]);
+    container["image"].as_str().unwrap_or_default()
+}
+
+/// The container that runs a server of Velero, or of ours, which goes by the same name.
+fn serving(pod: &Value) -> Option<&Value> {
+    pod["spec"]["containers"].as_array().into_iter().flatten().find(|container| is_server(container))
+}
+
+/// Whether a container is given the command `server`, and its program or its image is named as Velero's. The words are
+/// looked at one by one: a shell may stand before them.
+fn is_server(container: &Value) -> bool {
+    let given = ["command", "args"].into_iter().filter_map(|field| container[field].as_array()).flatten();
+    let words: Vec<&str> = given.filter_map(Value::as_str).flat_map(str::split_whitespace).collect();
+    let Some(at) = words.iter().position(|word| *word == "server") else { return false };
+    // The node agent has a command of this name too, and none of a server's work.
+    if words[..at].contains(&"node-agent") {
+        return false;
+    }
+    let image = container["image"].as_str().unwrap_or_default();
+    let image = image.split_once('@').map_or(image, |(name, _)| name);
+    let image = image.rsplit('/').next().unwrap_or_default();
+    words[..at].iter().any(|word| word.rsplit('/').next() == Some(PROGRAM)) || image.split(':').next() == Some(PROGRAM)
 }
 
 fn pods() -> ApiResource {
@@ -77,19 +115,66 @@ mod tests {
 
     #[test]
     fn who_is_waited_for() {
-        let pod = |name: &str, image: &str, phase: &str| json!({"metadata": {"name": name}, "spec": {"containers": [{"image": image}]}, "status": {"phase": phase}});
+        let labels = json!({"deploy": "velero"});
+        let pod = |name: &str, image: &str, phase: &str| json!({"metadata": {"name": name, "labels": labels}, "spec": {"containers": [{"image": image}]}, "status": {"phase": phase}});
         let pods = [
             pod("old", "velero:1", "Running"),
             pod("older", "velero:1", "Succeeded"),
+            pod("crashed", "velero:1", "Failed"),
             pod("starting", "velero:1", "Pending"),
             pod("we", "lifeboat:1", "Running"),
             pod("replica", "lifeboat:1", "Running"),
         ];
         assert_eq!(strangers(&pods, "we"), ["old", "starting"]);
         assert_eq!(strangers(&pods, "we_0a1b"), ["old", "starting"]);
-        assert_eq!(strangers(&pods[3..], "we"), [""; 0]);
+        assert_eq!(strangers(&pods[4..], "we"), [""; 0]);
         // Outside of the cluster: whose image is whose is not known.
-        assert_eq!(strangers(&pods[3..], "laptop"), ["we", "replica"]);
+        assert_eq!(strangers(&pods[4..], "laptop"), ["we", "replica"]);
         assert_eq!(strangers(&[], "laptop"), [""; 0]);
+    }
+
+    #[test]
+    fn a_server_is_known_by_what_it_runs() {
+        let container = |image: &str, command: Value, args: Value| json!({"name": "velero", "image": image, "command": command, "args": args});
+        let none = Value::Null;
+        for (container, expected) in [
+            // As Velero's installer and its Helm chart write it.
+            (container("velero/velero:v1.18.2", json!(["/velero"]), json!(["server", "--features="])), true),
+            // Of a mirror, under another name, by digest, by the image's own command.
+            (container("example.com/oadp-rhel9@sha256:0", json!(["/velero"]), json!(["server"])), true),
+            (container("example.com:5000/mirror/velero@sha256:0", none.clone(), json!(["server"])), true),
+            (container("example.com:5000/mirror/velero:v1@sha256:0", none.clone(), json!(["server"])), true),
+            (container("velero", none.clone(), json!(["--log-level", "debug", "server"])), true),
+            (container("x", json!(["/velero", "server"]), none.clone()), true),
+            (container("x", json!(["/bin/sh", "-c"]), json!(["exec /velero server --features="])), true),
+            // Not a server, or not Velero's.
+            (container("velero/velero:v1.18.2", json!(["/velero"]), json!(["node-agent", "server"])), false),
+            (container("velero/velero:v1.18.2", json!(["/velero"]), json!(["backup", "create", "b"])), false),
+            (container("velero/velero:v1.18.2", none.clone(), none.clone()), false),
+            (container("example.com/shop:v1", json!(["/shop"]), json!(["server"])), false),
+            (container("example.com/velero/ui:v1", none.clone(), json!(["server"])), false),
+            (container("example.com:5000/lifeboat", json!(["/lifeboat"]), json!(["server"])), false),
+            (none.clone(), false),
+        ] {
+            assert_eq!(is_server(&container), expected, "{container}");
+        }
+    }
+
+    /// As Velero's Helm chart labels its pods, and with a container that something has put before the server's.
+    #[test]
+    fn labels_are_not_needed() {
+        let server =
+            |image: &str| json!({"name": "velero", "image": image, "command": ["/velero"], "args": ["server"]});
+        let proxy = json!({"name": "proxy", "image": "proxy:1"});
+        let pod = |name: &str, containers: Value| json!({"metadata": {"name": name, "labels": {"name": "velero", "app.kubernetes.io/name": "velero"}}, "spec": {"containers": containers}, "status": {"phase": "Running"}});
+        let pods = [
+            pod("chart", json!([proxy, server("velero/velero:v1")])),
+            pod("we", json!([server("lifeboat:1"), proxy])),
+            pod("replica", json!([proxy, server("lifeboat:1")])),
+            pod("shop", json!([{"name": "shop", "image": "shop:1", "args": ["server"]}])),
+        ];
+        assert_eq!(strangers(&pods, "we"), ["chart"]);
+        assert_eq!(strangers(&pods[1..], "we"), [""; 0]);
+        assert_eq!(strangers(&pods, "laptop"), ["chart", "we", "replica"]);
     }
 }

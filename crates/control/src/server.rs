@@ -30,6 +30,8 @@ use tokio::time::{Instant, sleep_until};
 const WAITING: usize = 256;
 /// Events on their way at once.
 const MOST_EVENTS: usize = 32;
+/// What a server that waits for one of Velero's says when it is asked how it is.
+const VELERO_RUNS: &str = "waiting for the end of a Velero server in this namespace";
 /// How long tasks may take to stop.
 const STOPPING: Duration = Duration::from_secs(5);
 
@@ -79,13 +81,24 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
         times,
         now: Arc::clone(&env.clock.0),
     };
-    health.waits("waiting for the end of a Velero server in this namespace");
+    health.waits(VELERO_RUNS);
     if !wait_for_velero_to_end(&env.cluster, &options.namespace, &options.identity, &env.cancel).await {
         return Ok(());
     }
     health.stands_by();
     tracing::info!(identity = options.identity, namespace = options.namespace, "waiting for the leadership");
     let Some(leadership) = candidate.acquire(&env.cancel).await else { return Ok(()) };
+    let mut keeping = Box::pin(candidate.keep(&leadership));
+    health.waits(VELERO_RUNS);
+    let alone = tokio::select! {
+        lost = &mut keeping => return Err(lost.into()),
+        alone = wait_for_velero_to_end(&env.cluster, &options.namespace, &options.identity, &env.cancel) => alone,
+    };
+    if !alone {
+        drop(keeping);
+        candidate.release(&leadership).await;
+        return Ok(());
+    }
     health.leads();
     tracing::info!(identity = options.identity, "leading");
     let cancel = env.cancel.clone();
@@ -96,9 +109,10 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
     let mut server = Server::new(context, health);
     let ended = tokio::select! {
         () = server.run() => Ok(()),
-        lost = candidate.keep(&leadership) => Err(lost.into()),
+        lost = &mut keeping => Err(lost.into()),
         () = cancel.cancelled() => Ok(()),
     };
+    drop(keeping);
     stop.cancel();
     server.stop().await;
     if ended.is_ok() {

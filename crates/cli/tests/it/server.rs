@@ -269,6 +269,51 @@ fn a_bucket_that_velero_filled_shows_up() {
     ground.until_gone("backup", "one-ns");
 }
 
+/// Who has stood by looks again when it comes to lead: a Velero server may have been started meanwhile, here as Velero's
+/// Helm chart starts it.
+#[test]
+fn who_comes_to_lead_looks_for_velero_again() {
+    let ground = Ground::start();
+    ground.many("shop", 3);
+    ground.directory("default", &json!({"default": true}));
+    let first = ground.server("one");
+    ground.until("backupstoragelocation", "default", "Available");
+    let _second = ground.server("two");
+    eventually("the second server", || ground.log("two").contains("waiting for the leadership"));
+    ground.create(&json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "velero-1", "namespace": "velero", "labels": {
+            "name": "velero", "app.kubernetes.io/name": "velero", "app.kubernetes.io/instance": "velero"}},
+        "spec": {"containers": [{"name": "velero", "image": "velero/velero:v1.18.2", "command": ["/velero"],
+            "args": ["server", "--uploader-type=kopia"]}]}}));
+    assert_eq!(first.stop(), Some(0));
+    eventually("a word about the other server", || ground.log("two").contains("waiting until it has ended"));
+    ground.velero("Backup", "b", &json!({"includedNamespaces": ["shop"]}));
+    // It keeps the leadership, and does nothing with it.
+    let lease = || ground.get("lease", "lifeboat-server")["spec"].clone();
+    let before = lease();
+    assert_eq!(before["holderIdentity"], "two");
+    eventually("a renewal", || lease()["renewTime"] != before["renewTime"]);
+    assert!(ground.get("backup", "b")["status"]["phase"].is_null());
+    assert!(!ground.log("two").contains("msg=\"leading\""), "{}", ground.log("two"));
+    ground.bed.kubectl(&["delete", "pod", "velero-1", "--namespace=velero", "--force", "--grace-period=0"]);
+    ground.until("backup", "b", "Completed");
+}
+
+#[test]
+fn the_log_is_on_standard_output() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
+    command.args(["server", "--features=EnableCSI", "--kubeconfig=/does/not/exist"]);
+    let run = run(&mut command);
+    assert!(
+        run.out.contains(r#"level=warning msg="this flag has no effect in this version" flag=features"#),
+        "{run:?}"
+    );
+    assert_eq!(
+        (run.code, run.err.as_str()),
+        (1, "An error occurred: cannot use the kubeconfig /does/not/exist: there is no such file\n")
+    );
+}
+
 /// Unfinished files go when it was this server that left them, long ago. Those of others stay, and a new Backup may have
 /// the name of one that is gone.
 fn what_was_never_finished_goes(ground: &Ground, bucket: &Path) {
