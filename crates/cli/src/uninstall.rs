@@ -1,7 +1,8 @@
 //! `lifeboat uninstall`: takes out of a cluster what `install` has brought (cli-and-install.md 3.7).
 //!
-//! Restores and data movements are deleted first, while a server is there to let go of them; what holds a finalizer
-//! that nobody will remove is freed. The namespace is gone before the definitions go.
+//! Nothing is deleted where nothing is installed: the namespace may be a slip of the finger. Restores and data movements
+//! are deleted first, while a server is there to let go of them; what holds a finalizer that nobody will remove is freed.
+//! The namespace is gone before the definitions go, and they stay while anything of theirs is in another namespace.
 
 use crate::command::Globals;
 use crate::confirm::confirmed;
@@ -11,11 +12,11 @@ use bytes::Bytes;
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::well_known::{FINALIZER_DATA_PATH, FINALIZER_RESTORE, LABEL_COMPONENT};
-use lifeboat_api::{BackupStorageLocation, DataDownload, DataUpload, GROUP, Resource, Restore};
+use lifeboat_api::{DataDownload, DataUpload, GROUP, Resource, Restore};
 use lifeboat_cluster::{Cluster, ListRequest, PatchKind};
 use lifeboat_object::ApiResource;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -38,17 +39,33 @@ const DELETION_LIMIT: Duration = Duration::from_secs(300);
 
 impl UninstallArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        let uninstall = Uninstall { cluster: globals.connect().await?, namespace: &globals.namespace };
+        let (state, others) = uninstall.look().await?;
         if !self.force {
-            writeln!(std::io::stdout(), "You are about to uninstall Velero.")?;
+            let mut out = std::io::stdout();
+            writeln!(out, "You are about to uninstall Velero.")?;
+            for line in announced(&uninstall.cluster, uninstall.namespace, state, &others) {
+                writeln!(out, "{line}")?;
+            }
             if !confirmed()? {
                 return Ok(ExitCode::SUCCESS);
             }
         }
-        let uninstall = Uninstall { cluster: globals.connect().await?, namespace: &globals.namespace };
-        uninstall.run().await?;
+        uninstall.run(state).await?;
         writeln!(std::io::stdout(), "Velero uninstalled ⛵")?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// What there is of the namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// It does not exist any more.
+    Gone,
+    /// An installer has made it.
+    Own,
+    /// Somebody else has made it: other applications may be in it.
+    Shared,
 }
 
 struct Uninstall<'a> {
@@ -57,38 +74,91 @@ struct Uninstall<'a> {
 }
 
 impl Uninstall<'_> {
-    async fn run(&self) -> Result<()> {
-        match self.get(&namespaces(), None, self.namespace).await? {
-            None => {
-                writeln!(std::io::stdout(), "Velero namespace \"{}\" does not exist, skipping.", self.namespace)?;
+    /// What there is to uninstall, and other namespaces that hold an installation or resources of one.
+    async fn look(&self) -> Result<(State, BTreeSet<String>)> {
+        let others = self.elsewhere().await?;
+        let namespace = self.get(&namespaces(), None, self.namespace).await?;
+        let labelled = format!("{LABEL_COMPONENT}=velero");
+        let installed = match &namespace {
+            None => self.binding().await?.is_some() || self.role().await?.is_some(),
+            Some(_) => {
+                self.get(&deployments(), Some(self.namespace), DEPLOYMENT).await?.is_some()
+                    || !self.list(&deployments(), Some(self.namespace), &labelled).await?.is_empty()
             }
-            Some(namespace) => {
-                self.check(&namespace).await?;
-                self.release().await?;
-                self.delete_namespace().await?;
+        };
+        let state = state(self.namespace, namespace.as_ref(), installed, &others).map_err(anyhow::Error::msg)?;
+        Ok((state, others))
+    }
+
+    /// Other namespaces in which there is a Deployment of an installation, or anything of its types.
+    async fn elsewhere(&self) -> Result<BTreeSet<String>> {
+        let labelled = format!("{LABEL_COMPONENT}=velero");
+        let mut types: BTreeMap<String, ApiResource> = BTreeMap::new();
+        for definition in self.list(&definitions(), None, &labelled).await?.iter().chain(&lifeboat_api::crds()) {
+            if let Some(resource) = served(definition) {
+                types.entry(name(definition).to_owned()).or_insert(resource);
             }
         }
-        let name = cluster_name(self.namespace);
-        self.cluster.delete(&rbac("ClusterRoleBinding"), None, &name).await?;
-        // Only the one that `--least-privilege` makes: the name is not ours alone.
-        let role = self.get(&rbac("ClusterRole"), None, &name).await?;
-        if role.is_some_and(|role| role["metadata"]["labels"][LABEL_COMPONENT] == "velero") {
-            self.cluster.delete(&rbac("ClusterRole"), None, &name).await?;
+        let mut found = self.namespaces_of(&deployments(), &labelled).await?;
+        for resource in types.values() {
+            found.append(&mut self.namespaces_of(resource, "").await?);
+        }
+        found.remove(self.namespace);
+        Ok(found)
+    }
+
+    /// The namespaces in which there is anything of this type; none when the cluster does not have the type.
+    async fn namespaces_of(&self, resource: &ApiResource, selector: &str) -> Result<BTreeSet<String>> {
+        let mut list = self.cluster.list(ListRequest {
+            resource: Arc::new(resource.clone()),
+            namespace: None,
+            selector: selector.to_owned(),
+            metadata_only: true,
+        });
+        let mut out = BTreeSet::new();
+        loop {
+            match list.next().await {
+                Ok(Some(bodies)) => {
+                    for body in bodies {
+                        let object: Value = serde_json::from_slice(&body)?;
+                        out.extend(object["metadata"]["namespace"].as_str().map(str::to_owned));
+                    }
+                }
+                Ok(None) => return Ok(out),
+                Err(e) if e.is_not_found() => return Ok(out),
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+
+    async fn run(&self, state: State) -> Result<()> {
+        if state == State::Gone {
+            writeln!(std::io::stdout(), "Velero namespace \"{}\" does not exist, skipping.", self.namespace)?;
+        } else {
+            self.release().await?;
+            self.delete_namespace().await?;
+        }
+        for (kind, found) in [("ClusterRoleBinding", self.binding().await?), ("ClusterRole", self.role().await?)] {
+            if let Some(object) = found {
+                self.cluster.delete(&rbac(kind), None, name(&object)).await?;
+            }
         }
         self.delete_definitions().await
     }
 
-    /// Refuses a namespace in which nothing was installed: the flag may name the wrong one, and all of it would go.
-    async fn check(&self, namespace: &Value) -> Result<()> {
-        let labelled = namespace["metadata"]["labels"][LABEL_COMPONENT] == "velero";
-        if labelled || self.get(&deployments(), Some(self.namespace), DEPLOYMENT).await?.is_some() {
-            return Ok(());
-        }
-        bail!(
-            "the namespace {} holds no Velero: neither has it the label {LABEL_COMPONENT}=velero nor a Deployment \
-             {DEPLOYMENT}; if it shall go nevertheless, delete it with kubectl",
-            self.namespace
-        )
+    /// The binding of this installation: the name may also be that of another one's.
+    async fn binding(&self) -> Result<Option<Value>> {
+        let binding = self.get(&rbac("ClusterRoleBinding"), None, &cluster_name(self.namespace)).await?;
+        Ok(binding.filter(|binding| {
+            let subjects = binding["subjects"].as_array();
+            subjects.into_iter().flatten().any(|subject| subject["namespace"] == self.namespace)
+        }))
+    }
+
+    /// Only the role that `--least-privilege` makes: the name is not ours alone.
+    async fn role(&self) -> Result<Option<Value>> {
+        let role = self.get(&rbac("ClusterRole"), None, &cluster_name(self.namespace)).await?;
+        Ok(role.filter(|role| role["metadata"]["labels"][LABEL_COMPONENT] == "velero"))
     }
 
     /// Deletes restores and data movements, waits until a server has let go of them, and frees what is left.
@@ -175,19 +245,12 @@ impl Uninstall<'_> {
 
     /// All definitions of an installation, unless another one still uses them: their objects would go with them.
     async fn delete_definitions(&self) -> Result<()> {
-        let all = self.list(&definitions(), None, &format!("{LABEL_COMPONENT}=velero")).await?;
-        let locations = custom::<BackupStorageLocation>();
-        let plural = locations.group_resource().to_string();
-        if all.iter().any(|definition| name(definition) == plural) {
-            let found = self.list(&locations, None, "").await?;
-            let others: BTreeSet<&str> =
-                found.iter().filter_map(|location| location["metadata"]["namespace"].as_str()).collect();
-            if !others.is_empty() {
-                let others = others.into_iter().collect::<Vec<_>>().join(", ");
-                writeln!(std::io::stdout(), "The definitions stay: they are used in other namespaces ({others}).")?;
-                return Ok(());
-            }
+        let others = self.elsewhere().await?;
+        if !others.is_empty() {
+            writeln!(std::io::stdout(), "{}", definitions_stay(&others))?;
+            return Ok(());
         }
+        let all = self.list(&definitions(), None, &format!("{LABEL_COMPONENT}=velero")).await?;
         for definition in &all {
             self.cluster.delete(&definitions(), None, name(definition)).await?;
         }
@@ -232,6 +295,72 @@ impl Uninstall<'_> {
 
 fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+/// What there is to uninstall; otherwise why nothing may be deleted. `installed`: there is a Deployment in the namespace,
+/// or of a namespace that is gone its rights are left.
+fn state(name: &str, namespace: Option<&Value>, installed: bool, others: &BTreeSet<String>) -> Result<State, String> {
+    let elsewhere = match others.is_empty() {
+        true => String::new(),
+        false => format!("; Velero is in {}: name one with -n", listed(others)),
+    };
+    match namespace {
+        // What has no namespace any more is removed, as long as it is nobody else's.
+        None if installed || others.is_empty() => Ok(State::Gone),
+        None => Err(format!("there is no namespace {name}, and nothing was deleted{elsewhere}")),
+        Some(namespace) if namespace["metadata"]["labels"][LABEL_COMPONENT] == "velero" => Ok(State::Own),
+        Some(_) if installed => Ok(State::Shared),
+        Some(_) => Err(format!(
+            "the namespace {name} holds no Velero, and nothing was deleted: neither has it the label \
+             {LABEL_COMPONENT}=velero nor a Deployment {DEPLOYMENT}{elsewhere}; if it shall go nevertheless, delete it with \
+             kubectl"
+        )),
+    }
+}
+
+/// What somebody who is asked must know.
+fn announced(cluster: &Cluster, namespace: &str, state: State, others: &BTreeSet<String>) -> Vec<String> {
+    let context = cluster.context().map_or_else(String::new, |context| format!(", context {context}"));
+    warning(&format!("{}{context}", cluster.url().trim_end_matches('/')), namespace, state, others)
+}
+
+fn warning(cluster: &str, namespace: &str, state: State, others: &BTreeSet<String>) -> Vec<String> {
+    let mut out = match state {
+        State::Gone => {
+            vec![format!("The namespace {namespace} is gone; what is left of it in the cluster {cluster} goes.")]
+        }
+        _ => vec![format!("The namespace {namespace} of the cluster {cluster} goes, with everything in it.")],
+    };
+    if state == State::Shared {
+        out.push("No installer has made this namespace: other applications in it go too.".to_owned());
+    }
+    out.push(match others.is_empty() {
+        true => "The definitions go, and with them all their resources.".to_owned(),
+        false => definitions_stay(others),
+    });
+    out
+}
+
+fn definitions_stay(others: &BTreeSet<String>) -> String {
+    format!("The definitions stay: they are used in other namespaces ({}).", listed(others))
+}
+
+fn listed(names: &BTreeSet<String>) -> String {
+    names.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
+/// How the objects of a definition are addressed.
+fn served(definition: &Value) -> Option<ApiResource> {
+    let spec = &definition["spec"];
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let version = spec["versions"].as_array()?.iter().find(|version| version["served"] == true)?;
+    let names = &spec["names"];
+    Some(ApiResource::new(
+        text(&spec["group"])?,
+        text(&version["name"])?,
+        text(&names["plural"])?,
+        text(&names["kind"])?,
+    ))
 }
 
 /// What is said of an object that does not go.
@@ -279,6 +408,67 @@ fn cluster_wide(resource: ApiResource) -> ApiResource {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_goes_where_nothing_is() {
+        let none = BTreeSet::new();
+        let others: BTreeSet<String> = ["dr", "velero"].map(str::to_owned).into();
+        let (own, plain) = (json!({"metadata": {"labels": {"component": "velero"}}}), json!({"metadata": {}}));
+        let no_velero = |elsewhere: &str| {
+            Err(format!(
+                "the namespace n holds no Velero, and nothing was deleted: neither has it the label component=velero nor a \
+                 Deployment velero{elsewhere}; if it shall go nevertheless, delete it with kubectl"
+            ))
+        };
+        for (namespace, installed, others, expected) in [
+            (Some(&own), false, &none, Ok(State::Own)),
+            (Some(&own), true, &others, Ok(State::Own)),
+            (Some(&plain), true, &none, Ok(State::Shared)),
+            (Some(&plain), false, &none, no_velero("")),
+            (Some(&plain), false, &others, no_velero("; Velero is in dr, velero: name one with -n")),
+            (None, false, &none, Ok(State::Gone)),
+            (None, true, &others, Ok(State::Gone)),
+            (
+                None,
+                false,
+                &others,
+                Err("there is no namespace n, and nothing was deleted; Velero is in dr, velero: name one with -n"
+                    .into()),
+            ),
+        ] {
+            assert_eq!(state("n", namespace, installed, others), expected, "{namespace:?} {installed} {others:?}");
+        }
+    }
+
+    #[test]
+    fn who_is_asked_knows_what_goes() {
+        let (none, others) = (BTreeSet::new(), BTreeSet::from(["dr".to_owned()]));
+        let told = |state, others| warning("https://c:6443, context prod", "n", state, others).join("\n");
+        assert_eq!(
+            told(State::Own, &none),
+            "The namespace n of the cluster https://c:6443, context prod goes, with everything in it.\n\
+             The definitions go, and with them all their resources."
+        );
+        assert_eq!(
+            told(State::Shared, &others),
+            "The namespace n of the cluster https://c:6443, context prod goes, with everything in it.\n\
+             No installer has made this namespace: other applications in it go too.\n\
+             The definitions stay: they are used in other namespaces (dr)."
+        );
+        assert_eq!(
+            told(State::Gone, &none),
+            "The namespace n is gone; what is left of it in the cluster https://c:6443, context prod goes.\n\
+             The definitions go, and with them all their resources."
+        );
+    }
+
+    #[test]
+    fn definitions_tell_how_their_objects_are_addressed() {
+        let all: Vec<ApiResource> = lifeboat_api::crds().iter().filter_map(served).collect();
+        assert_eq!(all.len(), 13);
+        assert!(all.contains(&custom::<Restore>()) && all.contains(&custom::<DataUpload>()), "{all:?}");
+        assert_eq!(served(&json!({"spec": {"versions": [{"name": "v1", "served": false}]}})), None);
+    }
 
     #[test]
     fn a_lease_is_held_while_it_is_renewed() {
