@@ -1,17 +1,20 @@
 //! `lifeboat install`: brings the server into a cluster (cli-and-install.md 3).
 //!
 //! Flags are checked ([`check`]), made into a list of objects ([`objects`]), and these are printed, sent ([`apply`])
-//! and waited for ([`wait`]). The objects are Velero's, so that either can follow the other in a namespace;
-//! docs/compatibility.md names the differences.
+//! and waited for ([`wait`]). What is there already is looked at before ([`way`]), and what was left as it is is told
+//! ([`differ`]). The objects are Velero's, so that either can follow the other in a namespace; docs/compatibility.md names
+//! the differences.
 
 mod apply;
 mod check;
 mod config_maps;
+mod differ;
 mod flags;
 mod objects;
 mod quantity;
 mod rights;
 mod wait;
+mod way;
 mod workload;
 
 use crate::command::Globals;
@@ -25,6 +28,7 @@ pub(crate) use objects::{DEPLOYMENT, cluster_name};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use workload::{NODE_AGENT, NODE_AGENT_WINDOWS};
 
 impl InstallArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
@@ -58,7 +62,18 @@ impl InstallArgs {
         }
         let Some(cluster) = cluster.filter(|_| !self.dry_run) else { return Ok(ExitCode::SUCCESS) };
         let namespace = plan.namespace;
-        self.carry_out(&cluster, namespace, &definitions, &rest).await.with_context(|| {
+        let replaced = way::look(&cluster, &rest, &self).await?;
+        let done = async {
+            let mut left = apply::send(&cluster, &definitions, self.apply).await?;
+            apply::established(&cluster, &definitions).await?;
+            way::replace(&cluster, &replaced, &rest).await?;
+            left.extend(apply::send(&cluster, &rest, self.apply).await?);
+            for what in differ::told(&globals.program.name, &left) {
+                writeln!(std::io::stderr(), "warning: {what}")?;
+            }
+            self.wait_for_pods(&cluster, namespace).await
+        };
+        done.await.with_context(|| {
             format!(
                 "the installation is not complete; `kubectl logs deployment/{DEPLOYMENT} -n {namespace}` may tell more, \
                  and the same command goes on where this one has stopped"
@@ -68,22 +83,19 @@ impl InstallArgs {
         Ok(ExitCode::SUCCESS)
     }
 
-    async fn carry_out(
-        &self,
-        cluster: &Cluster,
-        namespace: &str,
-        definitions: &[serde_json::Value],
-        rest: &[serde_json::Value],
-    ) -> Result<()> {
-        apply::send(cluster, definitions, self.apply).await?;
-        apply::established(cluster, definitions).await?;
-        apply::send(cluster, rest, self.apply).await?;
-        if self.wait && !self.crds_only {
-            let mut out = std::io::stdout();
-            writeln!(out, "Waiting for {DEPLOYMENT} to be ready.")?;
-            wait::wait(cluster, namespace, self).await?;
+    async fn wait_for_pods(&self, cluster: &Cluster, namespace: &str) -> Result<()> {
+        if !self.wait || self.crds_only {
+            return Ok(());
         }
-        Ok(())
+        let mut out = std::io::stdout();
+        for (name, installed) in [(NODE_AGENT, self.use_node_agent), (NODE_AGENT_WINDOWS, self.use_node_agent_windows)]
+        {
+            if installed {
+                writeln!(out, "Not waiting for {name}: this version has no node agent, so its pods do not start.")?;
+            }
+        }
+        writeln!(out, "Waiting for {DEPLOYMENT} to be ready.")?;
+        wait::wait(cluster, namespace).await
     }
 
     /// What the user may have forgotten, and what comes next.

@@ -1,24 +1,37 @@
 //! Sends what was planned, one object after the other (cli-and-install.md 3.6).
 
-use super::objects::is_custom;
+use super::differ::{Left, differences};
+use super::objects::{is_custom, is_restricting};
+use super::way;
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
-use lifeboat_cluster::{Cluster, ClusterError, Create, PatchKind};
+use lifeboat_cluster::{Cluster, ClusterError, Create};
 use lifeboat_object::ApiResource;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::io::Write;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// Who owns the fields of what is applied, as with Velero: so each can take over the other's installation.
-const FIELD_MANAGER: &str = "velero-cli";
+pub(super) const FIELD_MANAGER: &str = "velero-cli";
 /// How long definitions may take to be served.
 const DEFINITIONS_LIMIT: Duration = Duration::from_secs(60);
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
+/// What became of an object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    Created,
+    Applied,
+    Exists,
+}
+
 /// Sends objects in their order and says what becomes of each. What is there already stays, or with `apply` is changed.
-pub(super) async fn send(cluster: &Cluster, objects: &[Value], apply: bool) -> Result<()> {
+/// Gives what stayed and is another than the one that was asked for.
+pub(super) async fn send(cluster: &Cluster, objects: &[Value], apply: bool) -> Result<Vec<Left>> {
     let mut out = std::io::stdout();
+    let mut left = Vec::new();
+    let restricted = objects.iter().any(is_restricting);
     for object in objects {
         let (resource, namespace, name) = address(object)?;
         let title = format!("{}/{name}", resource.kind);
@@ -26,11 +39,11 @@ pub(super) async fn send(cluster: &Cluster, objects: &[Value], apply: bool) -> R
         writeln!(out, "{title}: attempting to create resource client")?;
         writeln!(out, "{title}: attempting to {verb} resource")?;
         let end = Instant::now() + DEFINITIONS_LIMIT;
-        let done = loop {
+        let sent = loop {
             let body = Bytes::from(object.to_string());
             let sent = if apply {
-                make_way(cluster, &resource, namespace, name, object).await?;
-                cluster.apply(&resource, namespace, name, body, FIELD_MANAGER).await.map(|_| "applied")
+                way::clear(cluster, object, restricted).await?;
+                cluster.apply(&resource, namespace, name, body, FIELD_MANAGER).await.map(|_| Sent::Applied)
             } else {
                 create(cluster, &resource, namespace, name, body).await
             };
@@ -40,9 +53,17 @@ pub(super) async fn send(cluster: &Cluster, objects: &[Value], apply: bool) -> R
                 sent => break sent?,
             }
         };
+        let done = match sent {
+            Sent::Created => "created",
+            Sent::Applied => "applied",
+            Sent::Exists => "already exists, proceeding",
+        };
         writeln!(out, "{title}: {done}")?;
+        if sent == Sent::Exists {
+            left.extend(compare(cluster, object).await?);
+        }
     }
-    Ok(())
+    Ok(left)
 }
 
 async fn create(
@@ -51,40 +72,35 @@ async fn create(
     namespace: Option<&str>,
     name: &str,
     body: Bytes,
-) -> Result<&'static str, ClusterError> {
+) -> Result<Sent, ClusterError> {
     match cluster.create(resource, namespace, name, body, Create::default()).await {
-        Ok(_) => Ok("created"),
-        Err(e) if e.is_already_exists() => Ok("already exists, proceeding"),
+        Ok(_) => Ok(Sent::Created),
+        Err(e) if e.is_already_exists() => Ok(Sent::Exists),
         Err(e) => Err(e),
     }
 }
 
-/// Removes what stands against an object that is to be applied: an apply removes no field of somebody else's, and a
-/// Deployment that Velero has installed has bounds for rolling updates, which the API server put there.
-async fn make_way(
-    cluster: &Cluster,
-    resource: &ApiResource,
-    namespace: Option<&str>,
-    name: &str,
-    object: &Value,
-) -> Result<()> {
-    if object["kind"] != "Deployment" {
-        return Ok(());
-    }
-    let Some(bytes) = cluster.get(resource, namespace, name).await? else { return Ok(()) };
-    if let Some(patch) = out_of_the_way(&serde_json::from_slice(&bytes)?, object) {
-        let patch = Bytes::from(patch.to_string());
-        cluster.patch(resource, namespace, name, None, PatchKind::Merge, patch).await?;
-    }
-    Ok(())
+/// How what is there differs from what was asked for, when it does.
+async fn compare(cluster: &Cluster, wanted: &Value) -> Result<Option<Left>> {
+    let (resource, namespace, name) = address(wanted)?;
+    let differences = match found(cluster, wanted).await {
+        Ok(Some(found)) => differences(&found, wanted),
+        Ok(None) => return Ok(None),
+        // To install over it takes no right to read it.
+        Err(e) if e.downcast_ref::<ClusterError>().is_some_and(ClusterError::is_denied) => {
+            vec!["we may not read it".to_owned()]
+        }
+        Err(e) => return Err(e),
+    };
+    let (name, namespace) = (name.to_owned(), namespace.map(str::to_owned));
+    Ok((!differences.is_empty()).then_some(Left { kind: resource.kind, name, namespace, differences }))
 }
 
-/// The merge patch that makes way for a Deployment, when one is needed.
-fn out_of_the_way(found: &Value, deployment: &Value) -> Option<Value> {
-    let strategy = &deployment["spec"]["strategy"]["type"];
-    let bounds = &found["spec"]["strategy"]["rollingUpdate"];
-    (strategy == "Recreate" && !bounds.is_null())
-        .then(|| json!({"spec": {"strategy": {"type": strategy, "rollingUpdate": null}}}))
+/// The object as it is in the cluster.
+pub(super) async fn found(cluster: &Cluster, wanted: &Value) -> Result<Option<Value>> {
+    let (resource, namespace, name) = address(wanted)?;
+    let found = cluster.get(&resource, namespace, name).await?;
+    Ok(found.map(|bytes| serde_json::from_slice(&bytes)).transpose()?)
 }
 
 /// Waits until the API server serves all of these definitions.
@@ -92,10 +108,9 @@ pub(super) async fn established(cluster: &Cluster, definitions: &[Value]) -> Res
     writeln!(std::io::stdout(), "Waiting for resources to be ready in cluster...")?;
     let end = Instant::now() + DEFINITIONS_LIMIT;
     for definition in definitions {
-        let (resource, _, name) = address(definition)?;
+        let (_, _, name) = address(definition)?;
         loop {
-            let found = cluster.get(&resource, None, name).await?;
-            let found: Value = found.map(|bytes| serde_json::from_slice(&bytes)).transpose()?.unwrap_or_default();
+            let found = found(cluster, definition).await?.unwrap_or_default();
             if has_condition(&found, "Established") {
                 break;
             }
@@ -119,7 +134,7 @@ pub(super) fn has_condition(object: &Value, kind: &str) -> bool {
 }
 
 /// How an object of an installation is addressed: its type, its namespace, its name.
-fn address(object: &Value) -> Result<(ApiResource, Option<&str>, &str)> {
+pub(super) fn address(object: &Value) -> Result<(ApiResource, Option<&str>, &str)> {
     let text = |value: &'_ Value| value.as_str().map(str::to_owned).unwrap_or_default();
     let (api_version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
     let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
@@ -136,6 +151,7 @@ mod tests {
     use super::*;
     use crate::install::objects::{Plan, definitions, objects};
     use crate::install::tests::parse;
+    use serde_json::json;
     use std::collections::BTreeSet;
 
     #[test]
@@ -165,20 +181,6 @@ mod tests {
             "volumesnapshotlocations.velero.io n",
         ];
         assert_eq!(types, expected.map(str::to_owned).into());
-    }
-
-    #[test]
-    fn bounds_of_rolling_updates_make_way() {
-        let deployment = |strategy: Value| json!({"spec": {"strategy": strategy}});
-        let bounds = json!({"maxSurge": "25%"});
-        let rolling = deployment(json!({"type": "RollingUpdate", "rollingUpdate": bounds}));
-        let recreate = deployment(json!({"type": "Recreate"}));
-        assert_eq!(
-            out_of_the_way(&rolling, &recreate),
-            Some(json!({"spec": {"strategy": {"type": "Recreate", "rollingUpdate": null}}}))
-        );
-        assert_eq!(out_of_the_way(&recreate, &recreate), None);
-        assert_eq!(out_of_the_way(&rolling, &deployment(json!({"type": "RollingUpdate"}))), None);
     }
 
     #[test]

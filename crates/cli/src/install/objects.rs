@@ -23,6 +23,9 @@ pub(crate) struct Plan<'a> {
 /// The Secret with the credentials for the provider, and its key.
 pub(super) const SECRET: &str = "cloud-credentials";
 pub(super) const SECRET_KEY: &str = "cloud";
+/// The profile that pods are held to, and where a namespace says it.
+const ENFORCED: &str = "pod-security.kubernetes.io/enforce";
+const RESTRICTED: &str = "restricted";
 /// The server's Deployment.
 pub(crate) const DEPLOYMENT: &str = "velero";
 
@@ -92,8 +95,13 @@ pub(super) fn is_restricted(args: &InstallArgs) -> bool {
     args.least_privilege && !args.use_node_agent && !args.use_node_agent_windows
 }
 
+/// Whether an object holds its namespace to the restricted profile.
+pub(super) fn is_restricting(object: &Value) -> bool {
+    object["kind"] == "Namespace" && object["metadata"]["labels"][ENFORCED] == RESTRICTED
+}
+
 fn namespace(plan: &Plan<'_>) -> Value {
-    let level = if is_restricted(plan.args) { "restricted" } else { "privileged" };
+    let level = if is_restricted(plan.args) { RESTRICTED } else { "privileged" };
     let mut metadata = metadata(plan.namespace, None);
     for mode in ["enforce", "audit", "warn"] {
         metadata["labels"][format!("pod-security.kubernetes.io/{mode}")] = json!(level);

@@ -2,7 +2,8 @@
 //!
 //! Whoever restores anything can make anything: roles, bindings, pods with any service account. So even the smaller
 //! rights are no wall against somebody who holds the token; they keep mistakes and lesser weaknesses from deleting,
-//! impersonating and watching. Wildcards cannot be had smaller, because types that are restored may be anybody's.
+//! impersonating and watching. Wildcards cannot be had smaller, because types that are restored may be anybody's; they
+//! include subresources, so that `create` evicts pods and `patch` scales.
 
 use super::objects::{Plan, cluster_name, component, metadata};
 use crate::flags;

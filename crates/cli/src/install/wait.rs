@@ -1,9 +1,7 @@
-//! `--wait`: until the pods are ready, and stay so for a moment.
+//! `--wait`: until the server's pods are ready, and stay so for a moment.
 
-use super::apply::PAUSE;
-use super::flags::InstallArgs;
+use super::apply::{PAUSE, has_condition};
 use super::objects::DEPLOYMENT;
-use super::workload::{NODE_AGENT, NODE_AGENT_WINDOWS};
 use anyhow::{Result, bail};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_cluster::Cluster;
@@ -12,78 +10,72 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-const DEPLOYMENT_LIMIT: Duration = Duration::from_secs(180);
-const DAEMON_SET_LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 /// An available pod that has just started may fall over yet.
 const SETTLED: SignedDuration = SignedDuration::from_secs(10);
-/// So often it must be seen ready: what was read before the last change does not count for much.
+/// So often in a row it must be seen ready.
 const LOOKS: u32 = 5;
 
-/// Waits for the server and the node agents that were installed.
-pub(super) async fn wait(cluster: &Cluster, namespace: &str, args: &InstallArgs) -> Result<()> {
-    ready(cluster, namespace, "Deployment", DEPLOYMENT, DEPLOYMENT_LIMIT, is_available).await?;
-    for (name, installed) in [(NODE_AGENT, args.use_node_agent), (NODE_AGENT_WINDOWS, args.use_node_agent_windows)] {
-        if installed {
-            ready(cluster, namespace, "DaemonSet", name, DAEMON_SET_LIMIT, is_everywhere).await?;
-        }
-    }
-    Ok(())
-}
-
-async fn ready(
-    cluster: &Cluster,
-    namespace: &str,
-    kind: &str,
-    name: &str,
-    limit: Duration,
-    is_ready: fn(&Value, Timestamp) -> bool,
-) -> Result<()> {
-    let resource = ApiResource::new("apps", "v1", format!("{}s", kind.to_lowercase()), kind);
-    let end = Instant::now() + limit;
+/// Waits for the server that was installed.
+pub(super) async fn wait(cluster: &Cluster, namespace: &str) -> Result<()> {
+    let deployments = ApiResource::new("apps", "v1", "deployments", "Deployment");
+    let end = Instant::now() + LIMIT;
     let mut seen = 0;
     loop {
-        let found = cluster.get(&resource, Some(namespace), name).await?;
+        let found = cluster.get(&deployments, Some(namespace), DEPLOYMENT).await?;
         let found: Value = found.map(|bytes| serde_json::from_slice(&bytes)).transpose()?.unwrap_or_default();
-        seen += u32::from(is_ready(&found, Timestamp::now()));
+        seen = if is_ready(&found, Timestamp::now()) { seen + 1 } else { 0 };
         if seen >= LOOKS {
             return Ok(());
         }
         if Instant::now() >= end {
-            bail!("{}", late(kind, name, namespace, limit, &found));
+            bail!("{}", late(namespace, &found));
         }
         sleep(PAUSE).await;
     }
 }
 
 /// What is said when the time is over.
-fn late(kind: &str, name: &str, namespace: &str, limit: Duration, found: &Value) -> String {
-    let seconds = limit.as_secs();
+fn late(namespace: &str, found: &Value) -> String {
+    let seconds = LIMIT.as_secs();
     if found.is_null() {
-        return format!("{kind}/{name} is not ready after {seconds} s: it does not exist");
+        return format!("Deployment/{DEPLOYMENT} is not ready after {seconds} s: it does not exist");
     }
     let conditions = found["status"]["conditions"].as_array().into_iter().flatten();
-    let wrong: Vec<&str> = conditions.filter(|c| c["status"] != "True").filter_map(|c| c["message"].as_str()).collect();
-    let wrong = if wrong.is_empty() { String::new() } else { format!(": {}", wrong.join("; ")) };
-    format!("{kind}/{name} is not ready after {seconds} s{wrong} (kubectl describe pods -n {namespace} tells why)")
+    let wrong = conditions.filter(|c| c["status"] != "True").filter_map(|c| c["message"].as_str().map(str::to_owned));
+    let why = wrong.chain(unfinished(found)).collect::<Vec<_>>().join("; ");
+    let why = if why.is_empty() { why } else { format!(": {why}") };
+    format!(
+        "Deployment/{DEPLOYMENT} is not ready after {seconds} s{why} (kubectl describe pods -n {namespace} tells why)"
+    )
 }
 
-/// Available, and for long enough.
-fn is_available(deployment: &Value, now: Timestamp) -> bool {
+/// All pods are those that are asked for and are available, and have been for long enough.
+fn is_ready(deployment: &Value, now: Timestamp) -> bool {
     let conditions = deployment["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.filter(|c| c["type"] == "Available" && c["status"] == "True").any(|condition| {
-        let since = condition["lastTransitionTime"].as_str().and_then(|text| text.parse::<Timestamp>().ok());
-        since.is_some_and(|since| now.duration_since(since) > SETTLED)
-    })
+    let since = conditions
+        .filter(|condition| condition["type"] == "Available")
+        .filter_map(|condition| condition["lastTransitionTime"].as_str()?.parse::<Timestamp>().ok());
+    let settled = since.into_iter().any(|since| now.duration_since(since) > SETTLED);
+    settled && has_condition(deployment, "Available") && unfinished(deployment).is_none()
 }
 
-/// Available on every node that it is meant for.
-fn is_everywhere(daemon_set: &Value, _: Timestamp) -> bool {
-    // The controller has not looked yet: nothing is desired, and nothing is there.
-    if daemon_set["status"]["observedGeneration"].is_null() {
-        return false;
+/// What is missing until the rollout is through: what `kubectl rollout status` asks.
+fn unfinished(deployment: &Value) -> Option<String> {
+    let (spec, status) = (&deployment["spec"], &deployment["status"]);
+    let number = |name: &str| status[name].as_u64().unwrap_or(0);
+    let wanted = spec["replicas"].as_u64().unwrap_or(1);
+    if number("observedGeneration") < deployment["metadata"]["generation"].as_u64().unwrap_or(1) {
+        return Some("its last change was not seen yet".to_owned());
     }
-    let number = |name: &str| daemon_set["status"][name].as_u64().unwrap_or(0);
-    number("numberAvailable") == number("desiredNumberScheduled")
+    let (updated, all, available) = (number("updatedReplicas"), number("replicas"), number("availableReplicas"));
+    if updated < wanted {
+        return Some(format!("{updated} of {wanted} pods are of the last change"));
+    }
+    if all > updated {
+        return Some(format!("{} pods of before the last change are left", all - updated));
+    }
+    (available < updated).then(|| format!("{available} of {updated} pods are available"))
 }
 
 #[cfg(test)]
@@ -91,53 +83,75 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn deployment(kind: &str, status: &str, since: &str) -> Value {
-        json!({"status": {"conditions": [
-            {"type": "Progressing", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z", "message": "on it"},
-            {"type": kind, "status": status, "lastTransitionTime": since, "message": "no minimum availability"},
-        ]}})
+    /// A Deployment whose rollout is through.
+    fn deployment(status: &str, since: &str) -> Value {
+        json!({
+            "metadata": {"generation": 3}, "spec": {"replicas": 2},
+            "status": {
+                "observedGeneration": 3, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2,
+                "conditions": [
+                    {"type": "Progressing", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z", "message": "on it"},
+                    {"type": "Available", "status": status, "lastTransitionTime": since, "message": "no minimum availability"},
+                ],
+            },
+        })
     }
+
+    const LONG_AGO: &str = "2026-01-01T00:00:00Z";
 
     #[test]
     fn a_server_is_ready_when_it_has_been_for_a_while() {
         let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
-        for (kind, status, since, expected) in [
-            ("Available", "True", "2026-01-01T00:00:49Z", true),
-            ("Available", "True", "2026-01-01T00:00:50Z", false),
-            ("Available", "True", "2026-01-01T00:02:00Z", false),
-            ("Available", "True", "yesterday", false),
-            ("Available", "False", "2026-01-01T00:00:00Z", false),
-            ("ReplicaFailure", "True", "2026-01-01T00:00:00Z", false),
+        for (status, since, expected) in [
+            ("True", "2026-01-01T00:00:49Z", true),
+            ("True", "2026-01-01T00:00:50Z", false),
+            ("True", "2026-01-01T00:02:00Z", false),
+            ("True", "yesterday", false),
+            ("False", LONG_AGO, false),
         ] {
-            assert_eq!(is_available(&deployment(kind, status, since), now), expected, "{kind} {status} {since}");
+            assert_eq!(is_ready(&deployment(status, since), now), expected, "{status} {since}");
         }
-        assert!(!is_available(&Value::Null, now));
+        assert!(!is_ready(&Value::Null, now));
+        let mut other = deployment("True", LONG_AGO);
+        other["status"]["conditions"][1]["type"] = json!("ReplicaFailure");
+        assert!(!is_ready(&other, now));
     }
 
     #[test]
-    fn a_node_agent_is_ready_when_it_is_everywhere() {
-        let set = |status: Value| is_everywhere(&json!({"status": status}), Timestamp::UNIX_EPOCH);
-        assert!(set(json!({"observedGeneration": 1, "numberAvailable": 2, "desiredNumberScheduled": 2})));
-        assert!(set(json!({"observedGeneration": 1, "desiredNumberScheduled": 0})));
-        assert!(!set(json!({"observedGeneration": 1, "numberAvailable": 1, "desiredNumberScheduled": 2})));
-        assert!(!set(json!({"desiredNumberScheduled": 0})) && !is_everywhere(&Value::Null, Timestamp::UNIX_EPOCH));
+    fn a_server_is_ready_when_its_rollout_is_through() {
+        let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
+        for (field, value, expected) in [
+            ("/status/observedGeneration", json!(2), Some("its last change was not seen yet")),
+            ("/status/observedGeneration", Value::Null, Some("its last change was not seen yet")),
+            ("/metadata/generation", json!(4), Some("its last change was not seen yet")),
+            ("/status/updatedReplicas", json!(1), Some("1 of 2 pods are of the last change")),
+            ("/status/updatedReplicas", Value::Null, Some("0 of 2 pods are of the last change")),
+            ("/status/replicas", json!(3), Some("1 pods of before the last change are left")),
+            ("/status/availableReplicas", json!(1), Some("1 of 2 pods are available")),
+            ("/spec/replicas", json!(3), Some("2 of 3 pods are of the last change")),
+            ("/spec/replicas", Value::Null, None),
+        ] {
+            let mut found = deployment("True", LONG_AGO);
+            *found.pointer_mut(field).unwrap() = value.clone();
+            assert_eq!(unfinished(&found).as_deref(), expected, "{field} {value}");
+            assert_eq!(is_ready(&found, now), expected.is_none(), "{field} {value}");
+        }
     }
 
     #[test]
     fn who_waited_in_vain_learns_why() {
-        let limit = Duration::from_secs(180);
-        let found = deployment("Available", "False", "2026-01-01T00:00:00Z");
+        let told = |found: &Value| late("n", found);
+        let mut found = deployment("False", LONG_AGO);
+        found["status"]["availableReplicas"] = json!(0);
         assert_eq!(
-            late("Deployment", "velero", "n", limit, &found),
-            "Deployment/velero is not ready after 180 s: no minimum availability (kubectl describe pods -n n tells why)"
+            told(&found),
+            "Deployment/velero is not ready after 180 s: no minimum availability; 0 of 2 pods are available (kubectl \
+             describe pods -n n tells why)"
         );
+        assert_eq!(told(&Value::Null), "Deployment/velero is not ready after 180 s: it does not exist");
         assert_eq!(
-            late("Deployment", "velero", "n", limit, &Value::Null),
-            "Deployment/velero is not ready after 180 s: it does not exist"
-        );
-        assert_eq!(
-            late("DaemonSet", "node-agent", "n", DAEMON_SET_LIMIT, &json!({"status": {}})),
-            "DaemonSet/node-agent is not ready after 60 s (kubectl describe pods -n n tells why)"
+            told(&deployment("True", LONG_AGO)),
+            "Deployment/velero is not ready after 180 s (kubectl describe pods -n n tells why)"
         );
     }
 }

@@ -12,6 +12,8 @@ use serde_json::{Map, Value, json};
 pub(super) const NODE_AGENT: &str = "node-agent";
 pub(super) const NODE_AGENT_WINDOWS: &str = "node-agent-windows";
 
+/// User and group of the image, as `cargo xtask image` makes it.
+const USER: u32 = 65532;
 /// Binary and port in the image.
 const PROGRAM: &str = "/velero";
 const METRICS_PORT: u16 = 8085;
@@ -241,11 +243,12 @@ fn pull_policy(image: &str) -> &'static str {
     }
 }
 
-/// What the restricted profile of pods asks for.
+/// What the restricted profile of pods asks for. With a user, because a kubelet starts no image whose user is a name when
+/// it must not be root: those of Velero and of its plugins may come back by `kubectl set image`.
 fn restricted() -> Value {
     json!({
         "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": true,
-        "seccompProfile": {"type": "RuntimeDefault"},
+        "runAsUser": USER, "runAsGroup": USER, "seccompProfile": {"type": "RuntimeDefault"},
     })
 }
 

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 fn differences() -> Vec<(&'static str, &'static str, Value, &'static str)> {
     let image = json!(format!("lifeboat/lifeboat:v{}", env!("CARGO_PKG_VERSION")));
     let restricted = json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]},
-        "runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}});
+        "runAsNonRoot": true, "runAsUser": 65532, "runAsGroup": 65532, "seccompProfile": {"type": "RuntimeDefault"}});
     let pod_name = json!({"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}});
     vec![
         ("Deployment", "/spec/strategy", json!({"type": "Recreate"}), "two servers would only wait for each other"),

@@ -1,0 +1,326 @@
+//! How an object that is there differs from the one that was asked for, in words. Pure.
+//!
+//! Only what was asked for is looked at: the API server adds defaults, and what others have added an apply leaves alone
+//! as well. So no difference means that `--apply` would change nothing of weight.
+
+use serde_json::Value;
+
+const DEFINITION: &str = "CustomResourceDefinition";
+/// Longer values are not shown.
+const LONGEST: usize = 120;
+/// More differences of one object are only counted.
+const MOST: usize = 4;
+/// What people look for first.
+const FIRST: [&str; 3] = ["image", "args", "roleRef.name"];
+
+/// An object that was there and was left as it is, though it is another than the one that was asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Left {
+    pub(super) kind: String,
+    pub(super) name: String,
+    pub(super) namespace: Option<String>,
+    pub(super) differences: Vec<String>,
+}
+
+/// What is said of the objects that were left as they are.
+pub(super) fn told(program: &str, all: &[Left]) -> Vec<String> {
+    let (definitions, rest): (Vec<_>, Vec<_>) = all.iter().partition(|left| left.kind == DEFINITION);
+    let mut out = Vec::new();
+    if !definitions.is_empty() {
+        let names: Vec<&str> = definitions.iter().map(|left| left.name.as_str()).collect();
+        out.push(format!(
+            "the definitions {} are not those of this version and were left as they are, so that the cluster may not \
+             know all fields: `{program} install --crds-only --apply` brings them up to date",
+            names.join(", ")
+        ));
+    }
+    for Left { kind, name, namespace, differences } in rest {
+        let more = differences.len().saturating_sub(MOST);
+        let mut shown = differences[..differences.len() - more].join("; ");
+        if more > 0 {
+            shown.push_str(&format!("; and {more} more"));
+        }
+        let remedy = match (is_fixed(differences), namespace) {
+            (true, Some(namespace)) => format!(
+                "that cannot be changed, so delete it (kubectl delete {} {name} -n {namespace}) and run the command again",
+                kind.to_lowercase()
+            ),
+            _ => "--apply brings it up to date".to_owned(),
+        };
+        out.push(format!("{kind} {name} was there and was left as it is: {shown}; {remedy}"));
+    }
+    out
+}
+
+/// By which pods a workload finds its own; the API server lets nobody change it.
+fn is_fixed(differences: &[String]) -> bool {
+    differences.iter().any(|difference| difference.trim_start_matches("no ").starts_with("selector."))
+}
+
+/// Why an object cannot become the one that is asked for, even by an apply.
+pub(super) fn fixed(found: &Value, wanted: &Value) -> Option<String> {
+    let selector = |object: &Value| serde_json::json!({"spec": {"selector": object["spec"]["selector"]}});
+    let workload = matches!(wanted["kind"].as_str(), Some("Deployment" | "DaemonSet"));
+    let differences = if workload { differences(&selector(found), &selector(wanted)) } else { Vec::new() };
+    (!differences.is_empty()).then(|| differences.join("; "))
+}
+
+/// Each difference, what people look for first in front.
+pub(super) fn differences(found: &Value, wanted: &Value) -> Vec<String> {
+    let kind = |kind: &str| wanted["kind"] == kind;
+    let mut walk = Walk { secret: kind("Secret"), schema: kind(DEFINITION), out: Vec::new() };
+    walk.compare("", found, wanted);
+    walk.out.sort_by_key(|(path, _)| FIRST.iter().position(|first| first == path).unwrap_or(FIRST.len()));
+    walk.out.into_iter().map(|(_, text)| text).collect()
+}
+
+struct Walk {
+    /// Values are not shown.
+    secret: bool,
+    /// Descriptions and the order of required fields do not matter.
+    schema: bool,
+    /// Where, and what.
+    out: Vec<(String, String)>,
+}
+
+impl Walk {
+    fn compare(&mut self, path: &str, found: &Value, wanted: &Value) {
+        match (wanted, found) {
+            (wanted, Value::Null) if is_empty(wanted) => {}
+            (_, Value::Null) => self.say(path, |path, _| format!("no {path}"), found, wanted),
+            (Value::Object(fields), Value::Object(_)) => {
+                for (key, value) in fields {
+                    if self.schema && key == "description" && value.is_string() {
+                        continue;
+                    }
+                    let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                    self.compare(&path, &found[key], value);
+                }
+            }
+            (Value::Array(items), Value::Array(others)) if items.iter().all(|item| name(item).is_some()) => {
+                for item in items {
+                    let other = others.iter().find(|other| name(other) == name(item)).unwrap_or(&Value::Null);
+                    self.compare(&format!("{path}[{}]", name(item).unwrap_or_default()), other, item);
+                }
+            }
+            (Value::Array(items), Value::Array(others))
+                if items.len() == others.len() && items.iter().all(Value::is_object) =>
+            {
+                for (number, (item, other)) in items.iter().zip(others).enumerate() {
+                    self.compare(&format!("{path}[{number}]"), other, item);
+                }
+            }
+            (Value::Array(items), Value::Array(others))
+                if self.schema && items.len() == others.len() && items.iter().all(|item| others.contains(item)) => {}
+            _ if found == wanted => {}
+            _ => self.say(
+                path,
+                |path, values| match values {
+                    Some((found, wanted)) => format!("{path} {found}, not {wanted}"),
+                    None => format!("another {path}"),
+                },
+                found,
+                wanted,
+            ),
+        }
+    }
+
+    fn say(
+        &mut self,
+        path: &str,
+        words: impl FnOnce(&str, Option<(String, String)>) -> String,
+        found: &Value,
+        wanted: &Value,
+    ) {
+        let path = short(path);
+        let values = if self.secret { None } else { shown(found).zip(shown(wanted)) };
+        let text = words(&path, values);
+        self.out.push((path, text));
+    }
+}
+
+/// Whether it asks for nothing.
+fn is_empty(wanted: &Value) -> bool {
+    match wanted {
+        Value::Null => true,
+        Value::Object(fields) => fields.values().all(is_empty),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+/// What the elements of a list are told apart by.
+fn name(item: &Value) -> Option<&str> {
+    item["mountPath"].as_str().or_else(|| item["name"].as_str())
+}
+
+/// A place in words, without what goes without saying.
+fn short(path: &str) -> String {
+    let path = path.strip_prefix("spec.template.").or_else(|| path.strip_prefix("spec.")).unwrap_or(path);
+    let path = path.strip_prefix("spec.").unwrap_or(path);
+    // A pod has one container, and it is named after the workload.
+    let path = match path.strip_prefix("containers[").and_then(|rest| rest.split_once("].")) {
+        Some((_, rest)) => rest,
+        None => path,
+    };
+    for (prefix, word) in [("metadata.labels.", "label"), ("metadata.annotations.", "annotation")] {
+        if let Some(rest) = path.strip_prefix(prefix) {
+            return format!("{word} {rest}");
+        }
+    }
+    path.to_owned()
+}
+
+/// A value for people, when it is short.
+fn shown(value: &Value) -> Option<String> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) if items.iter().all(Value::is_string) => {
+            format!("[{}]", items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "))
+        }
+        other => other.to_string(),
+    };
+    (text.len() <= LONGEST).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::install::objects::{Plan, definitions, objects};
+    use crate::install::tests::parse;
+    use serde_json::json;
+
+    fn all(flags: &str) -> Vec<Value> {
+        let args = parse(flags);
+        objects(&Plan { args: &args, namespace: "velero", secret: Some(b"key".to_vec()), authority: None })
+    }
+
+    /// What the second command line finds of what the first one has installed.
+    fn left(there: &str, asked: &str) -> Vec<Left> {
+        let there = all(there);
+        let same = |a: &Value, b: &Value| a["kind"] == b["kind"] && a["metadata"]["name"] == b["metadata"]["name"];
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let pairs = all(asked).into_iter().filter_map(|wanted| {
+            let found = there.iter().find(|found| same(found, &wanted))?;
+            Some(Left {
+                kind: text(&wanted["kind"])?,
+                name: text(&wanted["metadata"]["name"])?,
+                namespace: text(&wanted["metadata"]["namespace"]),
+                differences: differences(found, &wanted),
+            })
+        });
+        pairs.filter(|left| !left.differences.is_empty()).collect()
+    }
+
+    const BASE: &str = "--provider aws --bucket b --backup-location-config region=x --image a:1";
+
+    #[test]
+    fn what_was_left_is_told() {
+        for (there, asked, expected) in [
+            (BASE, BASE, vec![]),
+            // What is there beyond what is asked for does not count.
+            (
+                &format!("{BASE} --pod-labels a=b --plugins p:1 --use-node-agent --least-privilege"),
+                BASE,
+                vec![
+                    "ClusterRoleBinding velero was there and was left as it is: roleRef.name velero, not cluster-admin; \
+                     --apply brings it up to date",
+                ],
+            ),
+            (
+                BASE,
+                &format!("{} --restore-only --replicas 2 --prefix p", BASE.replace("a:1", "a:2").replace("=x", "=y")),
+                vec![
+                    "BackupStorageLocation default was there and was left as it is: config.region x, not y; no \
+                     objectStorage.prefix; --apply brings it up to date",
+                    "Deployment velero was there and was left as it is: image a:1, not a:2; args [server --features= \
+                     --uploader-type=kopia], not [server --features= --uploader-type=kopia --restore-only]; no replicas; \
+                     strategy.type Recreate, not RollingUpdate; and 1 more; --apply brings it up to date",
+                ],
+            ),
+        ] {
+            assert_eq!(told("lifeboat", &left(there, asked)), expected, "{there} and then {asked}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let secret = |data: Value| json!({"kind": "Secret", "metadata": {"name": "s"}, "data": data});
+        let wanted = secret(json!({"cloud": "bmV3"}));
+        assert_eq!(differences(&secret(json!({"cloud": "b2xk"})), &wanted), ["another data.cloud"]);
+        assert_eq!(differences(&secret(json!({"other": "b2xk"})), &wanted), ["no data.cloud"]);
+        assert_eq!(differences(&secret(json!({"cloud": "bmV3", "other": "b2xk"})), &wanted), [""; 0]);
+    }
+
+    #[test]
+    fn definitions_are_told_together() {
+        let mut older = definitions();
+        // The same in other words, in another order.
+        let schema = &mut older[0]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+        schema["description"] = json!("words");
+        schema["required"].as_array_mut().unwrap().reverse();
+        for definition in &mut older[1..3] {
+            let schema = &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+            let fields = schema["properties"].as_object_mut().unwrap();
+            let first = fields.keys().next().unwrap().clone();
+            fields.remove(&first);
+        }
+        let left: Vec<Left> = definitions()
+            .iter()
+            .zip(&older)
+            .map(|(wanted, found)| Left {
+                kind: DEFINITION.to_owned(),
+                name: wanted["metadata"]["name"].as_str().unwrap().to_owned(),
+                namespace: None,
+                differences: differences(found, wanted),
+            })
+            .filter(|left| !left.differences.is_empty())
+            .collect();
+        assert_eq!(
+            told("velero", &left),
+            ["the definitions backups.velero.io, backupstoragelocations.velero.io are not those of this version and \
+              were left as they are, so that the cluster may not know all fields: `velero install --crds-only --apply` \
+              brings them up to date"]
+        );
+    }
+
+    /// As Velero's Helm chart writes it.
+    #[test]
+    fn what_cannot_be_changed_is_told() {
+        let wanted = all(BASE).into_iter().find(|object| object["kind"] == "Deployment").unwrap();
+        let mut found = wanted.clone();
+        assert_eq!(fixed(&found, &wanted), None);
+        found["spec"]["selector"]["matchLabels"]["more"] = json!("yes");
+        assert_eq!(fixed(&found, &wanted), None);
+        found["spec"]["selector"]["matchLabels"] = json!({"app.kubernetes.io/name": "velero"});
+        assert_eq!(fixed(&found, &wanted).as_deref(), Some("no selector.matchLabels.deploy"));
+        let differences = differences(&found, &wanted);
+        let left = Left { kind: "Deployment".into(), name: "velero".into(), namespace: Some("n".into()), differences };
+        assert_eq!(
+            told("velero", &[left]),
+            ["Deployment velero was there and was left as it is: no selector.matchLabels.deploy; that cannot be \
+              changed, so delete it (kubectl delete deployment velero -n n) and run the command again"]
+        );
+        assert_eq!(fixed(&json!({}), &json!({"kind": "Secret", "spec": {"selector": {"a": "b"}}})), None);
+    }
+
+    #[test]
+    fn values_are_compared_as_they_are_meant() {
+        for (found, wanted, expected) in [
+            (json!({"a": 1, "b": 2}), json!({"a": 1, "c": {}, "d": {"e": {}}, "f": null, "g": []}), vec![]),
+            (json!([{"name": "x", "v": 1}, {"name": "y", "v": 2}]), json!([{"name": "y", "v": 2}]), vec![]),
+            (json!({"e": [{"name": "x", "v": 1}]}), json!({"e": [{"name": "y"}]}), vec!["no e[y]"]),
+            (json!({"e": [{"a": 1, "b": 1}]}), json!({"e": [{"a": 2}]}), vec!["e[0].a 1, not 2"]),
+            (
+                json!({"e": [{"a": 1}]}),
+                json!({"e": [{"a": 1}, {"a": 2}]}),
+                vec![r#"e [{"a":1}], not [{"a":1},{"a":2}]"#],
+            ),
+            (json!({"e": ["x"]}), json!({"e": ["x", "y"]}), vec!["e [x], not [x y]"]),
+            (json!({"e": "x".repeat(200)}), json!({"e": "y"}), vec!["another e"]),
+            (json!({"e": true}), json!({"e": {"a": 1}}), vec![r#"e true, not {"a":1}"#]),
+        ] {
+            assert_eq!(differences(&found, &wanted), expected, "{found} {wanted}");
+        }
+    }
+}
