@@ -56,21 +56,17 @@ impl InstallArgs {
             print_resource(&objects::list([definitions.clone(), rest.clone()].concat()), output)?;
         }
         if !self.crds_only {
-            for what in check::not_there_yet(&self) {
-                writeln!(std::io::stderr(), "warning: {what}")?;
-            }
+            warn(check::not_there_yet(&self))?;
         }
         let Some(cluster) = cluster.filter(|_| !self.dry_run) else { return Ok(ExitCode::SUCCESS) };
         let namespace = plan.namespace;
         let replaced = way::look(&cluster, &rest, &self).await?;
         let done = async {
-            let mut left = apply::send(&cluster, &definitions, self.apply).await?;
+            let program = &globals.program.name;
+            warn(differ::told(program, &apply::send(&cluster, &definitions, self.apply).await?))?;
             apply::established(&cluster, &definitions).await?;
             way::replace(&cluster, &replaced, &rest).await?;
-            left.extend(apply::send(&cluster, &rest, self.apply).await?);
-            for what in differ::told(&globals.program.name, &left) {
-                writeln!(std::io::stderr(), "warning: {what}")?;
-            }
+            warn(differ::told(program, &apply::send(&cluster, &rest, self.apply).await?))?;
             self.wait_for_pods(&cluster, namespace).await
         };
         done.await.with_context(|| {
@@ -113,6 +109,12 @@ impl InstallArgs {
         )?;
         Ok(())
     }
+}
+
+fn warn(all: Vec<String>) -> Result<()> {
+    let mut err = std::io::stderr();
+    all.iter().try_for_each(|what| writeln!(err, "warning: {what}"))?;
+    Ok(())
 }
 
 fn read(flag: &str, file: Option<&Path>) -> Result<Option<Vec<u8>>> {
