@@ -159,37 +159,26 @@ fn a_cancelled_restore_ends_at_any_stage() {
             assert!(ground.maps("shop").len() >= 10);
         }
         proxy.script(Vec::new());
-        // Its checkpoint is gone with it.
-        let left = ground.bed.kubectl(&["get", "configmaps", "--namespace=velero", "--output=name"]);
-        assert_eq!(left.trim(), "configmap/kube-root-ca.crt", "{name}");
+        // Its checkpoint goes after it.
+        eventually("the end of its checkpoint", || {
+            let left = ground.bed.kubectl(&["get", "configmaps", "--namespace=velero", "--output=name"]);
+            left.trim() == "configmap/kube-root-ca.crt"
+        });
     }
 
     // A namespace that does not go away is waited for.
-    ground.bed.kubectl(&[
-        "patch",
-        "configmap",
-        "map-0",
-        "-n",
-        "shop",
-        "--type=merge",
-        "-p",
-        r#"{"metadata":{"finalizers":["example.com/stays"]}}"#,
-    ]);
+    let held = ground.maps("shop").into_keys().next().expect("one of those that were written");
+    let finalizers = |value: Value| {
+        let patch = json!({"metadata": {"finalizers": value}}).to_string();
+        ground.bed.kubectl(&["patch", "configmap", &held, "-n", "shop", "--type=merge", "-p", &patch]);
+    };
+    finalizers(json!(["example.com/stays"]));
     ground.bed.kubectl(&["delete", "namespace", "shop", "--wait=false"]);
     ground.velero("Restore", "waiting", &json!({"backupName": "b"}));
     ground.until("restore", "waiting", "InProgress");
     let ended = cancel(&ground, "restore", "waiting");
     assert!(reason(&ended).starts_with("the restore was cancelled: "), "{ended}");
-    ground.bed.kubectl(&[
-        "patch",
-        "configmap",
-        "map-0",
-        "-n",
-        "shop",
-        "--type=merge",
-        "-p",
-        r#"{"metadata":{"finalizers":null}}"#,
-    ]);
+    finalizers(Value::Null);
     ground.lose("shop");
 
     ground.velero("Restore", "last", &json!({"backupName": "b"}));
