@@ -104,22 +104,21 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
         Ok(store) => store,
         Err(why) => return processed(context, &request, vec![format!("error getting the backup store: {why}")]).await,
     };
-    // Decided once: what was deleted cannot be asked again.
-    let with_files = match begun.metadata.annotations.get(ANNOTATION_FILES).map(String::as_str) {
-        Some(decided) => decided == OWN,
+    let with_files = match decided(backup) {
+        Some(decided) => decided,
         None => match files_are_its_own(&store, backup).await {
             Ok(own) => own,
             Err(e) => return processed(context, &request, vec![format!("error looking at the files: {e}")]).await,
         },
     };
-    let decided = if with_files { OWN } else { "others" };
-    begun.metadata.annotations.insert(ANNOTATION_FILES.to_owned(), decided.to_owned());
     let labels = &mut begun.metadata.labels;
     labels.insert(well_known::LABEL_BACKUP_NAME.to_owned(), label_value(&backup.metadata.name));
     labels.insert(well_known::LABEL_BACKUP_UID.to_owned(), backup.metadata.uid.clone());
     let request = context.client.change(&request, &begun).await?;
     let mut deleting = backup.clone();
     deleting.status.phase = Some(BackupPhase::Deleting);
+    let whose = if with_files { OWN } else { "others" };
+    deleting.metadata.annotations.insert(ANNOTATION_FILES.to_owned(), whose.to_owned());
     context.client.change(backup, &deleting).await?;
 
     let name = &backup.metadata.name;
@@ -151,9 +150,15 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
     Ok(effects)
 }
 
-/// Put on a request when it is begun: whether the files go with the Backup.
+/// Put on a Backup when its deletion begins: whether the files go with it. What was deleted cannot be asked again, neither
+/// after a crash nor by another request after a failure.
 const ANNOTATION_FILES: &str = "lifeboat.io/files";
 const OWN: &str = "own";
+
+fn decided(backup: &Backup) -> Option<bool> {
+    let deleting = backup.status.phase == Some(BackupPhase::Deleting);
+    backup.metadata.annotations.get(ANNOTATION_FILES).filter(|_| deleting).map(|whose| whose == OWN)
+}
 
 /// Whether the files of this name in the bucket, if there are any, are those of this backup. One that was refused, or ended
 /// before it began, has none; what lies there is of another cluster, and may be being written. (Velero deletes it.)
@@ -266,6 +271,22 @@ mod tests {
                 bucket.put(&file.key("b"), bytes.into(), PutOptions::default()).await.unwrap();
             }
             assert_eq!(files_are_its_own(&Store::new(bucket), backup).await.unwrap(), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn whose_files_they_are_is_decided_once() {
+        let mut backup = begun("u", 5);
+        for (phase, whose, expected) in [
+            (BackupPhase::Deleting, None, None),
+            (BackupPhase::Deleting, Some("own"), Some(true)),
+            (BackupPhase::Deleting, Some("others"), Some(false)),
+            (BackupPhase::Completed, Some("own"), None),
+        ] {
+            backup.status.phase = Some(phase);
+            let annotation = whose.map(|whose: &str| (ANNOTATION_FILES.to_owned(), whose.to_owned()));
+            backup.metadata.annotations = annotation.into_iter().collect();
+            assert_eq!(decided(&backup), expected, "{phase:?} {whose:?}");
         }
     }
 
