@@ -19,24 +19,35 @@ const AT_ONCE: usize = 8;
 pub(crate) struct Known {
     /// Names of all Backups.
     backups: BTreeSet<String>,
-    /// Backups of the location that are complete, with their UIDs: their files should be there.
-    complete: BTreeMap<String, Backup>,
+    /// Backups of the location whose files should be there.
+    stored: BTreeMap<String, Backup>,
     /// UIDs of the Schedules.
     schedules: BTreeMap<String, String>,
 }
 
 impl Known {
     pub(crate) fn of(world: &World, location: &str) -> Self {
-        let complete = |b: &&Backup| {
-            matches!(b.status.phase, Some(BackupPhase::Completed | BackupPhase::PartiallyFailed))
-                && b.metadata.labels.get(well_known::LABEL_STORAGE_LOCATION) == Some(&label_value(location))
+        let stored = |b: &&Backup| {
+            let ended = match b.status.phase {
+                Some(BackupPhase::Completed | BackupPhase::PartiallyFailed) => true,
+                // One that failed here may never have had a record.
+                Some(BackupPhase::Failed) => was_taken_over(b),
+                _ => false,
+            };
+            ended && b.metadata.labels.get(well_known::LABEL_STORAGE_LOCATION) == Some(&label_value(location))
         };
         Self {
             backups: world.backups.iter().map(|b| b.metadata.name.clone()).collect(),
-            complete: world.backups.iter().filter(complete).map(|b| (b.metadata.name.clone(), b.clone())).collect(),
+            stored: world.backups.iter().filter(stored).map(|b| (b.metadata.name.clone(), b.clone())).collect(),
             schedules: world.schedules.iter().map(|s| (s.metadata.name.clone(), s.metadata.uid.clone())).collect(),
         }
     }
+}
+
+/// Whether a Backup was made from what a bucket held: after the backup had ended.
+fn was_taken_over(backup: &Backup) -> bool {
+    let times = backup.metadata.creation_timestamp.zip(backup.status.completion_timestamp);
+    times.is_some_and(|(made, ended)| made > ended)
 }
 
 /// Makes a Backup of each backup in the bucket that the cluster does not know, and removes Backups whose files are gone.
@@ -53,7 +64,7 @@ pub(crate) async fn sync(context: &Context, location: BackupStorageLocation, kno
     }
     let taken: Vec<_> = futures::stream::iter(new).buffer_unordered(AT_ONCE).collect().await;
     effects.extend(taken.into_iter().flatten());
-    for (name, backup) in known.complete.iter().filter(|(name, _)| !folders.contains(*name)) {
+    for (name, backup) in known.stored.iter().filter(|(name, _)| !folders.contains(*name)) {
         // A list may lag behind; the record itself decides.
         match store.backup(name).await {
             Err(StoreError::NoBackup { .. }) => {
@@ -218,6 +229,35 @@ mod tests {
             let got = adopted(found, &location, &BTreeMap::new(), now).map(|b| b.status.phase.unwrap());
             assert_eq!(got, expected, "{phase:?}");
         }
+    }
+
+    #[test]
+    fn whose_files_should_be_there() {
+        use BackupPhase as P;
+        let mut world = World::default();
+        let all = [
+            ("completed", "here", P::Completed, 5, 9),
+            ("partially", "here", P::PartiallyFailed, 5, 9),
+            ("elsewhere", "there", P::Completed, 5, 9),
+            ("running", "here", P::InProgress, 5, 9),
+            ("deleting", "here", P::Deleting, 5, 9),
+            ("failed-here", "here", P::Failed, 5, 9),
+            ("failed-and-found", "here", P::Failed, 10, 9),
+        ];
+        for (name, location, phase, made, ended) in all {
+            let time = |second| Some(Time::new(Timestamp::from_second(second).unwrap()));
+            let mut backup = Backup::default();
+            backup.metadata.name = name.into();
+            backup.metadata.labels.insert(well_known::LABEL_STORAGE_LOCATION.into(), location.into());
+            backup.metadata.creation_timestamp = time(made);
+            backup.status.phase = Some(phase);
+            backup.status.completion_timestamp = time(ended);
+            world.backups.put(backup);
+        }
+        let known = Known::of(&world, "here");
+        let expected: Vec<&str> = vec!["completed", "failed-and-found", "partially"];
+        assert_eq!(known.stored.keys().collect::<Vec<_>>(), expected);
+        assert_eq!(known.backups.len(), all.len());
     }
 
     #[test]
