@@ -62,10 +62,10 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_parser = flags::mappings, value_name = "PROVIDER:NAME,…")]
     default_volume_snapshot_locations: Vec<flags::Pairs>,
     /// Back up volumes by their files when backups do not say (no effect yet)
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long)]
     default_volumes_to_fs_backup: bool,
     /// Move the data of snapshots when backups do not say (no effect yet)
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long)]
     default_snapshot_move_data: bool,
     /// How long asynchronous operations may take, for backups and restores that do not say
     #[arg(long, value_parser = flags::duration, default_value = "4h", value_name = "DURATION")]
@@ -89,7 +89,7 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "TYPE,…")]
     restore_resource_priorities: Option<String>,
     /// Only restore; deprecated, use read-only locations
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long)]
     restore_only: bool,
     /// Parts of the server to leave out
     #[arg(long, value_parser = flags::strings, value_name = "NAME,…")]
@@ -104,10 +104,10 @@ pub(crate) struct ServerArgs {
     #[arg(long, default_value_t = 30, value_name = "N")]
     max_concurrent_k8s_connections: u32,
     /// Accepted: there is no such cache
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long)]
     disable_informer_cache: bool,
     /// A new schedule waits for its time before its first backup (no effect yet)
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long)]
     schedule_skip_immediately: bool,
     /// The label that joins volumes to be saved at one moment (no effect yet)
     #[arg(long, default_value = lifeboat_api::well_known::LABEL_VOLUME_GROUP, value_name = "LABEL")]

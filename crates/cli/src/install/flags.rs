@@ -23,13 +23,13 @@ pub(crate) struct InstallArgs {
     #[arg(long, default_value = "", value_name = "FILE")]
     pub(super) secret_file: Optional<PathBuf>,
     /// There are no credentials: the server gets them in another way
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long)]
     pub(super) no_secret: bool,
     /// Make no storage location
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long)]
     pub(super) no_default_backup_location: bool,
     /// Make a location for snapshots of volumes
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
     pub(super) use_volume_snapshots: bool,
     /// Settings of the storage location
     #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
@@ -66,31 +66,31 @@ pub(crate) struct InstallArgs {
     #[arg(long, default_value = "/var/lib/kubelet", value_name = "DIRECTORY")]
     pub(super) kubelet_root_dir: String,
     /// The server only restores
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long)]
     pub(super) restore_only: bool,
     /// Send nothing; with -o, see what would be sent
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long)]
     pub(super) dry_run: bool,
     /// Change what is there already, by server-side apply
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long)]
     pub(super) apply: bool,
     /// Only the CustomResourceDefinitions
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long)]
     pub(super) crds_only: bool,
     /// Wait until the pods are ready
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long)]
     pub(super) wait: bool,
     /// Run the node agent on Linux nodes
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long)]
     pub(super) use_node_agent: bool,
     /// Run the node agent on Windows nodes
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long)]
     pub(super) use_node_agent_windows: bool,
     /// Run the node agent privileged, for volumes of block mode
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long)]
     pub(super) privileged_node_agent: bool,
     /// The node agent sees no folders of the nodes
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long)]
     pub(super) node_agent_disable_host_path: bool,
     /// How often repositories are maintained; 0 for the default of their format
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION", allow_hyphen_values = true)]
@@ -105,19 +105,19 @@ pub(crate) struct InstallArgs {
     #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME,…")]
     pub(super) features: String,
     /// Back up volumes by their files when backups do not say
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long)]
     pub(super) default_volumes_to_fs_backup: bool,
     /// Move the data of snapshots when backups do not say
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long)]
     pub(super) default_snapshot_move_data: bool,
     /// Accepted: there is no such cache
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long)]
     pub(super) disable_informer_cache: bool,
     /// A new schedule waits for its time before its first backup
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long)]
     pub(super) schedule_skip_immediately: bool,
     /// Look more often whether a snapshot is ready
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long)]
     pub(super) csi_snapshot_early_frequent_polling: bool,
     /// What moves the files of volumes
     #[arg(long, default_value = "kopia", value_name = "NAME")]
@@ -152,7 +152,7 @@ pub(crate) struct InstallArgs {
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) replicas: u32,
     /// Instead of all rights, only those that backups and restores of objects need
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long)]
     pub(super) least_privilege: bool,
     /// Print the resources in this form, too
     #[arg(long, short, value_parser = flags::optional(EnumValueParser::<Printed>::new()), default_value = "")]

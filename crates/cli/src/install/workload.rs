@@ -317,7 +317,6 @@ mod tests {
     use super::*;
     use crate::command::Lifeboat;
     use crate::install::tests::parse;
-    use clap::Parser;
 
     fn deployment_of(flags: &str) -> Value {
         let args = parse(flags);
@@ -366,7 +365,7 @@ mod tests {
             ]
         );
         for args in [given, container_args(&deployment_of(""))] {
-            Lifeboat::try_parse_from(std::iter::once("/velero".to_owned()).chain(args)).unwrap();
+            Lifeboat::parsed(&args.join(" "));
         }
     }
 
