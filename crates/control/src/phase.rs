@@ -29,6 +29,12 @@ pub(crate) const ANNOTATION_ATTEMPT: &str = "lifeboat.io/attempt";
 /// After so many attempts an operation has failed.
 pub(crate) const MOST_ATTEMPTS: u32 = 3;
 
+/// Notes that the work on an object begins, for this time.
+pub(crate) fn note_attempt(meta: &mut lifeboat_api::ObjectMeta, status: &mut i64, attempt: u32) {
+    meta.annotations.insert(ANNOTATION_ATTEMPT.to_owned(), attempt.to_string());
+    *status = i64::from(attempt);
+}
+
 /// How many times the work on an object was begun by a server of ours; `None` when another program began it.
 pub(crate) fn attempt(meta: &lifeboat_api::ObjectMeta) -> Option<u32> {
     meta.annotations.get(ANNOTATION_ATTEMPT)?.parse().ok()

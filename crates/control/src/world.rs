@@ -211,14 +211,20 @@ impl<T: Meta> Objects<T> {
         self.unreadable.insert(object.identity.name.clone(), object);
     }
 
-    fn put_seen(&mut self, body: &Bytes) {
+    /// Takes in what a mirror saw; its name.
+    fn put_seen(&mut self, body: &Bytes) -> Option<String> {
         match serde_json::from_slice::<T>(body) {
-            Ok(object) => self.put(object),
+            Ok(object) => {
+                let name = object.meta().name.clone();
+                self.put(object);
+                Some(name)
+            }
             Err(e) => {
                 tracing::error!(kind = T::KIND, error = %e, "an object cannot be read");
-                if let Some(object) = unreadable(body, &e) {
-                    self.put_unreadable(object);
-                }
+                let object = unreadable(body, &e)?;
+                let name = object.identity.name.clone();
+                self.put_unreadable(object);
+                Some(name)
             }
         }
     }
@@ -238,13 +244,14 @@ impl<T: Meta> Objects<T> {
     fn see(&mut self, seen: Seen) {
         match seen {
             Seen::All(bodies) => {
-                let names: BTreeSet<String> = bodies.iter().filter_map(|body| Some(meta(body)?.name)).collect();
+                let names: BTreeSet<String> = bodies.iter().filter_map(|body| self.put_seen(body)).collect();
                 self.by_name.retain(|name, _| names.contains(name));
-                self.unreadable.clear();
+                self.unreadable.retain(|name, _| names.contains(name));
                 self.listed = true;
-                bodies.iter().for_each(|body| self.put_seen(body));
             }
-            Seen::Applied(body) => self.put_seen(&body),
+            Seen::Applied(body) => {
+                self.put_seen(&body);
+            }
             Seen::Deleted(body) => {
                 let Some(gone) = meta(&body) else { return };
                 self.remove(&Identity::of(&gone));

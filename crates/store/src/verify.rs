@@ -1,6 +1,7 @@
 //! Proves a backup: every file against the manifest, every object against the index.
 
 use crate::archive::{Archive, OpenOptions};
+use crate::change::folder;
 use crate::retry::retry;
 use crate::{Store, StoreError};
 use futures::TryStreamExt;
@@ -66,7 +67,7 @@ impl Store {
 
     async fn verify_files(&self, name: &str, manifest: &Manifest, out: &mut Verification) -> Result<(), StoreError> {
         for (file, expected) in &manifest.files {
-            let key = format!("{}{name}/{file}", lifeboat_archive::layout::BACKUPS);
+            let key = format!("{}{file}", folder(name));
             match retry(|| self.digest(&key)).await {
                 Ok(found) if found == *expected => {
                     out.files += 1;

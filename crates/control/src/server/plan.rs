@@ -249,12 +249,15 @@ impl Server {
     fn backups(&mut self, plan: &mut Plan) {
         let queue = if self.has(Controller::BackupQueue) {
             // What fails again and again takes no place from those that could run.
-            let is_stuck = |name: &str| {
-                [Key::Queue(name.to_owned()), Key::Backup(name.to_owned())]
-                    .iter()
-                    .any(|key| self.failures.get(key).is_some_and(|failure| failure.count >= STUCK))
-            };
-            moves(self.world.backups.iter(), self.context.options.concurrent_backups, is_stuck)
+            let failed = self.failures.iter().filter(|(_, failure)| failure.count >= STUCK);
+            let stuck: HashSet<&str> = failed
+                .filter_map(|(key, _)| match key {
+                    Key::Queue(name) | Key::Backup(name) => Some(name.as_str()),
+                    _ => None,
+                })
+                .collect();
+            let concurrent = self.context.options.concurrent_backups;
+            moves(self.world.backups.iter(), concurrent, |name| stuck.contains(name))
         } else {
             Vec::new()
         };

@@ -1,10 +1,11 @@
 //! Runs a backup, and takes over what an interrupted run left (api-and-controllers.md 3.3 and 3.5).
 
 use super::running::{Now, RECORDING, capped, now, patience, shortened, until_written, watched};
+use super::sweep::sweep_own;
 use super::{Context, Effect, Finished, Unfinished};
 use crate::phase::location::refusal;
 use crate::phase::queue::Move;
-use crate::phase::{ANNOTATION_ATTEMPT, snapshot_location};
+use crate::phase::{note_attempt, snapshot_location};
 use crate::world::{Identity, Kind, Meta};
 use jiff::Timestamp;
 use lifeboat_action::Progress;
@@ -106,8 +107,7 @@ async fn begin(
     attempt: u32,
     stop: CancellationToken,
 ) -> Finished {
-    started.metadata.annotations.insert(ANNOTATION_ATTEMPT.to_owned(), attempt.to_string());
-    started.status.attempt = i64::from(attempt);
+    note_attempt(&mut started.metadata, &mut started.status.attempt, attempt);
     let mut current = context.client.change(&request.backup, &started).await?;
     tracing::info!(backup = current.metadata.name, attempt, "backup begins");
     if attempt == 1 {
@@ -161,18 +161,6 @@ async fn forget(backup: &Backup, env: &lifeboat_backup::Env) -> Finished {
         tracing::warn!(backup = name, error = %e, "the files of an unfinished backup could not be removed");
     }
     Ok(vec![Effect::Gone(Kind::Backup, Identity::of(&backup.metadata))])
-}
-
-/// It may have ended before it had claimed its name, which may be that of another backup in the bucket, or after it had
-/// become visible.
-async fn sweep_own(store: &Store, backup: &Backup) -> Result<(), StoreError> {
-    let (name, uid) = (&backup.metadata.name, &backup.metadata.uid);
-    let claimed = store.claim_of(name).await?.is_some_and(|claim| claim.backup_uid == *uid);
-    match store.backup(name).await {
-        Err(StoreError::NoBackup { .. }) if claimed => store.sweep(name).await,
-        Err(StoreError::NoBackup { .. }) | Ok(_) => Ok(()),
-        Err(e) => Err(e),
-    }
 }
 
 /// Ends a backup that was cancelled while no task worked on it.
@@ -349,49 +337,4 @@ async fn refused(context: &Context, before: &Backup, mut after: Backup, errors: 
 async fn saved(context: &Context, before: &Backup, after: &Backup) -> Finished {
     let stored = context.client.change(before, after).await?;
     Ok(vec![Effect::Backup(Box::new(stored))])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use lifeboat_bucket::{BlobStore, Memory, PutOptions};
-    use lifeboat_store::{ClaimOutcome, ClaimRequest};
-    use std::collections::BTreeMap;
-
-    #[tokio::test]
-    async fn what_goes_with_a_deleted_backup_is_its_own() {
-        for (claimed_by, committed, expected) in [
-            (None, false, 1),
-            (Some("other"), false, 2),
-            (Some("other"), true, 4),
-            (Some("u"), false, 0),
-            // It had become visible: it is a backup.
-            (Some("u"), true, 4),
-        ] {
-            let bucket: Arc<dyn BlobStore> = Arc::new(Memory::default());
-            let store = Store::new(Arc::clone(&bucket));
-            bucket.put("backups/b/x", b"x".to_vec().into(), PutOptions::default()).await.unwrap();
-            let mut backup = Backup::default();
-            backup.metadata.name = "b".into();
-            backup.metadata.uid = claimed_by.unwrap_or("u").into();
-            if let Some(uid) = claimed_by {
-                let request = ClaimRequest {
-                    name: "b".into(),
-                    backup_uid: uid.into(),
-                    cluster_uid: "c".into(),
-                    namespace: "velero".into(),
-                    take_over: false,
-                    now: Timestamp::UNIX_EPOCH,
-                };
-                let ClaimOutcome::Writer(writer) = store.claim(&request).await.unwrap() else { panic!("a new name") };
-                if committed {
-                    writer.commit(&backup, "test", BTreeMap::new(), "v1").await.unwrap();
-                }
-            }
-            backup.metadata.uid = "u".into();
-            sweep_own(&store, &backup).await.unwrap();
-            let left = bucket.list(lifeboat_bucket::ListOptions::default()).await.unwrap().entries.len();
-            assert_eq!(left, expected, "{claimed_by:?} {committed}");
-        }
-    }
 }

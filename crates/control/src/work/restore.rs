@@ -3,7 +3,7 @@
 use super::running::{capped, patience, shortened, until_written, watched};
 use super::{Context, Effect, Finished, Unfinished};
 use crate::checkpoint::CheckpointMap;
-use crate::phase::ANNOTATION_ATTEMPT;
+use crate::phase::note_attempt;
 use crate::phase::restore::FINALIZER;
 use crate::world::{Identity, Kind, Meta, World};
 use jiff::Timestamp;
@@ -163,8 +163,7 @@ async fn begin(
     attempt: u32,
     stop: CancellationToken,
 ) -> Finished {
-    started.metadata.annotations.insert(ANNOTATION_ATTEMPT.to_owned(), attempt.to_string());
-    started.status.attempt = i64::from(attempt);
+    note_attempt(&mut started.metadata, &mut started.status.attempt, attempt);
     let mut current = context.client.change(&request.restore, &started).await?;
     tracing::info!(restore = current.metadata.name, attempt, "restore begins");
     let store = match context.store(&origin.location).await {

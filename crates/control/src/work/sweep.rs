@@ -5,7 +5,7 @@
 use super::{Context, Finished, Unfinished};
 use crate::world::Left;
 use jiff::{SignedDuration, Timestamp};
-use lifeboat_api::{Backup, BackupStorageLocationAccessMode as AccessMode};
+use lifeboat_api::{Backup, BackupStorageLocation, BackupStorageLocationAccessMode as AccessMode};
 use lifeboat_archive::sidecar::Claim;
 use lifeboat_store::{Store, StoreError};
 
@@ -13,8 +13,12 @@ use lifeboat_store::{Store, StoreError};
 const AGE: SignedDuration = SignedDuration::from_hours(1);
 
 /// Whether a folder without a record holds what a server of this namespace left. What others have claimed, another
-/// cluster, another namespace or a command without a server, is theirs; so is what nobody has claimed.
-pub(crate) async fn is_left(context: &Context, store: &Store, name: &str) -> bool {
+/// cluster, another namespace or a command without a server, is theirs; so is what nobody has claimed. Nothing goes from a
+/// location that is only read.
+pub(crate) async fn is_left(context: &Context, store: &Store, location: &BackupStorageLocation, name: &str) -> bool {
+    if location.spec.access_mode == Some(AccessMode::ReadOnly) {
+        return false;
+    }
     match found_left(context, store, name).await {
         Ok(left) => left,
         Err(e) => {
@@ -58,27 +62,44 @@ pub(crate) async fn sweep(context: &Context, left: Left) -> Finished {
 
 async fn removed(context: &Context, left: &Left) -> Result<bool, Unfinished> {
     let Left { location, name } = left;
-    if location.spec.access_mode == Some(AccessMode::ReadOnly) {
-        return Ok(false);
-    }
+    let unfinished = |e: StoreError| Unfinished::Because(e.to_string());
     let store = context.store(location).await.map_err(Unfinished::Because)?;
     // A record or a Backup may have come since the folder was found.
-    match store.backup(name).await {
-        Err(StoreError::NoBackup { .. }) => {}
-        Err(e) => return Err(Unfinished::Because(e.to_string())),
-        Ok(_) => return Ok(false),
-    }
-    if !found_left(context, &store, name).await? {
+    if has_record(&store, name).await.map_err(unfinished)? || !found_left(context, &store, name).await? {
         return Ok(false);
     }
-    store.sweep(name).await.map_err(|e| Unfinished::Because(e.to_string()))?;
+    store.sweep(name).await.map_err(unfinished)?;
     Ok(true)
+}
+
+/// Removes what a backup has claimed that ended because its Backup was deleted. It may have ended before it had claimed
+/// its name, which may be that of another backup in the bucket, or after it had become visible.
+pub(super) async fn sweep_own(store: &Store, backup: &Backup) -> Result<(), StoreError> {
+    let (name, uid) = (&backup.metadata.name, &backup.metadata.uid);
+    let claimed = store.claim_of(name).await?.is_some_and(|claim| claim.backup_uid == *uid);
+    if has_record(store, name).await? || !claimed {
+        return Ok(());
+    }
+    store.sweep(name).await
+}
+
+/// Whether a backup is visible. A record that cannot be read is an error: it says nothing.
+async fn has_record(store: &Store, name: &str) -> Result<bool, StoreError> {
+    match store.backup(name).await {
+        Ok(_) => Ok(true),
+        Err(StoreError::NoBackup { .. }) => Ok(false),
+        Err(e) => Err(e),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use lifeboat_archive::sidecar::CLAIM_FORMAT;
+    use lifeboat_bucket::{BlobStore, Memory, PutOptions};
+    use lifeboat_store::{ClaimOutcome, ClaimRequest};
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     #[test]
     fn only_an_old_claim_of_this_server_is_given_up() {
@@ -104,6 +125,43 @@ mod tests {
             let what = format!("{cluster} {namespace} {claimed}");
             assert_eq!(is_ours_and_old(&claim, "c", "velero", now), expected, "{what}");
             assert!(!is_ours_and_old(&claim, "", "velero", now) && !is_ours_and_old(&claim, "c", "", now), "{what}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_goes_with_a_deleted_backup_is_its_own() {
+        for (claimed_by, committed, expected) in [
+            (None, false, 1),
+            (Some("other"), false, 2),
+            (Some("other"), true, 4),
+            (Some("u"), false, 0),
+            // It had become visible: it is a backup.
+            (Some("u"), true, 4),
+        ] {
+            let bucket: Arc<dyn BlobStore> = Arc::new(Memory::default());
+            let store = Store::new(Arc::clone(&bucket));
+            bucket.put("backups/b/x", b"x".to_vec().into(), PutOptions::default()).await.unwrap();
+            let mut backup = Backup::default();
+            backup.metadata.name = "b".into();
+            backup.metadata.uid = claimed_by.unwrap_or("u").into();
+            if let Some(uid) = claimed_by {
+                let request = ClaimRequest {
+                    name: "b".into(),
+                    backup_uid: uid.into(),
+                    cluster_uid: "c".into(),
+                    namespace: "velero".into(),
+                    take_over: false,
+                    now: Timestamp::UNIX_EPOCH,
+                };
+                let ClaimOutcome::Writer(writer) = store.claim(&request).await.unwrap() else { panic!("a new name") };
+                if committed {
+                    writer.commit(&backup, "test", BTreeMap::new(), "v1").await.unwrap();
+                }
+            }
+            backup.metadata.uid = "u".into();
+            sweep_own(&store, &backup).await.unwrap();
+            let left = bucket.list(lifeboat_bucket::ListOptions::default()).await.unwrap().entries.len();
+            assert_eq!(left, expected, "{claimed_by:?} {committed}");
         }
     }
 }

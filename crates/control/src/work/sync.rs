@@ -96,7 +96,7 @@ async fn take_over(
         Ok(found) => found,
         // Being written, or given up.
         Err(StoreError::NoBackup { .. }) => {
-            let left = sweep::is_left(context, store, name).await;
+            let left = sweep::is_left(context, store, location, name).await;
             return left.then(|| Effect::Left(Box::new(Left { location: location.clone(), name: name.to_owned() })));
         }
         Err(e) => {
