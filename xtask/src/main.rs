@@ -18,7 +18,8 @@ fn main() -> Result<()> {
         "check" => check(),
         "check-edges" => edges::check(),
         "setup" => setup(),
-        "test" => test(&["--workspace", "--quiet"], &[]),
+        "test" if args.is_empty() => test(&["--workspace", "--quiet"], &[]),
+        "test" => test(&args.iter().map(String::as_str).collect::<Vec<_>>(), &[]),
         "test-long" => test(&["--package", "lifeboat-cli", "--test", "it"], &["--ignored", "--nocapture", "long_"]),
         "bench" => bench::run(&args),
         "measured" => bench::measure(&args),
@@ -61,8 +62,8 @@ fn setup() -> Result<()> {
     timed("test bed programs", || Binaries::ensure().map(drop))
 }
 
-/// One control plane and one S3 server for all tests; they find them by `LIFEBOAT_TEST_KUBECONFIG` and
-/// `LIFEBOAT_TEST_S3_*`.
+/// Runs `cargo test WHICH -- HOW` with one control plane and one S3 server for all tests; they find them by
+/// `LIFEBOAT_TEST_KUBECONFIG` and `LIFEBOAT_TEST_S3_*`.
 fn test(which: &[&str], how: &[&str]) -> Result<()> {
     setup()?;
     let begun = Instant::now();
@@ -70,7 +71,10 @@ fn test(which: &[&str], how: &[&str]) -> Result<()> {
     println!("-- control plane: {} s", begun.elapsed().as_secs());
     let s3 = S3Server::start()?;
     let mut tests = cargo();
-    tests.arg("test").args(which).arg("--").args(how);
+    tests.arg("test").args(which);
+    if !how.is_empty() {
+        tests.arg("--").args(how);
+    }
     tests.env("LIFEBOAT_TEST_KUBECONFIG", plane.kubeconfig());
     tests.env("LIFEBOAT_TEST_S3_ENDPOINT", s3.endpoint());
     tests.env("LIFEBOAT_TEST_S3_ACCESS_KEY", s3.access_key());
