@@ -24,6 +24,7 @@ mod server;
 mod spec;
 mod uninstall;
 mod version;
+mod yaml;
 
 use program::Program;
 use std::process::ExitCode;

@@ -1,5 +1,6 @@
 //! Where two values differ.
 
+use crate::equal;
 use serde_json::Value;
 use std::fmt;
 
@@ -45,7 +46,7 @@ pub fn hide_secret_values(differences: &mut [Difference]) {
     }
 }
 
-/// Every place where `left` and `right` differ, as deep down as possible, in order of the paths.
+/// Every place where `left` and `right` are not [`equal`], as deep down as possible, in order of the paths.
 #[must_use]
 pub fn differences(left: &Value, right: &Value) -> Vec<Difference> {
     let mut out = Vec::new();
@@ -67,7 +68,7 @@ fn descend(path: &mut String, left: Option<&Value>, right: Option<&Value>, out: 
                 step(path, &i.to_string(), l.get(i), r.get(i), out);
             }
         }
-        (l, r) if l == r => {}
+        (Some(l), Some(r)) if equal(l, r) => {}
         (l, r) => out.push(Difference { path: path.clone(), left: l.cloned(), right: r.cloned() }),
     }
 }

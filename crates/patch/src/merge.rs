@@ -1,13 +1,14 @@
 //! JSON merge patch (RFC 7386).
 
+use crate::equal;
 use serde_json::{Map, Value};
 
-/// The merge patch that turns `from` into `to`; `None` when they are equal.
+/// The merge patch that turns `from` into `to`; `None` when they are [`equal`]. What is equal stays as `from` has it.
 ///
 /// A merge patch cannot set a field to null; where `to` has a null that `from` has not, the field is removed.
 #[must_use]
 pub fn merge_diff(from: &Value, to: &Value) -> Option<Value> {
-    if from == to {
+    if equal(from, to) {
         return None;
     }
     let (Value::Object(old), Value::Object(new)) = (from, to) else { return Some(to.clone()) };

@@ -66,7 +66,7 @@ pub(crate) fn print_results(results: &Results) {
 pub(crate) fn print_resource<T: serde::Serialize>(resource: &T, output: super::Output) -> anyhow::Result<()> {
     let text = match output {
         super::Output::Json => serde_json::to_string_pretty(resource)?,
-        super::Output::Yaml => serde_saphyr::to_string(resource)?,
+        super::Output::Yaml => crate::yaml::print(&serde_json::to_value(resource)?)?,
     };
     writeln!(std::io::stdout(), "{}", text.trim_end())?;
     Ok(())

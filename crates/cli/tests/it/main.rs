@@ -17,6 +17,7 @@ mod kept_out;
 mod kills;
 mod leaders;
 mod moved;
+mod numbers;
 mod object_storage;
 mod refusals;
 mod results;
