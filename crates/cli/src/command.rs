@@ -132,7 +132,12 @@ impl Lifeboat {
 
     /// The command of a line, whose first word does not count.
     fn parse_line(name: &str, words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let mut words: Vec<OsString> = words.into_iter().collect();
         let mut grammar = Self::grammar(name);
+        if words.get(1).is_some_and(|word| word == "help") && words.iter().any(|word| word == "--all") {
+            words.retain(|word| word != "--all");
+            grammar = pflag::with_hidden_flags(grammar);
+        }
         let mut matches = grammar.try_get_matches_from_mut(words)?;
         if let Some(path) = pflag::asks_for_help(&grammar, &matches) {
             let words = [name.to_owned()].into_iter().chain(path).chain(["--help".to_owned()]);
@@ -241,6 +246,8 @@ mod tests {
             ("help backup create", "velero backup create"),
             ("client config", "velero client config"),
             ("local", "velero local"),
+            ("help --all", "velero"),
+            ("help backup create --all", "velero backup create"),
         ] {
             let answer = asked(line);
             assert!(!answer.use_stderr() && answer.exit_code() == 0, "{line}: {answer}");
@@ -249,6 +256,27 @@ mod tests {
         }
         assert!(asked("version --namespace=").use_stderr());
         assert!(asked("backup frob").use_stderr() && asked("backup --frob").use_stderr());
+    }
+
+    #[test]
+    fn help_leaves_the_flags_of_klog_to_help_all() {
+        let help = |line: &str| {
+            let words = std::iter::once("velero").chain(line.split_whitespace()).map(Into::into);
+            Lifeboat::parse_line("velero", words).expect_err(line).to_string()
+        };
+        for (line, is_listed) in [
+            ("--help", false),
+            ("help", false),
+            ("backup create --help", false),
+            ("help --all", true),
+            ("help --all backup create", true),
+        ] {
+            let text = help(line);
+            assert!(text.contains("-v, --v <LEVEL>"), "{line}: {text}");
+            for flag in ["--logtostderr", "--log_file", "--skip_headers", "--vmodule"] {
+                assert_eq!(text.contains(flag), is_listed, "{line} {flag}: {text}");
+            }
+        }
     }
 
     #[test]

@@ -12,30 +12,30 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::{BoxMakeWriter, MakeWriterExt};
 
-/// klog's flags. The hidden ones have nothing to do here.
+/// klog's flags. All but the level are hidden from the help of a command: `help --all` shows them.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LogArgs {
     /// How much to tell about what is done: 0 warnings and errors, 1 steps, 3 details, 4 and more everything.
-    /// The server has --log-level instead of this and the flags below
+    /// The server has --log-level instead; `help --all` lists the other flags for this
     #[arg(long = "v", short = 'v', global = true, default_value_t = 0, value_name = "LEVEL")]
     verbosity: i32,
     /// When false, what is told also goes to the file of --log_file
-    #[arg(long = "logtostderr", global = true, default_value_t = true, action = clap::ArgAction::Set)]
+    #[arg(long = "logtostderr", global = true, hide = true, default_value_t = true, action = clap::ArgAction::Set)]
     to_stderr: bool,
     /// A file to add what is told to, with --logtostderr=false
-    #[arg(long = "log_file", global = true, default_value = "", value_name = "FILE")]
+    #[arg(long = "log_file", global = true, hide = true, default_value = "", value_name = "FILE")]
     file: Optional<PathBuf>,
     /// With --logtostderr=false, tell on standard error also what is below --stderrthreshold
-    #[arg(long = "alsologtostderr", global = true)]
+    #[arg(long = "alsologtostderr", global = true, hide = true)]
     also_to_stderr: bool,
     /// The least important lines on standard error: INFO, WARNING, ERROR, FATAL, or their numbers from 0
-    #[arg(long = "stderrthreshold", global = true, value_parser = severity, default_value = "INFO", value_name = "SEVERITY")]
+    #[arg(long = "stderrthreshold", global = true, hide = true, value_parser = severity, default_value = "INFO", value_name = "SEVERITY")]
     threshold: LevelFilter,
     /// Ignore --stderrthreshold unless --logtostderr=false
-    #[arg(long = "legacy_stderr_threshold_behavior", global = true)]
+    #[arg(long = "legacy_stderr_threshold_behavior", global = true, hide = true)]
     legacy_threshold: bool,
     /// Leave out time, level and place of each line
-    #[arg(long = "skip_headers", global = true)]
+    #[arg(long = "skip_headers", global = true, hide = true)]
     skip_headers: bool,
     #[command(flatten)]
     _ignored: IgnoredLogArgs,
@@ -89,11 +89,11 @@ impl LogArgs {
         Ok(())
     }
 
-    /// The client library calls every answer an error that we try again or report ourselves.
+    /// Libraries are heard only when details are asked for: what they warn of we try again, or report in our own words.
     fn level(&self) -> &'static str {
         match self.verbosity {
-            ..=0 => "warn,kube_client::client::builder=off",
-            1 | 2 => "info,kube_client::client::builder=off",
+            ..=0 => "off,lifeboat=warn",
+            1 | 2 => "off,lifeboat=info",
             3 => "debug",
             _ => "trace",
         }
@@ -138,15 +138,36 @@ mod tests {
     #[test]
     fn the_level_is_how_much_is_told() {
         for (flags, expected) in [
-            ("", "warn,kube_client::client::builder=off"),
-            ("-v 0", "warn,kube_client::client::builder=off"),
-            ("-v1", "info,kube_client::client::builder=off"),
+            ("", "off,lifeboat=warn"),
+            ("-v 0", "off,lifeboat=warn"),
+            ("-v1", "off,lifeboat=info"),
             ("--v=3", "debug"),
             ("-v=9", "trace"),
-            ("-v -1", "warn,kube_client::client::builder=off"),
+            ("-v -1", "off,lifeboat=warn"),
         ] {
             assert_eq!(of(flags).level(), expected, "{flags}");
         }
+    }
+
+    #[test]
+    fn libraries_are_silent_until_details_are_asked_for() {
+        let told = |flags: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("log");
+            let args =
+                of(&format!("{flags} --logtostderr=false --stderrthreshold=FATAL --log_file {}", file.display()));
+            let lines = tracing_subscriber::fmt().with_env_filter(args.level()).with_writer(args.writer().unwrap());
+            let lines = lines.without_time().with_level(false).with_target(false).finish();
+            tracing::subscriber::with_default(lines, || {
+                tracing::warn!(target: "kube_client::client::tls", "Server cert bypassed");
+                tracing::warn!(target: "lifeboat_cluster::connect", "ours");
+                tracing::info!(target: "lifeboat_store", "a step");
+            });
+            std::fs::read_to_string(&file).unwrap()
+        };
+        assert_eq!(told(""), "ours\n");
+        assert_eq!(told("-v 1"), "ours\na step\n");
+        assert_eq!(told("-v 3"), "Server cert bypassed\nours\na step\n");
     }
 
     #[test]

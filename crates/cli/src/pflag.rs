@@ -44,6 +44,11 @@ fn truth(arg: Arg) -> Arg {
     arg.num_args(0..=1).require_equals(true).default_missing_value("true").value_name("BOOL")
 }
 
+/// The command and all below it, with every flag in its help.
+pub(crate) fn with_hidden_flags(command: Command) -> Command {
+    command.mut_args(|arg| arg.hide(false)).mut_subcommands(with_hidden_flags)
+}
+
 /// The path of a command that only holds others, when the line ends there.
 pub(crate) fn asks_for_help(grammar: &Command, matches: &ArgMatches) -> Option<Vec<String>> {
     let (mut command, mut matches, mut path) = (grammar, matches, Vec::new());

@@ -105,6 +105,11 @@ impl Cluster {
         config.read_timeout = None;
         config.write_timeout = None;
         let url = config.cluster_url.to_string();
+        if config.accept_invalid_certs {
+            tracing::warn!(
+                "the kubeconfig says insecure-skip-tls-verify: whoever answers at {url} is taken for the API server"
+            );
+        }
         let agent = options.user_agent.parse().map_err(|_| ConnectError::Client {
             url: url.clone(),
             message: "the user agent is not a header value".to_owned(),

@@ -27,10 +27,11 @@ pub(crate) fn start(level: LogLevel, json: bool) {
     let default = match level {
         LogLevel::Trace => "trace",
         LogLevel::Debug => "debug",
-        // The library for AWS tells at each look at a location which access key it has found.
-        LogLevel::Info => "info,aws_config=warn",
-        LogLevel::Warning => "warn",
-        LogLevel::Error | LogLevel::Fatal | LogLevel::Panic => "error",
+        // Libraries tell, among others, at each look at a location which access key they have found; what they warn of is
+        // tried again, or an error of ours.
+        LogLevel::Info => "off,lifeboat=info",
+        LogLevel::Warning => "off,lifeboat=warn",
+        LogLevel::Error | LogLevel::Fatal | LogLevel::Panic => "off,lifeboat=error",
     };
     let filter = EnvFilter::try_from_env("LIFEBOAT_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     let subscriber = tracing_subscriber::fmt()
