@@ -4,7 +4,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use lifeboat_bucket::{BlobStore, Directory, Memory, Prefixed};
 use lifeboat_s3::{S3, S3Config};
 use lifeboat_store::Store;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What a URL may look like.
@@ -49,6 +49,26 @@ pub(crate) async fn open(url: &str, purpose: Purpose) -> Result<Store> {
         }
     };
     Ok(Store::new(store))
+}
+
+/// Removes, when it is dropped, the folders that opening a bucket made and that nothing was put into.
+#[derive(Debug)]
+pub(crate) struct EmptyFolders(Vec<PathBuf>);
+
+impl EmptyFolders {
+    /// Of the bucket that is about to be opened at this URL: its folder and those above it, as far as they are not there.
+    pub(crate) fn of(url: &str) -> Self {
+        let Ok(Location::Directory(path)) = parse(url) else { return Self(Vec::new()) };
+        let missing = Path::new(&path).ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists());
+        Self(missing.map(Path::to_path_buf).collect())
+    }
+}
+
+impl Drop for EmptyFolders {
+    fn drop(&mut self) {
+        // A folder that holds something is not removed, nor what is above it.
+        let _ = self.0.iter().try_for_each(std::fs::remove_dir);
+    }
 }
 
 fn parse(url: &str) -> Result<Location> {
@@ -143,6 +163,27 @@ mod tests {
         for (url, expected) in table {
             assert_eq!(parse(url).unwrap(), expected, "{url}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_bucket_that_nothing_was_put_into_leaves_no_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let bucket = folder.path().join("a/b");
+        let url = bucket.display().to_string();
+        let opened = || async {
+            let made = EmptyFolders::of(&url);
+            open(&url, Purpose::Write).await.unwrap();
+            made
+        };
+        drop(opened().await);
+        assert!(!folder.path().join("a").exists());
+        let made = opened().await;
+        std::fs::write(bucket.join("file"), "").unwrap();
+        drop(made);
+        assert!(bucket.join("file").exists());
+        std::fs::remove_file(bucket.join("file")).unwrap();
+        drop(opened().await);
+        assert!(bucket.exists(), "it was there before");
     }
 
     #[test]

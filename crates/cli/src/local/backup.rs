@@ -4,7 +4,7 @@ use super::journal::{clock, print_resource, print_results, watched};
 use super::preview::print_backup;
 use super::state::{Content, State};
 use super::{Output, PARTIALLY_FAILED};
-use crate::bucket_url::{self, Purpose};
+use crate::bucket_url::{self, EmptyFolders, Purpose};
 use crate::command::Globals;
 use crate::spec::BackupSpecArgs;
 use clap::Args;
@@ -61,6 +61,7 @@ impl BackupArgs {
             anyhow::bail!("--volume-snapshot-locations: without a server there are none; leave the flag out");
         }
         let purpose = if self.dry_run { Purpose::Preview } else { Purpose::Write };
+        let _empty = EmptyFolders::of(&self.bucket);
         let store = bucket_url::open(&self.bucket, purpose).await?;
         let cluster = globals.connect().await?;
         if self.dry_run {
