@@ -9,7 +9,7 @@ help: ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 12
 
 demo: ## an application in a sandbox: backed up, lost, restored, compared
-	cargo run --quiet --bin lifeboat -- demo
+	cargo run --bin lifeboat -- demo
 
 check: ## formatting, lints, dependency rules, crate edges, spelling
 	cargo xtask check
