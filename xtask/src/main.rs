@@ -22,10 +22,13 @@ fn main() -> Result<()> {
         "test" => test(&args.iter().map(String::as_str).collect::<Vec<_>>(), &[]),
         "test-long" => test(&["--package", "lifeboat-cli", "--test", "it"], &["--ignored", "--nocapture", "long_"]),
         "bench" => bench::run(&args),
+        "bench-large" => bench::run_large(&args),
         "measured" => bench::measure(&args),
         "fuzz" => fuzz(&args),
         "image" => image::image(&args),
-        other => bail!("unknown task {other:?}: check, check-edges, setup, test, test-long, bench, fuzz or image"),
+        other => bail!(
+            "unknown task {other:?}: check, check-edges, setup, test, test-long, bench, bench-large, fuzz or image"
+        ),
     }
 }
 

@@ -13,8 +13,9 @@ pub(crate) struct Listed {
     bytes: u64,
 }
 
-/// The metadata of a list comes before its items; with its continue token it is far smaller than this.
-const START: usize = 8 << 10;
+/// The metadata of a list comes before its items, or behind them as those of custom resources may; with its continue token
+/// it is far smaller than this.
+const METADATA: usize = 8 << 10;
 
 /// Reads every list to its end, one after the other over one connection.
 pub(crate) fn list(server: &Server, paths: &[String], limit: u32) -> Result<Listed> {
@@ -28,17 +29,19 @@ pub(crate) fn list(server: &Server, paths: &[String], limit: u32) -> Result<List
                 Some(token) => format!("{path}?limit={limit}&continue={token}"),
                 None => format!("{path}?limit={limit}"),
             };
-            let mut start = Vec::with_capacity(START);
+            let (mut start, mut end) = (Vec::with_capacity(METADATA), Vec::with_capacity(2 * METADATA));
             let status = connection.get(&page, |piece| {
                 bytes += piece.len() as u64;
-                let room = START - start.len();
+                let room = METADATA - start.len();
                 start.extend_from_slice(&piece[..room.min(piece.len())]);
+                end.extend_from_slice(&piece[piece.len().saturating_sub(METADATA)..]);
+                end.drain(..end.len().saturating_sub(METADATA));
             })?;
             requests += 1;
             if status != 200 {
                 bail!("GET {page}: {status} {}", String::from_utf8_lossy(&start));
             }
-            token = continue_token(&start)?;
+            token = continue_token(&start, &end)?;
             if token.is_none() {
                 break;
             }
@@ -47,10 +50,13 @@ pub(crate) fn list(server: &Server, paths: &[String], limit: u32) -> Result<List
     Ok(Listed { seconds: began.elapsed().as_secs_f64(), requests, bytes })
 }
 
-/// The token in the start of a list; none on the last page.
-fn continue_token(start: &[u8]) -> Result<Option<String>> {
-    let start = String::from_utf8_lossy(start);
-    let (metadata, _) = start.split_once("\"items\":").context("a list without items, or with them first")?;
+/// The token in the start or the end of a list; none on the last page.
+fn continue_token(start: &[u8], end: &[u8]) -> Result<Option<String>> {
+    let (start, end) = (String::from_utf8_lossy(start), String::from_utf8_lossy(end));
+    let (before, _) = start.split_once("\"items\":").context("a list without items")?;
+    let behind = || end.rsplit_once("\"metadata\":").map(|(_, metadata)| metadata);
+    let metadata =
+        if before.contains("\"metadata\":") { before } else { behind().context("a list without metadata")? };
     let Some((_, rest)) = metadata.split_once("\"continue\":\"") else { return Ok(None) };
     let token = rest.split('"').next().unwrap_or_default();
     // It is put into a query as it is.
@@ -66,12 +72,14 @@ mod tests {
 
     #[test]
     fn the_token_is_that_of_the_list() {
-        let token = |text: &str| continue_token(text.as_bytes());
+        let token = |text: &str| continue_token(text.as_bytes(), text.as_bytes());
         let page = r#"{"kind":"SecretList","apiVersion":"v1","metadata":{"resourceVersion":"7","continue":"ab-_1","remainingItemCount":9},"items":[{"data":{"#;
         assert_eq!(token(page).unwrap().as_deref(), Some("ab-_1"));
         let last = r#"{"metadata":{"resourceVersion":"7"},"items":[{"data":{"continue":"no"}}]}"#;
         assert_eq!(token(last).unwrap(), None);
         assert_eq!(token(r#"{"metadata":{"continue":""},"items":[]}"#).unwrap(), None);
+        let items_first = r#"{"items":[{"metadata":{"continue":"no"}}],"kind":"L","metadata":{"continue":"cd"}}"#;
+        assert_eq!(token(items_first).unwrap().as_deref(), Some("cd"));
         assert!(token(r#"{"metadata":{"continue":"a b"},"items":[]}"#).is_err());
         assert!(token(r#"{"metadata":{"continue":"ab"#).is_err());
     }

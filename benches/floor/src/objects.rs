@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::fmt::Write;
 
 /// Which objects.
@@ -20,6 +20,35 @@ pub(crate) struct Shape {
     /// ConfigMaps only, instead of every other one a Secret
     #[arg(long)]
     only_config_maps: bool,
+    /// Objects of another kind
+    #[arg(long)]
+    kind: Option<Kind>,
+    /// The UID of the namespace kube-system, which owns pods and custom resources
+    #[arg(long, default_value = "")]
+    owner: String,
+    /// Pods with a claim, or definitions over which custom resources are spread
+    #[arg(long, default_value_t = 0)]
+    of: usize,
+    /// Service accounts of all namespaces together, which pods use
+    #[arg(long, default_value_t = 1)]
+    accounts: usize,
+}
+
+/// What clusters are made of, in the order in which they have to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// Service accounts: the first, with their namespaces
+    Accounts,
+    /// Volumes, each for the claim of its number
+    Volumes,
+    /// Claims of those volumes
+    Claims,
+    /// Pods: the first ones mount the claims
+    Pods,
+    /// Definitions
+    Definitions,
+    /// Custom resources of those definitions
+    Custom,
 }
 
 /// What to send where.
@@ -36,8 +65,10 @@ const TOKEN: usize = 24;
 const TOKEN_OF_LARGE: usize = 2;
 
 impl Shape {
+    /// The namespaces to make first; later kinds find them there.
     pub(crate) fn namespaces(&self) -> impl Iterator<Item = Object> {
-        (0..self.namespaces).map(|number| Object {
+        let new = if matches!(self.kind, None | Some(Kind::Accounts)) { self.namespaces } else { 0 };
+        (0..new).map(|number| Object {
             path: "/api/v1/namespaces".to_owned(),
             body: format!(
                 r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"{}"}}}}"#,
@@ -47,6 +78,90 @@ impl Shape {
     }
 
     pub(crate) fn object(&self, index: usize) -> Object {
+        match self.kind {
+            None => self.setting(index),
+            Some(kind) => self.part(kind, index),
+        }
+    }
+
+    /// One of what clusters are made of.
+    fn part(&self, kind: Kind, index: usize) -> Object {
+        let namespaces = self.namespaces.max(1);
+        let (namespace, number) = (self.namespace(index % namespaces), index / namespaces);
+        let core = |plural: &str| format!("/api/v1/namespaces/{namespace}/{plural}");
+        let owned = format!(
+            r#""ownerReferences":[{{"apiVersion":"v1","kind":"Namespace","name":"kube-system","uid":"{}"}}]"#,
+            self.owner
+        );
+        let mut random = Random(index as u64);
+        let (path, body) = match kind {
+            Kind::Accounts => (
+                core("serviceaccounts"),
+                format!(r#"{{"apiVersion":"v1","kind":"ServiceAccount","metadata":{{"name":"account-{number:04}"}}}}"#),
+            ),
+            Kind::Volumes => (
+                "/api/v1/persistentvolumes".to_owned(),
+                format!(
+                    r#"{{"apiVersion":"v1","kind":"PersistentVolume","metadata":{{"name":"volume-{index:06}"}},"spec":{{"accessModes":["ReadWriteOnce"],"capacity":{{"storage":"1Gi"}},"claimRef":{{"namespace":"{namespace}","name":"claim-{number:05}"}},"hostPath":{{"path":"/data/{index}"}},"persistentVolumeReclaimPolicy":"Retain","storageClassName":"manual"}}}}"#
+                ),
+            ),
+            Kind::Claims => (
+                core("persistentvolumeclaims"),
+                format!(
+                    r#"{{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{{"name":"claim-{number:05}"}},"spec":{{"accessModes":["ReadWriteOnce"],"resources":{{"requests":{{"storage":"1Gi"}}}},"storageClassName":"manual","volumeName":"volume-{index:06}"}}}}"#
+                ),
+            ),
+            Kind::Pods => (core("pods"), self.pod(index, number, &owned, &mut random)),
+            Kind::Definitions => (
+                "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned(),
+                format!(
+                    r#"{{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{{"name":"things{index:03}.bench.example.com"}},"spec":{{"group":"bench.example.com","scope":"Namespaced","names":{{"plural":"things{index:03}","singular":"thing{index:03}","kind":"Thing{index:03}","listKind":"Thing{index:03}List"}},"versions":[{{"name":"v1","served":true,"storage":true,"schema":{{"openAPIV3Schema":{{"type":"object","properties":{{"spec":{{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}}}}}}}}]}}}}"#
+                ),
+            ),
+            Kind::Custom => {
+                let definition = index % self.of.max(1);
+                let namespace = self.namespace(index / self.of.max(1) % namespaces);
+                (
+                    format!("/apis/bench.example.com/v1/namespaces/{namespace}/things{definition:03}"),
+                    format!(
+                        r#"{{"apiVersion":"bench.example.com/v1","kind":"Thing{definition:03}","metadata":{{"name":"item-{index:06}",{owned}}},"spec":{{"replicas":3,"ratio":0.{index},"text":"{}"}}}}"#,
+                        random.text(self.size.saturating_sub(REST).max(60), TOKEN)
+                    ),
+                )
+            }
+        };
+        Object { path, body }
+    }
+
+    /// A pod of two containers, as a deployment of a web server writes them.
+    fn pod(&self, index: usize, number: usize, owned: &str, random: &mut Random) -> String {
+        let mut volumes = r#"{"name":"cache","emptyDir":{}}"#.to_owned();
+        if index < self.of {
+            let _ =
+                write!(volumes, r#",{{"name":"data","persistentVolumeClaim":{{"claimName":"claim-{number:05}"}}}}"#);
+        }
+        let account = number % (self.accounts / self.namespaces.max(1)).max(1);
+        let mut variables = String::new();
+        for variable in 0..8 {
+            let comma = if variable == 0 { "" } else { "," };
+            let _ = write!(variables, r#"{comma}{{"name":"SETTING_{variable}","value":"{}"}}"#, random.text(40, TOKEN));
+        }
+        let container = |name: &str| {
+            format!(
+                r#"{{"name":"{name}","image":"example.com/{name}:1.2.3","args":["--listen=:8080","--level=info"],"env":[{variables}],"ports":[{{"containerPort":8080,"name":"{name}"}}],"readinessProbe":{{"httpGet":{{"path":"/ready","port":8080}},"periodSeconds":5}},"livenessProbe":{{"httpGet":{{"path":"/live","port":8080}}}},"resources":{{"requests":{{"cpu":"100m","memory":"64Mi"}},"limits":{{"memory":"128Mi"}}}},"volumeMounts":[{{"name":"cache","mountPath":"/cache"}}]}}"#
+            )
+        };
+        format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"web-{index:06}","labels":{{"app.kubernetes.io/name":"web","pod-template-hash":"{}"}},"annotations":{{"checksum/config":"{}"}},{owned}}},"spec":{{"serviceAccountName":"account-{account:04}","containers":[{},{}],"volumes":[{volumes}]}}}}"#,
+            number % 10,
+            random.token(64),
+            container("web"),
+            container("sidecar")
+        )
+    }
+
+    /// A ConfigMap or a Secret.
+    fn setting(&self, index: usize) -> Object {
         let namespace = self.namespace(index / 2 % self.namespaces.max(1));
         let mut random = Random(index as u64);
         let team = WORDS[random.below(WORDS.len())];
@@ -136,7 +251,34 @@ mod tests {
     use super::*;
 
     fn shape(namespaces: usize, only_config_maps: bool) -> Shape {
-        Shape { namespace: "b".to_owned(), namespaces, size: 1400, only_config_maps }
+        let (namespace, owner) = ("b".to_owned(), "u".to_owned());
+        Shape { namespace, namespaces, size: 1400, only_config_maps, kind: None, owner, of: 2, accounts: 4 }
+    }
+
+    #[test]
+    fn what_a_cluster_is_made_of_fits_together() {
+        let part = |kind, index| {
+            let Object { path, body } = Shape { kind: Some(kind), ..shape(2, false) }.object(index);
+            (path, serde_json::from_str::<serde_json::Value>(&body).unwrap())
+        };
+        let (path, pod) = part(Kind::Pods, 1);
+        assert_eq!(path, "/api/v1/namespaces/b-001/pods");
+        let claim = &pod["spec"]["volumes"][1]["persistentVolumeClaim"]["claimName"];
+        let (claims, claimed) = part(Kind::Claims, 1);
+        assert_eq!(
+            (claims.as_str(), claim),
+            ("/api/v1/namespaces/b-001/persistentvolumeclaims", &claimed["metadata"]["name"])
+        );
+        let (_, volume) = part(Kind::Volumes, 1);
+        assert_eq!(volume["spec"]["claimRef"], serde_json::json!({"namespace": "b-001", "name": claim}));
+        assert_eq!(claimed["spec"]["volumeName"], volume["metadata"]["name"]);
+        let (_, later) = part(Kind::Pods, 2);
+        assert_eq!(later["spec"]["volumes"].as_array().unwrap().len(), 1, "only the first ones have a claim");
+        let accounts: Vec<_> = (0..4).map(|index| part(Kind::Accounts, index).1["metadata"]["name"].clone()).collect();
+        assert!((0..20).all(|index| accounts.contains(&part(Kind::Pods, index).1["spec"]["serviceAccountName"])));
+        let (path, custom) = part(Kind::Custom, 3);
+        assert_eq!(path, "/apis/bench.example.com/v1/namespaces/b-001/things001");
+        assert_eq!(part(Kind::Definitions, 1).1["spec"]["names"]["kind"], custom["kind"]);
     }
 
     #[test]

@@ -95,12 +95,24 @@ impl<'a> Bed<'a> {
         Ok(server)
     }
 
+    /// `lifeboat local ARGS`, which must end with 0.
+    pub(crate) fn plain(&self, args: &[&str]) -> Result<Run> {
+        let run = self.run_local(args)?;
+        if run.code != Some(0) {
+            bail!("lifeboat local {} ended with {:?}: {}", args.join(" "), run.code, run.stderr.trim());
+        }
+        Ok(run)
+    }
+
+    fn run_local(&self, args: &[&str]) -> Result<Run> {
+        let (kubeconfig, bucket) = (self.plane.kubeconfig().display().to_string(), self.bucket().display().to_string());
+        let all = [&["--kubeconfig", &kubeconfig, "local"], args, &["--bucket", &bucket]].concat();
+        let all: Vec<String> = all.into_iter().map(str::to_owned).collect();
+        Run::of(&self.programs.lifeboat, &all, &self.folder.join("state"))
+    }
+
     fn local(&self, args: &[&str]) -> Result<Run> {
-        let mut all = vec!["--kubeconfig".to_owned(), self.plane.kubeconfig().display().to_string()];
-        all.push("local".to_owned());
-        all.extend(args.iter().map(|arg| (*arg).to_owned()));
-        all.extend(["--output=json".to_owned(), "--bucket".to_owned(), self.bucket().display().to_string()]);
-        let run = Run::of(&self.programs.lifeboat, &all, &self.folder.join("state"))?;
+        let run = self.run_local(&[args, &["--output=json"]].concat())?;
         let status = serde_json::from_str::<Value>(&run.stdout).unwrap_or_default();
         let status = &status["status"];
         if run.code != Some(0) || status["phase"] != "Completed" {
@@ -121,20 +133,28 @@ impl<'a> Bed<'a> {
 
     /// Lists ConfigMaps and Secrets as a plain client, as one list each.
     pub(crate) fn floor_list(&self, place: Place) -> Result<Pass> {
-        let [config_maps, secrets] = paths(place);
-        self.floor(&["list".to_owned(), config_maps, secrets])
+        self.floor_list_of(&paths(place))
+    }
+
+    /// Lists these paths as a plain client.
+    pub(crate) fn floor_list_of(&self, paths: &[String]) -> Result<Pass> {
+        self.floor(&[&["list".to_owned()], paths].concat())
     }
 
     /// Creates objects in new namespaces as a plain client.
     pub(crate) fn floor_create(&self, namespace: &str, objects: usize, data: Data, place: Place) -> Result<Pass> {
-        let mut args: Vec<String> =
-            ["create", "--connections", "32", "--namespace", namespace].map(str::to_owned).into();
-        args.extend(["--namespaces".to_owned(), place.namespaces().to_string()]);
-        args.extend(["--count".to_owned(), objects.to_string()]);
+        let numbers = [place.namespaces(), objects].map(|number| number.to_string());
+        let mut args = vec!["--namespace", namespace, "--namespaces", &numbers[0], "--count", &numbers[1]];
         if data == Data::Large {
-            args.extend(["--size".to_owned(), "900000".to_owned(), "--only-config-maps".to_owned()]);
+            args.extend(["--size", "900000", "--only-config-maps"]);
         }
-        let pass = self.floor(&args)?;
+        self.floor_create_of(objects, &args)
+    }
+
+    /// Creates this many objects of a shape as a plain client.
+    pub(crate) fn floor_create_of(&self, objects: usize, shape: &[&str]) -> Result<Pass> {
+        let args = ["create", "--connections", "32"].iter().chain(shape).map(|arg| (*arg).to_owned());
+        let pass = self.floor(&args.collect::<Vec<_>>())?;
         if pass.requests != objects as u64 {
             bail!("the floor created {} objects instead of {objects}", pass.requests);
         }

@@ -21,7 +21,8 @@ pub(crate) struct Times {
 pub(crate) struct Measured {
     name: &'static str,
     n: usize,
-    seconds: f64,
+    wall: f64,
+    empty: f64,
     floor_seconds: f64,
     peak_mib: f64,
     target: Target,
@@ -34,7 +35,8 @@ impl Measured {
         Self {
             name: row.name,
             n: row.objects,
-            seconds: wall - empty,
+            wall,
+            empty,
             floor_seconds: before.min(after),
             peak_mib,
             target: row.target,
@@ -42,8 +44,16 @@ impl Measured {
         }
     }
 
+    fn seconds(&self) -> f64 {
+        self.wall - self.empty
+    }
+
     fn ratio(&self) -> f64 {
-        self.seconds / self.floor_seconds
+        self.seconds() / self.floor_seconds
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
     }
 
     /// How it came about.
@@ -53,7 +63,7 @@ impl Measured {
 
     fn verdict(&self) -> String {
         let slow = self.target.ratio.is_some_and(|most| self.ratio() > most)
-            || self.target.more.is_some_and(|most| self.seconds > self.floor_seconds + most);
+            || self.target.more.is_some_and(|most| self.seconds() > self.floor_seconds + most);
         let large = self.peak_mib > self.target.peak_mib;
         match (slow, large) {
             (false, false) => "met".to_owned(),
@@ -82,10 +92,10 @@ pub(crate) fn table(rows: &[Measured]) -> String {
             "{:<22} {:>7} {:>8.2} {:>8.2} {:>6.2} {:>9.0} {:>9.1}  {target:<18} {}",
             row.name,
             row.n,
-            row.seconds,
+            row.seconds(),
             row.floor_seconds,
             row.ratio(),
-            row.n as f64 / row.seconds,
+            row.n as f64 / row.seconds(),
             row.peak_mib,
             row.verdict()
         );
@@ -95,13 +105,16 @@ pub(crate) fn table(rows: &[Measured]) -> String {
 
 /// How time grows with the objects, where both sizes were measured.
 pub(crate) fn growth(rows: &[Measured]) -> Vec<String> {
-    let seconds = |name: &str, n: usize| rows.iter().find(|row| row.name == name && row.n == n).map(|row| row.seconds);
+    let seconds = |name: &str, n: usize| rows.iter().find(|row| row.name == name && row.n == n).map(Measured::seconds);
     let mut out = Vec::new();
-    for (what, small, large) in
-        [("one namespace", "backup-10k", "backup-30k"), ("100 namespaces", "backup-10k-100ns", "backup-30k-100ns")]
-    {
-        if let (Some(small), Some(large)) = (seconds(small, 10_000), seconds(large, 30_000)) {
-            out.push(format!("t(30k)/t(10k), backup of {what}: {:.2}", large / small));
+    for (what, (small, few), (large, many)) in [
+        ("one namespace", ("backup-10k", 10_000), ("backup-30k", 30_000)),
+        ("100 namespaces", ("backup-10k-100ns", 10_000), ("backup-30k-100ns", 30_000)),
+        ("100 namespaces", ("backup-30k-100ns", 30_000), ("backup-300k-100ns", 300_000)),
+    ] {
+        if let (Some(small), Some(large)) = (seconds(small, few), seconds(large, many)) {
+            let ratio = large / small;
+            out.push(format!("t({}k)/t({}k), backup of {what}: {ratio:.2}", many / 1000, few / 1000));
         }
     }
     out
@@ -116,7 +129,9 @@ pub(crate) fn json(rows: &[Measured]) -> Result<String> {
             json!({
                 "name": row.name,
                 "n": row.n,
-                "seconds": round(row.seconds),
+                "seconds": round(row.seconds()),
+                "wall_seconds": round(row.wall),
+                "empty_seconds": round(row.empty),
                 "floor_seconds": round(row.floor_seconds),
                 "ratio": round(row.ratio()),
                 "peak_rss_mib": round(row.peak_mib),
@@ -157,7 +172,7 @@ mod tests {
         let report: serde_json::Value = serde_json::from_str(&json(&rows[1..2]).unwrap()).unwrap();
         assert_eq!(
             report,
-            serde_json::json!([{"name": "backup-10k", "n": 10000, "seconds": 0.75, "floor_seconds": 0.5, "ratio": 1.5, "peak_rss_mib": 24.5}])
+            serde_json::json!([{"name": "backup-10k", "n": 10000, "seconds": 0.75, "wall_seconds": 1.0, "empty_seconds": 0.25, "floor_seconds": 0.5, "ratio": 1.5, "peak_rss_mib": 24.5}])
         );
     }
 }

@@ -12,6 +12,15 @@ pub(crate) struct Row {
     pub(crate) target: Target,
 }
 
+impl Row {
+    /// To a hundredth: too few to judge the speed.
+    fn shrink(&mut self) {
+        self.objects /= 100;
+        self.target.ratio = None;
+        self.target.more = None;
+    }
+}
+
 /// The objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Data {
@@ -21,13 +30,41 @@ pub(crate) enum Data {
     Large,
 }
 
+/// How many of what a mixed cluster holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mixture {
+    /// Pods; a quarter of them has a claim that is bound to a volume.
+    pub(crate) pods: usize,
+    pub(crate) claims: usize,
+    pub(crate) accounts: usize,
+    /// Definitions, each with [`RESOURCES_OF_A_DEFINITION`] custom resources.
+    pub(crate) definitions: usize,
+}
+
+/// Custom resources of one definition.
+pub(crate) const RESOURCES_OF_A_DEFINITION: usize = 50;
+
+impl Mixture {
+    /// Of about as many objects: 20,000 pods and 200 definitions at 41,200.
+    pub(crate) const fn of(objects: usize) -> Self {
+        let pods = objects * 200 / 412;
+        Self { pods, claims: pods / 4, accounts: pods / 20, definitions: pods / 100 }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Work {
     Backup(Place),
+    /// Of what clusters are made of: a [`Mixture`] of as many objects.
+    BackupMixed,
     /// Into an empty cluster.
     Restore,
     /// Over the very objects that were backed up.
     RestoreUnchanged,
+    /// Reading a whole backup and comparing it with what was written.
+    Verify,
+    /// A restore over the very objects that were backed up, only previewed.
+    Preview,
     /// A backup by custom resources, beside the local command.
     ServerBackup,
     /// A restore by custom resources, beside the local command.
@@ -70,6 +107,11 @@ const RESTORE_UNCHANGED: Target = Target { ratio: Some(1.3), more: None, peak_mi
 /// The floor is the local command.
 const SERVER: Target = Target { ratio: None, more: Some(1.0), peak_mib: 200.0 };
 
+/// What clusters are made of costs the walk more than plain objects.
+const BACKUP_MIXED: Target = Target { ratio: Some(2.0), more: None, peak_mib: 96.0 };
+/// Only memory is bounded.
+const MEMORY: Target = Target { ratio: None, more: None, peak_mib: 200.0 };
+
 const fn backup(name: &'static str, objects: usize, place: Place, target: Target) -> Row {
     row(name, objects, Work::Backup(place), target)
 }
@@ -78,7 +120,7 @@ const fn row(name: &'static str, objects: usize, work: Work, target: Target) -> 
     Row { name, objects, data: Data::Small, work, target }
 }
 
-const ROWS: [Row; 14] = [
+const ROWS: [Row; 15] = [
     backup("backup-1k", 1_000, Place::Namespace, BACKUP_MEMORY),
     backup("backup-10k", 10_000, Place::Namespace, BACKUP),
     backup("backup-30k", 30_000, Place::Namespace, BACKUP),
@@ -86,6 +128,7 @@ const ROWS: [Row; 14] = [
     backup("backup-10k-100ns", 10_000, Place::Cluster, BACKUP),
     backup("backup-30k-100ns", 30_000, Place::Cluster, BACKUP),
     Row { data: Data::Large, ..backup("backup-600-large", 600, Place::Namespace, BACKUP_MEMORY) },
+    row("backup-mixed", 41_200, Work::BackupMixed, BACKUP_MIXED),
     row("restore-1k", 1_000, Work::Restore, RESTORE),
     row("restore-10k", 10_000, Work::Restore, RESTORE),
     row("restore-10k-unchanged", 10_000, Work::RestoreUnchanged, RESTORE_UNCHANGED),
@@ -94,6 +137,27 @@ const ROWS: [Row; 14] = [
     row("server-restore-1k", 1_000, Work::ServerRestore, SERVER),
     row("server-restore-10k", 10_000, Work::ServerRestore, SERVER),
 ];
+
+/// Of one cluster with many objects, in this order; behind the row that its growth is compared with.
+const LARGE: [Row; 6] = [
+    backup("backup-30k-100ns", 30_000, Place::Cluster, BACKUP),
+    backup("backup-300k-100ns", 300_000, Place::Cluster, BACKUP),
+    row("verify-300k", 300_000, Work::Verify, MEMORY),
+    row("restore-300k-dry-run", 300_000, Work::Preview, MEMORY),
+    row("restore-300k-unchanged", 300_000, Work::RestoreUnchanged, RESTORE_UNCHANGED),
+    row("restore-300k", 300_000, Work::Restore, RESTORE),
+];
+
+/// The rows of `bench-large`; with `--small`, of a hundredth of the objects.
+pub(crate) fn large(args: &[String]) -> Result<[Row; 6]> {
+    let mut rows = LARGE;
+    match args {
+        [] => {}
+        [flag] if flag == "--small" => rows.iter_mut().for_each(Row::shrink),
+        _ => bail!("bench-large takes nothing but --small"),
+    }
+    Ok(rows)
+}
 
 /// The rows whose names contain one of the arguments.
 pub(crate) fn chosen(args: &[String]) -> Result<Vec<Row>> {
@@ -107,11 +171,7 @@ pub(crate) fn chosen(args: &[String]) -> Result<Vec<Row>> {
         bail!("no row has such a name: {}", ROWS.map(|row| row.name).join(", "));
     }
     if !flags.is_empty() {
-        for row in &mut rows {
-            row.objects /= 100;
-            row.target.ratio = None;
-            row.target.more = None;
-        }
+        rows.iter_mut().for_each(Row::shrink);
     }
     Ok(rows)
 }
@@ -142,6 +202,11 @@ mod tests {
             [("backup-10k-100ns", 100, None)],
             "too few to judge the speed"
         );
+        let mixed = Mixture::of(41_200);
+        assert_eq!(mixed, Mixture { pods: 20_000, claims: 5_000, accounts: 1_000, definitions: 200 });
+        let custom = mixed.definitions * (1 + RESOURCES_OF_A_DEFINITION);
+        assert_eq!(mixed.pods + 2 * mixed.claims + mixed.accounts + custom, 41_200);
+        assert_eq!(Mixture::of(412), Mixture { pods: 200, claims: 50, accounts: 10, definitions: 2 });
         assert!(names(&["nothing"]).is_err() && names(&["--fast"]).is_err());
     }
 }

@@ -1,0 +1,78 @@
+//! One cluster with 300,000 objects: filled once, and everything measured on it.
+
+use super::audit::Audit;
+use super::backup::{self, check_contents};
+use super::bed::{Bed, NAMESPACE};
+use super::measure::Run;
+use super::programs::Programs;
+use super::report::{Measured, Times};
+use super::restore::FULL;
+use super::rows::{Place, Row};
+use anyhow::{Result, bail};
+
+/// A backup of nothing but what every cluster holds.
+const EMPTY: &str = "empty";
+/// The floor of creating is measured with this part of the objects: all of them twice would take ten minutes more.
+const PART: usize = 10;
+
+/// Runs the rows in their order and hands each on as it is done.
+pub(crate) fn run(rows: &[Row; 6], programs: &Programs, mut done: impl FnMut(Measured)) -> Result<()> {
+    let [smaller, backup, verify, preview, unchanged, new] = rows;
+    done(backup::run(smaller, Place::Cluster, programs)?);
+    let folder = tempfile::tempdir()?;
+    let bed = Bed::start(programs, folder.path())?;
+    bed.settle()?;
+    let empty = bed.backup(EMPTY, &[])?.seconds.min(bed.backup("empty-again", &[])?.seconds);
+    bed.floor_create(NAMESPACE, backup.objects, backup.data, Place::Cluster)?;
+    bed.settle()?;
+
+    let before = bed.floor_list(Place::Cluster)?;
+    let first = bed.backup(FULL, &[])?;
+    let second = bed.backup("full-again", &[])?;
+    let after = bed.floor_list(Place::Cluster)?;
+    check_contents(&bed, FULL, backup, Place::Cluster)?;
+    let floors = [before.seconds, after.seconds];
+    let times = Times { wall: first.seconds.min(second.seconds), empty, floors };
+    let note = format!("{:.1} MB listed, {:.1} MB of archive", mega(before.bytes), mega(bed.archive_bytes(FULL)?));
+    done(Measured::new(backup, &times, first.peak_mib().max(second.peak_mib()), note));
+
+    let over_lists = |row: &Row, run: &Run, empty: f64, note: &str| {
+        Measured::new(row, &Times { wall: run.seconds, empty, floors }, run.peak_mib(), note.to_owned())
+    };
+    let nothing = bed.plain(&["verify", EMPTY])?.seconds;
+    done(over_lists(verify, &bed.plain(&["verify", FULL])?, nothing, "the floor is the lists"));
+
+    let preview_of = |backup: &str| bed.plain(&["restore", "preview", "--from-backup", backup, "--dry-run"]);
+    let nothing = preview_of(EMPTY)?.seconds;
+    done(over_lists(preview, &preview_of(FULL)?, nothing, "the floor is the lists"));
+
+    let nothing = bed.restore("restore-empty", EMPTY)?.seconds;
+    let audit = Audit::begin(&bed.plane)?;
+    let run = bed.restore("restore-unchanged", FULL)?;
+    let writes = audit.end(&bed.plane)?;
+    if !writes.done.is_empty() {
+        bail!("the restore wrote {} times, such as {}", writes.done.len(), writes.done[0]);
+    }
+    done(over_lists(unchanged, &run, nothing, "no write"));
+    drop(bed);
+
+    let bed = Bed::start(programs, folder.path())?;
+    bed.settle()?;
+    let nothing = bed.restore("new-empty", EMPTY)?.seconds;
+    let create = |namespace: &str| bed.floor_create(namespace, new.objects / PART, new.data, Place::Cluster);
+    let before = create("floor-before")?;
+    bed.settle()?;
+    let run = bed.restore("new", FULL)?;
+    let after = create("floor-after")?;
+    check_contents(&bed, FULL, new, Place::Cluster)?;
+    let whole = |seconds: f64| seconds * PART as f64;
+    let floors = [whole(before.seconds), whole(after.seconds)];
+    let times = Times { wall: run.seconds, empty: nothing, floors };
+    let note = format!("the floor is that of a {PART}th of the objects, times {PART}");
+    done(Measured::new(new, &times, run.peak_mib(), note));
+    Ok(())
+}
+
+fn mega(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
+}

@@ -1,0 +1,101 @@
+//! A backup of what clusters are made of.
+
+use super::bed::{Bed, NAMESPACE};
+use super::programs::Programs;
+use super::report::{Measured, Times};
+use super::rows::{Mixture, RESOURCES_OF_A_DEFINITION, Row};
+use anyhow::{Result, bail};
+
+/// Namespaces of a mixed cluster.
+const NAMESPACES: usize = 10;
+
+pub(crate) fn run(row: &Row, programs: &Programs) -> Result<Measured> {
+    let mixture = Mixture::of(row.objects);
+    let folder = tempfile::tempdir()?;
+    let bed = Bed::start(programs, folder.path())?;
+    bed.settle()?;
+    let empty = bed.best_of_two(|name| bed.backup(name, &[]))?;
+    fill(&bed, mixture)?;
+    let paths = paths(mixture);
+    let before = bed.floor_list_of(&paths)?;
+    // Two runs, as the floor has two: what disturbs the machine for a moment counts for neither.
+    let first = bed.backup("measured", &[])?;
+    let second = bed.backup("measured-again", &[])?;
+    let after = bed.floor_list_of(&paths)?;
+    check_contents(&bed, mixture)?;
+    let wall = first.seconds.min(second.seconds);
+    let times = Times { wall, empty, floors: [before.seconds, after.seconds] };
+    let note = format!(
+        "{:.1} MB listed in {} pages, {:.1} MB of archive",
+        before.bytes as f64 / 1e6,
+        before.requests,
+        bed.archive_bytes("measured")? as f64 / 1e6
+    );
+    Ok(Measured::new(row, &times, first.peak_mib().max(second.peak_mib()), note))
+}
+
+/// Makes everything, in the order in which one needs the other, and waits until controllers have done their part.
+fn fill(bed: &Bed<'_>, mixture: Mixture) -> Result<()> {
+    let Mixture { pods, claims, accounts, definitions } = mixture;
+    let kubectl = bed.plane.kubectl();
+    let owner = kubectl.try_run(&["get", "namespace", "kube-system", "--output=jsonpath={.metadata.uid}"])?;
+    let create = |kind: &str, count: usize, of: usize| {
+        let numbers = [NAMESPACES, count, of, accounts].map(|number| number.to_string());
+        let [namespaces, count_text, of, accounts] = &numbers;
+        bed.floor_create_of(
+            count,
+            &["--namespace", NAMESPACE, "--namespaces", namespaces, "--count", count_text, "--kind", kind]
+                .into_iter()
+                .chain(["--of", of, "--accounts", accounts, "--owner", &owner])
+                .collect::<Vec<_>>(),
+        )
+    };
+    create("accounts", accounts, 0)?;
+    create("definitions", definitions, 0)?;
+    create("volumes", claims, 0)?;
+    create("claims", claims, 0)?;
+    create("pods", pods, claims)?;
+    let wait = ["wait", "--for=condition=Established", "customresourcedefinitions", "--all", "--timeout=5m"];
+    kubectl.try_run(&wait)?;
+    create("custom", definitions * RESOURCES_OF_A_DEFINITION, definitions)?;
+    bed.settle()?;
+    let bound = ["wait", "--for=jsonpath={.status.phase}=Bound", "persistentvolumeclaims", "--all", "--all-namespaces"];
+    kubectl.try_run(&[&bound[..], &["--timeout=10m"]].concat()).map(drop)
+}
+
+/// The lists of all types of the mixture, and of what every namespace holds.
+fn paths(mixture: Mixture) -> Vec<String> {
+    let core = ["configmaps", "secrets", "serviceaccounts", "pods", "persistentvolumeclaims", "persistentvolumes"];
+    let mut out: Vec<String> = core.iter().map(|plural| format!("/api/v1/{plural}")).collect();
+    out.push("/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned());
+    out.extend((0..mixture.definitions).map(|number| format!("/apis/bench.example.com/v1/things{number:03}")));
+    out
+}
+
+/// All that was made is in the backup.
+fn check_contents(bed: &Bed<'_>, mixture: Mixture) -> Result<()> {
+    let Mixture { pods, claims, accounts, definitions } = mixture;
+    let saved = bed.counts_in("measured")?;
+    let count = |name: &str| saved[name].as_u64().unwrap_or(0) as usize;
+    let exact = [
+        ("pods", pods),
+        ("persistentvolumeclaims", claims),
+        ("persistentvolumes", claims),
+        ("customresourcedefinitions.apiextensions.k8s.io", definitions),
+    ];
+    for (name, expected) in exact {
+        if count(name) != expected {
+            bail!("the backup has {} {name} instead of {expected}", count(name));
+        }
+    }
+    if count("serviceaccounts") < accounts {
+        bail!("the backup has {} service accounts, {accounts} were made", count("serviceaccounts"));
+    }
+    for number in 0..definitions {
+        let name = format!("things{number:03}.bench.example.com");
+        if count(&name) != RESOURCES_OF_A_DEFINITION {
+            bail!("the backup has {} {name} instead of {RESOURCES_OF_A_DEFINITION}", count(&name));
+        }
+    }
+    Ok(())
+}
