@@ -61,7 +61,7 @@ const RECORD: Call = call("PUT", "*/velero-backup.json?*", "few", Claim, Backup)
 /// Where in a run of 500 objects it dies, in percent of its requests.
 pub(crate) const PERCENTS: [usize; 4] = [1, 10, 50, 90];
 
-fn backup(namespace: &str) -> [&str; 8] {
+pub(crate) fn backup(namespace: &str) -> [&str; 8] {
     // Of few types, so that there is less to wait for.
     let types = "namespaces,configmaps,secrets,services,serviceaccounts";
     ["backup", "b", "--include-namespaces", namespace, "--include-resources", types, "--compression-level", "1"]
@@ -97,7 +97,7 @@ fn is_refused_elsewhere(case: &Case<'_>, left: Left, args: &[&str]) {
 }
 
 /// The backup is whole, holds every object once, and nothing else is left in the bucket.
-fn is_complete(case: &Case<'_>, run: &Run, archived: &[String]) {
+pub(crate) fn is_complete(case: &Case<'_>, run: &Run, archived: &[String]) {
     assert!(run.code == 0 && run.out.starts_with("Backup completed with status: Completed."), "{run:?}");
     let verified = case.local(&["verify", "b"]);
     assert!(verified.code == 0 && verified.out.starts_with("b: OK, 9 files"), "{verified:?}");
@@ -107,7 +107,7 @@ fn is_complete(case: &Case<'_>, run: &Run, archived: &[String]) {
 }
 
 /// What a backup of this namespace holds when nothing disturbs it.
-fn undisturbed(ground: &Ground, namespace: &str) -> Vec<String> {
+pub(crate) fn undisturbed(ground: &Ground, namespace: &str) -> Vec<String> {
     let case = ground.case(&format!("undisturbed-{namespace}"));
     let run = case.local(&backup(namespace));
     let archived = case.archived("b");
@@ -266,7 +266,7 @@ pub(crate) fn listed_in(file: &Path) -> Vec<String> {
 }
 
 /// Ends what a killed restore began: every object is there once, and those that were there are the same ones.
-fn restore_again(case: &Case<'_>, kubectl: &Kubectl, name: &str, args: &[&str], expected: &[String]) {
+pub(crate) fn restore_again(case: &Case<'_>, kubectl: &Kubectl, name: &str, args: &[&str], expected: &[String]) {
     let target = target(name);
     let before = live(kubectl, &target);
     let run = case.local(args);
@@ -280,19 +280,19 @@ fn restore_again(case: &Case<'_>, kubectl: &Kubectl, name: &str, args: &[&str], 
 }
 
 /// The namespace of a case: of this run of the tests alone.
-fn target(name: &str) -> String {
+pub(crate) fn target(name: &str) -> String {
     format!("kills-{}-{name}", std::process::id())
 }
 
 /// The arguments of a restore of the backup `b` from its namespace into that of the case.
-fn restore(namespace: &str, name: &str) -> [String; 6] {
+pub(crate) fn restore(namespace: &str, name: &str) -> [String; 6] {
     let mapping = format!("{namespace}:{}", target(name));
     ["restore", name, "--from-backup", "b", "--namespace-mappings", &mapping].map(str::to_owned)
 }
 
 /// Makes the backup `b` in the folder `base`, restores it undisturbed, and gives the objects that came back, with the
 /// requests that it took.
-fn undisturbed_restore(
+pub(crate) fn undisturbed_restore(
     ground: &Ground,
     plane: &Path,
     kubectl: &Kubectl,

@@ -19,6 +19,7 @@ mod leaders;
 mod moved;
 mod numbers;
 mod object_storage;
+mod random_kills;
 mod refusals;
 mod results;
 mod sandbox;
