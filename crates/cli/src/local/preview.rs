@@ -2,14 +2,15 @@
 
 use super::journal::print_results;
 use super::{Output, PARTIALLY_FAILED};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use lifeboat_backup::Preview;
 use lifeboat_object::{GroupResource, Results};
 use lifeboat_patch::{Difference, hide_secret_values};
 use lifeboat_restore::{Planned, PreviewEnd, PreviewItem};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use std::io::{BufWriter, Stdout, Write};
+use std::fs::File;
+use std::io::{BufWriter, Seek, Stdout, Write};
 use std::process::ExitCode;
 
 /// Characters of a value that are shown.
@@ -94,54 +95,70 @@ fn left_out_value(left_out: &BTreeMap<(GroupResource, &'static str), u64>) -> Ve
     left_out.iter().map(one).collect()
 }
 
-/// Prints the preview of a restore as it comes: as text, or as one JSON object.
+/// Prints the preview of a restore. As JSON, one object with all items as they come. As text, how many objects of each type
+/// become what, then the objects about which there is more to say.
 pub(crate) struct RestorePrinter {
     out: BufWriter<Stdout>,
-    json: bool,
-    show_secrets: bool,
-    counts: [u64; 6],
+    show: Show,
+    counts: BTreeMap<GroupResource, Counts>,
+    /// The lines of objects: they come before the counts are known, and there may be as many as objects.
+    lines: BufWriter<File>,
 }
 
-/// In the order of [`RestorePrinter::counts`].
+/// What of a preview is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Show {
+    /// One JSON object instead of text.
+    pub(crate) json: bool,
+    /// Values of Secrets.
+    pub(crate) secrets: bool,
+    /// In text, also the objects that are created or unchanged.
+    pub(crate) details: bool,
+}
+
+/// Objects by what becomes of them, in the order of [`WORDS`].
+type Counts = [u64; 6];
+
 const WORDS: [&str; 6] = ["create", "update", "unchanged", "skip", "conflict", "refused"];
 
 impl RestorePrinter {
     /// Begins.
     ///
     /// # Errors
-    /// When standard output is closed.
-    pub(crate) fn new(json: bool, show_secrets: bool) -> Result<Self> {
+    /// When standard output is closed, or there is no room for a temporary file.
+    pub(crate) fn new(show: Show) -> Result<Self> {
         let mut out = BufWriter::new(std::io::stdout());
-        if json {
+        if show.json {
             write!(out, "{{\"items\":[")?;
         }
-        Ok(Self { out, json, show_secrets, counts: [0; 6] })
+        let lines = BufWriter::new(tempfile::tempfile().context("make a temporary file for the lines of the preview")?);
+        Ok(Self { out, show, counts: BTreeMap::new(), lines })
     }
 
-    /// Prints one object.
+    /// Takes one object.
     ///
     /// # Errors
-    /// When standard output is closed.
+    /// When standard output is closed, or the temporary file is full.
     pub(crate) fn item(&mut self, mut item: PreviewItem) -> Result<()> {
         if let Planned::Update(differences) | Planned::Conflict(differences) = &mut item.planned
             && item.key.resource == GroupResource::new("", "secrets")
-            && !self.show_secrets
+            && !self.show.secrets
         {
             hide_secret_values(differences);
         }
-        let first = self.counts.iter().sum::<u64>() == 0;
-        let word = self.count(&item.planned);
-        if self.json {
+        let first = self.counts.is_empty();
+        let word = self.count(&item);
+        if self.show.json {
             let comma = if first { "" } else { "," };
             write!(self.out, "{comma}\n{}", item_value(&item, word))?;
-        } else {
-            write!(self.out, "{}", item_text(&item, word))?;
+        } else if self.show.details || says_more(&item) {
+            write!(self.lines, "{}", item_text(&item, word)).context("write a temporary file")?;
         }
         Ok(())
     }
 
-    fn count(&mut self, planned: &Planned) -> &'static str {
-        let at = match planned {
+    fn count(&mut self, item: &PreviewItem) -> &'static str {
+        let at = match item.planned {
             Planned::Create => 0,
             Planned::Update(_) => 1,
             Planned::Unchanged => 2,
@@ -149,18 +166,32 @@ impl RestorePrinter {
             Planned::Conflict(_) => 4,
             Planned::Refused(_) => 5,
         };
-        self.counts[at] += 1;
+        if let Some(counts) = self.counts.get_mut(&item.key.resource) {
+            counts[at] += 1;
+        } else {
+            self.counts.entry(item.key.resource.clone()).or_default()[at] = 1;
+        }
         WORDS[at]
+    }
+
+    /// Objects of all types.
+    fn sum(&self) -> Counts {
+        let add = |mut sum: Counts, counts: &Counts| {
+            sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+            sum
+        };
+        self.counts.values().fold(Counts::default(), add)
     }
 
     /// Ends the output; exit code 3 when something could not be restored.
     ///
     /// # Errors
-    /// When standard output is closed.
+    /// When standard output is closed, or the temporary file cannot be read.
     pub(crate) fn end(mut self, end: &PreviewEnd) -> Result<ExitCode> {
-        if self.json {
+        let sum = self.sum();
+        if self.show.json {
             let counts: Map<String, Value> =
-                WORDS.iter().zip(self.counts).map(|(word, count)| ((*word).to_owned(), count.into())).collect();
+                WORDS.iter().zip(sum).map(|(word, count)| ((*word).to_owned(), count.into())).collect();
             let rest = json!({"counts": counts, "leftOut": left_out_value(&end.left_out), "volumes": end.volumes, "results": end.results});
             // The braces of the rest belong to the one object that the items are in.
             let rest = rest.to_string();
@@ -171,10 +202,18 @@ impl RestorePrinter {
         self.out.flush()?;
         let Results { errors, .. } = &end.results;
         print_results(&end.results);
-        Ok(code(errors.is_empty() && self.counts[5] == 0))
+        Ok(code(errors.is_empty() && sum[5] == 0))
     }
 
     fn end_text(&mut self, end: &PreviewEnd) -> Result<()> {
+        write_table(&mut self.out, &self.counts)?;
+        self.lines.flush().context("write a temporary file")?;
+        let mut lines = self.lines.get_ref();
+        if lines.stream_position().context("read a temporary file")? > 0 {
+            lines.rewind().context("read a temporary file")?;
+            writeln!(self.out)?;
+            std::io::copy(&mut lines, &mut self.out)?;
+        }
         if !end.left_out.is_empty() {
             writeln!(self.out, "\nLeft out:")?;
             print_left_out(&mut self.out, &end.left_out)?;
@@ -186,13 +225,28 @@ impl RestorePrinter {
             let name = volume_name([&volume.pvc_namespace, &volume.pvc_name, &volume.pv_name]);
             writeln!(self.out, "  {name}: {}", volume.message)?;
         }
-        let [create, update, unchanged, skip, conflict, refused] = self.counts;
+        let [create, update, unchanged, skip, conflict, refused] = self.sum();
         writeln!(
             self.out,
             "\nWould create {create} objects, update {update}, leave {unchanged} that are as in the backup and {conflict} that differ, skip {skip}; {refused} cannot be restored. Nothing was written."
         )?;
         Ok(())
     }
+}
+
+/// Whether there is more to say of an object than the counts of its type do.
+fn says_more(item: &PreviewItem) -> bool {
+    !matches!(item.planned, Planned::Create | Planned::Unchanged) || !item.unasked.is_empty()
+}
+
+/// A line for each type.
+fn write_table(out: impl Write, counts: &BTreeMap<GroupResource, Counts>) -> Result<()> {
+    let mut out = tabwriter::TabWriter::new(out).padding(2);
+    writeln!(out, "TYPE\t{}", WORDS.map(str::to_uppercase).join("\t"))?;
+    for (resource, counts) in counts {
+        writeln!(out, "{resource}\t{}", counts.map(|count| count.to_string()).join("\t"))?;
+    }
+    Ok(out.flush()?)
 }
 
 fn item_text(item: &PreviewItem, word: &str) -> String {
@@ -254,6 +308,46 @@ fn item_value(item: &PreviewItem, word: &str) -> Value {
 mod tests {
     use super::*;
     use lifeboat_object::ObjectKey;
+
+    #[test]
+    fn the_objects_of_a_type_are_counted_in_one_line() {
+        let counts = BTreeMap::from([
+            (GroupResource::new("", "configmaps"), [300_000, 0, 1, 2, 3, 0]),
+            (GroupResource::new("apps", "deployments"), [0, 1, 0, 0, 0, 4]),
+        ]);
+        let mut out = Vec::new();
+        write_table(&mut out, &counts).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+        assert_eq!(
+            lines,
+            [
+                "TYPE              CREATE  UPDATE  UNCHANGED  SKIP  CONFLICT  REFUSED",
+                "configmaps        300000  0       1          2     3         0",
+                "deployments.apps  0       1       0          0     0         4"
+            ]
+        );
+    }
+
+    #[test]
+    fn only_objects_with_more_to_say_have_a_line() {
+        let item = |planned| PreviewItem {
+            key: ObjectKey::new(GroupResource::new("", "configmaps"), Some("shop"), "settings"),
+            planned,
+            unasked: Vec::new(),
+        };
+        for (planned, expected) in [
+            (Planned::Create, false),
+            (Planned::Unchanged, false),
+            (Planned::Update(Vec::new()), true),
+            (Planned::Conflict(Vec::new()), true),
+            (Planned::Skip(String::new()), true),
+            (Planned::Refused(String::new()), true),
+        ] {
+            assert_eq!(says_more(&item(planned.clone())), expected, "{planned:?}");
+        }
+        assert!(says_more(&PreviewItem { unasked: vec!["a".into()], ..item(Planned::Create) }));
+    }
 
     #[test]
     fn one_line_for_each_object_and_one_for_each_difference() {

@@ -1,7 +1,7 @@
 //! `lifeboat local restore`.
 
 use super::journal::{clock, print_resource, print_results, watched};
-use super::preview::RestorePrinter;
+use super::preview::{RestorePrinter, Show};
 use super::state::{Content, State};
 use super::{Output, PARTIALLY_FAILED};
 use crate::bucket_url::{self, Purpose};
@@ -59,6 +59,9 @@ pub(crate) struct RestoreArgs {
     /// Show the values of Secrets in the differences of a dry run
     #[arg(long, requires = "dry_run")]
     show_secrets: bool,
+    /// With --dry-run, also list the objects that would be created or are unchanged
+    #[arg(long, requires = "dry_run")]
+    details: bool,
     /// A folder for the temporary copy of an archive that has no index
     #[arg(long, value_name = "DIRECTORY")]
     scratch: Option<PathBuf>,
@@ -128,7 +131,8 @@ impl RestoreArgs {
         let request =
             Request { restore: self.restore(globals, &Content::new(clock()()), backup), settings: self.settings() };
         let env = self.env(globals, cluster, store, Arc::new(NoCheckpoint));
-        let mut printer = RestorePrinter::new(self.output.is_some(), self.show_secrets)?;
+        let show = Show { json: self.output.is_some(), secrets: self.show_secrets, details: self.details };
+        let mut printer = RestorePrinter::new(show)?;
         let (sender, mut items) = mpsc::channel(WAITING);
         let printing = async {
             while let Some(item) = items.recv().await {

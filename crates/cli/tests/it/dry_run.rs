@@ -93,8 +93,24 @@ fn a_dry_run_tells_and_writes_nothing() {
     let restore = ["restore", "r", "--from-backup", "one"];
     let run = bed.local(&[&restore[..], &["--dry-run"]].concat());
     assert_eq!(run.code, 0, "{run:?}");
+    let lines: Vec<&str> = run.out.lines().map(str::trim_end).collect();
     assert_eq!(
-        run.out,
+        lines[..5],
+        [
+            "TYPE        CREATE  UPDATE  UNCHANGED  SKIP  CONFLICT  REFUSED",
+            "configmaps  1       0       1          1     1         0",
+            "namespaces  0       0       1          0     0         0",
+            "pods        0       0       0          1     0         0",
+            "secrets     0       0       0          0     1         0",
+        ]
+    );
+    let created_or_unchanged = |line: &&str| line.starts_with("create ") || line.starts_with("unchanged ");
+    assert!(!lines.iter().any(created_or_unchanged), "{run:?}");
+    let run = bed.local(&[&restore[..], &["--dry-run", "--details"]].concat());
+    assert_eq!(run.code, 0, "{run:?}");
+    let (_, details) = run.out.split_once("\n\n").expect("a table, then details");
+    assert_eq!(
+        details,
         "unchanged namespaces/shop
 conflict  secrets/shop/key: it is there, differs, and stays as it is
             /data/k: \"(hidden)\" -> \"(hidden)\"

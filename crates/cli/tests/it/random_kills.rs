@@ -6,6 +6,7 @@ use lifeboat_testbed::{Fault, Kill, Kubectl, Nth, Rule};
 
 /// The seeds of a long test: `LIFEBOAT_SEED` and those after it, `LIFEBOAT_KILLS` of them. So a run can be repeated, and
 /// done in parts.
+#[allow(clippy::print_stdout, reason = "who repeats the run needs them")]
 pub(crate) fn seeds(default_count: u64) -> Vec<u64> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let first = number("LIFEBOAT_SEED").unwrap_or_else(|| {
