@@ -161,6 +161,14 @@ pub struct Member {
     rows: Vec<IndexRow>,
 }
 
+impl Member {
+    /// How many objects stand in it.
+    #[must_use]
+    pub fn objects(&self) -> usize {
+        self.rows.len()
+    }
+}
+
 /// What the finished archive is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TarballSummary {

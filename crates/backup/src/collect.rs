@@ -3,10 +3,11 @@
 use crate::env::Env;
 use crate::plan::{Plan, PlannedList};
 use crate::spool::{Batch, Intake, spool};
+use crate::tally::Tally;
 use lifeboat_cluster::{ClusterError, ListRequest};
 use lifeboat_object::{ApiResource, ObjectKey, Place, Severity};
+use lifeboat_store::{ReceiverGone, StreamReceiver};
 use std::sync::Arc;
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 /// Lists in flight: more only make the API server slower.
@@ -14,36 +15,57 @@ const LISTS: usize = 4;
 
 /// Starts the lists as tasks of the operation. The stream ends when all lists have ended; a list that fails is an
 /// error in the journal and the others go on.
-pub(crate) fn collect(plan: &Plan, memory_budget: usize, env: &Env, tasks: &mut JoinSet<()>) -> mpsc::Receiver<Batch> {
-    let (intake, spool, batches) = spool(memory_budget, env);
+pub(crate) fn collect(
+    plan: &Plan,
+    memory_budget: usize,
+    env: &Env,
+    tally: &Arc<Tally>,
+    tasks: &mut JoinSet<()>,
+) -> StreamReceiver<Batch> {
+    let (intake, spool, batches) = spool(memory_budget, env, tally);
     tasks.spawn(spool.run());
-    let lists: Vec<PlannedList> = plan.lists.clone();
-    let env = env.clone();
-    tasks.spawn(async move {
-        let mut running: JoinSet<()> = JoinSet::new();
-        for list in lists {
-            if running.len() >= LISTS {
-                running.join_next().await;
-            }
-            if env.cancel.is_cancelled() {
-                break;
-            }
-            let lister = Lister { env: env.clone(), intake: intake.clone() };
-            running.spawn(async move { lister.run(list).await });
-        }
-        drop(intake);
-        while running.join_next().await.is_some() {}
-    });
+    tasks.spawn(list_all(plan.lists.clone(), intake, env.clone(), Arc::clone(tally)));
     batches
+}
+
+/// Says the end only after all lists came to theirs.
+async fn list_all(lists: Vec<PlannedList>, intake: Intake, env: Env, tally: Arc<Tally>) {
+    let mut running: JoinSet<Result<(), Stopped>> = JoinSet::new();
+    let mut lists = lists.into_iter();
+    loop {
+        if running.len() < LISTS
+            && let Some(list) = lists.next()
+        {
+            let lister = Lister { env: env.clone(), intake: intake.another(), tally: Arc::clone(&tally) };
+            running.spawn(lister.run(list));
+            continue;
+        }
+        match running.join_next().await {
+            None => return intake.end(),
+            Some(Ok(Ok(()))) => {}
+            // The operation is over, or a list died: what was listed is not everything.
+            Some(Ok(Err(Stopped)) | Err(_)) => return,
+        }
+    }
+}
+
+/// The operation is over.
+struct Stopped;
+
+impl From<ReceiverGone> for Stopped {
+    fn from(_: ReceiverGone) -> Self {
+        Self
+    }
 }
 
 struct Lister {
     env: Env,
     intake: Intake,
+    tally: Arc<Tally>,
 }
 
 impl Lister {
-    async fn run(&self, list: PlannedList) {
+    async fn run(self, list: PlannedList) -> Result<(), Stopped> {
         for scope in &list.places {
             for selector in &list.selectors {
                 let request = ListRequest {
@@ -53,22 +75,28 @@ impl Lister {
                     metadata_only: false,
                 };
                 tokio::select! {
-                    () = self.env.cancel.cancelled() => return,
-                    done = self.one(request) => if let Err(e) = done {
+                    () = self.env.cancel.cancelled() => return Err(Stopped),
+                    done = self.one(request) => if let Err(e) = done? {
                         self.failed(&list.resource, scope.as_deref(), &e);
                     },
                 }
             }
         }
+        self.intake.end();
+        Ok(())
     }
 
-    async fn one(&self, request: ListRequest) -> Result<(), ClusterError> {
+    async fn one(&self, request: ListRequest) -> Result<Result<(), ClusterError>, Stopped> {
         let resource = Arc::clone(&request.resource);
         let mut list = self.env.cluster.list(request);
-        while let Some(bodies) = list.next().await? {
-            if self.intake.take(&resource, bodies).await.is_err() {
-                // The operation is over.
-                return Ok(());
+        loop {
+            match list.next().await {
+                Ok(Some(bodies)) => {
+                    self.tally.came(bodies.len());
+                    self.intake.take(&resource, bodies).await?;
+                }
+                Ok(None) => break,
+                Err(e) => return Ok(Err(e)),
             }
         }
         if list.end().mixed_revisions {
@@ -80,11 +108,34 @@ impl Lister {
                 ),
             );
         }
-        Ok(())
+        Ok(Ok(()))
     }
 
     fn failed(&self, resource: &ApiResource, namespace: Option<&str>, error: &ClusterError) {
         let key = ObjectKey::new(resource.group_resource(), namespace, "");
         self.env.journal.item(Severity::Error, &key, "Error listing items", Some(&error.to_string()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::test_env;
+    use lifeboat_store::Broken;
+
+    #[tokio::test]
+    async fn a_list_that_died_is_no_end_of_the_lists() {
+        let env = test_env().await;
+        let tally = Arc::default();
+        let (intake, spool, mut batches) = spool(0, &env, &tally);
+        let (mut spooling, mut listing) = (JoinSet::new(), JoinSet::new());
+        spooling.spawn(spool.run());
+        let resource = Arc::new(ApiResource::new("", "v1", "configmaps", "ConfigMap"));
+        let list = PlannedList { resource, places: vec![None], selectors: vec![String::new()] };
+        listing.spawn(list_all(vec![list], intake, env, tally));
+        // It asks a cluster that does not answer.
+        tokio::task::yield_now().await;
+        listing.shutdown().await;
+        assert_eq!(batches.next().await.map(|b| b.is_none()), Err(Broken("listing objects")));
     }
 }

@@ -26,3 +26,35 @@ pub struct Env {
     /// Set to stop: seen between steps and in every wait.
     pub cancel: CancellationToken,
 }
+
+/// Everything in memory, and a cluster that takes connections and never answers.
+#[cfg(test)]
+pub(crate) async fn test_env() -> Env {
+    use lifeboat_cluster::ConnectOptions;
+    use std::net::TcpListener;
+    use std::sync::OnceLock;
+    static SILENT: OnceLock<TcpListener> = OnceLock::new();
+    let silent = SILENT.get_or_init(|| TcpListener::bind("127.0.0.1:0").unwrap());
+    let kubeconfig = tempfile::NamedTempFile::new().unwrap();
+    let text = format!(
+        "{{apiVersion: v1, kind: Config, current-context: c, users: [], contexts: [{{name: c, context: {{cluster: c, \
+         user: ''}}}}], clusters: [{{name: c, cluster: {{server: 'http://{}'}}}}]}}",
+        silent.local_addr().unwrap()
+    );
+    std::fs::write(kubeconfig.path(), text).unwrap();
+    let options = ConnectOptions {
+        kubeconfig: Some(kubeconfig.path().to_owned()),
+        user_agent: "test".to_owned(),
+        ..ConnectOptions::default()
+    };
+    let clock: Clock = Arc::new(|| jiff::Timestamp::UNIX_EPOCH);
+    Env {
+        cluster: Cluster::connect(&options).await.unwrap(),
+        store: Store::in_memory(),
+        journal: Journal::new(Arc::clone(&clock), "backup=velero/b"),
+        clock,
+        progress: Arc::default(),
+        scratch: std::env::temp_dir(),
+        cancel: CancellationToken::new(),
+    }
+}

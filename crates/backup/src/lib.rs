@@ -3,6 +3,7 @@
 //! One door: [`run`] takes a [`Request`] and an [`Env`], makes the backup, and says what came of it. Inside, the
 //! modules are the stages of the walk in its order: `request`, `scope`, `plan`, `collect` (with `spool` beneath it), `process` (with `relate`,
 //! `related` and `volumes` beneath it), `write`, `finalize`; a stage is a function from stream to stream, and stages share no locked state.
+//! Each stream says its end, and `tally` counts that nothing was lost between them.
 //!
 //! The engine never writes custom resources. Start reading at [`run`].
 
@@ -19,6 +20,7 @@ mod request;
 mod run;
 mod scope;
 mod spool;
+mod tally;
 mod volumes;
 mod write;
 

@@ -43,9 +43,16 @@ pub async fn preview(request: &Request, env: &Env) -> Result<Preview, BackupErro
     let backup = prepare(request, &version, (env.clock)())?;
     env.store.written(&backup.metadata.name, &backup.metadata.uid).await?;
     let mut tasks = JoinSet::new();
-    let Objects { plan, mut entries, learned, .. } = objects(request, &backup, env, &mut tasks).await?;
+    let Objects { plan, mut entries, learned, tally, .. } = objects(request, &backup, env, &mut tasks).await?;
     let mut types: BTreeMap<GroupResource, PreviewedType> = BTreeMap::new();
-    while let Some(batch) = entries.recv().await {
+    loop {
+        let batch = match entries.next().await {
+            Ok(Some(batch)) => batch,
+            Ok(None) => break,
+            Err(_) if env.cancel.is_cancelled() => return Err(BackupError::Cancelled),
+            Err(broken) => return Err(broken.into()),
+        };
+        tally.settled(batch.entries.len());
         env.progress.finished(batch.entries.len() as u64);
         for entry in &batch.entries {
             let counted = types.entry(entry.resource.group_resource()).or_default();
@@ -56,6 +63,7 @@ pub async fn preview(request: &Request, env: &Env) -> Result<Preview, BackupErro
     if env.cancel.is_cancelled() {
         return Err(BackupError::Cancelled);
     }
+    tally.balance()?;
     let learned = learned.await.map_err(|_| BackupError::Worker("processing objects"))?;
     if let Some(warning) = learned.volumes.warning() {
         env.journal.warn(&Place::Velero, warning);

@@ -9,13 +9,15 @@ use crate::relate::{self, Claim};
 use crate::related;
 use crate::scope::Scope;
 use crate::spool::Batch;
+use crate::tally::Tally;
 use crate::volumes::{VolumeFacts, Volumes};
 use bytes::Bytes;
 use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey, Severity, Spliced, splice_type};
+use lifeboat_store::{Broken, ReceiverGone, StreamReceiver, StreamSender, stream};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::task::JoinSet;
 
 /// Batches waiting between processing and writing.
@@ -41,33 +43,68 @@ pub(crate) struct Entries {
 /// Starts the stage as a task of the operation. When the stream of objects ends, the second receiver gives what was
 /// learned of the objects.
 pub(crate) fn process(
-    mut batches: mpsc::Receiver<Batch>,
+    batches: StreamReceiver<Batch>,
     scope: Arc<Scope>,
     env: &Env,
+    tally: &Arc<Tally>,
     tasks: &mut JoinSet<()>,
-) -> (mpsc::Receiver<Entries>, oneshot::Receiver<Learned>) {
-    let (sender, entries) = mpsc::channel(WAITING);
+) -> (StreamReceiver<Entries>, oneshot::Receiver<Learned>) {
+    let (sender, entries) = stream(WAITING, "processing objects");
     let (learned_sender, learned) = oneshot::channel();
-    let env = env.clone();
+    let (env, processor) = (env.clone(), Processor::new(scope, Arc::clone(tally)));
     tasks.spawn(async move {
-        let mut processor = Processor::new(Arc::clone(&scope));
-        while let Some(batch) = batches.recv().await {
-            if env.cancel.is_cancelled() {
-                return;
+        match take_all(batches, processor, &sender, &env).await {
+            Ok(learned) => {
+                // The other side may be gone after a failed upload.
+                let _ = learned_sender.send(learned);
+                sender.end();
             }
-            let entries = batch.items.into_iter().filter_map(|item| processor.take(item, &env)).collect();
-            if sender.send(Entries { entries, budget: Some(batch.budget) }).await.is_err() {
-                return;
-            }
+            Err(Stopped::Broken(broken)) => sender.fail(broken),
+            Err(Stopped::Over) => {}
         }
-        if related::fetch(&mut processor, &sender, &env).await.is_err() {
-            return;
-        }
-        processor.check_ordered(&env);
-        // The other side may be gone after a failed upload.
-        let _ = learned_sender.send(Learned { volumes: processor.volumes, left_out: processor.left_out });
     });
     (entries, learned)
+}
+
+async fn take_all(
+    mut batches: StreamReceiver<Batch>,
+    mut processor: Processor,
+    sender: &StreamSender<Entries>,
+    env: &Env,
+) -> Result<Learned, Stopped> {
+    while let Some(batch) = batches.next().await? {
+        if env.cancel.is_cancelled() {
+            return Err(Stopped::Over);
+        }
+        let entries = batch.items.into_iter().filter_map(|item| processor.take(item, env)).collect();
+        sender.send(Entries { entries, budget: Some(batch.budget) }).await?;
+    }
+    let related = sender.another("fetching related objects");
+    related::fetch(&mut processor, &related, env).await?;
+    related.end();
+    processor.check_ordered(env);
+    Ok(Learned { volumes: processor.volumes, left_out: processor.left_out })
+}
+
+/// Why the stage stopped before its end.
+#[derive(Debug)]
+pub(crate) enum Stopped {
+    /// The operation is over.
+    Over,
+    /// A stage before this one died.
+    Broken(Broken),
+}
+
+impl From<ReceiverGone> for Stopped {
+    fn from(_: ReceiverGone) -> Self {
+        Self::Over
+    }
+}
+
+impl From<Broken> for Stopped {
+    fn from(broken: Broken) -> Self {
+        Self::Broken(broken)
+    }
 }
 
 /// What is known when all objects went through.
@@ -87,6 +124,7 @@ pub(crate) struct Processor {
     lists_all_roles: bool,
     pub(crate) volumes: Volumes,
     left_out: BTreeMap<(GroupResource, &'static str), u64>,
+    pub(crate) tally: Arc<Tally>,
     /// Objects that belong to saved ones.
     pub(crate) wanted: BTreeSet<ObjectKey>,
     /// Service accounts that were saved, by namespace and name.
@@ -104,7 +142,7 @@ pub(crate) struct Processor {
 }
 
 impl Processor {
-    fn new(scope: Arc<Scope>) -> Self {
+    pub(crate) fn new(scope: Arc<Scope>, tally: Arc<Tally>) -> Self {
         let roles = scope.find("rbac.authorization.k8s.io", "clusterroles");
         let lists_all_roles = roles.is_some_and(|r| scope.lists_all_of(r));
         Self {
@@ -113,6 +151,7 @@ impl Processor {
             lists_all_roles,
             volumes: Volumes::default(),
             left_out: BTreeMap::new(),
+            tally,
             wanted: BTreeSet::new(),
             accounts: HashSet::new(),
             bindings: Vec::new(),
@@ -128,8 +167,16 @@ impl Processor {
         self.seen.contains(&key.digest())
     }
 
-    /// The entry to write for an object; `None` when it is out of scope or was saved before.
+    /// The entry to write for an object; `None` when it is out of scope, was saved before, or is an error in the journal.
     pub(crate) fn take(&mut self, item: Item, env: &Env) -> Option<Entry> {
+        let entry = self.entry(item, env);
+        if entry.is_none() {
+            self.tally.settled(1);
+        }
+        entry
+    }
+
+    fn entry(&mut self, item: Item, env: &Env) -> Option<Entry> {
         let head = &item.head;
         let included =
             self.scope.filter.includes_item(&item.resource, head.namespace.as_deref(), &head.labels, head.deleting);
@@ -224,6 +271,73 @@ impl Processor {
                     );
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::test_env;
+    use crate::scope::Namespace;
+    use lifeboat_api::Backup;
+    use lifeboat_object::Catalog;
+    use lifeboat_select::{BackupFilter, NamespaceFacts};
+    use std::task::Poll;
+
+    /// A cluster of one namespace.
+    fn scope() -> Arc<Scope> {
+        let resource = Arc::new(ApiResource::new("", "v1", "namespaces", "Namespace"));
+        let item = Item::parse(Arc::clone(&resource), r#"{"metadata":{"name":"a"}}"#.into()).unwrap();
+        let facts = NamespaceFacts { name: "a".into(), labels: BTreeMap::new(), active: true };
+        let (backup, catalog) = (Backup::default(), Catalog::new(vec![resource], Vec::new()));
+        let filter = BackupFilter::new(&backup.spec, &catalog, std::slice::from_ref(&facts)).unwrap();
+        Arc::new(Scope { backup, catalog, filter, namespaces: vec![Namespace { facts, item }] })
+    }
+
+    #[tokio::test]
+    async fn a_stage_that_died_before_it_is_named() {
+        let env = test_env().await;
+        let (sender, batches) = stream(4, "listing objects");
+        let mut tasks = JoinSet::new();
+        let (mut entries, learned) = process(batches, scope(), &env, &Arc::default(), &mut tasks);
+        drop(sender);
+        assert_eq!(entries.next().await.map(|e| e.is_none()), Err(Broken("listing objects")));
+        assert!(learned.await.is_err());
+    }
+
+    #[tokio::test]
+    async fn the_processing_that_died_is_no_end_of_the_objects() {
+        let env = test_env().await;
+        let (_sender, batches) = stream(4, "listing objects");
+        let mut tasks = JoinSet::new();
+        let (mut entries, learned) = process(batches, scope(), &env, &Arc::default(), &mut tasks);
+        tasks.shutdown().await;
+        assert_eq!(entries.next().await.map(|e| e.is_none()), Err(Broken("processing objects")));
+        assert!(learned.await.is_err());
+    }
+
+    #[tokio::test]
+    async fn the_fetching_of_related_objects_that_died_is_no_end_of_the_objects() {
+        let env = test_env().await;
+        for dies in [true, false] {
+            let (lists, batches) = stream(4, "listing objects");
+            lists.end();
+            let (sender, mut entries) = stream(1, "processing objects");
+            // There is no room for the namespace, so it stops there.
+            sender.send(Entries { entries: Vec::new(), budget: None }).await.unwrap();
+            let mut run = Box::pin(take_all(batches, Processor::new(scope(), Arc::default()), &sender, &env));
+            assert!(matches!(futures::poll!(&mut run), Poll::Pending));
+            assert_eq!(entries.next().await.map(|e| e.map(|e| e.entries.len())), Ok(Some(0)));
+            if !dies {
+                run.await.unwrap();
+                assert_eq!(entries.next().await.map(|e| e.map(|e| e.entries.len())), Ok(Some(1)));
+            } else {
+                drop(run);
+            }
+            sender.end();
+            let expected = if dies { Err(Broken("fetching related objects")) } else { Ok(true) };
+            assert_eq!(entries.next().await.map(|e| e.is_none()), expected);
         }
     }
 }

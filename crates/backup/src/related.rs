@@ -8,10 +8,10 @@ use crate::relate;
 use futures::StreamExt;
 use lifeboat_cluster::ListRequest;
 use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey, Severity};
+use lifeboat_store::{ReceiverGone, StreamSender};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use tokio::sync::mpsc;
 
 /// Up to this many objects of a type and namespace are read one by one.
 const ONE_BY_ONE: usize = 32;
@@ -20,25 +20,27 @@ const AT_ONCE: usize = 8;
 /// Rounds in which related objects bring further ones; Velero's relations are four deep.
 const ROUNDS: usize = 16;
 
-/// The reader of our stream is gone: the operation is over.
-pub(crate) struct Gone;
-
 /// Objects that go out together.
 struct Output<'a> {
-    sender: &'a mpsc::Sender<Entries>,
+    sender: &'a StreamSender<Entries>,
     env: &'a Env,
 }
 
 impl Output<'_> {
-    async fn take(&self, processor: &mut Processor, items: Vec<Item>) -> Result<(), Gone> {
+    async fn take(&self, processor: &mut Processor, items: Vec<Item>) -> Result<(), ReceiverGone> {
         self.env.progress.found(items.len() as u64);
+        processor.tally.came(items.len());
         let entries = items.into_iter().filter_map(|item| processor.take(item, self.env)).collect();
-        self.sender.send(Entries { entries, budget: None }).await.map_err(|_| Gone)
+        self.sender.send(Entries { entries, budget: None }).await
     }
 }
 
 /// Runs after the lists have ended.
-pub(crate) async fn fetch(processor: &mut Processor, sender: &mpsc::Sender<Entries>, env: &Env) -> Result<(), Gone> {
+pub(crate) async fn fetch(
+    processor: &mut Processor,
+    sender: &StreamSender<Entries>,
+    env: &Env,
+) -> Result<(), ReceiverGone> {
     let out = Output { sender, env };
     for _ in 0..ROUNDS {
         if env.cancel.is_cancelled() {
@@ -58,7 +60,7 @@ pub(crate) async fn fetch(processor: &mut Processor, sender: &mpsc::Sender<Entri
 }
 
 /// Cluster role bindings of the saved service accounts, when that type was not listed as a whole.
-async fn bindings(processor: &mut Processor, out: &Output<'_>) -> Result<(), Gone> {
+async fn bindings(processor: &mut Processor, out: &Output<'_>) -> Result<(), ReceiverGone> {
     let scope = Arc::clone(&processor.scope);
     let Some(resource) = scope.find("rbac.authorization.k8s.io", "clusterrolebindings") else { return Ok(()) };
     let accounts = std::mem::take(&mut processor.accounts);
@@ -89,7 +91,7 @@ async fn bindings(processor: &mut Processor, out: &Output<'_>) -> Result<(), Gon
 
 /// Running pods that mount a saved claim, and claims of the same group: only with label selectors can the lists have
 /// missed them.
-async fn neighbours(processor: &mut Processor, out: &Output<'_>) -> Result<(), Gone> {
+async fn neighbours(processor: &mut Processor, out: &Output<'_>) -> Result<(), ReceiverGone> {
     let scope = Arc::clone(&processor.scope);
     let claims = std::mem::take(&mut processor.claims);
     if scope.filter.queries() == [""] || claims.is_empty() {
@@ -121,7 +123,7 @@ async fn neighbours(processor: &mut Processor, out: &Output<'_>) -> Result<(), G
 }
 
 /// Named objects.
-async fn objects(wanted: Vec<ObjectKey>, processor: &mut Processor, out: &Output<'_>) -> Result<(), Gone> {
+async fn objects(wanted: Vec<ObjectKey>, processor: &mut Processor, out: &Output<'_>) -> Result<(), ReceiverGone> {
     let scope = Arc::clone(&processor.scope);
     let mut places: BTreeMap<(GroupResource, Option<String>), BTreeSet<String>> = BTreeMap::new();
     for key in wanted {
@@ -148,7 +150,7 @@ async fn objects(wanted: Vec<ObjectKey>, processor: &mut Processor, out: &Output
 }
 
 /// The definitions of the custom resources that were saved (backup.md 1.13).
-async fn definitions(processor: &mut Processor, out: &Output<'_>) -> Result<(), Gone> {
+async fn definitions(processor: &mut Processor, out: &Output<'_>) -> Result<(), ReceiverGone> {
     let scope = Arc::clone(&processor.scope);
     let Some(resource) = scope.find("apiextensions.k8s.io", "customresourcedefinitions") else { return Ok(()) };
     if scope.lists_all_of(resource) || scope.filter.excludes_additional(resource) {
@@ -164,7 +166,7 @@ async fn definitions(processor: &mut Processor, out: &Output<'_>) -> Result<(), 
 }
 
 /// The namespaces themselves, known since before the lists.
-async fn namespaces(processor: &mut Processor, out: &Output<'_>) -> Result<(), Gone> {
+async fn namespaces(processor: &mut Processor, out: &Output<'_>) -> Result<(), ReceiverGone> {
     let scope = Arc::clone(&processor.scope);
     let Some(resource) = scope.find("", "namespaces") else { return Ok(()) };
     if scope.filter.collects(resource).is_err() {

@@ -7,16 +7,17 @@ use crate::plan::{Plan, plan};
 use crate::process::{Entries, Learned, process};
 use crate::request::{Request, Settings, ValidationErrors, prepare};
 use crate::scope::{Scope, read_namespaces};
+use crate::tally::Tally;
 use crate::volumes::Volumes;
 use crate::write::{Stopped, Written, write};
 use lifeboat_api::{Backup, well_known};
 use lifeboat_cluster::ClusterError;
 use lifeboat_object::{Catalog, Place, Results};
 use lifeboat_select::BackupFilter;
-use lifeboat_store::{BackupWriter, ClaimOutcome, ClaimRequest, StoreError, TarballPiece};
+use lifeboat_store::{BackupWriter, Broken, ClaimOutcome, ClaimRequest, StoreError, StreamReceiver, stream};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 /// What came of a backup.
@@ -53,6 +54,23 @@ pub enum BackupError {
     /// A thread of ours died.
     #[error("a worker thread died while {0}")]
     Worker(&'static str),
+    /// Objects were lost between the stages.
+    #[error(
+        "of {came} objects that came from the cluster it is known of {settled} what became of them: nothing of this \
+         backup is visible in the bucket; this is a mistake of Lifeboat, please report it"
+    )]
+    Unaccounted {
+        /// Objects that came from the cluster.
+        came: u64,
+        /// Those that stand in the archive, were left out, or are errors in the results.
+        settled: u64,
+    },
+}
+
+impl From<Broken> for BackupError {
+    fn from(Broken(what): Broken) -> Self {
+        Self::Worker(what)
+    }
 }
 
 /// Pieces of the archive waiting for the upload.
@@ -158,28 +176,9 @@ async fn walk(
     env: &Env,
     tasks: &mut JoinSet<()>,
 ) -> Result<Walked, BackupError> {
-    let Objects { entries, learned, kept_out, .. } = objects(request, backup, env, tasks).await?;
-    let settings = &request.settings;
-    let (pieces, upload) = mpsc::channel(WAITING);
-    let abort = pieces.clone();
-    let writing = async {
-        let result = write(entries, settings.compression, pieces, env).await;
-        if result.is_err() || env.cancel.is_cancelled() {
-            // The upload must not take a half-written archive for a whole one.
-            let _ = abort.send(TarballPiece::Abandon).await;
-        }
-        drop(abort);
-        result
-    };
-    let (written, uploaded) = tokio::join!(writing, writer.put_tarball(upload));
-    if env.cancel.is_cancelled() {
-        return Err(BackupError::Cancelled);
-    }
-    uploaded?;
-    let written = written.map_err(|stopped| match stopped {
-        Stopped::Upload => BackupError::Worker("uploading the archive"),
-        Stopped::Thread => BackupError::Worker("compressing the archive"),
-    })?;
+    let Objects { entries, learned, kept_out, tally, .. } = objects(request, backup, env, tasks).await?;
+    let written = put_archive(entries, request.settings.compression, writer, &tally, env).await?;
+    tally.balance()?;
     let learned = learned.await.map_err(|_| BackupError::Worker("processing objects"))?;
     for ((resource, reason), count) in &learned.left_out {
         let fields =
@@ -189,13 +188,45 @@ async fn walk(
     Ok(Walked { written, volumes: learned.volumes, kept_out })
 }
 
+/// Writes the archive and stores it, both at once. Nothing of it is visible when a stage before it died.
+async fn put_archive(
+    entries: StreamReceiver<Entries>,
+    level: u32,
+    writer: &BackupWriter,
+    tally: &Tally,
+    env: &Env,
+) -> Result<Written, BackupError> {
+    let (pieces, upload) = stream(WAITING, "making the archive");
+    let writing = async {
+        let result = write(entries, level, &pieces, tally, env).await;
+        // The upload must not take a half-written archive for a whole one.
+        if result.is_ok() && !env.cancel.is_cancelled() {
+            pieces.end();
+        } else {
+            drop(pieces);
+        }
+        result
+    };
+    let (written, uploaded) = tokio::join!(writing, writer.put_tarball(upload));
+    if env.cancel.is_cancelled() {
+        return Err(BackupError::Cancelled);
+    }
+    match written {
+        // What the upload says then is only that it was given up.
+        Err(Stopped::Broken(broken)) => Err(broken.into()),
+        Err(Stopped::Upload) => Err(uploaded.err().map_or(BackupError::Worker("uploading the archive"), Into::into)),
+        Ok(written) => uploaded.map(|_| written).map_err(Into::into),
+    }
+}
+
 /// The objects of a backup on their way.
 pub(crate) struct Objects {
     pub(crate) plan: Plan,
-    pub(crate) entries: mpsc::Receiver<Entries>,
+    pub(crate) entries: StreamReceiver<Entries>,
     pub(crate) learned: oneshot::Receiver<Learned>,
     /// Namespaces whose label keeps them out.
     pub(crate) kept_out: Vec<String>,
+    pub(crate) tally: Arc<Tally>,
 }
 
 /// Plans, and starts listing and processing as tasks of the operation.
@@ -222,9 +253,10 @@ pub(crate) async fn objects(
         "Planned the backup",
         &[("types", &plan.lists.len().to_string()), ("excludedTypes", &plan.excluded.len().to_string())],
     );
-    let batches = collect(&plan, request.settings.memory_budget, env, tasks);
-    let (entries, learned) = process(batches, scope, env, tasks);
-    Ok(Objects { plan, entries, learned, kept_out })
+    let tally = Arc::default();
+    let batches = collect(&plan, request.settings.memory_budget, env, &tally, tasks);
+    let (entries, learned) = process(batches, scope, env, &tally, tasks);
+    Ok(Objects { plan, entries, learned, kept_out, tally })
 }
 
 async fn scope(backup: &Backup, catalog: Catalog, env: &Env) -> Result<Scope, BackupError> {
@@ -254,4 +286,41 @@ async fn scope(backup: &Backup, catalog: Catalog, env: &Env) -> Result<Scope, Ba
         }
     }
     Ok(Scope { backup: backup.clone(), catalog, filter, namespaces })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::test_env;
+    use lifeboat_archive::ReadLimits;
+    use lifeboat_store::OpenOptions;
+
+    #[tokio::test]
+    async fn a_stage_that_died_is_named_and_leaves_no_archive() {
+        let env = test_env().await;
+        let request = ClaimRequest {
+            name: "b".into(),
+            backup_uid: "u".into(),
+            cluster_uid: "c".into(),
+            namespace: String::new(),
+            take_over: false,
+            now: (env.clock)(),
+        };
+        let ClaimOutcome::Writer(writer) = env.store.claim(&request).await.unwrap() else { panic!("a new name") };
+        for (ends, expected) in [(false, Err("a worker thread died while listing objects".to_owned())), (true, Ok(0))] {
+            let (sender, entries) = stream(4, "listing objects");
+            sender.send(Entries { entries: Vec::new(), budget: None }).await.unwrap();
+            if ends {
+                sender.end();
+            } else {
+                drop(sender);
+            }
+            let put = put_archive(entries, 1, &writer, &Tally::default(), &env).await;
+            assert_eq!(put.map(|w| w.summary.objects).map_err(|e| e.to_string()), expected);
+            let options =
+                OpenOptions { limits: ReadLimits::default(), scratch: std::env::temp_dir(), ignore_index: true };
+            let visible = env.store.open_archive("b", &options).await.is_ok();
+            assert_eq!(visible, ends, "an archive is visible only when it is whole");
+        }
+    }
 }

@@ -3,15 +3,17 @@
 //! The API server cuts an answer that is not read for a minute, so reading must not wait for an upload.
 
 use crate::env::Env;
+use crate::tally::Tally;
 use bytes::Bytes;
 use lifeboat_object::{ApiResource, Item, ObjectKey, Place, Severity};
+use lifeboat_store::{Broken, ReceiverGone, StreamReceiver, StreamSender, stream};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Batches waiting between reading and processing; the budget bounds their bytes.
 const WAITING: usize = 1024;
@@ -21,6 +23,8 @@ const LARGE: usize = 64 << 10;
 const LEAST: usize = 4 << 20;
 /// Batches on their way to disk.
 const OVERFLOWING: usize = 2;
+/// What readers do.
+const LISTING: &str = "listing objects";
 
 /// Objects that arrived together, and their share of the memory budget; the share returns when they are written.
 #[derive(Debug)]
@@ -35,62 +39,96 @@ struct Raw {
     bodies: Vec<Bytes>,
 }
 
-/// The reader of the batches is gone: the operation is over.
-#[derive(Debug)]
-pub(crate) struct Gone;
-
 /// Memory that a body takes until it is uploaded. A large one stands in the archive's segment too, comes compressed
 /// under both of its paths, and leaves a hole behind that not every later one fits into.
 fn cost(body: &Bytes) -> usize {
     if body.len() < LARGE { body.len() } else { 3 * body.len() }
 }
 
-/// Where readers put objects.
-#[derive(Clone)]
+/// Where readers put objects. Each reader has one and says its end.
 pub(crate) struct Intake {
     out: Out,
-    overflow: mpsc::Sender<Raw>,
+    sender: StreamSender<Batch>,
+    overflow: StreamSender<Raw>,
 }
 
-/// The side of memory: the budget, and the way to the next stage.
+/// The budget, and what it takes to make a batch.
 #[derive(Clone)]
 struct Out {
-    sender: mpsc::Sender<Batch>,
     budget: Arc<Semaphore>,
     /// The largest share.
     most: usize,
     env: Env,
+    tally: Arc<Tally>,
 }
 
 /// The side of disk: run it as a task of the operation.
 pub(crate) struct Spool {
+    sender: StreamSender<Batch>,
+    incoming: StreamReceiver<Raw>,
+    shelf: Shelf,
+}
+
+/// What waits on disk, and the budget that it waits for.
+struct Shelf {
     out: Out,
-    incoming: mpsc::Receiver<Raw>,
     disk: Disk,
 }
 
+/// Why the spool stopped before its end.
+enum Stopped {
+    /// The operation is over.
+    Over,
+    /// A reader died.
+    Broken(Broken),
+}
+
+impl From<ReceiverGone> for Stopped {
+    fn from(_: ReceiverGone) -> Self {
+        Self::Over
+    }
+}
+
+impl From<Broken> for Stopped {
+    fn from(broken: Broken) -> Self {
+        Self::Broken(broken)
+    }
+}
+
 /// A spool of this many bytes of memory.
-pub(crate) fn spool(memory_budget: usize, env: &Env) -> (Intake, Spool, mpsc::Receiver<Batch>) {
-    let (sender, batches) = mpsc::channel(WAITING);
-    let (overflow, incoming) = mpsc::channel(OVERFLOWING);
+pub(crate) fn spool(memory_budget: usize, env: &Env, tally: &Arc<Tally>) -> (Intake, Spool, StreamReceiver<Batch>) {
+    let (sender, batches) = stream(WAITING, LISTING);
+    let (overflow, incoming) = stream(OVERFLOWING, LISTING);
     let budget = memory_budget.clamp(LEAST, Semaphore::MAX_PERMITS).min(u32::MAX as usize);
     let most = budget / 4;
-    let out = Out { sender, budget: Arc::new(Semaphore::new(budget)), most, env: env.clone() };
-    let spool = Spool { out: out.clone(), incoming, disk: Disk::new(&env.scratch) };
-    (Intake { out, overflow }, spool, batches)
+    let out = Out { budget: Arc::new(Semaphore::new(budget)), most, env: env.clone(), tally: Arc::clone(tally) };
+    let shelf = Shelf { out: out.clone(), disk: Disk::new(&env.scratch) };
+    let spool = Spool { sender: sender.another("keeping objects on disk"), incoming, shelf };
+    (Intake { out, sender, overflow }, spool, batches)
 }
 
 impl Intake {
+    /// One for another reader.
+    pub(crate) fn another(&self) -> Self {
+        Self { out: self.out.clone(), sender: self.sender.another(LISTING), overflow: self.overflow.another(LISTING) }
+    }
+
+    /// Says that this reader has everything.
+    pub(crate) fn end(self) {
+        self.sender.end();
+        self.overflow.end();
+    }
+
     /// Takes objects of one list, quickly: into memory, or to disk.
-    pub(crate) async fn take(&self, resource: &Arc<ApiResource>, bodies: Vec<Bytes>) -> Result<(), Gone> {
+    pub(crate) async fn take(&self, resource: &Arc<ApiResource>, bodies: Vec<Bytes>) -> Result<(), ReceiverGone> {
         let raw = Raw { resource: Arc::clone(resource), bodies };
         let budget = Arc::clone(&self.out.budget).try_acquire_many_owned(self.out.share(&raw));
-        match (budget, self.out.sender.try_reserve()) {
-            (Ok(budget), Ok(slot)) => {
+        match (budget, self.sender.try_reserve()) {
+            (Ok(budget), Some(slot)) => {
                 slot.send(self.out.parse(raw, budget));
                 Ok(())
             }
-            _ => self.overflow.send(raw).await.map_err(|_| Gone),
+            _ => self.overflow.send(raw).await,
         }
     }
 }
@@ -110,6 +148,7 @@ impl Out {
             match Item::parse(Arc::clone(&raw.resource), body) {
                 Ok(item) => items.push(item),
                 Err(e) => {
+                    self.tally.settled(1);
                     let key = ObjectKey::new(raw.resource.group_resource(), None, "?");
                     let message = "The API server listed something that is no object";
                     self.env.journal.item(Severity::Error, &key, message, Some(&e.to_string()));
@@ -129,34 +168,47 @@ impl Out {
 }
 
 impl Spool {
-    /// Runs until all readers have ended and everything on disk was handed on.
-    pub(crate) async fn run(mut self) {
+    /// Runs until all readers have ended and everything on disk was handed on, and says the end then.
+    pub(crate) async fn run(self) {
+        let Self { sender, incoming, shelf } = self;
+        match shelf.hand_on(incoming, &sender).await {
+            Ok(()) => sender.end(),
+            Err(Stopped::Broken(broken)) => sender.fail(broken),
+            Err(Stopped::Over) => {}
+        }
+    }
+}
+
+impl Shelf {
+    async fn hand_on(mut self, mut incoming: StreamReceiver<Raw>, sender: &StreamSender<Batch>) -> Result<(), Stopped> {
         let mut open = true;
         let mut ready: Option<Batch> = None;
-        let Out { sender, env, .. } = self.out.clone();
         let out = self.out.clone();
         while open || ready.is_some() || !self.disk.queue.is_empty() {
             let share = self.disk.queue.front().map_or(0, |stored| stored.share);
             tokio::select! {
                 biased;
-                () = env.cancel.cancelled() => return,
-                raw = self.incoming.recv(), if open => match raw {
+                () = out.env.cancel.cancelled() => return Err(Stopped::Over),
+                raw = incoming.next(), if open => match raw? {
                     None => open = false,
-                    Some(raw) => if self.keep(raw).await.is_err() { return },
+                    Some(raw) => self.keep(raw, sender).await?,
                 },
-                slot = sender.reserve(), if ready.is_some() => match (slot, ready.take()) {
-                    (Ok(slot), Some(batch)) => slot.send(batch),
-                    _ => return,
-                },
+                slot = sender.reserve(), if ready.is_some() => {
+                    let slot = slot?;
+                    if let Some(batch) = ready.take() {
+                        slot.send(batch);
+                    }
+                }
                 budget = out.acquire(share), if ready.is_none() && share > 0 => {
                     ready = self.fetch(budget).await;
                 }
             }
         }
+        Ok(())
     }
 
     /// Puts objects on disk. When that fails they wait for memory, and so does who reads.
-    async fn keep(&mut self, raw: Raw) -> Result<(), Gone> {
+    async fn keep(&mut self, raw: Raw, sender: &StreamSender<Batch>) -> Result<(), ReceiverGone> {
         let share = self.out.share(&raw);
         let Err((e, raw)) = self.disk.push(raw, share).await else { return Ok(()) };
         if !std::mem::replace(&mut self.disk.broken, true) {
@@ -164,7 +216,7 @@ impl Spool {
             self.out.env.journal.warn(&Place::Velero, text);
         }
         let budget = self.out.acquire(share).await;
-        self.out.sender.send(self.out.parse(raw, budget)).await.map_err(|_| Gone)
+        sender.send(self.out.parse(raw, budget)).await
     }
 
     async fn fetch(&mut self, budget: OwnedSemaphorePermit) -> Option<Batch> {
@@ -173,6 +225,7 @@ impl Spool {
             Ok(bodies) => Some(self.out.parse(Raw { resource: stored.resource, bodies }, budget)),
             Err(e) => {
                 let (count, resource) = (stored.lengths.len(), stored.resource.group_resource());
+                self.out.tally.settled(count);
                 let text =
                     format!("{count} objects of {resource} are lost: reading them back from {}: {e}", self.disk.place);
                 self.out.env.journal.error(&Place::Velero, text);
@@ -298,5 +351,48 @@ mod tests {
         let mut disk = Disk::new(Path::new("/nonexistent"));
         let Err((_, back)) = disk.push(raw("a", 10), 2).await else { panic!("there is no such folder") };
         assert_eq!(back.bodies, raw("a", 10).bodies);
+    }
+
+    #[tokio::test]
+    async fn a_spool_that_died_is_no_end_of_the_objects() {
+        let env = crate::env::test_env().await;
+        let (intake, spool, mut batches) = spool(0, &env, &Arc::default());
+        let Raw { resource, bodies } = raw("a", 10);
+        intake.take(&resource, bodies).await.unwrap();
+        intake.end();
+        // Never run: what it holds for others is lost.
+        drop(spool);
+        assert_eq!(batches.next().await.map(|b| b.map(|b| b.items.len())), Ok(Some(2)));
+        assert_eq!(batches.next().await.map(|b| b.is_none()), Err(Broken("keeping objects on disk")));
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_died_is_named_behind_the_spool() {
+        let env = crate::env::test_env().await;
+        let (intake, spool, mut batches) = spool(0, &env, &Arc::default());
+        let other = intake.another();
+        other.end();
+        drop(intake);
+        spool.run().await;
+        assert_eq!(batches.next().await.map(|b| b.is_none()), Err(Broken("listing objects")));
+    }
+
+    #[tokio::test]
+    async fn the_end_comes_after_what_is_on_disk() {
+        let env = crate::env::test_env().await;
+        let (intake, spool, mut batches) = spool(0, &env, &Arc::default());
+        // More than the smallest budget holds.
+        for _ in 0..3 {
+            let Raw { resource, bodies } = raw("a", 1 << 20);
+            intake.take(&resource, bodies).await.unwrap();
+        }
+        intake.end();
+        let mut tasks = tokio::task::JoinSet::new();
+        tasks.spawn(spool.run());
+        let mut came = 0;
+        while let Some(batch) = batches.next().await.unwrap() {
+            came += batch.items.len();
+        }
+        assert_eq!(came, 6);
     }
 }

@@ -2,15 +2,17 @@
 
 use crate::env::Env;
 use crate::process::{Entries, Entry};
+use crate::tally::Tally;
+use bytes::Bytes;
 use lifeboat_archive::gzip::Packer;
 use lifeboat_archive::sidecar::ResourceList;
 use lifeboat_archive::tarball::{Assembler, Member, ObjectEntry, Segment, TarballSummary};
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Severity};
-use lifeboat_store::TarballPiece;
+use lifeboat_store::{Broken, ReceiverGone, StreamReceiver, StreamSender};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
-use tokio::task::JoinSet;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::{JoinError, JoinSet};
 
 /// What was written.
 #[derive(Debug)]
@@ -22,64 +24,50 @@ pub(crate) struct Written {
 }
 
 /// Why writing stopped early.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Stopped {
     /// The upload has failed and says itself why.
     Upload,
-    /// A compressing thread died.
-    Thread,
+    /// A stage died: one before this one, or a compressing thread.
+    Broken(Broken),
+}
+
+impl From<ReceiverGone> for Stopped {
+    fn from(_: ReceiverGone) -> Self {
+        Self::Upload
+    }
+}
+
+impl From<Broken> for Stopped {
+    fn from(broken: Broken) -> Self {
+        Self::Broken(broken)
+    }
+}
+
+fn died(_: JoinError) -> Broken {
+    Broken("compressing the archive")
 }
 
 /// A compressed segment, the memory that its objects took, and what can be used again.
 type Compressed = (Member, Vec<OwnedSemaphorePermit>, Segment, Packer);
 
-/// Runs until the stream of objects ends, sending the bytes of the archive to `upload`.
+/// Runs until the end of the objects is said, sending the bytes of the archive to `upload`. The end of those is for the
+/// caller to say.
 pub(crate) async fn write(
-    mut objects: mpsc::Receiver<Entries>,
+    objects: StreamReceiver<Entries>,
     level: u32,
-    upload: mpsc::Sender<TarballPiece>,
+    upload: &StreamSender<Bytes>,
+    tally: &Tally,
     env: &Env,
 ) -> Result<Written, Stopped> {
-    let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-    let mut writer = Writer {
-        env,
-        level,
-        upload,
-        mtime: u64::try_from((env.clock)().as_second()).unwrap_or(0),
-        segment: Segment::default(),
-        budgets: Vec::new(),
-        assembler: Assembler::new(),
-        compressing: JoinSet::new(),
-        idle: Vec::new(),
-        packer: Packer::new(level),
-        names: None,
-        resources: ResourceList::default(),
-        counts: BTreeMap::new(),
-    };
-    writer.segment.push_version(writer.mtime);
-    loop {
-        tokio::select! {
-            biased;
-            Some(done) = writer.compressing.join_next() => writer.send(done.map_err(|_| Stopped::Thread)?).await?,
-            batch = objects.recv(), if writer.compressing.len() < threads => match batch {
-                None => break,
-                Some(batch) => writer.add(batch),
-            },
-        }
-    }
-    writer.close_segment();
-    while let Some(done) = writer.compressing.join_next().await {
-        writer.send(done.map_err(|_| Stopped::Thread)?).await?;
-    }
-    let (last, summary, index) = writer.assembler.finish();
-    writer.upload.send(TarballPiece::Bytes(last.into())).await.map_err(|_| Stopped::Upload)?;
-    Ok(Written { summary, index, resources: writer.resources, counts: writer.counts })
+    Writer::new(level, upload, tally, env).run(objects).await
 }
 
 struct Writer<'a> {
     env: &'a Env,
+    tally: &'a Tally,
     level: u32,
-    upload: mpsc::Sender<TarballPiece>,
+    upload: &'a StreamSender<Bytes>,
     mtime: u64,
     segment: Segment,
     budgets: Vec<OwnedSemaphorePermit>,
@@ -113,7 +101,48 @@ impl Names {
     }
 }
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
+    fn new(level: u32, upload: &'a StreamSender<Bytes>, tally: &'a Tally, env: &'a Env) -> Self {
+        Self {
+            env,
+            tally,
+            level,
+            upload,
+            mtime: u64::try_from((env.clock)().as_second()).unwrap_or(0),
+            segment: Segment::default(),
+            budgets: Vec::new(),
+            assembler: Assembler::new(),
+            compressing: JoinSet::new(),
+            idle: Vec::new(),
+            packer: Packer::new(level),
+            names: None,
+            resources: ResourceList::default(),
+            counts: BTreeMap::new(),
+        }
+    }
+
+    async fn run(mut self, mut objects: StreamReceiver<Entries>) -> Result<Written, Stopped> {
+        let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+        self.segment.push_version(self.mtime);
+        loop {
+            tokio::select! {
+                biased;
+                Some(done) = self.compressing.join_next() => self.send(done.map_err(died)?).await?,
+                batch = objects.next(), if self.compressing.len() < threads => match batch? {
+                    None => break,
+                    Some(batch) => self.add(batch),
+                },
+            }
+        }
+        self.close_segment();
+        while let Some(done) = self.compressing.join_next().await {
+            self.send(done.map_err(died)?).await?;
+        }
+        let (last, summary, index) = self.assembler.finish();
+        self.upload.send(last.into()).await?;
+        Ok(Written { summary, index, resources: self.resources, counts: self.counts })
+    }
+
     fn add(&mut self, batch: Entries) {
         let mut saved = 0;
         for entry in &batch.entries {
@@ -139,6 +168,7 @@ impl Writer<'_> {
             body: entry.body.pieces(),
         };
         if let Err(e) = self.segment.push_object(&object, self.mtime) {
+            self.tally.settled(1);
             let key = ObjectKey::new(names.group_resource.clone(), entry.namespace.as_deref(), &*entry.name);
             self.env.journal.item(Severity::Error, &key, "Error backing up item", Some(&e.to_string()));
             return false;
@@ -164,9 +194,52 @@ impl Writer<'_> {
 
     async fn send(&mut self, (member, budgets, segment, packer): Compressed) -> Result<(), Stopped> {
         self.idle.push((segment, packer));
+        self.tally.settled(member.objects());
         let bytes = self.assembler.append(member);
-        self.upload.send(TarballPiece::Bytes(bytes.into())).await.map_err(|_| Stopped::Upload)?;
+        self.upload.send(bytes.into()).await?;
         drop(budgets);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::test_env;
+    use lifeboat_store::stream;
+
+    #[tokio::test]
+    async fn a_stage_that_died_before_it_ends_no_archive() {
+        let env = test_env().await;
+        let (upload, _pieces) = stream(4, "making the archive");
+        let (sender, objects) = stream(4, "processing objects");
+        sender.send(Entries { entries: Vec::new(), budget: None }).await.unwrap();
+        drop(sender);
+        let stopped = write(objects, 1, &upload, &Tally::default(), &env).await.unwrap_err();
+        assert_eq!(stopped, Stopped::Broken(Broken("processing objects")));
+    }
+
+    #[tokio::test]
+    async fn a_thread_that_died_compressing_ends_no_archive() {
+        let env = test_env().await;
+        let (upload, _pieces) = stream(4, "making the archive");
+        let (sender, objects) = stream(4, "processing objects");
+        sender.end();
+        let tally = Tally::default();
+        let mut writer = Writer::new(1, &upload, &tally, &env);
+        writer.compressing.spawn_blocking(|| panic!("in the middle"));
+        let stopped = writer.run(objects).await.unwrap_err();
+        assert_eq!(stopped, Stopped::Broken(Broken("compressing the archive")));
+    }
+
+    #[tokio::test]
+    async fn an_upload_that_is_gone_stops_the_writing() {
+        let env = test_env().await;
+        let (upload, pieces) = stream(4, "making the archive");
+        let (sender, objects) = stream(4, "processing objects");
+        sender.end();
+        drop(pieces);
+        let stopped = write(objects, 1, &upload, &Tally::default(), &env).await.unwrap_err();
+        assert_eq!(stopped, Stopped::Upload);
     }
 }

@@ -54,6 +54,8 @@ pub struct Permit<'a> {
 
 const FEWEST: f64 = 2.0;
 const FIRST: f64 = 16.0;
+/// Longest wait for a token before it is looked for again.
+const LONGEST: Duration = Duration::from_secs(3600);
 
 impl Pace {
     /// A pace with these limits.
@@ -120,7 +122,8 @@ impl Pace {
             state.tokens -= 1.0;
             return None;
         }
-        Some(now + Duration::from_secs_f64((1.0 - state.tokens) / qps))
+        let wait = Duration::try_from_secs_f64((1.0 - state.tokens) / qps).unwrap_or(LONGEST).min(LONGEST);
+        Some(now + wait)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

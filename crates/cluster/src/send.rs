@@ -16,6 +16,8 @@ const ATTEMPT: Duration = Duration::from_secs(70);
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 /// Longest pause between attempts when the server names none.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Longest pause that a server can ask for: one that asks for more is asked again before.
+const LONGEST_NAMED: Duration = Duration::from_secs(60);
 /// Largest answer that is taken into memory.
 const LARGEST: usize = 128 << 20;
 
@@ -87,22 +89,13 @@ impl Cluster {
         tries: u32,
         deadline: Instant,
     ) -> Result<Failure, ClusterError> {
-        let named = match &failure {
-            Failure::Api(status) => {
-                if matches!(status.code, 429 | 503) {
-                    self.pace.refused();
-                }
-                status.retry_after
-            }
-            _ => None,
-        };
-        let pause = match &failure {
-            Failure::Api(status) if !may_pass(status) => None,
-            Failure::Invalid(_) => None,
-            _ => named.or(Some((Duration::from_millis(50) * 2u32.saturating_pow(tries.min(10))).min(LONGEST_PAUSE))),
-        };
-        match pause {
-            Some(pause) if Instant::now() + pause < deadline => {
+        if let Failure::Api(status) = &failure
+            && matches!(status.code, 429 | 503)
+        {
+            self.pace.refused();
+        }
+        match pause(&failure, tries) {
+            Some(pause) if pause < deadline.saturating_duration_since(Instant::now()) => {
                 tracing::debug!(verb = call.verb, what = call.what, tries, %failure, "trying again");
                 sleep(pause).await;
                 Ok(failure)
@@ -150,6 +143,17 @@ async fn collect(body: Body) -> Result<Bytes, Failure> {
     }
 }
 
+/// How long to wait before the next attempt; `None` when that would be answered the same.
+fn pause(failure: &Failure, tries: u32) -> Option<Duration> {
+    let ours = (Duration::from_millis(50) * 2u32.saturating_pow(tries.min(10))).min(LONGEST_PAUSE);
+    match failure {
+        Failure::Api(status) if !may_pass(status) => None,
+        Failure::Invalid(_) => None,
+        Failure::Api(status) => Some(status.retry_after.map_or(ours, |named| named.min(LONGEST_NAMED))),
+        _ => Some(ours),
+    }
+}
+
 /// Whether a later attempt may be answered differently. 500 is, among others, etcd changing its leader. A webhook that
 /// does not answer may come back only with what a restore has yet to make: that is the caller's to wait for.
 fn may_pass(status: &ApiStatus) -> bool {
@@ -179,6 +183,24 @@ pub(crate) fn parse<T: serde::de::DeserializeOwned>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Pace;
+    use std::sync::Arc;
+
+    impl Cluster {
+        /// One that nobody answers for.
+        fn nowhere(patience: Duration) -> Self {
+            let config = kube::Config::new(http::Uri::from_static("http://127.0.0.1:1"));
+            Self {
+                client: crate::transport::client(config.clone()).unwrap(),
+                config: Arc::new(config),
+                url: "http://127.0.0.1:1".to_owned(),
+                context: None,
+                namespace: "default".to_owned(),
+                pace: Arc::new(Pace::new(crate::PaceOptions::default())),
+                patience,
+            }
+        }
+    }
 
     #[test]
     fn what_the_caller_waits_for_is_not_tried_again_here() {
@@ -195,5 +217,41 @@ mod tests {
             let status = ApiStatus { code, reason: reason.into(), message: message.into(), ..ApiStatus::default() };
             assert_eq!(may_pass(&status), expected, "{code} {reason} {message}");
         }
+    }
+    #[test]
+    fn a_server_cannot_ask_for_a_pause_without_end() {
+        let refused = |seconds: Option<u64>| {
+            let retry_after = seconds.map(Duration::from_secs);
+            Failure::Api(Box::new(ApiStatus { code: 429, retry_after, ..ApiStatus::default() }))
+        };
+        for (failure, tries, expected) in [
+            (refused(Some(3)), 1, Some(3_000)),
+            (refused(Some(0)), 1, Some(0)),
+            (refused(Some(u64::MAX)), 1, Some(60_000)),
+            (refused(None), 1, Some(100)),
+            (refused(None), u32::MAX, Some(5_000)),
+            (Failure::Timeout(Duration::ZERO), 2, Some(200)),
+            (Failure::Invalid(String::new()), 1, None),
+            (Failure::Api(Box::new(ApiStatus { code: 404, ..ApiStatus::default() })), 1, None),
+        ] {
+            assert_eq!(pause(&failure, tries), expected.map(Duration::from_millis), "{failure:?} {tries}");
+        }
+    }
+
+    /// A pause that was added to the clock without a look would end the task that waits.
+    #[tokio::test]
+    async fn a_pause_beyond_the_end_of_time_is_waited_for_no_longer_than_the_deadline() {
+        let cluster = Cluster::nowhere(Duration::from_secs(10));
+        let call = Call {
+            verb: "get",
+            what: "x".to_owned(),
+            method: Method::GET,
+            path: "/".to_owned(),
+            accept: None,
+            body: None,
+        };
+        let status = ApiStatus { code: 429, retry_after: Some(Duration::MAX), ..ApiStatus::default() };
+        let deadline = Instant::now() + Duration::from_secs(10);
+        assert!(cluster.after(&call, Failure::Api(Box::new(status)), 1, deadline).await.is_err());
     }
 }

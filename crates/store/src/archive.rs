@@ -2,6 +2,7 @@
 
 use crate::bridge::{Interrupted, with_reader};
 use crate::retry::retry;
+use crate::stream::{StreamReceiver, StreamSender, stream};
 use crate::{Store, StoreError};
 use bytes::Bytes;
 use lifeboat_archive::gzip::unpack_whole;
@@ -15,7 +16,6 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tempfile::NamedTempFile;
-use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 
 /// Neighbouring members are fetched together up to this many bytes.
@@ -65,27 +65,39 @@ pub struct ArchiveItem {
     pub body: Bytes,
 }
 
-/// Objects as they are read. Dropping it stops the reading.
+/// Objects as they are read: as many as were asked for, or an error. Dropping it stops the reading.
 #[derive(Debug)]
 pub struct Contents {
-    members: mpsc::Receiver<Result<Vec<ArchiveItem>, StoreError>>,
+    members: StreamReceiver<Unpacked>,
     /// The rest of the member that came last.
     items: std::vec::IntoIter<ArchiveItem>,
+    /// The archive's key.
+    key: String,
+    asked: usize,
+    got: usize,
 }
 
+/// The objects of a member, or why there are none.
+type Unpacked = Result<Vec<ArchiveItem>, StoreError>;
+
 impl Contents {
-    /// The next object; `None` at the end. Dropping the future loses nothing.
+    /// The next object; `None` when all have come. Dropping the future loses nothing.
     ///
     /// # Errors
     /// [`StoreError`]; nothing follows it.
     pub async fn next(&mut self) -> Result<Option<ArchiveItem>, StoreError> {
         loop {
             if let Some(item) = self.items.next() {
+                self.got += 1;
                 return Ok(Some(item));
             }
-            match self.members.recv().await {
+            match self.members.next().await? {
                 Some(items) => self.items = items?.into_iter(),
-                None => return Ok(None),
+                None if self.got == self.asked => return Ok(None),
+                None => {
+                    let (asked, got) = (self.asked, self.got);
+                    return Err(StoreError::Missing { key: self.key.clone(), asked, got });
+                }
             }
         }
     }
@@ -169,23 +181,21 @@ impl Archive {
     /// Every object is checked against its path and hash; one that disagrees ends the reading with an error.
     pub fn read(&self, mut rows: Vec<usize>, tasks: &mut JoinSet<()>) -> Contents {
         // One member waits beside those that are being decompressed.
-        let (sender, members) = mpsc::channel(1);
+        let (sender, members) = stream(1, "reading the archive");
+        let (key, asked) = (self.key.clone(), rows.len());
         let archive = self.clone();
         rows.sort_by_key(|n| archive.row(*n).map(|r| (r.member, r.offset)));
         tasks.spawn(async move {
-            if let Err(e) = archive.send_all(&rows, &sender).await {
+            match archive.send_all(&rows, &sender).await {
+                Ok(()) => sender.end(),
                 // The receiver may be gone; then nobody needs the error.
-                let _ = sender.send(Err(e)).await;
+                Err(e) => drop(sender.send(Err(e)).await),
             }
         });
-        Contents { members, items: Vec::new().into_iter() }
+        Contents { members, items: Vec::new().into_iter(), key, asked, got: 0 }
     }
 
-    async fn send_all(
-        &self,
-        rows: &[usize],
-        sender: &mpsc::Sender<Result<Vec<ArchiveItem>, StoreError>>,
-    ) -> Result<(), StoreError> {
+    async fn send_all(&self, rows: &[usize], sender: &StreamSender<Unpacked>) -> Result<(), StoreError> {
         let mut unpacking = VecDeque::new();
         let mut from = 0;
         while from < rows.len() {
@@ -265,12 +275,7 @@ impl Archive {
         tokio::task::spawn_blocking(move || archive.unpack_blocking(&gzip, member, &rows))
     }
 
-    fn unpack_blocking(
-        &self,
-        gzip: &[u8],
-        member: MemberRange,
-        rows: &[usize],
-    ) -> Result<Vec<ArchiveItem>, StoreError> {
+    fn unpack_blocking(&self, gzip: &[u8], member: MemberRange, rows: &[usize]) -> Unpacked {
         let index = |source| StoreError::Index { key: self.key.clone(), source };
         let tar = unpack_whole(gzip, member.tar_length)
             .map_err(|e| index(IndexError::Mismatch(format!("byte {}: {e}", member.offset))))?;
@@ -289,13 +294,10 @@ impl Archive {
 const NOWHERE: MemberRange = MemberRange { offset: 0, length: 0, tar_length: 0 };
 
 /// The objects of a member that is being decompressed.
-type Unpacking = JoinHandle<Result<Vec<ArchiveItem>, StoreError>>;
+type Unpacking = JoinHandle<Unpacked>;
 
 /// Waits for the first member and passes it on; false when nobody wants it.
-async fn send_first(
-    unpacking: &mut VecDeque<Unpacking>,
-    sender: &mpsc::Sender<Result<Vec<ArchiveItem>, StoreError>>,
-) -> Result<bool, StoreError> {
+async fn send_first(unpacking: &mut VecDeque<Unpacking>, sender: &StreamSender<Unpacked>) -> Result<bool, StoreError> {
     let Some(first) = unpacking.pop_front() else { return Ok(true) };
     let items = first.await.map_err(|_| StoreError::Worker("decompressing the archive"))??;
     Ok(sender.send(Ok(items)).await.is_ok())
@@ -336,4 +338,49 @@ fn read_range(file: &NamedTempFile, range: &Range<u64>) -> std::io::Result<Bytes
     let mut out = vec![0; usize::try_from(range.end - range.start).unwrap_or(0)];
     file.as_file().read_exact_at(&mut out, range.start)?;
     Ok(out.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item() -> ArchiveItem {
+        ArchiveItem { row: 0, head: Head::default(), body: Bytes::new() }
+    }
+
+    fn contents(asked: usize) -> (StreamSender<Unpacked>, Contents) {
+        let (sender, members) = stream(4, "reading the archive");
+        (sender, Contents { members, items: Vec::new().into_iter(), key: "k".into(), asked, got: 0 })
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_died_is_no_end_of_the_archive() {
+        let (sender, mut contents) = contents(2);
+        sender.send(Ok(vec![item(), item()])).await.unwrap();
+        drop(sender);
+        assert!(contents.next().await.unwrap().is_some() && contents.next().await.unwrap().is_some());
+        let error = contents.next().await.unwrap_err();
+        assert_eq!(error.to_string(), "a worker thread died while reading the archive");
+    }
+
+    #[tokio::test]
+    async fn every_object_that_was_asked_for_comes_or_there_is_an_error() {
+        for asked in [1, 2] {
+            let (sender, mut contents) = contents(asked);
+            sender.send(Ok(vec![item()])).await.unwrap();
+            sender.end();
+            assert!(contents.next().await.unwrap().is_some());
+            let end = contents.next().await.map(|item| item.is_none()).map_err(|e| e.to_string());
+            let missing = "of 2 objects that were asked for, the archive k gave 1: nothing is known of the others";
+            assert_eq!(end, if asked == 1 { Ok(true) } else { Err(missing.to_owned()) });
+        }
+    }
+
+    #[tokio::test]
+    async fn a_thread_that_died_decompressing_is_an_error() {
+        let (sender, _contents) = contents(1);
+        let died = tokio::task::spawn_blocking(|| panic!("in the middle"));
+        let error = send_first(&mut VecDeque::from([died]), &sender).await.unwrap_err();
+        assert_eq!(error.to_string(), "a worker thread died while decompressing the archive");
+    }
 }

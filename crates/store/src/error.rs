@@ -1,5 +1,6 @@
 //! Errors of a storage location.
 
+use crate::stream::Broken;
 use lifeboat_archive::index::IndexError;
 use lifeboat_archive::sidecar::SidecarError;
 use lifeboat_archive::{PathError, ReadError};
@@ -112,7 +113,23 @@ pub enum StoreError {
     /// A value of ours cannot be written as JSON.
     #[error("cannot encode {0}")]
     Encode(&'static str, #[source] serde_json::Error),
+    /// The archive was not read to the end of what was asked for.
+    #[error("of {asked} objects that were asked for, the archive {key} gave {got}: nothing is known of the others")]
+    Missing {
+        /// Its key.
+        key: String,
+        /// How many were asked for.
+        asked: usize,
+        /// How many came.
+        got: usize,
+    },
     /// A thread that worked for us died.
     #[error("a worker thread died while {0}")]
     Worker(&'static str),
+}
+
+impl From<Broken> for StoreError {
+    fn from(Broken(what): Broken) -> Self {
+        Self::Worker(what)
+    }
 }

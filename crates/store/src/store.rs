@@ -7,7 +7,7 @@ use futures::{StreamExt, TryStreamExt};
 use lifeboat_api::Backup;
 use lifeboat_archive::layout::{BACKUPS, BackupFile, RestoreFile};
 use lifeboat_archive::sidecar::{self, Claim};
-use lifeboat_bucket::{BlobStore, Body, Entry, ErrorKind, ListOptions, PutOptions, collect};
+use lifeboat_bucket::{BlobStore, Body, Entry, ErrorKind, ListOptions, Memory, PutOptions, collect};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
@@ -37,6 +37,12 @@ impl Store {
     #[must_use]
     pub fn new(bucket: Arc<dyn BlobStore>) -> Self {
         Self { bucket }
+    }
+
+    /// An empty store in memory, for tests.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        Self::new(Arc::new(Memory::default()))
     }
 
     /// Where this is, for people.

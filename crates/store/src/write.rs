@@ -3,6 +3,7 @@
 use crate::change::folder;
 use crate::retry::retry;
 use crate::store::AT_ONCE;
+use crate::stream::StreamReceiver;
 use crate::{Store, StoreError};
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use jiff::Timestamp;
@@ -14,7 +15,6 @@ use lifeboat_archive::tarball::{TarballSummary, hex};
 use lifeboat_bucket::{Body, BucketError, ErrorKind, PutOptions};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use tokio::sync::mpsc;
 
 /// Who wants to write a backup.
 #[derive(Clone, Debug)]
@@ -41,15 +41,6 @@ pub enum ClaimOutcome {
     Writer(Box<BackupWriter>),
     /// A backup of this very UID is complete already: an earlier attempt was cut off after its last step.
     Complete(Box<Backup>),
-}
-
-/// A piece of the archive on its way into the bucket.
-#[derive(Debug)]
-pub enum TarballPiece {
-    /// The next bytes.
-    Bytes(bytes::Bytes),
-    /// The archive will not be finished: nothing of it may become visible.
-    Abandon,
 }
 
 /// A backup being written. Nothing of it counts before [`BackupWriter::commit`].
@@ -143,19 +134,16 @@ impl BackupWriter {
         self.claim.attempt
     }
 
-    /// Uploads the archive while it is being made: pieces come through the channel, and
-    /// [`TarballPiece::Abandon`] ends the upload with nothing visible. Runs until the channel is closed.
+    /// Uploads the archive while it is being made, until the end of the stream is said. A stream that breaks ends the
+    /// upload with nothing visible.
     ///
     /// # Errors
     /// [`StoreError::Bucket`].
-    pub async fn put_tarball(&self, pieces: mpsc::Receiver<TarballPiece>) -> Result<u64, StoreError> {
+    pub async fn put_tarball(&self, pieces: StreamReceiver<bytes::Bytes>) -> Result<u64, StoreError> {
         let file = BackupFile::Tarball;
         let place = (file.key(&self.name), self.store.describe());
         let stream = futures::stream::unfold((pieces, place), |(mut pieces, place)| async move {
-            let piece = match pieces.recv().await? {
-                TarballPiece::Bytes(bytes) => Ok(bytes),
-                TarballPiece::Abandon => Err(abandoned(&place)),
-            };
+            let piece = pieces.next().await.map_err(|_| abandoned(&place)).transpose()?;
             Some((piece, (pieces, place)))
         });
         let options = PutOptions { content_type: Some(file.content_type()), ..PutOptions::default() };

@@ -9,10 +9,9 @@ use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::tarball::{Assembler, ObjectEntry, Segment};
 use lifeboat_bucket::{BlobStore, Memory, PutOptions, collect};
 use lifeboat_object::GroupResource;
-use lifeboat_store::{Archive, ClaimOutcome, ClaimRequest, OpenOptions, Store, StoreError, TarballPiece};
+use lifeboat_store::{Archive, ClaimOutcome, ClaimRequest, OpenOptions, Store, StoreError, stream};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 const NAME: &str = "nightly";
@@ -58,11 +57,11 @@ async fn write(bucket: &Arc<dyn BlobStore>, objects: u32, path: impl Fn(u32) -> 
     }
     let (last, summary, index) = assembler.finish();
     pieces.push(last);
-    let (sender, receiver) = mpsc::channel(64);
+    let (sender, receiver) = stream(64, "making the archive");
     for piece in pieces {
-        sender.send(TarballPiece::Bytes(piece.into())).await.unwrap();
+        sender.send(piece.into()).await.unwrap();
     }
-    drop(sender);
+    sender.end();
     writer.put_tarball(receiver).await.unwrap();
     writer.record_tarball(&summary);
     writer.put(BackupFile::Index, index).await.unwrap();
@@ -171,7 +170,7 @@ async fn an_object_under_another_name_is_refused() {
 }
 
 #[tokio::test]
-async fn an_abandoned_archive_is_never_visible() {
+async fn an_archive_whose_maker_died_is_never_visible() {
     let bucket = memory();
     let store = Store::new(Arc::clone(&bucket));
     let request = ClaimRequest {
@@ -183,9 +182,8 @@ async fn an_abandoned_archive_is_never_visible() {
         now: Timestamp::UNIX_EPOCH,
     };
     let ClaimOutcome::Writer(writer) = store.claim(&request).await.unwrap() else { panic!("a new name") };
-    let (sender, receiver) = mpsc::channel(4);
-    sender.send(TarballPiece::Bytes(b"half"[..].into())).await.unwrap();
-    sender.send(TarballPiece::Abandon).await.unwrap();
+    let (sender, receiver) = stream(4, "making the archive");
+    sender.send(b"half"[..].into()).await.unwrap();
     drop(sender);
     assert!(writer.put_tarball(receiver).await.is_err());
     assert!(bucket.head(&BackupFile::Tarball.key(NAME)).await.unwrap_err().is_not_found());
