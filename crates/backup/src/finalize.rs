@@ -7,7 +7,7 @@ use lifeboat_api::{Backup, BackupPhase, BackupProgress, HookStatus, Time};
 use lifeboat_archive::journal::Closed;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::sidecar::{self, BackupVolumeInfo};
-use lifeboat_store::{BackupWriter, StoreError};
+use lifeboat_store::{BackupWriter, Sealed, StoreError};
 use std::collections::BTreeMap;
 
 /// The parts that end a backup.
@@ -20,8 +20,15 @@ pub(crate) struct Finale {
     pub(crate) cluster_version: String,
 }
 
-/// Puts every file, `velero-backup.json` last, and gives the final resource.
-pub(crate) async fn finalize(finale: Finale, env: &Env) -> Result<(Backup, Closed), BackupError> {
+/// A backup of which only the record is missing.
+pub(crate) struct Finished {
+    pub(crate) backup: Backup,
+    pub(crate) closed: Closed,
+    pub(crate) sealed: Sealed,
+}
+
+/// Puts every file but `velero-backup.json`, and makes the final resource.
+pub(crate) async fn finalize(finale: Finale, env: &Env) -> Result<Finished, BackupError> {
     let Finale { mut backup, mut writer, written, volumes, tool, cluster_version } = finale;
     writer.record_tarball(&written.summary);
     writer.put(BackupFile::Index, written.index).await?;
@@ -50,6 +57,6 @@ pub(crate) async fn finalize(finale: Finale, env: &Env) -> Result<(Backup, Close
     writer.put(BackupFile::Results, encode("the results", sidecar::encode(&closed.results))?).await?;
     writer.put(BackupFile::Logs, closed.log.clone()).await?;
     let counts: BTreeMap<String, u64> = written.counts;
-    writer.commit(&backup, &tool, counts, &cluster_version).await?;
-    Ok((backup, closed))
+    let sealed = writer.seal(&backup.metadata.uid, &tool, counts, &cluster_version).await?;
+    Ok(Finished { backup, closed, sealed })
 }

@@ -2,7 +2,7 @@
 
 use crate::collect::collect;
 use crate::env::Env;
-use crate::finalize::{Finale, finalize};
+use crate::finalize::{Finale, Finished, finalize};
 use crate::plan::{Plan, plan};
 use crate::process::{Entries, Learned, process};
 use crate::request::{Request, Settings, ValidationErrors, prepare};
@@ -97,7 +97,12 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
                 return Err(BackupError::Cancelled);
             }
             let archive_size = Some(finale.written.summary.size);
-            let (backup, closed) = finalize(*finale, env).await?;
+            let Finished { backup, closed, sealed } = tokio::select! {
+                finished = finalize(*finale, env) => finished?,
+                () = overdue(env) => return Err(BackupError::Cancelled),
+            };
+            // Whether it had its effect must be known: it is awaited.
+            sealed.publish(&backup).await?;
             Ok(Outcome { backup, results: closed.results, was_complete: false, archive_size })
         }
         Made::Before(backup) => {

@@ -7,6 +7,7 @@
 //! Keys are strings exactly as the bucket has them. Errors are classified by what the caller does next
 //! ([`ErrorKind`]). Start reading at [`BlobStore`].
 
+mod attempts;
 pub mod conformance;
 mod directory;
 mod error;
@@ -15,6 +16,7 @@ mod memory;
 mod prefixed;
 mod store;
 
+pub use attempts::{Attempts, PATIENCE, retry};
 pub use directory::Directory;
 pub use error::{BucketError, ErrorKind};
 pub use memory::Memory;

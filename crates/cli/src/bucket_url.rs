@@ -6,6 +6,7 @@ use lifeboat_s3::{S3, S3Config};
 use lifeboat_store::Store;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a URL may look like.
 const FORMS: &str = "use a directory, file:///directory or s3://bucket/prefix?region=REGION&endpoint=URL";
@@ -29,14 +30,15 @@ pub(crate) enum Purpose {
     Preview,
 }
 
-/// Opens the store behind a URL: `file:///dir`, a bare path, or `s3://bucket/prefix?region=…&endpoint=…`.
+/// Opens the store behind a URL: `file:///dir`, a bare path, or `s3://bucket/prefix?region=…&endpoint=…`. One request of it
+/// may take `patience`, all attempts together.
 ///
 /// Credentials for a bucket are those of AWS: environment, profiles and files, machine; or the `profile=` and
 /// `credentialsFile=` of the URL alone.
 ///
 /// # Errors
 /// When the URL is of no known form or the bucket cannot be opened.
-pub(crate) async fn open(url: &str, purpose: Purpose) -> Result<Store> {
+pub(crate) async fn open(url: &str, purpose: Purpose, patience: Duration) -> Result<Store> {
     let store: Arc<dyn BlobStore> = match parse(url)? {
         Location::Directory(path) if purpose != Purpose::Write && !Path::new(&path).exists() => match purpose {
             Purpose::Preview => Arc::new(Memory::default()),
@@ -44,11 +46,12 @@ pub(crate) async fn open(url: &str, purpose: Purpose) -> Result<Store> {
         },
         Location::Directory(path) => Arc::new(Directory::open(path).with_context(|| format!("open the bucket {url}"))?),
         Location::S3(config, prefix) => {
-            let store = Arc::new(S3::connect(*config).await?);
+            let config = S3Config { patience: Some(patience), ..*config };
+            let store = Arc::new(S3::connect(config).await?);
             if prefix.is_empty() { store } else { Arc::new(Prefixed::new(store, prefix)) }
         }
     };
-    Ok(Store::new(store))
+    Ok(Store::new(store).with_patience(patience))
 }
 
 /// Removes, when it is dropped, the folders that opening a bucket made and that nothing was put into.
@@ -172,7 +175,7 @@ mod tests {
         let url = bucket.display().to_string();
         let opened = || async {
             let made = EmptyFolders::of(&url);
-            open(&url, Purpose::Write).await.unwrap();
+            open(&url, Purpose::Write, Duration::from_secs(1)).await.unwrap();
             made
         };
         drop(opened().await);

@@ -20,6 +20,7 @@ use crate::version::VersionArgs;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use lifeboat_api::Duration;
+use lifeboat_bucket::PATIENCE;
 use lifeboat_cluster::{Cluster, ConnectOptions, PaceOptions};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -62,7 +63,7 @@ pub(crate) struct Globals {
     /// Writes at once after a pause, when --client-qps is set
     #[arg(long, global = true, default_value_t = 100, value_name = "N")]
     client_burst: u32,
-    /// How long one request to the cluster may take, all attempts together
+    /// How long one request to the cluster or to a bucket may take, all attempts together; three minutes when 0
     #[arg(long, global = true, value_parser = flags::duration, default_value = "3m", value_name = "DURATION")]
     request_timeout: Duration,
     #[command(flatten)]
@@ -203,6 +204,11 @@ impl Globals {
         Self { request_timeout: own.map_or(limit, |own| own.min(limit)), ..self.clone() }
     }
 
+    /// How long one request may take, all attempts together.
+    pub(crate) fn patience(&self) -> std::time::Duration {
+        Some(self.request_timeout.to_std()).filter(|own| !own.is_zero()).unwrap_or(PATIENCE)
+    }
+
     pub(crate) async fn connect(&self) -> anyhow::Result<Cluster> {
         let qps = (self.client_qps > 0.0).then_some(self.client_qps);
         let options = ConnectOptions {
@@ -210,7 +216,7 @@ impl Globals {
             context: Some(self.kubecontext.clone()).filter(|context| !context.is_empty()),
             user_agent: self.program.user_agent(),
             pace: PaceOptions { qps, burst: self.client_burst, ..PaceOptions::default() },
-            request_timeout: Some(self.request_timeout.to_std()).filter(|timeout| !timeout.is_zero()),
+            request_timeout: Some(self.patience()),
         };
         Ok(Cluster::connect(&options).await?)
     }

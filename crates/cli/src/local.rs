@@ -51,9 +51,9 @@ impl Local {
         match self.command {
             LocalCommand::Backup(args) => args.run(globals).await,
             LocalCommand::Restore(args) => args.run(globals).await,
-            LocalCommand::Ls(args) => args.run().await,
-            LocalCommand::Describe(args) => args.run().await,
-            LocalCommand::Verify(args) => args.run().await,
+            LocalCommand::Ls(args) => args.run(globals).await,
+            LocalCommand::Describe(args) => args.run(globals).await,
+            LocalCommand::Verify(args) => args.run(globals).await,
         }
     }
 }

@@ -191,7 +191,7 @@ impl ServerArgs {
         let cancel = CancellationToken::new();
         let env = Env {
             cluster,
-            providers: Arc::new(BuiltIn::new(self.directory_root.as_deref())?),
+            providers: Arc::new(BuiltIn::new(self.directory_root.as_deref(), globals.patience())?),
             clock: ServerClock(clock()),
             signing_key: signing_key(),
             scratch: self.scratch.clone().unwrap_or_else(std::env::temp_dir),

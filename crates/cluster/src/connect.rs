@@ -141,6 +141,12 @@ impl Cluster {
         &self.namespace
     }
 
+    /// How long one request may take, all attempts together.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        self.patience
+    }
+
     /// How writes to this cluster are paced.
     #[must_use]
     pub fn pace(&self) -> &Arc<Pace> {

@@ -101,7 +101,7 @@ impl Context {
 
     /// The backups of a location.
     pub(crate) async fn store(&self, location: &BackupStorageLocation) -> Result<Store, String> {
-        Ok(Store::new(self.bucket(location).await?))
+        Ok(Store::new(self.bucket(location).await?).with_patience(self.env.cluster.patience()))
     }
 }
 

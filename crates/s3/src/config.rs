@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Where a bucket is and how to write to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub struct S3Config {
     pub kms_key_id: Option<String>,
     /// Tags of every object, such as `team=a&tier=cold`.
     pub tagging: Option<String>,
+    /// For one request with all its attempts; three minutes when left out.
+    pub patience: Option<Duration>,
 }
 
 /// Keys of a location's `config` that mean something here.
@@ -357,6 +360,7 @@ mod tests {
             server_side_encryption: Some("AES256".to_owned()),
             kms_key_id: Some("k".to_owned()),
             tagging: Some("a=b".to_owned()),
+            patience: None,
         };
         assert_eq!(query(&all), Ok(expected));
         assert_eq!(query(&[]), Ok(S3Config { force_path_style: None, ..plain() }));

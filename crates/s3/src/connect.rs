@@ -13,33 +13,75 @@ use aws_sdk_s3::config::timeout::TimeoutConfig;
 use aws_sdk_s3::config::{
     Builder, RequestChecksumCalculation, ResponseChecksumValidation, StalledStreamProtectionConfig,
 };
-use lifeboat_bucket::{BucketError, ErrorKind};
+use lifeboat_bucket::{BucketError, ErrorKind, PATIENCE, retry};
 use std::path::Path;
 use std::time::Duration;
 
-/// Most attempts of one request; whoever uses the store repeats whole calls.
+/// Most attempts of one call.
 const ATTEMPTS: u32 = 3;
-/// For one attempt of a request that carries no object.
-pub(crate) const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(60);
+/// For one attempt of a request that carries no object, when the user is that patient.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(60);
+/// Slowest line that an object may take: 128 KiB per second.
+const SLOWEST: usize = 128 << 10;
+
+/// How long requests may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    /// For one request with all its attempts.
+    pub(crate) patience: Duration,
+}
+
+impl Times {
+    fn new(config: &S3Config) -> Self {
+        Self { patience: config.patience.unwrap_or(PATIENCE) }
+    }
+
+    /// Limits of one attempt that sends so many bytes.
+    pub(crate) fn of(self, size: usize) -> TimeoutConfig {
+        self.slow(Duration::from_secs((size / SLOWEST) as u64))
+    }
+
+    /// Limits of one attempt for which line or server may take so much longer.
+    pub(crate) fn slow(self, more: Duration) -> TimeoutConfig {
+        TimeoutConfig::builder()
+            .connect_timeout(self.attempt().min(Duration::from_secs(10)))
+            .operation_attempt_timeout(self.attempt().saturating_add(more))
+            .build()
+    }
+
+    /// For one attempt of a request that carries no object. The attempts of a call, and the pauses between them, stay below
+    /// the patience.
+    fn attempt(self) -> Duration {
+        (self.patience / 4).min(ATTEMPT_TIMEOUT)
+    }
+
+    /// The attempts of one call. They are few, because whoever uses the store repeats whole calls.
+    fn attempts(self) -> RetryConfig {
+        let pause = (self.patience / 24).min(Duration::from_secs(1));
+        RetryConfig::standard().with_max_attempts(ATTEMPTS).with_initial_backoff(pause)
+    }
+}
 
 /// The client, one for URLs that others use, and what errors say.
 pub(crate) struct Connection {
     pub(crate) client: Client,
     pub(crate) public: Client,
     pub(crate) failures: Failures,
+    pub(crate) times: Times,
 }
 
 impl Connection {
     pub(crate) async fn open(config: &S3Config) -> Result<Self, BucketError> {
+        let times = Times::new(config);
         let mut failures = Failures {
             bucket: config.bucket.clone(),
             store: describe(&config.bucket, config.endpoint.as_deref()),
             region: String::new(),
         };
         let invalid = |message: String| failures.own(ErrorKind::Invalid, "open", &config.bucket, message);
-        let ambient = ambient(config).await.map_err(&invalid)?;
+        let ambient = ambient(config, times).await.map_err(&invalid)?;
         let endpoint = config.endpoint.as_deref().or(ambient.endpoint_url());
-        let mut builder = settings(config, &ambient, endpoint).map_err(&invalid)?;
+        let mut builder = settings(config, &ambient, endpoint, times).map_err(&invalid)?;
         failures.store = describe(&config.bucket, endpoint);
         let hint = ambient.region().map_or_else(|| "us-east-1".to_owned(), ToString::to_string);
         failures.region = match &config.region {
@@ -47,7 +89,7 @@ impl Connection {
             None => {
                 let client = Client::from_conf(builder.clone().region(Region::new(hint.clone())).build());
                 failures.region.clone_from(&hint);
-                find_region(&client, &failures).await?.unwrap_or(hint)
+                retry(times.patience, || find_region(&client, &failures)).await?.unwrap_or(hint)
             }
         };
         builder = builder.region(Region::new(failures.region.clone()));
@@ -59,7 +101,7 @@ impl Connection {
             }
             None => client.clone(),
         };
-        Ok(Self { client, public, failures })
+        Ok(Self { client, public, failures, times })
     }
 }
 
@@ -72,10 +114,9 @@ fn describe(bucket: &str, endpoint: Option<&str>) -> String {
 
 /// What environment, files and machine say. Requests for credentials go through a client of their own that always
 /// verifies whom it talks to.
-async fn ambient(config: &S3Config) -> Result<SdkConfig, String> {
-    let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
-        .retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS))
-        .timeout_config(timeouts(ATTEMPT_TIMEOUT));
+async fn ambient(config: &S3Config, times: Times) -> Result<SdkConfig, String> {
+    let mut loader =
+        aws_config::defaults(BehaviorVersion::v2026_01_12()).retry_config(times.attempts()).timeout_config(times.of(0));
     if let Some(region) = &config.region {
         loader = loader.region(Region::new(region.clone()));
     }
@@ -108,10 +149,10 @@ async fn check_readable(file: &Path) -> Result<(), String> {
     tokio::fs::read(file).await.map(drop).map_err(wrong)
 }
 
-fn settings(config: &S3Config, ambient: &SdkConfig, endpoint: Option<&str>) -> Result<Builder, String> {
+fn settings(config: &S3Config, ambient: &SdkConfig, endpoint: Option<&str>, times: Times) -> Result<Builder, String> {
     let mut builder = Builder::from(ambient)
-        .retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS).with_max_backoff(Duration::from_secs(5)))
-        .timeout_config(timeouts(ATTEMPT_TIMEOUT))
+        .retry_config(times.attempts())
+        .timeout_config(times.of(0))
         // Many servers refuse checksums that the protocol does not require. The one of the configuration travels as a
         // header: bodies are in memory. Left at "when required", the SDK would announce but not send it.
         .request_checksum_calculation(match config.checksum_algorithm {
@@ -120,9 +161,7 @@ fn settings(config: &S3Config, ambient: &SdkConfig, endpoint: Option<&str>) -> R
         })
         .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
         // The default of five seconds ends transfers over slow links.
-        .stalled_stream_protection(
-            StalledStreamProtectionConfig::enabled().grace_period(Duration::from_secs(60)).build(),
-        );
+        .stalled_stream_protection(StalledStreamProtectionConfig::enabled().grace_period(times.attempt()).build());
     if let Some(endpoint) = endpoint {
         builder = builder.endpoint_url(endpoint);
     }
@@ -133,11 +172,6 @@ fn settings(config: &S3Config, ambient: &SdkConfig, endpoint: Option<&str>) -> R
         builder = builder.http_client(trust::trusting(pem)?);
     }
     Ok(builder)
-}
-
-/// Limits of one attempt. There is none for the whole call: attempts and pauses are bounded.
-pub(crate) fn timeouts(attempt: Duration) -> TimeoutConfig {
-    TimeoutConfig::builder().connect_timeout(Duration::from_secs(10)).operation_attempt_timeout(attempt).build()
 }
 
 /// The region of the bucket as the server tells it; none when it does not.
@@ -157,6 +191,23 @@ async fn find_region(client: &Client, failures: &Failures) -> Result<Option<Stri
                 (None, Some(300..=499)) => Ok(None),
                 _ => Err(failures.of("open", &failures.bucket, error)),
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_attempts_of_a_call_stay_below_the_patience() {
+        for (seconds, attempt) in [(180, 45_000), (6, 1_500), (3600, 60_000), (0, 0)] {
+            let times = Times { patience: Duration::from_secs(seconds) };
+            assert_eq!(times.attempt(), Duration::from_millis(attempt));
+            let pauses = times.attempts().initial_backoff() * 3;
+            assert!(times.attempt() * ATTEMPTS + pauses <= times.patience, "{seconds}");
+            let of = |limits: TimeoutConfig| limits.operation_attempt_timeout();
+            assert_eq!(of(times.of(1 << 20)), Some(times.attempt() + Duration::from_secs(8)));
         }
     }
 }

@@ -22,7 +22,8 @@ use std::time::{Duration, SystemTime};
 /// dropped hands the abort to a task that the store owns; [`BlobStore::abort_stale_uploads`] waits for these tasks
 /// before it looks for uploads that processes without a good end left open. Dropping the store ends its tasks.
 ///
-/// A conditional put is sent once: when it says that the object exists, this put has not written it.
+/// What a put sends, be it an object or a part of one, is sent again until patience ends: nobody else can, when the
+/// object comes as a stream. A conditional put is sent once: when it says that the object exists, this put has not written it.
 pub struct S3 {
     client: Client,
     public: Client,
@@ -40,9 +41,9 @@ impl S3 {
     /// [`ErrorKind::Invalid`] for files that cannot be read and CA bundles that are none; [`ErrorKind::NotFound`] and
     /// the errors of the network when the region is asked for.
     pub async fn connect(config: S3Config) -> Result<Self, BucketError> {
-        let Connection { client, public, failures } = Connection::open(&config).await?;
+        let Connection { client, public, failures, times } = Connection::open(&config).await?;
         let aborts = Arc::new(Aborts::default());
-        let writer = Writer::new(client.clone(), failures.clone(), &config, Arc::clone(&aborts));
+        let writer = Writer::new(client.clone(), failures.clone(), times, &config, Arc::clone(&aborts));
         Ok(Self { client, public, failures, writer, deleter: Deleter::default(), aborts })
     }
 

@@ -1,19 +1,22 @@
 //! Storing objects of any size.
 
 use crate::S3Config;
-use crate::connect::{ATTEMPT_TIMEOUT, timeouts};
+use crate::connect::Times;
 use crate::error::Failures;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::Builder;
 use aws_sdk_s3::config::retry::RetryConfig;
+use aws_sdk_s3::config::timeout::TimeoutConfig;
+use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::primitives::ByteStream as SdkStream;
 use aws_sdk_s3::types::{ChecksumAlgorithm, CompletedMultipartUpload, CompletedPart, ServerSideEncryption};
 use bytes::{Bytes, BytesMut};
 use futures::TryStreamExt;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
-use lifeboat_bucket::{Body, BucketError, ByteStream, ErrorKind, PutOptions};
+use lifeboat_bucket::{Body, BucketError, ByteStream, ErrorKind, PutOptions, retry};
 use md5::{Digest, Md5};
+use std::error::Error as StdError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -25,10 +28,8 @@ const MOST_PARTS: usize = 10_000;
 /// Parts on the way at once, as long as their bytes are within [`ON_THE_WAY`].
 const PARALLEL: usize = 4;
 const ON_THE_WAY: usize = PARALLEL * PART;
-/// Slowest line that a part may take: 128 KiB per second.
-const SLOWEST: usize = 128 << 10;
 /// Putting the parts of a large object together takes a server minutes.
-const COMPLETE_TIMEOUT: Duration = Duration::from_secs(600);
+const COMPLETE_TIME: Duration = Duration::from_secs(600);
 /// For an abort that nobody waits for, attempts included.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -37,6 +38,7 @@ const ABORT_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) struct Writer {
     client: Client,
     failures: Failures,
+    times: Times,
     checksum: Option<ChecksumAlgorithm>,
     encryption: Option<ServerSideEncryption>,
     kms_key: Option<String>,
@@ -45,7 +47,13 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn new(client: Client, failures: Failures, config: &S3Config, aborts: Arc<Aborts>) -> Self {
+    pub(crate) fn new(
+        client: Client,
+        failures: Failures,
+        times: Times,
+        config: &S3Config,
+        aborts: Arc<Aborts>,
+    ) -> Self {
         let encryption = match (&config.server_side_encryption, &config.kms_key_id) {
             (None, Some(_)) => Some(ServerSideEncryption::AwsKms),
             (named, _) => named.as_deref().map(ServerSideEncryption::from),
@@ -53,6 +61,7 @@ impl Writer {
         Self {
             client,
             failures,
+            times,
             checksum: config.checksum_algorithm.as_deref().map(ChecksumAlgorithm::from),
             encryption,
             kms_key: config.kms_key_id.clone(),
@@ -71,6 +80,10 @@ impl Writer {
     }
 
     async fn put_whole(&self, key: &str, bytes: Bytes, options: PutOptions) -> Result<u64, BucketError> {
+        retry(self.patience(options), || self.try_whole(key, bytes.clone(), options)).await
+    }
+
+    async fn try_whole(&self, key: &str, bytes: Bytes, options: PutOptions) -> Result<u64, BucketError> {
         let size = bytes.len();
         self.client
             .put_object()
@@ -84,7 +97,7 @@ impl Writer {
             .set_if_none_match(options.if_absent.then(|| "*".to_owned()))
             .body(SdkStream::from(bytes))
             .customize()
-            .config_override(overrides(time_for(size), options))
+            .config_override(overrides(self.times.of(size), options))
             .send()
             .await
             .map_err(|e| self.failures.of("put", key, e))?;
@@ -98,6 +111,36 @@ impl Writer {
         pieces: Pieces,
         options: PutOptions,
     ) -> Result<u64, BucketError> {
+        let id = retry(self.times.patience, || self.begin(key, options)).await?;
+        let id = id.as_str();
+        let mut guard = AbortOnDrop { writer: self, key, id, armed: true };
+        let done = async {
+            let (parts, size) = self.send_parts(key, id, first, pieces).await?;
+            let tag = tag_of(&parts);
+            let completed = || async {
+                match self.complete(key, id, parts.clone(), options).await {
+                    // The answer may be lost, and a second attempt meets an upload that is no more.
+                    Err(e) | Ok(Err(e))
+                        if e.kind == ErrorKind::Transient && self.is_stored(key, tag.as_deref(), size).await =>
+                    {
+                        Ok(Ok(()))
+                    }
+                    completed => completed,
+                }
+            };
+            retry(self.patience(options), completed).await??;
+            Ok(size)
+        };
+        let done = done.await;
+        if done.is_err() {
+            // The error of the put is the one to tell; what cannot be aborted now the sweep finds.
+            let _ = tokio::time::timeout(ABORT_TIMEOUT, self.abort(key, id)).await;
+        }
+        guard.armed = false;
+        done
+    }
+
+    async fn begin(&self, key: &str, options: PutOptions) -> Result<String, BucketError> {
         let begun = self
             .client
             .create_multipart_upload()
@@ -111,27 +154,30 @@ impl Writer {
             .send()
             .await
             .map_err(|e| self.failures.of("put", key, e))?;
-        let Some(id) = begun.upload_id() else {
-            return Err(self.failures.own(ErrorKind::Other, "put", key, "the server began an upload without a name"));
-        };
-        let mut guard = AbortOnDrop { writer: self, key, id, armed: true };
-        let done = async {
-            let (parts, size) = self.send_parts(key, id, first, pieces).await?;
-            let tag = tag_of(&parts);
-            match self.complete(key, id, parts, options).await {
-                // The answer may be lost, and a second attempt meets an upload that is no more.
-                Err(e) if e.kind == ErrorKind::Transient && self.is_stored(key, tag.as_deref(), size).await => {}
-                completed => completed?,
-            }
-            Ok(size)
-        };
-        let done = done.await;
-        if done.is_err() {
-            // The error of the put is the one to tell; what cannot be aborted now the sweep finds.
-            let _ = tokio::time::timeout(ABORT_TIMEOUT, self.abort(key, id)).await;
-        }
-        guard.armed = false;
-        done
+        let unnamed = || self.failures.own(ErrorKind::Other, "put", key, "the server began an upload without a name");
+        begun.upload_id.ok_or_else(unnamed)
+    }
+
+    /// How long a request of a put is sent again. A conditional one never is: it would meet the object that the first
+    /// attempt wrote, and call it somebody else's.
+    fn patience(&self, options: PutOptions) -> Duration {
+        if options.if_absent { Duration::ZERO } else { self.times.patience }
+    }
+
+    /// The answer to a request of an upload. When the upload is no more, sending the request again cannot help: the inner
+    /// error is for good.
+    fn within_upload<T, E>(
+        &self,
+        key: &str,
+        answer: Result<T, SdkError<E>>,
+    ) -> Result<Result<T, BucketError>, BucketError>
+    where
+        E: StdError + ProvideErrorMetadata + Send + Sync + 'static,
+    {
+        let code = answer.as_ref().err().and_then(|e| e.as_service_error()).and_then(|e| e.meta().code());
+        let is_gone = code == Some("NoSuchUpload");
+        let answer = answer.map_err(|e| self.failures.of("put", key, e));
+        if is_gone { Ok(answer) } else { answer.map(Ok) }
     }
 
     async fn send_parts(
@@ -177,7 +223,11 @@ impl Writer {
             }
             total += part.len() as u64;
             bytes_on_the_way += part.len();
-            on_the_way.push(self.send_part(key, id, number, part).boxed());
+            let sent = async move {
+                let answer = retry(self.times.patience, || self.send_part(key, id, number, part.clone()));
+                answer.await?
+            };
+            on_the_way.push(sent.boxed());
             // Parts go on while the next one gathers.
             let gather = pieces.next(part_size(total));
             tokio::pin!(gather);
@@ -205,7 +255,7 @@ impl Writer {
         id: &str,
         number: usize,
         bytes: Bytes,
-    ) -> Result<(CompletedPart, usize), BucketError> {
+    ) -> Result<Result<(CompletedPart, usize), BucketError>, BucketError> {
         let size = bytes.len();
         let number = i32::try_from(number).unwrap_or(i32::MAX);
         let answer = self
@@ -218,10 +268,13 @@ impl Writer {
             .set_checksum_algorithm(self.checksum.clone())
             .body(SdkStream::from(bytes))
             .customize()
-            .config_override(overrides(time_for(size), PutOptions::default()))
+            .config_override(overrides(self.times.of(size), PutOptions::default()))
             .send()
-            .await
-            .map_err(|e| self.failures.of("put", key, e))?;
+            .await;
+        let answer = match self.within_upload(key, answer)? {
+            Ok(answer) => answer,
+            Err(gone) => return Ok(Err(gone)),
+        };
         let part = CompletedPart::builder()
             .part_number(number)
             .set_e_tag(answer.e_tag)
@@ -231,7 +284,7 @@ impl Writer {
             .set_checksum_sha1(answer.checksum_sha1)
             .set_checksum_sha256(answer.checksum_sha256)
             .build();
-        Ok((part, size))
+        Ok(Ok((part, size)))
     }
 
     async fn complete(
@@ -240,8 +293,9 @@ impl Writer {
         id: &str,
         parts: Vec<CompletedPart>,
         options: PutOptions,
-    ) -> Result<(), BucketError> {
-        self.client
+    ) -> Result<Result<(), BucketError>, BucketError> {
+        let answer = self
+            .client
             .complete_multipart_upload()
             .bucket(&self.failures.bucket)
             .key(key)
@@ -249,11 +303,10 @@ impl Writer {
             .multipart_upload(CompletedMultipartUpload::builder().set_parts(Some(parts)).build())
             .set_if_none_match(options.if_absent.then(|| "*".to_owned()))
             .customize()
-            .config_override(overrides(COMPLETE_TIMEOUT, options))
+            .config_override(overrides(self.times.slow(COMPLETE_TIME), options))
             .send()
-            .await
-            .map(drop)
-            .map_err(|e| self.failures.of("put", key, e))
+            .await;
+        self.within_upload(key, answer.map(drop))
     }
 
     /// Whether the object is the one with this tag and size.
@@ -277,13 +330,8 @@ impl Writer {
     }
 }
 
-/// Time for one attempt to send this much.
-fn time_for(size: usize) -> Duration {
-    ATTEMPT_TIMEOUT + Duration::from_secs((size / SLOWEST) as u64)
-}
-
-fn overrides(attempt: Duration, options: PutOptions) -> Builder {
-    let builder = Builder::new().timeout_config(timeouts(attempt));
+fn overrides(times: TimeoutConfig, options: PutOptions) -> Builder {
+    let builder = Builder::new().timeout_config(times);
     if options.if_absent {
         // A second attempt would meet the object that the first one wrote, and call it somebody else's.
         return builder.retry_config(RetryConfig::disabled());

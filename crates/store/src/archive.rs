@@ -1,7 +1,6 @@
 //! Reads the archive of a backup through its index.
 
 use crate::bridge::{Interrupted, with_reader};
-use crate::retry::retry;
 use crate::stream::{StreamReceiver, StreamSender, stream};
 use crate::{Store, StoreError};
 use bytes::Bytes;
@@ -112,7 +111,7 @@ impl Store {
     /// [`Archive::read`] otherwise.
     pub async fn open_archive(&self, name: &str, options: &OpenOptions) -> Result<Archive, StoreError> {
         let key = BackupFile::Tarball.key(name);
-        let size = match retry(|| self.bucket.head(&key)).await {
+        let size = match self.retry(|| self.bucket.head(&key)).await {
             Ok(info) => info.size,
             Err(e) if e.is_not_found() => {
                 return Err(StoreError::NoBackup { name: name.to_owned(), place: self.describe(), key });
@@ -139,7 +138,7 @@ impl Store {
                 Err(Interrupted::Stream(e)) => Err(e),
             }
         };
-        let read = match retry(read).await {
+        let read = match self.retry(read).await {
             Ok(read) => read?,
             Err(e) if e.is_not_found() => return Ok(None),
             Err(e) => return Err(e.into()),
@@ -245,7 +244,7 @@ impl Archive {
             Source::Bucket(store) => {
                 let limit = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
                 let get = || async { collect(store.bucket.get(&self.key, Some(range.clone())).await?, limit).await };
-                let bytes = retry(get).await?;
+                let bytes = store.retry(get).await?;
                 if bytes.len() != limit {
                     return Err(short(&self.key, store).into());
                 }

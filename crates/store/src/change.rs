@@ -1,6 +1,5 @@
 //! Deletes backups and restores, and replaces files of theirs.
 
-use crate::retry::retry;
 use crate::{Store, StoreError};
 use lifeboat_api::Backup;
 use lifeboat_archive::gojson;
@@ -17,7 +16,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Bucket`].
     pub async fn delete_backup(&self, name: &str) -> Result<(), StoreError> {
-        retry(|| self.delete_keys(vec![BackupFile::Metadata.key(name)])).await?;
+        self.retry(|| self.delete_keys(vec![BackupFile::Metadata.key(name)])).await?;
         self.abort_uploads(name).await?;
         self.delete_folder(&folder(name), None).await
     }
@@ -36,7 +35,7 @@ impl Store {
     /// them: listing them is not among the permissions that Velero asks for.
     pub(crate) async fn abort_uploads(&self, name: &str) -> Result<(), BucketError> {
         let folder = folder(name);
-        match retry(|| self.bucket.abort_stale_uploads(&folder, Duration::ZERO)).await {
+        match self.retry(|| self.bucket.abort_stale_uploads(&folder, Duration::ZERO)).await {
             Err(e) if e.kind == ErrorKind::Denied => {
                 tracing::warn!(folder, error = %e, "uploads that nobody goes on with may stay open");
                 Ok(())
@@ -76,7 +75,7 @@ impl Store {
     async fn delete_folder(&self, prefix: &str, last: Option<&str>) -> Result<(), StoreError> {
         let mut options = ListOptions { prefix: prefix.to_owned(), ..ListOptions::default() };
         loop {
-            let page = retry(|| self.bucket.list(options.clone())).await?;
+            let page = self.retry(|| self.bucket.list(options.clone())).await?;
             let keys: Vec<String> = page
                 .entries
                 .into_iter()
@@ -86,7 +85,7 @@ impl Store {
                 })
                 .collect();
             if !keys.is_empty() {
-                retry(|| self.delete_keys(keys.clone())).await?;
+                self.retry(|| self.delete_keys(keys.clone())).await?;
             }
             options.continuation = page.continuation;
             if options.continuation.is_none() {
@@ -94,7 +93,7 @@ impl Store {
             }
         }
         match last {
-            Some(last) => Ok(retry(|| self.delete_keys(vec![last.to_owned()])).await?),
+            Some(last) => Ok(self.retry(|| self.delete_keys(vec![last.to_owned()])).await?),
             None => Ok(()),
         }
     }

@@ -22,4 +22,4 @@ pub use error::StoreError;
 pub use store::{BackupSummary, Store};
 pub use stream::{Broken, ReceiverGone, StreamReceiver, StreamSender, stream};
 pub use verify::{Verification, VerifyProblem};
-pub use write::{BackupWriter, ClaimOutcome, ClaimRequest};
+pub use write::{BackupWriter, ClaimOutcome, ClaimRequest, Sealed};

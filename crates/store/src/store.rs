@@ -1,15 +1,15 @@
 //! Backups of a location.
 
 use crate::StoreError;
-use crate::retry::retry;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use lifeboat_api::Backup;
 use lifeboat_archive::layout::{BACKUPS, BackupFile, RestoreFile};
 use lifeboat_archive::sidecar::{self, Claim};
-use lifeboat_bucket::{BlobStore, Body, Entry, ErrorKind, ListOptions, Memory, PutOptions, collect};
+use lifeboat_bucket::{BlobStore, Body, Entry, ErrorKind, ListOptions, Memory, PATIENCE, PutOptions, collect};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Largest JSON file that is read, decompressed (Velero's readers have the same bound).
 pub(crate) const LARGEST_JSON: u64 = 1 << 30;
@@ -21,6 +21,8 @@ pub(crate) const AT_ONCE: usize = 16;
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(crate) bucket: Arc<dyn BlobStore>,
+    /// For one request with all its attempts.
+    pub(crate) patience: Duration,
 }
 
 /// A backup in a listing.
@@ -36,7 +38,13 @@ impl Store {
     /// The store in this bucket.
     #[must_use]
     pub fn new(bucket: Arc<dyn BlobStore>) -> Self {
-        Self { bucket }
+        Self { bucket, patience: PATIENCE }
+    }
+
+    /// The same store, for one request of which so much time is taken, all attempts together; three minutes when not said.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// An empty store in memory, for tests.
@@ -89,7 +97,7 @@ impl Store {
         let mut options =
             ListOptions { prefix: BACKUPS.to_owned(), delimiter: Some("/".to_owned()), ..ListOptions::default() };
         loop {
-            let page = retry(|| self.bucket.list(options.clone())).await?;
+            let page = self.retry(|| self.bucket.list(options.clone())).await?;
             names.extend(page.entries.into_iter().filter_map(|entry| match entry {
                 Entry::Prefix(prefix) => Some(prefix[BACKUPS.len()..].trim_end_matches('/').to_owned()),
                 Entry::Object(_) => None,
@@ -169,14 +177,14 @@ impl Store {
     }
 
     pub(crate) async fn put(&self, key: &str, bytes: Bytes, options: PutOptions) -> Result<(), StoreError> {
-        retry(|| self.bucket.put(key, Body::Bytes(bytes.clone()), options)).await?;
+        self.retry(|| self.bucket.put(key, Body::Bytes(bytes.clone()), options)).await?;
         Ok(())
     }
 
     /// A whole object in memory; `None` when it does not exist.
     pub(crate) async fn read(&self, key: &str) -> Result<Option<Bytes>, StoreError> {
         let limit = usize::try_from(LARGEST_JSON).unwrap_or(usize::MAX);
-        let read = retry(|| async { collect(self.bucket.get(key, None).await?, limit).await }).await;
+        let read = self.retry(|| async { collect(self.bucket.get(key, None).await?, limit).await }).await;
         match read {
             Ok(bytes) => Ok(Some(bytes)),
             Err(e) if e.kind == ErrorKind::NotFound => Ok(None),
@@ -185,7 +193,7 @@ impl Store {
     }
 
     pub(crate) async fn exists(&self, key: &str) -> Result<bool, StoreError> {
-        match retry(|| self.bucket.head(key)).await {
+        match self.retry(|| self.bucket.head(key)).await {
             Ok(_) => Ok(true),
             Err(e) if e.is_not_found() => Ok(false),
             Err(e) => Err(e.into()),

@@ -2,7 +2,6 @@
 
 use crate::archive::{OpenOptions, head};
 use crate::bridge::{Interrupted, PieceReader, with_reader};
-use crate::retry::read_on;
 use crate::{Store, StoreError};
 use lifeboat_archive::gzip::{Packer, capped};
 use lifeboat_archive::index::Index;
@@ -24,7 +23,7 @@ pub(crate) async fn transcode(
     size: u64,
     options: &OpenOptions,
 ) -> Result<(Index, NamedTempFile), StoreError> {
-    let stream = read_on(store.bucket.clone(), key.to_owned(), size);
+    let stream = store.read_on(key.to_owned(), size);
     let (owned, options) = (key.to_owned(), options.clone());
     match with_reader(stream, move |reader| copy(reader, &owned, &options)).await {
         Ok(copied) => copied,

@@ -2,7 +2,6 @@
 
 use crate::archive::{Archive, OpenOptions};
 use crate::change::folder;
-use crate::retry::retry;
 use crate::{Store, StoreError};
 use futures::TryStreamExt;
 use lifeboat_archive::layout::BackupFile;
@@ -68,7 +67,7 @@ impl Store {
     async fn verify_files(&self, name: &str, manifest: &Manifest, out: &mut Verification) -> Result<(), StoreError> {
         for (file, expected) in &manifest.files {
             let key = format!("{}{file}", folder(name));
-            match retry(|| self.digest(&key)).await {
+            match self.retry(|| self.digest(&key)).await {
                 Ok(found) if found == *expected => {
                     out.files += 1;
                     out.bytes += found.size;

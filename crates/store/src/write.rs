@@ -1,7 +1,6 @@
 //! Writes a backup: claim first, record last.
 
 use crate::change::folder;
-use crate::retry::retry;
 use crate::store::AT_ONCE;
 use crate::stream::StreamReceiver;
 use crate::{Store, StoreError};
@@ -175,24 +174,36 @@ impl BackupWriter {
         Ok(())
     }
 
-    /// Puts the manifest, asks whether everything is there and the name still ours, then puts the record: from then on the
-    /// backup exists.
+    /// [`BackupWriter::seal`] and [`Sealed::publish`].
     ///
     /// # Errors
-    /// [`StoreError::Altered`] and [`StoreError::TakenOver`], without a record; [`StoreError::Bucket`]: the record may be
-    /// there or not, and committing again is safe.
+    /// Theirs.
     pub async fn commit(
-        mut self,
+        self,
         backup: &Backup,
         tool: &str,
         counts: BTreeMap<String, u64>,
         cluster_version: &str,
     ) -> Result<(), StoreError> {
+        self.seal(&backup.metadata.uid, tool, counts, cluster_version).await?.publish(backup).await
+    }
+
+    /// Puts the manifest, and asks whether everything is there and the name still ours.
+    ///
+    /// # Errors
+    /// [`StoreError::Altered`], [`StoreError::TakenOver`], [`StoreError::Bucket`].
+    pub async fn seal(
+        mut self,
+        backup_uid: &str,
+        tool: &str,
+        counts: BTreeMap<String, u64>,
+        cluster_version: &str,
+    ) -> Result<Sealed, StoreError> {
         self.files.remove(&BackupFile::Claim.file_name(&self.name));
         let manifest = Manifest {
             format: MANIFEST_FORMAT.to_owned(),
             tool: tool.to_owned(),
-            backup_uid: backup.metadata.uid.clone(),
+            backup_uid: backup_uid.to_owned(),
             cluster_uid: self.claim.cluster_uid.clone(),
             cluster_version: cluster_version.to_owned(),
             counts,
@@ -201,8 +212,22 @@ impl BackupWriter {
         let bytes = gojson::to_vec_pretty(&manifest).map_err(|e| StoreError::Encode("the manifest", e))?;
         self.put(BackupFile::Manifest, bytes).await?;
         self.confirm().await?;
+        Ok(Sealed(self))
+    }
+}
+
+/// A backup of which only the record is missing.
+#[derive(Debug)]
+pub struct Sealed(BackupWriter);
+
+impl Sealed {
+    /// Puts the record: from then on the backup exists.
+    ///
+    /// # Errors
+    /// [`StoreError::Bucket`]: the record may be there or not, and writing the backup again is safe.
+    pub async fn publish(mut self, backup: &Backup) -> Result<(), StoreError> {
         let record = gojson::to_vec_pretty(backup).map_err(|e| StoreError::Encode("the backup's record", e))?;
-        self.put(BackupFile::Metadata, record).await
+        self.0.put(BackupFile::Metadata, record).await
     }
 }
 
@@ -225,7 +250,7 @@ impl BackupWriter {
 
     async fn confirm_file(&self, file: &str, size: u64) -> Result<(), StoreError> {
         let key = format!("{}{file}", folder(&self.name));
-        let problem = match retry(|| self.store.bucket.head(&key)).await {
+        let problem = match self.store.retry(|| self.store.bucket.head(&key)).await {
             Ok(found) if found.size == size => return Ok(()),
             Ok(found) => format!("it has {} bytes, {size} were stored", found.size),
             Err(e) if e.is_not_found() => "it is missing".to_owned(),

@@ -62,7 +62,7 @@ impl BackupArgs {
         }
         let purpose = if self.dry_run { Purpose::Preview } else { Purpose::Write };
         let _empty = EmptyFolders::of(&self.bucket);
-        let store = bucket_url::open(&self.bucket, purpose).await?;
+        let store = bucket_url::open(&self.bucket, purpose, globals.patience()).await?;
         let cluster = globals.connect().await?;
         if self.dry_run {
             return self.preview(globals, cluster, store).await;

@@ -3,6 +3,7 @@
 use super::Output;
 use super::journal::print_resource;
 use crate::bucket_url::{self, Purpose};
+use crate::command::Globals;
 use clap::Args;
 use lifeboat_api::{Backup, BackupSpec, Time};
 use lifeboat_archive::layout::BackupFile;
@@ -30,8 +31,8 @@ pub(crate) struct DescribeArgs {
 }
 
 impl DescribeArgs {
-    pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
-        let store = bucket_url::open(&self.bucket, Purpose::Read).await?;
+    pub(crate) async fn run(self, globals: &Globals) -> anyhow::Result<ExitCode> {
+        let store = bucket_url::open(&self.bucket, Purpose::Read, globals.patience()).await?;
         let backup = store.backup(&self.name).await?;
         if let Some(output) = self.output {
             print_resource(&backup, output)?;

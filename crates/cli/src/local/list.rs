@@ -3,6 +3,7 @@
 use super::Output;
 use super::journal::print_resource;
 use crate::bucket_url::{self, Purpose};
+use crate::command::Globals;
 use clap::Args;
 use lifeboat_store::BackupSummary;
 use std::io::Write;
@@ -23,8 +24,8 @@ pub(crate) struct LsArgs {
 }
 
 impl LsArgs {
-    pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
-        let store = bucket_url::open(&self.bucket, Purpose::Read).await?;
+    pub(crate) async fn run(self, globals: &Globals) -> anyhow::Result<ExitCode> {
+        let store = bucket_url::open(&self.bucket, Purpose::Read, globals.patience()).await?;
         let backups = match &self.name {
             Some(name) => vec![BackupSummary { name: name.clone(), backup: Ok(Box::new(store.backup(name).await?)) }],
             None => store.backups().await?,

@@ -69,7 +69,7 @@ pub(crate) struct RestoreArgs {
 
 impl RestoreArgs {
     pub(crate) async fn run(self, globals: &Globals) -> anyhow::Result<ExitCode> {
-        let store = bucket_url::open(&self.bucket, Purpose::Read).await?;
+        let store = bucket_url::open(&self.bucket, Purpose::Read, globals.patience()).await?;
         let cluster = globals.connect().await?;
         let backup = self.source(&store).await?;
         if self.dry_run {

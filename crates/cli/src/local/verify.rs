@@ -1,6 +1,7 @@
 //! `lifeboat local verify`.
 
 use crate::bucket_url::{self, Purpose};
+use crate::command::Globals;
 use clap::Args;
 use lifeboat_archive::ReadLimits;
 use lifeboat_store::OpenOptions;
@@ -22,8 +23,8 @@ pub(crate) struct VerifyArgs {
 }
 
 impl VerifyArgs {
-    pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
-        let store = bucket_url::open(&self.bucket, Purpose::Read).await?;
+    pub(crate) async fn run(self, globals: &Globals) -> anyhow::Result<ExitCode> {
+        let store = bucket_url::open(&self.bucket, Purpose::Read, globals.patience()).await?;
         let names = match &self.name {
             Some(name) => vec![name.clone()],
             None => store.backup_names().await?,

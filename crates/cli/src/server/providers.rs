@@ -11,23 +11,27 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// Opens directories and S3 buckets.
 #[derive(Debug)]
 pub(crate) struct BuiltIn {
     directory_root: Option<PathBuf>,
+    /// For one request with all its attempts.
+    patience: Duration,
     /// Credentials of locations; gone with the process.
     credentials: TempDir,
 }
 
 impl BuiltIn {
-    pub(crate) fn new(directory_root: Option<&Path>) -> Result<Self> {
+    pub(crate) fn new(directory_root: Option<&Path>, patience: Duration) -> Result<Self> {
         let canonical = |root: &Path| {
             root.canonicalize().with_context(|| format!("--directory-root {}: it must be there", root.display()))
         };
         Ok(Self {
             directory_root: directory_root.map(canonical).transpose()?,
+            patience,
             credentials: tempfile::Builder::new().prefix("lifeboat-credentials-").tempdir().context("make a folder")?,
         })
     }
@@ -35,6 +39,7 @@ impl BuiltIn {
     async fn s3(&self, location: &BackupStorageLocation, access: LocationAccess) -> Result<S3, String> {
         let storage = &location.spec.object_storage;
         let mut config = S3Config::from_velero(&storage.bucket, &location.spec.config)?;
+        config.patience = Some(self.patience);
         if let Some(pem) = access.ca_bundle {
             config.ca_bundle = Some(pem);
         }
@@ -111,7 +116,8 @@ mod tests {
         std::fs::create_dir_all(root.join("in")).unwrap();
         std::fs::create_dir_all(folder.path().join("out")).unwrap();
         std::os::unix::fs::symlink(folder.path().join("out"), root.join("link")).unwrap();
-        let built_in = BuiltIn::new(Some(&root)).unwrap();
+        let opened = |root: Option<&Path>| BuiltIn::new(root, Duration::ZERO);
+        let built_in = opened(Some(&root)).unwrap();
         let open = |path: PathBuf, bucket: &str| {
             let mut location = BackupStorageLocation::default();
             location.spec.config.insert("path".into(), path.display().to_string());
@@ -132,7 +138,7 @@ mod tests {
             let why = open(path.clone(), bucket).unwrap_err();
             assert!(why.contains(expected), "{} {bucket}: {why}", path.display());
         }
-        assert!(BuiltIn::new(None).unwrap().directory(&BackupStorageLocation::default()).is_err());
-        assert!(BuiltIn::new(Some(&root.join("missing"))).is_err());
+        assert!(opened(None).unwrap().directory(&BackupStorageLocation::default()).is_err());
+        assert!(opened(Some(&root.join("missing"))).is_err());
     }
 }

@@ -126,9 +126,17 @@ fn forgets() -> Fault {
 }
 
 async fn put_large(bucket: &Bucket, rules: Vec<Rule>) -> (Proxy, Result<u64, BucketError>) {
+    put_large_within(bucket, rules, None).await
+}
+
+async fn put_large_within(
+    bucket: &Bucket,
+    rules: Vec<Rule>,
+    patience: Option<Duration>,
+) -> (Proxy, Result<u64, BucketError>) {
     let proxy = Proxy::start(&variable("LIFEBOAT_TEST_S3_ENDPOINT"), None).unwrap();
     proxy.script(rules);
-    let config = S3Config { endpoint: Some(proxy.url().to_owned()), ..bucket.config() };
+    let config = S3Config { endpoint: Some(proxy.url().to_owned()), patience, ..bucket.config() };
     let store = S3::connect(config).await.unwrap();
     let put = store.put("k", Body::Stream(futures::stream::iter(pieces(9)).boxed()), PutOptions::default()).await;
     (proxy, put)
@@ -168,5 +176,19 @@ async fn an_upload_is_aborted_after_its_last_part_has_arrived() {
         .collect();
     let expected = [("PUT", 404), ("PUT", 200), ("DELETE", 204)].map(|(method, code)| (method.to_owned(), code));
     assert_eq!(of_parts, expected);
+    assert_eq!(bucket.open_uploads().await, [""; 0]);
+}
+
+/// More often than the client's own attempts.
+#[tokio::test]
+async fn a_part_is_sent_again_until_patience_ends() {
+    let bucket = Bucket::make("patience").await;
+    let broken = |nth| vec![Rule::new("PUT", "*partNumber=2&*", nth, Fault::CutBefore)];
+    let (_proxy, put) = put_large(&bucket, broken(Nth::First(7))).await;
+    assert_eq!(put.unwrap(), 9 * MIB as u64);
+    let (_proxy, put) = put_large_within(&bucket, broken(Nth::Every), Some(Duration::from_secs(4))).await;
+    let error = put.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Transient, "{error}");
+    assert!(error.message.starts_with("the connection broke before the answer; tried "), "{error}");
     assert_eq!(bucket.open_uploads().await, [""; 0]);
 }

@@ -1,0 +1,70 @@
+//! Tries again what can pass, until patience ends.
+
+use crate::BucketError;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// How long an operation is tried, attempts and pauses together, unless the user says otherwise.
+pub const PATIENCE: Duration = Duration::from_secs(180);
+/// The first pause; each one after it is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// The longest.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// The attempts of one operation: ask [`Attempts::again`] after each one that failed.
+#[derive(Debug)]
+pub struct Attempts {
+    began: Instant,
+    patience: Duration,
+    failed: u32,
+}
+
+impl Attempts {
+    /// Begins now. With no patience there is one attempt.
+    #[must_use]
+    pub fn within(patience: Duration) -> Self {
+        Self { began: Instant::now(), patience, failed: 0 }
+    }
+
+    /// Time since the first one began.
+    #[must_use]
+    pub fn lasted(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Waits before the next attempt.
+    ///
+    /// # Errors
+    /// `error` itself, when another attempt cannot help or patience would end before it.
+    pub async fn again(&mut self, mut error: BucketError) -> Result<(), BucketError> {
+        let pause = FIRST_PAUSE.saturating_mul(2u32.saturating_pow(self.failed)).min(LONGEST_PAUSE);
+        let left = self.patience.saturating_sub(self.lasted());
+        if error.is_retryable() && pause < left {
+            self.failed += 1;
+            sleep(pause).await;
+            return Ok(());
+        }
+        if error.is_retryable() && self.failed > 0 {
+            let (times, seconds) = (self.failed + 1, self.lasted().as_secs());
+            error.message.push_str(&format!("; tried {times} times in {seconds} s"));
+        }
+        Err(error)
+    }
+}
+
+/// Runs an operation until it succeeds, fails for good, or patience ends.
+///
+/// # Errors
+/// The last one of the operation.
+pub async fn retry<T, F>(patience: Duration, mut operation: impl FnMut() -> F) -> Result<T, BucketError>
+where
+    F: Future<Output = Result<T, BucketError>>,
+{
+    let mut attempts = Attempts::within(patience);
+    loop {
+        match operation().await {
+            Err(e) => attempts.again(e).await?,
+            done => return done,
+        }
+    }
+}
