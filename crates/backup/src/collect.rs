@@ -66,19 +66,14 @@ struct Lister {
 
 impl Lister {
     async fn run(self, list: PlannedList) -> Result<(), Stopped> {
-        for scope in &list.places {
+        for place in &list.places {
             for selector in &list.selectors {
-                let request = ListRequest {
-                    resource: Arc::clone(&list.resource),
-                    namespace: scope.clone(),
-                    selector: selector.clone(),
-                    metadata_only: false,
-                };
-                tokio::select! {
-                    () = self.env.cancel.cancelled() => return Err(Stopped),
-                    done = self.one(request) => if let Err(e) = done? {
-                        self.failed(&list.resource, scope.as_deref(), &e);
-                    },
+                match self.one(&list.resource, place.as_deref(), selector).await? {
+                    Ok(()) => {}
+                    Err(e) if e.is_denied() && place.is_none() && !list.when_denied.is_empty() => {
+                        self.by_namespace(&list, selector, e).await?;
+                    }
+                    Err(e) => self.failed(&list.resource, place.as_deref(), &e),
                 }
             }
         }
@@ -86,14 +81,47 @@ impl Lister {
         Ok(())
     }
 
-    async fn one(&self, request: ListRequest) -> Result<Result<(), ClusterError>, Stopped> {
-        let resource = Arc::clone(&request.resource);
-        let mut list = self.env.cluster.list(request);
+    /// Lists namespace by namespace, for who may not list the whole cluster. Namespaces that are denied too are errors;
+    /// when all are, the one error is that of the whole cluster.
+    async fn by_namespace(&self, list: &PlannedList, selector: &str, whole: ClusterError) -> Result<(), Stopped> {
+        let mut denied = Vec::new();
+        for namespace in list.when_denied.iter() {
+            match self.one(&list.resource, Some(namespace), selector).await? {
+                Ok(()) => {}
+                Err(e) if e.is_denied() => denied.push((namespace, e)),
+                Err(e) => self.failed(&list.resource, Some(namespace), &e),
+            }
+        }
+        if denied.len() == list.when_denied.len() {
+            self.failed(&list.resource, None, &whole);
+        } else {
+            denied.iter().for_each(|(namespace, e)| self.failed(&list.resource, Some(namespace), e));
+        }
+        Ok(())
+    }
+
+    /// Takes in one list; the error is that of the list, which may have brought objects before.
+    async fn one(
+        &self,
+        resource: &Arc<ApiResource>,
+        namespace: Option<&str>,
+        selector: &str,
+    ) -> Result<Result<(), ClusterError>, Stopped> {
+        let mut list = self.env.cluster.list(ListRequest {
+            resource: Arc::clone(resource),
+            namespace: namespace.map(str::to_owned),
+            selector: selector.to_owned(),
+            metadata_only: false,
+        });
         loop {
-            match list.next().await {
+            let bodies = tokio::select! {
+                () = self.env.cancel.cancelled() => return Err(Stopped),
+                bodies = list.next() => bodies,
+            };
+            match bodies {
                 Ok(Some(bodies)) => {
                     self.tally.came(bodies.len());
-                    self.intake.take(&resource, bodies).await?;
+                    self.intake.take(resource, bodies).await?;
                 }
                 Ok(None) => break,
                 Err(e) => return Ok(Err(e)),
@@ -131,7 +159,8 @@ mod tests {
         let (mut spooling, mut listing) = (JoinSet::new(), JoinSet::new());
         spooling.spawn(spool.run());
         let resource = Arc::new(ApiResource::new("", "v1", "configmaps", "ConfigMap"));
-        let list = PlannedList { resource, places: vec![None], selectors: vec![String::new()] };
+        let list =
+            PlannedList { resource, places: vec![None], when_denied: Arc::default(), selectors: vec![String::new()] };
         listing.spawn(list_all(vec![list], intake, env, tally));
         // It asks a cluster that does not answer.
         tokio::task::yield_now().await;

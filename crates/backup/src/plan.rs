@@ -20,6 +20,8 @@ pub struct PlannedList {
     pub resource: Arc<ApiResource>,
     /// Namespaces to list one by one; `None` for one list of the whole cluster.
     pub places: Vec<Option<String>>,
+    /// Namespaces to list one by one instead when the list of the whole cluster is denied; none for a type of the cluster.
+    pub when_denied: Arc<[String]>,
     /// Label selectors, one list each; one empty selector for no restriction.
     pub selectors: Vec<String>,
 }
@@ -46,8 +48,9 @@ const COHABITING: [(&str, [&str; 2]); 5] = [
 ];
 
 /// Plans the lists of a backup from a fresh discovery. Namespaces are not in it: they are read before, because the
-/// filters ask for them.
-pub(crate) fn plan(catalog: &Catalog, filter: &BackupFilter) -> Plan {
+/// filters ask for them; `existing` are their names.
+pub(crate) fn plan(catalog: &Catalog, filter: &BackupFilter, existing: &[String]) -> Plan {
+    let included: Arc<[String]> = existing.iter().filter(|name| filter.namespaces().includes(name)).cloned().collect();
     let namespaces = match filter.namespaces().to_list() {
         NamespaceScope::All => None,
         NamespaceScope::Names(names) => Some(names),
@@ -81,7 +84,9 @@ pub(crate) fn plan(catalog: &Catalog, filter: &BackupFilter) -> Plan {
             Some(names) if resource.namespaced => names.iter().cloned().map(Some).collect(),
             _ => vec![None],
         };
-        plan.lists.push(PlannedList { resource: Arc::clone(resource), places, selectors: selectors.clone() });
+        let when_denied = if resource.namespaced { Arc::clone(&included) } else { Arc::default() };
+        let (resource, selectors) = (Arc::clone(resource), selectors.clone());
+        plan.lists.push(PlannedList { resource, places, when_denied, selectors });
     }
     // Inside the core group pods, claims and volumes come first (backup.md 1.9).
     plan.lists.sort_by_key(|l| core_rank(&l.resource));
@@ -130,7 +135,7 @@ mod tests {
         let mut spec = BackupSpec::default();
         BackupFilter::auto_exclude(&mut spec);
         let filter = BackupFilter::new(&spec, &catalog, &[]).unwrap();
-        let plan = plan(&catalog, &filter);
+        let plan = plan(&catalog, &filter, &[]);
         let names: Vec<String> = plan.lists.iter().map(|l| l.resource.group_resource().to_string()).collect();
         assert_eq!(
             names,

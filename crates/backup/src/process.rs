@@ -292,7 +292,7 @@ mod tests {
         let facts = NamespaceFacts { name: "a".into(), labels: BTreeMap::new(), active: true };
         let (backup, catalog) = (Backup::default(), Catalog::new(vec![resource], Vec::new()));
         let filter = BackupFilter::new(&backup.spec, &catalog, std::slice::from_ref(&facts)).unwrap();
-        Arc::new(Scope { backup, catalog, filter, namespaces: vec![Namespace { facts, item }] })
+        Arc::new(Scope { backup, catalog, filter, namespaces: vec![Namespace { facts, item: Some(item) }] })
     }
 
     #[tokio::test]

@@ -176,7 +176,7 @@ async fn namespaces(processor: &mut Processor, out: &Output<'_>) -> Result<(), R
         .namespaces
         .iter()
         .filter(|n| scope.filter.tracks_namespace(&n.facts, processor.used_namespaces.contains(&n.facts.name)))
-        .map(|n| n.item.clone())
+        .filter_map(|n| n.item.clone())
         .collect();
     out.take(processor, tracked).await
 }

@@ -252,7 +252,8 @@ pub(crate) async fn objects(
         );
     }
     let scope = Arc::new(scope(backup, catalog, env).await?);
-    let plan = plan(&scope.catalog, &scope.filter);
+    let existing: Vec<String> = scope.namespaces.iter().map(|namespace| namespace.facts.name.clone()).collect();
+    let plan = plan(&scope.catalog, &scope.filter, &existing);
     let kept_out = scope.kept_out();
     env.journal.info(
         "Planned the backup",

@@ -4,9 +4,10 @@ use crate::env::Env;
 use crate::run::BackupError;
 use lifeboat_api::{Backup, well_known};
 use lifeboat_cluster::{ClusterError, ListRequest};
-use lifeboat_object::{ApiResource, Catalog, GroupResource, Item};
+use lifeboat_object::{ApiResource, Catalog, GroupResource, Item, Place};
 use lifeboat_select::{BackupFilter, NamespaceFacts};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The scope of one backup.
@@ -22,7 +23,8 @@ pub(crate) struct Scope {
 #[derive(Clone, Debug)]
 pub(crate) struct Namespace {
     pub(crate) facts: NamespaceFacts,
-    pub(crate) item: Item,
+    /// `None` for one that is named in the backup and that we may not read.
+    pub(crate) item: Option<Item>,
 }
 
 impl Scope {
@@ -64,11 +66,26 @@ pub(crate) async fn read_namespaces(
             }
             let mut out = Vec::new();
             for name in names {
-                if let Some(body) = env.cluster.get(resource, None, name).await? {
-                    out.extend(Item::parse(Arc::clone(resource), body).ok().map(namespace));
-                }
+                out.extend(read_namespace(resource, name, env).await?);
             }
             Ok(out)
+        }
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Reads one namespace; `None` when there is none of the name.
+async fn read_namespace(resource: &Arc<ApiResource>, name: &str, env: &Env) -> Result<Option<Namespace>, BackupError> {
+    match env.cluster.get(resource, None, name).await {
+        Ok(body) => Ok(body.and_then(|body| Item::parse(Arc::clone(resource), body).ok()).map(namespace)),
+        Err(e) if e.is_denied() => {
+            let message = format!(
+                "the Namespace {name} itself is not in the backup, only what is in it: {e}; a restore makes it without its \
+                 labels and annotations"
+            );
+            env.journal.warn(&Place::Namespace(name.to_owned()), message);
+            let facts = NamespaceFacts { name: name.to_owned(), labels: BTreeMap::new(), active: true };
+            Ok(Some(Namespace { facts, item: None }))
         }
         Err(e) => Err(e.into()),
     }
@@ -95,5 +112,5 @@ fn namespace(item: Item) -> Namespace {
     let value: Value = serde_json::from_slice(&item.body).unwrap_or_default();
     let active = value["status"]["phase"].as_str().is_none_or(|p| p == "Active");
     let facts = NamespaceFacts { name: item.head.name.clone(), labels: item.head.labels.clone(), active };
-    Namespace { facts, item }
+    Namespace { facts, item: Some(item) }
 }

@@ -22,6 +22,7 @@ mod object_storage;
 mod random_kills;
 mod refusals;
 mod results;
+mod rights;
 mod sandbox;
 mod server;
 mod serving;

@@ -4,7 +4,7 @@ use crate::support::{Run, run};
 use std::path::Path;
 use std::process::Command;
 
-fn local(args: &[&str], kubeconfig: &Path, home: &Path) -> Run {
+pub(crate) fn local(args: &[&str], kubeconfig: &Path, home: &Path) -> Run {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
     command.arg("local").args(args).env("KUBECONFIG", kubeconfig).env("HOME", home).env_remove("XDG_STATE_HOME");
     run(&mut command)
@@ -74,6 +74,7 @@ const CASES: [(&[&str], &str); 21] = [
 fn bad_input_is_refused_with_a_reason() {
     let folder = tempfile::tempdir().expect("a folder");
     let bucket = folder.path().join("bucket").display().to_string();
+    std::fs::create_dir(&bucket).expect("a bucket");
     for (args, expected) in CASES {
         let args: Vec<String> = args.iter().map(|a| a.replace("BUCKET", &bucket)).collect();
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -84,6 +85,9 @@ fn bad_input_is_refused_with_a_reason() {
     }
     let left = std::fs::read_dir(folder.path().join("bucket")).map_or(0, Iterator::count);
     assert_eq!(left, 0, "nothing may be written by a refused command");
+    let new = folder.path().join("new");
+    let run = local(&["backup", "Bad_Name", "--bucket", &new.display().to_string()], &bed(), folder.path());
+    assert_eq!((run.code, new.exists()), (1, false), "{run:?}");
 }
 
 #[test]
@@ -115,7 +119,7 @@ fn a_cluster_that_is_not_there_is_said_so() {
 }
 
 /// A kubeconfig of the same cluster with another token.
-fn kubeconfig_with(token: &str, file: &Path) {
+pub(crate) fn kubeconfig_with(token: &str, file: &Path) {
     let text = std::fs::read_to_string(bed()).expect("the kubeconfig");
     let (before, after) = text.split_once("token: ").expect("a token");
     let (_, after) = after.split_once('}').expect("its end");
