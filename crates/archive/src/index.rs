@@ -1,9 +1,12 @@
 //! `<backup>-index.json.gz`: where each object stands in the archive. `docs/formats/index.md` has the shape.
 
+mod check;
+
 use crate::gzip::capped;
 use crate::path::{ArchivePath, ObjectPath, VersionDir};
-use crate::tar_reader::{ReadLimits, TarReader};
+use crate::tar_reader::{ReadError, ReadLimits, TarReader};
 use crate::tarball::{TarballSummary, entry_hash, hex};
+use check::Bounds;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use lifeboat_object::{GroupResource, ObjectKey};
@@ -157,40 +160,43 @@ pub struct Index {
     pub members: Vec<MemberRange>,
     /// The archive it belongs to.
     pub tarball: TarballSummary,
+    limits: ReadLimits,
 }
 
-/// Why an index is not used. The archive itself may still be fine: read it as a stream.
+/// Why an index is not used. Unless the archive is refused, it may still be fine: read it as a stream.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
     /// Not readable, not of this format, or beyond the limit.
     #[error("the index cannot be read")]
     Json(#[from] serde_json::Error),
-    /// A row points outside the archive.
+    /// It says what the archive cannot hold.
     #[error("the index is inconsistent: {0}")]
     Inconsistent(String),
+    /// An object stands there twice in the same version.
+    #[error("{0} stands in the archive twice")]
+    Twice(String),
+    /// The archive passes a bound.
+    #[error(transparent)]
+    Refused(ReadError),
     /// The archive holds something else than the index says.
     #[error("the archive does not match its index at {0}")]
     Mismatch(String),
 }
 
 impl Index {
-    /// Reads an index file, at most `limit` bytes of decompressed JSON, and checks that every row and member lies
-    /// inside the archive.
+    /// Reads an index file of an archive of so many bytes, and checks that it says nothing that the archive cannot hold,
+    /// and that the archive passes no bound. The index itself is read only as far as these allow.
     ///
     /// # Errors
-    /// [`IndexError::Json`], [`IndexError::Inconsistent`].
-    pub fn read(gzip: impl Read, limit: u64) -> Result<Self, IndexError> {
-        let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(64 << 10, capped(gzip, limit)));
-        let index = json.deserialize_index()?;
+    /// [`IndexError`].
+    pub fn read(gzip: impl Read, archive: u64, limits: ReadLimits) -> Result<Self, IndexError> {
+        let bounds = Bounds { limits, archive };
+        let json = capped(gzip, bounds.json());
+        let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(64 << 10, json));
+        let index = de::Deserializer::deserialize_map(&mut json, IndexVisitor(bounds))?;
         json.end()?;
-        index.check()?;
+        check::check(&index, bounds)?;
         Ok(index)
-    }
-
-    /// Builds an index from rows that were found by reading an archive (a transcoded one).
-    #[must_use]
-    pub fn from_parts(rows: Vec<Row>, members: Vec<MemberRange>, tarball: TarballSummary) -> Self {
-        Self { rows, members, tarball }
     }
 
     /// All rows, in the order of the archive.
@@ -211,41 +217,17 @@ impl Index {
     pub fn extract(&self, member: &[u8], row: &Row) -> Result<Vec<u8>, IndexError> {
         let mismatch = || IndexError::Mismatch(row.key().to_string());
         let tar = member.get(row.offset as usize..).ok_or_else(mismatch)?;
-        let mut reader = TarReader::new(tar, ReadLimits::default());
+        // Nothing is read beyond what the row was checked for.
+        let mut reader = TarReader::new(tar, ReadLimits { entry: u64::from(row.length), ..self.limits });
         let mut body = Vec::new();
         let entry = reader.next_file(&mut body).map_err(|_| mismatch())?.ok_or_else(mismatch)?;
         let version = VersionDir { version: row.version.to_string(), preferred: row.preferred };
         let expected = ObjectPath { key: row.key(), version: (!row.preferred).then_some(version) };
-        if entry.path != ArchivePath::Object(expected) || entry_hash(&body) != row.hash {
+        let whole = body.len() == row.length as usize;
+        if !whole || entry.path != ArchivePath::Object(expected) || entry_hash(&body) != row.hash {
             return Err(mismatch());
         }
         Ok(body)
-    }
-
-    fn check(&self) -> Result<(), IndexError> {
-        let mut end = 0;
-        for (number, member) in self.members.iter().enumerate() {
-            if member.offset != end {
-                return Err(IndexError::Inconsistent(format!("member {number} does not follow the one before")));
-            }
-            end = end.saturating_add(member.length);
-        }
-        if end > self.tarball.size {
-            return Err(IndexError::Inconsistent("members reach beyond the archive".to_owned()));
-        }
-        for row in &self.rows {
-            let inside = self
-                .members
-                .get(row.member as usize)
-                .is_some_and(|m| u64::from(row.offset) + u64::from(row.length) <= m.tar_length);
-            if !inside {
-                return Err(IndexError::Inconsistent(format!("{} lies outside its member", row.key())));
-            }
-        }
-        if self.rows.len() as u64 != self.tarball.objects {
-            return Err(IndexError::Inconsistent("the number of objects is not that of the archive".to_owned()));
-        }
-        Ok(())
     }
 }
 
@@ -278,17 +260,7 @@ impl Interner {
     }
 }
 
-trait DeserializeIndex {
-    fn deserialize_index(&mut self) -> Result<Index, serde_json::Error>;
-}
-
-impl<R: Read> DeserializeIndex for serde_json::Deserializer<serde_json::de::IoRead<R>> {
-    fn deserialize_index(&mut self) -> Result<Index, serde_json::Error> {
-        de::Deserializer::deserialize_map(self, IndexVisitor)
-    }
-}
-
-struct IndexVisitor;
+struct IndexVisitor(Bounds);
 
 impl<'de> Visitor<'de> for IndexVisitor {
     type Value = Index;
@@ -308,8 +280,8 @@ impl<'de> Visitor<'de> for IndexVisitor {
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
                 "format" => format = Some(map.next_value::<String>()?),
-                "objects" => rows = Some(map.next_value_seed(Rows(Interner::default()))?),
-                "members" => members = Some(map.next_value::<Vec<[u64; 3]>>()?),
+                "objects" => rows = Some(map.next_value_seed(Rows(Interner::default(), self.0.rows()))?),
+                "members" => members = Some(map.next_value_seed(Members(self.0.rows() + 1))?),
                 "tarball" => tarball = Some(map.next_value::<Tarball>()?),
                 _ => {
                     map.next_value::<de::IgnoredAny>()?;
@@ -322,17 +294,45 @@ impl<'de> Visitor<'de> for IndexVisitor {
         let tarball = tarball.ok_or_else(|| de::Error::missing_field("tarball"))?;
         Ok(Index {
             rows: rows.ok_or_else(|| de::Error::missing_field("objects"))?,
-            members: members
-                .ok_or_else(|| de::Error::missing_field("members"))?
-                .into_iter()
-                .map(|[offset, length, tar_length]| MemberRange { offset, length, tar_length })
-                .collect(),
+            members: members.ok_or_else(|| de::Error::missing_field("members"))?,
             tarball: TarballSummary { size: tarball.size, sha256: tarball.sha256, objects: tarball.objects },
+            limits: self.0.limits,
         })
     }
 }
 
-struct Rows(Interner);
+/// At most so many.
+struct Members(u64);
+
+impl<'de> DeserializeSeed<'de> for Members {
+    type Value = Vec<MemberRange>;
+
+    fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Members {
+    type Value = Vec<MemberRange>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("members of an index")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut members = Vec::new();
+        while let Some([offset, length, tar_length]) = seq.next_element::<[u64; 3]>()? {
+            if members.len() as u64 == self.0 {
+                return Err(de::Error::custom(format!("more than {} members", self.0)));
+            }
+            members.push(MemberRange { offset, length, tar_length });
+        }
+        Ok(members)
+    }
+}
+
+/// At most so many.
+struct Rows(Interner, u64);
 
 impl<'de> DeserializeSeed<'de> for Rows {
     type Value = Vec<Row>;
@@ -355,6 +355,9 @@ impl<'de> Visitor<'de> for Rows {
         while let Some((resource, version, preferred, namespace, name, member, offset, length, hash)) =
             seq.next_element::<Fields>()?
         {
+            if rows.len() as u64 == self.1 {
+                return Err(de::Error::custom(format!("more than {} rows", self.1)));
+            }
             rows.push(Row {
                 resource: self.0.resource(&resource).ok_or_else(|| de::Error::custom("a row has no type"))?,
                 version: self.0.text(&version),
@@ -389,30 +392,17 @@ mod tests {
     use proptest::prelude::*;
 
     fn read(json: &str) -> Result<Index, IndexError> {
-        Index::read(pack(json.as_bytes()).as_slice(), 1 << 20)
+        Index::read(pack(json.as_bytes()).as_slice(), 100, ReadLimits::default())
     }
 
     #[test]
-    fn refuses_rows_that_point_elsewhere() {
-        let index = |objects: &str, members: &str| {
-            format!(
-                r#"{{"format":"{INDEX_FORMAT}","objects":[{objects}],"members":{members},"tarball":{{"size":100,"sha256":"","objects":1}}}}"#
-            )
-        };
-        let row = |member: u32, length: u32| {
-            format!(r#"["pods","v1",1,"a","p",{member},512,{length},"00112233445566778899aabbccddeeff"]"#)
-        };
-        assert!(read(&index(&row(0, 10), "[[0,100,2048]]")).is_ok());
-        for (json, expected) in [
-            (index(&row(1, 10), "[[0,100,2048]]"), "the index is inconsistent: pods/a/p lies outside its member"),
-            (index(&row(0, 2048), "[[0,100,2048]]"), "the index is inconsistent: pods/a/p lies outside its member"),
-            (index(&row(0, 10), "[[0,101,2048]]"), "the index is inconsistent: members reach beyond the archive"),
-            (index(&row(0, 10), "[[1,50,2048]]"), "the index is inconsistent: member 0 does not follow the one before"),
-            (index("", "[]"), "the index is inconsistent: the number of objects is not that of the archive"),
-            (index(&row(0, 10).replace("00", "0"), "[[0,100,2048]]"), "the index cannot be read"),
-            ("{}".to_owned(), "the index cannot be read"),
+    fn refuses_what_is_no_index() {
+        for json in [
+            "{}",
+            r#"{"format":"lifeboat.io/index/v2","objects":[],"members":[],"tarball":{"size":100,"sha256":"","objects":0}}"#,
+            r#"{"format":"lifeboat.io/index/v1","objects":[["pods","v1",1,"a","p",0,0,1,"0011"]],"members":[],"tarball":{"size":100,"sha256":"","objects":1}}"#,
         ] {
-            assert_eq!(read(&json).unwrap_err().to_string(), expected, "{json}");
+            assert_eq!(read(json).unwrap_err().to_string(), "the index cannot be read", "{json}");
         }
     }
 

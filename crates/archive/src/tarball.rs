@@ -308,7 +308,7 @@ mod tests {
         .into();
         assert_eq!(got, expected);
 
-        let index = Index::read(index.as_slice(), 1 << 20).unwrap();
+        let index = Index::read(index.as_slice(), summary.size, ReadLimits::default()).unwrap();
         assert_eq!(index.tarball, summary);
         let found: Vec<(String, String, Vec<u8>)> = index
             .rows()
@@ -360,7 +360,7 @@ mod tests {
             bytes.extend(assembler.append(segment.compress(&mut packer)));
             assert!(segment.is_empty());
         }
-        let (last, _, index) = assembler.finish();
+        let (last, summary, index) = assembler.finish();
         bytes.extend(last);
 
         let mut reader = TarReader::new(capped(bytes.as_slice(), 1 << 24), ReadLimits::default());
@@ -371,7 +371,7 @@ mod tests {
         assert_eq!(got.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
         assert!(got == expected, "a body differs");
 
-        let index = Index::read(index.as_slice(), 1 << 20).unwrap();
+        let index = Index::read(index.as_slice(), summary.size, ReadLimits::default()).unwrap();
         assert_eq!(index.rows().count(), 14);
         for row in index.rows() {
             let member = &index.members[row.member as usize];

@@ -23,8 +23,6 @@ const FETCH: u64 = 8 << 20;
 const GAP: u64 = 1 << 20;
 /// Members decompressed ahead of use.
 const AHEAD: usize = 2;
-/// Largest index, decompressed.
-const LARGEST_INDEX: u64 = 8 << 30;
 
 /// How to open an archive.
 #[derive(Clone, Debug)]
@@ -118,7 +116,7 @@ impl Store {
             }
             Err(e) => return Err(e.into()),
         };
-        let index = if options.ignore_index { None } else { self.fitting_index(name, size).await? };
+        let index = if options.ignore_index { None } else { self.fitting_index(name, size, options.limits).await? };
         match index {
             Some(index) => Ok(Archive { index: Arc::new(index), source: Arc::new(Source::Bucket(self.clone())), key }),
             None => {
@@ -128,11 +126,11 @@ impl Store {
         }
     }
 
-    async fn fitting_index(&self, name: &str, size: u64) -> Result<Option<Index>, StoreError> {
+    async fn fitting_index(&self, name: &str, size: u64, limits: ReadLimits) -> Result<Option<Index>, StoreError> {
         let key = BackupFile::Index.key(name);
         let read = || async {
             let stream = self.bucket.get(&key, None).await?;
-            match with_reader(stream, |reader| Index::read(reader, LARGEST_INDEX)).await {
+            match with_reader(stream, move |reader| Index::read(reader, size, limits)).await {
                 Ok(read) => Ok(Ok(read)),
                 Err(Interrupted::Thread) => Ok(Err(StoreError::Worker("reading the index"))),
                 Err(Interrupted::Stream(e)) => Err(e),
@@ -144,11 +142,8 @@ impl Store {
             Err(e) => return Err(e.into()),
         };
         match read {
-            Ok(index) if index.tarball.size == size => Ok(Some(index)),
-            Ok(index) => {
-                tracing::warn!(key, expected = index.tarball.size, size, "the index is of another archive: not used");
-                Ok(None)
-            }
+            Ok(index) => Ok(Some(index)),
+            Err(IndexError::Refused(source)) => Err(StoreError::Archive { key: BackupFile::Tarball.key(name), source }),
             Err(e) => {
                 tracing::warn!(key, error = %e, "the index cannot be read: not used");
                 Ok(None)

@@ -4,9 +4,9 @@ use crate::archive::{OpenOptions, head};
 use crate::bridge::{Interrupted, PieceReader, with_reader};
 use crate::{Store, StoreError};
 use lifeboat_archive::gzip::{Packer, capped};
-use lifeboat_archive::index::Index;
+use lifeboat_archive::index::{Index, IndexError};
 use lifeboat_archive::tarball::{Assembler, ObjectEntry, Segment};
-use lifeboat_archive::{ArchivePath, ObjectPath, TarReader};
+use lifeboat_archive::{ArchivePath, ObjectPath, ReadError, ReadLimits, TarReader};
 use std::io::Write;
 use tempfile::NamedTempFile;
 
@@ -64,10 +64,14 @@ fn copy(reader: PieceReader, key: &str, options: &OpenOptions) -> Result<(Index,
     if !segment.is_empty() {
         file.write_all(&assembler.append(segment.compress(&mut packer))).map_err(scratch)?;
     }
-    let (last, _, index) = assembler.finish();
+    let (last, summary, index) = assembler.finish();
     file.write_all(&last).map_err(scratch)?;
-    let index =
-        Index::read(index.as_slice(), u64::MAX).map_err(|source| StoreError::Index { key: key.to_owned(), source })?;
+    // The copy holds objects twice that the archive holds once.
+    let limits = ReadLimits { total: u64::MAX, entries: u64::MAX, ..options.limits };
+    let index = Index::read(index.as_slice(), summary.size, limits).map_err(|source| match source {
+        IndexError::Twice(_) => refused(ReadError::Refused(source.to_string())),
+        source => StoreError::Index { key: key.to_owned(), source },
+    })?;
     Ok((index, file))
 }
 

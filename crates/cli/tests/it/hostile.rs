@@ -3,7 +3,10 @@
 use crate::support::{Run, Sandbox, run};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use std::io::Write;
+use lifeboat_archive::gzip::unpack;
+use lifeboat_archive::tarball::{entry_hash, hex};
+use serde_json::json;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -42,6 +45,13 @@ fn file(builder: &mut tar::Builder<Vec<u8>>, path: &str, content: &[u8]) {
     builder.append(&header, content).expect("memory");
 }
 
+/// An object under its two paths.
+fn object(builder: &mut tar::Builder<Vec<u8>>, place: &str, content: &[u8]) {
+    for version in ["", "v1-preferredversion/"] {
+        file(builder, &format!("resources/configmaps/{version}namespaces/{place}.json"), content);
+    }
+}
+
 fn config_map(name: &str, data: &str) -> Vec<u8> {
     format!(
         r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}","namespace":"evil"}},"data":{data}}}"#
@@ -52,9 +62,43 @@ fn config_map(name: &str, data: &str) -> Vec<u8> {
 /// A well-behaved object first, so that a restore that only fails on the way would have made it.
 fn with_first(build: impl FnOnce(&mut tar::Builder<Vec<u8>>)) -> Vec<u8> {
     archive(|builder| {
-        file(builder, "resources/configmaps/namespaces/evil/first.json", &config_map("first", "{}"));
+        object(builder, "evil/first", &config_map("first", "{}"));
         build(builder);
     })
+}
+
+/// An index that fits the objects of an archive: who can write the one can write the other.
+fn index_of(tarball: &[u8]) -> Vec<u8> {
+    let tar = unpack(tarball, 1 << 30).expect("an archive of ours");
+    let mut rows = Vec::new();
+    for entry in tar::Archive::new(tar.as_slice()).entries().expect("an archive of ours") {
+        let mut entry = entry.expect("an archive of ours");
+        let path = entry.path().expect("a path").display().to_string();
+        let parts: Vec<&str> = path.split('/').collect();
+        let ["resources", resource, "namespaces", namespace, file] = parts[..] else { continue };
+        let (offset, mut body) = (entry.raw_header_position(), Vec::new());
+        entry.read_to_end(&mut body).expect("an archive of ours");
+        let name = file.strip_suffix(".json").expect("an object");
+        rows.push(json!([resource, "v1", 1, namespace, name, 0, offset, body.len(), hex(&entry_hash(&body))]));
+    }
+    let tarball_of = json!({"size": tarball.len(), "sha256": "", "objects": rows.len(), "tarLength": tar.len()});
+    let members = json!([[0, tarball.len(), tar.len()]]);
+    let index = json!({"format": "lifeboat.io/index/v1", "objects": rows, "members": members, "tarball": tarball_of});
+    gzip(index.to_string().as_bytes())
+}
+
+/// Archives to attack with beside an index of their own.
+fn with_index() -> Vec<(&'static str, Vec<u8>, &'static str)> {
+    let mut cases = cases(&gzip(b"x"));
+    cases.retain(|(what, ..)| ["bomb", "deep", "other name", "other namespace", "no object"].contains(what));
+    let allowed = "allowed are 67108864";
+    let padded = with_first(|b| file(b, "metadata/x", &vec![0; 200 << 20]));
+    cases.push(("a member that unpacks to 200 MiB", padded, allowed));
+    let twice = with_first(|b| {
+        object(b, "evil/first", &config_map("first", r#"{"a":"b"}"#));
+    });
+    cases.push(("twice", twice, "configmaps/evil/first stands in the archive twice"));
+    cases
 }
 
 fn cases(good: &[u8]) -> Vec<(&'static str, Vec<u8>, &'static str)> {
@@ -76,31 +120,11 @@ fn cases(good: &[u8]) -> Vec<(&'static str, Vec<u8>, &'static str)> {
         ("link", link, "is a link"),
         ("escape", with_first(|b| file(b, "../../etc/cron.d/x", b"x")), "escapes target directory"),
         ("absolute", with_first(|b| file(b, "/etc/cron.d/x", b"x")), "escapes target directory"),
-        (
-            "bomb",
-            with_first(|b| file(b, "resources/configmaps/namespaces/evil/x.json", &vec![b' '; (64 << 20) + 1])),
-            "allowed are 67108864",
-        ),
-        (
-            "deep",
-            with_first(|b| file(b, "resources/configmaps/namespaces/evil/x.json", &config_map("x", &deep))),
-            "is nested deeper than 10000 levels",
-        ),
-        (
-            "other name",
-            with_first(|b| file(b, "resources/configmaps/namespaces/evil/x.json", &config_map("y", "{}"))),
-            "x.json",
-        ),
-        (
-            "other namespace",
-            with_first(|b| file(b, "resources/configmaps/namespaces/shop/x.json", &config_map("x", "{}"))),
-            "x.json",
-        ),
-        (
-            "no object",
-            with_first(|b| file(b, "resources/configmaps/namespaces/evil/x.json", b"[1, 2")),
-            "is no Kubernetes object",
-        ),
+        ("bomb", with_first(|b| object(b, "evil/x", &vec![b' '; (64 << 20) + 1])), "allowed are 67108864"),
+        ("deep", with_first(|b| object(b, "evil/x", &config_map("x", &deep))), "is nested deeper than 10000 levels"),
+        ("other name", with_first(|b| object(b, "evil/x", &config_map("y", "{}"))), "x.json"),
+        ("other namespace", with_first(|b| object(b, "shop/x", &config_map("x", "{}"))), "x.json"),
+        ("no object", with_first(|b| object(b, "evil/x", b"[1, 2")), "is no Kubernetes object"),
     ]
 }
 
@@ -116,10 +140,21 @@ fn hostile_archives_change_nothing() {
     let state = || sandbox.kubectl().try_run(&["get", "namespaces,configmaps", "-A", "-o", "json"]).expect("the state");
     let before = state();
 
+    let index = backup.join("one-index.json.gz");
+    let good_index = std::fs::read(&index).expect("the index");
+    for (what, bytes, expected) in with_index() {
+        std::fs::write(&index, index_of(&bytes)).expect("write");
+        std::fs::write(&tarball, bytes).expect("write");
+        let run = local(&sandbox, folder.path(), &["restore", "r", "--from-backup", "one"]);
+        assert_eq!((run.code, run.out.as_str()), (1, ""), "{what}, with an index of its own: {run:?}");
+        assert!(run.err.contains(expected), "{what}, with an index of its own: {run:?} does not say {expected:?}");
+    }
+    std::fs::write(&index, good_index).expect("write");
+
     // Beside its index the archive must be what was written; without index it is read as Velero's would be.
     for with_index in [true, false] {
         if !with_index {
-            std::fs::remove_file(backup.join("one-index.json.gz")).expect("the index");
+            std::fs::remove_file(&index).expect("the index");
         }
         for (what, bytes, expected) in cases(&good) {
             std::fs::write(&tarball, bytes).expect("write");

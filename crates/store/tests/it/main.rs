@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use lifeboat_api::Backup;
 use lifeboat_archive::ReadLimits;
-use lifeboat_archive::gzip::Packer;
+use lifeboat_archive::gzip::{Packer, pack, unpack};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::tarball::{Assembler, ObjectEntry, Segment};
 use lifeboat_bucket::{BlobStore, Memory, PutOptions, collect};
@@ -28,6 +28,15 @@ fn body(name: &str) -> String {
 
 /// Writes a backup of so many ConfigMaps, one a member, whose paths come from `path`.
 async fn write(bucket: &Arc<dyn BlobStore>, objects: u32, path: impl Fn(u32) -> String) -> Store {
+    write_bodies(bucket, objects, path, names).await
+}
+
+async fn write_bodies(
+    bucket: &Arc<dyn BlobStore>,
+    objects: u32,
+    path: impl Fn(u32) -> String,
+    object: impl Fn(u32) -> String,
+) -> Store {
     let store = Store::new(Arc::clone(bucket));
     let request = ClaimRequest {
         name: NAME.into(),
@@ -43,7 +52,7 @@ async fn write(bucket: &Arc<dyn BlobStore>, objects: u32, path: impl Fn(u32) -> 
     let mut pieces = Vec::new();
     for n in 0..objects {
         let mut segment = Segment::default();
-        let (name, body) = (path(n), body(&format!("c{n}")));
+        let (name, body) = (path(n), body(&object(n)));
         let entry = ObjectEntry {
             resource: &resource,
             version: "v1",
@@ -188,4 +197,103 @@ async fn an_archive_whose_maker_died_is_never_visible() {
     assert!(writer.put_tarball(receiver).await.is_err());
     assert!(bucket.head(&BackupFile::Tarball.key(NAME)).await.unwrap_err().is_not_found());
     assert_eq!(store.backup_names().await.unwrap(), [""; 0], "a claim is no backup");
+}
+
+/// What an archive is refused for, or how many objects are read from it.
+async fn outcome(store: &Store, options: &OpenOptions) -> Result<usize, String> {
+    let read = async { read(&store.open_archive(NAME, options).await?).await };
+    read.await.map(|names| names.len()).map_err(|e| {
+        let mut text = e.to_string();
+        let mut cause = std::error::Error::source(&e);
+        while let Some(e) = cause {
+            text = format!("{text}: {e}");
+            cause = e.source();
+        }
+        text
+    })
+}
+
+#[tokio::test]
+async fn the_limits_hold_beside_an_index_as_without_one() {
+    let bucket = memory();
+    let store = write(&bucket, 30, names).await;
+    let default = ReadLimits::default();
+    for (limits, expected) in [
+        (default, Ok(30)),
+        (
+            ReadLimits { total: 20_000, ..default },
+            Err("decompressed backup exceeds maximum allowed size of 20000 bytes"),
+        ),
+        (ReadLimits { entries: 50, ..default }, Err("the archive is refused: it has more than 50 entries")),
+        (ReadLimits { entries: 5, ..default }, Err("the archive is refused: it has more than 5 entries")),
+        (ReadLimits { entry: 80, ..default }, Err("bytes, allowed are 80")),
+    ] {
+        for ignore_index in [false, true] {
+            let got = outcome(&store, &OpenOptions { limits, ..options(ignore_index) }).await;
+            let fits = match (&got, expected) {
+                (Err(got), Err(expected)) => got.ends_with(expected),
+                (Ok(got), Ok(expected)) => *got == expected,
+                _ => false,
+            };
+            assert!(fits, "{limits:?}, {ignore_index}: {got:?}");
+        }
+    }
+}
+
+/// Index and archive together are made by somebody else: what the index says must not make us read, or hold, more than the
+/// archive is good for.
+#[tokio::test]
+async fn an_index_that_lies_is_not_used() {
+    let honest = memory();
+    write(&honest, 3, names).await;
+    let key = BackupFile::Index.key(NAME);
+    let bytes = collect(honest.get(&key, None).await.unwrap(), 1 << 20).await.unwrap();
+    let text = String::from_utf8(unpack(&bytes, 1 << 20).unwrap()).unwrap();
+    let index: serde_json::Value = serde_json::from_str(&text).unwrap();
+    type Lie = fn(&mut serde_json::Value);
+    let lies: [(&str, Lie); 7] = [
+        ("a member that unpacks to a terabyte", |i| i["members"][1][2] = (1_u64 << 40).into()),
+        ("a member that is all of the archive", |i| i["members"][0][1] = (1_u64 << 40).into()),
+        ("a row that is four gigabytes", |i| i["objects"][0][7] = u32::MAX.into()),
+        ("a row that another one holds", |i| i["objects"][1] = i["objects"][0].clone()),
+        ("two rows of the same bytes", |i| {
+            i["objects"][1] = i["objects"][0].clone();
+            i["objects"][1][4] = "other".into();
+        }),
+        ("rows without end", |i| {
+            let row = i["objects"][0].clone();
+            i["objects"] = vec![row; 100_000].into();
+        }),
+        ("a name without end", |i| i["objects"][0][4] = "x".repeat(64 << 20).into()),
+    ];
+    for (what, lie) in lies {
+        let bucket = memory();
+        let store = write(&bucket, 3, names).await;
+        let mut index = index.clone();
+        lie(&mut index);
+        bucket.put(&key, pack(index.to_string().as_bytes()).into(), PutOptions::default()).await.unwrap();
+        let got = outcome(&store, &options(false)).await;
+        let expected = if what.contains("gigabytes") {
+            Err("entry \"configmaps/shop/c0\" has 4294967295 bytes, allowed are 67108864")
+        } else {
+            Ok(3)
+        };
+        let fits = match (&got, expected) {
+            (Err(got), Err(expected)) => got.ends_with(expected),
+            (got, expected) => got.as_ref().ok() == expected.ok().as_ref(),
+        };
+        assert!(fits, "{what}: {got:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_stands_in_an_archive_twice_is_refused() {
+    let bucket = memory();
+    let same = |_| "c0".to_owned();
+    let store = write_bodies(&bucket, 2, same, same).await;
+    for ignore_index in [false, true] {
+        let refused = "configmaps/shop/c0 stands in the archive twice";
+        let got = outcome(&store, &options(ignore_index)).await.unwrap_err();
+        assert!(got.ends_with(refused), "{ignore_index}: {got}");
+    }
 }
