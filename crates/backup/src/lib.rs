@@ -11,6 +11,7 @@ mod collect;
 mod env;
 mod failure;
 mod finalize;
+mod parse;
 mod plan;
 mod preview;
 mod process;

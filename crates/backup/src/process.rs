@@ -12,7 +12,9 @@ use crate::spool::Batch;
 use crate::tally::Tally;
 use crate::volumes::{VolumeFacts, Volumes};
 use bytes::Bytes;
-use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey, Severity, Spliced, splice_type};
+use lifeboat_object::{
+    ApiResource, GroupResource, Item, ObjectKey, RESTORABLE, Severity, Spliced, is_too_deep, splice_type,
+};
 use lifeboat_store::{Broken, ReceiverGone, StreamReceiver, StreamSender, stream};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -20,6 +22,8 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::task::JoinSet;
 
+/// What the results say of an object that failed.
+const FAILED: &str = "Error backing up item";
 /// Batches waiting between processing and writing.
 const WAITING: usize = 8;
 
@@ -196,6 +200,12 @@ impl Processor {
             self.used_types.insert(item.resource.group_resource().to_string());
             self.last_type = Some(Arc::clone(&item.resource));
         }
+        if is_too_deep(&item.body) {
+            let error = format!("it is saved, but it cannot be restored: it is nested deeper than {RESTORABLE} levels");
+            env.journal.item(Severity::Error, &item.key(), FAILED, Some(&error));
+            let body = splice_type(&item);
+            return Some(Entry { resource: item.resource, namespace: item.head.namespace, name: item.head.name, body });
+        }
         let body = match (item.resource.group.as_str(), item.resource.resource.as_str()) {
             ("", "pods" | "persistentvolumeclaims" | "persistentvolumes" | "serviceaccounts")
             | ("rbac.authorization.k8s.io", "clusterrolebindings") => self.action_lane(&item, env)?,
@@ -209,7 +219,7 @@ impl Processor {
         let mut object: Value = match serde_json::from_slice(&item.body) {
             Ok(object) => object,
             Err(e) => {
-                env.journal.item(Severity::Error, &item.key(), "Error backing up item", Some(&e.to_string()));
+                env.journal.item(Severity::Error, &item.key(), FAILED, Some(&e.to_string()));
                 return None;
             }
         };
@@ -281,7 +291,7 @@ mod tests {
     use crate::env::test_env;
     use crate::scope::Namespace;
     use lifeboat_api::Backup;
-    use lifeboat_object::Catalog;
+    use lifeboat_object::{Catalog, Place, Results};
     use lifeboat_select::{BackupFilter, NamespaceFacts};
     use std::task::Poll;
 
@@ -339,5 +349,33 @@ mod tests {
             let expected = if dies { Err(Broken("fetching related objects")) } else { Ok(true) };
             assert_eq!(entries.next().await.map(|e| e.is_none()), expected);
         }
+    }
+
+    #[tokio::test]
+    async fn what_is_nested_too_deeply_is_saved_and_told() {
+        let env = test_env().await;
+        let mut processor = Processor::new(scope(), Arc::default());
+        let mut expected = Results::default();
+        for (resource, kind, levels) in
+            [("configmaps", "ConfigMap", 127), ("configmaps", "ConfigMap", 128), ("pods", "Pod", 128)]
+        {
+            let name = format!("{resource}-{levels}");
+            // The object itself is a level.
+            let deep = format!("{}1{}", "[".repeat(levels - 1), "]".repeat(levels - 1));
+            let body = format!(
+                r#"{{"apiVersion":"v1","kind":"{kind}","metadata":{{"name":"{name}","namespace":"a"}},"data":{deep}}}"#
+            );
+            let item = Item::parse(Arc::new(ApiResource::new("", "v1", resource, kind)), body.clone().into()).unwrap();
+            let entry = processor.take(item, &env).unwrap();
+            assert_eq!((entry.name.as_str(), entry.body.to_bytes()), (name.as_str(), body.into()));
+            if levels > 127 {
+                let text = format!(
+                    " resource: /{resource} name: /{name} message: /Error backing up item error: /it is saved, but it \
+                     cannot be restored: it is nested deeper than 127 levels"
+                );
+                expected.add(Severity::Error, &Place::of(Some("a")), text);
+            }
+        }
+        assert_eq!(env.journal.close().results, expected);
     }
 }

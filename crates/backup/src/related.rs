@@ -3,6 +3,7 @@
 //! The number of requests does not grow with the objects: a few related objects are read one by one, many by a list.
 
 use crate::env::Env;
+use crate::parse;
 use crate::process::{Entries, Processor};
 use crate::relate;
 use futures::StreamExt;
@@ -77,7 +78,7 @@ async fn bindings(processor: &mut Processor, out: &Output<'_>) -> Result<(), Rec
     }
     let mut roles = Vec::new();
     let is_ours = |item: &Item| {
-        let value: Value = serde_json::from_slice(&item.body).unwrap_or_default();
+        let value = looked_into(item, out.env);
         let ours = relate::binds(&value, |ns, name| accounts.contains(&(ns.to_owned(), name.to_owned())));
         if ours {
             roles.extend(relate::of_binding(&value));
@@ -106,7 +107,7 @@ async fn neighbours(processor: &mut Processor, out: &Output<'_>) -> Result<(), R
         let groups: BTreeSet<&str> = claims.iter().filter_map(|c| c.group.as_deref()).collect();
         if let Some(pods) = scope.find("", "pods").filter(|r| scope.filter.collects(r).is_ok()) {
             let mounts = |item: &Item| {
-                let pod: Value = serde_json::from_slice(&item.body).unwrap_or_default();
+                let pod = looked_into(item, out.env);
                 relate::is_running(&pod) && relate::claims_of_pod(&pod).iter().any(|c| names.contains(c))
             };
             let found = pick(pods, Some(&namespace), mounts, out.env).await.items;
@@ -206,8 +207,7 @@ async fn pick(
     loop {
         match list.next().await {
             Ok(Some(bodies)) => {
-                let found = bodies.into_iter().filter_map(|b| Item::parse(Arc::clone(resource), b).ok());
-                items.extend(found.filter(&mut wanted));
+                items.extend(parse::items(resource, bodies, &env.journal).into_iter().filter(&mut wanted));
             }
             Ok(None) => return Picked { items, is_whole: true },
             Err(e) => {
@@ -216,6 +216,11 @@ async fn pick(
             }
         }
     }
+}
+
+/// The object, or an error in the journal: then it is not known whether it belongs to a saved one.
+fn looked_into(item: &Item, env: &Env) -> Value {
+    serde_json::from_slice(&item.body).inspect_err(|e| failed(&item.key(), e, env)).unwrap_or_default()
 }
 
 async fn get_all(

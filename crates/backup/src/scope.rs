@@ -1,6 +1,7 @@
 //! What the stages of one backup share and never change: the catalog, the filter, the backup itself.
 
 use crate::env::Env;
+use crate::parse;
 use crate::run::BackupError;
 use lifeboat_api::{Backup, well_known};
 use lifeboat_cluster::{ClusterError, ListRequest};
@@ -77,7 +78,10 @@ pub(crate) async fn read_namespaces(
 /// Reads one namespace; `None` when there is none of the name.
 async fn read_namespace(resource: &Arc<ApiResource>, name: &str, env: &Env) -> Result<Option<Namespace>, BackupError> {
     match env.cluster.get(resource, None, name).await {
-        Ok(body) => Ok(body.and_then(|body| Item::parse(Arc::clone(resource), body).ok()).map(namespace)),
+        Ok(body) => {
+            let found = parse::items(resource, body.into_iter().collect(), &env.journal);
+            Ok(found.into_iter().next().map(namespace))
+        }
         Err(e) if e.is_denied() => {
             let message = format!(
                 "the Namespace {name} itself is not in the backup, only what is in it: {e}; a restore makes it without its \
@@ -100,7 +104,7 @@ async fn list(resource: &Arc<ApiResource>, env: &Env) -> Result<Vec<Namespace>, 
     });
     let mut out: Vec<Namespace> = Vec::new();
     while let Some(bodies) = list.next().await? {
-        out.extend(bodies.into_iter().filter_map(|b| Item::parse(Arc::clone(resource), b).ok()).map(namespace));
+        out.extend(parse::items(resource, bodies, &env.journal).into_iter().map(namespace));
     }
     // A list that was interrupted may bring one twice.
     out.sort_by(|a, b| a.facts.name.cmp(&b.facts.name));

@@ -5,7 +5,7 @@
 use crate::env::Env;
 use crate::tally::Tally;
 use bytes::Bytes;
-use lifeboat_object::{ApiResource, Item, ObjectKey, Place, Severity};
+use lifeboat_object::{ApiResource, Item, Place};
 use lifeboat_store::{Broken, ReceiverGone, StreamReceiver, StreamSender, stream};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -143,18 +143,9 @@ impl Out {
     }
 
     fn parse(&self, raw: Raw, budget: OwnedSemaphorePermit) -> Batch {
-        let mut items = Vec::with_capacity(raw.bodies.len());
-        for body in raw.bodies {
-            match Item::parse(Arc::clone(&raw.resource), body) {
-                Ok(item) => items.push(item),
-                Err(e) => {
-                    self.tally.settled(1);
-                    let key = ObjectKey::new(raw.resource.group_resource(), None, "?");
-                    let message = "The API server listed something that is no object";
-                    self.env.journal.item(Severity::Error, &key, message, Some(&e.to_string()));
-                }
-            }
-        }
+        let came = raw.bodies.len();
+        let items = crate::parse::items(&raw.resource, raw.bodies, &self.env.journal);
+        self.tally.settled(came - items.len());
         self.env.progress.found(items.len() as u64);
         Batch { items, budget }
     }

@@ -21,7 +21,7 @@ pub use catalog::{Catalog, DiscoveryFailure};
 pub use head::{Head, HeadError};
 pub use key::ObjectKey;
 pub use list::{ListEnvelope, ListSplitter, SplitError, SplitLimits};
-pub use nesting::{DEEPEST, nesting};
+pub use nesting::{DEEPEST, RESTORABLE, is_too_deep, nesting};
 pub use resource::{ApiResource, GroupResource, ParseGroupResourceError};
 pub use results::{Place, ResultSet, Results, Severity};
 pub use splice::{Spliced, splice_type};

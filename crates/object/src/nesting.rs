@@ -3,6 +3,16 @@
 /// Deeper than any object that an API server stores: it refuses JSON beyond 10,000 levels itself.
 pub const DEEPEST: usize = 10_000;
 
+/// The most levels that we can restore: what our parser of JSON takes.
+pub const RESTORABLE: usize = 127;
+
+/// Whether an object is nested too deeply to be restored.
+#[must_use]
+pub fn is_too_deep(json: &[u8]) -> bool {
+    // Each level takes two brackets.
+    json.len() > 2 * RESTORABLE && nesting(json) > RESTORABLE
+}
+
 /// The number of arrays and objects around the innermost value. Brackets inside strings do not count.
 #[must_use]
 pub fn nesting(json: &[u8]) -> usize {
@@ -39,6 +49,18 @@ fn end_of_string(json: &[u8], begin: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value;
+
+    #[test]
+    fn what_is_restorable_is_what_can_be_parsed() {
+        for (levels, expected) in [(1, true), (RESTORABLE, true), (RESTORABLE + 1, false), (DEEPEST, false)] {
+            for (open, close) in [("[", "]"), (r#"{"a":"#, "}")] {
+                let json = format!("{}1{}", open.repeat(levels), close.repeat(levels));
+                assert_eq!(serde_json::from_slice::<Value>(json.as_bytes()).is_ok(), expected, "{levels}");
+                assert_eq!(!is_too_deep(json.as_bytes()), expected, "{levels}");
+            }
+        }
+    }
 
     #[test]
     fn brackets_in_strings_do_not_count() {
