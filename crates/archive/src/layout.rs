@@ -13,6 +13,12 @@ pub const MANIFEST: &str = "lifeboat-manifest.json";
 /// File name of the claim (ours).
 pub const CLAIM: &str = "lifeboat-claim.json";
 
+/// The key of the claim of one attempt, from the second on: who puts it has the number.
+#[must_use]
+pub fn attempt_key(name: &str, attempt: u32) -> String {
+    format!("{BACKUPS}{name}/lifeboat-claim-{attempt}.json")
+}
+
 /// A file of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BackupFile {

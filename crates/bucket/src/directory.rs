@@ -91,12 +91,28 @@ impl Directory {
     }
 }
 
+/// Makes the folder and those above it that are missing, each of which survives a power cut.
 fn make_root(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
-    if path.is_dir() {
-        return Ok(());
+    for (folder, above) in missing(path) {
+        match std::fs::DirBuilder::new().mode(0o700).create(folder) {
+            // Made by somebody else meanwhile, and perhaps not yet written down.
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+            made => made?,
+        }
+        File::open(above)?.sync_all()?;
     }
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+    Ok(())
+}
+
+/// The folders of a path that are to be made, in this order, and in which folder each of them stands.
+fn missing(path: &Path) -> Vec<(&Path, &Path)> {
+    let folders = path.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.is_dir());
+    let mut missing: Vec<_> = folders
+        .map(|folder| (folder, folder.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."))))
+        .collect();
+    missing.reverse();
+    missing
 }
 
 impl Inner {
@@ -444,6 +460,16 @@ mod tests {
         store.put("a/b", b"x".to_vec().into(), PutOptions::default()).await.unwrap();
         let mode = |path: &str| std::fs::metadata(root.path().join(path)).unwrap().permissions().mode() & 0o777;
         assert_eq!(["new/bucket", "new/bucket/a", "new/bucket/a/b"].map(mode), [0o700, 0o700, 0o600]);
+    }
+
+    #[test]
+    fn every_folder_that_is_made_is_written_down_in_the_one_above() {
+        let root = tempfile::tempdir().unwrap();
+        let [new, bucket] = ["new", "new/bucket"].map(|path| root.path().join(path));
+        assert_eq!(missing(&bucket), [(&*new, root.path()), (&*bucket, &*new)]);
+        assert_eq!(missing(root.path()), []);
+        let [one, two] = ["no-such-folder", "no-such-folder/b"].map(Path::new);
+        assert_eq!(missing(two), [(one, Path::new(".")), (two, one)]);
     }
 
     #[tokio::test]

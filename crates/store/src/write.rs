@@ -8,7 +8,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use lifeboat_api::Backup;
 use lifeboat_archive::gojson;
-use lifeboat_archive::layout::BackupFile;
+use lifeboat_archive::layout::{BackupFile, attempt_key};
 use lifeboat_archive::sidecar::{CLAIM_FORMAT, Claim, FileDigest, MANIFEST_FORMAT, Manifest};
 use lifeboat_archive::tarball::{TarballSummary, hex};
 use lifeboat_bucket::{Body, BucketError, ErrorKind, PutOptions};
@@ -102,7 +102,7 @@ impl Store {
                         since: found.claimed.to_string(),
                     });
                 }
-                claim.attempt = found.attempt.saturating_add(1);
+                self.number(name, &mut claim, found.attempt).await?;
                 let options = PutOptions { if_absent: false, ..options };
                 self.put(&key, encode_claim(&claim)?.into(), options).await?;
                 // What the attempt before left open: nothing else writes below this folder.
@@ -116,6 +116,26 @@ impl Store {
             claim,
             files: BTreeMap::new(),
         })))
+    }
+}
+
+/// Numbers that are tried for one attempt: those of runs that died before they had claimed the name are passed over.
+const NUMBERS: u32 = 1000;
+
+impl Store {
+    /// Gives a claim the next number that nobody else has: of those who claim at once, one puts the file of a number.
+    async fn number(&self, name: &str, claim: &mut Claim, last: u32) -> Result<(), StoreError> {
+        let mut tried = 0;
+        claim.attempt = last;
+        loop {
+            claim.attempt = claim.attempt.saturating_add(1);
+            tried += 1;
+            let options = PutOptions { if_absent: true, content_type: Some("application/json") };
+            match self.put(&attempt_key(name, claim.attempt), encode_claim(claim)?.into(), options).await {
+                Err(StoreError::Bucket(e)) if e.kind == ErrorKind::Exists && tried < NUMBERS => {}
+                put => return put,
+            }
+        }
     }
 }
 
@@ -234,10 +254,7 @@ impl Sealed {
 impl BackupWriter {
     async fn confirm(&self) -> Result<(), StoreError> {
         let claim = async {
-            let found = self.store.claim_of(&self.name).await?;
-            let ours =
-                |found: Claim| (found.backup_uid, found.attempt) == (self.claim.backup_uid.clone(), self.attempt());
-            if found.is_some_and(ours) {
+            if self.store.claim_of(&self.name).await?.as_ref() == Some(&self.claim) {
                 return Ok(());
             }
             Err(StoreError::TakenOver { name: self.name.clone(), place: self.store.describe() })
@@ -285,8 +302,12 @@ fn is_valid_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_bucket::{BlobStore, Memory};
+    use lifeboat_bucket::{BlobStore, ByteStream, ListOptions, Memory, ObjectInfo, Page};
+    use std::ops::Range;
     use std::sync::Arc;
+    use std::task::Poll;
+    use std::time::Duration;
+    use tokio::sync::Semaphore;
 
     fn request(uid: &str, take_over: bool) -> ClaimRequest {
         ClaimRequest {
@@ -324,6 +345,94 @@ mod tests {
         for take_over in [false, true] {
             let refused = claim(&store, "c", take_over).await.unwrap_err();
             assert!(refused.contains("already exists in object storage"), "{refused}");
+        }
+    }
+
+    /// A bucket each request to which waits for a permit.
+    #[derive(Debug)]
+    struct Stepped {
+        inner: Arc<Memory>,
+        steps: Semaphore,
+    }
+
+    impl Stepped {
+        async fn step(&self) {
+            self.steps.acquire().await.unwrap().forget();
+        }
+    }
+
+    #[async_trait::async_trait]
+    impl BlobStore for Stepped {
+        fn describe(&self) -> String {
+            self.inner.describe()
+        }
+        async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
+            self.step().await;
+            self.inner.put(key, body, options).await
+        }
+        async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
+            self.step().await;
+            self.inner.get(key, range).await
+        }
+        async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
+            self.step().await;
+            self.inner.head(key).await
+        }
+        async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
+            self.step().await;
+            self.inner.list(options).await
+        }
+        async fn delete(&self, keys: &[String]) -> Result<(), BucketError> {
+            self.step().await;
+            self.inner.delete(keys).await
+        }
+        async fn abort_stale_uploads(&self, prefix: &str, age: Duration) -> Result<u64, BucketError> {
+            self.step().await;
+            self.inner.abort_stale_uploads(prefix, age).await
+        }
+        async fn presign(&self, key: &str, valid: Duration) -> Result<Option<String>, BucketError> {
+            self.inner.presign(key, valid).await
+        }
+    }
+
+    /// Whatever the order of their requests.
+    #[tokio::test]
+    async fn two_who_take_a_claim_at_once_are_two_attempts_of_which_one_counts() {
+        // Each taker makes up to seven requests.
+        for order in 0..1_u32 << 14 {
+            if order.count_ones() != 7 {
+                continue;
+            }
+            let inner = Arc::new(Memory::default());
+            claim(&Store::new(inner.clone()), "u", false).await.unwrap();
+            let bucket = || Arc::new(Stepped { inner: Arc::clone(&inner), steps: Semaphore::new(0) });
+            let (buckets, request) = ([bucket(), bucket()], request("u", false));
+            let stores = buckets.clone().map(|bucket| Store::new(bucket));
+            let mut takers = stores.each_ref().map(|store| Some(Box::pin(store.claim(&request))));
+            let mut writers = [None, None];
+            for step in 0..16 {
+                // The runtime lets a task do only so much at a time.
+                tokio::task::yield_now().await;
+                let turn = if step < 14 { (order >> step & 1) as usize } else { step - 14 };
+                buckets[turn].steps.add_permits(if step < 14 { 1 } else { 100 });
+                if let Some(taker) = &mut takers[turn]
+                    && let Poll::Ready(taken) = futures::poll!(taker)
+                {
+                    let ClaimOutcome::Writer(writer) = taken.unwrap() else { panic!("it is not complete") };
+                    (writers[turn], takers[turn]) = (Some(writer), None);
+                }
+            }
+            let [Some(one), Some(other)] = writers else { panic!("{order:b}: they go on") };
+            let mut attempts = [one.attempt(), other.attempt()];
+            attempts.sort_unstable();
+            assert_eq!(attempts, [2, 3], "{order:b}");
+            let mut backup = Backup::default();
+            backup.metadata.uid = "u".into();
+            let mut counted = 0;
+            for writer in [one, other] {
+                counted += u32::from(writer.commit(&backup, "test", BTreeMap::new(), "v1").await.is_ok());
+            }
+            assert_eq!(counted, 1, "{order:b}");
         }
     }
 
