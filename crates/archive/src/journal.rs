@@ -4,6 +4,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use jiff::Timestamp;
 use lifeboat_object::{ObjectKey, Place, Results, Severity};
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,8 +14,20 @@ pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// Longest message that is kept whole, in bytes; an API server may answer with megabytes.
 const MAX_MESSAGE: usize = 8 << 10;
-/// Results kept in full; beyond it they are counted and the log has them.
-const MAX_RESULTS: usize = 100_000;
+/// Bytes that a result takes beside its text.
+const RESULT: usize = 64;
+
+/// What an operation may keep of itself in memory, whatever happens to it.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// Bytes of results of each severity; beyond it they are counted and the log has them.
+    results: usize,
+    /// Bytes of the compressed log; beyond it lines are counted.
+    log: usize,
+}
+
+/// The log is in memory twice while it is stored.
+const LIMITS: Limits = Limits { results: 4 << 20, log: 32 << 20 };
 
 /// The log of one operation. Clones write to the same log.
 ///
@@ -24,6 +37,7 @@ const MAX_RESULTS: usize = 100_000;
 pub struct Journal {
     clock: Clock,
     subject: Arc<str>,
+    limits: Limits,
     inner: Arc<Mutex<Inner>>,
 }
 
@@ -31,9 +45,20 @@ struct Inner {
     /// What was packed before, member after member.
     packed: Vec<u8>,
     log: GzEncoder<Vec<u8>>,
+    /// Lines that the log has no room for.
+    left_out: u64,
     results: Results,
-    warnings: u64,
-    errors: u64,
+    warnings: Count,
+    errors: Count,
+}
+
+/// Results of one severity.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    all: u64,
+    kept: u64,
+    /// Of those that are kept.
+    bytes: usize,
 }
 
 impl std::fmt::Debug for Journal {
@@ -59,14 +84,19 @@ impl Journal {
     /// An empty log. `subject` is the field every line carries, such as `backup=velero/nightly`.
     #[must_use]
     pub fn new(clock: Clock, subject: &str) -> Self {
+        Self::within(LIMITS, clock, subject)
+    }
+
+    fn within(limits: Limits, clock: Clock, subject: &str) -> Self {
         let inner = Inner {
             packed: Vec::new(),
             log: GzEncoder::new(Vec::new(), Compression::new(3)),
+            left_out: 0,
             results: Results::default(),
-            warnings: 0,
-            errors: 0,
+            warnings: Count::default(),
+            errors: Count::default(),
         };
-        Self { clock, subject: subject.into(), inner: Arc::new(Mutex::new(inner)) }
+        Self { clock, subject: subject.into(), limits, inner: Arc::new(Mutex::new(inner)) }
     }
 
     /// A step that an operator recognises. `fields` are key and value pairs, written in the given order.
@@ -97,7 +127,7 @@ impl Journal {
     }
 
     fn result(&self, severity: Severity, place: &Place, item: Option<(&ObjectKey, &str, Option<&str>)>, text: String) {
-        let text = shorten(text);
+        let text = cut(&text).into_owned();
         let level = match severity {
             Severity::Warning => {
                 tracing::warn!(subject = &*self.subject, "{text}");
@@ -133,8 +163,11 @@ impl Journal {
             Severity::Warning => &mut inner.warnings,
             Severity::Error => &mut inner.errors,
         };
-        *count += 1;
-        if usize::try_from(*count).unwrap_or(usize::MAX) <= MAX_RESULTS {
+        count.all += 1;
+        // One after the other: a short one does not slip in behind others that are left out.
+        if count.kept + 1 == count.all && count.bytes + text.len() + RESULT <= self.limits.results {
+            count.kept += 1;
+            count.bytes += text.len() + RESULT;
             inner.results.add(severity, place, text);
         }
     }
@@ -143,39 +176,57 @@ impl Journal {
     #[must_use]
     pub fn counts(&self) -> (u64, u64) {
         let inner = self.lock();
-        (inner.warnings, inner.errors)
+        (inner.warnings.all, inner.errors.all)
     }
 
     /// Everything up to now as whole files. What is logged later is in those of the next call, behind the same.
     #[must_use]
     pub fn close(&self) -> Closed {
+        let left_out = self.lock().left_out;
+        if left_out > 0 {
+            let text = format!(
+                "{left_out} more lines are left out: the log of one operation holds {} MiB",
+                self.limits.log >> 20
+            );
+            let line = self.format("warning", &text, &[]);
+            // Compressing into a Vec cannot fail.
+            let _ = self.lock().log.write_all(line.as_bytes());
+        }
         let mut inner = self.lock();
         let log = std::mem::replace(&mut inner.log, GzEncoder::new(Vec::new(), Compression::new(3)));
         // Compressing into a Vec cannot fail.
         inner.packed.extend(log.finish().unwrap_or_default());
         let mut results = inner.results.clone();
-        let (warnings, errors) = (inner.warnings, inner.errors);
-        for (severity, count) in [(Severity::Warning, warnings), (Severity::Error, errors)] {
-            let kept = match severity {
-                Severity::Warning => results.warnings.len(),
-                Severity::Error => results.errors.len(),
-            } as u64;
-            if count > kept {
-                results.add(severity, &Place::Velero, format!("and {} more, see the log", count - kept));
+        for (severity, count) in [(Severity::Warning, inner.warnings), (Severity::Error, inner.errors)] {
+            if count.all > count.kept {
+                results.add(severity, &Place::Velero, format!("and {} more, see the log", count.all - count.kept));
             }
         }
+        let (warnings, errors) = (inner.warnings.all, inner.errors.all);
         Closed { log: inner.packed.clone(), results, warnings, errors }
     }
 
     fn line(&self, level: &str, message: &str, fields: &[(&str, &str)]) {
+        let line = self.format(level, message, fields);
+        let mut inner = self.lock();
+        // What went wrong has room when what went well has filled its part.
+        let most = if level == "info" { self.limits.log / 4 * 3 } else { self.limits.log };
+        if inner.packed.len() + inner.log.get_ref().len() >= most {
+            inner.left_out += 1;
+            return;
+        }
+        // Compressing into a Vec cannot fail.
+        let _ = inner.log.write_all(line.as_bytes());
+    }
+
+    fn format(&self, level: &str, message: &str, fields: &[(&str, &str)]) -> String {
         let time = seconds((self.clock)());
         let mut line = format!("time={} level={level} msg={} {}", quote(&time), quote(message), self.subject);
         for (key, value) in fields {
             let _ = write!(line, " {key}={}", quote(value));
         }
         line.push('\n');
-        // Compressing into a Vec cannot fail.
-        let _ = self.lock().log.write_all(line.as_bytes());
+        line
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -191,23 +242,20 @@ pub fn seconds(time: Timestamp) -> String {
 
 /// logrus quotes values that hold anything beside letters, digits and `-._/@^+`.
 fn quote(value: &str) -> String {
+    let value = cut(value);
     let plain = !value.is_empty()
         && value
             .bytes()
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'/' | b'@' | b'^' | b'+'));
-    if plain { value.to_owned() } else { format!("{value:?}") }
+    if plain { value.into_owned() } else { format!("{value:?}") }
 }
 
-fn shorten(mut text: String) -> String {
-    if text.len() > MAX_MESSAGE {
-        let mut at = MAX_MESSAGE;
-        while !text.is_char_boundary(at) {
-            at -= 1;
-        }
-        text.truncate(at);
-        text.push('…');
+/// A text of bearable length.
+fn cut(text: &str) -> Cow<'_, str> {
+    if text.len() <= MAX_MESSAGE {
+        return text.into();
     }
-    text
+    format!("{}…", &text[..text.floor_char_boundary(MAX_MESSAGE)]).into()
 }
 
 #[cfg(test)]
@@ -247,5 +295,72 @@ mod tests {
         assert_eq!(unpack(&again.log, 4096).unwrap(), [unpack(&closed.log, 4096).unwrap(), last.into()].concat());
         expected.add(Severity::Error, &Place::Velero, "e");
         assert_eq!((again.results, again.warnings, again.errors), (expected, 1, 2));
+    }
+
+    fn journal(limits: Limits) -> Journal {
+        Journal::within(limits, Arc::new(|| Timestamp::UNIX_EPOCH), "backup=velero/b")
+    }
+
+    #[test]
+    fn many_long_results_take_no_more_than_their_share_and_are_all_counted() {
+        let journal = journal(Limits { results: 1000, log: 1 << 20 });
+        for n in 0..50 {
+            journal.warn(&Place::Velero, format!("w{n}: {}", "x".repeat(100)));
+        }
+        journal.warn(&Place::Velero, "short");
+        // Warnings take nothing from errors.
+        journal.error(&Place::Cluster, "e");
+        let closed = journal.close();
+        assert_eq!((closed.warnings, closed.errors), (51, 1));
+        let mut expected = Results::default();
+        for n in 0..5 {
+            expected.add(Severity::Warning, &Place::Velero, format!("w{n}: {}", "x".repeat(100)));
+        }
+        expected.add(Severity::Warning, &Place::Velero, "and 46 more, see the log");
+        expected.add(Severity::Error, &Place::Cluster, "e");
+        assert_eq!(closed.results, expected);
+        let log = String::from_utf8(unpack(&closed.log, 1 << 20).unwrap()).unwrap();
+        assert_eq!(log.lines().count(), 52, "the log has them all");
+    }
+
+    #[test]
+    fn a_log_that_is_too_long_says_how_many_lines_it_lacks() {
+        let journal = journal(Limits { results: 1000, log: 1 << 20 });
+        // What hardly compresses.
+        let line = |n: u64| {
+            (0..500).map(|i| format!("{:x}", (n * 500 + i).wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect::<String>()
+        };
+        for n in 0..1000 {
+            journal.info(&line(n), &[]);
+        }
+        journal.error(&Place::Velero, "in the end");
+        let closed = journal.close();
+        assert!((700 << 10..900 << 10).contains(&closed.log.len()), "{} bytes", closed.log.len());
+        let log = String::from_utf8(unpack(&closed.log, 64 << 20).unwrap()).unwrap();
+        let lines: Vec<&str> = log.lines().collect();
+        let left_out = 1000 - (lines.len() - 2);
+        let prefix = "time=\"1970-01-01T00:00:00Z\" level";
+        assert_eq!(
+            lines[lines.len() - 2..],
+            [
+                format!("{prefix}=error msg=\"in the end\" backup=velero/b"),
+                format!(
+                    "{prefix}=warning msg=\"{left_out} more lines are left out: the log of one operation holds 1 MiB\" \
+                     backup=velero/b"
+                )
+            ]
+        );
+        assert_eq!((closed.warnings, closed.errors), (0, 1), "no result is made of it");
+    }
+
+    #[test]
+    fn a_line_is_of_bearable_length() {
+        let journal = journal(LIMITS);
+        let key = ObjectKey::new(GroupResource::new("", "pods"), None, "p");
+        journal.item(Severity::Error, &key, "m", Some(&"é".repeat(1 << 20)));
+        let closed = journal.close();
+        let log = unpack(&closed.log, 64 << 20).unwrap();
+        assert!(log.len() < MAX_MESSAGE + 200, "{} bytes", log.len());
+        assert_eq!(closed.results.errors.messages().map(str::len).sum::<usize>(), MAX_MESSAGE + '…'.len_utf8());
     }
 }
