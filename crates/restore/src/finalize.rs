@@ -1,11 +1,12 @@
 //! Ends a restore: files beside the backup, and the final resource.
 
 use crate::env::Env;
+use crate::listed::Listed;
 use crate::run::{Outcome, Walked};
 use lifeboat_api::{HookStatus, Restore, RestorePhase, RestoreProgress, RestoreStatus, Time};
 use lifeboat_archive::journal::Closed;
 use lifeboat_archive::layout::RestoreFile;
-use lifeboat_archive::sidecar::{self, ResourceList};
+use lifeboat_archive::sidecar;
 use lifeboat_object::Place;
 use lifeboat_store::StoreError;
 use std::time::Duration;
@@ -19,13 +20,9 @@ const STORING_CANCELLED: Duration = Duration::from_secs(4);
 pub(crate) async fn finalize(mut restore: Restore, walked: &Walked, env: &Env) -> Result<Outcome, StoreError> {
     let cancelled = env.cancel.is_cancelled();
     let (_, planned) = env.progress.get();
-    let mut list = ResourceList::default();
-    let mut items = 0;
-    for one in &walked.done {
-        items += 1;
-        let name = format!("{}({})", one.name, one.action.word());
-        list.add(&one.api_version, &one.kind, one.namespace.as_deref(), &name);
-    }
+    let spec = restore.spec.clone();
+    let listed = Listed::of(walked, &spec);
+    let items = listed.len();
     let ended_early = format!(
         "the restore was cancelled: {items} of {planned} objects were looked at, and the resource list says what was done"
     );
@@ -47,6 +44,7 @@ pub(crate) async fn finalize(mut restore: Restore, walked: &Walked, env: &Env) -
     let Closed { results, warnings, errors, .. } = env.journal.close();
     let status = &mut restore.status;
     count(status, warnings, errors);
+    let items = i64::try_from(items).unwrap_or(i64::MAX);
     status.progress = Some(RestoreProgress { total_items: items, items_restored: items });
     status.hook_status = Some(HookStatus::default());
     status.completion_timestamp = Some(Time::new((env.clock)()));
@@ -59,7 +57,7 @@ pub(crate) async fn finalize(mut restore: Restore, walked: &Walked, env: &Env) -
     let empty: [(); 0] = [];
     for (file, bytes) in [
         (RestoreFile::Results, encode("the results", sidecar::encode(&results))?),
-        (RestoreFile::ResourceList, encode("the resource list", sidecar::encode(&list))?),
+        (RestoreFile::ResourceList, encode("the resource list", sidecar::encode(&listed))?),
         (RestoreFile::ItemOperations, encode("the item operations", sidecar::encode(&empty))?),
         (RestoreFile::VolumeInfo, encode("the volume information", sidecar::encode(&walked.volumes))?),
     ] {

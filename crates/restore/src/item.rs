@@ -4,23 +4,22 @@ use crate::apply::Actions;
 use crate::check::Lookout;
 use crate::env::Env;
 use crate::hold_back::lost_claim;
-use crate::namespaces::Namespaces;
-use crate::read::Kinds;
+use crate::namespaces::{Missing, Namespaces};
+use crate::notes::Notes;
+use crate::read::{Facts, Kinds};
 use crate::retry::can_pass;
+use crate::running::Turn;
 use crate::write::Refused;
 use bytes::Bytes;
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use lifeboat_api::Restore;
-use lifeboat_cluster::ClusterError;
+use lifeboat_archive::index::Row;
 use lifeboat_object::{Catalog, GroupResource, ObjectKey, Place};
 use lifeboat_select::RestoreFilter;
 use lifeboat_store::Archive;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::JoinSet;
 
 /// What was done with an object, in the words of the resource list (restore.md 1.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,32 +48,46 @@ impl Action {
 }
 
 /// What came of one object.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Done {
-    pub(crate) api_version: String,
-    pub(crate) kind: String,
-    pub(crate) namespace: Option<String>,
-    pub(crate) name: String,
+    /// Its number among the archive's rows.
+    pub(crate) row: usize,
     pub(crate) action: Action,
 }
 
 /// How an attempt at one object ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
     /// Finished.
     Done {
-        /// What to list; nothing for completed pods and jobs.
-        done: Option<Done>,
+        /// What was done.
+        action: Action,
+        /// Whether the resource list names it: completed pods and jobs are not there.
+        listed: bool,
         /// Whether a run again has nothing to do and nothing to say about it.
         settled: bool,
     },
     /// It came as an additional item of another object.
     Elsewhere,
-    /// Refused for a reason that can pass; nothing was reported yet.
-    Later(Source, Box<ClusterError>),
+    /// It may go well later; nothing was reported yet.
+    Later(Why),
+}
+
+/// Why an object is tried again later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// It was refused, or could not be read, for a reason that can pass.
+    Refused,
+    /// Its namespace was.
+    Namespace,
+}
+
+impl Attempt {
+    /// It could not be restored.
+    pub(crate) const FAILED: Self = Self::Done { action: Action::Failed, listed: true, settled: false };
 }
 
 /// An object out of the archive.
-#[derive(Clone)]
 pub(crate) struct Source {
     /// Its number among the archive's rows.
     pub(crate) row: usize,
@@ -105,46 +118,26 @@ pub(crate) struct Context {
     pub(crate) env: Env,
 }
 
-/// What is noted of objects on the way, by all that are restored at the same time.
-#[derive(Debug, Default)]
-pub(crate) struct Notes {
-    /// Objects that an attempt has begun; an additional item comes here before its own turn.
-    begun: Mutex<HashSet<[u8; 16]>>,
-    /// What was done with additional items.
-    extra: Mutex<Vec<Done>>,
-    /// Objects (target keys) that a message was about.
-    noted: Mutex<HashSet<[u8; 16]>>,
-    /// Claims that could not be restored, by target namespace.
-    lost_claims: Mutex<BTreeMap<String, BTreeSet<String>>>,
-}
-
 impl Context {
     /// Takes an object that needs nothing more: it is in the very state of the backup, or an earlier run did this with
-    /// it. Nothing is read or written.
-    pub(crate) fn settled(&self, key: &ObjectKey, ended: bool, action: Action) -> Option<Done> {
-        if !self.begin(key) || ended {
-            return None;
+    /// it. Nothing is read or written. Tells whether it is listed.
+    pub(crate) fn settled(&self, one: Facts, row: &Row, action: Action) -> bool {
+        if *row.resource == GroupResource::new("", "namespaces") {
+            if action == Action::Created {
+                self.namespaces.was_made(self.mapped(&row.name));
+            }
+            return false;
         }
-        let (api_version, kind) = self.kinds.of(&key.resource);
-        Some(Done { api_version, kind, namespace: self.target_namespace(key), name: key.name.clone(), action })
+        self.notes.begin(one.row) && !one.ended
     }
 
-    /// Restores one object in its own turn. What goes wrong is in the journal, unless it may pass: then the caller
-    /// decides whether there is a later turn (`last` says that there is none).
-    pub(crate) async fn restore(&self, source: Source, again: bool, last: bool) -> Attempt {
-        if !self.begin(&source.key) && !again {
+    /// Restores one object in its own turn. What goes wrong is in the journal, unless it may pass and there is a later
+    /// turn.
+    pub(crate) async fn restore(&self, source: &Source, turn: Turn) -> Attempt {
+        if !self.notes.begin(source.row) && !turn.again {
             return Attempt::Elsewhere;
         }
-        self.attempt(source, last).await
-    }
-
-    /// What was done with additional items since the last call.
-    pub(crate) fn take_extra(&self) -> Vec<Done> {
-        std::mem::take(&mut lock(&self.notes.extra))
-    }
-
-    fn begin(&self, key: &ObjectKey) -> bool {
-        lock(&self.notes.begun).insert(key.digest())
+        self.attempt(source, turn.last).await
     }
 
     /// Where to look for what is there already.
@@ -157,10 +150,14 @@ impl Context {
         }
     }
 
+    /// The row of an object of the backup.
+    pub(crate) fn find(&self, key: &ObjectKey) -> Option<usize> {
+        self.rows.get(&key.digest()).copied()
+    }
+
     /// Where an object of the backup goes.
     pub(crate) fn target_namespace(&self, key: &ObjectKey) -> Option<String> {
-        let namespace = key.namespace.as_ref()?;
-        Some(self.restore.spec.namespace_mapping.get(namespace).unwrap_or(namespace).clone())
+        Some(self.mapped(key.namespace.as_ref()?).to_owned())
     }
 
     /// What an object of the backup becomes.
@@ -168,50 +165,51 @@ impl Context {
         ObjectKey { namespace: self.target_namespace(key), ..key.clone() }
     }
 
-    async fn attempt(&self, source: Source, last: bool) -> Attempt {
+    /// Restores one object whose turn somebody has taken.
+    pub(crate) async fn attempt(&self, source: &Source, last: bool) -> Attempt {
         let key = &source.key;
         let target_key = self.target_of(key);
         let object: Value = match serde_json::from_slice(&source.body) {
             Ok(object) => object,
             Err(e) => {
                 self.error(&target_key, &format!("error decoding {key}: {e}"));
-                return Attempt::Done { done: None, settled: false };
+                return Attempt::FAILED;
             }
-        };
-        let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
-        let mut done = Done {
-            api_version: text("apiVersion"),
-            kind: text("kind"),
-            namespace: target_key.namespace.clone(),
-            name: key.name.clone(),
-            action: Action::Failed,
         };
         if key.resource == GroupResource::new("", "namespaces") {
-            let ensured = self.namespace(key, &object).await;
-            let settled = ensured.as_ref().is_none_or(|(_, action)| *action != Action::Failed);
-            return Attempt::Done { done: ensured.map(|(name, action)| Done { name, action, ..done }), settled };
+            return self.namespace(key, object, last).await;
         }
         if is_completed(&key.resource, &object) {
-            return Attempt::Done { done: None, settled: true };
+            return Attempt::Done { action: Action::Skipped, listed: false, settled: true };
         }
-        match self.write(&source, target_key.clone(), object).await {
-            Ok(action) => done.action = action,
-            Err(Refused::Reported) => self.lost(&target_key),
-            Err(Refused::Because(e)) if !last && can_pass(&e) => return Attempt::Later(source, e),
+        match self.write(source, target_key.clone(), object).await {
+            // It is there, and could not be changed.
+            Ok(Action::Failed) => return Attempt::FAILED,
+            Ok(action) => {
+                return Attempt::Done { action, listed: true, settled: !self.notes.is_noted(&target_key) };
+            }
+            Err(Refused::Reported) => {}
+            Err(Refused::Namespace(Missing::ForNow)) if !last => return Attempt::Later(Why::Namespace),
+            Err(Refused::Namespace(_)) => {
+                let Some(row) = self.archive.row(source.row) else { return Attempt::FAILED };
+                return self.without_namespace(row).await;
+            }
+            Err(Refused::Because(refusal)) if !last && can_pass(&refusal) => {
+                tracing::debug!(%key, %refusal, "refused for now");
+                return Attempt::Later(Why::Refused);
+            }
             Err(Refused::Because(e)) => {
                 self.error(&target_key, &format!("error restoring {target_key}: {}", e.failure));
-                self.lost(&target_key);
             }
         }
-        let settled = done.action != Action::Failed && !lock(&self.notes.noted).contains(&target_key.digest());
-        Attempt::Done { done: Some(done), settled }
+        self.lost(&target_key);
+        Attempt::FAILED
     }
 
     /// Remembers a claim that could not be restored.
-    fn lost(&self, key: &ObjectKey) {
+    pub(crate) fn lost(&self, key: &ObjectKey) {
         if key.resource == GroupResource::new("", "persistentvolumeclaims") {
-            let namespace = key.namespace.clone().unwrap_or_default();
-            lock(&self.notes.lost_claims).entry(namespace).or_default().insert(key.name.clone());
+            self.notes.lose_claim(key.namespace.as_deref().unwrap_or_default(), &key.name);
         }
     }
 
@@ -220,89 +218,18 @@ impl Context {
         if key.resource != GroupResource::new("apps", "statefulsets") {
             return None;
         }
-        let lost = lock(&self.notes.lost_claims);
-        lost_claim(object, lost.get(key.namespace.as_deref()?)?).map(str::to_owned)
-    }
-
-    /// A namespace object: its target is ensured. One that was there is left untouched and not listed.
-    async fn namespace(&self, key: &ObjectKey, object: &Value) -> Option<(String, Action)> {
-        let target = self.restore.spec.namespace_mapping.get(&key.name).unwrap_or(&key.name);
-        match self.namespaces.ensure(target, Some(object), &self.env).await {
-            Ok(true) => Some((target.clone(), Action::Created)),
-            Ok(false) => None,
-            Err(e) => {
-                self.env.journal.error(&Place::Velero, e);
-                Some((target.clone(), Action::Failed))
-            }
-        }
-    }
-
-    pub(crate) async fn ensure_namespace(&self, source: &ObjectKey, target: &ObjectKey) -> Result<(), Refused> {
-        self.try_ensure_namespace(source, target).await.map_err(|e| {
-            self.env.journal.error(&Place::Velero, e);
-            Refused::Reported
-        })
-    }
-
-    /// Makes sure that the namespace of an object is there; the error is for who reports it.
-    pub(crate) async fn try_ensure_namespace(&self, source: &ObjectKey, target: &ObjectKey) -> Result<(), String> {
-        let (Some(original), Some(namespace)) = (&source.namespace, &target.namespace) else { return Ok(()) };
-        // The namespace of the backup is read only for who comes first.
-        let object = if self.namespaces.is_known(namespace) {
-            None
-        } else {
-            let key = ObjectKey::new(GroupResource::new("", "namespaces"), None, original.as_str());
-            self.load(&key).await.and_then(|body| serde_json::from_slice::<Value>(&body).ok())
-        };
-        self.namespaces.ensure(namespace, object.as_ref(), &self.env).await.map(drop)
-    }
-
-    /// Restores what an action named, before the object itself. Depth first; an object that was begun is not waited
-    /// for, so a circle ends.
-    pub(crate) fn additional<'a>(&'a self, parent: &'a ObjectKey, keys: Vec<ObjectKey>) -> BoxFuture<'a, ()> {
-        async move {
-            for key in keys {
-                let place = crate::read::filter_namespace(&key);
-                if !self.filter.includes_additional(&key.resource, place) || !self.begin(&key) {
-                    continue;
-                }
-                let Some(body) = self.load(&key).await else {
-                    self.warning(
-                        &self.target_of(parent),
-                        &format!("{key}, which {parent} needs, is not in the backup"),
-                    );
-                    continue;
-                };
-                let row = self.rows.get(&key.digest()).copied().unwrap_or(usize::MAX);
-                let attempt = self.attempt(Source { row, key, body, exists: false }, true).await;
-                if let Attempt::Done { done: Some(done), .. } = attempt {
-                    lock(&self.notes.extra).push(done);
-                }
-            }
-        }
-        .boxed()
-    }
-
-    async fn load(&self, key: &ObjectKey) -> Option<Bytes> {
-        let row = *self.rows.get(&key.digest())?;
-        let mut reading = JoinSet::new();
-        let mut contents = self.archive.read(vec![row], &mut reading);
-        contents.next().await.ok()?.map(|item| item.body)
+        self.notes.lost_claims(key.namespace.as_deref()?, |lost| lost_claim(object, lost).map(str::to_owned))
     }
 
     pub(crate) fn error(&self, key: &ObjectKey, message: &str) {
-        lock(&self.notes.noted).insert(key.digest());
+        self.notes.note(key);
         self.env.journal.error(&Place::of(key.namespace.as_deref()), message);
     }
 
     pub(crate) fn warning(&self, key: &ObjectKey, message: &str) {
-        lock(&self.notes.noted).insert(key.digest());
+        self.notes.note(key);
         self.env.journal.warn(&Place::of(key.namespace.as_deref()), message);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Pods and jobs that have ended are not started again (restore.md 2.8 step 4).

@@ -1,24 +1,29 @@
 //! The restore engine.
 //!
 //! One door: [`run`] takes a [`Request`] and an [`Env`], brings a backup back, and says what came of it. Inside, the
-//! modules are the stages of the walk in its order: `request`, `versions` and `read`, `plan`, `check`, `execute` (with `item`,
-//! `apply`, `existing`, `update`, `hold_back`, `retry`, `wait` and `checkpoint` beneath it), `finalize`.
+//! modules are the stages of the walk in its order: `request`, `versions` and `read`, `plan`, `check`, `execute` (with `running`,
+//! `item`, `additional`, `apply`, `existing`, `update`, `hold_back`, `deferred`, `retry`, `wait` and `checkpoint` beneath it), `finalize`.
 //!
 //! The engine never writes custom resources. Start reading at [`run`].
 
 mod actions;
+mod additional;
 mod apply;
 mod check;
 mod checkpoint;
+mod deferred;
 mod desired;
+mod ensure;
 mod env;
 mod execute;
 mod existing;
 mod finalize;
 mod hold_back;
 mod item;
+mod listed;
 mod managed_fields;
 mod namespaces;
+mod notes;
 mod plan;
 mod preview;
 mod priorities;
@@ -26,6 +31,7 @@ mod read;
 mod request;
 mod retry;
 mod run;
+mod running;
 mod update;
 mod versions;
 mod volumes;

@@ -1,56 +1,150 @@
 //! Makes sure that the namespace of an object is there (restore.md 2.7).
 
 use crate::env::Env;
+use crate::item::Action;
 use crate::managed_fields::{Owners, decide};
+use crate::retry::{can_be_read_later, can_pass};
 use crate::wait::{Waited, poll};
 use bytes::Bytes;
+use lifeboat_archive::journal::Journal;
 use lifeboat_cluster::{ClusterError, Create, PatchKind};
 use lifeboat_object::{ApiResource, Place};
+use lifeboat_store::StoreError;
 use serde_json::{Map, Value, json};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::OnceCell;
 
-/// The namespaces of one restore: each is ensured once, and who comes meanwhile waits for that.
+/// The namespaces of one restore: each is ensured once, and who comes meanwhile waits for that. One that is refused for
+/// a reason that can pass is tried once in each round.
 #[derive(Debug)]
 pub(crate) struct Namespaces {
     resource: Arc<ApiResource>,
     timeout: Duration,
-    /// By target name; holds the namespace of the backup until it is needed.
-    cells: Mutex<HashMap<String, Ensured>>,
+    /// By target name.
+    cells: Mutex<BTreeMap<String, Arc<Cell>>>,
+    /// Those that this restore made, also an earlier run of it.
+    made: Mutex<BTreeSet<String>>,
+    round: AtomicU64,
 }
 
-/// Set once it is known whether the namespace is there, and whether we made it.
-type Ensured = Arc<OnceCell<Result<bool, String>>>;
+#[derive(Debug, Default)]
+struct Cell {
+    state: tokio::sync::Mutex<State>,
+    /// Objects that were not restored because it is missing.
+    missed: AtomicU64,
+}
+
+/// What is known of a namespace.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum State {
+    /// Nothing.
+    #[default]
+    Unknown,
+    /// It is there, and whether this run made it.
+    There { made: bool },
+    /// It was refused in this round for a reason that can pass.
+    Refused { round: u64, why: String },
+    /// It does not come any more.
+    Lost { why: String },
+}
+
+/// A namespace that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// It may come in a later round.
+    ForNow,
+    /// It does not come in this restore.
+    ForGood,
+}
 
 impl Namespaces {
     pub(crate) fn new(resource: Arc<ApiResource>, timeout: Duration) -> Self {
-        Self { resource, timeout, cells: Mutex::new(HashMap::new()) }
+        Self { resource, timeout, cells: Mutex::default(), made: Mutex::default(), round: AtomicU64::default() }
     }
 
-    /// Whether somebody has begun to ensure it: then the namespace of the backup is no longer needed.
-    pub(crate) fn is_known(&self, name: &str) -> bool {
-        self.cells.lock().unwrap_or_else(PoisonError::into_inner).contains_key(name)
+    /// Lets refused namespaces be tried again.
+    pub(crate) fn next_round(&self) {
+        self.round.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether one was not there, or is not yet: what was seen before that is no longer so.
     pub(crate) fn made_any(&self) -> bool {
-        let cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
-        cells.values().any(|cell| cell.get() != Some(&Ok(false)))
+        let was_there = |cell: &Arc<Cell>| cell.state.try_lock().is_ok_and(|s| *s == State::There { made: false });
+        !lock(&self.cells).values().all(was_there)
     }
 
-    /// Ensures that the namespace exists and is not being deleted; tells whether this call's restore made it.
-    /// `source` is the namespace in the backup; without it a bare one is made.
-    pub(crate) async fn ensure(&self, name: &str, source: Option<&Value>, env: &Env) -> Result<bool, String> {
-        let cell = {
-            let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(cells.entry(name.to_owned()).or_default())
-        };
-        cell.get_or_init(|| self.make(name, source, env)).await.clone()
+    /// Ensures that the namespace exists and is not being deleted; tells whether this restore made it. `in_backup`
+    /// reads the one in the backup, for who comes first; without it a bare one is made.
+    pub(crate) async fn ensure(
+        &self,
+        name: &str,
+        in_backup: impl Future<Output = Result<Option<Value>, StoreError>> + Send,
+        env: &Env,
+    ) -> Result<bool, Missing> {
+        let cell = self.cell(name);
+        let mut state = cell.state.lock().await;
+        let round = self.round.load(Ordering::Relaxed);
+        if state.is_open(round) {
+            *state = match in_backup.await {
+                Ok(source) => self.make(name, source.as_ref(), env).await,
+                Err(e) => {
+                    let why = format!("error creating namespace {name}: it could not be read from the backup: {e}");
+                    if can_be_read_later(&e) { State::Refused { round, why } } else { State::Lost { why } }
+                }
+            };
+        }
+        match &*state {
+            State::There { made } => Ok(*made),
+            State::Lost { .. } => Err(Missing::ForGood),
+            State::Refused { .. } | State::Unknown => Err(Missing::ForNow),
+        }
     }
 
-    async fn make(&self, name: &str, source: Option<&Value>, env: &Env) -> Result<bool, String> {
+    /// Gives a namespace up that is still refused: it is tried no more.
+    pub(crate) async fn give_up(&self, name: &str) {
+        let cell = self.cell(name);
+        let mut state = cell.state.lock().await;
+        if let State::Refused { why, .. } = &mut *state {
+            *state = State::Lost { why: std::mem::take(why) };
+        }
+    }
+
+    /// Counts an object that is not restored because this namespace is missing.
+    pub(crate) fn miss(&self, name: &str) {
+        self.cell(name).missed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Remembers that an earlier run of this restore made it.
+    pub(crate) fn was_made(&self, name: &str) {
+        lock(&self.made).insert(name.to_owned());
+    }
+
+    /// Writes one error for each namespace that did not come, with what it has cost. Gives all that are to be listed:
+    /// those that this restore made, and those.
+    pub(crate) async fn report(&self, journal: &Journal) -> Vec<(String, Action)> {
+        let mut out: Vec<(String, Action)> = lock(&self.made).iter().map(|n| (n.clone(), Action::Created)).collect();
+        let cells = lock(&self.cells).clone();
+        for (name, cell) in cells {
+            if let State::Lost { why } = &*cell.state.lock().await {
+                journal.error(&Place::Velero, with_cost(why, cell.missed.load(Ordering::Relaxed)));
+                out.push((name, Action::Failed));
+            }
+        }
+        out
+    }
+
+    fn cell(&self, name: &str) -> Arc<Cell> {
+        let mut cells = lock(&self.cells);
+        match cells.get(name) {
+            Some(cell) => Arc::clone(cell),
+            None => Arc::clone(cells.entry(name.to_owned()).or_default()),
+        }
+    }
+
+    async fn make(&self, name: &str, source: Option<&Value>, env: &Env) -> State {
+        let round = self.round.load(Ordering::Relaxed);
         let body = Bytes::from(target(name, source).to_string());
         let owners = source.map(|namespace| decide(&namespace["metadata"]["managedFields"])).unwrap_or_default();
         let how = || Create { field_manager: &owners.field_manager, ..Create::default() };
@@ -67,17 +161,25 @@ impl Namespaces {
         });
         match tried.await {
             Waited::Done(made) => {
+                if made {
+                    lock(&self.made).insert(name.to_owned());
+                }
                 if let Some(source) = source.filter(|_| made) {
                     self.give_back(name, source, &owners, env).await;
                 }
-                Ok(made)
+                State::There { made }
             }
-            Waited::Failed(e) => Err(format!("error creating namespace {name}: {}", e.failure)),
-            Waited::TimedOut => Err(format!(
-                "timed out waiting for terminating namespace {name} to disappear before restoring: it is still there after {} s",
-                self.timeout.as_secs()
-            )),
-            Waited::Cancelled => Err("the restore was cancelled".to_owned()),
+            Waited::Failed(e) => {
+                let why = format!("error creating namespace {name}: {}", e.failure);
+                if can_pass(&e) { State::Refused { round, why } } else { State::Lost { why } }
+            }
+            Waited::TimedOut => State::Lost {
+                why: format!(
+                    "timed out waiting for terminating namespace {name} to disappear before restoring: it is still there after {} s",
+                    self.timeout.as_secs()
+                ),
+            },
+            Waited::Cancelled => State::Refused { round, why: "the restore was cancelled".to_owned() },
         }
     }
 
@@ -101,6 +203,30 @@ impl Namespaces {
         let deleting = !value["metadata"]["deletionTimestamp"].is_null() || value["status"]["phase"] == "Terminating";
         Ok(Some(deleting))
     }
+}
+
+impl State {
+    /// Whether it is to be ensured in this round.
+    fn is_open(&self, now: u64) -> bool {
+        match self {
+            Self::Unknown => true,
+            Self::Refused { round, .. } => *round != now,
+            Self::There { .. } | Self::Lost { .. } => false,
+        }
+    }
+}
+
+/// Why a namespace did not come, and how many objects were not restored because of that.
+fn with_cost(why: &str, objects: u64) -> String {
+    match objects {
+        0 => why.to_owned(),
+        1 => format!("{why}; 1 object in it was not restored"),
+        _ => format!("{why}; {objects} objects in it were not restored"),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn is_terminating(error: &ClusterError) -> bool {
@@ -133,6 +259,21 @@ fn target(name: &str, source: Option<&Value>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refused_namespace_is_tried_once_in_each_round() {
+        let refused = State::Refused { round: 3, why: "w".to_owned() };
+        for (state, now, expected) in [
+            (State::Unknown, 3, true),
+            (State::There { made: true }, 3, false),
+            (State::Lost { why: "w".to_owned() }, 4, false),
+        ] {
+            assert_eq!(state.is_open(now), expected, "{state:?}");
+        }
+        assert_eq!([3, 4].map(|now| refused.is_open(now)), [false, true]);
+        let said = [0, 1, 2].map(|objects| with_cost("no", objects));
+        assert_eq!(said, ["no", "no; 1 object in it was not restored", "no; 2 objects in it were not restored"]);
+    }
 
     #[test]
     fn a_namespace_keeps_what_a_person_wrote() {

@@ -24,7 +24,7 @@ impl Level {
         self.name.starts_with("customresourcedefinitions.")
     }
 
-    /// Whether refused objects must be settled before the next level begins: a claim made after its StatefulSet would
+    /// Whether objects that wait must be settled before the next level begins: a claim made after its StatefulSet would
     /// be an empty one from the template, a pod made after its ReplicaSet a surplus.
     pub(crate) fn must_settle(&self) -> bool {
         SETTLED.contains(&self.name.as_str())
@@ -43,7 +43,7 @@ const AT_THE_END: [&str; 6] = [
 
 /// Orders the objects. Names in the priorities are resolved by discovery where it knows them.
 pub(crate) fn plan<'a>(
-    facts: &[Facts],
+    facts: Vec<Facts>,
     row: impl Fn(usize) -> Option<&'a Row>,
     priorities: &Priorities,
     catalog: &Catalog,
@@ -52,7 +52,7 @@ pub(crate) fn plan<'a>(
     for fact in facts {
         if let Some(row) = row(fact.row) {
             let (early, others) = types.0.entry(row.resource.to_string()).or_default();
-            if fact.early { early } else { others }.push(*fact);
+            if fact.early { early } else { others }.push(fact);
         }
     }
     let canonical = |name: &String| resolve(name, catalog, &types);
@@ -130,7 +130,7 @@ mod tests {
             .collect();
         let facts: Vec<Facts> =
             (0..rows.len()).map(|row| Facts { row, early: row == 6, ended: false, state: State::default() }).collect();
-        let levels = plan(&facts, |n| rows.get(n), &Priorities::default(), &Catalog::default());
+        let levels = plan(facts, |n| rows.get(n), &Priorities::default(), &Catalog::default());
         let got: Vec<(String, Vec<usize>)> =
             levels.into_iter().map(|l| (l.name, l.items.iter().map(|one| one.row).collect())).collect();
         assert_eq!(

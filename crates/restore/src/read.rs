@@ -3,12 +3,14 @@
 use crate::env::Env;
 use crate::item::is_completed;
 use crate::volumes::{Recorded, Verdict, Volumes, decide};
+use lifeboat_archive::index::Row;
 use lifeboat_object::{GroupResource, Head, ObjectKey};
 use lifeboat_select::RestoreFilter;
 use lifeboat_store::{Archive, StoreError};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use tokio::task::JoinSet;
 
 /// What the archive holds for this restore.
@@ -57,7 +59,9 @@ pub(crate) async fn scan(
         if env.cancel.is_cancelled() {
             break;
         }
-        let Some(key) = archive.row(item.row).map(lifeboat_archive::index::Row::key) else { continue };
+        let Some(row) = archive.row(item.row) else { continue };
+        let key = row.key();
+        out.kinds.add(row, &item.head);
         let selected = filter.includes_item(&key.resource, filter_namespace(&key), &item.head.labels);
         let included = selected.is_ok();
         if let Err(reason) = selected {
@@ -88,27 +92,34 @@ pub(crate) async fn scan(
             let early = key.resource.resource == "services" && has_fixed_port(&object);
             let ended = is_completed(&key.resource, &object);
             out.facts.push(Facts { row: item.row, early, ended, state: State::of(&item.head) });
-            out.kinds.add(&key.resource, &item.head);
         }
     }
     Ok(out)
 }
 
-/// `apiVersion` and `kind` by type; all objects of a type are restored in one version.
+/// `apiVersion` and `kind` by type and version.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Kinds(HashMap<GroupResource, (String, String)>);
+pub(crate) struct Kinds(HashMap<Arc<GroupResource>, Versions>);
+
+/// `apiVersion` and `kind` of one type, by version.
+type Versions = BTreeMap<Arc<str>, (String, String)>;
 
 impl Kinds {
-    fn add(&mut self, resource: &GroupResource, head: &Head) {
-        if !self.0.contains_key(resource) {
+    fn add(&mut self, row: &Row, head: &Head) {
+        let versions = match self.0.get_mut(&row.resource) {
+            Some(versions) => versions,
+            None => self.0.entry(Arc::clone(&row.resource)).or_default(),
+        };
+        if !versions.contains_key(&row.version) {
             let text = |field: &Option<String>| field.clone().unwrap_or_default();
-            self.0.insert(resource.clone(), (text(&head.api_version), text(&head.kind)));
+            versions.insert(Arc::clone(&row.version), (text(&head.api_version), text(&head.kind)));
         }
     }
 
-    /// Those of a type; empty texts when no object of it is restored.
-    pub(crate) fn of(&self, resource: &GroupResource) -> (String, String) {
-        self.0.get(resource).cloned().unwrap_or_default()
+    /// Those of an object; `None` when none of its type and version was read.
+    pub(crate) fn of(&self, row: &Row) -> Option<(&str, &str)> {
+        let (api_version, kind) = self.0.get(&row.resource)?.get(&row.version)?;
+        Some((api_version, kind))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Which refusals can pass by themselves. Pure.
 
 use lifeboat_cluster::ClusterError;
+use lifeboat_store::StoreError;
 
 /// Whether creating the object again a little later can succeed: a webhook or a parent that is itself being restored,
 /// a namespace that is going away, a server that is overloaded.
@@ -25,9 +26,15 @@ pub(crate) fn can_pass(error: &ClusterError) -> bool {
     }
 }
 
+/// Whether reading an object of the archive again a little later can succeed: what is damaged stays so.
+pub(crate) fn can_be_read_later(error: &StoreError) -> bool {
+    matches!(error, StoreError::Bucket(_) | StoreError::Scratch { .. } | StoreError::Worker(_))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_archive::index::IndexError;
     use lifeboat_cluster::{ApiStatus, Failure};
 
     #[test]
@@ -50,5 +57,12 @@ mod tests {
             let error = ClusterError { verb: "create", what: String::new(), failure: Failure::Api(Box::new(status)) };
             assert_eq!(can_pass(&error), expected, "{code} {message}");
         }
+    }
+
+    #[test]
+    fn what_is_damaged_is_not_read_again() {
+        let damaged = StoreError::Index { key: "k".into(), source: IndexError::Mismatch("x".into()) };
+        let full = StoreError::Scratch { place: "/tmp".into(), source: std::io::Error::other("boom") };
+        assert_eq!([damaged, full].map(|e| can_be_read_later(&e)), [false, true]);
     }
 }

@@ -1,10 +1,12 @@
 //! The door.
 
 use crate::checkpoint::Checkpoint;
+use crate::deferred::Deferred;
 use crate::env::Env;
-use crate::execute::{Deferred, drain, level};
+use crate::execute::level;
 use crate::finalize::finalize;
-use crate::item::Done;
+use crate::item::{Action, Context, Done};
+use crate::read::Kinds;
 use crate::request::{Request, ValidationErrors, check_source, prepare};
 use crate::walk::Walk;
 use lifeboat_api::{Restore, RestorePhase, Time};
@@ -66,6 +68,10 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, RestoreError> 
 /// What was done, and what became of the volumes.
 pub(crate) struct Walked {
     pub(crate) done: Vec<Done>,
+    /// Namespaces that were made, or could not be.
+    pub(crate) namespaces: Vec<(String, Action)>,
+    pub(crate) archive: Archive,
+    pub(crate) kinds: Arc<Kinds>,
     pub(crate) volumes: Vec<RestoreVolumeInfo>,
 }
 
@@ -78,7 +84,23 @@ async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<Walked,
     walk.resumed = checkpoint.is_resumed();
     env.progress.found(walk.levels.iter().map(|level| level.items.len() as u64).sum());
     env.progress.found_all();
-    let mut current = Arc::new(walk.context(None)?);
+    let current = Arc::new(walk.context(None)?);
+    let (archive, kinds) = (walk.archive.clone(), Arc::clone(&current.kinds));
+    let all_namespaces = Arc::clone(&current.namespaces);
+    let done = levels(&mut walk, current, &mut checkpoint, env).await;
+    // Also of a restore that breaks off.
+    let namespaces = all_namespaces.report(&env.journal).await;
+    let volumes = walk.volumes.records(&restore.spec.namespace_mapping);
+    Ok(Walked { done: done?, namespaces, archive, kinds, volumes })
+}
+
+/// Restores all levels, and what was deferred. Gives what is listed.
+async fn levels(
+    walk: &mut Walk,
+    mut current: Arc<Context>,
+    checkpoint: &mut Checkpoint,
+    env: &Env,
+) -> Result<Vec<Done>, RestoreError> {
     let mut deferred = Deferred::default();
     let mut done = Vec::new();
     for one in std::mem::take(&mut walk.levels) {
@@ -88,9 +110,9 @@ async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<Walked,
         let (settles, defines_types) = (one.must_settle(), one.defines_types());
         env.journal.info("Restoring a level", &[("level", &one.name), ("items", &one.items.len().to_string())]);
         let ahead = walk.ahead.take_if(|ahead| ahead.level == one.name).map(|ahead| ahead.presence);
-        done.extend(level(one, ahead, &current, &mut checkpoint, &mut deferred, env).await?);
+        done.extend(level(one, ahead, &current, checkpoint, &mut deferred).await?);
         if settles || defines_types {
-            done.extend(drain(&mut deferred, &current, &mut checkpoint, env).await);
+            done.extend(deferred.drain(&current, checkpoint).await);
         }
         if defines_types {
             // The types that were just defined are served now.
@@ -98,9 +120,8 @@ async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<Walked,
             current = Arc::new(walk.context(Some(&current))?);
         }
     }
-    done.extend(drain(&mut deferred, &current, &mut checkpoint, env).await);
-    done.extend(current.take_extra());
-    Ok(Walked { done, volumes: walk.volumes.records(&restore.spec.namespace_mapping) })
+    done.extend(deferred.drain(&current, checkpoint).await);
+    Ok(done)
 }
 
 async fn checkpoint(restore: &Restore, archive: &Archive, env: &Env) -> Checkpoint {

@@ -6,6 +6,7 @@ use crate::check::{Ahead, Lookout};
 use crate::env::Env;
 use crate::item::Context;
 use crate::namespaces::Namespaces;
+use crate::notes::Notes;
 use crate::plan::{Level, plan};
 use crate::read::{Contents, Facts, Kinds, State, by_key, filter_namespace, namespaces_in, scan};
 use crate::request::{Request, ValidationErrors};
@@ -75,7 +76,7 @@ impl Walk {
         for lost in &contents.lost {
             env.journal.warn(&Place::Cluster, lost.as_str());
         }
-        let levels = plan(&contents.facts, |n| archive.row(n), &request.settings.priorities, &catalog);
+        let levels = plan(contents.facts, |n| archive.row(n), &request.settings.priorities, &catalog);
         let config =
             ActionConfig::load(&env.cluster, &restore.metadata.namespace).await.map_err(|e| config_error(&e))?;
         Ok(Self {
@@ -123,7 +124,8 @@ impl Walk {
             archive: self.archive.clone(),
             rows: Arc::clone(&self.rows),
             provisioned: Arc::clone(&self.provisioned),
-            notes: before.map(|before| Arc::clone(&before.notes)).unwrap_or_default(),
+            notes: before
+                .map_or_else(|| Arc::new(Notes::new(self.archive.rows().len())), |before| Arc::clone(&before.notes)),
             kinds: Arc::clone(&self.kinds),
             resumed: self.resumed,
             resource_timeout: self.resource_timeout,
@@ -156,12 +158,15 @@ async fn select(
     let by_key = by_key(archive, &rows);
     let namespace_mapping = &restore.spec.namespace_mapping;
     let lookout = Lookout { archive, catalog, namespace_mapping, env };
-    let likely = likely(archive, &rows, &filter);
-    let levels = plan(&likely, |n| archive.row(n), &request.settings.priorities, catalog);
+    let worth_a_look = {
+        let likely = likely(archive, &rows, &filter);
+        let levels = plan(likely, |n| archive.row(n), &request.settings.priorities, catalog);
+        let mut places = levels.into_iter().map(|level| (lookout.places(&level), level.name));
+        places.find(|(places, _)| !places.is_empty())
+    };
     let look = async {
-        let (level, places) =
-            levels.iter().map(|level| (level, lookout.places(level))).find(|(_, places)| !places.is_empty())?;
-        Some(Ahead { level: level.name.clone(), presence: lookout.look(places).await })
+        let (places, level) = worth_a_look?;
+        Some(Ahead { level, presence: lookout.look(places).await })
     };
     let (contents, ahead) = futures::join!(scan(archive, rows, &filter, recorded, env), look);
     Ok(Selected { in_backup, filter, by_key, contents: contents?, ahead })

@@ -4,6 +4,7 @@ use crate::desired::{Ask, Desired};
 use crate::existing::{is_same_state, merge_service_account};
 use crate::item::{Action, Context, Source};
 use crate::managed_fields::{Owners, decide};
+use crate::namespaces::Missing;
 use crate::wait::established;
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -34,6 +35,8 @@ pub(crate) enum Refused {
     Reported,
     /// The server's word; nobody has reported it yet.
     Because(Box<ClusterError>),
+    /// Its namespace is not there; nobody has reported that yet.
+    Namespace(Missing),
 }
 
 impl Context {
@@ -52,7 +55,7 @@ impl Context {
                 return Err(Refused::Reported);
             }
         };
-        self.ensure_namespace(&source.key, &key).await?;
+        self.ensure_namespace(&source.key).await.map_err(Refused::Namespace)?;
         self.additional(&source.key, desired.additional).await;
         let resource = match self.served(&key, &desired.item) {
             Ok(resource) => resource,

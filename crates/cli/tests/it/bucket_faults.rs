@@ -327,7 +327,8 @@ fn is_done(case: &Case<'_>, command: Command, run: &Run) {
             case.assert_verified("b");
         }
         Restore | ForeignRestore => {
-            let expected = "Restore completed with status: Completed. 4 objects, 0 warnings, 0 errors.";
+            // The namespace was made for them.
+            let expected = "Restore completed with status: Completed. 5 objects, 0 warnings, 0 errors.";
             assert!(run.out.starts_with(expected), "{run:?}");
         }
         Verify => assert!(run.out.starts_with("b: OK, 9 files"), "{run:?}"),

@@ -1,5 +1,6 @@
 //! The binary against a real control plane. `make test` builds and starts what is needed.
 
+mod additional;
 mod api_faults;
 mod bucket_faults;
 mod budget;
@@ -17,6 +18,7 @@ mod kept_out;
 mod kills;
 mod leaders;
 mod moved;
+mod namespaces;
 mod numbers;
 mod object_storage;
 mod random_kills;

@@ -1,0 +1,70 @@
+//! The namespaces that a restore needs: refused for a while, refused for good, and made without having been asked for.
+
+use crate::faults::{Case, Ground, config_maps, namespace};
+use crate::support::{Run, gunzip_json};
+use lifeboat_testbed::{Fault, Nth, Rule};
+use serde_json::{Value, json};
+
+fn ground() -> Ground {
+    Ground::start([namespace("shop")].into_iter().chain(config_maps("shop", 2)).collect())
+}
+
+fn backed_up<'a>(ground: &'a Ground, name: &str) -> Case<'a> {
+    let case = ground.case(name);
+    let types = "namespaces,configmaps";
+    let run = case.local(&["backup", "b", "--include-namespaces", "shop", "--include-resources", types]);
+    assert_eq!(run.code, 0, "{run:?}");
+    case
+}
+
+fn restore(case: &Case<'_>, name: &str, more: &[&str]) -> Run {
+    let mapping = format!("shop:{name}");
+    let args = ["restore", name, "--from-backup", "b", "--namespace-mappings", &mapping];
+    case.local(&[&args[..], more].concat())
+}
+
+/// Results and resource list.
+fn stored(case: &Case<'_>, name: &str) -> (Value, Value) {
+    let file = |what: &str| gunzip_json(&case.file(&format!("restores/{name}/restore-{name}-{what}.gz")));
+    (file("results"), file("resource-list.json"))
+}
+
+fn listed(name: &str, namespace: &str, maps: &str) -> Value {
+    json!({
+        "v1/Namespace": [format!("{name}({namespace})")],
+        "v1/ConfigMap": [
+            format!("{name}/kube-root-ca.crt(skipped)"), format!("{name}/map-0({maps})"), format!("{name}/map-1({maps})")
+        ]
+    })
+}
+
+fn refusal(code: u16, reason: &str, message: &str) -> Fault {
+    let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "message": message, "code": code});
+    Fault::Answer { status: code, headers: vec![], body: body.to_string() }
+}
+
+#[test]
+fn a_namespace_that_is_refused_for_a_while_costs_nothing() {
+    let ground = ground();
+    let case = backed_up(&ground, "while");
+    let webhook = refusal(500, "InternalError", "failed calling webhook \"names.example.com\"");
+    case.api.script(vec![Rule::new("POST", "/api/v1/namespaces?*", Nth::First(3), webhook)]);
+    let run = restore(&case, "late", &[]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert_eq!(case.api.take_seen().iter().filter(|seen| seen.met).count(), 3);
+    assert_eq!(stored(&case, "late"), (json!({"errors": {}, "warnings": {}}), listed("late", "created", "created")));
+}
+
+#[test]
+fn a_namespace_that_is_refused_for_good_is_one_error() {
+    let ground = ground();
+    let case = backed_up(&ground, "good");
+    let forbidden = "namespaces is forbidden: User \"u\" cannot create resource \"namespaces\"";
+    case.api.script(vec![Rule::new("POST", "/api/v1/namespaces?*", Nth::Every, refusal(403, "Forbidden", forbidden))]);
+    let run = restore(&case, "never", &[]);
+    assert_eq!(run.code, 3, "{run:?}");
+    assert_eq!(case.api.take_seen().iter().filter(|seen| seen.met).count(), 1);
+    let said = format!("error creating namespace never: {forbidden}; 2 objects in it were not restored");
+    let results = json!({"errors": {"velero": [said]}, "warnings": {}});
+    assert_eq!(stored(&case, "never"), (results, listed("never", "failed", "failed")));
+}

@@ -1,0 +1,72 @@
+//! Restores what an action named, before the object that needs it (restore.md 2.11).
+
+use crate::item::{Attempt, Context, Source, Why};
+use crate::retry::can_be_read_later;
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use lifeboat_object::ObjectKey;
+use lifeboat_store::StoreError;
+use tokio::task::JoinSet;
+
+impl Context {
+    /// Restores what an action named, before the object itself. Depth first; an object that was begun is not waited
+    /// for, so a circle ends. What may go well later waits in the queue of refused objects, and the object itself goes
+    /// on: it is refused, and tried again, when it cannot do without.
+    pub(crate) fn additional<'a>(&'a self, parent: &'a ObjectKey, keys: Vec<ObjectKey>) -> BoxFuture<'a, ()> {
+        async move {
+            for key in keys {
+                let place = crate::read::filter_namespace(&key);
+                if !self.filter.includes_additional(&key.resource, place) {
+                    continue;
+                }
+                let Some(row) = self.find(&key) else {
+                    if self.notes.miss(&key) {
+                        let message = format!("{key}, which {parent} needs, is not in the backup");
+                        self.warning(&self.target_of(parent), &message);
+                    }
+                    continue;
+                };
+                if !self.notes.begin(row) {
+                    continue;
+                }
+                let attempt = match self.load(row).await {
+                    Ok(body) => self.attempt(&Source { row, key, body, exists: false }, false).await,
+                    Err(e) if can_be_read_later(&e) => Attempt::Later(Why::Refused),
+                    Err(e) => self.unreadable(row, &e),
+                };
+                self.notes.add_extra(row, attempt);
+            }
+        }
+        .boxed()
+    }
+
+    /// Reads one object of the backup, a few of them at the same time.
+    pub(crate) async fn load(&self, row: usize) -> Result<Bytes, StoreError> {
+        let _permit = self.notes.may_read().await;
+        let mut reading = JoinSet::new();
+        let item = self.archive.read(vec![row], &mut reading).next().await?;
+        item.map(|item| item.body).ok_or(StoreError::Worker("reading one object of the archive"))
+    }
+
+    /// Ends an object that cannot be read from the backup, with an error.
+    pub(crate) fn unreadable(&self, row: usize, error: &StoreError) -> Attempt {
+        if let Some(row) = self.archive.row(row) {
+            let (key, why) = (self.target_of(&row.key()), chain(error));
+            self.error(&key, &format!("error restoring {key}: it could not be read from the backup: {why}"));
+            self.lost(&key);
+        }
+        Attempt::FAILED
+    }
+}
+
+/// An error with its causes, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut out = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        out = format!("{out}: {cause}");
+        source = cause.source();
+    }
+    out
+}

@@ -1,0 +1,128 @@
+//! Objects that were refused for a reason that can pass, or could not be read: they wait by their row numbers.
+
+use crate::checkpoint::Checkpoint;
+use crate::item::{Action, Attempt, Context, Done, Source, Why};
+use crate::retry::can_be_read_later;
+use crate::running::{Running, Turn, Waiting};
+use lifeboat_archive::index::Row;
+use lifeboat_object::{GroupResource, Place};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+/// How long an object is tried again.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The first pause between two turns, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Objects that may go well later.
+#[derive(Default)]
+pub(crate) struct Deferred {
+    waiting: Vec<Waiting>,
+}
+
+impl Deferred {
+    pub(crate) fn add(&mut self, later: Vec<Waiting>) {
+        self.waiting.extend(later);
+    }
+
+    /// Tries them again until all are done or patience ends; then what is left has failed.
+    pub(crate) async fn drain(&mut self, context: &Arc<Context>, checkpoint: &mut Checkpoint) -> Vec<Done> {
+        let mut pause = FIRST_PAUSE;
+        let mut out = Vec::new();
+        while !self.waiting.is_empty() {
+            let waiting = std::mem::take(&mut self.waiting);
+            if context.env.cancel.is_cancelled() {
+                out.extend(given_up(&waiting, context));
+                break;
+            }
+            let mut running = Running::new(context, checkpoint);
+            again(waiting, Instant::now() + pause, context, &mut running).await;
+            let ended = running.finish().await;
+            out.extend(ended.done);
+            self.waiting = ended.later;
+            if !self.waiting.is_empty() {
+                tokio::select! {
+                    () = sleep(pause) => {}
+                    () = context.env.cancel.cancelled() => {}
+                }
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        }
+        out
+    }
+}
+
+/// Tries each of these objects again, if its namespace is there; those whose time is over before `next` for the last
+/// time.
+async fn again(waiting: Vec<Waiting>, next: Instant, context: &Arc<Context>, running: &mut Running<'_>) {
+    context.namespaces.next_round();
+    let rows = waiting.iter().filter(|one| one.why == Why::Namespace).filter_map(|one| context.archive.row(one.row));
+    // Objects of those that are still missing need not be read.
+    let missing = context.missing_namespaces(rows.filter_map(|row| context.namespace_needed(row)).collect()).await;
+    let mut turns = BTreeMap::new();
+    for one in waiting {
+        let Some(row) = context.archive.row(one.row) else { continue };
+        let until = one.until.unwrap_or_else(|| Instant::now() + PATIENCE);
+        let turn = Turn { again: true, extra: one.extra, until: Some(until), last: next > until };
+        match context.namespace_needed(row) {
+            Some(needed) if one.why == Why::Namespace && missing.contains(needed) => {
+                let attempt =
+                    if turn.last { context.without_namespace(row).await } else { Attempt::Later(Why::Namespace) };
+                running.take(one.row, turn, attempt);
+            }
+            _ => {
+                turns.insert(one.row, turn);
+            }
+        }
+    }
+    read_again(turns, context, running).await;
+}
+
+async fn read_again(mut turns: BTreeMap<usize, Turn>, context: &Arc<Context>, running: &mut Running<'_>) {
+    let mut reading = JoinSet::new();
+    let mut contents = context.archive.read(turns.keys().copied().collect(), &mut reading);
+    let failure = loop {
+        let item = tokio::select! {
+            biased;
+            () = context.env.cancel.cancelled() => break None,
+            item = contents.next() => item,
+        };
+        match item {
+            Ok(Some(item)) => {
+                let (Some(row), Some(turn)) = (context.archive.row(item.row), turns.remove(&item.row)) else {
+                    continue;
+                };
+                let key = row.key();
+                tracing::debug!(%key, "trying again");
+                running.start(Source { row: item.row, key, body: item.body, exists: false }, turn).await;
+            }
+            Ok(None) => break None,
+            Err(e) => break Some(e),
+        }
+    };
+    // Nothing follows a failure: these were not read.
+    for (row, turn) in turns {
+        let attempt = match &failure {
+            Some(e) if turn.last || !can_be_read_later(e) => context.unreadable(row, e),
+            _ => Attempt::Later(Why::Refused),
+        };
+        running.take(row, turn, attempt);
+    }
+}
+
+/// Ends what waits when the restore is cancelled.
+fn given_up(waiting: &[Waiting], context: &Context) -> Vec<Done> {
+    let count = waiting.len();
+    let message =
+        format!("{count} objects that could not be restored at first were not tried again: the restore was cancelled");
+    context.env.journal.error(&Place::Velero, message);
+    // Namespaces have a list of their own.
+    let is_namespace = |row: &Row| *row.resource == GroupResource::new("", "namespaces");
+    let rows = waiting.iter().map(|one| one.row);
+    let rows = rows.filter(|number| context.archive.row(*number).is_some_and(|row| !is_namespace(row)));
+    rows.map(|row| Done { row, action: Action::Failed }).collect()
+}

@@ -1,0 +1,95 @@
+//! The resource list of a restore (restore.md 1.8), written from the rows of the archive: names are not kept twice.
+
+use crate::item::Action;
+use crate::run::Walked;
+use lifeboat_api::RestoreSpec;
+use serde::ser::{Serialize, Serializer};
+use std::collections::BTreeMap;
+
+/// Objects by `<apiVersion>/<Kind>`, each type in the order of its texts.
+#[derive(Debug, Default)]
+pub(crate) struct Listed<'a>(BTreeMap<String, Names<'a>>);
+
+#[derive(Debug, Default)]
+struct Names<'a>(Vec<Name<'a>>);
+
+/// An object, where it is in the cluster, and what was done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Name<'a> {
+    namespace: Option<&'a str>,
+    name: &'a str,
+    action: Action,
+}
+
+impl<'a> Listed<'a> {
+    /// Everything that a restore lists.
+    pub(crate) fn of(walked: &'a Walked, spec: &'a RestoreSpec) -> Self {
+        let mut out = Self::default();
+        for (name, action) in &walked.namespaces {
+            out.add(("v1", "Namespace"), Name { namespace: None, name, action: *action });
+        }
+        let target = |name: &'a str| spec.namespace_mapping.get(name).map_or(name, String::as_str);
+        for one in &walked.done {
+            let Some(row) = walked.archive.row(one.row) else { continue };
+            let name = Name { namespace: row.namespace().map(target), name: &row.name, action: one.action };
+            out.add(walked.kinds.of(row).unwrap_or_default(), name);
+        }
+        for names in out.0.values_mut() {
+            names.0.sort_by(|a, b| a.text().cmp(b.text()));
+            // Two namespaces may have become one.
+            names.0.dedup();
+        }
+        out
+    }
+
+    fn add(&mut self, (api_version, kind): (&str, &str), name: Name<'a>) {
+        let key = format!("{api_version}/{kind}");
+        self.0.entry(key).or_default().0.push(name);
+    }
+
+    /// How many objects it names.
+    pub(crate) fn len(&self) -> usize {
+        self.0.values().map(|names| names.0.len()).sum()
+    }
+}
+
+impl Name<'_> {
+    /// The bytes of `namespace/name(action)`.
+    fn text(&self) -> impl Iterator<Item = u8> {
+        let namespace = self.namespace.into_iter().flat_map(|namespace| [namespace, "/"]);
+        let parts = namespace.chain([self.name, "(", self.action.word(), ")"]);
+        parts.flat_map(str::bytes)
+    }
+}
+
+impl Serialize for Listed<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(&self.0)
+    }
+}
+
+impl Serialize for Names<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(
+            self.0.iter().map(|name| String::from_utf8_lossy(&name.text().collect::<Vec<u8>>()).into_owned()),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn names_are_in_the_order_of_their_texts() {
+        let name = |namespace, name| Name { namespace, name, action: Action::Created };
+        let mut names =
+            Names(vec![name(Some("b"), "x"), name(None, "b"), name(Some("a-b"), "x"), name(Some("a"), "y")]);
+        names.0.sort_by(|a, b| a.text().cmp(b.text()));
+        let listed = Listed(BTreeMap::from([("v1/Pod".to_owned(), names)]));
+        let expected = ["a-b/x(created)", "a/y(created)", "b(created)", "b/x(created)"];
+        assert_eq!(serde_json::to_value(&listed).unwrap(), json!({"v1/Pod": expected}));
+        assert_eq!(listed.len(), 4);
+    }
+}

@@ -1,0 +1,111 @@
+//! What is noted of objects on the way, by all that are restored at the same time.
+
+use crate::item::Attempt;
+use lifeboat_object::ObjectKey;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// Objects that are read alone at the same time: each takes a whole member of the archive.
+const READ_ALONE: usize = 4;
+
+/// What is noted of objects on the way.
+#[derive(Debug)]
+pub(crate) struct Notes {
+    /// Objects that an attempt has begun, a bit for each row; an additional item comes here before its own turn.
+    begun: Mutex<Vec<u8>>,
+    /// Objects that others need and the backup does not have.
+    missing: Mutex<HashSet<[u8; 16]>>,
+    /// How attempts at additional items ended, by row.
+    extra: Mutex<Vec<(usize, Attempt)>>,
+    /// Objects (target keys) that a message was about.
+    noted: Mutex<HashSet<[u8; 16]>>,
+    /// Claims that could not be restored, by target namespace.
+    lost_claims: Mutex<BTreeMap<String, BTreeSet<String>>>,
+    /// Who may read an object alone.
+    reading: Semaphore,
+}
+
+impl Notes {
+    /// For an archive of so many rows.
+    pub(crate) fn new(rows: usize) -> Self {
+        Self {
+            begun: Mutex::new(vec![0; rows.div_ceil(8)]),
+            missing: Mutex::default(),
+            extra: Mutex::default(),
+            noted: Mutex::default(),
+            lost_claims: Mutex::default(),
+            reading: Semaphore::new(READ_ALONE),
+        }
+    }
+
+    /// Takes an object of the backup for the caller; false when somebody else has begun it.
+    pub(crate) fn begin(&self, row: usize) -> bool {
+        let (mut begun, bit) = (lock(&self.begun), 1 << (row % 8));
+        let Some(byte) = begun.get_mut(row / 8) else { return false };
+        let is_first = *byte & bit == 0;
+        *byte |= bit;
+        is_first
+    }
+
+    /// Remembers an object that is needed and not in the backup; false when it was remembered before.
+    pub(crate) fn miss(&self, key: &ObjectKey) -> bool {
+        lock(&self.missing).insert(key.digest())
+    }
+
+    /// Keeps how an attempt at an additional item ended, for who collects it.
+    pub(crate) fn add_extra(&self, row: usize, attempt: Attempt) {
+        lock(&self.extra).push((row, attempt));
+    }
+
+    /// How attempts at additional items ended since the last call.
+    pub(crate) fn take_extra(&self) -> Vec<(usize, Attempt)> {
+        std::mem::take(&mut lock(&self.extra))
+    }
+
+    /// Remembers that a message was about this object.
+    pub(crate) fn note(&self, target: &ObjectKey) {
+        lock(&self.noted).insert(target.digest());
+    }
+
+    /// Whether a message was about this object.
+    pub(crate) fn is_noted(&self, target: &ObjectKey) -> bool {
+        lock(&self.noted).contains(&target.digest())
+    }
+
+    /// Remembers a claim that could not be restored.
+    pub(crate) fn lose_claim(&self, namespace: &str, name: &str) {
+        lock(&self.lost_claims).entry(namespace.to_owned()).or_default().insert(name.to_owned());
+    }
+
+    /// What `look` makes of the claims of a target namespace that could not be restored.
+    pub(crate) fn lost_claims<T>(
+        &self,
+        namespace: &str,
+        look: impl FnOnce(&BTreeSet<String>) -> Option<T>,
+    ) -> Option<T> {
+        look(lock(&self.lost_claims).get(namespace)?)
+    }
+
+    /// Waits for the right to read an object alone; it is given back when the permit is dropped.
+    pub(crate) async fn may_read(&self) -> Option<SemaphorePermit<'_>> {
+        // Nobody closes the semaphore.
+        self.reading.acquire().await.ok()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_is_begun_once() {
+        let notes = Notes::new(9);
+        let begun = [0, 8, 0, 7, 8].map(|row| notes.begin(row));
+        assert_eq!(begun, [true, true, false, true, false]);
+    }
+}

@@ -1,0 +1,180 @@
+//! Attempts in flight: as many at once as the cluster's pace allows.
+
+use crate::checkpoint::Checkpoint;
+use crate::item::{Action, Attempt, Context, Done, Source, Why};
+use crate::read::Facts;
+use lifeboat_object::Place;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+/// How long a cancelled restore waits for writes in flight.
+const GRACE: Duration = Duration::from_secs(4);
+
+/// Ends when the grace is over that began at the first look after the cancellation.
+async fn overdue(cancel: &CancellationToken, grace: &mut Option<Instant>) {
+    cancel.cancelled().await;
+    sleep_until(*grace.get_or_insert_with(|| Instant::now() + GRACE)).await;
+}
+
+/// Which attempt at an object this is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Turn {
+    /// It is not the first.
+    pub(crate) again: bool,
+    /// The object came as an additional item: its own turn counts it.
+    pub(crate) extra: bool,
+    /// When the object is given up; not known before its first turn in the queue.
+    pub(crate) until: Option<Instant>,
+    /// There is no later one.
+    pub(crate) last: bool,
+}
+
+/// An object that may go well later, by its row number: its content is read again then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    pub(crate) row: usize,
+    pub(crate) why: Why,
+    /// It came as an additional item: its own turn counts it.
+    pub(crate) extra: bool,
+    /// When it is given up; not known before its first turn in the queue.
+    pub(crate) until: Option<Instant>,
+}
+
+/// What came of attempts.
+#[derive(Default)]
+pub(crate) struct Ended {
+    pub(crate) done: Vec<Done>,
+    pub(crate) later: Vec<Waiting>,
+}
+
+/// Attempts in flight.
+pub(crate) struct Running<'a> {
+    context: &'a Arc<Context>,
+    checkpoint: &'a mut Checkpoint,
+    tasks: JoinSet<(usize, Turn, Attempt)>,
+    /// The rows that the tasks are about.
+    flying: BTreeSet<usize>,
+    /// When they are given up, after the restore was cancelled.
+    grace: Option<Instant>,
+    ended: Ended,
+}
+
+impl<'a> Running<'a> {
+    pub(crate) fn new(context: &'a Arc<Context>, checkpoint: &'a mut Checkpoint) -> Self {
+        Self {
+            context,
+            checkpoint,
+            tasks: JoinSet::new(),
+            flying: BTreeSet::new(),
+            grace: None,
+            ended: Ended::default(),
+        }
+    }
+
+    /// Ends an object that needs nothing more.
+    pub(crate) fn settled(&mut self, one: Facts, action: Action) {
+        if let Some(row) = self.context.archive.row(one.row) {
+            if self.context.settled(one, row, action) {
+                self.ended.done.push(Done { row: one.row, action });
+            }
+            self.checkpoint.mark(one.row, action);
+            self.context.env.progress.finished(1);
+        }
+    }
+
+    /// Starts an attempt as soon as the pace allows it.
+    pub(crate) async fn start(&mut self, source: Source, turn: Turn) {
+        while self.tasks.len() >= self.context.env.cluster.pace().most() && self.take_next().await {}
+        self.save().await;
+        let (context, row) = (Arc::clone(self.context), source.row);
+        self.flying.insert(row);
+        self.tasks.spawn(async move { (row, turn, context.restore(&source, turn).await) });
+    }
+
+    async fn save(&mut self) {
+        if let Err(e) = self.checkpoint.save_if_due().await {
+            // The restore goes on: only a run again would have more to look at.
+            self.context.env.journal.warn(&Place::Velero, format!("the checkpoint could not be saved: {e}"));
+        }
+    }
+
+    /// Waits for the next attempt to end; false when there is none.
+    ///
+    /// A write in flight is awaited even when cancelled, so that its outcome is known, but no longer than the grace.
+    async fn take_next(&mut self) -> bool {
+        let cancel = self.context.env.cancel.clone();
+        let ended = tokio::select! {
+            ended = self.tasks.join_next() => ended,
+            () = overdue(&cancel, &mut self.grace) => {
+                self.give_up().await;
+                None
+            }
+        };
+        self.take_extra();
+        let Some(ended) = ended else { return false };
+        self.take_joined(ended);
+        true
+    }
+
+    /// Ends what does not answer, and says what it was.
+    async fn give_up(&mut self) {
+        self.tasks.shutdown().await;
+        for row in std::mem::take(&mut self.flying) {
+            let Some(key) = self.context.archive.row(row).map(lifeboat_archive::index::Row::key) else { continue };
+            let message = format!(
+                "{key} was being written when the restore was cancelled, and no answer came: whether it was is not known"
+            );
+            self.context.env.journal.error(&Place::of(key.namespace.as_deref()), message);
+        }
+    }
+
+    /// Waits for all attempts.
+    pub(crate) async fn finish(mut self) -> Ended {
+        while self.take_next().await {
+            self.save().await;
+        }
+        self.ended
+    }
+
+    fn take_joined(&mut self, ended: Result<(usize, Turn, Attempt), JoinError>) {
+        match ended {
+            Ok((row, turn, attempt)) => {
+                self.flying.remove(&row);
+                self.take(row, turn, attempt);
+            }
+            Err(e) => self.context.env.journal.error(&Place::Velero, format!("a task of the restore died: {e}")),
+        }
+    }
+
+    fn take_extra(&mut self) {
+        for (row, attempt) in self.context.notes.take_extra() {
+            self.take(row, Turn { extra: true, ..Turn::default() }, attempt);
+        }
+    }
+
+    /// Takes what came of an attempt.
+    pub(crate) fn take(&mut self, row: usize, turn: Turn, attempt: Attempt) {
+        match attempt {
+            Attempt::Done { action, listed, settled } => {
+                if settled {
+                    self.checkpoint.mark(row, action);
+                }
+                if listed {
+                    self.ended.done.push(Done { row, action });
+                }
+            }
+            Attempt::Elsewhere => {}
+            Attempt::Later(why) => {
+                self.ended.later.push(Waiting { row, why, extra: turn.extra, until: turn.until });
+                return;
+            }
+        }
+        if !turn.extra {
+            self.context.env.progress.finished(1);
+        }
+    }
+}
