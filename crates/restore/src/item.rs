@@ -9,6 +9,7 @@ use crate::notes::Notes;
 use crate::read::{Facts, Kinds};
 use crate::retry::can_pass;
 use crate::running::Turn;
+use crate::versions::Chosen;
 use crate::write::Refused;
 use bytes::Bytes;
 use lifeboat_api::Restore;
@@ -17,7 +18,7 @@ use lifeboat_object::{Catalog, GroupResource, ObjectKey, Place};
 use lifeboat_select::RestoreFilter;
 use lifeboat_store::Archive;
 use serde_json::Value;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,8 +107,8 @@ pub(crate) struct Context {
     pub(crate) actions: Actions,
     pub(crate) namespaces: Arc<Namespaces>,
     pub(crate) archive: Archive,
-    /// Rows by digest of the key, for additional items.
-    pub(crate) rows: Arc<HashMap<[u8; 16], usize>>,
+    /// The rows of all objects, for additional items.
+    pub(crate) chosen: Arc<Chosen>,
     /// Volumes that are provisioned anew.
     pub(crate) provisioned: Arc<BTreeSet<String>>,
     pub(crate) notes: Arc<Notes>,
@@ -152,7 +153,7 @@ impl Context {
 
     /// The row of an object of the backup.
     pub(crate) fn find(&self, key: &ObjectKey) -> Option<usize> {
-        self.rows.get(&key.digest()).copied()
+        self.chosen.find(key, |number| self.archive.row(number))
     }
 
     /// Where an object of the backup goes.

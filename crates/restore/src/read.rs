@@ -152,8 +152,3 @@ pub(crate) fn namespaces_in(archive: &Archive) -> BTreeSet<String> {
     let names: BTreeSet<&str> = archive.rows().filter_map(|row| row.namespace()).collect();
     names.into_iter().map(str::to_owned).collect()
 }
-
-/// Rows by digest of the key, so that an object that another one needs can be found.
-pub(crate) fn by_key(archive: &Archive, rows: &[usize]) -> HashMap<[u8; 16], usize> {
-    rows.iter().filter_map(|n| Some((archive.row(*n)?.key().digest(), *n))).collect()
-}

@@ -1,56 +1,54 @@
-//! Which of several stored versions of a type is restored (restore.md 2.4). Pure.
+//! Which of several stored versions of an object is restored (restore.md 2.4). Pure.
 
 use lifeboat_archive::index::Row;
-use lifeboat_object::{Catalog, GroupResource};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use lifeboat_object::{Catalog, ObjectKey};
 
-/// Versions of one type in an archive.
+/// The numbers of the rows to restore, one for each object, in the order of their keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Stored {
-    preferred: Option<Arc<str>>,
-    others: BTreeSet<Arc<str>>,
+pub(crate) struct Chosen(Vec<usize>);
+
+impl Chosen {
+    /// The rows.
+    pub(crate) fn rows(&self) -> &[usize] {
+        &self.0
+    }
+
+    /// The row of an object.
+    pub(crate) fn find<'a>(&self, key: &ObjectKey, row: impl Fn(usize) -> Option<&'a Row>) -> Option<usize> {
+        let wanted =
+            (&*key.resource.group, &*key.resource.resource, key.namespace.as_deref().unwrap_or(""), &*key.name);
+        let at = self.0.binary_search_by(|number| row(*number).map(place).cmp(&Some(wanted)));
+        self.0.get(at.ok()?).copied()
+    }
 }
 
-/// The numbers of the rows to restore: one stored version of each type.
-pub(crate) fn choose<'a>(rows: impl Iterator<Item = &'a Row> + Clone, catalog: &Catalog) -> Vec<usize> {
-    let mut stored: BTreeMap<Arc<GroupResource>, Stored> = BTreeMap::new();
-    for row in rows.clone() {
-        let versions = stored.entry(Arc::clone(&row.resource)).or_default();
-        if row.preferred {
-            versions.preferred = Some(Arc::clone(&row.version));
-        } else {
-            versions.others.insert(Arc::clone(&row.version));
-        }
-    }
-    let chosen: BTreeMap<Arc<GroupResource>, Arc<str>> =
-        stored.iter().filter_map(|(gr, versions)| Some((Arc::clone(gr), pick(gr, versions, catalog)?))).collect();
-    let is_chosen = |row: &Row| chosen.get(&row.resource).is_some_and(|v| *v == row.version);
-    rows.enumerate().filter(|(_, row)| is_chosen(row)).map(|(number, _)| number).collect()
+/// Chooses for each object the best version in which the archive holds it: not all objects of a type need to be there in
+/// the same ones. What stands twice in one version counts as it stands last.
+pub(crate) fn choose<'a>(rows: impl Iterator<Item = &'a Row>, catalog: &Catalog) -> Chosen {
+    let rows: Vec<&Row> = rows.collect();
+    let mut numbers: Vec<usize> = (0..rows.len()).collect();
+    numbers.sort_by_key(|number| place(rows[*number]));
+    let same = numbers.chunk_by(|a, b| place(rows[*a]) == place(rows[*b]));
+    let best = |same: &[usize]| match same {
+        [one] => Some(*one),
+        _ => same.iter().copied().max_by_key(|number| worth(rows[*number], catalog)),
+    };
+    Chosen(same.filter_map(best).collect())
 }
 
-fn pick(resource: &GroupResource, stored: &Stored, catalog: &Catalog) -> Option<Arc<str>> {
-    let source_preferred = stored.preferred.clone().or_else(|| stored.others.first().cloned());
-    if stored.others.is_empty() {
-        return source_preferred;
-    }
-    let has = |version: &str| stored.preferred.iter().chain(&stored.others).find(|v| ***v == *version).map(Arc::clone);
-    let mut served: Vec<&str> = catalog
-        .all()
-        .filter(|r| r.group == resource.group && r.resource == resource.resource)
-        .map(|r| r.version.as_str())
-        .collect();
-    let target_preferred = catalog.find(resource).map(|r| r.version.as_str());
-    if let Some(found) = target_preferred.and_then(has) {
-        return Some(found);
-    }
-    if let Some(preferred) = &stored.preferred
-        && served.contains(&&**preferred)
-    {
-        return Some(Arc::clone(preferred));
-    }
-    served.sort_by_key(|v| std::cmp::Reverse(rank(v)));
-    served.into_iter().find_map(has).or(source_preferred)
+/// What an object is sorted by.
+fn place(row: &Row) -> (&str, &str, &str, &str) {
+    (&row.resource.group, &row.resource.resource, &row.namespace, &row.name)
+}
+
+/// How good a version is: the one that the cluster prefers, the one that the backup prefers if the cluster serves it,
+/// the others that it serves by their priority, then what the backup prefers.
+fn worth(row: &Row, catalog: &Catalog) -> impl Ord + use<> {
+    let is_preferred = catalog.find(&row.resource).is_some_and(|preferred| *preferred.version == *row.version);
+    let is_served = catalog.find_version(&row.resource, &row.version).is_some();
+    let rank = rank(&row.version);
+    let by_priority = is_served.then_some(rank);
+    (is_preferred, is_served && row.preferred, by_priority, row.preferred, rank)
 }
 
 /// Order of Kubernetes' version priority: GA before beta before alpha, higher numbers first.
@@ -70,14 +68,15 @@ fn rank(version: &str) -> (u8, u32, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_object::ApiResource;
+    use lifeboat_object::{ApiResource, GroupResource};
+    use std::sync::Arc;
 
-    fn row(version: &str, preferred: bool) -> Row {
+    fn row(name: &str, version: &str, preferred: bool) -> Row {
         Row {
             resource: Arc::new(GroupResource::new("example.com", "widgets")),
             version: version.into(),
             namespace: "".into(),
-            name: "w".into(),
+            name: name.into(),
             preferred,
             member: 0,
             offset: 0,
@@ -106,10 +105,32 @@ mod tests {
             (vec!["v1", "v1beta1", "v1alpha1"], "v1", vec!["v3", "v1alpha1", "v1beta1"], "v1beta1"),
             (vec!["v1", "v1beta1"], "v1", vec![], "v1"),
         ] {
-            let rows: Vec<Row> = stored.iter().map(|v| row(v, *v == preferred)).collect();
+            let rows: Vec<Row> = stored.iter().map(|v| row("w", v, *v == preferred)).collect();
             let chosen = choose(rows.iter(), &catalog(&served));
-            let got: Vec<&str> = chosen.iter().map(|n| &*rows[*n].version).collect();
+            let got: Vec<&str> = chosen.rows().iter().map(|n| &*rows[*n].version).collect();
             assert_eq!(got, [expected], "{stored:?} {served:?}");
         }
+    }
+
+    #[test]
+    fn no_object_is_lost_when_others_of_its_type_stand_in_another_version() {
+        let rows = [
+            row("old", "v1beta1", true),
+            row("new", "v1", true),
+            row("both", "v1beta1", true),
+            row("both", "v1", false),
+            row("odd", "v1alpha1", false),
+            row("twice", "v1", true),
+            row("twice", "v1", true),
+        ];
+        let chosen = |served: &[&str]| choose(rows.iter(), &catalog(served));
+        assert_eq!(chosen(&["v1", "v1beta1"]), Chosen(vec![3, 1, 4, 0, 6]));
+        assert_eq!(chosen(&["v1beta1"]), Chosen(vec![2, 1, 4, 0, 6]));
+        assert_eq!(chosen(&[]), Chosen(vec![2, 1, 4, 0, 6]));
+        let found = |name: &str| {
+            let key = ObjectKey::new(GroupResource::new("example.com", "widgets"), None, name);
+            chosen(&["v1"]).find(&key, |n| rows.get(n))
+        };
+        assert_eq!(["both", "old", "none"].map(found), [Some(3), Some(0), None]);
     }
 }

@@ -8,10 +8,10 @@ use crate::item::Context;
 use crate::namespaces::Namespaces;
 use crate::notes::Notes;
 use crate::plan::{Level, plan};
-use crate::read::{Contents, Facts, Kinds, State, by_key, filter_namespace, namespaces_in, scan};
+use crate::read::{Contents, Facts, Kinds, State, filter_namespace, namespaces_in, scan};
 use crate::request::{Request, ValidationErrors};
 use crate::run::RestoreError;
-use crate::versions::choose;
+use crate::versions::{Chosen, choose};
 use crate::volumes::{Recorded, Volumes};
 use lifeboat_action::{ActionError, RestoreItemAction};
 use lifeboat_api::Restore;
@@ -20,7 +20,7 @@ use lifeboat_archive::layout::BackupFile;
 use lifeboat_object::{Catalog, GroupResource, Place};
 use lifeboat_select::{RestoreFilter, SelectorError};
 use lifeboat_store::{Archive, OpenOptions, StoreError};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub(crate) struct Walk {
     pub(crate) archive: Archive,
     /// What was seen of the cluster while the archive was read.
     pub(crate) ahead: Option<Ahead>,
-    rows: Arc<HashMap<[u8; 16], usize>>,
+    chosen: Arc<Chosen>,
     kinds: Arc<Kinds>,
     provisioned: Arc<BTreeSet<String>>,
     built_in: Vec<Arc<dyn RestoreItemAction>>,
@@ -69,7 +69,7 @@ impl Walk {
             }
             selected => selected?,
         };
-        let Selected { in_backup, filter, by_key, contents, ahead } = selected;
+        let Selected { in_backup, filter, chosen, contents, ahead } = selected;
         for warning in filter.warnings() {
             env.journal.warn(&Place::Velero, warning.as_str());
         }
@@ -90,7 +90,7 @@ impl Walk {
             in_backup,
             archive,
             ahead,
-            rows: Arc::new(by_key),
+            chosen: Arc::new(chosen),
             kinds: Arc::new(contents.kinds),
             provisioned: Arc::new(contents.provisioned),
             terminating_timeout: request.settings.terminating_resource_timeout.to_std(),
@@ -122,7 +122,7 @@ impl Walk {
                 |before| Arc::clone(&before.namespaces),
             ),
             archive: self.archive.clone(),
-            rows: Arc::clone(&self.rows),
+            chosen: Arc::clone(&self.chosen),
             provisioned: Arc::clone(&self.provisioned),
             notes: before
                 .map_or_else(|| Arc::new(Notes::new(self.archive.rows().len())), |before| Arc::clone(&before.notes)),
@@ -139,7 +139,7 @@ impl Walk {
 struct Selected {
     in_backup: BTreeSet<String>,
     filter: RestoreFilter,
-    by_key: HashMap<[u8; 16], usize>,
+    chosen: Chosen,
     contents: Contents,
     ahead: Option<Ahead>,
 }
@@ -154,12 +154,11 @@ async fn select(
 ) -> Result<Selected, RestoreError> {
     let in_backup = namespaces_in(archive);
     let filter = RestoreFilter::new(&restore.spec, catalog, &in_backup).map_err(invalid_selector)?;
-    let rows = choose(archive.rows(), catalog);
-    let by_key = by_key(archive, &rows);
+    let chosen = choose(archive.rows(), catalog);
     let namespace_mapping = &restore.spec.namespace_mapping;
     let lookout = Lookout { archive, catalog, namespace_mapping, env };
     let worth_a_look = {
-        let likely = likely(archive, &rows, &filter);
+        let likely = likely(archive, chosen.rows(), &filter);
         let levels = plan(likely, |n| archive.row(n), &request.settings.priorities, catalog);
         let mut places = levels.into_iter().map(|level| (lookout.places(&level), level.name));
         places.find(|(places, _)| !places.is_empty())
@@ -168,8 +167,8 @@ async fn select(
         let (places, level) = worth_a_look?;
         Some(Ahead { level, presence: lookout.look(places).await })
     };
-    let (contents, ahead) = futures::join!(scan(archive, rows, &filter, recorded, env), look);
-    Ok(Selected { in_backup, filter, by_key, contents: contents?, ahead })
+    let (contents, ahead) = futures::join!(scan(archive, chosen.rows().to_vec(), &filter, recorded, env), look);
+    Ok(Selected { in_backup, filter, chosen, contents: contents?, ahead })
 }
 
 /// What will be restored, as far as the index knows: labels stand in the objects.
