@@ -23,6 +23,7 @@ mod item;
 mod listed;
 mod managed_fields;
 mod namespaces;
+mod needed;
 mod notes;
 mod plan;
 mod preview;

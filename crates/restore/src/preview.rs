@@ -5,6 +5,7 @@ use crate::desired::{Ask, Desired};
 use crate::env::Env;
 use crate::existing::{is_same_state, merge_service_account};
 use crate::item::{Context, Source, is_completed};
+use crate::needed::Needed;
 use crate::plan::Level;
 use crate::read::State;
 use crate::request::{Request, check_source, prepare};
@@ -79,16 +80,17 @@ pub async fn preview(request: &Request, env: &Env, out: mpsc::Sender<PreviewItem
     check_source(&env.store.backup(&restore.spec.backup_name).await?)?;
     let mut walk = Walk::begin(request, &restore, env).await?;
     let context = Arc::new(walk.context(None)?);
+    let mut needed = Needed::new(Arc::clone(&context), std::mem::take(&mut walk.left_out));
     let mut previewer = Previewer { context, defined: HashSet::new() };
     for level in std::mem::take(&mut walk.levels) {
         if env.cancel.is_cancelled() || out.is_closed() {
             break;
         }
         let ahead = walk.ahead.take_if(|ahead| ahead.level == level.name).map(|ahead| ahead.presence);
-        previewer.level(level, ahead, &out).await?;
+        previewer.level(level, ahead, &mut needed, &out).await?;
     }
     Ok(PreviewEnd {
-        left_out: std::mem::take(&mut walk.left_out),
+        left_out: needed.left_out(),
         volumes: std::mem::take(&mut walk.volumes).records(&restore.spec.namespace_mapping),
         results: env.journal.close().results,
     })
@@ -105,6 +107,7 @@ impl Previewer {
         &mut self,
         level: Level,
         ahead: Option<Presence>,
+        needed: &mut Needed,
         out: &mpsc::Sender<PreviewItem>,
     ) -> Result<(), RestoreError> {
         let lookout = self.context.lookout();
@@ -140,15 +143,17 @@ impl Previewer {
                 let Some(row) = archive.row(item.row) else { return Ok(None) };
                 let key = row.key();
                 let seen = presence.look(&self.context.target_of(&key), State::of(&item.head));
-                Ok(Some(self.one(Source { row: item.row, key, body: item.body, exists: false }, seen).await))
+                let source = Source { row: item.row, key: key.clone(), body: item.body, exists: false };
+                Ok(Some((key, self.one(source, seen).await)))
             })
             .buffered(READS);
         let mut previews = pin!(previews);
         while let Some(item) = previews.next().await {
-            if let Some(item) = item.map_err(RestoreError::Store)?
-                && out.send(item).await.is_err()
-            {
-                return Ok(());
+            let Some((source, item)) = item.map_err(RestoreError::Store)? else { continue };
+            for item in needed.with(&source, item).await? {
+                if out.send(item).await.is_err() {
+                    return Ok(());
+                }
             }
         }
         Ok(())
@@ -160,26 +165,12 @@ impl Previewer {
         let planned = match serde_json::from_slice::<Value>(&source.body) {
             Err(e) => Planned::Refused(format!("error decoding {}: {e}", source.key)),
             Ok(object) if is_completed(&key.resource, &object) => ended(),
-            Ok(_) if key.resource == GroupResource::new("", "namespaces") => return self.namespace(&source.key).await,
+            Ok(_) if key.resource == GroupResource::new("", "namespaces") => {
+                return namespace(&self.context, self.context.mapped(&source.key.name)).await;
+            }
             Ok(object) => self.object(&key, &object, seen, &mut unasked).await.unwrap_or_else(Planned::Refused),
         };
         PreviewItem { key, planned, unasked }
-    }
-
-    async fn namespace(&self, key: &ObjectKey) -> PreviewItem {
-        let restore = &self.context.restore;
-        let name = restore.spec.namespace_mapping.get(&key.name).unwrap_or(&key.name).clone();
-        let resource = self.context.catalog.find(&key.resource);
-        let found = match resource {
-            Some(resource) => self.context.env.cluster.get(resource, None, &name).await,
-            None => Ok(None),
-        };
-        let planned = match found {
-            Ok(None) => Planned::Create,
-            Ok(Some(_)) => Planned::Unchanged,
-            Err(e) => Planned::Refused(e.to_string()),
-        };
-        PreviewItem { key: ObjectKey { name, ..key.clone() }, planned, unasked: Vec::new() }
     }
 
     async fn object(
@@ -210,6 +201,21 @@ impl Previewer {
         }
         Ok(compared(&self.context.restore, key, &desired.item, &existing))
     }
+}
+
+/// What would be done with a target namespace.
+pub(crate) async fn namespace(context: &Context, name: &str) -> PreviewItem {
+    let key = ObjectKey::new(GroupResource::new("", "namespaces"), None, name);
+    let found = match context.catalog.find(&key.resource) {
+        Some(resource) => context.env.cluster.get(resource, None, name).await,
+        None => Ok(None),
+    };
+    let planned = match found {
+        Ok(None) => Planned::Create,
+        Ok(Some(_)) => Planned::Unchanged,
+        Err(e) => Planned::Refused(e.to_string()),
+    };
+    PreviewItem { key, planned, unasked: Vec::new() }
 }
 
 fn ended() -> Planned {

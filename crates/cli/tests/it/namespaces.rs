@@ -68,3 +68,30 @@ fn a_namespace_that_is_refused_for_good_is_one_error() {
     let results = json!({"errors": {"velero": [said]}, "warnings": {}});
     assert_eq!(stored(&case, "never"), (results, listed("never", "failed", "failed")));
 }
+
+#[test]
+fn a_namespace_that_is_made_for_its_objects_is_listed_and_shown_before() {
+    let ground = ground();
+    let case = backed_up(&ground, "needed");
+    // Without cluster-scoped objects the namespace itself is not selected.
+    let some = ["--include-namespaces", "shop"];
+    let run = restore(&case, "new", &[&some[..], &["--dry-run"]].concat());
+    assert_eq!(
+        run.out,
+        "skip      configmaps/new/kube-root-ca.crt: controllers make it in every namespace
+create    namespaces/new
+create    configmaps/new/map-0
+create    configmaps/new/map-1
+
+Would create 3 objects, update 0, leave 0 that are as in the backup and 0 that differ, skip 1; 0 cannot be restored. Nothing was written.
+",
+        "{run:?}"
+    );
+    let run = restore(&case, "new", &some);
+    let expected = "Restore completed with status: Completed. 4 objects, 0 warnings, 0 errors.\n";
+    assert_eq!((run.code, run.out.as_str()), (0, expected), "{run:?}");
+    assert_eq!(stored(&case, "new"), (json!({"errors": {}, "warnings": {}}), listed("new", "created", "created")));
+    // It is there: nothing is made.
+    let run = restore(&case, "new", &[&some[..], &["--dry-run"]].concat());
+    assert!(run.code == 0 && !run.out.contains("create    "), "{run:?}");
+}
