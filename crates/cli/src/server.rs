@@ -82,7 +82,7 @@ pub(crate) struct ServerArgs {
     /// How long single resources are waited for
     #[arg(long, value_parser = flags::duration, default_value = "10m", value_name = "DURATION")]
     resource_timeout: Duration,
-    /// How long a restore waits for volumes and namespaces that are being deleted
+    /// How long a restore waits for objects and namespaces that are being deleted
     #[arg(long, value_parser = flags::duration, default_value = "10m", value_name = "DURATION")]
     terminating_resource_timeout: Duration,
     /// Types to restore first and, after a "-", last

@@ -1,7 +1,9 @@
-//! Objects that were refused for a reason that can pass, or could not be read: they wait by their row numbers.
+//! Objects that were refused for a reason that can pass, could not be read, or are there and being deleted: they wait by
+//! their row numbers.
 
 use crate::checkpoint::Checkpoint;
 use crate::item::{Action, Attempt, Context, Done, Source, Why};
+use crate::plan;
 use crate::retry::can_be_read_later;
 use crate::running::{Running, Turn, Waiting};
 use lifeboat_archive::index::Row;
@@ -29,31 +31,45 @@ impl Deferred {
         self.waiting.extend(later);
     }
 
-    /// Tries them again until all are done or patience ends; then what is left has failed.
-    pub(crate) async fn drain(&mut self, context: &Arc<Context>, checkpoint: &mut Checkpoint) -> Vec<Done> {
+    /// Tries them again until all are done or patience ends; then what is left has failed. Before the end of the
+    /// restore, objects that wait for one to be deleted stay here unless a later level builds on them: a controller that
+    /// is yet to be restored may be what holds it.
+    pub(crate) async fn drain(
+        &mut self,
+        context: &Arc<Context>,
+        checkpoint: &mut Checkpoint,
+        at_the_end: bool,
+    ) -> Vec<Done> {
         let mut pause = FIRST_PAUSE;
         let mut out = Vec::new();
-        while !self.waiting.is_empty() {
-            let waiting = std::mem::take(&mut self.waiting);
+        loop {
+            let is_due = |one: &mut Waiting| at_the_end || one.why != Why::Leaving || is_built_on(context, one.row);
+            let waiting: Vec<Waiting> = self.waiting.extract_if(.., is_due).collect();
+            if waiting.is_empty() {
+                return out;
+            }
             if context.env.cancel.is_cancelled() {
                 out.extend(given_up(&waiting, context));
-                break;
+                continue;
             }
             let mut running = Running::new(context, checkpoint);
             again(waiting, Instant::now() + pause, context, &mut running).await;
             let ended = running.finish().await;
             out.extend(ended.done);
-            self.waiting = ended.later;
-            if !self.waiting.is_empty() {
+            if !ended.later.is_empty() {
                 tokio::select! {
                     () = sleep(pause) => {}
                     () = context.env.cancel.cancelled() => {}
                 }
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
+            self.waiting.extend(ended.later);
         }
-        out
     }
+}
+
+fn is_built_on(context: &Context, row: usize) -> bool {
+    context.archive.row(row).is_some_and(|row| plan::is_built_on(&row.resource.to_string()))
 }
 
 /// Tries each of these objects again, if its namespace is there; those whose time is over before `next` for the last
@@ -67,7 +83,8 @@ async fn again(waiting: Vec<Waiting>, next: Instant, context: &Arc<Context>, run
     for one in waiting {
         let Some(row) = context.archive.row(one.row) else { continue };
         let until = one.until.unwrap_or_else(|| Instant::now() + PATIENCE);
-        let turn = Turn { again: true, extra: one.extra, until: Some(until), last: next > until };
+        let exists = one.why == Why::Leaving;
+        let turn = Turn { again: true, exists, extra: one.extra, until: Some(until), last: next > until };
         match context.namespace_needed(row) {
             Some(needed) if one.why == Why::Namespace && missing.contains(needed) => {
                 let attempt =
@@ -98,7 +115,7 @@ async fn read_again(mut turns: BTreeMap<usize, Turn>, context: &Arc<Context>, ru
                 };
                 let key = row.key();
                 tracing::debug!(%key, "trying again");
-                running.start(Source { row: item.row, key, body: item.body, exists: false }, turn).await;
+                running.start(Source { row: item.row, key, body: item.body, exists: turn.exists }, turn).await;
             }
             Ok(None) => break None,
             Err(e) => break Some(e),

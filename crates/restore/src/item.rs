@@ -81,6 +81,8 @@ pub(crate) enum Why {
     Refused,
     /// Its namespace was.
     Namespace,
+    /// The one in the cluster is being deleted.
+    Leaving,
 }
 
 impl Attempt {
@@ -190,6 +192,10 @@ impl Context {
                 return Attempt::Done { action, listed: true, settled: !self.notes.is_noted(&target_key) };
             }
             Err(Refused::Reported) => {}
+            Err(Refused::Leaving(_)) if self.notes.waits_for_leaving() => return Attempt::Later(Why::Leaving),
+            Err(Refused::Leaving(leaving)) => {
+                self.warning(&target_key, &leaving.stays(&target_key, self.notes.leaving_timeout()));
+            }
             Err(Refused::Namespace(Missing::ForNow)) if !last => return Attempt::Later(Why::Namespace),
             Err(Refused::Namespace(_)) => {
                 let Some(row) = self.archive.row(source.row) else { return Attempt::FAILED };

@@ -20,6 +20,7 @@ mod existing;
 mod finalize;
 mod hold_back;
 mod item;
+mod leaving;
 mod listed;
 mod managed_fields;
 mod namespaces;

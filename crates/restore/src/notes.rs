@@ -3,8 +3,10 @@
 use crate::item::Attempt;
 use lifeboat_object::ObjectKey;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
 
 /// Objects that are read alone at the same time: each takes a whole member of the archive.
 const READ_ALONE: usize = 4;
@@ -24,11 +26,15 @@ pub(crate) struct Notes {
     lost_claims: Mutex<BTreeMap<String, BTreeSet<String>>>,
     /// Who may read an object alone.
     reading: Semaphore,
+    /// How long objects that are being deleted are waited for, all together.
+    leaving_timeout: Duration,
+    /// When that is over; set by the first of them.
+    leaving_until: OnceLock<Instant>,
 }
 
 impl Notes {
     /// For an archive of so many rows.
-    pub(crate) fn new(rows: usize) -> Self {
+    pub(crate) fn new(rows: usize, leaving_timeout: Duration) -> Self {
         Self {
             begun: Mutex::new(vec![0; rows.div_ceil(8)]),
             missing: Mutex::default(),
@@ -36,6 +42,8 @@ impl Notes {
             noted: Mutex::default(),
             lost_claims: Mutex::default(),
             reading: Semaphore::new(READ_ALONE),
+            leaving_timeout,
+            leaving_until: OnceLock::new(),
         }
     }
 
@@ -87,6 +95,17 @@ impl Notes {
         look(lock(&self.lost_claims).get(namespace)?)
     }
 
+    /// Whether an object that is being deleted is waited for: all such objects of a restore have one deadline, which the
+    /// first of them sets.
+    pub(crate) fn waits_for_leaving(&self) -> bool {
+        Instant::now() < *self.leaving_until.get_or_init(|| Instant::now() + self.leaving_timeout)
+    }
+
+    /// How long objects that are being deleted are waited for.
+    pub(crate) fn leaving_timeout(&self) -> Duration {
+        self.leaving_timeout
+    }
+
     /// Waits for the right to read an object alone; it is given back when the permit is dropped.
     pub(crate) async fn may_read(&self) -> Option<SemaphorePermit<'_>> {
         // Nobody closes the semaphore.
@@ -104,8 +123,19 @@ mod tests {
 
     #[test]
     fn an_object_is_begun_once() {
-        let notes = Notes::new(9);
+        let notes = Notes::new(9, Duration::ZERO);
         let begun = [0, 8, 0, 7, 8].map(|row| notes.begin(row));
         assert_eq!(begun, [true, true, false, true, false]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_objects_that_are_being_deleted_have_one_deadline() {
+        let notes = Notes::new(0, Duration::from_secs(10));
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert!(notes.waits_for_leaving(), "the first one");
+        tokio::time::advance(Duration::from_secs(9)).await;
+        assert!(notes.waits_for_leaving(), "another one");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(!notes.waits_for_leaving(), "a late one");
     }
 }

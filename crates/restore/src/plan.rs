@@ -18,6 +18,14 @@ pub(crate) struct Level {
 /// Types that a later level builds on: what was refused for a while is tried again before such a level is left.
 const SETTLED: [&str; 4] = ["persistentvolumes", "persistentvolumeclaims", "serviceaccounts", "pods"];
 
+/// The type that defines others.
+const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
+
+/// Whether a later level builds on objects of this type.
+pub(crate) fn is_built_on(resource: &str) -> bool {
+    resource == DEFINITIONS || SETTLED.contains(&resource)
+}
+
 impl Level {
     /// Whether new types are served after it.
     pub(crate) fn defines_types(&self) -> bool {

@@ -112,7 +112,7 @@ async fn levels(
         let ahead = walk.ahead.take_if(|ahead| ahead.level == one.name).map(|ahead| ahead.presence);
         done.extend(level(one, ahead, &current, checkpoint, &mut deferred).await?);
         if settles || defines_types {
-            done.extend(deferred.drain(&current, checkpoint).await);
+            done.extend(deferred.drain(&current, checkpoint, false).await);
         }
         if defines_types {
             // The types that were just defined are served now.
@@ -120,7 +120,7 @@ async fn levels(
             current = Arc::new(walk.context(Some(&current))?);
         }
     }
-    done.extend(deferred.drain(&current, checkpoint).await);
+    done.extend(deferred.drain(&current, checkpoint, true).await);
     Ok(done)
 }
 

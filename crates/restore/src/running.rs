@@ -25,6 +25,8 @@ async fn overdue(cancel: &CancellationToken, grace: &mut Option<Instant>) {
 pub(crate) struct Turn {
     /// It is not the first.
     pub(crate) again: bool,
+    /// One of this name was seen in the cluster.
+    pub(crate) exists: bool,
     /// The object came as an additional item: its own turn counts it.
     pub(crate) extra: bool,
     /// When the object is given up; not known before its first turn in the queue.
@@ -169,7 +171,9 @@ impl<'a> Running<'a> {
             }
             Attempt::Elsewhere => {}
             Attempt::Later(why) => {
-                self.ended.later.push(Waiting { row, why, extra: turn.extra, until: turn.until });
+                // Who waited for another object to go has all the time before it.
+                let until = turn.until.filter(|_| why != Why::Leaving);
+                self.ended.later.push(Waiting { row, why, extra: turn.extra, until });
                 return;
             }
         }

@@ -124,8 +124,10 @@ impl Walk {
             archive: self.archive.clone(),
             chosen: Arc::clone(&self.chosen),
             provisioned: Arc::clone(&self.provisioned),
-            notes: before
-                .map_or_else(|| Arc::new(Notes::new(self.archive.rows().len())), |before| Arc::clone(&before.notes)),
+            notes: before.map_or_else(
+                || Arc::new(Notes::new(self.archive.rows().len(), self.terminating_timeout)),
+                |before| Arc::clone(&before.notes),
+            ),
             kinds: Arc::clone(&self.kinds),
             resumed: self.resumed,
             resource_timeout: self.resource_timeout,

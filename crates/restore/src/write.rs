@@ -3,6 +3,7 @@
 use crate::desired::{Ask, Desired};
 use crate::existing::{is_same_state, merge_service_account};
 use crate::item::{Action, Context, Source};
+use crate::leaving::Leaving;
 use crate::managed_fields::{Owners, decide};
 use crate::namespaces::Missing;
 use crate::wait::established;
@@ -37,6 +38,8 @@ pub(crate) enum Refused {
     Because(Box<ClusterError>),
     /// Its namespace is not there; nobody has reported that yet.
     Namespace(Missing),
+    /// The one in the cluster is being deleted; nobody has reported that yet.
+    Leaving(Leaving),
 }
 
 impl Context {
@@ -71,7 +74,7 @@ impl Context {
             && let Ok(Some(body)) =
                 self.env.cluster.get(&target.resource, target.key.namespace.as_deref(), &target.key.name).await
         {
-            let existing = serde_json::from_slice::<Value>(&body).unwrap_or_default();
+            let existing = staying(&body)?;
             if self.resumed && self.is_ours(&existing) {
                 self.after_create(&target, &written).await;
                 return Ok(Action::Created);
@@ -158,7 +161,7 @@ impl Context {
         let Target { key, resource, .. } = target;
         match self.env.cluster.get(resource, key.namespace.as_deref(), &key.name).await {
             Ok(Some(body)) => {
-                let existing = serde_json::from_slice::<Value>(&body).unwrap_or_default();
+                let existing = staying(&body)?;
                 // A controller may have made it meanwhile, with our labels copied from its parent: then it differs.
                 let same = || crate::update::patch(desired, &existing).is_none();
                 if error.is_already_exists() && self.is_ours(&existing) && (self.resumed || same()) {
@@ -216,5 +219,14 @@ impl Context {
                 Ok(Action::Failed)
             }
         }
+    }
+}
+
+/// An object of the cluster, unless it is being deleted.
+fn staying(body: &[u8]) -> Result<Value, Refused> {
+    let existing = serde_json::from_slice(body).unwrap_or_default();
+    match Leaving::of(&existing) {
+        Some(leaving) => Err(Refused::Leaving(leaving)),
+        None => Ok(existing),
     }
 }

@@ -6,11 +6,11 @@ use super::state::{Content, State};
 use super::{Output, PARTIALLY_FAILED};
 use crate::bucket_url::{self, Purpose};
 use crate::command::Globals;
-use crate::flags::Optional;
+use crate::flags::{self, Optional};
 use crate::spec::RestoreSpecArgs;
 use clap::Args;
 use lifeboat_action::Progress;
-use lifeboat_api::{BackupPhase, Restore, RestorePhase, Time, well_known};
+use lifeboat_api::{BackupPhase, Duration, Restore, RestorePhase, Time, well_known};
 use lifeboat_archive::journal::Journal;
 use lifeboat_cluster::Cluster;
 use lifeboat_restore::{CheckpointStore, Env, NoCheckpoint, Outcome, Priorities, Request, Settings};
@@ -47,6 +47,9 @@ pub(crate) struct RestoreArgs {
     /// Types to restore first and, after a single -, last
     #[arg(long, value_name = "TYPES")]
     restore_resource_priorities: Option<Priorities>,
+    /// How long to wait for objects and namespaces that are being deleted
+    #[arg(long, value_parser = flags::duration, default_value = "10m", value_name = "DURATION")]
+    terminating_resource_timeout: Duration,
     /// Accepted for scripts: this command always waits
     #[arg(long, short)]
     wait: bool,
@@ -173,7 +176,8 @@ impl RestoreArgs {
 
     fn settings(&self) -> Settings {
         let priorities = self.restore_resource_priorities.clone().unwrap_or_default();
-        Settings { priorities, ..Settings::default() }
+        let terminating_resource_timeout = self.terminating_resource_timeout;
+        Settings { priorities, terminating_resource_timeout, ..Settings::default() }
     }
 
     fn report(&self, outcome: &Outcome) -> anyhow::Result<ExitCode> {

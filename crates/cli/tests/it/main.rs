@@ -17,6 +17,7 @@ mod install;
 mod kept_out;
 mod kills;
 mod leaders;
+mod leaving;
 mod moved;
 mod namespaces;
 mod numbers;
