@@ -2,24 +2,41 @@
 
 use sha2::{Digest, Sha256};
 
-/// A name as a label value: unchanged up to 63 characters, otherwise its first 57 followed by the first 6
+/// The longest label value that the API server takes.
+const LONGEST: usize = 63;
+/// As much of a name stays before its hash.
+const HEAD: usize = 57;
+
+/// A name as a label value: unchanged when it is one, otherwise its first 57 characters followed by the first 6
 /// hexadecimal digits of its SHA-256 (api-and-controllers.md 2.1).
+///
+/// Whatever the name, the API server takes the value: characters that it would refuse become hyphens. (Velero only
+/// shortens, and what it made of other texts is refused with the whole object.)
 #[must_use]
 pub fn label_value(name: &str) -> String {
-    if name.len() <= 63 {
+    if is_label_value(name) {
         return name.to_owned();
     }
     let hash = Sha256::digest(name.as_bytes());
-    let mut at = 57;
-    while !name.is_char_boundary(at) {
-        at -= 1;
-    }
-    format!("{}{:02x}{:02x}{:02x}", &name[..at], hash[0], hash[1], hash[2])
+    let head: String = name.chars().take(HEAD).map(|c| if is_allowed(c) { c } else { '-' }).collect();
+    let head = head.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
+    format!("{head}{:02x}{:02x}{:02x}", hash[0], hash[1], hash[2])
+}
+
+/// Whether the API server takes a text as the value of a label.
+fn is_label_value(text: &str) -> bool {
+    let ends = |c: Option<char>| c.is_none_or(|c| c.is_ascii_alphanumeric());
+    text.len() <= LONGEST && text.chars().all(is_allowed) && ends(text.chars().next()) && ends(text.chars().next_back())
+}
+
+fn is_allowed(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn long_names_are_cut_and_hashed() {
@@ -28,5 +45,32 @@ mod tests {
         // sha256 of 64 times "a" begins ffe054fe.
         assert_eq!(label_value(&long), format!("{}ffe054", "a".repeat(57)));
         assert_eq!(label_value(&long).len(), 63);
+    }
+
+    #[test]
+    fn what_no_label_can_hold_is_replaced() {
+        for (name, expected) in [("", ""), ("$(id)", "id-"), ("a,b", "a-b"), ("-a", "a"), ("a.", "a."), ("ä", "")] {
+            let hash: String = Sha256::digest(name.as_bytes()).iter().take(3).map(|b| format!("{b:02x}")).collect();
+            let expected = if name.is_empty() { String::new() } else { format!("{expected}{hash}") };
+            assert_eq!(label_value(name), expected, "{name}");
+        }
+        assert_ne!(label_value("a,b"), label_value("a;b"));
+    }
+
+    proptest! {
+        #[test]
+        fn every_name_has_a_label_value(name in prop_oneof![".{0,100}", "[a-z,$()-]{0,80}", "[a-z._-]{55,70}"]) {
+            let value = label_value(&name);
+            prop_assert!(is_label_value(&value), "{value:?} of {name:?}");
+            prop_assert!(!is_label_value(&name) || value == name);
+            prop_assert_eq!(label_value(&value), value);
+        }
+
+        /// As Velero shortens them (`GetValidName`).
+        #[test]
+        fn long_names_of_objects_are_those_of_velero(name in "[a-z0-9][a-z0-9.-]{63,252}") {
+            let hash: String = Sha256::digest(name.as_bytes()).iter().take(3).map(|b| format!("{b:02x}")).collect();
+            prop_assert_eq!(label_value(&name), format!("{}{hash}", &name[..57]));
+        }
     }
 }

@@ -612,12 +612,17 @@ fn wrong_specs_are_refused() {
     assert_eq!(source["spec"]["volumeSnapshotLocations"], json!(["v2", "w"]));
 
     let namespaces = "Invalid included/excluded namespace lists: ";
+    let no_location = |name: &str| {
+        format!(
+            "an existing backup storage location was not specified at backup creation time and the default {name} was not found. Please address this issue (see `velero backup-location -h` for options) and create a new backup. Error: backupstoragelocations.velero.io \"{name}\" not found"
+        )
+    };
     let selectors =
         json!({"labelSelector": {"matchLabels": {"a": "b"}}, "orLabelSelectors": [{"matchLabels": {"c": "d"}}]});
     let backups: Vec<(Value, Vec<String>)> = vec![
         (
             json!({"storageLocation": "nowhere"}),
-            vec!["an existing backup storage location was not specified at backup creation time and the default nowhere was not found. Please address this issue (see `velero backup-location -h` for options) and create a new backup. Error: backupstoragelocations.velero.io \"nowhere\" not found".into()],
+            vec![no_location("nowhere")],
         ),
         (
             json!({"storageLocation": "sealed"}),
@@ -667,6 +672,10 @@ fn wrong_specs_are_refused() {
             selectors.clone(),
             vec!["encountered labelSelector as well as orLabelSelectors in backup spec, only one can be specified".into()],
         ),
+        // No label can hold them.
+        (json!({"storageLocation": "$(id)"}), vec![no_location("$(id)")]),
+        (json!({"storageLocation": "a,b"}), vec![no_location("a,b")]),
+        (json!({"storageLocation": "-".repeat(80)}), vec![no_location(&"-".repeat(80))]),
     ];
     for (n, (spec, _)) in backups.iter().enumerate() {
         ground.velero("Backup", &format!("wrong-{n}"), spec);
