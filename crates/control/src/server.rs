@@ -1,6 +1,8 @@
 //! The loop: see, decide, do.
 
 mod key;
+mod memory;
+mod perform;
 mod plan;
 mod tasks;
 
@@ -14,11 +16,12 @@ use crate::lead::{Candidate, LeaseTimes, LostLease};
 use crate::metrics::Metrics;
 use crate::mirror::mirror;
 use crate::options::{Env, Listeners, Options};
-use crate::work::{Context, Finished, Unfinished};
+use crate::work::{Context, Finished};
 use crate::world::{Change, Kind, World};
-use key::{Failure, Key};
-use lifeboat_api::BackupStorageLocationSpec;
-use std::collections::HashMap;
+use key::Key;
+use memory::Memory;
+use perform::perform;
+use plan::{View, Work, is_wanted, plan};
 use std::sync::Arc;
 use std::time::Duration;
 use tasks::Tasks;
@@ -32,6 +35,8 @@ const WAITING: usize = 256;
 const MOST_EVENTS: usize = 32;
 /// What a server that waits for one of Velero's says when it is asked how it is.
 const VELERO_RUNS: &str = "waiting for the end of a Velero server in this namespace";
+/// Longest pause between two looks at everything.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How long tasks may take to stop.
 const STOPPING: Duration = Duration::from_secs(5);
 
@@ -130,14 +135,7 @@ struct Server {
     tasks: Tasks,
     /// Events on their way.
     events: JoinSet<()>,
-    /// Steps that failed.
-    failures: HashMap<Key, Failure>,
-    /// When a backup left the queue.
-    started: Instant,
-    /// Whether the location that the flag names was looked at, which is done once.
-    default_is_marked: bool,
-    /// The specs of locations as they were last checked by this server.
-    checked: HashMap<String, BackupStorageLocationSpec>,
+    memory: Memory,
     /// When there may be something to do next.
     next: Instant,
 }
@@ -157,10 +155,7 @@ impl Server {
             mirrors,
             tasks: Tasks::default(),
             events: JoinSet::new(),
-            failures: HashMap::new(),
-            started: Instant::now(),
-            default_is_marked: false,
-            checked: HashMap::new(),
+            memory: Memory::default(),
             next: Instant::now(),
         }
     }
@@ -219,27 +214,40 @@ impl Server {
         }
     }
 
-    fn ended(&mut self, key: Key, finished: Finished) {
-        if let (Key::Validation(name), Err(_)) = (&key, &finished) {
-            self.checked.remove(name);
+    /// Looks at everything once and starts what is to be done.
+    fn pass(&mut self) {
+        for running in self.tasks.running().filter(|running| !is_wanted(&running.key, &self.world)) {
+            running.stop.cancel();
         }
+        let now = (self.context.env.now(), Instant::now());
+        let view = View { world: &self.world, options: &self.context.options, memory: &self.memory, now };
+        let plan = plan(view, self.tasks.running().map(|running| &running.key));
+        self.world.left.clear();
+        self.memory.looked(&self.world);
+        self.next = now.1 + LONGEST_PAUSE;
+        if let Some(at) = plan.wake {
+            self.next = self.next.min(now.1 + at.duration_since(now.0).unsigned_abs());
+        }
+        if let Some(at) = plan.retry {
+            self.next = self.next.min(at);
+        }
+        for work in plan.work {
+            self.memory.begins(&work, now.1);
+            let Work { key, step } = work;
+            let (context, stop) = (Arc::clone(&self.context), self.context.env.cancel.child_token());
+            self.tasks.spawn(key, stop.clone(), async move { perform(&context, step, stop).await });
+        }
+    }
+
+    fn ended(&mut self, key: Key, finished: Finished) {
         match finished {
             Ok(effects) => {
-                self.failures.remove(&key);
+                self.memory.succeeded(&key);
                 for effect in effects {
                     effect.apply(&mut self.world);
                 }
             }
-            Err(Unfinished::NotYet(pause)) => {
-                self.failures.insert(key, Failure { count: 0, until: Instant::now() + pause });
-            }
-            Err(e) => {
-                let now = Instant::now();
-                let failure = Failure::after(self.failures.get(&key).copied(), now);
-                let (count, pause) = (failure.count, failure.until - now);
-                tracing::warn!(?key, error = %e, count, "a step was not finished, trying again in {pause:?}");
-                self.failures.insert(key, failure);
-            }
+            Err(why) => self.memory.failed(key, &why, Instant::now()),
         }
     }
 }

@@ -21,7 +21,7 @@ pub(crate) trait Meta: Object {
 macro_rules! mirrored {
     ($($kind:ident: $field:ident),* $(,)?) => {
         /// A kind that is mirrored.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub(crate) enum Kind {
             $($kind),*
         }
@@ -178,6 +178,11 @@ impl<T: Meta> Objects<T> {
 
     pub(crate) fn is_unreadable(&self, name: &str) -> bool {
         self.unreadable.contains_key(name)
+    }
+
+    /// Whether there is one of the name, be it one that cannot be read.
+    pub(crate) fn is_there(&self, name: &str) -> bool {
+        self.by_name.contains_key(name) || self.is_unreadable(name)
     }
 
     /// In order of their names.

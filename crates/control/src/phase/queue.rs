@@ -15,53 +15,129 @@ pub(crate) enum Move {
     Start,
 }
 
-/// The next changes, by name. The whole state is in the backups, so nothing that was missed or lost can wedge it; nor does
-/// one of which `is_stuck` says that its steps fail again and again.
-pub(crate) fn moves<'a>(
+/// How it stands with the work on an object, which the object does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It has its turn, or is worked on.
+    Good,
+    /// It is about to leave the queue.
+    Starts,
+    /// Its steps have failed again and again, so many times. Until one has begun it holds nothing, and others go first.
+    Late(u32),
+    /// Nothing can be done with it at the moment. It holds nothing.
+    Out,
+}
+
+/// What the queue comes to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Turns {
+    /// The next changes, by name.
+    pub(crate) moves: Vec<(String, Move)>,
+    /// Late ones that have left the queue already and may be tried again.
+    pub(crate) again: BTreeSet<String>,
+}
+
+/// Whose turn it is. The whole state is in the backups and in how they stand, so nothing that was missed or lost can wedge
+/// the queue; nor does one whose steps fail for ever.
+pub(crate) fn turns<'a>(
     backups: impl Iterator<Item = &'a Backup>,
     most: usize,
-    is_stuck: impl Fn(&str) -> bool,
-) -> Vec<(String, Move)> {
-    let (mut waiting, mut new, mut running) = (Vec::new(), Vec::new(), Vec::new());
+    standing: impl Fn(&Backup) -> Standing,
+) -> Turns {
+    let (mut waiting, mut new, mut running, mut late) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    // Whether one may come back to its place.
+    let mut is_open = false;
     for backup in backups.filter(|b| b.metadata.deletion_timestamp.is_none()) {
         match backup.status.phase {
             // It will not run any more.
             None | Some(BackupPhase::New | BackupPhase::Queued) if backup.spec.cancel => {}
             None | Some(BackupPhase::New) => new.push(backup),
-            Some(BackupPhase::Queued) => waiting.push(backup),
-            Some(BackupPhase::ReadyToStart) if is_stuck(&backup.metadata.name) => {}
-            Some(BackupPhase::ReadyToStart | BackupPhase::InProgress) => running.push(backup),
+            Some(BackupPhase::Queued) => match standing(backup) {
+                Standing::Starts => {
+                    is_open = true;
+                    running.push(backup);
+                }
+                standing => waiting.push((backup, standing)),
+            },
+            Some(BackupPhase::ReadyToStart | BackupPhase::InProgress) => match standing(backup) {
+                Standing::Good | Standing::Starts => running.push(backup),
+                Standing::Late(failures) => late.push((failures, backup)),
+                Standing::Out => {}
+            },
             _ => {}
         }
     }
-    waiting.sort_by_key(|b| (b.status.queue_position, b.metadata.creation_timestamp, &b.metadata.name));
+    waiting.sort_by_key(|(b, _)| (b.status.queue_position, b.metadata.creation_timestamp, &b.metadata.name));
     new.sort_by_key(|b| (b.metadata.creation_timestamp, &b.metadata.name));
-    let mut out = Vec::new();
-    let mut free = most.max(1).saturating_sub(running.len());
-    let mut before = Held::default();
-    running.into_iter().for_each(|backup| before.add(backup));
-    let (mut position, mut last) = (0, 0);
-    for backup in waiting {
-        let stuck = is_stuck(&backup.metadata.name);
-        // What waits before it and could not start keeps its namespaces.
-        if free > 0 && !before.overlaps(backup) {
-            // One that is stuck is tried too, and takes no slot.
-            free -= usize::from(!stuck);
-            out.push((backup.metadata.name.clone(), Move::Start));
-        } else {
-            position += 1;
-            if backup.status.queue_position != position {
-                out.push((backup.metadata.name.clone(), Move::Renumber(position)));
-            }
+    let mut slots = Slots::new(most.max(1), running);
+    let mut out = Turns::default();
+    let mut started = BTreeSet::new();
+    for (backup, standing) in &waiting {
+        match standing {
+            Standing::Good if slots.take(backup) => drop(started.insert(backup.metadata.name.as_str())),
+            // What waits before others and could not start keeps its namespaces.
+            Standing::Good => slots.held.add(backup),
+            Standing::Late(failures) => late.push((*failures, backup)),
+            Standing::Starts | Standing::Out => {}
         }
+    }
+    // Who has failed less often is tried first, so that each has its turn.
+    late.sort_by_key(|(failures, b)| {
+        (*failures, b.status.queue_position, b.metadata.creation_timestamp, &b.metadata.name)
+    });
+    for (_, backup) in late {
+        if !slots.take(backup) {
+            continue;
+        }
+        if backup.status.phase == Some(BackupPhase::Queued) {
+            is_open = true;
+            started.insert(backup.metadata.name.as_str());
+        } else {
+            out.again.insert(backup.metadata.name.clone());
+        }
+    }
+    let (mut position, mut last) = (0, 0);
+    for (backup, _) in &waiting {
+        let name = &backup.metadata.name;
         last = last.max(backup.status.queue_position);
-        if !stuck {
-            before.add(backup);
+        if started.contains(name.as_str()) {
+            out.moves.push((name.clone(), Move::Start));
+            continue;
+        }
+        position += 1;
+        if backup.status.queue_position != position && !is_open {
+            out.moves.push((name.clone(), Move::Renumber(position)));
         }
     }
     // Behind all that wait, whose positions may be old ones.
-    out.extend(new.into_iter().zip(last.max(position) + 1..).map(|(b, at)| (b.metadata.name.clone(), Move::Queue(at))));
+    let new = new.into_iter().zip(last.max(position) + 1..);
+    out.moves.extend(new.map(|(backup, at)| (backup.metadata.name.clone(), Move::Queue(at))));
     out
+}
+
+/// The places for backups that run at the same time, and what those that run or come first hold.
+struct Slots<'a> {
+    free: usize,
+    held: Held<'a>,
+}
+
+impl<'a> Slots<'a> {
+    fn new(most: usize, running: Vec<&'a Backup>) -> Self {
+        let free = most.saturating_sub(running.len());
+        let mut held = Held::default();
+        running.into_iter().for_each(|backup| held.add(backup));
+        Self { free, held }
+    }
+
+    /// Takes a place when there is one and nobody holds a namespace of this backup.
+    fn take(&mut self, backup: &'a Backup) -> bool {
+        if self.free == 0 || self.held.overlaps(backup) {
+            return false;
+        }
+        self.free -= 1;
+        self.held.add(backup);
+        true
+    }
 }
 
 /// The namespaces that some backups may hold.
@@ -213,22 +289,78 @@ mod tests {
                 vec![("q", Move::Renumber(1))],
             ),
             (
-                "one that fails again and again holds nobody up, before it starts",
-                vec![backup("stuck", Some(Queued), 1, all), backup("q", Some(Queued), 2, all)],
+                "one that is about to start has a slot, wherever it was",
+                vec![backup("q", Some(Queued), 1, all), backup("starts", Some(Queued), 2, all)],
                 1,
-                vec![("stuck", Move::Start), ("q", Move::Start)],
+                vec![],
             ),
             (
-                "nor after",
-                vec![backup("stuck", Some(ReadyToStart), 0, all), backup("q", Some(Queued), 1, all)],
+                "one that fails again and again comes after the others, before it starts",
+                vec![backup("late1", Some(Queued), 1, all), backup("q", Some(Queued), 2, all)],
+                1,
+                vec![("q", Move::Start)],
+            ),
+            (
+                "when it is to start",
+                vec![backup("late1", Some(ReadyToStart), 0, all), backup("q", Some(Queued), 1, all)],
+                1,
+                vec![("q", Move::Start)],
+            ),
+            (
+                "and in the middle",
+                vec![backup("late1", Some(InProgress), 0, all), backup("q", Some(Queued), 1, all)],
+                1,
+                vec![("q", Move::Start)],
+            ),
+            (
+                "but it is tried again, and whoever has failed less often first",
+                vec![backup("late2", Some(Queued), 1, all), backup("late1", Some(Queued), 2, all)],
+                1,
+                vec![("late1", Move::Start)],
+            ),
+            (
+                "what has to wait holds nothing",
+                vec![
+                    backup("out", Some(Queued), 1, all),
+                    backup("out-too", Some(ReadyToStart), 0, all),
+                    backup("out-as-well", Some(InProgress), 0, all),
+                    backup("q", Some(Queued), 2, all),
+                ],
                 1,
                 vec![("q", Move::Start)],
             ),
             ("no limit below one", vec![backup("q", Some(Queued), 1, all)], 0, vec![("q", Move::Start)]),
         ] {
             let expected: Vec<_> = expected.into_iter().map(|(name, to)| (name.to_owned(), to)).collect();
-            assert_eq!(moves(backups.iter(), most, |name| name.starts_with("stuck")), expected, "{what}");
+            assert_eq!(turns(backups.iter(), most, standing).moves, expected, "{what}");
         }
+    }
+
+    /// By its name.
+    fn standing(backup: &Backup) -> Standing {
+        match backup.metadata.name.as_str() {
+            "starts" => Standing::Starts,
+            "late1" => Standing::Late(3),
+            "late2" => Standing::Late(4),
+            name if name.starts_with("out") => Standing::Out,
+            _ => Standing::Good,
+        }
+    }
+
+    #[test]
+    fn who_is_late_runs_again_when_there_is_a_place() {
+        use BackupPhase::{InProgress, Queued, ReadyToStart};
+        let (late1, late2) =
+            (backup("late1", Some(InProgress), 0, &["x"]), backup("late2", Some(ReadyToStart), 0, &["y"]));
+        let again = |others: &[Backup], most| {
+            let all = [&late1, &late2].into_iter().chain(others);
+            turns(all, most, standing).again.into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(again(&[], 1), ["late1"]);
+        assert_eq!(again(&[], 2), ["late1", "late2"]);
+        assert_eq!(again(&[backup("r", Some(InProgress), 0, &["z"])], 2), ["late1"]);
+        assert_eq!(again(&[backup("r", Some(InProgress), 0, &["x"])], 2), ["late2"]);
+        assert_eq!(again(&[backup("q", Some(Queued), 1, &["z"])], 1), [""; 0]);
     }
 
     /// Whatever happens, the queue empties: from any mixture of states each step leads on.
@@ -239,7 +371,7 @@ mod tests {
             let mut backups: Vec<Backup> =
                 (0..5).map(|n| backup(&n.to_string(), phases[(seed >> n) % 4], (seed % 7) as i64, &["*"])).collect();
             for _ in 0..40 {
-                for (name, to) in moves(backups.iter(), 1, |_| false) {
+                for (name, to) in turns(backups.iter(), 1, |_| Standing::Good).moves {
                     let Some(one) = backups.iter_mut().find(|b| b.metadata.name == name) else { continue };
                     match to {
                         Move::Queue(position) | Move::Renumber(position) => {

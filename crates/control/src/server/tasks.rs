@@ -39,10 +39,6 @@ impl Tasks {
         self.running.values()
     }
 
-    pub(super) fn on(&self, subject: &Subject) -> Option<&Running> {
-        self.running.get(subject)
-    }
-
     /// The next task that ends; `None` when none runs. Cancel safe.
     pub(super) async fn next(&mut self) -> Option<(Key, Finished)> {
         let done = self.set.join_next_with_id().await?;
@@ -87,12 +83,12 @@ mod tests {
         let mut tasks = Tasks::default();
         let key = Key::Backup("b".into());
         tasks.spawn(key.clone(), CancellationToken::new(), async { panic!("a defect") });
-        assert_eq!(tasks.on(&key.subject()).map(|running| &running.key), Some(&key));
+        assert_eq!(tasks.running().map(|running| &running.key).collect::<Vec<_>>(), [&key]);
         let (ended, finished) = tasks.next().await.unwrap();
         assert_eq!(ended, key);
         let why = finished.unwrap_err().to_string();
         assert!(why.starts_with("its task died: ") && why.contains("a defect"), "{why}");
-        assert!(tasks.on(&key.subject()).is_none() && tasks.keys.is_empty());
+        assert!(tasks.running().next().is_none() && tasks.keys.is_empty());
         assert!(tasks.next().await.is_none());
     }
 }

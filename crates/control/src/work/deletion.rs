@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What of the world a deletion needs.
+#[derive(Debug)]
 pub(crate) struct Target {
     backup: Option<Backup>,
     location: Option<BackupStorageLocation>,

@@ -18,6 +18,17 @@ use std::sync::Arc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+/// The backup that a restore names, and where that lies.
+pub(crate) type Place = (Backup, BackupStorageLocation);
+
+/// What a step of a restore needs.
+#[derive(Debug)]
+pub(crate) struct Source {
+    /// What it is made from, or what is wrong; nothing is for a step that does not run it.
+    pub(crate) origin: Result<Origin, Vec<String>>,
+    pub(crate) place: Option<Place>,
+}
+
 /// What a restore is made from.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
@@ -82,11 +93,7 @@ pub(crate) async fn hold(context: &Context, restore: Restore) -> Finished {
 }
 
 /// Removes the files of a restore, then lets it go. One whose backup or location is gone has none that could be removed.
-pub(crate) async fn clean_up(
-    context: &Context,
-    restore: Restore,
-    origin: Option<(Backup, BackupStorageLocation)>,
-) -> Finished {
+pub(crate) async fn clean_up(context: &Context, restore: Restore, origin: Option<Place>) -> Finished {
     if let Some((_, location)) = origin {
         if location.status.phase != Some(BackupStorageLocationPhase::Available) {
             return Err(Unfinished::Because(format!(
@@ -239,11 +246,7 @@ fn take(restore: &mut Restore, outcome: &Outcome) {
 
 /// Ends a finalizing restore: its files are stored already. Without its backup or the location there is nobody left who
 /// could say that it is complete.
-pub(crate) async fn finish(
-    context: &Context,
-    restore: Restore,
-    place: Option<(Backup, BackupStorageLocation)>,
-) -> Finished {
+pub(crate) async fn finish(context: &Context, restore: Restore, place: Option<Place>) -> Finished {
     let mut after = restore.clone();
     after.status.phase = Some(match restore.status.phase {
         Some(RestorePhase::Finalizing) if place.is_some() => RestorePhase::Completed,
@@ -257,12 +260,7 @@ pub(crate) async fn finish(
 }
 
 /// Fails a restore that was begun and that no task works on, and stores its log where that can be done.
-pub(crate) async fn give_up(
-    context: &Context,
-    restore: Restore,
-    place: Option<(Backup, BackupStorageLocation)>,
-    reason: String,
-) -> Finished {
+pub(crate) async fn give_up(context: &Context, restore: Restore, place: Option<Place>, reason: String) -> Finished {
     let store = match place {
         Some((_, location)) if restore.status.phase == Some(RestorePhase::InProgress) => {
             context.store(&location).await.ok()

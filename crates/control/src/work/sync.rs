@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const AT_ONCE: usize = 8;
 
 /// What of the world a search needs.
+#[derive(Debug)]
 pub(crate) struct Known {
     /// Names of all Backups.
     backups: BTreeSet<String>,

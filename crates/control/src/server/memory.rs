@@ -1,0 +1,142 @@
+//! What the server remembers between two looks at everything. Its successor needs nothing of it.
+
+use super::key::{Key, Subject};
+use super::plan::{Step, Work};
+use crate::phase::queue::Move;
+use crate::work::Unfinished;
+use crate::world::World;
+use lifeboat_api::BackupStorageLocationSpec;
+use std::collections::HashMap;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// What failed: how often, and when it is tried again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Failure {
+    pub(super) count: u32,
+    pub(super) until: Instant,
+}
+
+/// After so many failures a step no longer keeps others waiting.
+const LATE: u32 = 3;
+/// Pause after the first failure of a step; doubled with each further one, up to the longest.
+const RETRY: Duration = Duration::from_millis(200);
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
+
+impl Failure {
+    fn after(before: Option<Self>, now: Instant) -> Self {
+        let count = before.map_or(0, |before| before.count).saturating_add(1);
+        Self { count, until: now + (RETRY * 2u32.saturating_pow((count - 1).min(16))).min(LONGEST_RETRY) }
+    }
+
+    /// Whether it has failed so often that others go first.
+    pub(super) fn is_late(&self) -> bool {
+        self.count >= LATE
+    }
+}
+
+/// Steps that failed, and what was begun last.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    pub(super) failures: HashMap<Key, Failure>,
+    /// When a backup left the queue.
+    pub(super) started: Option<Instant>,
+    /// Whether the location that the flag names was looked at, which is done once.
+    pub(super) default_is_marked: bool,
+    /// The specs of locations as they were last checked by this server.
+    pub(super) checked: HashMap<String, BackupStorageLocationSpec>,
+}
+
+impl Memory {
+    /// Everything was looked at: what is gone has no failures, and left no check.
+    pub(super) fn looked(&mut self, world: &World) {
+        self.default_is_marked = true;
+        self.failures.retain(|key, _| is_there(key, world));
+        self.checked.retain(|name, _| world.locations.get(name).is_some());
+    }
+
+    /// This begins.
+    pub(super) fn begins(&mut self, work: &Work, now: Instant) {
+        match &work.step {
+            Step::Queue(_, Move::Start) => self.started = Some(now),
+            Step::Validate(location) => {
+                self.checked.insert(location.metadata.name.clone(), location.spec.clone());
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn succeeded(&mut self, key: &Key) {
+        self.failures.remove(key);
+    }
+
+    /// This was not finished, and is tried again later.
+    pub(super) fn failed(&mut self, key: Key, why: &Unfinished, now: Instant) {
+        if let Key::Validation(name) = &key {
+            self.checked.remove(name);
+        }
+        let failure = match why {
+            Unfinished::NotYet(pause) => Failure { count: 0, until: now + *pause },
+            _ => Failure::after(self.failures.get(&key).copied(), now),
+        };
+        if failure.count > 0 {
+            let (count, pause) = (failure.count, failure.until - now);
+            tracing::warn!(?key, error = %why, count, "a step was not finished, trying again in {pause:?}");
+        }
+        self.failures.insert(key, failure);
+    }
+}
+
+/// Whether what a step is for is still there.
+fn is_there(key: &Key, world: &World) -> bool {
+    match key {
+        Key::Deletion { request, .. } => world.delete_requests.is_there(request),
+        // The next search finds it again.
+        Key::Sweep(_) => false,
+        key => match key.subject() {
+            Subject::Backup(name) => world.backups.is_there(&name),
+            Subject::Restore(name) => world.restores.is_there(&name),
+            Subject::Location(name) => world.locations.is_there(&name),
+            Subject::DeleteRequest(name) => world.delete_requests.is_there(&name),
+            Subject::DownloadRequest(name) => world.download_requests.is_there(&name),
+            Subject::StatusRequest(name) => world.status_requests.is_there(&name),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_tried_again_later_and_later() {
+        let (now, key) = (Instant::now(), Key::Status("s".into()));
+        let mut memory = Memory::default();
+        let mut pauses = Vec::new();
+        for _ in 0..11 {
+            memory.failed(key.clone(), &Unfinished::Because("no".into()), now);
+            pauses.push((memory.failures[&key].until - now).as_millis());
+        }
+        assert_eq!(pauses, [200, 400, 800, 1600, 3200, 6400, 12800, 25600, 51200, 60000, 60000]);
+        memory.failed(key.clone(), &Unfinished::NotYet(Duration::from_secs(5)), now);
+        assert_eq!((memory.failures[&key].count, memory.failures[&key].until - now), (0, Duration::from_secs(5)));
+    }
+
+    /// However many there are: one that forgot them would never call any of them late.
+    #[test]
+    fn failures_are_remembered_as_long_as_their_object_is_there() {
+        let mut world = World::default();
+        let mut memory = Memory::default();
+        let now = Instant::now();
+        for n in 0..2000 {
+            let mut backup = lifeboat_api::Backup::default();
+            backup.metadata.name = n.to_string();
+            world.backups.put(backup);
+            memory.failed(Key::Backup(n.to_string()), &Unfinished::Because("no".into()), now);
+            memory.failed(Key::Restore(n.to_string()), &Unfinished::Because("no".into()), now);
+        }
+        memory.looked(&world);
+        assert_eq!(memory.failures.len(), 2000);
+        assert!(memory.failures.keys().all(|key| matches!(key, Key::Backup(_))));
+    }
+}

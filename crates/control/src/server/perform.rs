@@ -1,0 +1,86 @@
+//! Does what was decided.
+
+use super::plan::Step;
+use crate::phase::{backup, request, restore};
+use crate::work::{self, Context, Finished};
+use crate::world::{Kind, Unreadable};
+use lifeboat_api::{Backup, BackupStorageLocation, Restore};
+use tokio_util::sync::CancellationToken;
+
+/// Performs a step to its end, or until `stop`.
+pub(super) async fn perform(context: &Context, step: Step, stop: CancellationToken) -> Finished {
+    match step {
+        Step::Refuse(kind, object) => refuse(context, kind, &object).await,
+        Step::Mark { location, default } => work::location::mark(context, location, default).await,
+        Step::Validate(location) => work::location::validate(context, location).await,
+        Step::Sync(location, known) => work::sync::sync(context, location, known).await,
+        Step::Sweep(left) => work::sweep::sweep(context, left).await,
+        Step::Queue(backup, to) => work::backup::queue(context, *backup, to).await,
+        Step::Backup(backup, target, step) => of_backup(context, *backup, *target, step, stop).await,
+        Step::Restore(restore, source, step) => of_restore(context, *restore, *source, step, stop).await,
+        Step::Delete(request, target, request::Step::Answer) => work::deletion::delete(context, request, *target).await,
+        Step::Delete(request, _, request::Step::Forget) => work::deletion::expire(context, request).await,
+        Step::Download(request, target, request::Step::Answer) => {
+            work::download::answer(context, request, target).await
+        }
+        Step::Download(request, _, request::Step::Forget) => work::download::expire(context, request).await,
+        Step::Status(request, request::Step::Answer) => work::status::answer(context, request).await,
+        Step::Status(request, request::Step::Forget) => work::status::expire(context, request).await,
+    }
+}
+
+async fn refuse(context: &Context, kind: Kind, object: &Unreadable) -> Finished {
+    match kind {
+        Kind::Backup => work::unreadable::refuse::<Backup>(context, object).await,
+        Kind::Restore => work::unreadable::refuse::<Restore>(context, object).await,
+        Kind::BackupStorageLocation => work::unreadable::refuse::<BackupStorageLocation>(context, object).await,
+        // Of the others none is refused.
+        _ => Ok(Vec::new()),
+    }
+}
+
+async fn of_backup(
+    context: &Context,
+    backup: Backup,
+    target: work::backup::Target,
+    step: backup::Step,
+    stop: CancellationToken,
+) -> Finished {
+    use backup::Step as S;
+    match step {
+        S::Run => work::backup::run(context, backup, target, stop).await,
+        S::RunAgain { attempt } => work::backup::run_again(context, backup, target, attempt, stop).await,
+        S::Cancel => work::backup::cancel(context, backup, target).await,
+        S::Fail(reason) => work::backup::give_up(context, &backup, target, reason).await,
+        S::FailVeleros(reason) => {
+            work::left::stop_backup(context, &backup).await?;
+            work::backup::failed(context, &backup, reason).await
+        }
+        S::Operations | S::CancelOperations => work::operations::backup(context, backup, target).await,
+        S::Adopt => work::backup::adopt(context, backup, target).await,
+    }
+}
+
+async fn of_restore(
+    context: &Context,
+    restore: Restore,
+    source: work::restore::Source,
+    step: restore::Step,
+    stop: CancellationToken,
+) -> Finished {
+    use restore::Step as S;
+    let work::restore::Source { origin, place } = source;
+    match step {
+        S::CleanUp => work::restore::clean_up(context, restore, place).await,
+        S::Hold => work::restore::hold(context, restore).await,
+        S::Run => work::restore::run(context, restore, origin, stop).await,
+        S::RunAgain { attempt } => work::restore::run_again(context, restore, origin, attempt, stop).await,
+        S::Fail(reason) => work::restore::give_up(context, restore, place, reason).await,
+        S::FailVeleros(reason) => {
+            work::left::stop_restore(context, &restore).await?;
+            work::restore::failed(context, &restore, reason).await
+        }
+        S::Operations | S::CancelOperations => work::operations::restore(context, restore, place).await,
+        S::Finish => work::restore::finish(context, restore, place).await,
+    }
+}

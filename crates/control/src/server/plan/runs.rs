@@ -1,0 +1,205 @@
+//! Backups and restores: whose turn it is, and what each needs.
+
+use super::{Key, Planner, SETTLED, Step, Subject};
+use crate::options::Controller;
+use crate::phase::queue::{Move, Standing, Turns, turns};
+use crate::phase::{self, Decision};
+use crate::work::backup::Target;
+use crate::work::restore::{Origin, Source};
+use jiff::SignedDuration;
+use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, Restore, RestorePhase};
+
+/// Whether a step runs the engine, for which there are places.
+fn backup_runs(step: &phase::backup::Step) -> bool {
+    matches!(step, phase::backup::Step::Run | phase::backup::Step::RunAgain { .. })
+}
+
+fn restore_key(restore: &Restore, step: &phase::restore::Step) -> Key {
+    use phase::restore::Step as S;
+    let name = restore.metadata.name.clone();
+    match step {
+        S::CleanUp => Key::CleanUp(name),
+        S::Fail(_) | S::CancelOperations => Key::CancelRestore(name),
+        S::Run | S::RunAgain { .. } | S::FailVeleros(_) => Key::Restore(name),
+        S::Hold | S::Operations | S::Finish => Key::Upkeep(name),
+    }
+}
+
+impl Planner<'_> {
+    pub(super) fn backups(&mut self) {
+        let world = self.view.world;
+        let turns = if self.has(Controller::BackupQueue) {
+            turns(world.backups.iter(), self.view.options.concurrent_backups, |backup| self.backup_stands(backup))
+        } else {
+            Turns::default()
+        };
+        for (name, to) in turns.moves {
+            let key = if to == Move::Start { Key::Start(name.clone()) } else { Key::Queue(name.clone()) };
+            let settles = |started| self.view.now.1.saturating_duration_since(started) < SETTLED;
+            if matches!(to, Move::Renumber(_)) && self.view.memory.started.is_some_and(settles) {
+                self.wake_at(SignedDuration::try_from(SETTLED).unwrap_or_default());
+                continue;
+            }
+            if self.may_begin(&key)
+                && let Some(backup) = world.backups.get(&name).cloned()
+            {
+                self.add(key, Step::Queue(Box::new(backup), to));
+            }
+        }
+        for backup in world.backups.iter().filter(|b| b.metadata.deletion_timestamp.is_none()) {
+            use phase::backup::Step as S;
+            let step = phase::backup::step(backup, self.view.options.fail_in_progress);
+            let Some(step) = self.due(step) else { continue };
+            let part = match step {
+                S::Operations | S::CancelOperations => Controller::BackupOperations,
+                S::Adopt => Controller::BackupFinalizer,
+                _ => Controller::Backup,
+            };
+            let name = backup.metadata.name.clone();
+            let waits_for_place = self.has(Controller::BackupQueue)
+                && backup_runs(&step)
+                && self.backup_stands(backup) != Standing::Good
+                && !turns.again.contains(&name);
+            let key = match step {
+                S::Cancel | S::CancelOperations => Key::CancelBackup(name),
+                _ => Key::Backup(name),
+            };
+            if !self.has(part) || waits_for_place || !self.may_begin(&key) {
+                continue;
+            }
+            if step == S::Run && self.location_of(backup).is_ok_and(|location| self.is_unchecked(location)) {
+                continue;
+            }
+            let target = self.target(backup);
+            self.add(key, Step::Backup(Box::new(backup.clone()), Box::new(target), step));
+        }
+    }
+
+    /// How it stands with a backup that waits or is to run.
+    fn backup_stands(&self, backup: &Backup) -> Standing {
+        let name = backup.metadata.name.clone();
+        let is_queued = backup.status.phase == Some(BackupPhase::Queued);
+        match self.runs(&Subject::Backup(name.clone())) {
+            Some(Key::Start(_)) => return Standing::Starts,
+            // It is being deleted, or its place cannot be noted.
+            Some(Key::Deletion { .. }) if is_queued || self.is_late(&Key::Backup(name.clone())) => {
+                return Standing::Out;
+            }
+            Some(key @ Key::Queue(_)) if self.is_late(key) => return Standing::Out,
+            Some(_) => return Standing::Good,
+            None => {}
+        }
+        if is_queued && self.location_of(backup).is_ok_and(|location| self.is_unchecked(location)) {
+            return Standing::Out;
+        }
+        self.stands(&match is_queued {
+            true => Key::Start(name),
+            false if backup.spec.cancel => Key::CancelBackup(name),
+            false => Key::Backup(name),
+        })
+    }
+
+    fn stands(&self, key: &Key) -> Standing {
+        match self.failure(key) {
+            Some(failure) if failure.is_late() && failure.until > self.view.now.1 => Standing::Out,
+            Some(failure) if failure.is_late() => Standing::Late(failure.count),
+            _ => Standing::Good,
+        }
+    }
+
+    /// Whether a location was never looked at: what needs it waits, because that is a matter of a moment. It waits no longer
+    /// when the outcome cannot be noted.
+    fn is_unchecked(&self, location: &BackupStorageLocation) -> bool {
+        location.status.phase.is_none() && !self.is_late(&Key::Validation(location.metadata.name.clone()))
+    }
+
+    /// The location that a backup goes to, or the name of the one that there is not.
+    fn location_of<'b>(&'b self, backup: &'b Backup) -> Result<&'b BackupStorageLocation, &'b str> {
+        let (world, named) = (self.view.world, backup.spec.storage_location.as_str());
+        let name = if named.is_empty() {
+            let marked = world.locations.iter().find(|l| l.spec.default).map(|l| l.metadata.name.as_str());
+            marked.unwrap_or(&self.view.options.default_location)
+        } else {
+            named
+        };
+        world.locations.get(name).ok_or(name)
+    }
+
+    /// Where a backup goes (api-and-controllers.md 5.2).
+    fn target(&self, backup: &Backup) -> Target {
+        let is_named = !backup.spec.storage_location.is_empty();
+        let (what, missing) =
+            if is_named { ("the default", "was not found") } else { ("the server default", "does not exist") };
+        self.location_of(backup).cloned().map_err(|name| {
+            format!(
+                "an existing backup storage location was not specified at backup creation time and {what} {name} {missing}. Please address this issue (see `velero backup-location -h` for options) and create a new backup. Error: backupstoragelocations.velero.io \"{name}\" not found"
+            )
+        })
+    }
+
+    pub(super) fn restores(&mut self) {
+        use phase::restore::Step as S;
+        let (world, options) = (self.view.world, self.view.options);
+        let running = world.restores.iter().filter(|restore| self.has_restore_place(restore)).count();
+        let mut free = options.concurrent_restores.max(1).saturating_sub(running);
+        let mut due = Vec::new();
+        for restore in world.restores.iter() {
+            if let Some(step) = self.due(phase::restore::step(restore, options.fail_in_progress)) {
+                due.push((self.restore_stands(restore, &step), restore, step));
+            }
+        }
+        // Who is late comes after the others, and whoever has failed less often first, so that each has its turn.
+        due.sort_by_key(|(standing, restore, _)| {
+            let failures = if let Standing::Late(failures) = standing { *failures } else { 0 };
+            (failures, restore.metadata.creation_timestamp, &restore.metadata.name)
+        });
+        for (standing, restore, step) in due {
+            let part = match step {
+                S::Operations | S::CancelOperations => Controller::RestoreOperations,
+                S::Finish => Controller::RestoreFinalizer,
+                _ => Controller::Restore,
+            };
+            let key = restore_key(restore, &step);
+            if !self.has(part) || !self.may_begin(&key) {
+                continue;
+            }
+            let backup = world.backups.get(&restore.spec.backup_name);
+            let place = backup.and_then(|b| Some((b.clone(), world.locations.get(&b.spec.storage_location)?.clone())));
+            if step == S::Run && place.as_ref().is_some_and(|(_, location)| self.is_unchecked(location)) {
+                continue;
+            }
+            // One that is in progress has its place already, unless it is late.
+            if step == S::Run || step.runs() && standing != Standing::Good {
+                if free == 0 {
+                    continue;
+                }
+                free -= 1;
+            }
+            let origin = if step.runs() { Origin::of(restore, world) } else { Err(Vec::new()) };
+            self.add(key, Step::Restore(Box::new(restore.clone()), Box::new(Source { origin, place }), step));
+        }
+    }
+
+    /// How it stands with a restore of which this is the next step.
+    fn restore_stands(&self, restore: &Restore, step: &phase::restore::Step) -> Standing {
+        if self.runs(&Subject::Restore(restore.metadata.name.clone())).is_some() {
+            return Standing::Good;
+        }
+        self.stands(&restore_key(restore, step))
+    }
+
+    /// Whether a restore has one of the places for those that run.
+    fn has_restore_place(&self, restore: &Restore) -> bool {
+        match restore.status.phase {
+            Some(RestorePhase::InProgress) => match phase::restore::step(restore, self.view.options.fail_in_progress) {
+                Decision::Do(step) => self.restore_stands(restore, &step) == Standing::Good,
+                _ => false,
+            },
+            None | Some(RestorePhase::New) => {
+                let running = self.runs(&Subject::Restore(restore.metadata.name.clone()));
+                matches!(running, Some(Key::Restore(_)))
+            }
+            _ => false,
+        }
+    }
+}
