@@ -31,6 +31,12 @@ pub(crate) fn api_resource<T: Resource>() -> Arc<ApiResource> {
     Arc::new(ApiResource::new(GROUP, T::VERSION, T::PLURAL, T::KIND))
 }
 
+/// Whether the API server has refused a write for good: as long as neither the object changes nor who decides about it, it
+/// would refuse it again.
+pub(crate) fn is_refused(error: &ClusterError) -> bool {
+    error.status().is_some_and(|status| matches!(status.code, 400 | 403 | 413 | 422))
+}
+
 impl Client {
     /// The object now; `None` when there is none.
     ///

@@ -773,6 +773,57 @@ fn wrong_specs_are_refused() {
     assert_eq!(refused, 200);
 }
 
+/// What an admission policy forbids fails, or stays as it is when not even that can be noted; it holds nobody up.
+#[test]
+fn what_the_api_server_refuses_for_ever_holds_nobody_up() {
+    let ground = Ground::start();
+    ground.many("shop", 2);
+    ground.directory("default", &json!({"default": true}));
+    let server = ground.server("one");
+    ground.velero("Backup", "source", &json!({"includedNamespaces": ["shop"]}));
+    ground.until("backup", "source", "Completed");
+    assert_eq!(server.stop(), Some(0));
+    let (shop, source) = (json!({"includedNamespaces": ["shop"]}), json!({"backupName": "source"}));
+    ground.create(&object("Backup", "stubborn-before", &shop, "InProgress", "1"));
+    ground.create(&object("Restore", "stubborn-before", &source, "InProgress", "1"));
+    for (kind, spec) in [("Backup", &shop), ("Restore", &source)] {
+        ground.velero(kind, "stubborn", spec);
+        ground.velero(kind, "picky", spec);
+    }
+    forbid(
+        &ground,
+        "!object.metadata.name.startsWith('stubborn') && !(object.metadata.name == 'picky' && has(object.metadata.annotations) && 'lifeboat.io/attempt' in object.metadata.annotations)",
+    );
+    let stubborn = |kind: &str| (ground.get(kind, "stubborn"), ground.get(kind, "stubborn-before"));
+    let before = (stubborn("backup"), stubborn("restore"));
+
+    let _server = ground.server("two");
+    for (kind, spec) in [("Backup", &shop), ("Restore", &source)] {
+        ground.velero(kind, "after", spec);
+        let refused = ground.until(&kind.to_lowercase(), "picky", "FailedValidation");
+        let why = refused["status"]["validationErrors"][0].as_str().unwrap_or_default();
+        assert!(why.contains("the API server refuses") && why.contains("not today"), "{why}");
+        ground.until(&kind.to_lowercase(), "after", "Completed");
+    }
+    assert_eq!((stubborn("backup"), stubborn("restore")), before);
+}
+
+/// Forbids all updates of Backups and Restores of which this does not hold.
+fn forbid(ground: &Ground, expression: &str) {
+    ground.create(&json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "refuse"},
+        "spec": {"failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": [{"apiGroups": ["velero.io"], "apiVersions": ["*"],
+                "operations": ["UPDATE"], "resources": ["backups", "restores"]}]},
+            "validations": [{"expression": expression, "message": "not today"}]}}));
+    ground.create(&json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "refuse"}, "spec": {"policyName": "refuse", "validationActions": ["Deny"]}}));
+    let patch = ["patch", "backup", "stubborn", "--namespace=velero", "--type=merge", "--dry-run=server", "--patch"];
+    eventually("the policy", || {
+        ground.kubectl().try_run(&[&patch[..], &[r#"{"metadata":{"labels":{"a":"b"}}}"#]].concat()).is_err()
+    });
+}
+
 /// A server that only restores leaves new backups alone, and one that does everything finds them as they were.
 #[test]
 fn a_server_that_only_restores_takes_no_backup() {

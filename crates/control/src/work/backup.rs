@@ -1,8 +1,9 @@
 //! Runs a backup, and takes over what an interrupted run left (api-and-controllers.md 3.3 and 3.5).
 
-use super::running::{Now, RECORDING, capped, now, patience, shortened, until_written, watched};
+use super::running::{Now, RECORDING, capped, not_taken, now, patience, shortened, until_written, watched};
 use super::sweep::sweep_own;
 use super::{Context, Effect, Finished, Unfinished};
+use crate::client::is_refused;
 use crate::phase::location::refusal;
 use crate::phase::queue::Move;
 use crate::phase::{note_attempt, snapshot_location};
@@ -108,7 +109,14 @@ async fn begin(
     stop: CancellationToken,
 ) -> Finished {
     note_attempt(&mut started.metadata, &mut started.status.attempt, attempt);
-    let mut current = context.client.change(&request.backup, &started).await?;
+    let mut current = match context.client.change(&request.backup, &started).await {
+        Err(e) if is_refused(&e) && attempt == 1 => {
+            let after = request.backup.clone();
+            return refused(context, &request.backup, after, vec![not_taken(&e)]).await;
+        }
+        Err(e) if is_refused(&e) => return failed(context, &request.backup, not_taken(&e)).await,
+        noted => noted?,
+    };
     tracing::info!(backup = current.metadata.name, attempt, "backup begins");
     if attempt == 1 {
         context.metrics.backup_begins(&current);
@@ -326,10 +334,21 @@ pub(crate) async fn failed(context: &Context, backup: &Backup, reason: String) -
 
 async fn refused(context: &Context, before: &Backup, mut after: Backup, errors: Vec<String>) -> Finished {
     tracing::error!(backup = before.metadata.name, errors = errors.join("; "), "backup is not valid");
-    after.status.phase = Some(BackupPhase::FailedValidation);
-    after.status.validation_errors = capped(errors);
-    after.status.start_timestamp = None;
-    let saved = saved(context, before, &after).await?;
+    let refuse = |backup: &mut Backup, errors| {
+        backup.status.phase = Some(BackupPhase::FailedValidation);
+        backup.status.validation_errors = capped(errors);
+        backup.status.start_timestamp = None;
+    };
+    refuse(&mut after, errors.clone());
+    let saved = match saved(context, before, &after).await {
+        // What was filled in is not taken: then why it is refused, and nothing else.
+        Err(Unfinished::Cluster(e)) if is_refused(&e) => {
+            after = before.clone();
+            refuse(&mut after, errors.into_iter().chain([not_taken(&e)]).collect());
+            saved(context, before, &after).await?
+        }
+        saved => saved?,
+    };
     context.metrics.backup_refused(&after);
     Ok(saved)
 }

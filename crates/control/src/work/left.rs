@@ -2,7 +2,7 @@
 //! 4.2).
 
 use super::{Context, Unfinished};
-use crate::client::Object;
+use crate::client::{Object, is_refused};
 use lifeboat_api::{
     Backup, DataDownload, DataPathPhase, DataUpload, PodVolumeBackup, PodVolumeRestore, Restore, well_known,
 };
@@ -58,12 +58,21 @@ pub(crate) async fn stop_restore(context: &Context, restore: &Restore) -> Result
 }
 
 async fn stop<T: DataPath>(context: &Context, selector: &str) -> Result<(), Unfinished> {
-    for one in context.client.list::<T>(selector).await? {
+    let all = match context.client.list::<T>(selector).await {
+        Ok(all) => all,
+        // Without the definition there are none.
+        Err(e) if e.is_not_found() => return Ok(()),
+        Err(e) => return Err(e.into()),
+    };
+    for one in all {
         let Some(why) = reason(&one) else { continue };
         tracing::info!(kind = T::KIND, name = one.name(), "told a node agent to stop");
         let mut after = one.clone();
         after.cancel(why);
         match context.client.change(&one, &after).await {
+            Err(e) if is_refused(&e) => {
+                tracing::warn!(kind = T::KIND, name = one.name(), error = %e, "a node agent could not be told to stop");
+            }
             // Its agent writes it too: the step is done again, as it is when this one is cut off.
             Err(e) if !e.is_not_found() => return Err(e.into()),
             _ => {}

@@ -1,8 +1,9 @@
 //! Runs a restore, and removes what it left in the bucket (api-and-controllers.md 3.10 and 3.12).
 
-use super::running::{capped, patience, shortened, until_written, watched};
+use super::running::{capped, not_taken, patience, shortened, until_written, watched};
 use super::{Context, Effect, Finished, Unfinished};
 use crate::checkpoint::CheckpointMap;
+use crate::client::is_refused;
 use crate::phase::note_attempt;
 use crate::phase::restore::FINALIZER;
 use crate::world::{Identity, Kind, Meta, World};
@@ -171,7 +172,14 @@ async fn begin(
     stop: CancellationToken,
 ) -> Finished {
     note_attempt(&mut started.metadata, &mut started.status.attempt, attempt);
-    let mut current = context.client.change(&request.restore, &started).await?;
+    let mut current = match context.client.change(&request.restore, &started).await {
+        Err(e) if is_refused(&e) && attempt == 1 => {
+            let after = request.restore.clone();
+            return refused(context, &request.restore, after, vec![not_taken(&e)]).await;
+        }
+        Err(e) if is_refused(&e) => return failed(context, &request.restore, not_taken(&e)).await,
+        noted => noted?,
+    };
     tracing::info!(restore = current.metadata.name, attempt, "restore begins");
     let store = match context.store(&origin.location).await {
         Ok(store) => store,
@@ -319,10 +327,21 @@ async fn note_failure(context: &Context, restore: &Restore, outcome: &Restore) -
 
 async fn refused(context: &Context, before: &Restore, mut after: Restore, errors: Vec<String>) -> Finished {
     tracing::error!(restore = before.metadata.name, errors = errors.join("; "), "restore is not valid");
-    after.status.phase = Some(RestorePhase::FailedValidation);
-    after.status.validation_errors = capped(errors);
-    after.status.start_timestamp = None;
-    let saved = saved(context, before, &after).await?;
+    let refuse = |restore: &mut Restore, errors| {
+        restore.status.phase = Some(RestorePhase::FailedValidation);
+        restore.status.validation_errors = capped(errors);
+        restore.status.start_timestamp = None;
+    };
+    refuse(&mut after, errors.clone());
+    let saved = match saved(context, before, &after).await {
+        // What was filled in is not taken: then why it is refused, and nothing else.
+        Err(Unfinished::Cluster(e)) if is_refused(&e) => {
+            after = before.clone();
+            refuse(&mut after, errors.into_iter().chain([not_taken(&e)]).collect());
+            saved(context, before, &after).await?
+        }
+        saved => saved?,
+    };
     context.metrics.restore_ends(&after);
     Ok(saved)
 }

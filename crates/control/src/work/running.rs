@@ -40,6 +40,11 @@ pub(super) fn shortened(mut message: String) -> String {
     message
 }
 
+/// Why an operation cannot begin when the API server refuses to note that it does.
+pub(super) fn not_taken(error: &ClusterError) -> String {
+    format!("the API server refuses what is to be noted on it, so it cannot begin: {error}")
+}
+
 /// How often a write is tried when others write too.
 const TRIES: u32 = 5;
 /// Between reports of progress.

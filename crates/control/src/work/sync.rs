@@ -70,9 +70,15 @@ pub(crate) async fn sync(context: &Context, location: BackupStorageLocation, kno
         match store.backup(name).await {
             Err(StoreError::NoBackup { .. }) => {
                 let gone = Identity::of(&backup.metadata);
-                context.client.delete_exactly::<Backup>(&gone).await?;
-                tracing::info!(backup = name, "removed a Backup whose files are gone");
-                effects.push(Effect::Gone(Kind::Backup, gone));
+                match context.client.delete_exactly::<Backup>(&gone).await {
+                    Ok(_) => {
+                        tracing::info!(backup = name, "removed a Backup whose files are gone");
+                        effects.push(Effect::Gone(Kind::Backup, gone));
+                    }
+                    Err(e) => {
+                        tracing::warn!(backup = name, error = %e, "a Backup whose files are gone could not be removed");
+                    }
+                }
             }
             Err(e) => tracing::warn!(backup = name, error = %e, "it is not known whether the files are still there"),
             Ok(_) => {}
@@ -131,12 +137,15 @@ async fn take_over_volumes(context: &Context, store: &Store, backup: &Backup) ->
     let name = &backup.metadata.name;
     let found: Option<Option<Vec<PodVolumeBackup>>> =
         store.backup_file(name, BackupFile::PodVolumeBackups).await.map_err(|e| e.to_string())?;
+    let mut refused = Ok(());
     for volume in found.flatten().unwrap_or_default() {
         let volume = of_backup(volume, backup);
         // One that is there is of an earlier search.
-        context.client.create(&volume.metadata.name, &volume).await.map_err(|e| e.to_string())?;
+        if let Err(e) = context.client.create(&volume.metadata.name, &volume).await {
+            refused = Err(e.to_string());
+        }
     }
-    Ok(())
+    refused
 }
 
 /// A PodVolumeBackup as one of this Backup.
