@@ -8,7 +8,8 @@ use lifeboat_bucket::{BucketError, Entry, ErrorKind, ListOptions, PutOptions};
 use std::time::Duration;
 
 impl Store {
-    /// Deletes a backup: its record first, so that it is there whole or not at all, then every other file.
+    /// Deletes a backup: its record first, so that it is there whole or not at all, then every other file, and last the
+    /// claim, which says whose files are left of a deletion that was interrupted.
     ///
     /// Nothing is read but names, and it is no error when there is nothing. Deleting again goes on where an interrupted
     /// deletion was.
@@ -18,7 +19,7 @@ impl Store {
     pub async fn delete_backup(&self, name: &str) -> Result<(), StoreError> {
         self.retry(|| self.delete_keys(vec![BackupFile::Metadata.key(name)])).await?;
         self.abort_uploads(name).await?;
-        self.delete_folder(&folder(name), None).await
+        self.delete_folder(&folder(name), Some(&BackupFile::Claim.key(name))).await
     }
 
     /// Removes what a backup left that was never committed: open uploads, files, and last the claim, so that an
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_claim_is_swept_last_without_leave_to_see_uploads() {
+    async fn the_claim_goes_last_without_leave_to_see_uploads() {
         let bucket = Arc::new(Velero::default());
         for key in ["backups/a/a.tar.gz", "backups/a/lifeboat-claim.json", "backups/a/z", "backups/ab/z"] {
             bucket.put(key, b"x".to_vec().into(), PutOptions::default()).await.unwrap();
@@ -177,8 +178,14 @@ mod tests {
         let deleted = std::mem::take(&mut *bucket.deleted.lock().unwrap());
         let expected = ["a.tar.gz", "z", "lifeboat-claim.json", "lifeboat-claim.json"];
         assert_eq!(deleted, expected.map(|file| vec![format!("backups/a/{file}")]));
+        for file in ["lifeboat-claim.json", "velero-backup.json"] {
+            bucket.put(&format!("backups/ab/{file}"), b"x".to_vec().into(), PutOptions::default()).await.unwrap();
+        }
         store.delete_backup("ab").await.unwrap();
         assert!(keys(&bucket.inner).await.is_empty());
+        let deleted = std::mem::take(&mut *bucket.deleted.lock().unwrap());
+        let expected = ["velero-backup.json", "z", "lifeboat-claim.json"];
+        assert_eq!(deleted, expected.map(|file| vec![format!("backups/ab/{file}")]));
     }
 
     #[tokio::test]

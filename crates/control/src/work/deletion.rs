@@ -1,12 +1,16 @@
 //! Deletes a backup with all that belongs to it (api-and-controllers.md 3.7).
 
 use super::backup::{NAME_TAKEN, is_record_of};
+use super::restore::has_files;
+use super::running::capped;
 use super::{Context, Effect, Finished, Unfinished};
+use crate::client::is_refused;
 use crate::world::{Identity, Kind, World};
 use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase,
     DeleteBackupRequest, DeleteBackupRequestPhase, Restore, label_value, well_known,
 };
+use lifeboat_cluster::ClusterError;
 use lifeboat_store::{Store, StoreError};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -19,7 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Target {
     backup: Option<Backup>,
     location: Option<BackupStorageLocation>,
-    restores: Vec<Identity>,
+    /// Those of the backup, and whether they may have files.
+    restores: Vec<(Identity, bool)>,
     /// Other requests for the same backup.
     others: Vec<Identity>,
 }
@@ -38,7 +43,7 @@ impl Target {
         Self {
             backup,
             location,
-            restores: restores.map(|r| Identity::of(&r.metadata)).collect(),
+            restores: restores.map(|r| (Identity::of(&r.metadata), has_files(r))).collect(),
             others: others.map(|other| Identity::of(&other.metadata)).collect(),
         }
     }
@@ -105,37 +110,45 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
         Ok(store) => store,
         Err(why) => return processed(context, &request, vec![format!("error getting the backup store: {why}")]).await,
     };
-    let with_files = match decided(backup) {
-        Some(decided) => decided,
-        None => match files_are_its_own(&store, backup).await {
-            Ok(own) => own,
-            Err(e) => return processed(context, &request, vec![format!("error looking at the files: {e}")]).await,
-        },
-    };
     let labels = &mut begun.metadata.labels;
     labels.insert(well_known::LABEL_BACKUP_NAME.to_owned(), label_value(&backup.metadata.name));
     labels.insert(well_known::LABEL_BACKUP_UID.to_owned(), backup.metadata.uid.clone());
-    let request = context.client.change(&request, &begun).await?;
+    let request = match context.client.change(&request, &begun).await {
+        Err(e) if is_refused(&e) => return processed(context, &request, vec![not_noted(&e)]).await,
+        noted => noted?,
+    };
+    let files = match files(&store, backup).await {
+        Ok(files) => files,
+        Err(e) => return processed(context, &request, vec![unknown(backup, &e)]).await,
+    };
     let mut deleting = backup.clone();
     deleting.status.phase = Some(BackupPhase::Deleting);
-    let whose = if with_files { OWN } else { "others" };
-    deleting.metadata.annotations.insert(ANNOTATION_FILES.to_owned(), whose.to_owned());
-    context.client.change(backup, &deleting).await?;
+    if let Files::Its(uid) = &files {
+        deleting.metadata.annotations.insert(ANNOTATION_FILES.to_owned(), uid.clone());
+    }
+    match context.client.change(backup, &deleting).await {
+        Err(e) if is_refused(&e) => return processed(context, &request, vec![not_noted(&e)]).await,
+        noted => drop(noted?),
+    }
 
     let name = &backup.metadata.name;
     tracing::info!(backup = name, "deletion begins");
     context.metrics.deletion_begins(backup);
     context.leadership.check().map_err(|lost| Unfinished::Because(lost.to_string()))?;
-    let files = if with_files { store.delete_backup(name).await } else { Ok(()) };
-    if let Err(e) = files {
+    let deleted = if let Files::Its(_) = files { store.delete_backup(name).await } else { Ok(()) };
+    if let Err(e) = deleted {
         context.metrics.deletion_ends(backup, false);
         return processed(context, &request, vec![format!("error deleting backup from backup storage: {e}")]).await;
     }
     let mut errors = Vec::new();
-    for restore in &target.restores {
-        if let Err(e) = store.delete_restore(&restore.name).await {
+    let mut patience = PATIENCE;
+    for (restore, has_files) in &target.restores {
+        let deleted = if *has_files { store.delete_restore(&restore.name).await } else { Ok(()) };
+        if let Err(e) = deleted {
             errors.push(format!("error deleting files of restore {}: {e}", restore.name));
-        } else if let Err(e) = gone(context, restore).await {
+        } else if let Err(e) = gone(context, restore, patience).await {
+            // The others are told to go, and not waited for.
+            patience = Duration::ZERO;
             errors.push(e);
         }
     }
@@ -144,50 +157,73 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
         return processed(context, &request, errors).await;
     }
     let gone = Identity::of(&backup.metadata);
-    context.client.delete_exactly::<Backup>(&gone).await?;
+    match context.client.delete_exactly::<Backup>(&gone).await {
+        Err(e) if is_refused(&e) => return processed(context, &request, vec![e.to_string()]).await,
+        deleted => drop(deleted?),
+    }
     tracing::info!(backup = name, "deletion ends");
     let mut effects = vec![Effect::Gone(Kind::Backup, gone)];
     effects.extend(forget(context, &request, &target.others).await?);
     Ok(effects)
 }
 
-/// Put on a Backup when its deletion begins: whether the files go with it. What was deleted cannot be asked again, neither
-/// after a crash nor by another request after a failure.
+/// Put on a Backup when its deletion begins: the UID in the record or claim that was found to be its own. A backup that was
+/// taken over from a bucket has another UID than its files, and when the record is gone nothing but the claim says whose
+/// the rest is.
 const ANNOTATION_FILES: &str = "lifeboat.io/files";
-const OWN: &str = "own";
 
-fn decided(backup: &Backup) -> Option<bool> {
-    let deleting = backup.status.phase == Some(BackupPhase::Deleting);
-    backup.metadata.annotations.get(ANNOTATION_FILES).filter(|_| deleting).map(|whose| whose == OWN)
+/// Whose the files in the bucket are that lie under the name of a backup.
+#[derive(Debug, PartialEq, Eq)]
+enum Files {
+    /// Its own, whose record or claim has this UID; or there are none.
+    Its(String),
+    /// Those of another backup, of another cluster for one. They may be being written.
+    Anothers,
 }
 
-/// Whether the files of this name in the bucket, if there are any, are those of this backup. One that was refused, or ended
-/// before it began, has none; what lies there is of another cluster, and may be being written. (Velero deletes it.)
-async fn files_are_its_own(store: &Store, backup: &Backup) -> Result<bool, StoreError> {
+/// Asks the bucket whose the files are, just before they are deleted: it may be long ago that this deletion was begun, and
+/// another cluster may have the name since. One that was refused, or ended before it began, has none. (Velero deletes
+/// whatever has the name.)
+///
+/// A record or claim that cannot be read is an error: it says nothing.
+async fn files(store: &Store, backup: &Backup) -> Result<Files, StoreError> {
     let (name, uid, status) = (&backup.metadata.name, &backup.metadata.uid, &backup.status);
     if status.start_timestamp.is_none() || status.failure_reason == NAME_TAKEN {
-        return Ok(false);
+        return Ok(Files::Anothers);
     }
-    match store.backup(name).await {
-        Ok(record) => Ok(is_record_of(&record, backup)),
-        Err(StoreError::NoBackup { .. }) => {
-            Ok(store.claim_of(name).await?.is_none_or(|claim| claim.backup_uid == *uid))
-        }
-        Err(StoreError::Sidecar { .. }) => Ok(true),
-        Err(e) => Err(e),
-    }
+    let noted = backup.metadata.annotations.get(ANNOTATION_FILES).filter(|noted| !noted.is_empty());
+    let (is_its, found) = match store.backup(name).await {
+        Ok(record) => (is_record_of(&record, backup), record.metadata.uid),
+        Err(StoreError::NoBackup { .. }) => match store.claim_of(name).await? {
+            Some(claim) => ([Some(uid), noted].contains(&Some(&claim.backup_uid)), claim.backup_uid),
+            None => (true, noted.unwrap_or(uid).clone()),
+        },
+        Err(e) => return Err(e),
+    };
+    Ok(if is_its { Files::Its(found) } else { Files::Anothers })
+}
+
+fn unknown(backup: &Backup, why: &StoreError) -> String {
+    format!(
+        "error looking at the files, of which none was deleted: {why}; when they are this backup's, remove backups/{}/ from the bucket by hand and delete the Backup again",
+        backup.metadata.name
+    )
+}
+
+fn not_noted(why: &ClusterError) -> String {
+    format!("the API server refuses to note that the deletion begins: {why}")
 }
 
 /// Deletes a restore and waits until it is gone: its finalizer is ours to remove, in another task.
-async fn gone(context: &Context, restore: &Identity) -> Result<(), String> {
+async fn gone(context: &Context, restore: &Identity, patience: Duration) -> Result<(), String> {
     let name = &restore.name;
-    let failed = |e: lifeboat_cluster::ClusterError| format!("error deleting restore {name}: {e}");
+    let failed = |e: ClusterError| format!("error deleting restore {name}: {e}");
     context.client.delete_exactly::<Restore>(restore).await.map_err(failed)?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + patience;
     let mut pause = Duration::from_millis(50);
     while context.client.get::<Restore>(name).await.map_err(failed)?.is_some_and(|r| r.metadata.uid == restore.uid) {
         if Instant::now() > deadline {
-            return Err(format!("restore {name} is still there {} s after its deletion", PATIENCE.as_secs()));
+            return Err(format!("restore {name} is still there {} s after its deletion", patience.as_secs()));
         }
         sleep(pause).await;
         pause = (pause * 2).min(Duration::from_secs(1));
@@ -214,7 +250,7 @@ async fn processed(context: &Context, request: &DeleteBackupRequest, errors: Vec
     tracing::error!(backup = request.spec.backup_name, errors = errors.join("; "), "deletion failed");
     let mut after = request.clone();
     after.status.phase = Some(DeleteBackupRequestPhase::Processed);
-    after.status.errors = errors;
+    after.status.errors = capped(errors);
     let stored = context.client.change(request, &after).await?;
     Ok(vec![Effect::DeleteRequest(stored)])
 }
@@ -227,6 +263,7 @@ mod tests {
     use lifeboat_archive::layout::BackupFile;
     use lifeboat_archive::sidecar::{CLAIM_FORMAT, Claim};
     use lifeboat_bucket::{BlobStore, Memory, PutOptions};
+    use lifeboat_store::ClaimRequest;
     use std::sync::Arc;
 
     /// A backup of this UID that began at this second.
@@ -253,41 +290,74 @@ mod tests {
         };
         let record = |backup: &Backup| Some(serde_json::to_vec(backup).unwrap());
         for (what, backup, record, claimed, expected) in [
-            ("nothing is there", &b, None, None, true),
-            ("it never began", &not_begun, None, None, false),
-            ("it never began, and another did", &not_begun, record(&other), Some("v"), false),
-            ("its record", &b, record(&b), Some("u"), true),
-            ("its record, from before it was taken over", &b, record(&begun("original", 5)), None, true),
-            ("the record of another", &b, record(&other), None, false),
-            ("the name was taken", &refused, record(&other), None, false),
-            ("another began at the same second", &at_the_same_second, record(&other), None, false),
-            ("its claim", &b, None, Some("u"), true),
-            ("the claim of another", &b, None, Some("v"), false),
-            ("a record that cannot be read", &b, Some(b"{".to_vec()), Some("u"), true),
+            ("nothing is there", &b, None, None, Some("u")),
+            ("it never began", &not_begun, None, None, None),
+            ("it never began, and another did", &not_begun, record(&other), Some("v"), None),
+            ("its record", &b, record(&b), Some("u"), Some("u")),
+            ("its record, from before it was taken over", &b, record(&begun("original", 5)), None, Some("original")),
+            ("the record of another", &b, record(&other), None, None),
+            ("the name was taken", &refused, record(&other), None, None),
+            ("another began at the same second", &at_the_same_second, record(&other), None, None),
+            ("its claim", &b, None, Some("u"), Some("u")),
+            ("the claim of another", &b, None, Some("v"), None),
         ] {
             let bucket: Arc<dyn BlobStore> = Arc::new(Memory::default());
-            let files = [(BackupFile::Metadata, record), (BackupFile::Claim, claimed.map(|uid| claim(uid).unwrap()))];
-            for (file, bytes) in files {
+            let all = [(BackupFile::Metadata, record), (BackupFile::Claim, claimed.map(|uid| claim(uid).unwrap()))];
+            for (file, bytes) in all {
                 let Some(bytes) = bytes else { continue };
                 bucket.put(&file.key("b"), bytes.into(), PutOptions::default()).await.unwrap();
             }
-            assert_eq!(files_are_its_own(&Store::new(bucket), backup).await.unwrap(), expected, "{what}");
+            let expected = expected.map_or(Files::Anothers, |uid: &str| Files::Its(uid.to_owned()));
+            assert_eq!(files(&Store::new(bucket), backup).await.unwrap(), expected, "{what}");
         }
     }
 
-    #[test]
-    fn whose_files_they_are_is_decided_once() {
+    /// Each time that it is tried.
+    #[tokio::test]
+    async fn a_deletion_takes_nothing_that_another_cluster_has_made_meanwhile() {
+        let bucket: Arc<dyn BlobStore> = Arc::new(Memory::default());
+        let store = Store::new(Arc::clone(&bucket));
+        let put = async |file: BackupFile, bytes: Vec<u8>| {
+            bucket.put(&file.key("b"), bytes.into(), PutOptions::default()).await.unwrap();
+        };
+        let claim = |cluster: &str, uid: &str| {
+            let request = ClaimRequest {
+                name: "b".into(),
+                backup_uid: uid.into(),
+                cluster_uid: cluster.into(),
+                namespace: "velero".into(),
+                take_over: false,
+                now: Timestamp::UNIX_EPOCH,
+            };
+            let store = store.clone();
+            async move { store.claim(&request).await.map(drop) }
+        };
+        // Taken over from the bucket: another UID than the record's.
         let mut backup = begun("u", 5);
-        for (phase, whose, expected) in [
-            (BackupPhase::Deleting, None, None),
-            (BackupPhase::Deleting, Some("own"), Some(true)),
-            (BackupPhase::Deleting, Some("others"), Some(false)),
-            (BackupPhase::Completed, Some("own"), None),
-        ] {
-            backup.status.phase = Some(phase);
-            let annotation = whose.map(|whose: &str| (ANNOTATION_FILES.to_owned(), whose.to_owned()));
-            backup.metadata.annotations = annotation.into_iter().collect();
-            assert_eq!(decided(&backup), expected, "{phase:?} {whose:?}");
+        claim("here", "original").await.unwrap();
+        put(BackupFile::Metadata, serde_json::to_vec(&begun("original", 5)).unwrap()).await;
+        assert_eq!(files(&store, &backup).await.unwrap(), Files::Its("original".into()));
+        backup.status.phase = Some(BackupPhase::Deleting);
+        backup.metadata.annotations.insert(ANNOTATION_FILES.into(), "original".into());
+        // Cut off after the record: the rest is still its own.
+        bucket.delete(&[BackupFile::Metadata.key("b")]).await.unwrap();
+        assert_eq!(files(&store, &backup).await.unwrap(), Files::Its("original".into()));
+        assert!(claim("there", "v").await.is_err(), "as long as anything is left, nobody has the name");
+        store.delete_backup("b").await.unwrap();
+        assert_eq!(files(&store, &backup).await.unwrap(), Files::Its("original".into()));
+        // Another cluster begins, and ends.
+        claim("there", "v").await.unwrap();
+        assert_eq!(files(&store, &backup).await.unwrap(), Files::Anothers);
+        put(BackupFile::Metadata, serde_json::to_vec(&begun("v", 9)).unwrap()).await;
+        assert_eq!(files(&store, &backup).await.unwrap(), Files::Anothers);
+        // As an earlier version noted it.
+        backup.metadata.annotations.insert(ANNOTATION_FILES.into(), "own".into());
+        assert_eq!(files(&store, &backup).await.unwrap(), Files::Anothers);
+        for file in [BackupFile::Metadata, BackupFile::Claim] {
+            put(file, b"{".to_vec()).await;
+            let error = files(&store, &backup).await.unwrap_err();
+            assert!(matches!(error, StoreError::Sidecar { .. }), "{error}");
+            bucket.delete(&[file.key("b")]).await.unwrap();
         }
     }
 

@@ -93,9 +93,14 @@ pub(crate) async fn hold(context: &Context, restore: Restore) -> Finished {
     saved(context, &restore, &after).await
 }
 
+/// Whether a restore may have files in the bucket. Those under the name of one that never began are of another cluster's.
+pub(super) fn has_files(restore: &Restore) -> bool {
+    restore.status.start_timestamp.is_some()
+}
+
 /// Removes the files of a restore, then lets it go. One whose backup or location is gone has none that could be removed.
 pub(crate) async fn clean_up(context: &Context, restore: Restore, origin: Option<Place>) -> Finished {
-    if let Some((_, location)) = origin {
+    if let Some((_, location)) = origin.filter(|_| has_files(&restore)) {
         if location.status.phase != Some(BackupStorageLocationPhase::Available) {
             return Err(Unfinished::Because(format!(
                 "restore {} cannot go: its location {} is unavailable",
