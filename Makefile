@@ -17,7 +17,7 @@ check: ## formatting, lints, dependency rules, crate edges, spelling
 test: ## all tests, on a real control plane that it builds once and starts
 	cargo xtask test
 
-test-long: ## servers killed at random requests of 5,000 objects, about 4 minutes; LIFEBOAT_SEED=N repeats a run
+test-long: ## commands and servers killed at 1,000 random requests, about half an hour; LIFEBOAT_SEED=N LIFEBOAT_KILLS=M for a part
 	cargo xtask test-long
 
 fuzz: ## feed the decoders of archives, indexes and metadata with mutated bytes, a minute each (nightly toolchain)

@@ -3,11 +3,12 @@
 use crate::faults::{archived, in_parallel, namespace};
 use crate::ground::{BUCKET, Ground, Server};
 use crate::kills::{PERCENTS, RESULT_FILES, listed_in, live, many};
+use crate::random_kills::{seeds, splitmix};
 use crate::support::{eventually, gunzip_json};
 use lifeboat_archive::ReadLimits;
 use lifeboat_bucket::Directory;
 use lifeboat_store::{OpenOptions, Store};
-use lifeboat_testbed::{Fault, Kill, Nth, Proxy, Rule};
+use lifeboat_testbed::{Fault, Kill, Nth, Proxy, Rule, Seen};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -67,6 +68,10 @@ impl<'a> Team<'a> {
     fn restore(&self) {
         let spec = json!({"backupName": "b", "namespaceMapping": {"many": self.target()}});
         self.ground.velero_in(&self.namespace, "Restore", "r", &spec);
+    }
+
+    fn delete(&self) {
+        self.ground.velero_in(&self.namespace, "DeleteBackupRequest", "d", &json!({"backupName": "b"}));
     }
 
     fn file(&self, key: &str) -> PathBuf {
@@ -275,59 +280,81 @@ fn a_restore_survives_its_server() {
     in_parallel(AT_ONCE, &cases, |(n, death)| restore_survives(&ground, &format!("r{n}"), death, &expected));
 }
 
-/// Random deaths of servers with 5,000 objects; `LIFEBOAT_SEED` repeats them.
+/// A deletion takes backup, restores and files, whatever moment its server dies in.
+fn deletion_survives(ground: &Ground, name: &str, death: &Death) {
+    let mut team = Team::start(ground, name);
+    team.back_up();
+    team.until("backup", "b", "Completed");
+    death.script(&team);
+    team.delete();
+    let space = team.namespace.clone();
+    let is_gone = || ground.get_in(&space, "deletebackuprequest", "d").is_null();
+    // It may be done with fewer requests than it took undisturbed.
+    eventually("its end, or that of the deletion", || team.leader.0.try_wait().expect("wait").is_some() || is_gone());
+    let _next = team.replica(2);
+    eventually("the end of the deletion", || is_gone() && ground.get_in(&space, "backup", "b").is_null());
+    let left: Vec<PathBuf> = std::fs::read_dir(team.file("backups"))
+        .map(|found| found.flatten().map(|f| f.path()).collect())
+        .unwrap_or_default();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// What a long test kills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    Backup,
+    Restore,
+    Deletion,
+}
+
+/// Random deaths of servers with 5,000 objects, by seed.
 #[test]
-#[ignore = "takes about four minutes: make test-long"]
-fn long_any_request_may_be_the_last_one() {
-    let seed = std::env::var("LIFEBOAT_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(|| {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");
-        now.as_secs()
-    });
+#[ignore = "takes about a quarter of an hour: make test-long"]
+fn long_any_request_of_a_server_may_be_the_last_one() {
+    let seeds = seeds(100);
     let (ground, archived) = ground(10);
     let team = Team::start(&ground, "counted");
     let _ = (team.api.take_seen(), team.s3.take_seen());
+    let count = |path: &str, seen: &[Seen]| seen.iter().filter(|seen| seen.path.contains(path)).count() as u64;
     team.back_up();
     team.until("backup", "b", "Completed");
-    let of =
-        |proxy: &Proxy, path: &str| proxy.take_seen().iter().filter(|seen| seen.path.contains(path)).count() as u64;
-    let (lists, puts) = (of(&team.api, "/namespaces/many/"), of(&team.s3, "/backups/b/"));
+    let (lists, puts) = (count("/namespaces/many/", &team.api.take_seen()), count("/backups/b/", &team.s3.take_seen()));
     team.restore();
     team.until("restore", "r", "Completed");
-    let writes = of(&team.api, "/namespaces/many-");
+    let (writes, files) = (count("/namespaces/many-", &team.api.take_seen()), 5);
     let restored: Vec<String> = team.live().into_keys().collect();
+    let _ = team.s3.take_seen();
+    team.delete();
+    let is_gone = || ground.get_in(&team.namespace, "deletebackuprequest", "d").is_null();
+    eventually("the deletion", is_gone);
+    let (steps, removals) =
+        (count("/deletebackuprequests/d", &team.api.take_seen()), count("/server/", &team.s3.take_seen()));
     drop(team);
-    let cases: Vec<(u64, bool, Death)> = (0..20)
-        .map(|n| {
-            let random = splitmix(seed.wrapping_add(n));
-            let (is_backup, is_api, kill) =
-                (random & 1 == 0, random & 2 == 0, if random & 4 == 0 { Kill::Before } else { Kill::After });
-            let (path, most) = match (is_backup, is_api) {
-                (true, true) => ("*/namespaces/many/*", lists),
-                (true, false) => ("*/backups/b/*", puts),
-                (false, true) => ("*/namespaces/many-*", writes),
-                (false, false) => ("*/restores/r/*", 5),
-            };
-            let nth = (random >> 8) % (most * 9 / 10) + 1;
-            (seed.wrapping_add(n), is_backup, Death { is_api, method: "*", path: path.into(), nth, kill })
-        })
-        .collect();
-    in_parallel(3, &cases, |(seed, is_backup, death)| {
-        println!("seed {seed}: {} {death:?}", if *is_backup { "backup" } else { "restore" });
+    let case = |seed: &u64| {
+        let random = splitmix(*seed);
+        let kill = if random & 1 == 0 { Kill::Before } else { Kill::After };
+        let is_api = random & 2 == 0;
+        let work = [Work::Backup, Work::Restore, Work::Deletion][(random >> 2) as usize % 3];
+        let (path, most) = match (work, is_api) {
+            (Work::Backup, true) => ("*/namespaces/many/*", lists),
+            (Work::Backup, false) => ("*/backups/b/*", puts),
+            (Work::Restore, true) => ("*/namespaces/many-*", writes),
+            (Work::Restore, false) => ("*/restores/r/*", files),
+            (Work::Deletion, true) => ("*/deletebackuprequests/d*", steps),
+            (Work::Deletion, false) => ("*", removals),
+        };
+        let nth = (random >> 8) % (most * 9 / 10).max(1) + 1;
+        (*seed, work, Death { is_api, method: "*", path: path.into(), nth, kill })
+    };
+    let cases: Vec<(u64, Work, Death)> = seeds.iter().map(case).collect();
+    in_parallel(3, &cases, |(seed, work, death)| {
         let name = format!("s{seed}");
-        if *is_backup {
-            backup_survives(&ground, &name, death, &archived);
-        } else {
-            restore_survives(&ground, &name, death, &restored);
+        match work {
+            Work::Backup => backup_survives(&ground, &name, death, &archived),
+            Work::Restore => restore_survives(&ground, &name, death, &restored),
+            Work::Deletion => deletion_survives(&ground, &name, death),
         }
     });
-}
-
-/// A well mixed number (Steele, Lea and Flood's generator).
-fn splitmix(seed: u64) -> u64 {
-    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// What happens to a leader that does not die.
