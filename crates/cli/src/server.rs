@@ -141,7 +141,7 @@ pub(crate) struct ServerArgs {
     /// Backups and restores that a server left in progress have failed, as in Velero, instead of being taken up again
     #[arg(long)]
     fail_in_progress_on_restart: bool,
-    /// Who this server is among those of its namespace; the host name when left out
+    /// What this server is called among those of its namespace; the host name when left out
     #[arg(long, env = "POD_NAME", value_name = "NAME")]
     identity: Option<String>,
     /// Locations of provider lifeboat.io/directory must lie below this directory
@@ -193,6 +193,7 @@ impl ServerArgs {
             cluster,
             providers: Arc::new(BuiltIn::new(self.directory_root.as_deref(), globals.patience())?),
             clock: ServerClock(clock()),
+            instance: uuid::Uuid::new_v4().to_string(),
             signing_key: signing_key(),
             scratch: self.scratch.clone().unwrap_or_else(std::env::temp_dir),
             cancel: cancel.clone(),
@@ -355,26 +356,10 @@ fn signing_key() -> SigningKey {
     SigningKey(key)
 }
 
-/// Who this server is when nobody says it. In a pod, its name and nothing else: by it the server knows itself among the
-/// pods of its namespace, and would wait for its own end otherwise. Elsewhere, two servers on one host are told apart.
+/// What this server is called when nobody says it. In a pod that is the pod's name, by which the server knows itself among
+/// the pods of its namespace; otherwise it would wait for its own end.
 fn host_name() -> Result<String> {
     let name =
         std::fs::read_to_string("/proc/sys/kernel/hostname").context("find out the host name; or give --identity")?;
-    Ok(identity(name.trim(), std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()))
-}
-
-fn identity(host: &str, in_pod: bool) -> String {
-    if in_pod { host.to_owned() } else { format!("{host}_{}", uuid::Uuid::new_v4()) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_server_in_a_pod_goes_by_the_name_of_the_pod() {
-        assert_eq!(identity("velero-5d8f", true), "velero-5d8f");
-        let elsewhere = identity("laptop", false);
-        assert!(elsewhere.starts_with("laptop_") && elsewhere != identity("laptop", false), "{elsewhere}");
-    }
+    Ok(name.trim().to_owned())
 }

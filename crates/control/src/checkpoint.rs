@@ -1,5 +1,7 @@
 //! The checkpoint of a restore in a ConfigMap that goes with it.
 
+use crate::lead::Leadership;
+use crate::work::Context;
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,6 +16,7 @@ use serde_json::{Value, json};
 #[derive(Debug)]
 pub(crate) struct CheckpointMap {
     cluster: Cluster,
+    leadership: Leadership,
     namespace: String,
     restore: ObjectMeta,
 }
@@ -21,9 +24,10 @@ pub(crate) struct CheckpointMap {
 const KEY: &str = "checkpoint";
 
 impl CheckpointMap {
-    pub(crate) fn new(cluster: &Cluster, restore: &Restore) -> Self {
+    pub(crate) fn new(context: &Context, restore: &Restore) -> Self {
         let restore = restore.metadata.clone();
-        Self { cluster: cluster.clone(), namespace: restore.namespace.clone(), restore }
+        let (cluster, leadership) = (context.client.cluster.clone(), context.leadership.clone());
+        Self { cluster, leadership, namespace: restore.namespace.clone(), restore }
     }
 
     /// The UID is a part of it: a name may come again, and names of restores may be as long as names can be.
@@ -51,6 +55,8 @@ impl CheckpointStore for CheckpointMap {
     }
 
     async fn save(&self, bytes: Vec<u8>) -> Result<(), String> {
+        // It is the next leader's by now, who may be further.
+        self.leadership.check().map_err(|lost| lost.to_string())?;
         let (resource, namespace, name) = (config_maps(), Some(self.namespace.as_str()), self.name());
         let data = json!({KEY: STANDARD.encode(&bytes)});
         let patch = Bytes::from(json!({"binaryData": data}).to_string());

@@ -9,7 +9,6 @@
 //! A server of Velero is known by what its pod runs, whatever installed it, or by the label of Velero's installer. A pod
 //! with the image of our own pod is one of ours: it waits for the Lease.
 
-use crate::lead::host;
 use lifeboat_api::well_known::LABEL_DEPLOY;
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
 use lifeboat_object::ApiResource;
@@ -70,7 +69,7 @@ async fn others(cluster: &Cluster, namespace: &str, identity: &str) -> Result<Ve
 /// none of them.
 fn strangers(pods: &[Value], identity: &str) -> Vec<String> {
     let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let own = pods.iter().find(|pod| name(pod) == host(identity)).map(server_image);
+    let own = pods.iter().find(|pod| name(pod) == identity).map(server_image);
     let runs = |pod: &&Value| !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
     let server = |pod: &&Value| pod["metadata"]["labels"][LABEL_DEPLOY] == PROGRAM || serving(pod).is_some();
     let stranger = |pod: &&Value| own.as_ref().is_none_or(|own| server_image(pod) != *own);
@@ -126,7 +125,6 @@ mod tests {
             pod("replica", "lifeboat:1", "Running"),
         ];
         assert_eq!(strangers(&pods, "we"), ["old", "starting"]);
-        assert_eq!(strangers(&pods, "we_0a1b"), ["old", "starting"]);
         assert_eq!(strangers(&pods[4..], "we"), [""; 0]);
         // Outside of the cluster: whose image is whose is not known.
         assert_eq!(strangers(&pods[4..], "laptop"), ["we", "replica"]);

@@ -41,6 +41,9 @@ impl Default for LeaseTimes {
 #[error("the lease {NAME} was lost: another server may lead now, so this one ends")]
 pub struct LostLease;
 
+/// How often who waits for the end of the leadership looks.
+const LOOK: Duration = Duration::from_millis(250);
+
 /// The right to act, as long as it holds.
 #[derive(Clone, Debug)]
 pub(crate) struct Leadership {
@@ -66,6 +69,18 @@ impl Leadership {
         if now < self.until.load(Ordering::Acquire) { Ok(()) } else { Err(LostLease) }
     }
 
+    /// It ended, and will not hold again.
+    pub(crate) fn lose(&self) {
+        self.until.store(0, Ordering::Release);
+    }
+
+    /// Waits until it holds no more, however that comes.
+    pub(crate) async fn ended(&self) {
+        while self.check().is_ok() {
+            sleep(LOOK).await;
+        }
+    }
+
     /// It holds for so long since that moment of the boot clock.
     fn extend(&self, since: Duration, holds: Duration) {
         let until = since + holds;
@@ -82,17 +97,14 @@ impl Leadership {
     pub(crate) fn lost() -> Self {
         Self { until: Arc::default() }
     }
-
-    pub(crate) fn lose(&self) {
-        self.until.store(0, Ordering::Release);
-    }
 }
 
 /// The Lease of a namespace.
 pub(crate) struct Candidate {
     pub(crate) cluster: Cluster,
     pub(crate) namespace: String,
-    pub(crate) identity: String,
+    /// Who we are: name and instance, as client-go has them. Two processes of one name never lead together.
+    pub(crate) holder: String,
     pub(crate) times: LeaseTimes,
     pub(crate) now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
 }
@@ -120,8 +132,15 @@ impl Candidate {
         }
     }
 
-    /// Renews until that fails for longer than the deadline.
+    /// Renews until that fails for longer than the deadline, or another one has the Lease. The leadership ends with it, not
+    /// only when its time is over.
     pub(crate) async fn keep(&self, leadership: &Leadership) -> LostLease {
+        let lost = self.renewed(leadership).await;
+        leadership.lose();
+        lost
+    }
+
+    async fn renewed(&self, leadership: &Leadership) -> LostLease {
         let mut renewed = Instant::now();
         let mut held = None;
         loop {
@@ -149,7 +168,7 @@ impl Candidate {
         if leadership.check().is_ok() {
             let gone = json!({"holderIdentity": "", "leaseDurationSeconds": 1});
             if let Ok(Some(lease)) = self.read().await
-                && lease["spec"]["holderIdentity"] == self.identity.as_str()
+                && lease["spec"]["holderIdentity"] == self.holder.as_str()
             {
                 let _ = self.write(&lease, gone).await;
             }
@@ -170,10 +189,10 @@ impl Candidate {
             }
         };
         let lasts = Duration::from_secs(spec["leaseDurationSeconds"].as_u64().unwrap_or(0));
-        if !holder.is_empty() && holder != self.identity && since.elapsed() < lasts {
+        if !holder.is_empty() && holder != self.holder && since.elapsed() < lasts {
             return Ok(false);
         }
-        let changed = holder != self.identity;
+        let changed = holder != self.holder;
         let transitions = spec["leaseTransitions"].as_u64().unwrap_or(0) + u64::from(changed);
         let mut record = self.record();
         record["leaseTransitions"] = transitions.into();
@@ -192,7 +211,7 @@ impl Candidate {
             return Ok(true);
         }
         let Some(lease) = self.read().await? else { return Ok(false) };
-        if lease["spec"]["holderIdentity"] != self.identity.as_str() {
+        if lease["spec"]["holderIdentity"] != self.holder.as_str() {
             return Ok(false);
         }
         *held = self.write(&lease, self.record()).await?;
@@ -201,7 +220,7 @@ impl Candidate {
 
     fn record(&self) -> Value {
         json!({
-            "holderIdentity": self.identity,
+            "holderIdentity": self.holder,
             "leaseDurationSeconds": self.times.duration.as_secs().max(1),
             "renewTime": micro_time((self.now)()),
         })
@@ -257,14 +276,13 @@ impl Client {
         let Some(bytes) = self.cluster.get(&leases(), Some(&self.namespace), NAME).await? else { return Ok(None) };
         let lease: Value = serde_json::from_slice(&bytes).unwrap_or_default();
         let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
-        Ok(Some(host(holder)).filter(|pod| !pod.is_empty()).map(str::to_owned))
+        Ok(Some(name_of(holder)).filter(|pod| !pod.is_empty()).map(str::to_owned))
     }
 }
 
-/// The host of an identity: one that nobody gave is the host's name, which is the pod's, with a suffix that no pod's name
-/// can have.
-pub(crate) fn host(identity: &str) -> &str {
-    identity.split_once('_').map_or(identity, |(host, _)| host)
+/// The name in a holder's identity: the instance behind it has no underscore.
+fn name_of(holder: &str) -> &str {
+    holder.rsplit_once('_').map_or(holder, |(name, _)| name)
 }
 
 fn leases() -> ApiResource {
@@ -274,6 +292,9 @@ fn leases() -> ApiResource {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_cluster::ConnectOptions;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::task::JoinSet;
 
     #[test]
     fn leadership_ends_by_itself() {
@@ -285,6 +306,62 @@ mod tests {
         assert_eq!(leadership.check_at(at(110)), Err(LostLease));
         leadership.extend(boot_time(), at(3600));
         assert_eq!(leadership.check(), Ok(()));
+    }
+
+    #[test]
+    fn the_name_of_a_holder_is_what_people_call_it() {
+        for (holder, name) in
+            [("velero-5d8f_1f0e-2a", "velero-5d8f"), ("a_b_1f0e", "a_b"), ("velero-5d8f", "velero-5d8f")]
+        {
+            assert_eq!(name_of(holder), name);
+        }
+    }
+
+    /// Answers each request with this Lease.
+    async fn api_server(tasks: &mut JoinSet<()>, lease: Value) -> Cluster {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tasks.spawn(async move {
+            while let Ok((mut connection, _)) = listener.accept().await {
+                let body = lease.to_string();
+                let mut request = [0; 4096];
+                let _ = connection.read(&mut request).await;
+                let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
+                let answer = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+                let _ = connection.write_all(answer.as_bytes()).await;
+            }
+        });
+        let kubeconfig = std::env::temp_dir().join(format!("lifeboat-lease-{}", address.port()));
+        let config = json!({
+            "clusters": [{"name": "c", "cluster": {"server": format!("http://{address}")}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "users": [{"name": "u", "user": {}}], "current-context": "c"
+        });
+        std::fs::write(&kubeconfig, config.to_string()).unwrap();
+        let options = ConnectOptions { kubeconfig: Some(kubeconfig.clone()), ..ConnectOptions::default() };
+        let cluster = Cluster::connect(&options).await.unwrap();
+        std::fs::remove_file(kubeconfig).unwrap();
+        cluster
+    }
+
+    #[tokio::test]
+    async fn who_sees_another_one_lead_acts_no_more() {
+        let spec = json!({"holderIdentity": "one_2", "leaseDurationSeconds": 15});
+        let lease = json!({"metadata": {"name": NAME, "resourceVersion": "1"}, "spec": spec});
+        let mut tasks = JoinSet::new();
+        let candidate = Candidate {
+            cluster: api_server(&mut tasks, lease).await,
+            namespace: "velero".into(),
+            // Of the same name.
+            holder: "one_1".into(),
+            times: LeaseTimes { retry: Duration::from_millis(1), ..LeaseTimes::default() },
+            now: Arc::new(Timestamp::now),
+        };
+        let leadership = Leadership::for_ever();
+        candidate.keep(&leadership).await;
+        assert_eq!(leadership.check(), Err(LostLease));
+        // Nor does it take the Lease for its own.
+        assert!(!candidate.look(&mut None).await.unwrap());
     }
 
     #[test]

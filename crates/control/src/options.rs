@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 pub struct Options {
     /// The namespace of the resources.
     pub namespace: String,
-    /// Who we are among the servers of this namespace: the pod's name.
+    /// What people call us among the servers of this namespace: the pod's name.
     pub identity: String,
     /// Version shown in the status of `ServerStatusRequest`s.
     pub version: String,
@@ -157,6 +157,8 @@ pub struct Env {
     pub clock: ServerClock,
     /// A folder for what memory cannot hold.
     pub scratch: PathBuf,
+    /// Random, and nobody else's: which process this is of those that have its name.
+    pub instance: String,
     /// What URLs are signed with: random, and nobody else's.
     pub signing_key: SigningKey,
     /// Set to stop.

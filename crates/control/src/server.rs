@@ -82,7 +82,7 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
     let candidate = Candidate {
         cluster: env.cluster.clone(),
         namespace: options.namespace.clone(),
-        identity: options.identity.clone(),
+        holder: format!("{}_{}", options.identity, env.instance),
         times,
         now: Arc::clone(&env.clock.0),
     };
@@ -91,7 +91,12 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
         return Ok(());
     }
     health.stands_by();
-    tracing::info!(identity = options.identity, namespace = options.namespace, "waiting for the leadership");
+    tracing::info!(
+        identity = options.identity,
+        holder = candidate.holder,
+        namespace = options.namespace,
+        "waiting for the leadership"
+    );
     let Some(leadership) = candidate.acquire(&env.cancel).await else { return Ok(()) };
     let mut keeping = Box::pin(candidate.keep(&leadership));
     health.waits(VELERO_RUNS);

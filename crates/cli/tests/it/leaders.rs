@@ -364,6 +364,8 @@ enum Loss {
     Unheard,
     /// The answers do not reach it.
     Deaf,
+    /// It sees the name of another one in the Lease.
+    Seen,
     /// It does not run for longer than its Lease lasts, then it does again.
     Paused,
     /// It is killed, and its successor too.
@@ -373,7 +375,7 @@ enum Loss {
 #[test]
 fn who_has_lost_the_leadership_publishes_nothing() {
     let (ground, expected) = ground(1);
-    in_parallel(4, &[Loss::Unheard, Loss::Deaf, Loss::Paused, Loss::Twice], |loss| {
+    in_parallel(5, &[Loss::Unheard, Loss::Deaf, Loss::Seen, Loss::Paused, Loss::Twice], |loss| {
         let mut team = Team::start(&ground, &format!("{loss:?}").to_lowercase());
         let second = team.replica(2);
         // The moment of the loss: the archive is stored, the rest is not.
@@ -385,6 +387,13 @@ fn who_has_lost_the_leadership_publishes_nothing() {
             Loss::Unheard | Loss::Deaf => {
                 let fault = if *loss == Loss::Unheard { Fault::CutBefore } else { Fault::CutAfter };
                 team.api.script(vec![Rule::new("*", "*", Nth::Every, fault)]);
+                let ended = team.leader.0.wait().expect("its end");
+                assert_eq!(ended.code(), Some(1), "it ends by itself");
+            }
+            Loss::Seen => {
+                let patch = r#"{"spec":{"holderIdentity":"another_1"}}"#;
+                let space = format!("--namespace={}", team.namespace);
+                ground.bed.kubectl(&["patch", "lease", "lifeboat-server", &space, "--type=merge", "--patch", patch]);
                 let ended = team.leader.0.wait().expect("its end");
                 assert_eq!(ended.code(), Some(1), "it ends by itself");
             }

@@ -207,7 +207,7 @@ async fn begin(
         }
         Err(e) => failed_and_recorded(context, &current, e.to_string(), &env).await?,
     };
-    CheckpointMap::new(&context.client.cluster, &current).forget().await;
+    CheckpointMap::new(context, &current).forget().await;
     Ok(effects)
 }
 
@@ -219,7 +219,7 @@ fn engine_env(context: &Context, restore: &Restore, store: Store, cancel: Cancel
         store,
         clock: Arc::clone(clock),
         journal: Journal::new(Arc::clone(clock), &subject),
-        checkpoint: Arc::new(CheckpointMap::new(&context.client.cluster, restore)),
+        checkpoint: Arc::new(CheckpointMap::new(context, restore)),
         progress: Arc::new(Progress::default()),
         cancel,
         scratch: context.env.scratch.clone(),
@@ -268,7 +268,7 @@ pub(crate) async fn finish(context: &Context, restore: Restore, place: Option<Pl
     after.status.completion_timestamp = Some(Time::new(context.env.now()));
     let finished = saved(context, &restore, &after).await?;
     context.metrics.restore_ends(&after);
-    CheckpointMap::new(&context.client.cluster, &restore).forget().await;
+    CheckpointMap::new(context, &restore).forget().await;
     Ok(finished)
 }
 
@@ -283,7 +283,7 @@ pub(crate) async fn give_up(context: &Context, restore: Restore, place: Option<P
     let Some(store) = store else { return failed(context, &restore, reason).await };
     let env = engine_env(context, &restore, store, context.env.cancel.child_token());
     let noted = failed_and_recorded(context, &restore, reason, &env).await?;
-    CheckpointMap::new(&context.client.cluster, &restore).forget().await;
+    CheckpointMap::new(context, &restore).forget().await;
     Ok(noted)
 }
 
@@ -292,7 +292,7 @@ pub(crate) async fn failed(context: &Context, restore: &Restore, reason: String)
     let mut outcome = restore.clone();
     fail(&mut outcome, reason, context.env.now());
     let noted = note_failure(context, restore, &outcome).await?;
-    CheckpointMap::new(&context.client.cluster, restore).forget().await;
+    CheckpointMap::new(context, restore).forget().await;
     Ok(noted)
 }
 

@@ -2,6 +2,7 @@
 //! still what they were.
 
 use super::{Context, Unfinished};
+use crate::lead::Leadership;
 use crate::phase::attempt;
 use crate::world::Meta;
 use lifeboat_action::Progress;
@@ -141,7 +142,7 @@ pub(super) async fn until_written<T: Phased>(
 }
 
 /// Runs an engine to its end and reports its progress meanwhile. Cancels it when the object is no longer ours to work
-/// on.
+/// on, and when we lead no more: what it writes into the cluster cannot ask before each object.
 pub(super) async fn watched<T: Phased, O>(
     context: &Context,
     current: &mut T,
@@ -149,7 +150,7 @@ pub(super) async fn watched<T: Phased, O>(
     progress: &Progress,
     cancel: &CancellationToken,
 ) -> O {
-    let mut running = Box::pin(running);
+    let mut running = Box::pin(while_leading(&context.leadership, cancel, running));
     let mut ticks = interval(REPORT);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks.tick().await;
@@ -168,6 +169,16 @@ pub(super) async fn watched<T: Phased, O>(
             },
         }
     }
+}
+
+/// Runs an operation to its end, and cancels it when the leadership ends before.
+async fn while_leading<O>(leadership: &Leadership, cancel: &CancellationToken, running: impl Future<Output = O>) -> O {
+    let mut running = std::pin::pin!(running);
+    tokio::select! {
+        outcome = &mut running => return outcome,
+        () = leadership.ended() => cancel.cancel(),
+    }
+    running.await
 }
 
 /// Writes the progress; `None` when the object is no longer ours to work on.
@@ -193,6 +204,22 @@ async fn report<T: Phased>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_under_way_ends_with_the_leadership() {
+        let (leadership, cancel) = (Leadership::for_ever(), CancellationToken::new());
+        let losing = async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            assert!(!cancel.is_cancelled());
+            leadership.lose();
+        };
+        let restore = async {
+            cancel.cancelled().await;
+            "what was done"
+        };
+        let both = async { tokio::join!(while_leading(&leadership, &cancel, restore), losing).0 };
+        assert_eq!(tokio::time::timeout(Duration::from_secs(6), both).await, Ok("what was done"));
+    }
 
     #[test]
     fn an_object_holds_what_is_said_of_it() {
