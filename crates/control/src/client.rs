@@ -74,14 +74,43 @@ impl Client {
     /// # Errors
     /// [`ClusterError`]; a conflict says that another actor was there.
     pub async fn change<T: Object>(&self, before: &T, after: &T) -> Result<T, ClusterError> {
+        match self.send_difference(before, after).await? {
+            Some((name, stored)) => parse("patch", &name, &stored),
+            None => Ok(after.clone()),
+        }
+    }
+
+    /// The same of an object of which perhaps not all can be read: the answer is not looked at.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub(crate) async fn note<T: Object>(&self, before: &T, after: &T) -> Result<(), ClusterError> {
+        self.send_difference(before, after).await.map(drop)
+    }
+
+    /// Name and stored state; `None` when nothing differs.
+    async fn send_difference<T: Object>(&self, before: &T, after: &T) -> Result<Option<(String, Bytes)>, ClusterError> {
         let (from, to) = (value(before)?, value(after)?);
-        let Some(mut patch) = merge_diff(&from, &to) else { return Ok(after.clone()) };
+        let Some(mut patch) = merge_diff(&from, &to) else { return Ok(None) };
         patch["metadata"]["resourceVersion"] = from["metadata"]["resourceVersion"].clone();
         let name = from["metadata"]["name"].as_str().unwrap_or_default();
         let (resource, namespace) = (api_resource::<T>(), Some(self.namespace.as_str()));
         let patch = Bytes::from(patch.to_string());
         let stored = self.cluster.patch(&resource, namespace, name, None, PatchKind::Merge, patch).await?;
-        parse("patch", name, &stored)
+        Ok(Some((name.to_owned(), stored)))
+    }
+
+    /// The UID of an object, be the rest of it as it may; `None` when there is none.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub(crate) async fn uid_of<T: Object>(&self, name: &str) -> Result<Option<String>, ClusterError> {
+        let found = self.cluster.get(&api_resource::<T>(), Some(&self.namespace), name).await?;
+        let uid = |bytes: &Bytes| {
+            let object: Value = parse("get", name, bytes)?;
+            Ok(object["metadata"]["uid"].as_str().unwrap_or_default().to_owned())
+        };
+        found.as_ref().map(uid).transpose()
     }
 
     /// Patches an object of which nothing is known but its name.

@@ -1,5 +1,9 @@
 //! The resources of the server's namespace as they were last seen.
 
+mod unreadable;
+
+pub(crate) use unreadable::Unreadable;
+
 use crate::client::Object;
 use bytes::Bytes;
 use lifeboat_api::{
@@ -107,19 +111,6 @@ impl Identity {
     }
 }
 
-/// An object that is there and cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Unreadable {
-    pub(crate) identity: Identity,
-    pub(crate) resource_version: String,
-    /// The word of its phase.
-    pub(crate) phase: String,
-    /// What its status says.
-    pub(crate) message: String,
-    /// Why it cannot be read.
-    pub(crate) why: String,
-}
-
 /// Files of a Backup that is gone.
 #[derive(Clone, Debug)]
 pub(crate) struct Left {
@@ -176,13 +167,13 @@ impl<T: Meta> Objects<T> {
         self.unreadable.values()
     }
 
-    pub(crate) fn is_unreadable(&self, name: &str) -> bool {
-        self.unreadable.contains_key(name)
+    pub(crate) fn get_unreadable(&self, name: &str) -> Option<&Unreadable> {
+        self.unreadable.get(name)
     }
 
     /// Whether there is one of the name, be it one that cannot be read.
     pub(crate) fn is_there(&self, name: &str) -> bool {
-        self.by_name.contains_key(name) || self.is_unreadable(name)
+        self.by_name.contains_key(name) || self.unreadable.contains_key(name)
     }
 
     /// In order of their names.
@@ -212,8 +203,8 @@ impl<T: Meta> Objects<T> {
 
     /// What cannot be read is not what it was, but it keeps its name.
     fn put_unreadable(&mut self, object: Unreadable) {
-        self.by_name.remove(&object.identity.name);
-        self.unreadable.insert(object.identity.name.clone(), object);
+        self.by_name.remove(&object.meta.name);
+        self.unreadable.insert(object.meta.name.clone(), object);
     }
 
     /// Takes in what a mirror saw; its name.
@@ -226,8 +217,8 @@ impl<T: Meta> Objects<T> {
             }
             Err(e) => {
                 tracing::error!(kind = T::KIND, error = %e, "an object cannot be read");
-                let object = unreadable(body, &e)?;
-                let name = object.identity.name.clone();
+                let object = Unreadable::new(body, &e)?;
+                let name = object.meta.name.clone();
                 self.put_unreadable(object);
                 Some(name)
             }
@@ -241,6 +232,7 @@ impl<T: Meta> Objects<T> {
 
     /// Another object of the name stays.
     pub(crate) fn remove(&mut self, object: &Identity) {
+        self.unreadable.retain(|_, known| known.meta.uid != object.uid);
         if self.get(&object.name).is_some_and(|known| known.meta().uid == object.uid) {
             self.by_name.remove(&object.name);
         }
@@ -260,7 +252,6 @@ impl<T: Meta> Objects<T> {
             Seen::Deleted(body) => {
                 let Some(gone) = meta(&body) else { return };
                 self.remove(&Identity::of(&gone));
-                self.unreadable.retain(|_, object| object.identity.uid != gone.uid);
             }
         }
     }
@@ -273,19 +264,6 @@ fn meta(body: &Bytes) -> Option<ObjectMeta> {
         metadata: ObjectMeta,
     }
     serde_json::from_slice::<Any>(body).ok().map(|any| any.metadata)
-}
-
-fn unreadable(body: &Bytes, error: &serde_json::Error) -> Option<Unreadable> {
-    let meta = meta(body)?;
-    let all: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
-    let word = |field: &str| all["status"][field].as_str().unwrap_or_default().to_owned();
-    Some(Unreadable {
-        identity: Identity::of(&meta),
-        resource_version: meta.resource_version,
-        phase: word("phase"),
-        message: word("message"),
-        why: error.to_string(),
-    })
 }
 
 /// Revisions of one API server grow; one that is no number is taken as the newest.
@@ -331,14 +309,9 @@ mod tests {
         let all = found(&world);
         let why = all[0].why.clone();
         assert!(why.contains("30d"), "{why}");
-        let expected = Unreadable {
-            identity: Identity { name: "a".into(), uid: "1".into() },
-            resource_version: "2".into(),
-            phase: "Queued".into(),
-            message: String::new(),
-            why,
-        };
-        assert_eq!(all, [expected]);
+        let error = serde_json::from_slice::<Backup>(&wrong("2")).unwrap_err();
+        assert_eq!(all, [Unreadable::new(&wrong("2"), &error).unwrap()]);
+        assert_eq!((all[0].meta.resource_version.as_str(), all[0].phase()), ("2", "Queued"));
         see(&mut world, Seen::Applied(body("a", "1", "3")));
         assert_eq!((backups(&world).len(), found(&world).len()), (1, 0), "it was mended");
         see(&mut world, Seen::All(vec![wrong("4")]));

@@ -2,7 +2,7 @@
 
 use crate::ground::{BUCKET, Ground, copy};
 use crate::support::{eventually, gunzip_json, run};
-use lifeboat_testbed::Proxy;
+use lifeboat_testbed::{Fault, Nth, Proxy, Rule};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
@@ -844,6 +844,59 @@ fn forbid(ground: &Ground, expression: &str) {
     eventually("the policy", || {
         ground.kubectl().try_run(&[&patch[..], &[r#"{"metadata":{"labels":{"a":"b"}}}"#]].concat()).is_err()
     });
+}
+
+#[test]
+fn what_a_user_changes_while_a_backup_runs_stays() {
+    let ground = Ground::start();
+    ground.many("shop", 2);
+    let proxy = Proxy::start(ground.s3.endpoint(), None).expect("a proxy");
+    ground.s3_location("main", proxy.url());
+    let _server = ground.server("one");
+    ground.until("backupstoragelocation", "main", "Available");
+    let slow = Fault::Delay(std::time::Duration::from_secs(5));
+    proxy.script(vec![Rule::new("PUT", "*/b-index.json.gz?*", Nth::First(1), slow)]);
+    ground.velero("Backup", "b", &json!({"includedNamespaces": ["shop"], "storageLocation": "main"}));
+    eventually("the slow request", || proxy.is_met());
+    let patch = r#"{"spec":{"ttl":"1h0m0s"}}"#;
+    ground.bed.kubectl(&["patch", "backup", "b", "--namespace=velero", "--type=merge", "--patch", patch]);
+    assert_eq!(ground.until("backup", "b", "Completed")["spec"]["ttl"], "1h0m0s");
+}
+
+/// An object that somebody has edited so that no type can hold it.
+#[test]
+fn what_can_no_longer_be_read_can_be_deleted() {
+    let ground = Ground::start();
+    ground.many("shop", 2);
+    let bucket = ground.directory("default", &json!({"default": true}));
+    let _server = ground.server("one");
+    ground.velero("Backup", "b", &json!({"includedNamespaces": ["shop"]}));
+    ground.until("backup", "b", "Completed");
+    for name in ["r", "s"] {
+        ground.velero("Restore", name, &json!({"backupName": "b"}));
+        ground.until("restore", name, "Completed");
+    }
+    ground.create(&object("Backup", "running", &json!({"ttl": "30d"}), "InProgress", "1"));
+    let failed = ground.until("backup", "running", "Failed");
+    let why = failed["status"]["failureReason"].as_str().unwrap_or_default();
+    assert!(why.contains("the Backup cannot be read: ") && why.contains("30d"), "{why}");
+    let spoil = |kind: &str, name: &str, spec: &str| {
+        let patch = format!(r#"{{"spec":{spec}}}"#);
+        ground.bed.kubectl(&["patch", kind, name, "--namespace=velero", "--type=merge", "--patch", &patch]);
+    };
+    spoil("backup", "b", r#"{"ttl":"30d"}"#);
+    spoil("restore", "r", r#"{"itemOperationTimeout":"soon"}"#);
+    spoil("restore", "s", r#"{"itemOperationTimeout":"soon"}"#);
+    ground.bed.kubectl(&["delete", "restore", "r", "--namespace=velero", "--timeout=30s"]);
+    assert!(!bucket.join("restores/r/restore-r-logs.gz").exists());
+    assert!(bucket.join("restores/s/restore-s-logs.gz").exists());
+    ground.velero("DeleteBackupRequest", "d", &json!({"backupName": "b"}));
+    for (kind, name) in [("backup", "b"), ("restore", "s"), ("deletebackuprequest", "d")] {
+        ground.until_gone(kind, name);
+    }
+    for file in ["backups/b/velero-backup.json", "restores/s/restore-s-logs.gz"] {
+        assert!(!bucket.join(file).exists(), "{file}");
+    }
 }
 
 /// A server that only restores leaves new backups alone, and one that does everything finds them as they were.

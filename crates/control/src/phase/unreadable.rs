@@ -1,44 +1,95 @@
-//! Objects that cannot be read: the definitions leave more open than the types do, a duration such as `30d` for one.
+//! Objects that cannot be read.
 
+use super::restore::FINALIZER;
 use crate::world::{Kind, Unreadable};
 
-/// Whether an object that cannot be read is to be refused. What has begun is left to its end, and what was refused for the
-/// same reason rests.
-pub(crate) fn is_to_be_refused(kind: Kind, object: &Unreadable) -> bool {
-    match kind {
-        Kind::Backup => matches!(object.phase.as_str(), "" | "New" | "Queued" | "ReadyToStart"),
-        Kind::Restore => matches!(object.phase.as_str(), "" | "New"),
-        Kind::BackupStorageLocation => object.phase != "Unavailable" || !object.message.contains(&object.why),
-        _ => false,
+/// What to do with an object that cannot be read and that no task works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// It has not begun, and is not valid.
+    Refuse,
+    /// It has begun, and nobody can bring it to its end.
+    Fail,
+    /// It is a Restore that was deleted: delete its files, then let it go.
+    CleanUp,
+}
+
+/// Decides. What was refused for the same reason rests, and so does what is over.
+pub(crate) fn step(kind: Kind, object: &Unreadable) -> Option<Step> {
+    if object.meta.deletion_timestamp.is_some() {
+        let is_held = kind == Kind::Restore && object.meta.finalizers.iter().any(|f| f == FINALIZER);
+        return is_held.then_some(Step::CleanUp);
+    }
+    match (kind, object.phase()) {
+        (Kind::Backup, "" | "New" | "Queued" | "ReadyToStart") | (Kind::Restore, "" | "New") => Some(Step::Refuse),
+        (
+            Kind::Backup | Kind::Restore,
+            "InProgress"
+            | "WaitingForPluginOperations"
+            | "WaitingForPluginOperationsPartiallyFailed"
+            | "Finalizing"
+            | "FinalizingPartiallyFailed",
+        ) => Some(Step::Fail),
+        (Kind::BackupStorageLocation, phase) => {
+            (phase != "Unavailable" || !object.message().contains(&object.why)).then_some(Step::Refuse)
+        }
+        _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::Identity;
+    use crate::world::{Change, Seen, World};
+    use serde_json::{Value, json};
+
+    /// As a mirror has seen it; its spec is a number.
+    fn seen(kind: Kind, metadata: &Value, status: &Value) -> World {
+        let mut world = World::default();
+        let object = json!({"metadata": metadata, "spec": 1, "status": status}).to_string();
+        world.see(Change { kind, what: Seen::Applied(object.into()) });
+        world
+    }
+
+    fn of(kind: Kind, world: &World) -> Unreadable {
+        match kind {
+            Kind::Backup => world.backups.get_unreadable("x"),
+            Kind::Restore => world.restores.get_unreadable("x"),
+            _ => world.locations.get_unreadable("x"),
+        }
+        .unwrap()
+        .clone()
+    }
 
     #[test]
-    fn what_has_not_begun_is_refused() {
+    fn what_cannot_be_read_comes_to_its_end() {
+        let why =
+            of(Kind::BackupStorageLocation, &seen(Kind::BackupStorageLocation, &json!({"name": "x"}), &json!({}))).why;
+        let same = format!("it cannot be read: {why}");
         for (kind, phase, message, expected) in [
-            (Kind::Backup, "", "", true),
-            (Kind::Backup, "Queued", "", true),
-            (Kind::Backup, "InProgress", "", false),
-            (Kind::Backup, "FailedValidation", "", false),
-            (Kind::Restore, "New", "", true),
-            (Kind::Restore, "InProgress", "", false),
-            (Kind::BackupStorageLocation, "Available", "", true),
-            (Kind::BackupStorageLocation, "Unavailable", "the bucket is gone", true),
-            (Kind::BackupStorageLocation, "Unavailable", "it cannot be read: no duration", false),
+            (Kind::Backup, "", "", Some(Step::Refuse)),
+            (Kind::Backup, "Queued", "", Some(Step::Refuse)),
+            (Kind::Backup, "InProgress", "", Some(Step::Fail)),
+            (Kind::Backup, "FinalizingPartiallyFailed", "", Some(Step::Fail)),
+            (Kind::Backup, "FailedValidation", "", None),
+            (Kind::Backup, "Completed", "", None),
+            (Kind::Backup, "Deleting", "", None),
+            (Kind::Restore, "New", "", Some(Step::Refuse)),
+            (Kind::Restore, "InProgress", "", Some(Step::Fail)),
+            (Kind::Restore, "Failed", "", None),
+            (Kind::BackupStorageLocation, "Available", "", Some(Step::Refuse)),
+            (Kind::BackupStorageLocation, "Unavailable", "the bucket is gone", Some(Step::Refuse)),
+            (Kind::BackupStorageLocation, "Unavailable", same.as_str(), None),
         ] {
-            let object = Unreadable {
-                identity: Identity { name: "x".into(), uid: "u".into() },
-                resource_version: "1".into(),
-                phase: phase.into(),
-                message: message.into(),
-                why: "no duration".into(),
-            };
-            assert_eq!(is_to_be_refused(kind, &object), expected, "{kind:?} {phase} {message}");
+            let status = json!({"phase": phase, "message": message});
+            let mut metadata = json!({"name": "x", "uid": "u"});
+            let decided = |metadata: &Value| step(kind, &of(kind, &seen(kind, metadata, &status)));
+            assert_eq!(decided(&metadata), expected, "{kind:?} {phase} {message}");
+            metadata["deletionTimestamp"] = json!("2026-11-22T00:00:00Z");
+            assert_eq!(decided(&metadata), None, "deleted: {kind:?} {phase}");
+            metadata["finalizers"] = json!(["example.com/x", FINALIZER]);
+            let expected = (kind == Kind::Restore).then_some(Step::CleanUp);
+            assert_eq!(decided(&metadata), expected, "deleted and held: {kind:?} {phase}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Does what was decided.
 
 use super::plan::Step;
-use crate::phase::{backup, request, restore};
+use crate::phase::{backup, request, restore, unreadable};
 use crate::work::{self, Context, Finished};
 use crate::world::{Kind, Unreadable};
 use lifeboat_api::{Backup, BackupStorageLocation, Restore};
@@ -10,7 +10,9 @@ use tokio_util::sync::CancellationToken;
 /// Performs a step to its end, or until `stop`.
 pub(super) async fn perform(context: &Context, step: Step, stop: CancellationToken) -> Finished {
     match step {
-        Step::Refuse(kind, object) => refuse(context, kind, &object).await,
+        Step::Unreadable(kind, object, step, location) => {
+            of_unreadable(context, kind, (&object, step), location.as_ref()).await
+        }
         Step::Mark { location, default } => work::location::mark(context, location, default).await,
         Step::Validate(location) => work::location::validate(context, location).await,
         Step::Sync(location, known) => work::sync::sync(context, location, known).await,
@@ -29,12 +31,19 @@ pub(super) async fn perform(context: &Context, step: Step, stop: CancellationTok
     }
 }
 
-async fn refuse(context: &Context, kind: Kind, object: &Unreadable) -> Finished {
+async fn of_unreadable(
+    context: &Context,
+    kind: Kind,
+    (object, step): (&Unreadable, unreadable::Step),
+    location: Option<&BackupStorageLocation>,
+) -> Finished {
     match kind {
-        Kind::Backup => work::unreadable::refuse::<Backup>(context, object).await,
-        Kind::Restore => work::unreadable::refuse::<Restore>(context, object).await,
-        Kind::BackupStorageLocation => work::unreadable::refuse::<BackupStorageLocation>(context, object).await,
-        // Of the others none is refused.
+        Kind::Backup => work::unreadable::end::<Backup>(context, object, step, location).await,
+        Kind::Restore => work::unreadable::end::<Restore>(context, object, step, location).await,
+        Kind::BackupStorageLocation => {
+            work::unreadable::end::<BackupStorageLocation>(context, object, step, location).await
+        }
+        // With the others nothing is done.
         _ => Ok(Vec::new()),
     }
 }

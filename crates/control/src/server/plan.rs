@@ -27,8 +27,12 @@ pub(super) struct Work {
 /// What is done with an object, and what of the world is needed for it.
 #[derive(Debug)]
 pub(super) enum Step {
-    Refuse(Kind, Unreadable),
-    Mark { location: BackupStorageLocation, default: bool },
+    /// One that cannot be read, and where its files lie.
+    Unreadable(Kind, Box<Unreadable>, phase::unreadable::Step, Option<BackupStorageLocation>),
+    Mark {
+        location: BackupStorageLocation,
+        default: bool,
+    },
     Validate(BackupStorageLocation),
     Sync(BackupStorageLocation, work::sync::Known),
     Sweep(Left),
@@ -94,11 +98,14 @@ pub(super) fn is_wanted(key: &Key, world: &World) -> bool {
         Key::Backup(name) => match world.backups.get(name) {
             Some(backup) => !backup.spec.cancel,
             // It was edited since: it goes on as it was.
-            None => world.backups.is_unreadable(name),
+            None => world.backups.get_unreadable(name).is_some_and(|backup| !backup.is_cancelled()),
         },
         Key::Restore(name) => match world.restores.get(name) {
             Some(restore) => !restore.spec.cancel && restore.metadata.deletion_timestamp.is_none(),
-            None => world.restores.is_unreadable(name),
+            None => world
+                .restores
+                .get_unreadable(name)
+                .is_some_and(|restore| !restore.is_cancelled() && restore.meta.deletion_timestamp.is_none()),
         },
         _ => true,
     }
@@ -202,13 +209,18 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// What cannot be read is refused, and said to be.
+    /// What cannot be read is refused, and said to be; what has begun has failed when no task works on it any more.
     fn unreadable(&mut self) {
         fn find<T: crate::world::Meta>(planner: &mut Planner<'_>, kind: Kind, objects: &Objects<T>) {
             for object in objects.unreadable() {
-                let key = Key::Unreadable(kind, object.identity.name.clone());
-                if phase::unreadable::is_to_be_refused(kind, object) && planner.may_begin(&key) {
-                    planner.add(key, Step::Refuse(kind, object.clone()));
+                let key = Key::Unreadable(kind, object.meta.name.clone());
+                if let Some(step) = phase::unreadable::step(kind, object)
+                    && planner.may_begin(&key)
+                {
+                    let world = planner.view.world;
+                    let backup = work::deletion::backup_named(object.names("backupName"), world);
+                    let location = backup.and_then(|b| world.locations.get(&b.spec.storage_location).cloned());
+                    planner.add(key, Step::Unreadable(kind, Box::new(object.clone()), step, location));
                 }
             }
         }
@@ -284,7 +296,7 @@ impl<'a> Planner<'a> {
         for request in world.delete_requests.iter() {
             let Some(step) = self.due(request::deletion(request, self.view.now.0)) else { continue };
             let (name, backup) = (request.metadata.name.clone(), request.spec.backup_name.clone());
-            let runs = world.backups.get(&backup).is_some_and(work::deletion::is_running);
+            let runs = work::deletion::backup_named(&backup, world).is_some_and(|b| work::deletion::is_running(&b));
             // One that is only refused does not wait for the work on its backup. Of several deletions of one backup the
             // next is made when one has ended, and there is nothing left to do then.
             let key = if runs || step == request::Step::Forget {

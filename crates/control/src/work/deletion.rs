@@ -12,6 +12,7 @@ use lifeboat_api::{
 };
 use lifeboat_cluster::ClusterError;
 use lifeboat_store::{Store, StoreError};
+use std::borrow::Cow;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -33,17 +34,24 @@ impl Target {
     pub(crate) fn of(request: &DeleteBackupRequest, world: &World) -> Self {
         let name = &request.spec.backup_name;
         // A request may outlive its backup, and must not take another one of the name for it.
-        let backup = world.backups.get(name).filter(|backup| is_meant(request, backup)).cloned();
-        let location = backup.as_ref().and_then(|b| world.locations.get(&b.spec.storage_location)).cloned();
-        let restores = world.restores.iter().filter(|r| r.spec.backup_name == *name);
+        let backup = backup_named(name, world).filter(|backup| is_meant(request, backup)).map(Cow::into_owned);
+        let location = backup.as_ref().and_then(|b| match b.spec.storage_location.as_str() {
+            // It was never brought to a location, and has no files.
+            "" => world.locations.iter().find(|location| location.spec.default),
+            place => world.locations.get(place),
+        });
+        let readable = world.restores.iter().filter(|r| r.spec.backup_name == *name);
+        let readable = readable.map(|r| (Identity::of(&r.metadata), has_files(r)));
+        let unreadable = world.restores.unreadable().filter(|r| r.names("backupName") == name);
+        let restores = readable.chain(unreadable.map(|r| (r.identity(), r.has_begun()))).collect();
         let others = world
             .delete_requests
             .iter()
             .filter(|other| other.metadata.name != request.metadata.name && other.spec.backup_name == *name);
         Self {
+            location: location.cloned(),
             backup,
-            location,
-            restores: restores.map(|r| (Identity::of(&r.metadata), has_files(r))).collect(),
+            restores,
             others: others.map(|other| Identity::of(&other.metadata)).collect(),
         }
     }
@@ -70,6 +78,12 @@ impl Target {
         }
         Ok((backup, location))
     }
+}
+
+/// The backup of a name; of one that cannot be read, what a deletion needs.
+pub(crate) fn backup_named<'a>(name: &str, world: &'a World) -> Option<Cow<'a, Backup>> {
+    let unreadable = || world.backups.get_unreadable(name).map(|backup| Cow::Owned(backup.backup()));
+    world.backups.get(name).map(Cow::Borrowed).or_else(unreadable)
 }
 
 /// Whether a backup is the one that a request is for: the client, or the server when it began, has noted its UID.
@@ -126,7 +140,7 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
     if let Files::Its(uid) = &files {
         deleting.metadata.annotations.insert(ANNOTATION_FILES.to_owned(), uid.clone());
     }
-    match context.client.change(backup, &deleting).await {
+    match context.client.note(backup, &deleting).await {
         Err(e) if is_refused(&e) => return processed(context, &request, vec![not_noted(&e)]).await,
         noted => drop(noted?),
     }
@@ -221,7 +235,7 @@ async fn gone(context: &Context, restore: &Identity, patience: Duration) -> Resu
     context.client.delete_exactly::<Restore>(restore).await.map_err(failed)?;
     let deadline = Instant::now() + patience;
     let mut pause = Duration::from_millis(50);
-    while context.client.get::<Restore>(name).await.map_err(failed)?.is_some_and(|r| r.metadata.uid == restore.uid) {
+    while context.client.uid_of::<Restore>(name).await.map_err(failed)?.is_some_and(|uid| uid == restore.uid) {
         if Instant::now() > deadline {
             return Err(format!("restore {name} is still there {} s after its deletion", patience.as_secs()));
         }

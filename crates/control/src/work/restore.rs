@@ -101,19 +101,26 @@ pub(super) fn has_files(restore: &Restore) -> bool {
 /// Removes the files of a restore, then lets it go. One whose backup or location is gone has none that could be removed.
 pub(crate) async fn clean_up(context: &Context, restore: Restore, origin: Option<Place>) -> Finished {
     if let Some((_, location)) = origin.filter(|_| has_files(&restore)) {
-        if location.status.phase != Some(BackupStorageLocationPhase::Available) {
-            return Err(Unfinished::Because(format!(
-                "restore {} cannot go: its location {} is unavailable",
-                restore.metadata.name, location.metadata.name
-            )));
-        }
-        let store = context.store(&location).await.map_err(Unfinished::Because)?;
-        store.delete_restore(&restore.metadata.name).await.map_err(|e| Unfinished::Because(e.to_string()))?;
+        delete_files(context, &restore.metadata.name, &location).await?;
     }
     let mut after = restore.clone();
     after.metadata.finalizers.retain(|finalizer| finalizer != FINALIZER);
     context.client.change(&restore, &after).await?;
     Ok(vec![Effect::Gone(Kind::Restore, Identity::of(&restore.metadata))])
+}
+
+/// Deletes the files of a restore that is to go.
+pub(super) async fn delete_files(
+    context: &Context,
+    name: &str,
+    location: &BackupStorageLocation,
+) -> Result<(), Unfinished> {
+    if location.status.phase != Some(BackupStorageLocationPhase::Available) {
+        let place = &location.metadata.name;
+        return Err(Unfinished::Because(format!("restore {name} cannot go: its location {place} is unavailable")));
+    }
+    let store = context.store(location).await.map_err(Unfinished::Because)?;
+    store.delete_restore(name).await.map_err(|e| Unfinished::Because(e.to_string()))
 }
 
 /// Validates and runs a restore to its end, or until `stop`.

@@ -1,22 +1,48 @@
-//! Says of an object that cannot be read why.
+//! Brings objects that cannot be read to their end, as far as it goes without reading them.
 
-use super::{Context, Finished};
+use super::restore::delete_files;
+use super::running::shortened;
+use super::{Context, Effect, Finished};
 use crate::client::Object;
-use crate::world::Unreadable;
-use lifeboat_api::{BackupStorageLocation, Resource};
+use crate::phase::restore::FINALIZER;
+use crate::phase::unreadable::Step;
+use crate::world::{Kind, Unreadable};
+use lifeboat_api::{BackupStorageLocation, Resource, Restore, Time};
 use serde_json::json;
 
-/// Refuses the object, or calls the location unavailable. The mirror sees the rest.
-pub(crate) async fn refuse<T: Object>(context: &Context, object: &Unreadable) -> Finished {
-    let (name, why) = (&object.identity.name, &object.why);
-    let message = format!("the {} cannot be read: {why}", T::KIND);
-    tracing::error!(name, "{message}");
-    let status = if T::KIND == BackupStorageLocation::KIND {
-        json!({"phase": "Unavailable", "message": message})
-    } else {
-        json!({"phase": "FailedValidation", "validationErrors": [message]})
+/// Performs a step; `location` is where the files of a Restore lie. The mirror sees what is written.
+pub(crate) async fn end<T: Object>(
+    context: &Context,
+    object: &Unreadable,
+    step: Step,
+    location: Option<&BackupStorageLocation>,
+) -> Finished {
+    let name = &object.meta.name;
+    let message = shortened(format!("the {} cannot be read: {}", T::KIND, object.why));
+    let mut patch = match step {
+        Step::Refuse if T::KIND == BackupStorageLocation::KIND => {
+            json!({"status": {"phase": "Unavailable", "message": message}})
+        }
+        Step::Refuse => json!({"status": {"phase": "FailedValidation", "validationErrors": [message]}}),
+        Step::Fail => {
+            let now = Time::new(context.env.now());
+            json!({"status": {"phase": "Failed", "failureReason": message, "completionTimestamp": now}})
+        }
+        Step::CleanUp => return clean_up(context, object, location).await,
     };
-    let patch = json!({"metadata": {"resourceVersion": object.resource_version}, "status": status});
+    tracing::error!(name, "{message}");
+    patch["metadata"] = json!({"resourceVersion": object.meta.resource_version});
     context.client.patch::<T>(name, &patch).await?;
     Ok(Vec::new())
+}
+
+async fn clean_up(context: &Context, object: &Unreadable, location: Option<&BackupStorageLocation>) -> Finished {
+    let name = &object.meta.name;
+    if let Some(location) = location.filter(|_| object.has_begun()) {
+        delete_files(context, name, location).await?;
+    }
+    let kept: Vec<&String> = object.meta.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();
+    let patch = json!({"metadata": {"resourceVersion": object.meta.resource_version, "finalizers": kept}});
+    context.client.patch::<Restore>(name, &patch).await?;
+    Ok(vec![Effect::Gone(Kind::Restore, object.identity())])
 }

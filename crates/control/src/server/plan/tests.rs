@@ -51,8 +51,8 @@ struct Cast {
     deletions: Vec<Thing<DeleteBackupRequestPhase>>,
     downloads: Vec<Thing<DownloadRequestPhase>>,
     statuses: Vec<Thing<ServerStatusRequestPhase>>,
-    /// Kind, phase and luck of objects that cannot be read.
-    unreadable: Vec<(Kind, &'static str, Luck)>,
+    /// Kind, phase, luck of objects that cannot be read, and whether they were deleted.
+    unreadable: Vec<(Kind, &'static str, Luck, bool)>,
     concurrent: usize,
 }
 
@@ -104,7 +104,7 @@ fn cast() -> impl Strategy<Value = Cast> {
         vec(thing(&[DeleteBackupRequestPhase::New, DeleteBackupRequestPhase::InProgress]), 0..5),
         vec(thing(&[DownloadRequestPhase::New]), 0..3),
         vec(thing(&[ServerStatusRequestPhase::New]), 0..3),
-        vec((kind, phase, luck()), 0..3),
+        vec((kind, phase, luck(), any::<bool>()), 0..3),
         1usize..4,
     )
         .prop_map(|(backups, restores, locations, deletions, downloads, statuses, unreadable, concurrent)| Cast {
@@ -211,9 +211,14 @@ impl Play {
             play.luck.insert(Who(Kind::ServerStatusRequest, format!("s{n}")), (thing.luck, thing.takes));
             play.world.status_requests.put(request);
         }
-        for (n, (kind, phase, luck)) in cast.unreadable.iter().enumerate() {
+        for (n, (kind, phase, luck, deleted)) in cast.unreadable.iter().enumerate() {
             play.luck.insert(Who(*kind, format!("u{n}")), (*luck, 1));
-            play.unreadable(*kind, &format!("u{n}"), phase, "");
+            let mut metadata = serde_json::json!({"name": format!("u{n}"), "uid": format!("u{n}")});
+            if *deleted && *kind == Kind::Restore {
+                metadata["finalizers"] = serde_json::json!([FINALIZER]);
+                metadata["deletionTimestamp"] = "2026-11-22T00:00:00Z".into();
+            }
+            play.unreadable(*kind, &metadata, phase, "");
         }
         let began = |phase| matches!(phase, Some(BackupPhase::ReadyToStart | BackupPhase::InProgress));
         play.most.0 = play.most.0.max(play.world.backups.iter().filter(|b| began(b.status.phase)).count());
@@ -222,11 +227,9 @@ impl Play {
         play
     }
 
-    fn unreadable(&mut self, kind: Kind, name: &str, phase: &str, message: &str) {
-        let object = serde_json::json!({
-            "metadata": {"name": name, "uid": name, "resourceVersion": "1"}, "spec": 1,
-            "status": {"phase": phase, "message": message}
-        });
+    fn unreadable(&mut self, kind: Kind, metadata: &serde_json::Value, phase: &str, message: &str) {
+        let status = serde_json::json!({"phase": phase, "message": message});
+        let object = serde_json::json!({"metadata": metadata, "spec": 1, "status": status});
         self.world.see(Change { kind, what: Seen::Applied(object.to_string().into()) });
     }
 
@@ -335,10 +338,17 @@ impl Play {
     fn apply(&mut self, step: Step) {
         let now = Some(Time::new(self.now().0));
         match step {
-            Step::Refuse(kind, object) if kind == Kind::BackupStorageLocation => {
-                self.unreadable(kind, &object.identity.name, "Unavailable", &object.why);
+            Step::Unreadable(kind, object, step, _) => {
+                use phase::unreadable::Step as S;
+                let (phase, message) = match step {
+                    S::CleanUp => return self.world.restores.remove(&object.identity()),
+                    S::Refuse if kind == Kind::BackupStorageLocation => ("Unavailable", object.why.as_str()),
+                    S::Refuse => ("FailedValidation", ""),
+                    S::Fail => ("Failed", ""),
+                };
+                let metadata = serde_json::json!({"name": object.meta.name, "uid": object.meta.uid});
+                self.unreadable(kind, &metadata, phase, message);
             }
-            Step::Refuse(kind, object) => self.unreadable(kind, &object.identity.name, "FailedValidation", ""),
             Step::Mark { mut location, default } => {
                 location.spec.default = default;
                 self.world.locations.put(location);
@@ -458,16 +468,17 @@ impl Play {
             add(Kind::ServerStatusRequest, &request.metadata.name, is_over);
         }
         for object in self.world.backups.unreadable() {
-            let refused = !phase::unreadable::is_to_be_refused(Kind::Backup, object);
-            add(Kind::Backup, &object.identity.name, refused);
+            add(Kind::Backup, &object.meta.name, phase::unreadable::step(Kind::Backup, object).is_none());
         }
         for object in self.world.restores.unreadable() {
-            let refused = !phase::unreadable::is_to_be_refused(Kind::Restore, object);
-            add(Kind::Restore, &object.identity.name, refused);
+            add(Kind::Restore, &object.meta.name, phase::unreadable::step(Kind::Restore, object).is_none());
         }
         for object in self.world.locations.unreadable() {
-            let refused = !phase::unreadable::is_to_be_refused(Kind::BackupStorageLocation, object);
-            add(Kind::BackupStorageLocation, &object.identity.name, refused);
+            add(
+                Kind::BackupStorageLocation,
+                &object.meta.name,
+                phase::unreadable::step(Kind::BackupStorageLocation, object).is_none(),
+            );
         }
         out
     }
