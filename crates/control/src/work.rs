@@ -5,6 +5,7 @@ pub(crate) mod deletion;
 pub(crate) mod download;
 pub(crate) mod left;
 pub(crate) mod location;
+mod merge;
 pub(crate) mod operations;
 pub(crate) mod restore;
 mod running;

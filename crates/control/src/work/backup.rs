@@ -1,5 +1,6 @@
 //! Runs a backup, and takes over what an interrupted run left (api-and-controllers.md 3.3 and 3.5).
 
+use super::merge::take_changes;
 use super::running::{Now, RECORDING, capped, not_taken, now, patience, shortened, until_written, watched};
 use super::sweep::sweep_own;
 use super::{Context, Effect, Finished, Unfinished};
@@ -10,7 +11,9 @@ use crate::phase::{note_attempt, snapshot_location};
 use crate::world::{Identity, Kind, Meta};
 use jiff::Timestamp;
 use lifeboat_action::Progress;
-use lifeboat_api::{Backup, BackupPhase, BackupStatus, BackupStorageLocation, Time, VolumeSnapshotLocation};
+use lifeboat_api::{
+    Backup, BackupPhase, BackupSpec, BackupStatus, BackupStorageLocation, Time, VolumeSnapshotLocation,
+};
 use lifeboat_archive::journal::Journal;
 use lifeboat_backup::{BackupError, Outcome, Request, prepared, record_failure};
 use lifeboat_cluster::{ClusterError, Failure};
@@ -130,7 +133,7 @@ async fn begin(
     let running = lifeboat_backup::run(&request, &env);
     let outcome = watched(context, &mut current, running, &env.progress, &env.cancel).await;
     match outcome {
-        Ok(outcome) => finished(context, current, &outcome).await,
+        Ok(outcome) => finished(context, current, &request.backup.spec, &outcome).await,
         Err(e) if context.leadership.check().is_err() || context.env.cancel.is_cancelled() => {
             Err(Unfinished::Because(format!("backup {} was left where it is: {e}", current.metadata.name)))
         }
@@ -262,14 +265,19 @@ fn fail(backup: &mut Backup, reason: &str, now: Timestamp) {
     backup.status.completion_timestamp = Some(Time::new(now));
 }
 
-/// Brings the outcome into the object: over the finalizing phase to the last one.
-async fn finished(context: &Context, current: Backup, outcome: &Outcome) -> Finished {
+/// Brings the outcome of an engine that was given this spec into the object: over the finalizing phase to the last one.
+async fn finished(context: &Context, current: Backup, given: &BackupSpec, outcome: &Outcome) -> Finished {
     let last = outcome.backup.status.phase;
     if last == Some(BackupPhase::Failed) {
         return ended(context, &current, &outcome.backup).await;
     }
+    let mut made = outcome.backup.spec.clone();
+    if outcome.was_complete {
+        // The record is of an earlier attempt: what else differs was changed since then.
+        made = BackupSpec { excluded_namespaces: made.excluded_namespaces, ..given.clone() };
+    }
     let finalizing = until_written(context, &current, |after| {
-        after.spec = outcome.backup.spec.clone();
+        take_changes(&mut after.spec, given, &made);
         take_status(after, &outcome.backup.status);
         after.status.phase = Some(match last {
             Some(BackupPhase::Completed) => BackupPhase::Finalizing,
