@@ -133,6 +133,9 @@ pub struct Claim {
     pub attempt: u32,
     /// When it was put.
     pub claimed: Timestamp,
+    /// When who writes the backup was last at it; absent until the first sign of life.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refreshed: Option<Timestamp>,
 }
 
 impl Claim {
@@ -141,6 +144,12 @@ impl Claim {
     pub fn is_of_server(&self, cluster_uid: &str, namespace: &str) -> bool {
         let known = !cluster_uid.is_empty() && !namespace.is_empty();
         known && self.cluster_uid == cluster_uid && self.namespace == namespace
+    }
+
+    /// When somebody is last known to have been at work on the backup.
+    #[must_use]
+    pub fn last_sign(&self) -> Timestamp {
+        self.refreshed.map_or(self.claimed, |refreshed| refreshed.max(self.claimed))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The steps themselves: each is one task that reads, writes, and says what it has changed.
 
 pub(crate) mod backup;
+mod claim;
 pub(crate) mod deletion;
 pub(crate) mod download;
 pub(crate) mod left;

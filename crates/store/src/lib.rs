@@ -10,6 +10,7 @@ mod archive;
 mod bridge;
 mod change;
 mod error;
+mod refresh;
 mod retry;
 mod store;
 mod stream;

@@ -87,6 +87,7 @@ impl Store {
             namespace: request.namespace.clone(),
             attempt: 1,
             claimed: request.now,
+            refreshed: None,
         };
         let options = PutOptions { if_absent: true, content_type: Some("application/json") };
         match self.put(&key, encode_claim(&claim)?.into(), options).await {
@@ -142,7 +143,7 @@ impl Store {
 /// Objects below this size go up by one request (the S3 protocol allows no smaller parts).
 const SMALLEST_UPLOAD: u64 = 5 << 20;
 
-fn encode_claim(claim: &Claim) -> Result<Vec<u8>, StoreError> {
+pub(crate) fn encode_claim(claim: &Claim) -> Result<Vec<u8>, StoreError> {
     gojson::to_vec_pretty(claim).map_err(|e| StoreError::Encode("the claim", e))
 }
 

@@ -1,5 +1,6 @@
 //! Runs a backup, and takes over what an interrupted run left (api-and-controllers.md 3.3 and 3.5).
 
+use super::claim::refreshed;
 use super::merge::take_changes;
 use super::running::{Now, RECORDING, capped, not_taken, now, patience, shortened, until_written, watched};
 use super::sweep::sweep_own;
@@ -130,7 +131,9 @@ async fn begin(
     };
     request.backup = current.clone();
     let env = engine_env(context, &current, store, stop);
+    let (name, uid) = (&request.backup.metadata.name, &request.backup.metadata.uid);
     let running = lifeboat_backup::run(&request, &env);
+    let running = refreshed(&env.store, (name, uid), || context.env.now(), running);
     let outcome = watched(context, &mut current, running, &env.progress, &env.cancel).await;
     match outcome {
         Ok(outcome) => finished(context, current, &request.backup.spec, &outcome).await,

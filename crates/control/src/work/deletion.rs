@@ -300,7 +300,16 @@ mod tests {
         let claim = |uid: &str| {
             let (cluster_uid, namespace) = ("c".to_owned(), "velero".to_owned());
             let (format, claimed) = (CLAIM_FORMAT.to_owned(), Timestamp::UNIX_EPOCH);
-            serde_json::to_vec(&Claim { format, cluster_uid, backup_uid: uid.into(), namespace, attempt: 1, claimed })
+            let backup_uid = uid.into();
+            serde_json::to_vec(&Claim {
+                format,
+                cluster_uid,
+                backup_uid,
+                namespace,
+                attempt: 1,
+                claimed,
+                refreshed: None,
+            })
         };
         let record = |backup: &Backup| Some(serde_json::to_vec(backup).unwrap());
         for (what, backup, record, claimed, expected) in [

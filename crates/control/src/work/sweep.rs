@@ -9,7 +9,8 @@ use lifeboat_api::{Backup, BackupStorageLocation, BackupStorageLocationAccessMod
 use lifeboat_archive::sidecar::Claim;
 use lifeboat_store::{Store, StoreError};
 
-/// So old must a claim be. It is not needed, as nobody works on a Backup that is gone; but a deletion has time.
+/// So long ago must the last sign of life be. In this cluster nobody works on a Backup that is gone; but a copy of the whole
+/// cluster has its UID, and Backups that are not known here.
 const AGE: SignedDuration = SignedDuration::from_hours(1);
 
 /// Whether a folder without a record holds what a server of this namespace left. What others have claimed, another
@@ -42,7 +43,7 @@ async fn found_left(context: &Context, store: &Store, name: &str) -> Result<bool
 }
 
 fn is_ours_and_old(claim: &Claim, cluster_uid: &str, namespace: &str, now: Timestamp) -> bool {
-    claim.is_of_server(cluster_uid, namespace) && now.duration_since(claim.claimed) >= AGE
+    claim.is_of_server(cluster_uid, namespace) && now.duration_since(claim.last_sign()) >= AGE
 }
 
 /// Removes the files; what fails is tried again after the next search. No backup of this name may begin meanwhile.
@@ -105,14 +106,18 @@ mod tests {
     fn only_an_old_claim_of_this_server_is_given_up() {
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
         let now = at("2026-11-22T12:00:00Z");
-        for (cluster, namespace, claimed, expected) in [
-            ("c", "velero", "2026-11-22T11:00:00Z", true),
-            ("c", "velero", "2026-11-22T11:00:01Z", false),
-            ("c", "velero", "2026-11-22T13:00:01Z", false),
-            ("c", "other", "2026-11-21T12:00:00Z", false),
-            ("d", "velero", "2026-11-21T12:00:00Z", false),
-            ("", "velero", "2026-11-21T12:00:00Z", false),
-            ("c", "", "2026-11-21T12:00:00Z", false),
+        let yesterday = "2026-11-21T12:00:00Z";
+        for (cluster, namespace, claimed, refreshed, expected) in [
+            ("c", "velero", "2026-11-22T11:00:00Z", None, true),
+            ("c", "velero", "2026-11-22T11:00:01Z", None, false),
+            ("c", "velero", "2026-11-22T13:00:01Z", None, false),
+            // Begun long ago, and still being written: by the original of this cluster.
+            ("c", "velero", yesterday, Some("2026-11-22T11:59:00Z"), false),
+            ("c", "velero", yesterday, Some("2026-11-22T11:00:00Z"), true),
+            ("c", "other", yesterday, None, false),
+            ("d", "velero", yesterday, None, false),
+            ("", "velero", yesterday, None, false),
+            ("c", "", yesterday, None, false),
         ] {
             let claim = Claim {
                 format: CLAIM_FORMAT.into(),
@@ -121,8 +126,9 @@ mod tests {
                 namespace: namespace.into(),
                 attempt: 1,
                 claimed: at(claimed),
+                refreshed: refreshed.map(at),
             };
-            let what = format!("{cluster} {namespace} {claimed}");
+            let what = format!("{cluster} {namespace} {claimed} {refreshed:?}");
             assert_eq!(is_ours_and_old(&claim, "c", "velero", now), expected, "{what}");
             assert!(!is_ours_and_old(&claim, "", "velero", now) && !is_ours_and_old(&claim, "c", "", now), "{what}");
         }

@@ -1,0 +1,74 @@
+//! Keeps the claim of a backup fresh while it is written, so that nobody takes it for left behind: a copy of this whole
+//! cluster for one, which has the same UID and does not know the Backup.
+
+use jiff::Timestamp;
+use lifeboat_store::Store;
+use std::time::Duration;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+/// Between two signs of life.
+const REFRESH: Duration = Duration::from_secs(60);
+/// How long one may take. Less than the time from the end of a leadership to the next one's beginning, so that none comes
+/// after the claim of the next leader.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// Runs the writing of this backup to its end, and refreshes its claim meanwhile.
+pub(super) async fn refreshed<O>(
+    store: &Store,
+    (name, uid): (&str, &str),
+    now: impl Fn() -> Timestamp,
+    writing: impl Future<Output = O>,
+) -> O {
+    let mut writing = std::pin::pin!(writing);
+    let mut ticks = interval(REFRESH);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks.tick().await;
+    loop {
+        let refreshing = async {
+            ticks.tick().await;
+            timeout(PATIENCE, store.refresh_claim(name, uid, now())).await
+        };
+        let why = tokio::select! {
+            written = &mut writing => return written,
+            refreshed = refreshing => match refreshed {
+                Ok(Ok(())) => continue,
+                Ok(Err(e)) => e.to_string(),
+                Err(_) => format!("the bucket did not answer within {} s", PATIENCE.as_secs()),
+            },
+        };
+        tracing::warn!(backup = name, why, "the claim of a running backup could not be refreshed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lifeboat_bucket::Memory;
+    use lifeboat_store::ClaimRequest;
+    use std::sync::Arc;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_writes_gives_signs_of_life() {
+        let store = Store::new(Arc::new(Memory::default()));
+        let request = ClaimRequest {
+            name: "b".into(),
+            backup_uid: "u".into(),
+            cluster_uid: "c".into(),
+            namespace: "velero".into(),
+            take_over: false,
+            now: Timestamp::UNIX_EPOCH,
+        };
+        store.claim(&request).await.unwrap();
+        let claimed = store.claim_of("b").await.unwrap().unwrap();
+        assert_eq!(claimed.last_sign(), Timestamp::UNIX_EPOCH);
+        let now = || Timestamp::from_second(7).unwrap();
+        let minutes = || tokio::time::sleep(Duration::from_secs(150));
+        refreshed(&store, ("b", "another"), now, minutes()).await;
+        assert_eq!(store.claim_of("b").await.unwrap().unwrap(), claimed);
+        refreshed(&store, ("b", "u"), now, minutes()).await;
+        let fresh = store.claim_of("b").await.unwrap().unwrap();
+        assert_eq!((fresh.last_sign(), fresh.claimed, fresh.attempt), (now(), claimed.claimed, 1));
+        refreshed(&store, ("gone", "u"), now, minutes()).await;
+        assert!(store.claim_of("gone").await.unwrap().is_none());
+    }
+}
