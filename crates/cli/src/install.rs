@@ -28,7 +28,6 @@ pub(crate) use objects::{DEPLOYMENT, cluster_name};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
-use workload::{NODE_AGENT, NODE_AGENT_WINDOWS};
 
 impl InstallArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
@@ -83,14 +82,7 @@ impl InstallArgs {
         if !self.wait || self.crds_only {
             return Ok(());
         }
-        let mut out = std::io::stdout();
-        for (name, installed) in [(NODE_AGENT, self.use_node_agent), (NODE_AGENT_WINDOWS, self.use_node_agent_windows)]
-        {
-            if installed {
-                writeln!(out, "Not waiting for {name}: this version has no node agent, so its pods do not start.")?;
-            }
-        }
-        writeln!(out, "Waiting for {DEPLOYMENT} to be ready.")?;
+        writeln!(std::io::stdout(), "Waiting for {DEPLOYMENT} to be ready.")?;
         wait::wait(cluster, namespace).await
     }
 

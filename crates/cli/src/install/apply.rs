@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn every_object_can_be_addressed() {
-        let args = parse("--provider aws --bucket b --least-privilege --use-node-agent");
+        let args = parse("--provider aws --bucket b --least-privilege --replicas 2");
         let plan = Plan { args: &args, namespace: "n", secret: Some(Vec::new()), authority: None };
         let all = [definitions(), objects(&plan)].concat();
         let types: BTreeSet<String> = all
@@ -171,9 +171,9 @@ mod tests {
             "clusterrolebindings.rbac.authorization.k8s.io ",
             "clusterroles.rbac.authorization.k8s.io ",
             "customresourcedefinitions.apiextensions.k8s.io ",
-            "daemonsets.apps n",
             "deployments.apps n",
             "namespaces ",
+            "poddisruptionbudgets.policy n",
             "rolebindings.rbac.authorization.k8s.io n",
             "roles.rbac.authorization.k8s.io n",
             "secrets n",

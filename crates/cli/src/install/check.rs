@@ -114,10 +114,17 @@ pub(super) fn not_there_yet(args: &InstallArgs) -> Vec<String> {
         args.use_volume_snapshots,
         "a snapshot location is made, but the server takes no snapshots of volumes yet (--use-volume-snapshots=false for none)",
     );
-    say(
-        args.use_node_agent || args.use_node_agent_windows,
-        "the node agent's DaemonSet is made, but this version has no node agent yet: its pods will not start",
-    );
+    for (flag, given) in
+        [("--use-node-agent", args.use_node_agent), ("--use-node-agent-windows", args.use_node_agent_windows)]
+    {
+        say(
+            given,
+            &format!(
+                "{flag}: no DaemonSet is made, because this version has no node agent yet, and its pods could not start; \
+                 one that is there stays as it is"
+            ),
+        );
+    }
     for (flag, given) in [
         ("--default-volumes-to-fs-backup", args.default_volumes_to_fs_backup),
         ("--default-snapshot-move-data", args.default_snapshot_move_data),
@@ -237,8 +244,8 @@ mod tests {
         assert_eq!(said("--no-default-backup-location --use-volume-snapshots=false --no-secret"), [""; 0]);
         assert_eq!(said(&format!("{GOOD} --use-volume-snapshots=false --concurrent-backups 3 --replicas 2")), [""; 0]);
         let all = said(
-            "--provider gcp --bucket b --no-secret --plugins x --use-node-agent --default-volumes-to-fs-backup \
-             --features EnableCSI --item-block-worker-count 4 --maintenance-job-cpu-limit 1",
+            "--provider gcp --bucket b --no-secret --plugins x --use-node-agent --use-node-agent-windows \
+             --default-volumes-to-fs-backup --features EnableCSI --item-block-worker-count 4 --maintenance-job-cpu-limit 1",
         );
         let flags: Vec<&str> = all.iter().map(|text| text.split([':', ',']).next().unwrap_or_default()).collect();
         assert_eq!(
@@ -247,7 +254,8 @@ mod tests {
                 "--plugins",
                 "--provider gcp",
                 "a snapshot location is made",
-                "the node agent's DaemonSet is made",
+                "--use-node-agent",
+                "--use-node-agent-windows",
                 "--default-volumes-to-fs-backup",
                 "--features",
                 "--item-block-worker-count",

@@ -60,8 +60,8 @@ fn is_fixed(differences: &[String]) -> bool {
 /// Why an object cannot become the one that is asked for, even by an apply.
 pub(super) fn fixed(found: &Value, wanted: &Value) -> Option<String> {
     let selector = |object: &Value| serde_json::json!({"spec": {"selector": object["spec"]["selector"]}});
-    let workload = matches!(wanted["kind"].as_str(), Some("Deployment" | "DaemonSet"));
-    let differences = if workload { differences(&selector(found), &selector(wanted)) } else { Vec::new() };
+    let differences =
+        if wanted["kind"] == "Deployment" { differences(&selector(found), &selector(wanted)) } else { Vec::new() };
     (!differences.is_empty()).then(|| differences.join("; "))
 }
 

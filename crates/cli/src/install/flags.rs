@@ -40,7 +40,7 @@ pub(crate) struct InstallArgs {
     /// A file with certificates (PEM) to trust when speaking to the storage
     #[arg(long, default_value = "", value_name = "FILE")]
     pub(super) cacert: Optional<PathBuf>,
-    /// The image of the server and the node agent
+    /// The image of the server
     #[arg(long, default_value_t = default_image(), value_name = "IMAGE")]
     pub(super) image: String,
     /// Images of plugins; not needed for what is built in
@@ -62,7 +62,7 @@ pub(crate) struct InstallArgs {
     pub(super) server_resources: ServerResources,
     #[command(flatten)]
     pub(super) node_agent_resources: NodeAgentResources,
-    /// The kubelet's folder on the nodes
+    /// The kubelet's folder on the nodes (no effect yet)
     #[arg(long, default_value = "/var/lib/kubelet", value_name = "DIRECTORY")]
     pub(super) kubelet_root_dir: String,
     /// The server only restores
@@ -80,16 +80,16 @@ pub(crate) struct InstallArgs {
     /// Wait until the pods are ready
     #[arg(long)]
     pub(super) wait: bool,
-    /// Run the node agent on Linux nodes
+    /// Run the node agent on Linux nodes (left out: this version has none)
     #[arg(long)]
     pub(super) use_node_agent: bool,
-    /// Run the node agent on Windows nodes
+    /// Run the node agent on Windows nodes (left out: this version has none)
     #[arg(long)]
     pub(super) use_node_agent_windows: bool,
-    /// Run the node agent privileged, for volumes of block mode
+    /// Run the node agent privileged, for volumes of block mode (no effect yet)
     #[arg(long)]
     pub(super) privileged_node_agent: bool,
-    /// The node agent sees no folders of the nodes
+    /// The node agent sees no folders of the nodes (no effect yet)
     #[arg(long)]
     pub(super) node_agent_disable_host_path: bool,
     /// How often repositories are maintained; 0 for the default of their format
@@ -101,7 +101,7 @@ pub(crate) struct InstallArgs {
     /// How long file system backups of one backup or restore may take; 0 for four hours
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION", allow_hyphen_values = true)]
     pub(super) pod_volume_operation_timeout: Duration,
-    /// Features of the server and the node agent
+    /// Features of the server
     #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME,…")]
     pub(super) features: String,
     /// Back up volumes by their files when backups do not say
@@ -133,7 +133,7 @@ pub(crate) struct InstallArgs {
     /// A ConfigMap with resource modifiers for restores that name none
     #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
     pub(super) default_resource_modifier_configmap: String,
-    /// A ConfigMap with settings of the node agent
+    /// A ConfigMap with settings of the node agent (no effect yet)
     #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
     pub(super) node_agent_configmap: String,
     /// Item blocks of one backup at once; 0 for one
@@ -145,7 +145,7 @@ pub(crate) struct InstallArgs {
     /// The priority class of the server's pod
     #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
     pub(super) server_priority_class_name: String,
-    /// The priority class of the node agent's pods
+    /// The priority class of the node agent's pods (no effect yet)
     #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
     pub(super) node_agent_priority_class_name: String,
     /// Servers to run, of which one leads
@@ -182,19 +182,19 @@ pub(crate) struct ServerResources {
     pub(super) velero_pod_mem_limit: String,
 }
 
-/// What the node agent's pods ask for; 0 for no bound.
+/// What the node agent's pods ask for; 0 for no bound. Checked, and without effect yet.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct NodeAgentResources {
-    /// Processors that the node agent asks for
+    /// Processors that the node agent asks for (no effect yet)
     #[arg(long = "node-agent-pod-cpu-request", default_value = "0", value_name = "QUANTITY")]
     pub(super) node_agent_pod_cpu_request: String,
-    /// Memory that the node agent asks for
+    /// Memory that the node agent asks for (no effect yet)
     #[arg(long = "node-agent-pod-mem-request", default_value = "0", value_name = "QUANTITY")]
     pub(super) node_agent_pod_mem_request: String,
-    /// Processors that the node agent may use at most
+    /// Processors that the node agent may use at most (no effect yet)
     #[arg(long = "node-agent-pod-cpu-limit", default_value = "0", value_name = "QUANTITY")]
     pub(super) node_agent_pod_cpu_limit: String,
-    /// Memory that the node agent may use at most
+    /// Memory that the node agent may use at most (no effect yet)
     #[arg(long = "node-agent-pod-mem-limit", default_value = "0", value_name = "QUANTITY")]
     pub(super) node_agent_pod_mem_limit: String,
 }

@@ -57,11 +57,8 @@ pub(super) fn objects(plan: &Plan<'_>) -> Vec<Value> {
         out.push(custom_resource(plan, "VolumeSnapshotLocation", &spec));
     }
     out.push(workload::deployment(plan));
-    if args.use_node_agent {
-        out.push(workload::node_agent(plan));
-    }
-    if args.use_node_agent_windows {
-        out.push(workload::node_agent_windows(plan));
+    if args.replicas > 1 {
+        out.push(workload::disruption_budget(plan));
     }
     out
 }
@@ -89,8 +86,8 @@ pub(crate) fn cluster_name(namespace: &str) -> String {
     if namespace == "velero" { namespace.to_owned() } else { format!("velero-{namespace}") }
 }
 
-/// With nothing but what the restricted profile allows in the namespace, it is held to it; everything else, the node
-/// agent first of all, needs more, and which plugins will come is not known.
+/// With nothing but what the restricted profile allows in the namespace, it is held to it. A node agent needs more: who
+/// asks for one may have Velero's there already, whose pods are left alone.
 pub(super) fn is_restricted(args: &InstallArgs) -> bool {
     args.least_privilege && !args.use_node_agent && !args.use_node_agent_windows
 }
@@ -179,7 +176,7 @@ mod tests {
     #[test]
     fn objects_are_in_the_order_of_velero() {
         assert_eq!(
-            names("--provider aws --bucket b --use-node-agent --use-node-agent-windows", "velero"),
+            names("--provider aws --bucket b --replicas 2", "velero"),
             [
                 "Namespace velero",
                 "ClusterRoleBinding velero",
@@ -188,12 +185,15 @@ mod tests {
                 "BackupStorageLocation default",
                 "VolumeSnapshotLocation default",
                 "Deployment velero",
-                "DaemonSet node-agent",
-                "DaemonSet node-agent-windows",
+                "PodDisruptionBudget velero",
             ]
         );
         assert_eq!(
-            names("--provider aws --bucket b --least-privilege --use-volume-snapshots=false", "other"),
+            names(
+                "--provider aws --bucket b --least-privilege --use-volume-snapshots=false --use-node-agent \
+                 --use-node-agent-windows",
+                "other"
+            ),
             [
                 "Namespace other",
                 "ClusterRole velero-other",

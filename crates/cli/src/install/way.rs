@@ -24,7 +24,7 @@ enum Verdict {
 /// Looks at all that is there and refuses before anything is changed; gives the bindings that have to be replaced.
 pub(super) async fn look<'a>(cluster: &Cluster, objects: &'a [Value], args: &InstallArgs) -> Result<Vec<&'a Value>> {
     let mut replaced = Vec::new();
-    for wanted in objects.iter().filter(|object| is_binding(object) || is_workload(object)) {
+    for wanted in objects.iter().filter(|object| is_binding(object) || object["kind"] == "Deployment") {
         let Some(found) = found(cluster, wanted).await? else { continue };
         match verdict(&found, wanted, args) {
             Verdict::Fine => {}
@@ -64,10 +64,6 @@ fn verdict(found: &Value, wanted: &Value, args: &InstallArgs) -> Verdict {
 
 fn is_binding(object: &Value) -> bool {
     matches!(object["kind"].as_str(), Some("ClusterRoleBinding" | "RoleBinding"))
-}
-
-fn is_workload(object: &Value) -> bool {
-    matches!(object["kind"].as_str(), Some("Deployment" | "DaemonSet"))
 }
 
 /// The rights that a binding gives.

@@ -1,22 +1,22 @@
-//! The Deployment of the server and the DaemonSets of the node agent (cli-and-install.md 3.4 and 3.5). Pure.
+//! The Deployment of the server, and what keeps a part of its pods running (cli-and-install.md 3.4). Pure.
 
 use super::flags::InstallArgs;
 use super::objects::{DEPLOYMENT, Plan, SECRET, SECRET_KEY, component, is_restricted, metadata};
 use super::quantity::Quantity;
 use crate::flags;
-use lifeboat_api::well_known::{LABEL_DEPLOY, LABEL_NAME, LABEL_ROLE};
+use lifeboat_api::well_known::LABEL_DEPLOY;
 use lifeboat_api::{Duration, label_value};
 use serde_json::{Map, Value, json};
-
-/// The node agent's DaemonSets.
-pub(super) const NODE_AGENT: &str = "node-agent";
-pub(super) const NODE_AGENT_WINDOWS: &str = "node-agent-windows";
 
 /// User and group of the image, as `cargo xtask image` makes it.
 const USER: u32 = 65532;
 /// Binary and port in the image.
 const PROGRAM: &str = "/velero";
 const METRICS_PORT: u16 = 8085;
+const METRICS_PORT_NAME: &str = "metrics";
+/// Where the server keeps the credentials of locations, which no node's disk shall hold: its share of the pod's memory.
+const CREDENTIAL_FILES: &str = "/tmp";
+const CREDENTIAL_FILES_LIMIT: &str = "64Mi";
 
 const CREDENTIALS: &str = "/credentials";
 /// Where clients of the clouds look for credentials.
@@ -29,7 +29,7 @@ const CREDENTIAL_VARIABLES: [&str; 4] = [
 
 pub(super) fn deployment(plan: &Plan<'_>) -> Value {
     let args = plan.args;
-    let selector = json!({LABEL_DEPLOY: DEPLOYMENT});
+    let selector = selector();
     let annotations = with(
         &json!({
             "prometheus.io/scrape": "true", "prometheus.io/port": METRICS_PORT.to_string(),
@@ -44,8 +44,9 @@ pub(super) fn deployment(plan: &Plan<'_>) -> Value {
         from_field("POD_NAME", "metadata.name"),
         json!({"name": "LD_LIBRARY_PATH", "value": "/plugins"}),
     ];
-    let mut mounts = vec![mount("plugins", "/plugins"), mount("scratch", "/scratch")];
-    let mut volumes = vec![empty("plugins"), empty("scratch")];
+    let mut mounts =
+        vec![mount("plugins", "/plugins"), mount("scratch", "/scratch"), mount("credential-files", CREDENTIAL_FILES)];
+    let mut volumes = vec![empty("plugins"), empty("scratch"), in_memory("credential-files", CREDENTIAL_FILES_LIMIT)];
     add_credentials(plan, &mut env, &mut mounts, &mut volumes);
     if args.csi_snapshot_early_frequent_polling {
         env.push(json!({"name": "CSI_SNAPSHOT_EARLY_FREQUENT_POLLING", "value": "true"}));
@@ -54,21 +55,27 @@ pub(super) fn deployment(plan: &Plan<'_>) -> Value {
     let container = json!({
         "name": DEPLOYMENT, "image": args.image, "imagePullPolicy": pull_policy(&args.image),
         "command": [PROGRAM], "args": server_args(args),
-        "ports": [{"containerPort": METRICS_PORT, "name": "metrics"}],
-        "env": env, "volumeMounts": mounts, "securityContext": restricted(),
+        "ports": [{"containerPort": METRICS_PORT, "name": METRICS_PORT_NAME}],
+        // Whether its loop hangs the server knows itself; a processor that is only busy gets time to answer.
+        "livenessProbe": probe("/healthz", 30, 5), "readinessProbe": probe("/readyz", 10, 3),
+        "env": env, "volumeMounts": mounts,
+        "securityContext": with(&restricted(), &json!({"readOnlyRootFilesystem": true})),
         "resources": resources(
             [&server.velero_pod_cpu_request, &server.velero_pod_mem_request],
             [&server.velero_pod_cpu_limit, &server.velero_pod_mem_limit],
         ),
     });
-    let mut affinity = node_affinity("NotIn");
+    let mut affinity = node_affinity();
     let mut strategy = json!({"type": "Recreate"});
     if args.replicas > 1 {
         strategy = json!({"type": "RollingUpdate"});
-        let term = json!({"labelSelector": {"matchLabels": selector}, "topologyKey": "kubernetes.io/hostname"});
-        affinity["podAntiAffinity"] = json!({
-            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}],
-        });
+        let apart = |weight: u32, topology: &str| {
+            let term = json!({"labelSelector": {"matchLabels": selector}, "topologyKey": topology});
+            json!({"weight": weight, "podAffinityTerm": term})
+        };
+        affinity["podAntiAffinity"] = json!({"preferredDuringSchedulingIgnoredDuringExecution": [
+            apart(100, "kubernetes.io/hostname"), apart(50, "topology.kubernetes.io/zone"),
+        ]});
     }
     let mut pod = json!({
         "restartPolicy": "Always", "os": {"name": "linux"}, "affinity": affinity,
@@ -134,81 +141,25 @@ fn server_args(args: &InstallArgs) -> Vec<String> {
     out
 }
 
-pub(super) fn node_agent(plan: &Plan<'_>) -> Value {
-    let mut agent = daemon_set(plan, NODE_AGENT, "NotIn");
-    let pod = &mut agent["spec"]["template"]["spec"];
-    pod["securityContext"] = json!({"runAsUser": 0});
-    pod["containers"][0]["securityContext"] = json!({"privileged": plan.args.privileged_node_agent});
-    agent
-}
-
-pub(super) fn node_agent_windows(plan: &Plan<'_>) -> Value {
-    let mut agent = daemon_set(plan, NODE_AGENT_WINDOWS, "In");
-    let pod = &mut agent["spec"]["template"]["spec"];
-    pod["os"] = json!({"name": "windows"});
-    let toleration = |effect: &str| json!({"key": "os", "operator": "Equal", "value": "windows", "effect": effect});
-    pod["tolerations"] = json!([toleration("NoSchedule"), toleration("NoExecute")]);
-    agent
-}
-
-fn daemon_set(plan: &Plan<'_>, name: &str, windows: &str) -> Value {
-    let args = plan.args;
-    let mut command = vec!["node-agent".to_owned(), "server".to_owned(), format!("--features={}", args.features)];
-    for (flag, value) in [
-        ("node-agent-configmap", &args.node_agent_configmap),
-        ("backup-repository-configmap", &args.backup_repository_configmap),
-    ] {
-        if !value.is_empty() {
-            command.push(format!("--{flag}={value}"));
-        }
-    }
-    let mut env = vec![
-        from_field("NODE_NAME", "spec.nodeName"),
-        from_field("VELERO_NAMESPACE", "metadata.namespace"),
-        json!({"name": "VELERO_SCRATCH_DIR", "value": "/scratch"}),
-    ];
-    let (mut mounts, mut volumes) = (Vec::new(), Vec::new());
-    if !args.node_agent_disable_host_path {
-        let root = args.kubelet_root_dir.replace('\\', "/");
-        let root = root.trim_end_matches('/');
-        for (volume, folder, path) in
-            [("host-pods", "pods", "/host_pods"), ("host-plugins", "plugins", "/var/lib/kubelet/plugins")]
-        {
-            mounts.push(json!({"name": volume, "mountPath": path, "mountPropagation": "HostToContainer"}));
-            volumes.push(json!({"name": volume, "hostPath": {"path": format!("{root}/{folder}")}}));
-        }
-    }
-    mounts.push(mount("scratch", "/scratch"));
-    volumes.push(empty("scratch"));
-    add_credentials(plan, &mut env, &mut mounts, &mut volumes);
-    let agent = &args.node_agent_resources;
-    let container = json!({
-        "name": name, "image": args.image, "imagePullPolicy": pull_policy(&args.image),
-        "command": [PROGRAM], "args": command,
-        "ports": [{"containerPort": METRICS_PORT, "name": "metrics"}],
-        "env": env, "volumeMounts": mounts,
-        "resources": resources(
-            [&agent.node_agent_pod_cpu_request, &agent.node_agent_pod_mem_request],
-            [&agent.node_agent_pod_cpu_limit, &agent.node_agent_pod_mem_limit],
-        ),
-    });
-    let mut pod = json!({
-        "affinity": node_affinity(windows), "serviceAccountName": service_account(args),
-        "containers": [container], "volumes": volumes,
-    });
-    add_priority(&mut pod, &args.node_agent_priority_class_name);
-    let own = json!({LABEL_NAME: name, LABEL_ROLE: NODE_AGENT});
-    let mut template =
-        json!({"labels": with(&with(&json!(component()), &json!(flags::merged(&args.pod_labels))), &own)});
-    if !flags::merged(&args.pod_annotations).is_empty() {
-        template["annotations"] = json!(flags::merged(&args.pod_annotations));
-    }
+/// Lets a drain of nodes evict one server at a time. With a single one there is nothing to keep, and it needs none.
+pub(super) fn disruption_budget(plan: &Plan<'_>) -> Value {
     json!({
-        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata(name, Some(plan.namespace)),
-        "spec": {
-            "selector": {"matchLabels": {LABEL_NAME: name}}, "updateStrategy": {},
-            "template": {"metadata": template, "spec": pod},
-        },
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": metadata(DEPLOYMENT, Some(plan.namespace)),
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": selector()}},
+    })
+}
+
+/// By which the Deployment finds its pods.
+fn selector() -> Value {
+    json!({LABEL_DEPLOY: DEPLOYMENT})
+}
+
+/// Asks the server by HTTP every so many seconds, and takes so many failures in a row.
+fn probe(path: &str, period: u32, failures: u32) -> Value {
+    json!({
+        "httpGet": {"path": path, "port": METRICS_PORT_NAME},
+        "periodSeconds": period, "timeoutSeconds": 5, "failureThreshold": failures,
     })
 }
 
@@ -244,7 +195,7 @@ fn pull_policy(image: &str) -> &'static str {
 }
 
 /// What the restricted profile of pods asks for. With a user, because a kubelet starts no image whose user is a name when
-/// it must not be root: those of Velero and of its plugins may come back by `kubectl set image`.
+/// it must not be root: those of Velero and of its plugins may come back by a patch.
 fn restricted() -> Value {
     json!({
         "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": true,
@@ -288,8 +239,9 @@ fn resources(requests: [&str; 2], limits: [&str; 2]) -> Value {
     Value::Object(out)
 }
 
-fn node_affinity(windows: &str) -> Value {
-    let expression = json!({"key": "kubernetes.io/os", "operator": windows, "values": ["windows"]});
+/// Everywhere but on nodes that run Windows.
+fn node_affinity() -> Value {
+    let expression = json!({"key": "kubernetes.io/os", "operator": "NotIn", "values": ["windows"]});
     let terms = json!({"nodeSelectorTerms": [{"matchExpressions": [expression]}]});
     json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}})
 }
@@ -300,6 +252,11 @@ fn mount(name: &str, path: &str) -> Value {
 
 fn empty(name: &str) -> Value {
     json!({"name": name, "emptyDir": {}})
+}
+
+/// An empty folder in memory, so that what lies in it is on no disk.
+fn in_memory(name: &str, limit: &str) -> Value {
+    json!({"name": name, "emptyDir": {"medium": "Memory", "sizeLimit": limit}})
 }
 
 fn from_field(name: &str, path: &str) -> Value {
@@ -407,10 +364,67 @@ mod tests {
         );
         assert_eq!(
             three["spec"]["template"]["spec"]["affinity"]["podAntiAffinity"],
-            json!({"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": {
-                "labelSelector": {"matchLabels": {"deploy": "velero"}}, "topologyKey": "kubernetes.io/hostname",
-            }}]})
+            json!({"preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": 100, "podAffinityTerm": {
+                    "labelSelector": {"matchLabels": {"deploy": "velero"}}, "topologyKey": "kubernetes.io/hostname",
+                }},
+                {"weight": 50, "podAffinityTerm": {
+                    "labelSelector": {"matchLabels": {"deploy": "velero"}}, "topologyKey": "topology.kubernetes.io/zone",
+                }},
+            ]})
         );
+        let args = parse("--replicas 3");
+        assert_eq!(
+            disruption_budget(&Plan { args: &args, namespace: "n", secret: None, authority: None }),
+            json!({
+                "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+                "metadata": {"name": "velero", "namespace": "n", "labels": {"component": "velero"}},
+                "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"deploy": "velero"}}},
+            })
+        );
+    }
+
+    #[test]
+    fn a_server_that_hangs_is_started_anew_and_one_that_stands_by_is_ready() {
+        let deployment = deployment_of("");
+        let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+        let probe = |path: &str, period: u32, failures: u32| {
+            json!({"httpGet": {"path": path, "port": "metrics"}, "periodSeconds": period, "timeoutSeconds": 5,
+                "failureThreshold": failures})
+        };
+        assert_eq!(container["livenessProbe"], probe("/healthz", 30, 5));
+        assert_eq!(container["readinessProbe"], probe("/readyz", 10, 3));
+        assert_eq!(container["ports"], json!([{"containerPort": 8085, "name": "metrics"}]));
+    }
+
+    /// What the server writes: what memory cannot hold into its scratch folder, and credentials, which reach no disk.
+    #[test]
+    fn the_server_writes_into_its_volumes_and_nowhere_else() {
+        let args = parse("");
+        let plan = Plan { args: &args, namespace: "n", secret: Some(Vec::new()), authority: None };
+        let pod = deployment(&plan)["spec"]["template"]["spec"].clone();
+        let container = &pod["containers"][0];
+        assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
+        assert_eq!(container["env"][0], json!({"name": "VELERO_SCRATCH_DIR", "value": "/scratch"}));
+        assert_eq!(
+            container["volumeMounts"],
+            json!([
+                {"name": "plugins", "mountPath": "/plugins"},
+                {"name": "scratch", "mountPath": "/scratch"},
+                {"name": "credential-files", "mountPath": "/tmp"},
+                {"name": "cloud-credentials", "mountPath": "/credentials"},
+            ])
+        );
+        assert_eq!(
+            pod["volumes"],
+            json!([
+                {"name": "plugins", "emptyDir": {}},
+                {"name": "scratch", "emptyDir": {}},
+                {"name": "credential-files", "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}},
+                {"name": "cloud-credentials", "secret": {"secretName": "cloud-credentials", "defaultMode": 292}},
+            ])
+        );
+        assert_eq!(container["env"][4]["value"], "/credentials/cloud");
     }
 
     #[test]
@@ -429,22 +443,5 @@ mod tests {
         for plugin in template["spec"]["initContainers"].as_array().unwrap() {
             assert_eq!(plugin["securityContext"], restricted());
         }
-        let args = parse("--kubelet-root-dir C:\\kubelet --node-agent-configmap a --backup-repository-configmap b");
-        let plan = Plan { args: &args, namespace: "n", secret: Some(Vec::new()), authority: None };
-        let agent = node_agent_windows(&plan);
-        let pod = &agent["spec"]["template"]["spec"];
-        assert_eq!(pod["volumes"][0]["hostPath"]["path"], "C:/kubelet/pods");
-        assert_eq!(
-            pod["volumes"][3],
-            json!({"name": "cloud-credentials", "secret": {"secretName": "cloud-credentials", "defaultMode": 292}})
-        );
-        assert_eq!(pod["containers"][0]["env"][3]["value"], "/credentials/cloud");
-        assert_eq!(
-            container_args(&agent),
-            ["node-agent", "server", "--features=", "--node-agent-configmap=a", "--backup-repository-configmap=b"]
-        );
-        let args = parse("--node-agent-disable-host-path");
-        let agent = node_agent(&Plan { args: &args, namespace: "n", secret: None, authority: None });
-        assert_eq!(agent["spec"]["template"]["spec"]["volumes"], json!([{"name": "scratch", "emptyDir": {}}]));
     }
 }
