@@ -227,8 +227,8 @@ impl Processor {
         let name = item.head.name.as_str();
         match item.resource.resource.as_str() {
             "pods" => {
-                for claim in relate::claims_of_pod(&object) {
-                    self.volumes.mounted(namespace, claim, name);
+                for (claim, asks) in relate::mounts_of_pod(&object) {
+                    self.volumes.mounted(namespace, claim, name, asks);
                 }
                 self.wanted.extend(relate::of_pod(namespace, &object));
             }

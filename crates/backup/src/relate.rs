@@ -28,11 +28,17 @@ fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
 
 /// Names of the claims that a pod mounts.
 pub(crate) fn claims_of_pod(pod: &Value) -> Vec<&str> {
+    mounts_of_pod(pod).into_iter().map(|(claim, _)| claim).collect()
+}
+
+/// The claims that a pod mounts, and whether its annotation asks for the files of each to be saved.
+pub(crate) fn mounts_of_pod(pod: &Value) -> Vec<(&str, bool)> {
     let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let asked = text(pod, "/metadata/annotations/backup.velero.io~1backup-volumes");
     volumes
         .iter()
-        .filter_map(|v| v.pointer("/persistentVolumeClaim/claimName").and_then(Value::as_str))
-        .filter(|name| !name.is_empty())
+        .map(|v| (text(v, "/persistentVolumeClaim/claimName"), asked.split(',').any(|name| name == text(v, "/name"))))
+        .filter(|(claim, _)| !claim.is_empty())
         .collect()
 }
 
@@ -140,6 +146,24 @@ mod tests {
             ]
         );
         assert_eq!(names(&of_pod("shop", &json!({"spec": {"volumes": "odd"}}))), [""; 0]);
+    }
+
+    #[test]
+    fn a_pod_asks_for_the_files_of_the_volumes_that_it_lists() {
+        let pod = |annotations: Value| {
+            json!({"metadata": {"annotations": annotations}, "spec": {"volumes": [
+                {"name": "a", "persistentVolumeClaim": {"claimName": "data"}}, {"name": "b", "emptyDir": {}},
+                {"name": "c", "persistentVolumeClaim": {"claimName": "logs"}}]}})
+        };
+        for (annotations, data, logs) in [
+            (json!({"backup.velero.io/backup-volumes": "b,c"}), false, true),
+            (json!({"backup.velero.io/backup-volumes": "a, c"}), true, false),
+            (json!({"backup.velero.io/backup-volumes": ["a"]}), false, false),
+            (json!({"backup.velero.io/backup-volumes-excludes": "a"}), false, false),
+            (Value::Null, false, false),
+        ] {
+            assert_eq!(mounts_of_pod(&pod(annotations.clone())), [("data", data), ("logs", logs)], "{annotations}");
+        }
     }
 
     #[test]

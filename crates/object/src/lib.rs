@@ -9,6 +9,7 @@
 //! Start reading at [`Item`].
 
 mod catalog;
+mod first_names;
 mod head;
 mod key;
 mod list;
@@ -18,6 +19,7 @@ mod results;
 mod splice;
 
 pub use catalog::{Catalog, DiscoveryFailure};
+pub use first_names::first_names;
 pub use head::{Head, HeadError};
 pub use key::ObjectKey;
 pub use list::{ListEnvelope, ListSplitter, SplitError, SplitLimits};

@@ -1,14 +1,16 @@
 //! Ends a restore: files beside the backup, and the final resource.
 
 use crate::env::Env;
+use crate::item::Action;
 use crate::listed::Listed;
 use crate::run::{Outcome, Walked};
 use lifeboat_api::{HookStatus, Restore, RestorePhase, RestoreProgress, RestoreStatus, Time};
 use lifeboat_archive::journal::Closed;
 use lifeboat_archive::layout::RestoreFile;
 use lifeboat_archive::sidecar;
-use lifeboat_object::Place;
+use lifeboat_object::{GroupResource, ObjectKey, Place};
 use lifeboat_store::StoreError;
+use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -28,6 +30,11 @@ pub(crate) async fn finalize(mut restore: Restore, walked: &Walked, env: &Env) -
     );
     if cancelled {
         env.journal.error(&Place::Velero, ended_early.as_str());
+    }
+    let claims = claims(walked);
+    let volumes = walked.volumes.tell(&spec.namespace_mapping, |key| claims.get(key).copied());
+    if let Some(warning) = volumes.warning {
+        env.journal.warn(&Place::Velero, warning);
     }
     env.journal.info("restore completed", &[]);
     let name = restore.metadata.name.clone();
@@ -59,12 +66,19 @@ pub(crate) async fn finalize(mut restore: Restore, walked: &Walked, env: &Env) -
         (RestoreFile::Results, encode("the results", sidecar::encode(&results))?),
         (RestoreFile::ResourceList, encode("the resource list", sidecar::encode(&listed))?),
         (RestoreFile::ItemOperations, encode("the item operations", sidecar::encode(&empty))?),
-        (RestoreFile::VolumeInfo, encode("the volume information", sidecar::encode(&walked.volumes))?),
+        (RestoreFile::VolumeInfo, encode("the volume information", sidecar::encode(&volumes.records))?),
     ] {
         files.put(file, bytes).await;
     }
     let unstored = files.unstored;
     Ok(Outcome { restore, results, unstored })
+}
+
+/// What was done with each claim of the backup.
+fn claims(walked: &Walked) -> HashMap<ObjectKey, Action> {
+    let claims = GroupResource::new("", "persistentvolumeclaims");
+    let rows = walked.done.iter().filter_map(|one| Some((walked.archive.row(one.row)?, one.action)));
+    rows.filter(|(row, _)| *row.resource == claims).map(|(row, action)| (row.key(), action)).collect()
 }
 
 /// The files of a restore on their way.

@@ -4,18 +4,19 @@ use crate::check::{Presence, Seen};
 use crate::desired::{Ask, Desired};
 use crate::env::Env;
 use crate::existing::{is_same_state, merge_service_account};
-use crate::item::{Context, Source, is_completed};
+use crate::item::{Action, Context, Source, is_completed};
 use crate::needed::Needed;
 use crate::plan::Level;
 use crate::read::State;
 use crate::request::{Request, check_source, prepare};
 use crate::run::RestoreError;
 use crate::update;
+use crate::volumes::Told;
 use crate::walk::Walk;
 use futures::StreamExt;
 use lifeboat_api::{ExistingResourcePolicy, Restore};
 use lifeboat_archive::sidecar::RestoreVolumeInfo;
-use lifeboat_object::{GroupResource, ObjectKey, Results};
+use lifeboat_object::{GroupResource, ObjectKey, Place, Results};
 use lifeboat_patch::Difference;
 use lifeboat_store::StoreError;
 use serde_json::Value;
@@ -89,11 +90,12 @@ pub async fn preview(request: &Request, env: &Env, out: mpsc::Sender<PreviewItem
         let ahead = walk.ahead.take_if(|ahead| ahead.level == level.name).map(|ahead| ahead.presence);
         previewer.level(level, ahead, &mut needed, &out).await?;
     }
-    Ok(PreviewEnd {
-        left_out: needed.left_out(),
-        volumes: std::mem::take(&mut walk.volumes).records(&restore.spec.namespace_mapping),
-        results: env.journal.close().results,
-    })
+    // As if every claim were made: one that is there already keeps what it holds.
+    let Told { records, warning } = walk.volumes.tell(&restore.spec.namespace_mapping, |_| Some(Action::Created));
+    if let Some(warning) = warning {
+        env.journal.warn(&Place::Velero, format!("where claims are made anew: {warning}"));
+    }
+    Ok(PreviewEnd { left_out: needed.left_out(), volumes: records, results: env.journal.close().results })
 }
 
 struct Previewer {

@@ -21,8 +21,6 @@ pub(crate) struct Contents {
     /// Volumes that are provisioned anew, whether the restore selects their objects or not: a claim must not wait for
     /// a volume that never comes.
     pub(crate) provisioned: BTreeSet<String>,
-    /// Data that cannot be restored, in words for the user.
-    pub(crate) lost: Vec<String>,
     /// How many objects of each type are left out, by reason.
     pub(crate) left_out: BTreeMap<(GroupResource, &'static str), u64>,
     /// The kinds of the objects.
@@ -77,11 +75,8 @@ pub(crate) async fn scan(
         match key.resource.resource.as_str() {
             "persistentvolumes" => {
                 let verdict = decide(&key.name, &object, recorded);
-                if included {
-                    out.volumes.volume(&key.name, &verdict);
-                }
-                if let Verdict::Provision { lost } = verdict {
-                    out.lost.extend(lost.filter(|_| included));
+                out.volumes.volume(&key.name, verdict, included);
+                if matches!(verdict, Verdict::Provision(_)) {
                     out.provisioned.insert(key.name.clone());
                 }
             }

@@ -8,9 +8,9 @@ use crate::finalize::finalize;
 use crate::item::{Action, Context, Done};
 use crate::read::Kinds;
 use crate::request::{Request, ValidationErrors, check_source, prepare};
+use crate::volumes::Volumes;
 use crate::walk::Walk;
 use lifeboat_api::{Restore, RestorePhase, Time};
-use lifeboat_archive::sidecar::RestoreVolumeInfo;
 use lifeboat_cluster::ClusterError;
 use lifeboat_object::{Place, Results};
 use lifeboat_store::{Archive, StoreError};
@@ -72,7 +72,7 @@ pub(crate) struct Walked {
     pub(crate) namespaces: Vec<(String, Action)>,
     pub(crate) archive: Archive,
     pub(crate) kinds: Arc<Kinds>,
-    pub(crate) volumes: Vec<RestoreVolumeInfo>,
+    pub(crate) volumes: Volumes,
 }
 
 async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<Walked, RestoreError> {
@@ -90,8 +90,7 @@ async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<Walked,
     let done = levels(&mut walk, current, &mut checkpoint, env).await;
     // Also of a restore that breaks off.
     let namespaces = all_namespaces.report(&env.journal).await;
-    let volumes = walk.volumes.records(&restore.spec.namespace_mapping);
-    Ok(Walked { done: done?, namespaces, archive, kinds, volumes })
+    Ok(Walked { done: done?, namespaces, archive, kinds, volumes: walk.volumes })
 }
 
 /// Restores all levels, and what was deferred. Gives what is listed.

@@ -73,9 +73,6 @@ impl Walk {
         for warning in filter.warnings() {
             env.journal.warn(&Place::Velero, warning.as_str());
         }
-        for lost in &contents.lost {
-            env.journal.warn(&Place::Cluster, lost.as_str());
-        }
         let levels = plan(contents.facts, |n| archive.row(n), &request.settings.priorities, &catalog);
         let config =
             ActionConfig::load(&env.cluster, &restore.metadata.namespace).await.map_err(|e| config_error(&e))?;

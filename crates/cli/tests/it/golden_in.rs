@@ -144,6 +144,7 @@ const PLAIN_TOLD: &[&str] = &[
     "Velero's only: warning cluster CustomResourceDefinition widgets.example.com",
     "Velero's only: warning cluster PersistentVolume pv-data",
     "Velero's only: warning cluster PriorityClass very-high",
+    "ours only: warning velero 1 claim comes back empty, because its data was not saved: app1/shared; describe --details and the volume information file list all",
 ];
 /// The node port, see above. What only managed fields or the binding of a volume tell apart is the same to us.
 const MAP_TOLD: &[&str] = &[
@@ -151,6 +152,7 @@ const MAP_TOLD: &[&str] = &[
     "Velero's only: warning app1x ConfigMap kube-root-ca.crt",
     "Velero's only: warning cluster CustomResourceDefinition widgets.example.com",
     "Velero's only: warning cluster PersistentVolume pv-data",
+    "ours only: warning velero 1 claim comes back empty, because its data was not saved: app1x/shared; describe --details and the volume information file list all",
 ];
 /// Velero compares managed fields too, so that it warns of nearly everything; we warn of what drifted. The pods of the web
 /// were lost in the golden run; here they had come back, and the LimitRange had completed them.

@@ -33,6 +33,9 @@ pub(crate) struct VolumeInfo {
     pub(super) snapshot_data_moved: bool,
     pub(super) preserve_local_snapshot: bool,
     pub(super) skipped: bool,
+    pub(super) skipped_reason: String,
+    /// What became of a restored volume; Velero does not say it.
+    pub(super) message: String,
     pub(super) result: String,
     pub(super) csi_snapshot_info: Option<CsiSnapshot>,
     pub(super) snapshot_data_movement_info: Option<DataMovement>,

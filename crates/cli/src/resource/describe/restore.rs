@@ -39,6 +39,7 @@ pub(crate) fn describe(facts: &RestoreFacts, style: &Style) -> String {
     scope(&mut page, spec);
     volumes::pod_volume_restores(&mut page, &facts.by_files);
     volumes::of_restore(&mut page, &facts.files.volumes);
+    volumes::messages(&mut page, &facts.files.volumes);
     manner(&mut page, spec);
     let counts = Counts {
         attempted: status.restore_item_operations_attempted,

@@ -48,6 +48,14 @@ fn golden_backup(name: &str, files: &str) -> BackupFacts {
     BackupFacts { backup, files: found, volumes, ..BackupFacts::default() }
 }
 
+/// A description without what Velero does not show: the volumes that were skipped.
+fn without_skipped(text: &str) -> String {
+    let Some((before, block)) = text.split_once("\n\n  Skipped:") else { return text.to_owned() };
+    let (_, rest) = block.split_once('\n').unwrap_or((block, ""));
+    let rest: Vec<&str> = rest.split_inclusive('\n').skip_while(|line| line.starts_with("    ")).collect();
+    format!("{before}\n{}", rest.concat())
+}
+
 #[test]
 fn backups_are_described_as_by_velero() {
     for (name, files) in [
@@ -59,7 +67,7 @@ fn backups_are_described_as_by_velero() {
         ("one-ns", "backups"),
     ] {
         let golden = text(&format!("backup-runs/{name}/describe.txt"));
-        assert_eq!(backup::describe(&golden_backup(name, files), &style(true)), golden, "{name}");
+        assert_eq!(without_skipped(&backup::describe(&golden_backup(name, files), &style(true))), golden, "{name}");
     }
 }
 
@@ -81,8 +89,15 @@ fn demo() -> BackupFacts {
 #[test]
 fn less_is_shown_without_details_and_the_same_as_json() {
     let facts = demo();
-    assert_eq!(backup::describe(&facts, &style(false)), output("cli/backup-describe.txt"));
-    assert_eq!(backup::describe(&facts, &style(true)), output("cli/backup-describe-details.txt"));
+    let (short, long) = (backup::describe(&facts, &style(false)), backup::describe(&facts, &style(true)));
+    assert_eq!(without_skipped(&short), output("cli/backup-describe.txt"));
+    assert_eq!(without_skipped(&long), output("cli/backup-describe-details.txt"));
+    assert_eq!(block(&short, "  Skipped"), "  Skipped: 2 (specify --details for more information)");
+    let skipped = "  Skipped:\n    app1/data (pv-data): podvolume: opted out due to annotation in pod web-94dc4fb5d-9vqzb;\
+                   volumeSnapshot: no applicable volumesnapshotter found;\n    app1/shared (pv-nfs): any: skipped due to \
+                   resource policy ;podvolume: opted out due to annotation in pod lone;volumeSnapshot: not satisfy the \
+                   criteria for VolumePolicy or the legacy snapshot way;";
+    assert_eq!(block(&long, "  Skipped"), skipped);
     assert_eq!(json::describe(&facts, &style(true)).unwrap(), output("cli/backup-describe-json.txt"));
 }
 
@@ -107,6 +122,20 @@ fn restores_are_described_as_by_velero() {
         let (short, _list) = golden.split_once("\nResource List:\n").unwrap();
         assert_eq!(restore::describe(&facts, &style(false)), short, "{name}");
     }
+}
+
+#[test]
+fn a_restore_says_which_claims_came_back_empty() {
+    let mut facts = golden_restore("r-map");
+    let infos = json!([{"pvcName": "data", "pvcNamespace": "shop", "pvName": "pv-1", "message": "it is empty"},
+        {"pvcName": "logs", "pvcNamespace": "shop", "message": "the claim was not bound"},
+        {"pvName": "pv-2", "message": "it is not made again"}, {"pvName": "of-velero"}]);
+    facts.files.volumes = Piece::There(serde_json::from_value(infos).unwrap());
+    let shown = |details: bool| block(&restore::describe(&facts, &style(details)), "Volumes:");
+    assert_eq!(shown(false), "Volumes: 3 (specify --details for more information)");
+    let all =
+        "Volumes:\n  shop/data (pv-1): it is empty\n  shop/logs: the claim was not bound\n  pv-2: it is not made again";
+    assert_eq!(shown(true), all);
 }
 
 #[test]

@@ -61,6 +61,34 @@ pub(super) fn of_backup(page: &mut Page<'_>, volumes: &BackupVolumes) {
         }
     }
     pod_volume_backups(page, &volumes.by_files);
+    skipped(page, volumes.snapshots.there().map(Vec::as_slice).unwrap_or_default());
+}
+
+/// The volumes of which no data was saved, and why. Velero does not show them.
+fn skipped(page: &mut Page<'_>, infos: &[VolumeInfo]) {
+    let skipped = || infos.iter().filter(|info| info.skipped && !info.skipped_reason.is_empty());
+    let count = skipped().count();
+    if count == 0 {
+        return;
+    }
+    page.blank();
+    if !page.style.details {
+        page.line(format!("\tSkipped: {count} ({MORE})"));
+        return;
+    }
+    page.line("\tSkipped:");
+    for info in skipped() {
+        page.line(format!("\t\t{}: {}", whole_name(info), info.skipped_reason));
+    }
+}
+
+/// The claim, and its volume in brackets, as far as there are any.
+fn whole_name(info: &VolumeInfo) -> String {
+    match (info.pvc_name.is_empty(), info.pv_name.is_empty()) {
+        (true, _) => info.pv_name.clone(),
+        (false, true) => claim(info),
+        (false, false) => format!("{} ({})", claim(info), info.pv_name),
+    }
 }
 
 fn native_snapshots(page: &mut Page<'_>, infos: &[VolumeInfo]) {
@@ -189,6 +217,25 @@ pub(super) fn of_restore(page: &mut Page<'_>, volumes: &Piece<Vec<VolumeInfo>>) 
         page.line(format!("\t\t\tOperation ID: {}", moved.operation_id));
         page.line(format!("\t\t\tData Mover: {}", mover(&moved)));
         page.line(format!("\t\t\tUploader Type: {}", moved.uploader_type));
+    }
+}
+
+/// What became of the claims and volumes of a restore. Velero does not say it.
+pub(super) fn messages(page: &mut Page<'_>, volumes: &Piece<Vec<VolumeInfo>>) {
+    let infos = volumes.there().map(Vec::as_slice).unwrap_or_default();
+    let told = || infos.iter().filter(|info| !info.message.is_empty());
+    let count = told().count();
+    if count == 0 {
+        return;
+    }
+    page.blank();
+    if !page.style.details {
+        page.line(format!("Volumes: {count} ({MORE})"));
+        return;
+    }
+    page.line("Volumes:");
+    for info in told() {
+        page.line(format!("\t{}: {}", whole_name(info), info.message));
     }
 }
 
