@@ -5,7 +5,7 @@
 //! not come with the lists is fetched by the stage `related` afterwards and goes through here again.
 
 use crate::env::Env;
-use crate::relate::{self, Claim};
+use crate::relate::{self, Binding, Claim};
 use crate::related;
 use crate::scope::Scope;
 use crate::spool::Batch;
@@ -36,8 +36,7 @@ pub(crate) struct Entry {
     pub(crate) body: Spliced,
 }
 
-/// Objects to be written together, and their share of the memory budget; related objects are few at a time and have
-/// none.
+/// Objects to be written together, and their share of the memory budget, or of the reserve for related objects.
 #[derive(Debug)]
 pub(crate) struct Entries {
     pub(crate) entries: Vec<Entry>,
@@ -131,10 +130,10 @@ pub(crate) struct Processor {
     pub(crate) tally: Arc<Tally>,
     /// Objects that belong to saved ones.
     pub(crate) wanted: BTreeSet<ObjectKey>,
-    /// Service accounts that were saved, by namespace and name.
-    pub(crate) accounts: HashSet<(String, String)>,
-    /// Cluster role bindings that came with the lists; some may be of those accounts.
-    pub(crate) bindings: Vec<Value>,
+    /// Service accounts that were saved.
+    pub(crate) accounts: HashSet<[u8; 16]>,
+    /// Cluster role bindings that were saved and whose roles nobody asked for yet; some may be of those accounts.
+    pub(crate) bindings: Vec<Binding>,
     /// Claims that were saved.
     pub(crate) claims: Vec<Claim>,
     /// Namespaces that hold a saved object.
@@ -241,25 +240,17 @@ impl Processor {
                 self.claims.push(claim);
                 if bound {
                     relate::clean_claim(&mut object, &self.scope.backup.metadata.name);
-                    return Some(self.with_type(item, object).into());
+                    return Some(with_type(item, object).into());
                 }
             }
             "persistentvolumes" => self.volumes.volume(name, VolumeFacts::of(&object)),
             "serviceaccounts" => {
-                self.accounts.insert((namespace.to_owned(), name.to_owned()));
+                self.accounts.insert(relate::account(namespace, name));
             }
-            _ if !self.lists_all_roles => self.bindings.push(object.clone()),
+            _ if !self.lists_all_roles => self.bindings.extend(Binding::of(&object)),
             _ => {}
         }
         Some(splice_type(item))
-    }
-
-    fn with_type(&self, item: &Item, mut object: Value) -> Bytes {
-        if let Some(map) = object.as_object_mut() {
-            map.insert("apiVersion".to_owned(), item.resource.api_version().into());
-            map.insert("kind".to_owned(), item.resource.kind.clone().into());
-        }
-        object.to_string().into()
     }
 
     /// Objects named in `orderedResources` that are not there. Their order itself has no effect on an archive in which
@@ -285,32 +276,43 @@ impl Processor {
     }
 }
 
+/// The bytes of an object that was changed, with its type.
+fn with_type(item: &Item, mut object: Value) -> Bytes {
+    if let Some(map) = object.as_object_mut() {
+        map.insert("apiVersion".to_owned(), item.resource.api_version().into());
+        map.insert("kind".to_owned(), item.resource.kind.clone().into());
+    }
+    object.to_string().into()
+}
+
+/// A cluster of one namespace.
+#[cfg(test)]
+pub(crate) fn test_scope() -> Arc<Scope> {
+    use crate::scope::Namespace;
+    use lifeboat_api::Backup;
+    use lifeboat_object::Catalog;
+    use lifeboat_select::{BackupFilter, NamespaceFacts};
+    let resource = Arc::new(ApiResource::new("", "v1", "namespaces", "Namespace"));
+    let item = Item::parse(Arc::clone(&resource), r#"{"metadata":{"name":"a"}}"#.into()).unwrap();
+    let facts = NamespaceFacts { name: "a".into(), labels: BTreeMap::new(), active: true };
+    let (backup, catalog) = (Backup::default(), Catalog::new(vec![resource], Vec::new()));
+    let filter = BackupFilter::new(&backup.spec, &catalog, std::slice::from_ref(&facts)).unwrap();
+    Arc::new(Scope { backup, catalog, filter, namespaces: vec![Namespace { facts, item: Some(item) }] })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::env::test_env;
-    use crate::scope::Namespace;
-    use lifeboat_api::Backup;
-    use lifeboat_object::{Catalog, Place, Results};
-    use lifeboat_select::{BackupFilter, NamespaceFacts};
+    use lifeboat_object::{Place, Results};
     use std::task::Poll;
-
-    /// A cluster of one namespace.
-    fn scope() -> Arc<Scope> {
-        let resource = Arc::new(ApiResource::new("", "v1", "namespaces", "Namespace"));
-        let item = Item::parse(Arc::clone(&resource), r#"{"metadata":{"name":"a"}}"#.into()).unwrap();
-        let facts = NamespaceFacts { name: "a".into(), labels: BTreeMap::new(), active: true };
-        let (backup, catalog) = (Backup::default(), Catalog::new(vec![resource], Vec::new()));
-        let filter = BackupFilter::new(&backup.spec, &catalog, std::slice::from_ref(&facts)).unwrap();
-        Arc::new(Scope { backup, catalog, filter, namespaces: vec![Namespace { facts, item: Some(item) }] })
-    }
 
     #[tokio::test]
     async fn a_stage_that_died_before_it_is_named() {
         let env = test_env().await;
         let (sender, batches) = stream(4, "listing objects");
         let mut tasks = JoinSet::new();
-        let (mut entries, learned) = process(batches, scope(), &env, &Arc::default(), &mut tasks);
+        let (mut entries, learned) = process(batches, test_scope(), &env, &Arc::default(), &mut tasks);
         drop(sender);
         assert_eq!(entries.next().await.map(|e| e.is_none()), Err(Broken("listing objects")));
         assert!(learned.await.is_err());
@@ -321,7 +323,7 @@ mod tests {
         let env = test_env().await;
         let (_sender, batches) = stream(4, "listing objects");
         let mut tasks = JoinSet::new();
-        let (mut entries, learned) = process(batches, scope(), &env, &Arc::default(), &mut tasks);
+        let (mut entries, learned) = process(batches, test_scope(), &env, &Arc::default(), &mut tasks);
         tasks.shutdown().await;
         assert_eq!(entries.next().await.map(|e| e.is_none()), Err(Broken("processing objects")));
         assert!(learned.await.is_err());
@@ -336,7 +338,7 @@ mod tests {
             let (sender, mut entries) = stream(1, "processing objects");
             // There is no room for the namespace, so it stops there.
             sender.send(Entries { entries: Vec::new(), budget: None }).await.unwrap();
-            let mut run = Box::pin(take_all(batches, Processor::new(scope(), Arc::default()), &sender, &env));
+            let mut run = Box::pin(take_all(batches, Processor::new(test_scope(), Arc::default()), &sender, &env));
             assert!(matches!(futures::poll!(&mut run), Poll::Pending));
             assert_eq!(entries.next().await.map(|e| e.map(|e| e.entries.len())), Ok(Some(0)));
             if !dies {
@@ -354,7 +356,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_nested_too_deeply_is_saved_and_told() {
         let env = test_env().await;
-        let mut processor = Processor::new(scope(), Arc::default());
+        let mut processor = Processor::new(test_scope(), Arc::default());
         let mut expected = Results::default();
         for (resource, kind, levels) in
             [("configmaps", "ConfigMap", 127), ("configmaps", "ConfigMap", 128), ("pods", "Pod", 128)]

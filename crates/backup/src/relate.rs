@@ -4,6 +4,7 @@
 use lifeboat_api::well_known::{LABEL_BACKUP_NAME, LABEL_RESTORE_NAME};
 use lifeboat_object::{GroupResource, ObjectKey};
 use serde_json::Value;
+use std::collections::HashSet;
 
 /// A claim and what the volume information says of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,16 +112,37 @@ pub(crate) fn clean_claim(claim: &mut Value, backup: &str) {
     }
 }
 
-/// Whether a cluster role binding names one of these service accounts (`namespace`, `name`).
-pub(crate) fn binds(binding: &Value, mut accounts: impl FnMut(&str, &str) -> bool) -> bool {
-    let subjects = binding.get("subjects").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    subjects.iter().any(|s| text(s, "/kind") == "ServiceAccount" && accounts(text(s, "/namespace"), text(s, "/name")))
+/// Stands for a service account in large sets.
+pub(crate) fn account(namespace: &str, name: &str) -> [u8; 16] {
+    key("", "serviceaccounts", Some(namespace), name).digest()
 }
 
-/// The cluster role of a binding that was saved for the sake of a service account.
-pub(crate) fn of_binding(binding: &Value) -> Vec<ObjectKey> {
-    let role = text(binding, "/roleRef/name");
-    if role.is_empty() { Vec::new() } else { vec![key("rbac.authorization.k8s.io", "clusterroles", None, role)] }
+/// What is asked of a cluster role binding when it is known which service accounts were saved. Its object is not kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Binding {
+    /// Its service accounts.
+    accounts: Box<[[u8; 16]]>,
+    role: String,
+}
+
+impl Binding {
+    /// The facts of a cluster role binding; `None` when it names no service account.
+    pub(crate) fn of(binding: &Value) -> Option<Self> {
+        let subjects = binding.get("subjects").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let accounts = subjects.iter().filter(|s| text(s, "/kind") == "ServiceAccount");
+        let accounts: Box<[_]> = accounts.map(|s| account(text(s, "/namespace"), text(s, "/name"))).collect();
+        (!accounts.is_empty()).then(|| Self { accounts, role: text(binding, "/roleRef/name").to_owned() })
+    }
+
+    /// Whether it is of one of these service accounts.
+    pub(crate) fn binds(&self, accounts: &HashSet<[u8; 16]>) -> bool {
+        self.accounts.iter().any(|account| accounts.contains(account))
+    }
+
+    /// Its cluster role.
+    pub(crate) fn role(&self) -> Option<ObjectKey> {
+        (!self.role.is_empty()).then(|| key("rbac.authorization.k8s.io", "clusterroles", None, &self.role))
+    }
 }
 
 #[cfg(test)]
@@ -205,9 +227,23 @@ mod tests {
     fn a_binding_is_found_by_its_service_accounts() {
         let binding = json!({"roleRef": {"name": "reader"}, "subjects": [
             {"kind": "User", "name": "web", "namespace": "shop"}, {"kind": "ServiceAccount", "name": "web", "namespace": "shop"}]});
-        assert!(binds(&binding, |ns, name| ns == "shop" && name == "web"));
-        assert!(!binds(&binding, |ns, _| ns == "other"));
-        assert_eq!(names(&of_binding(&binding)), ["clusterroles.rbac.authorization.k8s.io/reader"]);
-        assert_eq!(names(&of_binding(&json!({}))), [""; 0]);
+        let found = Binding::of(&binding).unwrap();
+        for (namespace, name, expected) in [("shop", "web", true), ("other", "web", false), ("shop", "we", false)] {
+            assert_eq!(found.binds(&HashSet::from([account(namespace, name)])), expected, "{namespace} {name}");
+        }
+        assert_eq!(found.role().unwrap().to_string(), "clusterroles.rbac.authorization.k8s.io/reader");
+        for none in [json!({}), json!({"subjects": "odd"}), json!({"subjects": [{"kind": "User", "name": "web"}]})] {
+            assert_eq!(Binding::of(&none), None, "{none}");
+        }
+        let without_role = Binding::of(&json!({"subjects": [{"kind": "ServiceAccount", "name": "a"}]})).unwrap();
+        assert_eq!(without_role.role(), None);
+    }
+
+    #[test]
+    fn what_is_kept_of_a_binding_does_not_grow_with_its_object() {
+        let binding = json!({"metadata": {"annotations": {"a": "x".repeat(1 << 20)}}, "roleRef": {"name": "reader"},
+            "subjects": [{"kind": "ServiceAccount", "name": "a".repeat(1 << 20), "namespace": "shop"}]});
+        let Binding { accounts, role } = Binding::of(&binding).unwrap();
+        assert_eq!((accounts.len(), role.as_str()), (1, "reader"));
     }
 }

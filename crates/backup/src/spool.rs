@@ -41,7 +41,7 @@ struct Raw {
 
 /// Memory that a body takes until it is uploaded. A large one stands in the archive's segment too, comes compressed
 /// under both of its paths, and leaves a hole behind that not every later one fits into.
-fn cost(body: &Bytes) -> usize {
+pub(crate) fn cost(body: &Bytes) -> usize {
     if body.len() < LARGE { body.len() } else { 3 * body.len() }
 }
 
