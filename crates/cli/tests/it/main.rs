@@ -20,6 +20,7 @@ mod leaders;
 mod leaving;
 mod moved;
 mod namespaces;
+mod nonsense;
 mod numbers;
 mod object_storage;
 mod random_kills;
