@@ -28,11 +28,10 @@ impl Context {
         }
     }
 
-    /// Makes sure that the namespace of an object is there.
-    pub(crate) async fn ensure_namespace(&self, source: &ObjectKey) -> Result<(), Missing> {
-        let Some(namespace) = &source.namespace else { return Ok(()) };
-        let in_backup = self.namespace_in_backup(namespace);
-        self.namespaces.ensure(self.mapped(namespace), in_backup, &self.env).await.map(drop)
+    /// Makes sure that the target of a namespace of the backup is there.
+    pub(crate) async fn ensure_namespace(&self, needed: &str) -> Result<(), Missing> {
+        let in_backup = self.namespace_in_backup(needed);
+        self.namespaces.ensure(self.mapped(needed), in_backup, &self.env).await.map(drop)
     }
 
     /// Ends an object whose namespace does not come: the namespace has the error.
@@ -59,15 +58,10 @@ impl Context {
         let needed: Vec<&str> = needed.into_iter().collect();
         let mut missing = BTreeSet::new();
         for some in needed.chunks(AT_ONCE) {
-            let there = join_all(some.iter().map(|name| self.is_namespace_there(name))).await;
-            missing.extend(some.iter().zip(there).filter(|(_, there)| !there).map(|(name, _)| *name));
+            let ensured = join_all(some.iter().map(|name| self.ensure_namespace(name))).await;
+            missing.extend(some.iter().zip(ensured).filter(|(_, ensured)| ensured.is_err()).map(|(name, _)| *name));
         }
         missing
-    }
-
-    async fn is_namespace_there(&self, needed: &str) -> bool {
-        let in_backup = self.namespace_in_backup(needed);
-        self.namespaces.ensure(self.mapped(needed), in_backup, &self.env).await.is_ok()
     }
 
     /// The target of a namespace of the backup.
@@ -77,8 +71,9 @@ impl Context {
 
     /// A namespace as the backup has it. compat: one that cannot be parsed counts as missing.
     async fn namespace_in_backup(&self, name: &str) -> Result<Option<Value>, StoreError> {
-        let key = ObjectKey::new(GroupResource::new("", "namespaces"), None, name);
-        let Some(row) = self.find(&key) else { return Ok(None) };
+        let Some(row) = self.find(&ObjectKey::new(GroupResource::new("", "namespaces"), None, name)) else {
+            return Ok(None);
+        };
         Ok(serde_json::from_slice(&self.load(row).await?).ok())
     }
 }

@@ -5,7 +5,7 @@ use crate::checkpoint::Checkpoint;
 use crate::deferred::Deferred;
 use crate::item::{Action, Context, Done, Source};
 use crate::plan::Level;
-use crate::read::State;
+use crate::read::{Facts, State};
 use crate::running::{Running, Turn};
 use lifeboat_store::StoreError;
 use std::collections::{BTreeSet, HashSet};
@@ -23,8 +23,14 @@ pub(crate) async fn level(
     deferred: &mut Deferred,
 ) -> Result<Vec<Done>, StoreError> {
     context.namespaces.next_round();
+    if context.resumed {
+        // Also of objects that are done: who made the namespace is asked of the cluster.
+        let rows = level.items.iter().filter_map(|one| context.archive.row(one.row));
+        context.missing_namespaces(rows.filter_map(|row| row.namespace()).collect()).await;
+    }
+    let done = |one: &Facts| checkpoint.done(one.row).filter(|_| !level.is_of_namespaces());
     let (mut settled, open): (Vec<_>, Vec<_>) =
-        level.items.into_iter().map(|one| (one, checkpoint.done(one.row))).partition(|(_, action)| action.is_some());
+        level.items.iter().map(|one| (*one, done(one))).partition(|(_, action)| action.is_some());
     let level = Level { name: level.name, items: open.into_iter().map(|(one, _)| one).collect() };
     let presence = tokio::select! {
         presence = look(&level, ahead, context) => presence,

@@ -13,7 +13,6 @@ use crate::versions::Chosen;
 use crate::write::Refused;
 use bytes::Bytes;
 use lifeboat_api::Restore;
-use lifeboat_archive::index::Row;
 use lifeboat_object::{Catalog, GroupResource, ObjectKey, Place};
 use lifeboat_select::RestoreFilter;
 use lifeboat_store::Archive;
@@ -124,13 +123,7 @@ pub(crate) struct Context {
 impl Context {
     /// Takes an object that needs nothing more: it is in the very state of the backup, or an earlier run did this with
     /// it. Nothing is read or written. Tells whether it is listed.
-    pub(crate) fn settled(&self, one: Facts, row: &Row, action: Action) -> bool {
-        if *row.resource == GroupResource::new("", "namespaces") {
-            if action == Action::Created {
-                self.namespaces.was_made(self.mapped(&row.name));
-            }
-            return false;
-        }
+    pub(crate) fn settled(&self, one: Facts) -> bool {
         self.notes.begin(one.row) && !one.ended
     }
 

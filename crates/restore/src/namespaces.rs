@@ -6,12 +6,13 @@ use crate::managed_fields::{Owners, decide};
 use crate::retry::{can_be_read_later, can_pass};
 use crate::wait::{Waited, poll};
 use bytes::Bytes;
+use jiff::Timestamp;
 use lifeboat_archive::journal::Journal;
 use lifeboat_cluster::{ClusterError, Create, PatchKind};
 use lifeboat_object::{ApiResource, Place};
 use lifeboat_store::StoreError;
 use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,10 +23,10 @@ use std::time::Duration;
 pub(crate) struct Namespaces {
     resource: Arc<ApiResource>,
     timeout: Duration,
+    /// Of a restore that was cut off: when it began. Namespaces that were made since then are its own.
+    began: Option<Timestamp>,
     /// By target name.
     cells: Mutex<BTreeMap<String, Arc<Cell>>>,
-    /// Those that this restore made, also an earlier run of it.
-    made: Mutex<BTreeSet<String>>,
     round: AtomicU64,
 }
 
@@ -42,7 +43,7 @@ enum State {
     /// Nothing.
     #[default]
     Unknown,
-    /// It is there, and whether this run made it.
+    /// It is there, and whether this restore made it.
     There { made: bool },
     /// It was refused in this round for a reason that can pass.
     Refused { round: u64, why: String },
@@ -60,8 +61,8 @@ pub(crate) enum Missing {
 }
 
 impl Namespaces {
-    pub(crate) fn new(resource: Arc<ApiResource>, timeout: Duration) -> Self {
-        Self { resource, timeout, cells: Mutex::default(), made: Mutex::default(), round: AtomicU64::default() }
+    pub(crate) fn new(resource: Arc<ApiResource>, timeout: Duration, began: Option<Timestamp>) -> Self {
+        Self { resource, timeout, began, cells: Mutex::default(), round: AtomicU64::default() }
     }
 
     /// Lets refused namespaces be tried again.
@@ -116,20 +117,19 @@ impl Namespaces {
         self.cell(name).missed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Remembers that an earlier run of this restore made it.
-    pub(crate) fn was_made(&self, name: &str) {
-        lock(&self.made).insert(name.to_owned());
-    }
-
     /// Writes one error for each namespace that did not come, with what it has cost. Gives all that are to be listed:
     /// those that this restore made, and those.
     pub(crate) async fn report(&self, journal: &Journal) -> Vec<(String, Action)> {
-        let mut out: Vec<(String, Action)> = lock(&self.made).iter().map(|n| (n.clone(), Action::Created)).collect();
+        let mut out = Vec::new();
         let cells = lock(&self.cells).clone();
         for (name, cell) in cells {
-            if let State::Lost { why } = &*cell.state.lock().await {
-                journal.error(&Place::Velero, with_cost(why, cell.missed.load(Ordering::Relaxed)));
-                out.push((name, Action::Failed));
+            match &*cell.state.lock().await {
+                State::There { made: true } => out.push((name, Action::Created)),
+                State::Lost { why } => {
+                    journal.error(&Place::Velero, with_cost(why, cell.missed.load(Ordering::Relaxed)));
+                    out.push((name, Action::Failed));
+                }
+                State::There { made: false } | State::Refused { .. } | State::Unknown => {}
             }
         }
         out
@@ -151,19 +151,17 @@ impl Namespaces {
         let tried = poll(self.timeout, &env.cancel, || async {
             match env.cluster.create(&self.resource, None, name, body.clone(), how()).await {
                 Ok(_) => Ok(Some(true)),
-                Err(e) if e.is_already_exists() || is_terminating(&e) => match self.is_terminating(name, env).await? {
+                Err(e) if e.is_already_exists() || is_terminating(&e) => {
+                    let found = env.cluster.get(&self.resource, None, name).await?;
+                    let found = found.map(|body| serde_json::from_slice(&body).unwrap_or_default());
                     // Gone meanwhile, or being deleted: try again.
-                    None | Some(true) => Ok(None),
-                    Some(false) => Ok(Some(false)),
-                },
+                    Ok(found.filter(|found| !is_leaving(found)).map(|found| is_made_since(&found, self.began)))
+                }
                 Err(e) => Err(e),
             }
         });
         match tried.await {
             Waited::Done(made) => {
-                if made {
-                    lock(&self.made).insert(name.to_owned());
-                }
                 if let Some(source) = source.filter(|_| made) {
                     self.give_back(name, source, &owners, env).await;
                 }
@@ -195,14 +193,16 @@ impl Namespaces {
             env.journal.warn(&Place::Cluster, message);
         }
     }
+}
 
-    /// `None` when there is no such namespace.
-    async fn is_terminating(&self, name: &str, env: &Env) -> Result<Option<bool>, ClusterError> {
-        let Some(body) = env.cluster.get(&self.resource, None, name).await? else { return Ok(None) };
-        let value: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let deleting = !value["metadata"]["deletionTimestamp"].is_null() || value["status"]["phase"] == "Terminating";
-        Ok(Some(deleting))
-    }
+fn is_leaving(namespace: &Value) -> bool {
+    !namespace["metadata"]["deletionTimestamp"].is_null() || namespace["status"]["phase"] == "Terminating"
+}
+
+/// Whether a namespace was made in or after the second in which the restore began; both times are the API server's.
+fn is_made_since(namespace: &Value, began: Option<Timestamp>) -> bool {
+    let made = namespace["metadata"]["creationTimestamp"].as_str().and_then(|t| t.parse::<Timestamp>().ok());
+    made.zip(began).is_some_and(|(made, began)| made.as_second() >= began.as_second())
 }
 
 impl State {
@@ -273,6 +273,20 @@ mod tests {
         assert_eq!([3, 4].map(|now| refused.is_open(now)), [false, true]);
         let said = [0, 1, 2].map(|objects| with_cost("no", objects));
         assert_eq!(said, ["no", "no; 1 object in it was not restored", "no; 2 objects in it were not restored"]);
+    }
+
+    #[test]
+    fn a_namespace_that_was_made_since_a_restore_began_is_its_own() {
+        let began: Timestamp = "2026-01-01T00:00:10.5Z".parse().unwrap();
+        let made = |at: &str| json!({"metadata": {"creationTimestamp": at}});
+        for (namespace, began, expected) in [
+            (made("2026-01-01T00:00:10Z"), Some(began), true),
+            (made("2026-01-01T00:00:09Z"), Some(began), false),
+            (made("2026-01-01T00:00:11Z"), None, false),
+            (json!({}), Some(began), false),
+        ] {
+            assert_eq!(is_made_since(&namespace, began), expected, "{namespace}");
+        }
     }
 
     #[test]

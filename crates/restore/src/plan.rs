@@ -32,6 +32,11 @@ impl Level {
         self.name.starts_with("customresourcedefinitions.")
     }
 
+    /// Whether its objects are namespaces.
+    pub(crate) fn is_of_namespaces(&self) -> bool {
+        self.name == "namespaces"
+    }
+
     /// Whether objects that wait must be settled before the next level begins: a claim made after its StatefulSet would
     /// be an empty one from the template, a pod made after its ReplicaSet a surplus.
     pub(crate) fn must_settle(&self) -> bool {

@@ -79,13 +79,11 @@ impl<'a> Running<'a> {
 
     /// Ends an object that needs nothing more.
     pub(crate) fn settled(&mut self, one: Facts, action: Action) {
-        if let Some(row) = self.context.archive.row(one.row) {
-            if self.context.settled(one, row, action) {
-                self.ended.done.push(Done { row: one.row, action });
-            }
-            self.checkpoint.mark(one.row, action);
-            self.context.env.progress.finished(1);
+        if self.context.settled(one) {
+            self.ended.done.push(Done { row: one.row, action });
         }
+        self.checkpoint.mark(one.row, action);
+        self.context.env.progress.finished(1);
     }
 
     /// Starts an attempt as soon as the pace allows it.

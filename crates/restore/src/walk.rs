@@ -13,8 +13,9 @@ use crate::request::{Request, ValidationErrors};
 use crate::run::RestoreError;
 use crate::versions::{Chosen, choose};
 use crate::volumes::{Recorded, Volumes};
+use jiff::Timestamp;
 use lifeboat_action::{ActionError, RestoreItemAction};
-use lifeboat_api::Restore;
+use lifeboat_api::{Restore, Time};
 use lifeboat_archive::index::Row;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_object::{Catalog, GroupResource, Place};
@@ -102,6 +103,11 @@ impl Walk {
         Ok(())
     }
 
+    /// When a restore began that was cut off.
+    fn began(&self) -> Option<Timestamp> {
+        self.restore.metadata.creation_timestamp.filter(|_| self.resumed).map(Time::timestamp)
+    }
+
     /// What all objects share while the cluster serves these types; namespaces and what was noted of objects are taken
     /// over from the context before.
     pub(crate) fn context(&self, before: Option<&Context>) -> Result<Context, RestoreError> {
@@ -115,7 +121,7 @@ impl Walk {
             filter: RestoreFilter::new(&self.restore.spec, catalog, &self.in_backup).map_err(invalid_selector)?,
             actions: Actions::resolve(self.built_in.clone(), catalog).map_err(invalid_selector)?,
             namespaces: before.map_or_else(
-                || Arc::new(Namespaces::new(namespaces, self.terminating_timeout)),
+                || Arc::new(Namespaces::new(namespaces, self.terminating_timeout, self.began())),
                 |before| Arc::clone(&before.namespaces),
             ),
             archive: self.archive.clone(),

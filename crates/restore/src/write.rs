@@ -58,7 +58,9 @@ impl Context {
                 return Err(Refused::Reported);
             }
         };
-        self.ensure_namespace(&source.key).await.map_err(Refused::Namespace)?;
+        if let Some(namespace) = &source.key.namespace {
+            self.ensure_namespace(namespace).await.map_err(Refused::Namespace)?;
+        }
         self.additional(&source.key, desired.additional).await;
         let resource = match self.served(&key, &desired.item) {
             Ok(resource) => resource,
