@@ -292,8 +292,7 @@ fn leases() -> ApiResource {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_cluster::ConnectOptions;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use crate::stub::api_server;
     use tokio::task::JoinSet;
 
     #[test]
@@ -317,40 +316,13 @@ mod tests {
         }
     }
 
-    /// Answers each request with this Lease.
-    async fn api_server(tasks: &mut JoinSet<()>, lease: Value) -> Cluster {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        tasks.spawn(async move {
-            while let Ok((mut connection, _)) = listener.accept().await {
-                let body = lease.to_string();
-                let mut request = [0; 4096];
-                let _ = connection.read(&mut request).await;
-                let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
-                let answer = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-                let _ = connection.write_all(answer.as_bytes()).await;
-            }
-        });
-        let kubeconfig = std::env::temp_dir().join(format!("lifeboat-lease-{}", address.port()));
-        let config = json!({
-            "clusters": [{"name": "c", "cluster": {"server": format!("http://{address}")}}],
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-            "users": [{"name": "u", "user": {}}], "current-context": "c"
-        });
-        std::fs::write(&kubeconfig, config.to_string()).unwrap();
-        let options = ConnectOptions { kubeconfig: Some(kubeconfig.clone()), ..ConnectOptions::default() };
-        let cluster = Cluster::connect(&options).await.unwrap();
-        std::fs::remove_file(kubeconfig).unwrap();
-        cluster
-    }
-
     #[tokio::test]
     async fn who_sees_another_one_lead_acts_no_more() {
         let spec = json!({"holderIdentity": "one_2", "leaseDurationSeconds": 15});
         let lease = json!({"metadata": {"name": NAME, "resourceVersion": "1"}, "spec": spec});
         let mut tasks = JoinSet::new();
         let candidate = Candidate {
-            cluster: api_server(&mut tasks, lease).await,
+            cluster: api_server(&mut tasks, vec![(200, lease)]).await,
             namespace: "velero".into(),
             // Of the same name.
             holder: "one_1".into(),

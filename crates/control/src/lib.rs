@@ -21,6 +21,8 @@ mod mirror;
 mod options;
 mod phase;
 mod server;
+#[cfg(test)]
+mod stub;
 mod work;
 mod world;
 
