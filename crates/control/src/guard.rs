@@ -30,6 +30,7 @@ pub(crate) async fn wait_for_velero_to_end(
     identity: &str,
     cancel: &CancellationToken,
 ) -> bool {
+    let mut is_said = false;
     loop {
         match others(cluster, namespace, identity).await {
             Ok(others) if others.is_empty() => return true,
@@ -37,10 +38,14 @@ pub(crate) async fn wait_for_velero_to_end(
                 pods = others.join(", "),
                 "a Velero server runs in this namespace: waiting until it has ended (scale its Deployment to 0)"
             ),
-            // Without the right to look, or without an answer: to wait for ever would help nobody.
+            // Without the right to look it is not known that there is none. Once is enough to say it.
             Err(e) if e.is_denied() => {
-                tracing::warn!(error = %e, "it is not known whether a Velero server runs in this namespace");
-                return true;
+                if !std::mem::replace(&mut is_said, true) {
+                    tracing::error!(
+                        error = %e,
+                        "it is not known whether a Velero server runs in this namespace: waiting for the right to list its pods"
+                    );
+                }
             }
             Err(e) => tracing::warn!(error = %e, "it is not known whether a Velero server runs, looking again"),
         }
@@ -110,7 +115,22 @@ fn pods() -> ApiResource {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stub::api_server;
     use serde_json::json;
+    use tokio::task::JoinSet;
+
+    #[tokio::test]
+    async fn who_may_not_look_does_not_know_that_there_is_none() {
+        let denied = json!({"kind": "Status", "code": 403, "reason": "Forbidden", "message": "may not list pods"});
+        let mut tasks = JoinSet::new();
+        let none = json!({"metadata": {"resourceVersion": "1"}, "items": []});
+        let cluster = api_server(&mut tasks, vec![(403, denied), (200, none)]).await;
+        let cancel = CancellationToken::new();
+        let waiting = wait_for_velero_to_end(&cluster, "velero", "we", &cancel);
+        let soon = tokio::time::timeout(PAUSE / 3, waiting).await;
+        assert!(soon.is_err(), "it goes on without knowing");
+        assert!(wait_for_velero_to_end(&cluster, "velero", "we", &cancel).await, "it was given the right");
+    }
 
     #[test]
     fn who_is_waited_for() {
