@@ -37,8 +37,9 @@ const MOST_EVENTS: usize = 32;
 const VELERO_RUNS: &str = "waiting for the end of a Velero server in this namespace";
 /// Longest pause between two looks at everything.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// How long tasks may take to stop.
-const STOPPING: Duration = Duration::from_secs(5);
+/// How long tasks may take to stop: what hangs is given up after four seconds, and then its end is noted. The leadership
+/// holds for longer than that.
+const STOPPING: Duration = Duration::from_secs(6);
 
 /// The server ended other than by being told to.
 #[derive(Debug, thiserror::Error)]

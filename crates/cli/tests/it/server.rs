@@ -863,6 +863,29 @@ fn what_a_user_changes_while_a_backup_runs_stays() {
     assert_eq!(ground.until("backup", "b", "Completed")["spec"]["ttl"], "1h0m0s");
 }
 
+/// A drained node is no defect of a backup.
+#[test]
+fn an_attempt_that_ends_because_the_server_is_told_to_stop_does_not_count() {
+    let ground = Ground::start();
+    ground.many("shop", 2);
+    let proxy = Proxy::start(ground.s3.endpoint(), None).expect("a proxy");
+    ground.s3_location("main", proxy.url());
+    let server = ground.server("one");
+    ground.until("backupstoragelocation", "main", "Available");
+    let slow = Fault::Delay(std::time::Duration::from_secs(30));
+    proxy.script(vec![Rule::new("PUT", "*/b.tar.gz?*", Nth::First(1), slow)]);
+    ground.velero("Backup", "b", &json!({"includedNamespaces": ["shop"], "storageLocation": "main"}));
+    eventually("the slow request", || proxy.is_met());
+    assert_eq!(server.stop(), Some(0));
+    let left = ground.get("backup", "b");
+    assert_eq!(
+        (&left["status"]["phase"], &left["metadata"]["annotations"]["lifeboat.io/attempt"]),
+        (&json!("InProgress"), &json!("0"))
+    );
+    let _server = ground.server("two");
+    assert_eq!(ground.until("backup", "b", "Completed")["status"]["attempt"], 1);
+}
+
 /// An object that somebody has edited so that no type can hold it.
 #[test]
 fn what_can_no_longer_be_read_can_be_deleted() {

@@ -72,6 +72,8 @@ mod tests {
             (Some(P::ReadyToStart), None, false, Decision::Do(Step::Run)),
             (Some(P::InProgress), None, false, veleros.clone()),
             (Some(P::InProgress), Some("x"), false, veleros.clone()),
+            // Its server was told to stop.
+            (Some(P::InProgress), Some("0"), false, Decision::Do(Step::RunAgain { attempt: 1 })),
             (Some(P::InProgress), Some("1"), false, Decision::Do(Step::RunAgain { attempt: 2 })),
             (Some(P::InProgress), Some("1"), true, veleros.clone()),
             (

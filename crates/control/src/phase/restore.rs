@@ -89,6 +89,8 @@ mod tests {
             (None, None, false, Decision::Do(Step::Run)),
             (Some(P::New), None, false, Decision::Do(Step::Run)),
             (Some(P::InProgress), None, false, veleros.clone()),
+            // Its server was told to stop.
+            (Some(P::InProgress), Some("0"), false, Decision::Do(Step::RunAgain { attempt: 1 })),
             (Some(P::InProgress), Some("2"), false, Decision::Do(Step::RunAgain { attempt: 3 })),
             (Some(P::InProgress), Some("2"), true, veleros.clone()),
             (

@@ -2,7 +2,7 @@
 
 use super::claim::refreshed;
 use super::merge::take_changes;
-use super::running::{Now, RECORDING, capped, not_taken, now, patience, shortened, until_written, watched};
+use super::running::{Now, RECORDING, capped, left, not_taken, now, patience, shortened, until_written, watched};
 use super::sweep::sweep_own;
 use super::{Context, Effect, Finished, Unfinished};
 use crate::client::is_refused;
@@ -138,7 +138,8 @@ async fn begin(
     match outcome {
         Ok(outcome) => finished(context, current, &request.backup.spec, &outcome).await,
         Err(e) if context.leadership.check().is_err() || context.env.cancel.is_cancelled() => {
-            Err(Unfinished::Because(format!("backup {} was left where it is: {e}", current.metadata.name)))
+            tracing::info!(backup = current.metadata.name, error = %e, "backup breaks off");
+            Err(left(context, &current).await)
         }
         // What is refused before anything was begun; a second attempt has begun.
         Err(BackupError::Invalid(errors)) if attempt == 1 => {

@@ -1,6 +1,6 @@
 //! Runs a restore, and removes what it left in the bucket (api-and-controllers.md 3.10 and 3.12).
 
-use super::running::{capped, not_taken, patience, shortened, until_written, watched};
+use super::running::{capped, left, not_taken, patience, shortened, until_written, watched};
 use super::{Context, Effect, Finished, Unfinished};
 use crate::checkpoint::CheckpointMap;
 use crate::client::is_refused;
@@ -204,7 +204,7 @@ async fn begin(
     let running = lifeboat_restore::run(&request, &env);
     let outcome = watched(context, &mut current, running, &env.progress, &env.cancel).await;
     if context.leadership.check().is_err() || context.env.cancel.is_cancelled() {
-        return Err(Unfinished::Because(format!("restore {} was left where it is", current.metadata.name)));
+        return Err(left(context, &current).await);
     }
     let effects = match outcome {
         Ok(outcome) => finished(context, current.clone(), &outcome).await?,

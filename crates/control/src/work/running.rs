@@ -3,7 +3,7 @@
 
 use super::{Context, Unfinished};
 use crate::lead::Leadership;
-use crate::phase::attempt;
+use crate::phase::{attempt, note_attempt};
 use crate::world::Meta;
 use lifeboat_action::Progress;
 use lifeboat_api::{Backup, Restore};
@@ -67,6 +67,9 @@ pub(super) trait Phased: Meta {
 
     /// So many objects are done, of so many.
     fn set_progress(&mut self, done: i64, total: i64);
+
+    /// So many attempts were begun.
+    fn set_attempt(&mut self, attempt: u32);
 }
 
 impl Phased for Backup {
@@ -78,6 +81,10 @@ impl Phased for Backup {
         let progress = self.status.progress.get_or_insert_default();
         (progress.items_backed_up, progress.total_items) = (done, total);
     }
+
+    fn set_attempt(&mut self, attempt: u32) {
+        note_attempt(&mut self.metadata, &mut self.status.attempt, attempt);
+    }
 }
 
 impl Phased for Restore {
@@ -88,6 +95,10 @@ impl Phased for Restore {
     fn set_progress(&mut self, done: i64, total: i64) {
         let progress = self.status.progress.get_or_insert_default();
         (progress.items_restored, progress.total_items) = (done, total);
+    }
+
+    fn set_attempt(&mut self, attempt: u32) {
+        note_attempt(&mut self.metadata, &mut self.status.attempt, attempt);
     }
 }
 
@@ -139,6 +150,18 @@ pub(super) async fn until_written<T: Phased>(
         }
     }
     Err(Unfinished::Because(format!("{} is changed by others all the time", what())))
+}
+
+/// Leaves an operation to the next server. An attempt that ends because the server is told to stop, while it still leads,
+/// does not count: a node that is drained is no defect of the operation.
+pub(super) async fn left<T: Phased>(context: &Context, current: &T) -> Unfinished {
+    let what = format!("{} {} was left where it is", T::KIND, current.meta().name);
+    if let Some(begun) = attempt(current.meta()).filter(|_| context.leadership.check().is_ok())
+        && let Err(e) = until_written(context, current, |after| after.set_attempt(begun.saturating_sub(1))).await
+    {
+        tracing::warn!(error = %e, "{what}, and its attempt counts");
+    }
+    Unfinished::Because(what)
 }
 
 /// Runs an engine to its end and reports its progress meanwhile. Cancels it when the object is no longer ours to work
