@@ -50,13 +50,22 @@ pub(crate) async fn level(
     }
     let mut reading = JoinSet::new();
     let mut contents = context.archive.read(rows, &mut reading);
+    let mut broken = None;
     loop {
         let item = tokio::select! {
             biased;
             () = context.env.cancel.cancelled() => break,
-            item = contents.next() => item?,
+            item = contents.next() => item,
         };
-        let Some(item) = item else { break };
+        let item = match item {
+            Ok(Some(item)) => item,
+            Ok(None) => break,
+            // What is being written is awaited first, so that its outcome is known to the next run.
+            Err(e) => {
+                broken = Some(e);
+                break;
+            }
+        };
         let Some(row) = context.archive.row(item.row) else { continue };
         let key = row.key();
         let exists = presence.look(&context.target_of(&key), State::of(&item.head)) == Seen::Exists;
@@ -64,7 +73,7 @@ pub(crate) async fn level(
     }
     let done = running.finish().await;
     deferred.add(done.later);
-    Ok(done.done)
+    broken.map_or(Ok(done.done), Err)
 }
 
 /// What of a level is there already.

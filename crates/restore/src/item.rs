@@ -20,6 +20,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinError;
 
 /// What was done with an object, in the words of the resource list (restore.md 1.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -203,6 +204,15 @@ impl Context {
             }
         }
         self.lost(&target_key);
+        Attempt::FAILED
+    }
+
+    /// Ends an object whose task died in the middle.
+    pub(crate) fn died(&self, row: usize, error: &JoinError) -> Attempt {
+        if let Some(key) = self.archive.row(row).map(|row| self.target_of(&row.key())) {
+            self.error(&key, &format!("error restoring {key}: the task that was at it died: {error}"));
+            self.lost(&key);
+        }
         Attempt::FAILED
     }
 

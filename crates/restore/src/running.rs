@@ -4,10 +4,10 @@ use crate::checkpoint::Checkpoint;
 use crate::item::{Action, Attempt, Context, Done, Source, Why};
 use crate::read::Facts;
 use lifeboat_object::Place;
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -57,9 +57,9 @@ pub(crate) struct Ended {
 pub(crate) struct Running<'a> {
     context: &'a Arc<Context>,
     checkpoint: &'a mut Checkpoint,
-    tasks: JoinSet<(usize, Turn, Attempt)>,
-    /// The rows that the tasks are about.
-    flying: BTreeSet<usize>,
+    tasks: JoinSet<Attempt>,
+    /// What the tasks are about.
+    flying: HashMap<Id, (usize, Turn)>,
     /// When they are given up, after the restore was cancelled.
     grace: Option<Instant>,
     ended: Ended,
@@ -71,7 +71,7 @@ impl<'a> Running<'a> {
             context,
             checkpoint,
             tasks: JoinSet::new(),
-            flying: BTreeSet::new(),
+            flying: HashMap::new(),
             grace: None,
             ended: Ended::default(),
         }
@@ -91,8 +91,8 @@ impl<'a> Running<'a> {
         while self.tasks.len() >= self.context.env.cluster.pace().most() && self.take_next().await {}
         self.save().await;
         let (context, row) = (Arc::clone(self.context), source.row);
-        self.flying.insert(row);
-        self.tasks.spawn(async move { (row, turn, context.restore(&source, turn).await) });
+        let task = self.tasks.spawn(async move { context.restore(&source, turn).await });
+        self.flying.insert(task.id(), (row, turn));
     }
 
     async fn save(&mut self) {
@@ -108,7 +108,7 @@ impl<'a> Running<'a> {
     async fn take_next(&mut self) -> bool {
         let cancel = self.context.env.cancel.clone();
         let ended = tokio::select! {
-            ended = self.tasks.join_next() => ended,
+            ended = self.tasks.join_next_with_id() => ended,
             () = overdue(&cancel, &mut self.grace) => {
                 self.give_up().await;
                 None
@@ -122,8 +122,12 @@ impl<'a> Running<'a> {
 
     /// Ends what does not answer, and says what it was.
     async fn give_up(&mut self) {
+        // What has ended is known, though nobody has looked at it yet.
+        while let Some(ended) = self.tasks.try_join_next_with_id() {
+            self.take_joined(ended);
+        }
         self.tasks.shutdown().await;
-        for row in std::mem::take(&mut self.flying) {
+        for (row, _) in std::mem::take(&mut self.flying).into_values() {
             let Some(key) = self.context.archive.row(row).map(lifeboat_archive::index::Row::key) else { continue };
             let message = format!(
                 "{key} was being written when the restore was cancelled, and no answer came: whether it was is not known"
@@ -140,14 +144,14 @@ impl<'a> Running<'a> {
         self.ended
     }
 
-    fn take_joined(&mut self, ended: Result<(usize, Turn, Attempt), JoinError>) {
-        match ended {
-            Ok((row, turn, attempt)) => {
-                self.flying.remove(&row);
-                self.take(row, turn, attempt);
-            }
-            Err(e) => self.context.env.journal.error(&Place::Velero, format!("a task of the restore died: {e}")),
-        }
+    fn take_joined(&mut self, ended: Result<(Id, Attempt), JoinError>) {
+        let (id, attempt) = match ended {
+            Ok((id, attempt)) => (id, Ok(attempt)),
+            Err(e) => (e.id(), Err(e)),
+        };
+        let Some((row, turn)) = self.flying.remove(&id) else { return };
+        let attempt = attempt.unwrap_or_else(|died| self.context.died(row, &died));
+        self.take(row, turn, attempt);
     }
 
     fn take_extra(&mut self) {

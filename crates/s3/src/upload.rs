@@ -71,10 +71,13 @@ impl Writer {
     }
 
     pub(crate) async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
+        // Who has all bytes puts them again itself, and asks before whether it still may.
+        let can_caller_repeat = matches!(body, Body::Bytes(_));
         let mut pieces = Pieces::new(body.into_stream());
         match pieces.next(PART).await? {
-            None => self.put_whole(key, Bytes::new(), options).await,
+            Some(only) if only.len() < PART && can_caller_repeat => self.try_whole(key, only, options).await,
             Some(only) if only.len() < PART => self.put_whole(key, only, options).await,
+            None => self.try_whole(key, Bytes::new(), options).await,
             Some(first) => self.put_parts(key, first, pieces, options).await,
         }
     }

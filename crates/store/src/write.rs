@@ -255,7 +255,9 @@ impl Sealed {
 impl BackupWriter {
     async fn confirm(&self) -> Result<(), StoreError> {
         let claim = async {
-            if self.store.claim_of(&self.name).await?.as_ref() == Some(&self.claim) {
+            // Signs of life were added to it meanwhile.
+            let found = self.store.claim_of(&self.name).await?.map(|found| Claim { refreshed: None, ..found });
+            if found.as_ref() == Some(&self.claim) {
                 return Ok(());
             }
             Err(StoreError::TakenOver { name: self.name.clone(), place: self.store.describe() })

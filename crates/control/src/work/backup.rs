@@ -172,8 +172,13 @@ async fn forget(backup: &Backup, env: &lifeboat_backup::Env) -> Finished {
     let name = &backup.metadata.name;
     tracing::info!(backup = name, "its Backup was deleted, so the backup ends and its files go");
     // What cannot be removed now, the sweep finds.
-    if let Ok(Err(e)) = timeout(RECORDING, sweep_own(&env.store, backup)).await {
-        tracing::warn!(backup = name, error = %e, "the files of an unfinished backup could not be removed");
+    let why = match timeout(RECORDING, sweep_own(&env.store, backup)).await {
+        Ok(Ok(())) => None,
+        Ok(Err(e)) => Some(e.to_string()),
+        Err(_) => Some(format!("the bucket did not answer within {} s", RECORDING.as_secs())),
+    };
+    if let Some(why) = why {
+        tracing::warn!(backup = name, why, "the files of an unfinished backup could not be removed");
     }
     Ok(vec![Effect::Gone(Kind::Backup, Identity::of(&backup.metadata))])
 }

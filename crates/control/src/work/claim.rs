@@ -24,19 +24,27 @@ pub(super) async fn refreshed<O>(
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks.tick().await;
     loop {
-        let refreshing = async {
-            ticks.tick().await;
-            timeout(PATIENCE, store.refresh_claim(name, uid, now())).await
-        };
-        let why = tokio::select! {
+        tokio::select! {
             written = &mut writing => return written,
-            refreshed = refreshing => match refreshed {
-                Ok(Ok(())) => continue,
-                Ok(Err(e)) => e.to_string(),
-                Err(_) => format!("the bucket did not answer within {} s", PATIENCE.as_secs()),
-            },
+            _ = ticks.tick() => {}
+        }
+        let mut refreshing = std::pin::pin!(timeout(PATIENCE, store.refresh_claim(name, uid, now())));
+        let (written, refreshed) = tokio::select! {
+            // What is under way is awaited: it must not come after the claim of another attempt.
+            written = &mut writing => (Some(written), refreshing.await),
+            refreshed = &mut refreshing => (None, refreshed),
         };
-        tracing::warn!(backup = name, why, "the claim of a running backup could not be refreshed");
+        let why = match refreshed {
+            Ok(Ok(())) => None,
+            Ok(Err(e)) => Some(e.to_string()),
+            Err(_) => Some(format!("the bucket did not answer within {} s", PATIENCE.as_secs())),
+        };
+        if let Some(why) = why {
+            tracing::warn!(backup = name, why, "the claim of a running backup could not be refreshed");
+        }
+        if let Some(written) = written {
+            return written;
+        }
     }
 }
 
@@ -44,7 +52,8 @@ pub(super) async fn refreshed<O>(
 mod tests {
     use super::*;
     use lifeboat_bucket::Memory;
-    use lifeboat_store::ClaimRequest;
+    use lifeboat_store::{ClaimOutcome, ClaimRequest};
+    use std::collections::BTreeMap;
     use std::sync::Arc;
 
     #[tokio::test(start_paused = true)]
@@ -58,7 +67,7 @@ mod tests {
             take_over: false,
             now: Timestamp::UNIX_EPOCH,
         };
-        store.claim(&request).await.unwrap();
+        let ClaimOutcome::Writer(writer) = store.claim(&request).await.unwrap() else { panic!("a new name") };
         let claimed = store.claim_of("b").await.unwrap().unwrap();
         assert_eq!(claimed.last_sign(), Timestamp::UNIX_EPOCH);
         let now = || Timestamp::from_second(7).unwrap();
@@ -68,6 +77,8 @@ mod tests {
         refreshed(&store, ("b", "u"), now, minutes()).await;
         let fresh = store.claim_of("b").await.unwrap().unwrap();
         assert_eq!((fresh.last_sign(), fresh.claimed, fresh.attempt), (now(), claimed.claimed, 1));
+        let sealed = writer.seal("u", "test", BTreeMap::new(), "v1").await;
+        assert!(sealed.is_ok(), "signs of life are no other claim: {sealed:?}");
         refreshed(&store, ("gone", "u"), now, minutes()).await;
         assert!(store.claim_of("gone").await.unwrap().is_none());
     }
