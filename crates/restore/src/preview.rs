@@ -80,6 +80,8 @@ pub async fn preview(request: &Request, env: &Env, out: mpsc::Sender<PreviewItem
     let restore = prepare(request)?;
     check_source(&env.store.backup(&restore.spec.backup_name).await?)?;
     let mut walk = Walk::begin(request, &restore, env).await?;
+    env.progress.found(walk.levels.iter().map(|level| level.items.len() as u64).sum());
+    env.progress.found_all();
     let context = Arc::new(walk.context(None)?);
     let mut needed = Needed::new(Arc::clone(&context), std::mem::take(&mut walk.left_out));
     let mut previewer = Previewer { context, defined: HashSet::new() };
@@ -130,6 +132,7 @@ impl Previewer {
                 let planned = if one.ended { ended() } else { Planned::Unchanged };
                 // The receiver is gone: nobody wants more.
                 let _ = out.send(PreviewItem { key, planned, unasked: Vec::new() }).await;
+                self.context.env.progress.finished(1);
             } else {
                 rows.push(one.row);
             }
@@ -151,6 +154,7 @@ impl Previewer {
             .buffered(READS);
         let mut previews = pin!(previews);
         while let Some(item) = previews.next().await {
+            self.context.env.progress.finished(1);
             let Some((source, item)) = item.map_err(RestoreError::Store)? else { continue };
             for item in needed.with(&source, item).await? {
                 if out.send(item).await.is_err() {

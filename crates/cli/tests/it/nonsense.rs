@@ -132,7 +132,7 @@ impl Maker {
     }
 
     fn text(&mut self, kind: &str, field: &str) -> String {
-        if ["ttl", "imeout", "requency", "Period"].iter().any(|part| field.contains(part)) {
+        if ["ttl", "Timeout", "timeout", "Frequency", "frequency", "Period"].iter().any(|part| field.contains(part)) {
             return self.word(&DURATIONS);
         }
         let is_sensible = !self.one_in(3);

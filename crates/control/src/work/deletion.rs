@@ -137,7 +137,7 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
     };
     let mut deleting = backup.clone();
     deleting.status.phase = Some(BackupPhase::Deleting);
-    if let Files::Its(uid) = &files {
+    if let Files::Own(uid) = &files {
         deleting.metadata.annotations.insert(ANNOTATION_FILES.to_owned(), uid.clone());
     }
     match context.client.note(backup, &deleting).await {
@@ -149,7 +149,7 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
     tracing::info!(backup = name, "deletion begins");
     context.metrics.deletion_begins(backup);
     context.leadership.check().map_err(|lost| Unfinished::Because(lost.to_string()))?;
-    let deleted = if let Files::Its(_) = files { store.delete_backup(name).await } else { Ok(()) };
+    let deleted = if let Files::Own(_) = files { store.delete_backup(name).await } else { Ok(()) };
     if let Err(e) = deleted {
         context.metrics.deletion_ends(backup, false);
         return processed(context, &request, vec![format!("error deleting backup from backup storage: {e}")]).await;
@@ -190,9 +190,9 @@ const ANNOTATION_FILES: &str = "lifeboat.io/files";
 #[derive(Debug, PartialEq, Eq)]
 enum Files {
     /// Its own, whose record or claim has this UID; or there are none.
-    Its(String),
+    Own(String),
     /// Those of another backup, of another cluster for one. They may be being written.
-    Anothers,
+    Another,
 }
 
 /// Asks the bucket whose the files are, just before they are deleted: it may be long ago that this deletion was begun, and
@@ -203,7 +203,7 @@ enum Files {
 async fn files(store: &Store, backup: &Backup) -> Result<Files, StoreError> {
     let (name, uid, status) = (&backup.metadata.name, &backup.metadata.uid, &backup.status);
     if status.start_timestamp.is_none() || status.failure_reason == NAME_TAKEN {
-        return Ok(Files::Anothers);
+        return Ok(Files::Another);
     }
     let noted = backup.metadata.annotations.get(ANNOTATION_FILES).filter(|noted| !noted.is_empty());
     let (is_its, found) = match store.backup(name).await {
@@ -214,7 +214,7 @@ async fn files(store: &Store, backup: &Backup) -> Result<Files, StoreError> {
         },
         Err(e) => return Err(e),
     };
-    Ok(if is_its { Files::Its(found) } else { Files::Anothers })
+    Ok(if is_its { Files::Own(found) } else { Files::Another })
 }
 
 fn unknown(backup: &Backup, why: &StoreError) -> String {
@@ -330,7 +330,7 @@ mod tests {
                 let Some(bytes) = bytes else { continue };
                 bucket.put(&file.key("b"), bytes.into(), PutOptions::default()).await.unwrap();
             }
-            let expected = expected.map_or(Files::Anothers, |uid: &str| Files::Its(uid.to_owned()));
+            let expected = expected.map_or(Files::Another, |uid: &str| Files::Own(uid.to_owned()));
             assert_eq!(files(&Store::new(bucket), backup).await.unwrap(), expected, "{what}");
         }
     }
@@ -359,23 +359,23 @@ mod tests {
         let mut backup = begun("u", 5);
         claim("here", "original").await.unwrap();
         put(BackupFile::Metadata, serde_json::to_vec(&begun("original", 5)).unwrap()).await;
-        assert_eq!(files(&store, &backup).await.unwrap(), Files::Its("original".into()));
+        assert_eq!(files(&store, &backup).await.unwrap(), Files::Own("original".into()));
         backup.status.phase = Some(BackupPhase::Deleting);
         backup.metadata.annotations.insert(ANNOTATION_FILES.into(), "original".into());
         // Cut off after the record: the rest is still its own.
         bucket.delete(&[BackupFile::Metadata.key("b")]).await.unwrap();
-        assert_eq!(files(&store, &backup).await.unwrap(), Files::Its("original".into()));
+        assert_eq!(files(&store, &backup).await.unwrap(), Files::Own("original".into()));
         assert!(claim("there", "v").await.is_err(), "as long as anything is left, nobody has the name");
         store.delete_backup("b").await.unwrap();
-        assert_eq!(files(&store, &backup).await.unwrap(), Files::Its("original".into()));
+        assert_eq!(files(&store, &backup).await.unwrap(), Files::Own("original".into()));
         // Another cluster begins, and ends.
         claim("there", "v").await.unwrap();
-        assert_eq!(files(&store, &backup).await.unwrap(), Files::Anothers);
+        assert_eq!(files(&store, &backup).await.unwrap(), Files::Another);
         put(BackupFile::Metadata, serde_json::to_vec(&begun("v", 9)).unwrap()).await;
-        assert_eq!(files(&store, &backup).await.unwrap(), Files::Anothers);
+        assert_eq!(files(&store, &backup).await.unwrap(), Files::Another);
         // As an earlier version noted it.
         backup.metadata.annotations.insert(ANNOTATION_FILES.into(), "own".into());
-        assert_eq!(files(&store, &backup).await.unwrap(), Files::Anothers);
+        assert_eq!(files(&store, &backup).await.unwrap(), Files::Another);
         for file in [BackupFile::Metadata, BackupFile::Claim] {
             put(file, b"{".to_vec()).await;
             let error = files(&store, &backup).await.unwrap_err();
