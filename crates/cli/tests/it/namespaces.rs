@@ -75,9 +75,11 @@ fn a_namespace_that_is_made_for_its_objects_is_listed_and_shown_before() {
     let case = backed_up(&ground, "needed");
     // Without cluster-scoped objects the namespace itself is not selected.
     let some = ["--include-namespaces", "shop"];
-    let run = restore(&case, "new", &[&some[..], &["--dry-run"]].concat());
+    let dry = [&some[..], &["--dry-run", "--details"]].concat();
+    let run = restore(&case, "new", &dry);
+    let (_, details) = run.out.split_once("\n\n").expect("a table, then details");
     assert_eq!(
-        run.out,
+        details,
         "skip      configmaps/new/kube-root-ca.crt: controllers make it in every namespace
 create    namespaces/new
 create    configmaps/new/map-0
@@ -92,6 +94,6 @@ Would create 3 objects, update 0, leave 0 that are as in the backup and 0 that d
     assert_eq!((run.code, run.out.as_str()), (0, expected), "{run:?}");
     assert_eq!(stored(&case, "new"), (json!({"errors": {}, "warnings": {}}), listed("new", "created", "created")));
     // It is there: nothing is made.
-    let run = restore(&case, "new", &[&some[..], &["--dry-run"]].concat());
+    let run = restore(&case, "new", &dry);
     assert!(run.code == 0 && !run.out.contains("create    "), "{run:?}");
 }
