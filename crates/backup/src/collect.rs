@@ -3,10 +3,11 @@
 use crate::env::Env;
 use crate::plan::{Plan, PlannedList};
 use crate::spool::{Batch, Intake, spool};
+use crate::stopped::Stopped;
 use crate::tally::Tally;
 use lifeboat_cluster::{ClusterError, ListRequest};
 use lifeboat_object::{ApiResource, ObjectKey, Place, Severity};
-use lifeboat_store::{ReceiverGone, StreamReceiver};
+use lifeboat_store::StreamReceiver;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
@@ -44,17 +45,8 @@ async fn list_all(lists: Vec<PlannedList>, intake: Intake, env: Env, tally: Arc<
             None => return intake.end(),
             Some(Ok(Ok(()))) => {}
             // The operation is over, or a list died: what was listed is not everything.
-            Some(Ok(Err(Stopped)) | Err(_)) => return,
+            Some(Ok(Err(_)) | Err(_)) => return,
         }
-    }
-}
-
-/// The operation is over.
-struct Stopped;
-
-impl From<ReceiverGone> for Stopped {
-    fn from(_: ReceiverGone) -> Self {
-        Self
     }
 }
 
@@ -115,7 +107,7 @@ impl Lister {
         });
         loop {
             let bodies = tokio::select! {
-                () = self.env.cancel.cancelled() => return Err(Stopped),
+                () = self.env.cancel.cancelled() => return Err(Stopped::Over),
                 bodies = list.next() => bodies,
             };
             match bodies {

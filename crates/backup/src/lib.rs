@@ -21,6 +21,7 @@ mod request;
 mod run;
 mod scope;
 mod spool;
+mod stopped;
 mod tally;
 mod volumes;
 mod write;

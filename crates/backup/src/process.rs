@@ -9,13 +9,14 @@ use crate::relate::{self, Binding, Claim};
 use crate::related;
 use crate::scope::Scope;
 use crate::spool::Batch;
+use crate::stopped::Stopped;
 use crate::tally::Tally;
 use crate::volumes::{VolumeFacts, Volumes};
 use bytes::Bytes;
 use lifeboat_object::{
     ApiResource, GroupResource, Item, ObjectKey, RESTORABLE, Severity, Spliced, is_too_deep, splice_type,
 };
-use lifeboat_store::{Broken, ReceiverGone, StreamReceiver, StreamSender, stream};
+use lifeboat_store::{StreamReceiver, StreamSender, stream};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -87,27 +88,6 @@ async fn take_all(
     related.end();
     processor.check_ordered(env);
     Ok(Learned { volumes: processor.volumes, left_out: processor.left_out })
-}
-
-/// Why the stage stopped before its end.
-#[derive(Debug)]
-pub(crate) enum Stopped {
-    /// The operation is over.
-    Over,
-    /// A stage before this one died.
-    Broken(Broken),
-}
-
-impl From<ReceiverGone> for Stopped {
-    fn from(_: ReceiverGone) -> Self {
-        Self::Over
-    }
-}
-
-impl From<Broken> for Stopped {
-    fn from(broken: Broken) -> Self {
-        Self::Broken(broken)
-    }
 }
 
 /// What is known when all objects went through.
@@ -305,6 +285,7 @@ mod tests {
     use super::*;
     use crate::env::test_env;
     use lifeboat_object::{Place, Results};
+    use lifeboat_store::Broken;
     use proptest::prelude::*;
     use std::task::Poll;
 

@@ -7,9 +7,10 @@ use crate::plan::{Plan, plan};
 use crate::process::{Entries, Learned, process};
 use crate::request::{Request, Settings, ValidationErrors, prepare};
 use crate::scope::{Scope, read_namespaces};
+use crate::stopped::Stopped;
 use crate::tally::Tally;
 use crate::volumes::Volumes;
-use crate::write::{Stopped, Written, write};
+use crate::write::{Written, write};
 use lifeboat_api::{Backup, well_known};
 use lifeboat_cluster::ClusterError;
 use lifeboat_object::{Catalog, Place, Results};
@@ -219,7 +220,7 @@ async fn put_archive(
     match written {
         // What the upload says then is only that it was given up.
         Err(Stopped::Broken(broken)) => Err(broken.into()),
-        Err(Stopped::Upload) => Err(uploaded.err().map_or(BackupError::Worker("uploading the archive"), Into::into)),
+        Err(Stopped::Over) => Err(uploaded.err().map_or(BackupError::Worker("uploading the archive"), Into::into)),
         Ok(written) => uploaded.map(|_| written).map_err(Into::into),
     }
 }

@@ -3,10 +3,11 @@
 //! The API server cuts an answer that is not read for a minute, so reading must not wait for an upload.
 
 use crate::env::Env;
+use crate::stopped::Stopped;
 use crate::tally::Tally;
 use bytes::Bytes;
 use lifeboat_object::{ApiResource, Item, Place};
-use lifeboat_store::{Broken, ReceiverGone, StreamReceiver, StreamSender, stream};
+use lifeboat_store::{ReceiverGone, StreamReceiver, StreamSender, stream};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -73,26 +74,6 @@ pub(crate) struct Spool {
 struct Shelf {
     out: Out,
     disk: Disk,
-}
-
-/// Why the spool stopped before its end.
-enum Stopped {
-    /// The operation is over.
-    Over,
-    /// A reader died.
-    Broken(Broken),
-}
-
-impl From<ReceiverGone> for Stopped {
-    fn from(_: ReceiverGone) -> Self {
-        Self::Over
-    }
-}
-
-impl From<Broken> for Stopped {
-    fn from(broken: Broken) -> Self {
-        Self::Broken(broken)
-    }
 }
 
 /// A spool of this many bytes of memory.
@@ -308,6 +289,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_store::Broken;
 
     fn resource() -> Arc<ApiResource> {
         Arc::new(ApiResource::new("", "v1", "configmaps", "ConfigMap"))

@@ -2,13 +2,14 @@
 
 use crate::env::Env;
 use crate::process::{Entries, Entry};
+use crate::stopped::Stopped;
 use crate::tally::Tally;
 use bytes::Bytes;
 use lifeboat_archive::gzip::Packer;
 use lifeboat_archive::sidecar::ResourceList;
 use lifeboat_archive::tarball::{Assembler, Member, ObjectEntry, Segment, TarballSummary};
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Severity};
-use lifeboat_store::{Broken, ReceiverGone, StreamReceiver, StreamSender};
+use lifeboat_store::{Broken, StreamReceiver, StreamSender};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
@@ -21,27 +22,6 @@ pub(crate) struct Written {
     pub(crate) index: Vec<u8>,
     pub(crate) resources: ResourceList,
     pub(crate) counts: BTreeMap<String, u64>,
-}
-
-/// Why writing stopped early.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Stopped {
-    /// The upload has failed and says itself why.
-    Upload,
-    /// A stage died: one before this one, or a compressing thread.
-    Broken(Broken),
-}
-
-impl From<ReceiverGone> for Stopped {
-    fn from(_: ReceiverGone) -> Self {
-        Self::Upload
-    }
-}
-
-impl From<Broken> for Stopped {
-    fn from(broken: Broken) -> Self {
-        Self::Broken(broken)
-    }
 }
 
 fn died(_: JoinError) -> Broken {
@@ -240,6 +220,6 @@ mod tests {
         sender.end();
         drop(pieces);
         let stopped = write(objects, 1, &upload, &Tally::default(), &env).await.unwrap_err();
-        assert_eq!(stopped, Stopped::Upload);
+        assert_eq!(stopped, Stopped::Over);
     }
 }
