@@ -5,6 +5,7 @@ use crate::support::{eventually, gunzip_json, run};
 use lifeboat_testbed::{Fault, Nth, Proxy, Rule};
 use serde_json::{Value, json};
 use std::process::Command;
+use std::time::Duration;
 
 /// What hangs does so for minutes: who ends within the patience of `until` was stopped.
 fn hangs(method: &'static str, path: &str, nth: Nth) -> Vec<Rule> {
@@ -174,8 +175,10 @@ fn a_cancelled_restore_ends_at_any_stage() {
     };
     finalizers(json!(["example.com/stays"]));
     ground.bed.kubectl(&["delete", "namespace", "shop", "--wait=false"]);
+    // It is cancelled while it asks whether the namespace is gone.
+    api.script(vec![Rule::new("GET", "*/api/v1/namespaces/shop", Nth::From(3), Fault::Delay(Duration::ZERO))]);
     ground.velero("Restore", "waiting", &json!({"backupName": "b"}));
-    ground.until("restore", "waiting", "InProgress");
+    eventually("the wait for the namespace", || api.is_met());
     let ended = cancel(&ground, "restore", "waiting");
     assert!(reason(&ended).starts_with("the restore was cancelled: "), "{ended}");
     finalizers(Value::Null);
