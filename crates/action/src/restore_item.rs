@@ -63,4 +63,13 @@ pub trait RestoreItemAction: Send + Sync {
     fn is_pure(&self) -> bool {
         false
     }
+
+    /// Whether all that it does in this restore is to detach objects from the cluster that they came from: it takes out
+    /// tokens, addresses and notes of controllers, or what no API server accepts any more, and leaves what users wrote.
+    /// An object that is in the cluster in the very state of the backup is then left as it is, and the action is not
+    /// called for it.
+    fn only_detaches(&self, restore: &Restore) -> bool {
+        let _ = restore;
+        false
+    }
 }

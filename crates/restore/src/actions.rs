@@ -27,6 +27,7 @@ pub use config::ActionConfig;
 
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, RestoreItemAction, RestoreItemInput, RestoreItemOutput};
+use lifeboat_api::Restore;
 use lifeboat_cluster::Cluster;
 use std::sync::Arc;
 
@@ -40,24 +41,26 @@ pub fn built_in_actions(cluster: &Cluster, config: &ActionConfig) -> Vec<Arc<dyn
         computed("velero.io/admission-webhook-configuration", &admission::RESOURCES, admission::restore),
         Arc::new(Computed {
             name: "velero.io/apiservice",
+            follows: Follows::Nothing,
             scope: ActionScope {
                 label_selector: api_service::SELECTOR.to_owned(),
                 ..ActionScope::resources(&["apiservices.apiregistration.k8s.io"])
             },
             work: api_service::restore,
         }),
-        computed("velero.io/change-image-name", &images::RESOURCES, move |input| Ok(images::restore(input, &rules))),
+        Arc::new(Computed {
+            name: "velero.io/change-image-name",
+            scope: ActionScope::resources(&images::RESOURCES),
+            follows: if rules.is_empty() { Follows::Nothing } else { Follows::Configuration },
+            work: move |input: RestoreItemInput<'_>| Ok(images::restore(input, &rules)),
+        }),
         Arc::new(storage_class::ChangeStorageClass::new(cluster.clone(), config.storage_classes.clone())),
-        computed(
-            "velero.io/cluster-role-bindings",
-            &["clusterrolebindings.rbac.authorization.k8s.io"],
-            bindings::restore,
-        ),
+        bindings("velero.io/cluster-role-bindings", "clusterrolebindings.rbac.authorization.k8s.io"),
         computed("velero.io/crd-preserve-fields", &["customresourcedefinitions.apiextensions.k8s.io"], crd::restore),
         computed("velero.io/job", &["jobs.batch"], job::restore),
         computed("velero.io/pod", &["pods"], pod::restore),
         computed("velero.io/pvc", &["persistentvolumeclaims"], pvc::restore),
-        computed("velero.io/role-bindings", &["rolebindings.rbac.authorization.k8s.io"], bindings::restore),
+        bindings("velero.io/role-bindings", "rolebindings.rbac.authorization.k8s.io"),
         Arc::new(secret::Secret::new(cluster.clone())),
         computed("velero.io/service", &["services"], service::restore),
         computed("velero.io/service-account", &["serviceaccounts"], service_account::restore),
@@ -68,14 +71,31 @@ fn computed<W>(name: &'static str, resources: &[&str], work: W) -> Arc<dyn Resto
 where
     W: Fn(RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> + Send + Sync + 'static,
 {
-    Arc::new(Computed { name, scope: ActionScope::resources(resources), work })
+    Arc::new(Computed { name, scope: ActionScope::resources(resources), follows: Follows::Nothing, work })
+}
+
+fn bindings(name: &'static str, resource: &str) -> Arc<dyn RestoreItemAction> {
+    let scope = ActionScope::resources(&[resource]);
+    Arc::new(Computed { name, scope, follows: Follows::NamespaceMapping, work: bindings::restore })
 }
 
 /// An action that needs nothing but its input.
 struct Computed<W> {
     name: &'static str,
     scope: ActionScope,
+    follows: Follows,
     work: W,
+}
+
+/// Whose wish it is what an action does.
+#[derive(Clone, Copy)]
+enum Follows {
+    /// Nobody's: it detaches an object from its cluster.
+    Nothing,
+    /// The restore's.
+    NamespaceMapping,
+    /// That of who configured it.
+    Configuration,
 }
 
 #[async_trait]
@@ -97,5 +117,13 @@ where
 
     fn is_pure(&self) -> bool {
         true
+    }
+
+    fn only_detaches(&self, restore: &Restore) -> bool {
+        match self.follows {
+            Follows::Nothing => true,
+            Follows::NamespaceMapping => restore.spec.namespace_mapping.is_empty(),
+            Follows::Configuration => false,
+        }
     }
 }

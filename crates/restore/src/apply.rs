@@ -67,6 +67,16 @@ impl Actions {
         Ok(Self { all })
     }
 
+    /// Whether an action may do more to an object of this type than to detach it from its cluster.
+    pub(crate) fn may_change(
+        &self,
+        resource: &GroupResource,
+        target_namespace: Option<&str>,
+        restore: &Restore,
+    ) -> bool {
+        self.all.iter().any(|one| !one.action.only_detaches(restore) && one.covers(resource, target_namespace))
+    }
+
     /// Runs every action that applies, one after the other, each on what the one before made. Labels are tested as
     /// they are then, namespaces as the target's.
     pub(crate) async fn run(
@@ -85,9 +95,13 @@ impl Actions {
             if !one.applies(resource, target_namespace, &item) {
                 continue;
             }
-            if ask == Ask::Pure && !one.action.is_pure() {
-                unasked.push(one.action.name().to_owned());
-                continue;
+            match ask {
+                Ask::Pure if !one.action.is_pure() => {
+                    unasked.push(one.action.name().to_owned());
+                    continue;
+                }
+                Ask::Detaching if !one.action.only_detaches(restore) => continue,
+                _ => {}
             }
             let input = RestoreItemInput { item, item_from_backup: from_backup, restore };
             let output = one.action.execute(input).await?;
@@ -103,17 +117,20 @@ impl Actions {
 
 impl Resolved {
     fn applies(&self, resource: &GroupResource, namespace: Option<&str>, item: &Value) -> bool {
+        self.covers(resource, namespace) && self.selector.matches(&labels(item))
+    }
+
+    fn covers(&self, resource: &GroupResource, namespace: Option<&str>) -> bool {
         if !(self.everything || self.included.contains(resource)) || self.excluded.contains(resource) {
             return false;
         }
-        let namespace_fits = match namespace {
+        match namespace {
             Some(namespace) => {
                 (self.namespaces.is_empty() || self.namespaces.matches(namespace))
                     && !self.excluded_namespaces.matches(namespace)
             }
             None => self.namespaces.is_empty(),
-        };
-        namespace_fits && self.selector.matches(&labels(item))
+        }
     }
 }
 

@@ -36,6 +36,8 @@ pub(crate) enum Ask {
     All,
     /// Only those that change nothing anywhere.
     Pure,
+    /// Only those that detach the object from its cluster.
+    Detaching,
 }
 
 impl Context {
@@ -70,6 +72,26 @@ impl Context {
         }
         self.finish(key, &mut item);
         Ok(Desired::Object(Box::new(DesiredObject { item, status, additional, unasked })))
+    }
+
+    /// Whether somebody wants an object changed that is in the cluster in the very state of the backup: whether it is to
+    /// become something else than if it were restored as it is, in its own place.
+    ///
+    /// # Errors
+    /// Why it cannot be made, for people.
+    pub(crate) async fn is_to_change(
+        &self,
+        key: &ObjectKey,
+        from_backup: &Value,
+        desired: &Value,
+    ) -> Result<bool, String> {
+        if !self.actions.may_change(&key.resource, key.namespace.as_deref(), &self.restore) {
+            return Ok(false);
+        }
+        Ok(match self.desired(key, from_backup, Ask::Detaching).await? {
+            Desired::Skip(_) => false,
+            Desired::Object(as_it_is) => crate::update::patch(desired, &as_it_is.item).is_some(),
+        })
     }
 
     /// The type of an object as the cluster serves it.

@@ -39,9 +39,10 @@ pub(crate) async fn level(
     let mut rows = Vec::new();
     for one in level.items {
         let Some(row) = context.archive.row(one.row) else { continue };
-        match presence.look(&context.target_of(&row.key()), one.state) {
-            Seen::Unchanged => settled.push((one, Some(Action::Skipped))),
-            _ => rows.push(one.row),
+        if context.stays(&context.target_of(&row.key()), one.state, &presence) {
+            settled.push((one, Some(Action::Skipped)));
+        } else {
+            rows.push(one.row);
         }
     }
     let mut running = Running::new(context, checkpoint);
@@ -68,7 +69,8 @@ pub(crate) async fn level(
         };
         let Some(row) = context.archive.row(item.row) else { continue };
         let key = row.key();
-        let exists = presence.look(&context.target_of(&key), State::of(&item.head)) == Seen::Exists;
+        let seen = presence.look(&context.target_of(&key), State::of(&item.head));
+        let exists = matches!(seen, Seen::Exists | Seen::Unchanged);
         running.start(Source { row: item.row, key, body: item.body, exists }, Turn::default()).await;
     }
     let done = running.finish().await;

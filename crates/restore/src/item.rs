@@ -1,12 +1,12 @@
 //! Restores one object (restore.md 2.8).
 
 use crate::apply::Actions;
-use crate::check::Lookout;
+use crate::check::{Lookout, Presence, Seen};
 use crate::env::Env;
 use crate::hold_back::lost_claim;
 use crate::namespaces::{Missing, Namespaces};
 use crate::notes::Notes;
-use crate::read::{Facts, Kinds};
+use crate::read::{Facts, Kinds, State};
 use crate::retry::can_pass;
 use crate::running::Turn;
 use crate::versions::Chosen;
@@ -122,8 +122,13 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Takes an object that needs nothing more: it is in the very state of the backup, or an earlier run did this with
-    /// it. Nothing is read or written. Tells whether it is listed.
+    /// Whether an object is in the cluster in the very state of the backup, and nobody wants it changed.
+    pub(crate) fn stays(&self, target: &ObjectKey, in_backup: State, presence: &Presence) -> bool {
+        presence.look(target, in_backup) == Seen::Unchanged
+            && !self.actions.may_change(&target.resource, target.namespace.as_deref(), &self.restore)
+    }
+
+    /// Takes an object that needs nothing more: it stays as it is, or an earlier run did this with it. Nothing is read or written. Tells whether it is listed.
     pub(crate) fn settled(&self, one: Facts) -> bool {
         self.notes.begin(one.row) && !one.ended
     }

@@ -128,7 +128,7 @@ impl Previewer {
         for one in level.items {
             let Some(row) = archive.row(one.row) else { continue };
             let key = self.context.target_of(&row.key());
-            if presence.look(&key, one.state) == Seen::Unchanged {
+            if self.context.stays(&key, one.state, &presence) {
                 let planned = if one.ended { ended() } else { Planned::Unchanged };
                 // The receiver is gone: nobody wants more.
                 let _ = out.send(PreviewItem { key, planned, unasked: Vec::new() }).await;
@@ -202,7 +202,7 @@ impl Previewer {
         let found = self.context.env.cluster.get(&resource, key.namespace.as_deref(), &key.name).await;
         let Some(existing) = found.map_err(|e| e.to_string())? else { return Ok(Planned::Create) };
         let existing: Value = serde_json::from_slice(&existing).unwrap_or_default();
-        if is_same_state(&existing, from_backup) {
+        if is_same_state(&existing, from_backup) && !self.context.is_to_change(key, from_backup, &desired.item).await? {
             return Ok(Planned::Unchanged);
         }
         Ok(compared(&self.context.restore, key, &desired.item, &existing))

@@ -189,7 +189,14 @@ impl Context {
     ) -> Result<Action, Refused> {
         let Target { key, resource, .. } = target;
         if is_same_state(existing, written.from_backup) {
-            return Ok(Action::Skipped);
+            match self.is_to_change(key, written.from_backup, desired).await {
+                Ok(true) => {}
+                Ok(false) => return Ok(Action::Skipped),
+                Err(e) => {
+                    self.error(key, &e);
+                    return Err(Refused::Reported);
+                }
+            }
         }
         let Some(difference) = crate::update::patch(desired, existing) else { return Ok(Action::Skipped) };
         let policy = &self.restore.spec.existing_resource_policy;

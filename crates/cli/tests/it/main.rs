@@ -33,6 +33,7 @@ mod serving;
 mod shop;
 mod snapshot;
 mod support;
+mod unchanged;
 mod walk;
 mod walk_existing;
 mod walk_filtered;

@@ -4,6 +4,7 @@ use super::edit::{original_namespace, remove_keys, text};
 use super::known;
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, RestoreItemAction, RestoreItemInput, RestoreItemOutput};
+use lifeboat_api::Restore;
 use lifeboat_cluster::{Cluster, ListRequest};
 use lifeboat_object::Head;
 use serde_json::Value;
@@ -63,6 +64,10 @@ impl RestoreItemAction for Secret {
     }
 
     fn is_pure(&self) -> bool {
+        true
+    }
+
+    fn only_detaches(&self, _: &Restore) -> bool {
         true
     }
 

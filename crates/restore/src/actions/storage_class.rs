@@ -4,6 +4,7 @@ use super::edit::list_mut;
 use super::known;
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, RestoreItemAction, RestoreItemInput, RestoreItemOutput};
+use lifeboat_api::Restore;
 use lifeboat_cluster::Cluster;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,6 +54,10 @@ impl RestoreItemAction for ChangeStorageClass {
 
     fn is_pure(&self) -> bool {
         true
+    }
+
+    fn only_detaches(&self, _: &Restore) -> bool {
+        self.classes.is_empty()
     }
 
     async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> {

@@ -264,3 +264,23 @@ async fn odd_shapes_are_survived_without_loss() {
     }
     assert!(calls > 1000, "{calls} calls");
 }
+
+#[tokio::test]
+async fn who_follows_a_wish_does_more_than_detach() {
+    let server = server().await;
+    let more = |config: &ActionConfig, restore: &Restore| {
+        let mut names: Vec<String> = Vec::new();
+        for action in built_in_actions(&server.cluster, config) {
+            if !action.only_detaches(restore) {
+                names.push(action.name().to_owned());
+            }
+        }
+        names
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(more(&ActionConfig::default(), &Restore::default()), none);
+    let mapped = ["velero.io/cluster-role-bindings", "velero.io/role-bindings"];
+    assert_eq!(more(&ActionConfig::default(), &with_mapping(&[("shop", "copy")])), mapped);
+    let configured = ["velero.io/change-image-name", "velero.io/change-storage-class"];
+    assert_eq!(more(&config(), &Restore::default()), configured);
+}
