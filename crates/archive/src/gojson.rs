@@ -4,20 +4,18 @@ use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
 use std::io;
 
-/// Compact, as in the `*.json.gz` files, without a trailing newline.
+/// Compact, as in the `*.json.gz` files, without a trailing newline. The writer gets many small pieces.
 ///
 /// # Errors
-/// When the value cannot be JSON, for example a map whose keys are no strings.
-pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<Vec<u8>> {
-    let mut out = Vec::new();
-    value.serialize(&mut serde_json::Serializer::with_formatter(&mut out, GoFormatter(CompactFormatter)))?;
-    Ok(out)
+/// When the value cannot be JSON, for example a map whose keys are no strings, and those of the writer.
+pub fn write<T: Serialize + ?Sized>(writer: impl io::Write, value: &T) -> serde_json::Result<()> {
+    value.serialize(&mut serde_json::Serializer::with_formatter(writer, GoFormatter(CompactFormatter)))
 }
 
 /// Indented by two blanks, as `velero-backup.json`, without a trailing newline.
 ///
 /// # Errors
-/// As [`to_vec`].
+/// When the value cannot be JSON, for example a map whose keys are no strings.
 pub fn to_vec_pretty<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<Vec<u8>> {
     let mut out = Vec::new();
     value.serialize(&mut serde_json::Serializer::with_formatter(&mut out, GoFormatter(PrettyFormatter::new())))?;
@@ -76,8 +74,10 @@ mod tests {
     #[test]
     fn escapes_what_go_escapes() {
         let value = json!({"a<": "<a href='x'>&amp;</a> é\u{2028}\n\"", "n": [1.5, null]});
+        let mut out = Vec::new();
+        write(&mut out, &value).unwrap();
         assert_eq!(
-            String::from_utf8(to_vec(&value).unwrap()).unwrap(),
+            String::from_utf8(out).unwrap(),
             r#"{"a\u003c":"\u003ca href='x'\u003e\u0026amp;\u003c/a\u003e é\u2028\n\"","n":[1.5,null]}"#
         );
         assert_eq!(

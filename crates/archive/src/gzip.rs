@@ -6,10 +6,13 @@ use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use libdeflater::{CompressionLvl, Compressor, Decompressor};
-use std::io::{self, Read, Write};
+use std::io::{self, BufWriter, Read, Write};
 
 /// Bytes that deflate can make of one (RFC 1951: a match of 258 bytes takes two bits at least).
 const MOST_EXPANSION: u64 = 1032;
+
+/// Bytes that are gathered before they are compressed.
+const PIECE: usize = 32 << 10;
 
 /// Compresses small things: sidecar files, log lines.
 #[must_use]
@@ -18,6 +21,18 @@ pub fn pack(bytes: &[u8]) -> Vec<u8> {
     // Writing into a Vec cannot fail.
     let _ = encoder.write_all(bytes);
     encoder.finish().unwrap_or_default()
+}
+
+/// Compresses what a function writes piece by piece, so that it is never there as a whole.
+///
+/// # Errors
+/// Those of the function.
+pub fn pack_with<E>(write: impl FnOnce(&mut dyn Write) -> Result<(), E>) -> Result<Vec<u8>, E> {
+    let mut pieces = BufWriter::with_capacity(PIECE, GzEncoder::new(Vec::new(), Compression::default()));
+    write(&mut pieces)?;
+    // Writing into a Vec cannot fail.
+    let packed = pieces.into_inner().map(GzEncoder::finish);
+    Ok(packed.map_or_else(|_| Vec::new(), Result::unwrap_or_default))
 }
 
 /// Makes gzip members of whole buffers, faster than a stream can be compressed; keeps its memory from one to the next.

@@ -11,9 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// # Errors
 /// When the value cannot be JSON.
 pub fn encode<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<Vec<u8>> {
-    let mut json = gojson::to_vec(value)?;
-    json.push(b'\n');
-    Ok(gzip::pack(&json))
+    gzip::pack_with(|mut out| {
+        gojson::write(&mut out, value)?;
+        out.write_all(b"\n").map_err(serde_json::Error::io)
+    })
 }
 
 /// Unpacks a JSON sidecar of at most `limit` decompressed bytes (readers of Velero cap at 1 GiB).

@@ -26,25 +26,32 @@ impl<'a> Listed<'a> {
     pub(crate) fn of(walked: &'a Walked, spec: &'a RestoreSpec) -> Self {
         let mut out = Self::default();
         for (name, action) in &walked.namespaces {
-            out.add(("v1", "Namespace"), Name { namespace: None, name, action: *action });
+            out.names(("v1", "Namespace")).push(Name { namespace: None, name, action: *action });
         }
         let target = |name: &'a str| spec.namespace_mapping.get(name).map_or(name, String::as_str);
-        for one in &walked.done {
-            let Some(row) = walked.archive.row(one.row) else { continue };
-            let name = Name { namespace: row.namespace().map(target), name: &row.name, action: one.action };
-            out.add(walked.kinds.of(row).unwrap_or_default(), name);
+        let rows = || walked.done.iter().filter_map(|one| Some((walked.archive.row(one.row)?, one.action)));
+        let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+        for (row, _) in rows() {
+            *counts.entry(walked.kinds.of(row).unwrap_or_default()).or_default() += 1;
+        }
+        for (kind, count) in counts {
+            // Growing would take twice the memory for a moment.
+            out.names(kind).reserve_exact(count);
+        }
+        for (row, action) in rows() {
+            let name = Name { namespace: row.namespace().map(target), name: &row.name, action };
+            out.names(walked.kinds.of(row).unwrap_or_default()).push(name);
         }
         for names in out.0.values_mut() {
-            names.0.sort_by(|a, b| a.text().cmp(b.text()));
+            names.0.sort_unstable_by(|a, b| a.text().cmp(b.text()));
             // Two namespaces may have become one.
             names.0.dedup();
         }
         out
     }
 
-    fn add(&mut self, (api_version, kind): (&str, &str), name: Name<'a>) {
-        let key = format!("{api_version}/{kind}");
-        self.0.entry(key).or_default().0.push(name);
+    fn names(&mut self, (api_version, kind): (&str, &str)) -> &mut Vec<Name<'a>> {
+        &mut self.0.entry(format!("{api_version}/{kind}")).or_default().0
     }
 
     /// How many objects it names.

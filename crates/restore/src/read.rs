@@ -121,12 +121,12 @@ impl Kinds {
 /// Identity and revision of an object as a digest: the same pair is the same state of the same object of the same
 /// cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct State([u8; 16]);
+pub(crate) struct State([u8; 8]);
 
 impl State {
     pub(crate) fn of(head: &Head) -> Self {
-        let mut out = [0; 16];
-        out.copy_from_slice(&Sha256::digest(format!("{}\0{}", head.uid, head.resource_version))[..16]);
+        let mut out = [0; 8];
+        out.copy_from_slice(&Sha256::digest(format!("{}\0{}", head.uid, head.resource_version))[..8]);
         Self(out)
     }
 }
