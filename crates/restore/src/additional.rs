@@ -30,7 +30,7 @@ impl Context {
                 if !self.notes.begin(row) {
                     continue;
                 }
-                let attempt = match self.load(row).await {
+                let attempt = match self.load_to_restore(row).await {
                     Ok(body) => self.attempt(&Source { row, key, body, exists: false }, false).await,
                     Err(e) if can_be_read_later(&e) => Attempt::Later(Why::Refused),
                     Err(e) => self.unreadable(row, &e),
@@ -49,6 +49,22 @@ impl Context {
         item.map(|item| item.body).ok_or(StoreError::Worker("reading one object of the archive"))
     }
 
+    /// Reads one object of the backup for a restore, unless that ends early. When the bucket is away the restore breaks off
+    /// here: who waits for the right to read would only wait as long for the same answer.
+    pub(crate) async fn load_to_restore(&self, row: usize) -> Result<Bytes, StoreError> {
+        let read = tokio::select! {
+            read = self.load(row) => read,
+            () = self.stop.wait() => return Err(StoreError::Stopped),
+        };
+        match read {
+            Err(e) if e.can_pass() => {
+                self.stop.break_off(e);
+                Err(StoreError::Stopped)
+            }
+            read => read,
+        }
+    }
+
     /// Ends an object that cannot be read from the backup, with an error.
     pub(crate) fn unreadable(&self, row: usize, error: &StoreError) -> Attempt {
         if let Some(row) = self.archive.row(row) {
@@ -61,7 +77,7 @@ impl Context {
 }
 
 /// An error with its causes, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut out = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

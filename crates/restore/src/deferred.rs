@@ -48,7 +48,7 @@ impl Deferred {
             if waiting.is_empty() {
                 return out;
             }
-            if context.env.cancel.is_cancelled() {
+            if context.stop.has_come() {
                 out.extend(given_up(&waiting, context));
                 continue;
             }
@@ -59,7 +59,7 @@ impl Deferred {
             if !ended.later.is_empty() {
                 tokio::select! {
                     () = sleep(pause) => {}
-                    () = context.env.cancel.cancelled() => {}
+                    () = context.stop.wait() => {}
                 }
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
@@ -105,7 +105,7 @@ async fn read_again(mut turns: BTreeMap<usize, Turn>, context: &Arc<Context>, ru
     let failure = loop {
         let item = tokio::select! {
             biased;
-            () = context.env.cancel.cancelled() => break None,
+            () = context.stop.wait() => break None,
             item = contents.next() => item,
         };
         match item {
@@ -118,6 +118,10 @@ async fn read_again(mut turns: BTreeMap<usize, Turn>, context: &Arc<Context>, ru
                 running.start(Source { row: item.row, key, body: item.body, exists: turn.exists }, turn).await;
             }
             Ok(None) => break None,
+            Err(e) if e.can_pass() => {
+                context.stop.break_off(e);
+                break None;
+            }
             Err(e) => break Some(e),
         }
     };
@@ -131,11 +135,13 @@ async fn read_again(mut turns: BTreeMap<usize, Turn>, context: &Arc<Context>, ru
     }
 }
 
-/// Ends what waits when the restore is cancelled.
+/// Ends what waits when the restore ends early.
 fn given_up(waiting: &[Waiting], context: &Context) -> Vec<Done> {
-    let count = waiting.len();
-    let message =
-        format!("{count} objects that could not be restored at first were not tried again: the restore was cancelled");
+    let (count, why) = (waiting.len(), context.stop.reason());
+    let message = match count {
+        1 => format!("1 object that could not be restored at first was not tried again: {why}"),
+        _ => format!("{count} objects that could not be restored at first were not tried again: {why}"),
+    };
     context.env.journal.error(&Place::Velero, message);
     // Namespaces have a list of their own.
     let is_namespace = |row: &Row| *row.resource == GroupResource::new("", "namespaces");

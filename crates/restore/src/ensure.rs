@@ -74,6 +74,6 @@ impl Context {
         let Some(row) = self.find(&ObjectKey::new(GroupResource::new("", "namespaces"), None, name)) else {
             return Ok(None);
         };
-        Ok(serde_json::from_slice(&self.load(row).await?).ok())
+        Ok(serde_json::from_slice(&self.load_to_restore(row).await?).ok())
     }
 }

@@ -7,21 +7,28 @@ use crate::item::{Action, Context, Done, Source};
 use crate::plan::Level;
 use crate::read::{Facts, State};
 use crate::running::{Running, Turn};
-use lifeboat_store::StoreError;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
+/// How far a restore came.
+#[derive(Debug, Default)]
+pub(crate) struct Reached {
+    pub(crate) done: Vec<Done>,
+    /// Objects that were not looked at, because it ended early.
+    pub(crate) left: u64,
+}
+
 /// Restores the objects of one level and waits for all of them. Objects go to the cluster as many at once as its pace
 /// allows; reading the archive keeps just ahead, and passes over what needs nothing more. `ahead` is what was seen of
-/// this level before.
+/// this level before. When the restore ends early, what is in flight is awaited, and the rest is left.
 pub(crate) async fn level(
     level: Level,
     ahead: Option<Presence>,
     context: &Arc<Context>,
     checkpoint: &mut Checkpoint,
     deferred: &mut Deferred,
-) -> Result<Vec<Done>, StoreError> {
+) -> Reached {
     context.namespaces.next_round();
     if context.resumed {
         // Also of objects that are done: who made the namespace is asked of the cluster.
@@ -34,7 +41,7 @@ pub(crate) async fn level(
     let level = Level { name: level.name, items: open.into_iter().map(|(one, _)| one).collect() };
     let presence = tokio::select! {
         presence = look(&level, ahead, context) => presence,
-        () = context.env.cancel.cancelled() => Presence::default(),
+        () = context.stop.wait() => Presence::default(),
     };
     let mut rows = Vec::new();
     for one in level.items {
@@ -50,12 +57,11 @@ pub(crate) async fn level(
         running.settled(one, action.unwrap_or(Action::Skipped));
     }
     let mut reading = JoinSet::new();
-    let mut contents = context.archive.read(rows, &mut reading);
-    let mut broken = None;
+    let mut contents = context.archive.read(rows.clone(), &mut reading);
     loop {
         let item = tokio::select! {
             biased;
-            () = context.env.cancel.cancelled() => break,
+            () = context.stop.wait() => break,
             item = contents.next() => item,
         };
         let item = match item {
@@ -63,7 +69,7 @@ pub(crate) async fn level(
             Ok(None) => break,
             // What is being written is awaited first, so that its outcome is known to the next run.
             Err(e) => {
-                broken = Some(e);
+                context.stop.break_off(e);
                 break;
             }
         };
@@ -75,7 +81,26 @@ pub(crate) async fn level(
     }
     let done = running.finish().await;
     deferred.add(done.later);
-    broken.map_or(Ok(done.done), Err)
+    let left = if context.stop.has_come() { untouched(&rows, context) } else { 0 };
+    Reached { done: done.done, left }
+}
+
+/// Passes a level over when the restore ends early: what an earlier run has done of it is listed, and the rest is left.
+pub(crate) async fn pass_over(level: Level, context: &Arc<Context>, checkpoint: &mut Checkpoint) -> Reached {
+    let (settled, open): (Vec<_>, Vec<_>) =
+        level.items.iter().map(|one| (*one, checkpoint.done(one.row))).partition(|(_, action)| action.is_some());
+    let mut running = Running::new(context, checkpoint);
+    // Namespaces have a list of their own.
+    for (one, action) in settled.into_iter().filter(|_| !level.is_of_namespaces()) {
+        running.settled(one, action.unwrap_or(Action::Skipped));
+    }
+    let rows: Vec<usize> = open.into_iter().map(|(one, _)| one.row).collect();
+    Reached { done: running.finish().await.done, left: untouched(&rows, context) }
+}
+
+/// How many of these objects nobody has begun; nobody begins them any more.
+fn untouched(rows: &[usize], context: &Context) -> u64 {
+    rows.iter().filter(|row| context.notes.begin(**row)).count() as u64
 }
 
 /// What of a level is there already.

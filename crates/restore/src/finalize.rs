@@ -1,5 +1,6 @@
 //! Ends a restore: files beside the backup, and the final resource.
 
+use crate::additional::chain;
 use crate::env::Env;
 use crate::item::Action;
 use crate::listed::Listed;
@@ -17,10 +18,18 @@ use tokio::time::{Instant, timeout_at};
 /// How long the files of a restore may take to be stored, and those of a cancelled one.
 const STORING: Duration = Duration::from_secs(600);
 const STORING_CANCELLED: Duration = Duration::from_secs(4);
+/// The same of one that broke off because of the bucket: its next run stores them again.
+const STORING_BROKEN_OFF: Duration = Duration::from_secs(30);
 
 /// Decides the phase, and puts log, results, resource list, operations and volume information.
-pub(crate) async fn finalize(mut restore: Restore, walked: &Walked, env: &Env) -> Result<Outcome, StoreError> {
+pub(crate) async fn finalize(
+    mut restore: Restore,
+    walked: &Walked,
+    broken_off: Option<StoreError>,
+    env: &Env,
+) -> Result<Outcome, StoreError> {
     let cancelled = env.cancel.is_cancelled();
+    let broken_off = broken_off.filter(|_| !cancelled);
     let (_, planned) = env.progress.get();
     let spec = restore.spec.clone();
     let listed = Listed::of(walked, &spec);
@@ -30,6 +39,9 @@ pub(crate) async fn finalize(mut restore: Restore, walked: &Walked, env: &Env) -
     );
     if cancelled {
         env.journal.error(&Place::Velero, ended_early.as_str());
+    }
+    if let Some(why) = &broken_off {
+        env.journal.error(&Place::Velero, broke_off(&spec.backup_name, why, walked.left));
     }
     let claims = claims(walked);
     let volumes = walked.volumes.tell(&spec.namespace_mapping, |key| claims.get(key).copied());
@@ -42,6 +54,9 @@ pub(crate) async fn finalize(mut restore: Restore, walked: &Walked, env: &Env) -
     if cancelled {
         files.deadline = Instant::now() + STORING_CANCELLED;
         restore.status.failure_reason = ended_early;
+    } else if broken_off.is_some() {
+        // The bucket was waited for already.
+        files.deadline = Instant::now() + STORING_BROKEN_OFF;
     }
     files.put(RestoreFile::Logs, env.journal.close().log).await;
     // What was restored is there; only that its log is missing counts (restore.md 1.7).
@@ -71,7 +86,17 @@ pub(crate) async fn finalize(mut restore: Restore, walked: &Walked, env: &Env) -
         files.put(file, bytes).await;
     }
     let unstored = files.unstored;
-    Ok(Outcome { restore, results, unstored })
+    Ok(Outcome { restore, results, unstored, done: listed.count(), broken_off })
+}
+
+/// That a restore broke off, for people.
+fn broke_off(backup: &str, why: &StoreError, left: u64) -> String {
+    let objects = if left == 1 { "1 object was" } else { &format!("{left} objects were") };
+    format!(
+        "the restore broke off, because the archive of backup {backup} could not be read to its end: {}; {objects} not looked \
+         at; run the restore again: what is done stays, and it goes on with the rest",
+        chain(why)
+    )
 }
 
 /// What was done with each claim of the backup.
@@ -121,4 +146,23 @@ pub async fn record_failure(mut restore: Restore, env: &Env) -> Result<Restore, 
 fn count(status: &mut RestoreStatus, warnings: u64, errors: u64) {
     status.warnings = i64::try_from(warnings).unwrap_or(i64::MAX);
     status.errors = i64::try_from(errors).unwrap_or(i64::MAX);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_breaks_off_says_what_was_not_looked_at_and_what_to_do() {
+        let said = |left| broke_off("b", &StoreError::Worker("reading"), left);
+        let expected = |objects: &str| {
+            format!(
+                "the restore broke off, because the archive of backup b could not be read to its end: a worker thread died \
+                 while reading; {objects} not looked at; run the restore again: what is done stays, and it goes on with the \
+                 rest"
+            )
+        };
+        let objects = ["0 objects were", "1 object was", "2 objects were"];
+        assert_eq!([0, 1, 2].map(said), objects.map(expected));
+    }
 }

@@ -9,6 +9,7 @@ use crate::notes::Notes;
 use crate::read::{Facts, Kinds, State};
 use crate::retry::can_pass;
 use crate::running::Turn;
+use crate::stop::Stop;
 use crate::versions::Chosen;
 use crate::write::Refused;
 use bytes::Bytes;
@@ -118,6 +119,8 @@ pub(crate) struct Context {
     /// Whether an earlier run of this restore was cut off.
     pub(crate) resumed: bool,
     pub(crate) resource_timeout: Duration,
+    /// Set when nothing more is to be begun.
+    pub(crate) stop: Arc<Stop>,
     pub(crate) env: Env,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! One door: [`run`] takes a [`Request`] and an [`Env`], brings a backup back, and says what came of it. Inside, the
 //! modules are the stages of the walk in its order: `request`, `versions` and `read`, `plan`, `check`, `execute` (with `running`,
-//! `item`, `additional`, `apply`, `existing`, `update`, `hold_back`, `deferred`, `retry`, `wait` and `checkpoint` beneath it), `finalize`.
+//! `item`, `additional`, `apply`, `existing`, `update`, `hold_back`, `deferred`, `retry`, `wait`, `stop` and `checkpoint` beneath it), `finalize`.
 //!
 //! The engine never writes custom resources. Start reading at [`run`].
 
@@ -34,6 +34,7 @@ mod request;
 mod retry;
 mod run;
 mod running;
+mod stop;
 mod update;
 mod versions;
 mod volumes;

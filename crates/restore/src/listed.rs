@@ -54,6 +54,15 @@ impl<'a> Listed<'a> {
         &mut self.0.entry(format!("{api_version}/{kind}")).or_default().0
     }
 
+    /// How many objects it names, by what was done with them.
+    pub(crate) fn count(&self) -> BTreeMap<Action, u64> {
+        let mut out = BTreeMap::new();
+        for name in self.0.values().flat_map(|names| &names.0) {
+            *out.entry(name.action).or_default() += 1;
+        }
+        out
+    }
+
     /// How many objects it names.
     pub(crate) fn len(&self) -> usize {
         self.0.values().map(|names| names.0.len()).sum()
@@ -97,6 +106,6 @@ mod tests {
         let listed = Listed(BTreeMap::from([("v1/Pod".to_owned(), names)]));
         let expected = ["a-b/x(created)", "a/y(created)", "b(created)", "b/x(created)"];
         assert_eq!(serde_json::to_value(&listed).unwrap(), json!({"v1/Pod": expected}));
-        assert_eq!(listed.len(), 4);
+        assert_eq!((listed.len(), listed.count()), (4, BTreeMap::from([(Action::Created, 4)])));
     }
 }

@@ -3,7 +3,7 @@
 use crate::checkpoint::Checkpoint;
 use crate::deferred::Deferred;
 use crate::env::Env;
-use crate::execute::level;
+use crate::execute::{Reached, level, pass_over};
 use crate::finalize::finalize;
 use crate::item::{Action, Context, Done};
 use crate::read::Kinds;
@@ -14,6 +14,7 @@ use lifeboat_api::{Restore, RestorePhase, Time};
 use lifeboat_cluster::ClusterError;
 use lifeboat_object::{Place, Results};
 use lifeboat_store::{Archive, StoreError};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What came of a restore.
@@ -25,9 +26,14 @@ pub struct Outcome {
     pub results: Results,
     /// Files of the restore that could not be stored, each with the reason. What was restored is there.
     pub unstored: Vec<String>,
+    /// How many objects the resource list names, by what was done with them.
+    pub done: BTreeMap<Action, u64>,
+    /// Why the archive could not be read to its end. The checkpoint is kept then, and the next run of the same restore goes
+    /// on from there. `None` when it was, and when the user cancelled the restore.
+    pub broken_off: Option<StoreError>,
 }
 
-/// A restore that did not begin, or broke off.
+/// A restore that did not begin, or lost the cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
     /// Refused before anything was done.
@@ -49,7 +55,8 @@ pub enum RestoreError {
 
 /// Restores a backup: reads and checks its whole archive, then writes objects level by level.
 ///
-/// Objects that fail are in the results and the others go on. Running it again is safe: with the same UID it goes on
+/// Objects that fail are in the results and the others go on. When the archive cannot be read to its end the restore breaks
+/// off, with an outcome that says what was done and what was not looked at. Running it again is safe: with the same UID it goes on
 /// where the checkpoint says that the last run was cut off, and makes good the writes that follow a create; otherwise
 /// what is there already is left alone.
 ///
@@ -61,8 +68,8 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, RestoreError> 
     // A restore that was cut off keeps the time at which it began.
     restore.status.start_timestamp.get_or_insert(Time::new((env.clock)()));
     restore.status.phase = Some(RestorePhase::InProgress);
-    let walked = walk(request, &restore, env).await?;
-    Ok(finalize(restore, &walked, env).await?)
+    let (walked, broken_off) = walk(request, &restore, env).await?;
+    Ok(finalize(restore, &walked, broken_off, env).await?)
 }
 
 /// What was done, and what became of the volumes.
@@ -73,9 +80,12 @@ pub(crate) struct Walked {
     pub(crate) archive: Archive,
     pub(crate) kinds: Arc<Kinds>,
     pub(crate) volumes: Volumes,
+    /// Objects that were not looked at, because it ended early.
+    pub(crate) left: u64,
 }
 
-async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<Walked, RestoreError> {
+/// Does all that is done, and says why it broke off, if it did.
+async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<(Walked, Option<StoreError>), RestoreError> {
     let mut walk = tokio::select! {
         begun = Walk::begin(request, restore, env) => begun?,
         () = env.cancel.cancelled() => return Err(RestoreError::Cancelled),
@@ -87,40 +97,50 @@ async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<Walked,
     let current = Arc::new(walk.context(None)?);
     let (archive, kinds) = (walk.archive.clone(), Arc::clone(&current.kinds));
     let all_namespaces = Arc::clone(&current.namespaces);
-    let done = levels(&mut walk, current, &mut checkpoint, env).await;
-    // Also of a restore that breaks off.
+    let reached = levels(&mut walk, current, &mut checkpoint, env).await;
+    let broken_off = walk.stop.take_reason();
+    if broken_off.is_some() && !env.cancel.is_cancelled() {
+        save(&mut checkpoint, env).await;
+    }
+    // Also of a restore that loses the cluster.
     let namespaces = all_namespaces.report(&env.journal).await;
-    Ok(Walked { done: done?, namespaces, archive, kinds, volumes: walk.volumes })
+    let Reached { done, left } = reached?;
+    Ok((Walked { done, namespaces, archive, kinds, volumes: walk.volumes, left }, broken_off))
 }
 
-/// Restores all levels, and what was deferred. Gives what is listed.
+/// Restores all levels, and what was deferred. When it ends early, the levels that follow are passed over.
 async fn levels(
     walk: &mut Walk,
     mut current: Arc<Context>,
     checkpoint: &mut Checkpoint,
     env: &Env,
-) -> Result<Vec<Done>, RestoreError> {
+) -> Result<Reached, RestoreError> {
     let mut deferred = Deferred::default();
-    let mut done = Vec::new();
+    let Reached { mut done, mut left } = Reached::default();
     for one in std::mem::take(&mut walk.levels) {
-        if env.cancel.is_cancelled() {
-            break;
+        if walk.stop.has_come() {
+            let passed = pass_over(one, &current, checkpoint).await;
+            done.extend(passed.done);
+            left += passed.left;
+            continue;
         }
         let (settles, defines_types) = (one.must_settle(), one.defines_types());
         env.journal.info("Restoring a level", &[("level", &one.name), ("items", &one.items.len().to_string())]);
         let ahead = walk.ahead.take_if(|ahead| ahead.level == one.name).map(|ahead| ahead.presence);
-        done.extend(level(one, ahead, &current, checkpoint, &mut deferred).await?);
+        let reached = level(one, ahead, &current, checkpoint, &mut deferred).await;
+        done.extend(reached.done);
+        left += reached.left;
         if settles || defines_types {
             done.extend(deferred.drain(&current, checkpoint, false).await);
         }
-        if defines_types {
+        if defines_types && !walk.stop.has_come() {
             // The types that were just defined are served now.
             walk.discover_again().await?;
             current = Arc::new(walk.context(Some(&current))?);
         }
     }
     done.extend(deferred.drain(&current, checkpoint, true).await);
-    Ok(done)
+    Ok(Reached { done, left })
 }
 
 async fn checkpoint(restore: &Restore, archive: &Archive, env: &Env) -> Checkpoint {
@@ -130,8 +150,12 @@ async fn checkpoint(restore: &Restore, archive: &Archive, env: &Env) -> Checkpoi
         env.journal
             .warn(&Place::Velero, format!("the checkpoint is not used, every object is looked at again: {problem}"));
     }
+    save(&mut checkpoint, env).await;
+    checkpoint
+}
+
+async fn save(checkpoint: &mut Checkpoint, env: &Env) {
     if let Err(e) = checkpoint.save().await {
         env.journal.warn(&Place::Velero, format!("the checkpoint could not be saved: {e}"));
     }
-    checkpoint
 }

@@ -11,6 +11,7 @@ use crate::plan::{Level, plan};
 use crate::read::{Contents, Facts, Kinds, State, filter_namespace, namespaces_in, scan};
 use crate::request::{Request, ValidationErrors};
 use crate::run::RestoreError;
+use crate::stop::Stop;
 use crate::versions::{Chosen, choose};
 use crate::volumes::{Recorded, Volumes};
 use jiff::Timestamp;
@@ -48,6 +49,8 @@ pub(crate) struct Walk {
     built_in: Vec<Arc<dyn RestoreItemAction>>,
     terminating_timeout: Duration,
     resource_timeout: Duration,
+    /// Set when nothing more is to be begun.
+    pub(crate) stop: Arc<Stop>,
     env: Env,
 }
 
@@ -93,6 +96,7 @@ impl Walk {
             provisioned: Arc::new(contents.provisioned),
             terminating_timeout: request.settings.terminating_resource_timeout.to_std(),
             resource_timeout: request.settings.resource_timeout.to_std(),
+            stop: Arc::new(Stop::with(&env.cancel)),
             env: env.clone(),
         })
     }
@@ -135,6 +139,7 @@ impl Walk {
             resumed: self.resumed,
             resource_timeout: self.resource_timeout,
             catalog: catalog.clone(),
+            stop: Arc::clone(&self.stop),
             env: self.env.clone(),
         })
     }

@@ -123,13 +123,48 @@ pub enum StoreError {
         /// How many came.
         got: usize,
     },
+    /// Nothing more is read: the operation ends early.
+    #[error("the reading was stopped, because the operation ends early")]
+    Stopped,
     /// A thread that worked for us died.
     #[error("a worker thread died while {0}")]
     Worker(&'static str),
 }
 
+impl StoreError {
+    /// Whether the same can go well later by itself: the bucket did not answer, or had no time, for as long as it was tried.
+    #[must_use]
+    pub fn can_pass(&self) -> bool {
+        matches!(self, Self::Bucket(e) if e.is_retryable())
+    }
+}
+
 impl From<Broken> for StoreError {
     fn from(Broken(what): Broken) -> Self {
         Self::Worker(what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lifeboat_bucket::ErrorKind;
+
+    #[test]
+    fn only_a_bucket_that_is_away_comes_back_by_itself() {
+        let bucket = |kind| {
+            let (key, store, message) = (String::new(), String::new(), String::new());
+            StoreError::from(BucketError { kind, operation: "get", key, store, message, source: None })
+        };
+        for (error, expected) in [
+            (bucket(ErrorKind::Transient), true),
+            (bucket(ErrorKind::Throttled), true),
+            (bucket(ErrorKind::Denied), false),
+            (bucket(ErrorKind::NotFound), false),
+            (StoreError::Stopped, false),
+            (StoreError::InvalidName("A".to_owned()), false),
+        ] {
+            assert_eq!(error.can_pass(), expected, "{error:?}");
+        }
     }
 }

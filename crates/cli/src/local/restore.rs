@@ -85,6 +85,11 @@ impl RestoreArgs {
         let env = self.env(globals, cluster, store, Arc::new(state.checkpoint()));
         let operation = lifeboat_restore::run(&request, &env);
         let outcome = watched("restore", &env.progress, &env.cancel, operation).await?;
+        if outcome.broken_off.is_some() {
+            self.report_break(&outcome)?;
+            // Its state stays for that.
+            anyhow::bail!("the restore broke off; run the same command again: it goes on from there");
+        }
         if !outcome.unstored.is_empty() {
             // The same command goes on where this one has stopped, and stores them.
             anyhow::bail!(
@@ -178,6 +183,23 @@ impl RestoreArgs {
         let priorities = self.restore_resource_priorities.clone().unwrap_or_default();
         let terminating_resource_timeout = self.terminating_resource_timeout;
         Settings { priorities, terminating_resource_timeout, ..Settings::default() }
+    }
+
+    /// Says what a restore has done until it broke off: the files that say so may not be stored.
+    fn report_break(&self, outcome: &Outcome) -> anyhow::Result<()> {
+        print_results(&outcome.results);
+        let is_said = |why: &&String| outcome.results.errors.messages().any(|said| said == why.as_str());
+        for unstored in outcome.unstored.iter().filter(|why| !is_said(why)) {
+            let _ = writeln!(std::io::stderr(), "error: {unstored}");
+        }
+        match self.output {
+            Some(output) => print_resource(&outcome.restore, output),
+            None => {
+                let done: Vec<String> = outcome.done.iter().map(|(done, n)| format!("{n} {}", done.word())).collect();
+                let done = if done.is_empty() { "none".to_owned() } else { done.join(", ") };
+                Ok(writeln!(std::io::stdout(), "Restore broke off. Objects until then: {done}.")?)
+            }
+        }
     }
 
     fn report(&self, outcome: &Outcome) -> anyhow::Result<ExitCode> {

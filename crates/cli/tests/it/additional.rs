@@ -1,7 +1,7 @@
 //! What an object needs comes back with it, also when that takes a second attempt.
 
 use crate::faults::{Case, Ground, namespace};
-use crate::support::gunzip_json;
+use crate::support::{Run, gunzip_json};
 use lifeboat_testbed::{Fault, Nth, Rule};
 use serde_json::{Value, json};
 
@@ -17,25 +17,48 @@ fn objects() -> Vec<Value> {
     ]
 }
 
+/// Refuses one claim for a reason that can pass.
+fn refuses_a_claim() -> Rule {
+    let message = "persistentvolumeclaims \"data\" is forbidden: not yet ready to handle request";
+    let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403, "message": message});
+    let refused = Fault::Answer { status: 403, headers: vec![], body: body.to_string() };
+    Rule::new("POST", "*/persistentvolumeclaims?*", Nth::Only(1), refused)
+}
+
 /// Restores pods before claims, so that the claim comes as an additional item. Gives results and resource list.
 fn restored(case: &Case<'_>, name: &str) -> (Value, Value) {
-    let mapping = format!("shop:{name}");
-    let args = ["--namespace-mappings", &mapping, "--restore-resource-priorities", "namespaces,pods"];
-    let run = case.local(&[&["restore", name, "--from-backup", "b"], &args[..]].concat());
+    let run = restore(case, name);
     assert_eq!(run.code, 0, "{run:?}");
     let met = [&case.api, &case.s3].iter().flat_map(|proxy| proxy.take_seen()).filter(|seen| seen.met).count();
     assert_eq!(met, 1, "the fault");
+    stored(case, name)
+}
+
+fn restore(case: &Case<'_>, name: &str) -> Run {
+    let mapping = format!("shop:{name}");
+    let args = ["restore", name, "--from-backup", "b", "--namespace-mappings", &mapping, "--request-timeout=3s"];
+    case.local(&[&args[..], &["--restore-resource-priorities", "namespaces,pods"]].concat())
+}
+
+/// Results and resource list.
+fn stored(case: &Case<'_>, name: &str) -> (Value, Value) {
     let file = |what: &str| gunzip_json(&case.file(&format!("restores/{name}/restore-{name}-{what}.gz")));
     (file("results"), file("resource-list.json"))
+}
+
+/// A case with a backup of them.
+fn backed_up(ground: &Ground) -> Case<'_> {
+    let case = ground.case("additional");
+    let types = "namespaces,pods,persistentvolumeclaims";
+    let run = case.local(&["backup", "b", "--include-namespaces", "shop", "--include-resources", types]);
+    assert_eq!(run.code, 0, "{run:?}");
+    case
 }
 
 #[test]
 fn an_additional_item_that_fails_for_a_while_comes_back() {
     let ground = Ground::start(objects());
-    let case = ground.case("additional");
-    let types = "namespaces,pods,persistentvolumeclaims";
-    let run = case.local(&["backup", "b", "--include-namespaces", "shop", "--include-resources", types]);
-    assert_eq!(run.code, 0, "{run:?}");
+    let case = backed_up(&ground);
     let expected = |name: &str| {
         let list = json!({"v1/Namespace": [format!("{name}(created)")], "v1/Pod": [format!("{name}/web(created)")],
             "v1/PersistentVolumeClaim": [format!("{name}/data(created)")]});
@@ -48,9 +71,40 @@ fn an_additional_item_that_fails_for_a_while_comes_back() {
     assert_eq!(restored(&case, "unread"), expected("unread"));
     case.s3.script(Vec::new());
 
-    let message = "persistentvolumeclaims \"data\" is forbidden: not yet ready to handle request";
-    let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403, "message": message});
-    let refused = Fault::Answer { status: 403, headers: vec![], body: body.to_string() };
-    case.api.script(vec![Rule::new("POST", "*/persistentvolumeclaims?*", Nth::Only(1), refused)]);
+    case.api.script(vec![refuses_a_claim()]);
     assert_eq!(restored(&case, "refused"), expected("refused"));
+}
+
+#[test]
+fn an_additional_item_whose_bucket_is_away_comes_back_when_the_same_command_is_run_again() {
+    let ground = Ground::start(objects());
+    let case = backed_up(&ground);
+    // Its first reading, and the second one, after it was refused.
+    for (name, nth, api) in [("first", 4, vec![]), ("second", 5, vec![refuses_a_claim()])] {
+        let fails = Fault::Answer { status: 500, headers: vec![], body: String::new() };
+        case.s3.script(vec![Rule::new("GET", "*/b.tar.gz?*", Nth::From(nth), fails)]);
+        case.api.script(api);
+        let run = restore(&case, name);
+        assert_eq!(
+            (run.code, run.out.as_str()),
+            (1, "Restore broke off. Objects until then: 2 created, 1 failed.\n"),
+            "{run:?}"
+        );
+        let (results, list) = stored(&case, name);
+        let errors = results["errors"]["velero"].as_array().expect("errors");
+        let waits = "1 object that could not be restored at first was not tried again: the archive could not be read any further";
+        assert!(errors.len() == 2 && errors[0] == waits, "{results}");
+        assert!(errors[1].as_str().is_some_and(|e| e.contains("; 0 objects were not looked at; ")), "{results}");
+        let listed = |claim: &str| {
+            json!({"v1/Namespace": [format!("{name}(created)")], "v1/Pod": [format!("{name}/web(created)")],
+                "v1/PersistentVolumeClaim": [format!("{name}/data({claim})")]})
+        };
+        assert_eq!(list, listed("failed"));
+
+        case.s3.script(Vec::new());
+        case.api.script(Vec::new());
+        let run = restore(&case, name);
+        assert_eq!(run.code, 0, "{run:?}");
+        assert_eq!(stored(&case, name), (json!({"errors": {}, "warnings": {}}), listed("created")));
+    }
 }

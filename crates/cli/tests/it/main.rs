@@ -2,6 +2,7 @@
 
 mod additional;
 mod api_faults;
+mod bucket_away;
 mod bucket_faults;
 mod budget;
 mod calls;

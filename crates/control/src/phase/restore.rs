@@ -15,7 +15,7 @@ pub(crate) enum Step {
     Hold,
     /// Validate and run it.
     Run,
-    /// Run it again: a server of ours was cut off.
+    /// Run it again: a server of ours was cut off, or the bucket was away.
     RunAgain {
         /// Which attempt this is.
         attempt: u32,
@@ -53,7 +53,7 @@ pub(crate) fn step(restore: &Restore, fail_in_progress: bool) -> Decision<Step> 
             Decision::Do(Step::Fail("cancelled on request before it began".to_owned()))
         }
         Some(RestorePhase::InProgress) if restore.spec.cancel => Decision::Do(Step::Fail(
-            "cancelled on request after a server was cut off in it: what was restored until then stays".to_owned(),
+            "cancelled on request between two attempts at it: what was restored until then stays".to_owned(),
         )),
         None | Some(RestorePhase::New) => Decision::Do(Step::Run),
         Some(RestorePhase::InProgress) => Decision::Do(match attempt(&restore.metadata) {
@@ -120,7 +120,7 @@ mod tests {
             let cancelled = match phase {
                 None | Some(P::New) => fail("cancelled on request before it began"),
                 Some(P::InProgress) => {
-                    fail("cancelled on request after a server was cut off in it: what was restored until then stays")
+                    fail("cancelled on request between two attempts at it: what was restored until then stays")
                 }
                 _ if expected == Decision::Do(Step::Operations) => Decision::Do(Step::CancelOperations),
                 _ => expected,

@@ -4,8 +4,8 @@ use super::running::{capped, left, not_taken, patience, shortened, until_written
 use super::{Context, Effect, Finished, Unfinished};
 use crate::checkpoint::CheckpointMap;
 use crate::client::is_refused;
-use crate::phase::note_attempt;
 use crate::phase::restore::FINALIZER;
+use crate::phase::{MOST_ATTEMPTS, note_attempt};
 use crate::world::{Identity, Kind, Meta, World};
 use jiff::Timestamp;
 use lifeboat_action::Progress;
@@ -14,7 +14,7 @@ use lifeboat_api::{
 };
 use lifeboat_archive::journal::Journal;
 use lifeboat_restore::{Outcome, Request, RestoreError, check_source, prepared, record_failure};
-use lifeboat_store::Store;
+use lifeboat_store::{Store, StoreError};
 use std::sync::Arc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -183,6 +183,7 @@ async fn begin(
     attempt: u32,
     stop: CancellationToken,
 ) -> Finished {
+    let has_begun = request.restore.status.phase == Some(RestorePhase::InProgress);
     note_attempt(&mut started.metadata, &mut started.status.attempt, attempt);
     let mut current = match context.client.change(&request.restore, &started).await {
         Err(e) if is_refused(&e) && attempt == 1 => {
@@ -207,15 +208,30 @@ async fn begin(
         return Err(left(context, &current).await);
     }
     let effects = match outcome {
+        Ok(Outcome { broken_off: Some(why), .. }) if goes_on(&why, attempt) => return Err(broke_off(&current, &why)),
         Ok(outcome) => finished(context, current.clone(), &outcome).await?,
         Err(RestoreError::Invalid(errors)) if attempt == 1 => {
             let after = current.clone();
             refused(context, &current, after, errors.0).await?
         }
+        // An earlier attempt has done something.
+        Err(RestoreError::Store(why)) if has_begun && goes_on(&why, attempt) => {
+            return Err(broke_off(&current, &why));
+        }
         Err(e) => failed_and_recorded(context, &current, e.to_string(), &env).await?,
     };
     CheckpointMap::new(context, &current).forget().await;
     Ok(effects)
+}
+
+/// Whether a restore that broke off for this reason in this attempt goes on in another one.
+fn goes_on(why: &StoreError, attempt: u32) -> bool {
+    why.can_pass() && attempt < MOST_ATTEMPTS
+}
+
+/// Leaves a restore that broke off in progress: the next attempt goes on from its checkpoint.
+fn broke_off(restore: &Restore, why: &StoreError) -> Unfinished {
+    Unfinished::Because(format!("restore {} broke off, and goes on in another attempt: {why}", restore.metadata.name))
 }
 
 fn engine_env(context: &Context, restore: &Restore, store: Store, cancel: CancellationToken) -> lifeboat_restore::Env {

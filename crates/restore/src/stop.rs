@@ -1,0 +1,75 @@
+//! Ends a restore before its end.
+
+use lifeboat_store::StoreError;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio_util::sync::CancellationToken;
+
+/// The end of a restore before its end: the user cancels it, or its archive cannot be read any further. Nothing more is
+/// begun then; what is in flight is awaited.
+#[derive(Debug)]
+pub(crate) struct Stop {
+    token: CancellationToken,
+    broken: Mutex<Option<StoreError>>,
+}
+
+impl Stop {
+    /// Comes with this cancellation at the latest.
+    pub(crate) fn with(cancel: &CancellationToken) -> Self {
+        Self { token: cancel.child_token(), broken: Mutex::default() }
+    }
+
+    /// Breaks the restore off for this reason; the first one counts.
+    pub(crate) fn break_off(&self, why: StoreError) {
+        self.broken().get_or_insert(why);
+        self.token.cancel();
+    }
+
+    /// Whether nothing more is to be begun.
+    pub(crate) fn has_come(&self) -> bool {
+        self.token.is_cancelled()
+    }
+
+    /// Waits until nothing more is to be begun.
+    pub(crate) async fn wait(&self) {
+        self.token.cancelled().await;
+    }
+
+    /// Takes the reason for which the restore broke off; `None` when it did not.
+    pub(crate) fn take_reason(&self) -> Option<StoreError> {
+        self.broken().take()
+    }
+
+    /// Why what waits is not tried again, for people.
+    pub(crate) fn reason(&self) -> &'static str {
+        if self.broken().is_some() { "the archive could not be read any further" } else { "the restore was cancelled" }
+    }
+
+    fn broken(&self) -> MutexGuard<'_, Option<StoreError>> {
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_restore_that_breaks_off_is_not_cancelled() {
+        let cancel = CancellationToken::new();
+        let stop = Stop::with(&cancel);
+        assert!(!stop.has_come());
+        stop.break_off(StoreError::Worker("the first"));
+        stop.break_off(StoreError::Worker("the second"));
+        stop.wait().await;
+        assert!(stop.has_come() && !cancel.is_cancelled());
+        assert_eq!(stop.reason(), "the archive could not be read any further");
+        let why = stop.take_reason().map(|why| why.to_string());
+        assert_eq!(why.as_deref(), Some("a worker thread died while the first"));
+
+        let stop = Stop::with(&cancel);
+        cancel.cancel();
+        stop.wait().await;
+        assert_eq!((stop.has_come(), stop.reason()), (true, "the restore was cancelled"));
+        assert!(stop.take_reason().is_none());
+    }
+}
