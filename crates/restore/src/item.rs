@@ -194,9 +194,11 @@ impl Context {
                 return Attempt::Done { action, listed: true, settled: !self.notes.is_noted(&target_key) };
             }
             Err(Refused::Reported) => {}
-            Err(Refused::Leaving(_)) if self.notes.waits_for_leaving() => return Attempt::Later(Why::Leaving),
             Err(Refused::Leaving(leaving)) => {
-                self.warning(&target_key, &leaving.stays(&target_key, self.notes.leaving_timeout()));
+                match leaving.stays(&target_key, self.notes.wait_for_leaving(source.row)) {
+                    None => return Attempt::Later(Why::Leaving),
+                    Some(warning) => self.warning(&target_key, &warning),
+                }
             }
             Err(Refused::Namespace(Missing::ForNow)) if !last => return Attempt::Later(Why::Namespace),
             Err(Refused::Namespace(_)) => {

@@ -12,6 +12,17 @@ pub(crate) struct Leaving {
     finalizers: Vec<String>,
 }
 
+/// How the wait for an object that is being deleted stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LeavingWait {
+    /// There is time left.
+    GoesOn,
+    /// It was waited for this long.
+    InVain(Duration),
+    /// Its deletion was seen only when this time, which all such objects have together, was over.
+    TooLate(Duration),
+}
+
 impl Leaving {
     /// What is known of the deletion of this object; `None` when it is not being deleted.
     pub(crate) fn of(object: &Value) -> Option<Self> {
@@ -21,19 +32,26 @@ impl Leaving {
         Some(Self { since, finalizers: finalizers.filter_map(|f| Some(f.as_str()?.to_owned())).collect() })
     }
 
-    /// That it was waited for in vain, for people.
-    pub(crate) fn stays(&self, key: &ObjectKey, waited: Duration) -> String {
+    /// Why it is not restored after this wait, for people; `None` when the wait goes on.
+    pub(crate) fn stays(&self, key: &ObjectKey, wait: LeavingWait) -> Option<String> {
+        let waited = match wait {
+            LeavingWait::GoesOn => return None,
+            LeavingWait::InVain(waited) => format!("was still there after {} s", waited.as_secs()),
+            LeavingWait::TooLate(all) => format!(
+                "was not waited for, because the {} s for all such objects of a restore were over",
+                all.as_secs()
+            ),
+        };
         let held = match self.finalizers.as_slice() {
             [] => String::new(),
             [one] => format!(", held by the finalizer {one}"),
             some => format!(", held by the finalizers {}", some.join(", ")),
         };
-        format!(
-            "could not restore {key}: the one in the cluster is being deleted since {}{held}, and was still there after {} s; \
-             when it is gone, run the restore again",
-            self.since,
-            waited.as_secs()
-        )
+        Some(format!(
+            "could not restore {key}: the one in the cluster is being deleted since {}{held}, and {waited}; when it is gone, \
+             run the restore again",
+            self.since
+        ))
     }
 }
 
@@ -46,19 +64,25 @@ mod tests {
     #[test]
     fn who_waits_in_vain_is_told_what_holds_the_object() {
         let key = ObjectKey::new(GroupResource::new("", "configmaps"), Some("n"), "a");
-        let said = |finalizers: Value| {
+        let said = |finalizers: Value, wait| {
             let object = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers}});
-            Leaving::of(&object).map(|leaving| leaving.stays(&key, Duration::from_secs(9)))
+            Leaving::of(&object)?.stays(&key, wait)
         };
-        let expected = |held: &str| {
+        let expected = |held: &str, waited: &str| {
             Some(format!(
                 "could not restore configmaps/n/a: the one in the cluster is being deleted since 2026-01-01T00:00:00Z{held}, \
-                 and was still there after 9 s; when it is gone, run the restore again"
+                 and {waited}; when it is gone, run the restore again"
             ))
         };
-        assert_eq!(said(json!(null)), expected(""));
-        assert_eq!(said(json!(["e.com/a"])), expected(", held by the finalizer e.com/a"));
-        assert_eq!(said(json!(["e.com/a", "b"])), expected(", held by the finalizers e.com/a, b"));
+        let in_vain = LeavingWait::InVain(Duration::from_secs(9));
+        let too_late = LeavingWait::TooLate(Duration::from_secs(600));
+        let still = "was still there after 9 s";
+        assert_eq!(said(json!(null), in_vain), expected("", still));
+        assert_eq!(said(json!(["e.com/a"]), in_vain), expected(", held by the finalizer e.com/a", still));
+        assert_eq!(said(json!(["e.com/a", "b"]), in_vain), expected(", held by the finalizers e.com/a, b", still));
+        let late = "was not waited for, because the 600 s for all such objects of a restore were over";
+        assert_eq!(said(json!(null), too_late), expected("", late));
+        assert_eq!(said(json!(null), LeavingWait::GoesOn), None);
         assert_eq!(Leaving::of(&json!({"metadata": {"name": "a", "finalizers": ["b"]}})), None);
     }
 }

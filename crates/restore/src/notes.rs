@@ -1,8 +1,9 @@
 //! What is noted of objects on the way, by all that are restored at the same time.
 
 use crate::item::Attempt;
+use crate::leaving::LeavingWait;
 use lifeboat_object::ObjectKey;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -30,6 +31,8 @@ pub(crate) struct Notes {
     leaving_timeout: Duration,
     /// When that is over; set by the first of them.
     leaving_until: OnceLock<Instant>,
+    /// Since when each of them, by row, is waited for.
+    leaving_since: Mutex<HashMap<usize, Instant>>,
 }
 
 impl Notes {
@@ -44,6 +47,7 @@ impl Notes {
             reading: Semaphore::new(READ_ALONE),
             leaving_timeout,
             leaving_until: OnceLock::new(),
+            leaving_since: Mutex::default(),
         }
     }
 
@@ -95,15 +99,19 @@ impl Notes {
         look(lock(&self.lost_claims).get(namespace)?)
     }
 
-    /// Whether an object that is being deleted is waited for: all such objects of a restore have one deadline, which the
-    /// first of them sets.
-    pub(crate) fn waits_for_leaving(&self) -> bool {
-        Instant::now() < *self.leaving_until.get_or_init(|| Instant::now() + self.leaving_timeout)
-    }
-
-    /// How long objects that are being deleted are waited for.
-    pub(crate) fn leaving_timeout(&self) -> Duration {
-        self.leaving_timeout
+    /// Whether an object of the backup that is being deleted in the cluster is waited for: all such objects of a restore
+    /// have one deadline, which the first of them sets.
+    pub(crate) fn wait_for_leaving(&self, row: usize) -> LeavingWait {
+        let now = Instant::now();
+        let until = *self.leaving_until.get_or_init(|| now + self.leaving_timeout);
+        let since = *lock(&self.leaving_since).entry(row).or_insert(now);
+        if now < until {
+            return LeavingWait::GoesOn;
+        }
+        match until.saturating_duration_since(since) {
+            Duration::ZERO => LeavingWait::TooLate(self.leaving_timeout),
+            waited => LeavingWait::InVain(waited),
+        }
     }
 
     /// Waits for the right to read an object alone; it is given back when the permit is dropped.
@@ -129,13 +137,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn all_objects_that_are_being_deleted_have_one_deadline() {
+    async fn all_objects_that_are_being_deleted_have_one_deadline_and_each_tells_how_long_it_was_waited_for() {
         let notes = Notes::new(0, Duration::from_secs(10));
         tokio::time::advance(Duration::from_secs(60)).await;
-        assert!(notes.waits_for_leaving(), "the first one");
-        tokio::time::advance(Duration::from_secs(9)).await;
-        assert!(notes.waits_for_leaving(), "another one");
-        tokio::time::advance(Duration::from_secs(1)).await;
-        assert!(!notes.waits_for_leaving(), "a late one");
+        assert_eq!(notes.wait_for_leaving(1), LeavingWait::GoesOn);
+        tokio::time::advance(Duration::from_secs(7)).await;
+        assert_eq!(notes.wait_for_leaving(2), LeavingWait::GoesOn);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        let waits = [1, 2, 3].map(|row| notes.wait_for_leaving(row));
+        let [ten, three] = [10, 3].map(Duration::from_secs);
+        assert_eq!(waits, [LeavingWait::InVain(ten), LeavingWait::InVain(three), LeavingWait::TooLate(ten)]);
+        assert_eq!(notes.wait_for_leaving(3), LeavingWait::TooLate(ten), "however often it is asked");
     }
 }
