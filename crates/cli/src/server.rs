@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use lifeboat_api::Duration;
 use lifeboat_archive::ReadLimits;
-use lifeboat_control::{Controller, Env, LeaseTimes, Listeners, Options, ServerClock, SigningKey, serve};
+use lifeboat_control::{Controller, Env, LeaseTimes, Listeners, Options, OwnPod, ServerClock, SigningKey, serve};
 use logrus::LogLevel;
 use providers::BuiltIn;
 use std::collections::BTreeSet;
@@ -141,7 +141,8 @@ pub(crate) struct ServerArgs {
     /// Backups and restores that a server left in progress have failed, as in Velero, instead of being taken up again
     #[arg(long)]
     fail_in_progress_on_restart: bool,
-    /// What this server is called among those of its namespace; the host name when left out
+    /// What this server is called among those of its namespace; when left out, the name of the pod that its token names, or
+    /// the host name
     #[arg(long, env = "POD_NAME", value_name = "NAME")]
     identity: Option<String>,
     /// Locations of provider lifeboat.io/directory must lie below this directory
@@ -186,11 +187,19 @@ impl ServerArgs {
         for line in plugins_left_out(&self.plugin_dir) {
             tracing::warn!("{line}");
         }
-        let options = self.options(globals)?;
+        let mut options = self.options(globals)?;
         let cluster = globals.connect().await?;
+        let pod = cluster.token_file().and_then(OwnPod::of_token_file);
+        if options.identity.is_empty() {
+            options.identity = match &pod {
+                Some(pod) => pod.name.clone(),
+                None => host_name()?,
+            };
+        }
         let cancel = CancellationToken::new();
         let env = Env {
             cluster,
+            pod,
             providers: Arc::new(BuiltIn::new(self.directory_root.as_deref(), globals.patience())?),
             clock: ServerClock(clock()),
             instance: uuid::Uuid::new_v4().to_string(),
@@ -283,10 +292,7 @@ impl ServerArgs {
         }
         Ok(Options {
             namespace: globals.namespace.clone(),
-            identity: match self.identity.as_deref() {
-                Some("") | None => host_name()?,
-                Some(identity) => identity.to_owned(),
-            },
+            identity: self.identity.clone().unwrap_or_default(),
             version: VERSION.to_owned(),
             default_location: self.default_backup_storage_location.clone(),
             default_snapshot_locations: flags::merged(&self.default_volume_snapshot_locations),
@@ -356,8 +362,8 @@ fn signing_key() -> SigningKey {
     SigningKey(key)
 }
 
-/// What this server is called when nobody says it. In a pod that is the pod's name, by which the server knows itself among
-/// the pods of its namespace; otherwise it would wait for its own end.
+/// What this server is called when nobody says it. In a pod that is mostly the pod's name, by which a server whose token
+/// names no pod knows itself among those of its namespace; otherwise it would wait for its own end.
 fn host_name() -> Result<String> {
     let name =
         std::fs::read_to_string("/proc/sys/kernel/hostname").context("find out the host name; or give --identity")?;

@@ -10,7 +10,7 @@ use jiff::fmt::rfc2822;
 use kube::config::KubeConfigOptions;
 use kubeconfig::{Found, Places, wrong};
 use serde::Deserialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -133,6 +133,13 @@ impl Cluster {
     #[must_use]
     pub fn context(&self) -> Option<&str> {
         self.context.as_deref()
+    }
+
+    /// The file with the token by which the API server knows us, if it is in one: in a pod that of its service account.
+    #[must_use]
+    pub fn token_file(&self) -> Option<&Path> {
+        let own = &self.config.auth_info;
+        own.token_file.as_deref().filter(|_| own.token.is_none()).map(Path::new)
     }
 
     /// The namespace of the kubeconfig's context.

@@ -7,8 +7,9 @@
 //! leader at work, is not seen.
 //!
 //! A server of Velero is known by what its pod runs, whatever installed it, or by the label of Velero's installer. A pod
-//! with the image of our own pod is one of ours: it waits for the Lease.
+//! with the image of our own pod is one of ours: it waits for the Lease. Which pod we are says our token, or else our name.
 
+use crate::own_pod::OwnPod;
 use lifeboat_api::well_known::LABEL_DEPLOY;
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
 use lifeboat_object::ApiResource;
@@ -23,20 +24,45 @@ const PAUSE: Duration = Duration::from_secs(3);
 /// Velero's program, and the last part of its image's name.
 const PROGRAM: &str = "velero";
 
+/// What tells which of the pods we are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Own<'a> {
+    /// What our token says.
+    pub(crate) pod: Option<&'a OwnPod>,
+    /// The name of the pod, when the token says nothing.
+    pub(crate) identity: &'a str,
+}
+
+impl Own<'_> {
+    fn is(&self, pod: &Value) -> bool {
+        match self.pod {
+            Some(own) => pod["metadata"]["uid"] == own.uid,
+            None => pod["metadata"]["name"] == self.identity,
+        }
+    }
+}
+
 /// Waits until no pod of the namespace runs a server of Velero; false when told to stop before.
 pub(crate) async fn wait_for_velero_to_end(
     cluster: &Cluster,
     namespace: &str,
-    identity: &str,
+    own: Own<'_>,
     cancel: &CancellationToken,
 ) -> bool {
     let mut is_said = false;
     loop {
-        match others(cluster, namespace, identity).await {
-            Ok(others) if others.is_empty() => return true,
-            Ok(others) => tracing::warn!(
+        match pods_of(cluster, namespace).await.map(|pods| (strangers(&pods, own), pods.iter().any(|pod| own.is(pod))))
+        {
+            Ok((others, _)) if others.is_empty() => return true,
+            Ok((others, true)) => tracing::warn!(
                 pods = others.join(", "),
                 "a Velero server runs in this namespace: waiting until it has ended (scale its Deployment to 0)"
+            ),
+            Ok((others, false)) => tracing::warn!(
+                pods = others.join(", "),
+                identity = own.identity,
+                "a Velero server runs in this namespace: waiting until it has ended (scale its Deployment to 0); if it is this \
+                 server itself, set POD_NAME in its environment to the name of its pod: no pod is known to be this one"
             ),
             // Without the right to look it is not known that there is none. Once is enough to say it.
             Err(e) if e.is_denied() => {
@@ -56,7 +82,7 @@ pub(crate) async fn wait_for_velero_to_end(
     }
 }
 
-async fn others(cluster: &Cluster, namespace: &str, identity: &str) -> Result<Vec<String>, ClusterError> {
+async fn pods_of(cluster: &Cluster, namespace: &str) -> Result<Vec<Value>, ClusterError> {
     let mut list = cluster.list(ListRequest {
         resource: Arc::new(pods()),
         namespace: Some(namespace.to_owned()),
@@ -67,14 +93,14 @@ async fn others(cluster: &Cluster, namespace: &str, identity: &str) -> Result<Ve
     while let Some(bodies) = list.next().await? {
         found.extend(bodies.iter().filter_map(|body| serde_json::from_slice(body).ok()));
     }
-    Ok(strangers(&found, identity))
+    Ok(found)
 }
 
 /// Pods that run, or will run, a server of Velero: with another image than the pod that we are, or with any when we are
 /// none of them.
-fn strangers(pods: &[Value], identity: &str) -> Vec<String> {
+fn strangers(pods: &[Value], own: Own<'_>) -> Vec<String> {
     let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let own = pods.iter().find(|pod| name(pod) == identity).map(server_image);
+    let own = pods.iter().find(|pod| own.is(pod)).map(server_image);
     let runs = |pod: &&Value| !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
     let server = |pod: &&Value| pod["metadata"]["labels"][LABEL_DEPLOY] == PROGRAM || serving(pod).is_some();
     let stranger = |pod: &&Value| own.as_ref().is_none_or(|own| server_image(pod) != *own);
@@ -119,6 +145,10 @@ mod tests {
     use serde_json::json;
     use tokio::task::JoinSet;
 
+    fn named(identity: &str) -> Own<'_> {
+        Own { pod: None, identity }
+    }
+
     #[tokio::test]
     async fn who_may_not_look_does_not_know_that_there_is_none() {
         let denied = json!({"kind": "Status", "code": 403, "reason": "Forbidden", "message": "may not list pods"});
@@ -126,10 +156,10 @@ mod tests {
         let none = json!({"metadata": {"resourceVersion": "1"}, "items": []});
         let cluster = api_server(&mut tasks, vec![(403, denied), (200, none)]).await;
         let cancel = CancellationToken::new();
-        let waiting = wait_for_velero_to_end(&cluster, "velero", "we", &cancel);
+        let waiting = wait_for_velero_to_end(&cluster, "velero", named("we"), &cancel);
         let soon = tokio::time::timeout(PAUSE / 3, waiting).await;
         assert!(soon.is_err(), "it goes on without knowing");
-        assert!(wait_for_velero_to_end(&cluster, "velero", "we", &cancel).await, "it was given the right");
+        assert!(wait_for_velero_to_end(&cluster, "velero", named("we"), &cancel).await, "it was given the right");
     }
 
     #[test]
@@ -144,11 +174,29 @@ mod tests {
             pod("we", "lifeboat:1", "Running"),
             pod("replica", "lifeboat:1", "Running"),
         ];
-        assert_eq!(strangers(&pods, "we"), ["old", "starting"]);
-        assert_eq!(strangers(&pods[4..], "we"), [""; 0]);
+        assert_eq!(strangers(&pods, named("we")), ["old", "starting"]);
+        assert_eq!(strangers(&pods[4..], named("we")), [""; 0]);
         // Outside of the cluster: whose image is whose is not known.
-        assert_eq!(strangers(&pods[4..], "laptop"), ["we", "replica"]);
-        assert_eq!(strangers(&[], "laptop"), [""; 0]);
+        assert_eq!(strangers(&pods[4..], named("laptop")), ["we", "replica"]);
+        assert_eq!(strangers(&[], named("laptop")), [""; 0]);
+    }
+
+    /// The name of the host is cut off, or that of the node: then the token says who we are. When it says so, the name says
+    /// nothing.
+    #[test]
+    fn a_server_knows_its_own_pod_by_its_token() {
+        let pod = |name: &str, image: &str| json!({"metadata": {"name": name, "uid": format!("uid-{name}"), "labels": {"deploy": "velero"}}, "spec": {"containers": [{"image": image}]}, "status": {"phase": "Running"}});
+        let pods = [pod("old", "velero:1"), pod("we", "lifeboat:1"), pod("replica", "lifeboat:1")];
+        let token = |name: &str| OwnPod { name: name.into(), uid: format!("uid-{name}") };
+        for (own, identity, expected) in [
+            (Some(token("we")), "node-1", vec!["old"]),
+            (Some(token("we")), "old", vec!["old"]),
+            (Some(OwnPod { name: "we".into(), uid: "of-another-cluster".into() }), "we", vec!["old", "we", "replica"]),
+            (None, "we", vec!["old"]),
+            (None, "node-1", vec!["old", "we", "replica"]),
+        ] {
+            assert_eq!(strangers(&pods, Own { pod: own.as_ref(), identity }), expected, "{own:?} {identity}");
+        }
     }
 
     #[test]
@@ -191,8 +239,8 @@ mod tests {
             pod("replica", json!([proxy, server("lifeboat:1")])),
             pod("shop", json!([{"name": "shop", "image": "shop:1", "args": ["server"]}])),
         ];
-        assert_eq!(strangers(&pods, "we"), ["chart"]);
-        assert_eq!(strangers(&pods[1..], "we"), [""; 0]);
-        assert_eq!(strangers(&pods, "laptop"), ["chart", "we", "replica"]);
+        assert_eq!(strangers(&pods, named("we")), ["chart"]);
+        assert_eq!(strangers(&pods[1..], named("we")), [""; 0]);
+        assert_eq!(strangers(&pods, named("laptop")), ["chart", "we", "replica"]);
     }
 }

@@ -19,6 +19,7 @@ mod lead;
 mod metrics;
 mod mirror;
 mod options;
+mod own_pod;
 mod phase;
 mod server;
 #[cfg(test)]
@@ -30,5 +31,6 @@ pub use client::{Client, Object};
 pub use http::download::HEADER_DOWNLOAD;
 pub use lead::{LeaseTimes, LostLease};
 pub use options::{Controller, Env, Listeners, LocationAccess, Options, Providers, ServerClock, SigningKey};
+pub use own_pod::OwnPod;
 pub use server::{ServeError, serve};
 pub use work::download::ANNOTATION_THROUGH_SERVER;

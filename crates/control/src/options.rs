@@ -1,5 +1,6 @@
 //! What the server is told, and what it is given.
 
+use crate::own_pod::OwnPod;
 use async_trait::async_trait;
 use lifeboat_api::{BackupStorageLocation, Duration};
 use lifeboat_archive::journal::Clock;
@@ -155,6 +156,8 @@ pub struct Env {
     pub providers: Arc<dyn Providers>,
     /// The time.
     pub clock: ServerClock,
+    /// The pod that we are, when our token names it; otherwise a pod with the name of [`Options::identity`] is.
+    pub pod: Option<OwnPod>,
     /// A folder for what memory cannot hold.
     pub scratch: PathBuf,
     /// Random, and nobody else's: which process this is of those that have its name.

@@ -8,7 +8,7 @@ mod tasks;
 
 use crate::client::Client;
 use crate::event::{emit, event};
-use crate::guard::wait_for_velero_to_end;
+use crate::guard::{Own, wait_for_velero_to_end};
 use crate::health::Health;
 use crate::http::download::{Downloads, Signer};
 use crate::http::{self, Site};
@@ -87,8 +87,9 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
         times,
         now: Arc::clone(&env.clock.0),
     };
+    let own = Own { pod: env.pod.as_ref(), identity: &options.identity };
     health.waits(VELERO_RUNS);
-    if !wait_for_velero_to_end(&env.cluster, &options.namespace, &options.identity, &env.cancel).await {
+    if !wait_for_velero_to_end(&env.cluster, &options.namespace, own, &env.cancel).await {
         return Ok(());
     }
     health.stands_by();
@@ -103,7 +104,7 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
     health.waits(VELERO_RUNS);
     let alone = tokio::select! {
         lost = &mut keeping => return Err(lost.into()),
-        alone = wait_for_velero_to_end(&env.cluster, &options.namespace, &options.identity, &env.cancel) => alone,
+        alone = wait_for_velero_to_end(&env.cluster, &options.namespace, own, &env.cancel) => alone,
     };
     if !alone {
         drop(keeping);

@@ -24,6 +24,7 @@ mod namespaces;
 mod nonsense;
 mod numbers;
 mod object_storage;
+mod own_pod;
 mod random_kills;
 mod refusals;
 mod results;
