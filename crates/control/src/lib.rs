@@ -8,6 +8,7 @@
 //!
 //! Start reading at `server.rs`, then `server/plan.rs`, then `phase`.
 
+mod buckets;
 mod checkpoint;
 mod client;
 mod event;

@@ -6,6 +6,7 @@ mod perform;
 mod plan;
 mod tasks;
 
+use crate::buckets::Buckets;
 use crate::client::Client;
 use crate::event::{emit, event};
 use crate::guard::{Own, wait_for_velero_to_end};
@@ -65,6 +66,7 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
     let metrics = Arc::new(Metrics::new().map_err(|e| ServeError::Metrics(e.to_string()))?);
     let health = Arc::new(Health::default());
     let client = Client { cluster: env.cluster.clone(), namespace: options.namespace.clone() };
+    let buckets = Arc::new(Buckets::default());
     // Ends with this call.
     let mut sites = JoinSet::new();
     if let Some(listener) = listeners.status {
@@ -75,8 +77,13 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
         let address = listener.local_addr().map_err(ServeError::Listener)?;
         let own = Signer::new(env.signing_key.0, address);
         let providers = Arc::clone(&env.providers);
-        let downloads =
-            Downloads { signer: own.clone(), client: client.clone(), providers, clock: Arc::clone(&env.clock.0) };
+        let downloads = Downloads {
+            signer: own.clone(),
+            client: client.clone(),
+            providers,
+            buckets: Arc::clone(&buckets),
+            clock: Arc::clone(&env.clock.0),
+        };
         sites.spawn(http::serve(listener, Site::Downloads(Box::new(downloads))));
         signer = Some(own);
     }
@@ -117,7 +124,7 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
     // Stops the work when the leadership ends before the process does.
     let env = Env { cancel: cancel.child_token(), ..env };
     let stop = env.cancel.clone();
-    let context = Context { client, env, options, leadership: leadership.clone(), metrics, signer };
+    let context = Context { client, env, options, leadership: leadership.clone(), metrics, buckets, signer };
     let mut server = Server::new(context, health);
     let ended = tokio::select! {
         () = server.run() => Ok(()),
@@ -231,6 +238,7 @@ impl Server {
         let plan = plan(view, self.tasks.running().map(|running| &running.key));
         self.world.left.clear();
         self.memory.looked(&self.world);
+        self.context.buckets.keep_only(|name| self.world.locations.is_there(name));
         self.next = now.1 + LONGEST_PAUSE;
         if let Some(at) = plan.wake {
             self.next = self.next.min(now.1 + at.duration_since(now.0).unsigned_abs());

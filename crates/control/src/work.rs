@@ -15,12 +15,13 @@ pub(crate) mod sweep;
 pub(crate) mod sync;
 pub(crate) mod unreadable;
 
+use crate::buckets::Buckets;
 use crate::client::Client;
 use crate::fence::Fenced;
 use crate::http::download::Signer;
 use crate::lead::Leadership;
 use crate::metrics::Metrics;
-use crate::options::{Env, LocationAccess, Options, Providers};
+use crate::options::{Env, Options};
 use crate::world::{Identity, Kind, Left, World};
 use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, Restore, ServerStatusRequest};
 use lifeboat_bucket::BlobStore;
@@ -36,6 +37,7 @@ pub(crate) struct Context {
     pub(crate) options: Options,
     pub(crate) leadership: Leadership,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) buckets: Arc<Buckets>,
     /// Signs URLs of our own port, when there is one.
     pub(crate) signer: Option<Signer>,
 }
@@ -97,7 +99,7 @@ pub(crate) type Finished = Result<Vec<Effect>, Unfinished>;
 impl Context {
     /// The bucket of a location, below its prefix and behind the fence.
     pub(crate) async fn bucket(&self, location: &BackupStorageLocation) -> Result<Arc<dyn BlobStore>, String> {
-        let inner = open_bucket(&self.client, &*self.env.providers, location).await?;
+        let inner = self.buckets.open(&self.client, &*self.env.providers, location).await?;
         Ok(Arc::new(Fenced { inner, leadership: self.leadership.clone() }))
     }
 
@@ -105,37 +107,4 @@ impl Context {
     pub(crate) async fn store(&self, location: &BackupStorageLocation) -> Result<Store, String> {
         Ok(Store::new(self.bucket(location).await?).with_patience(self.env.cluster.patience()))
     }
-}
-
-/// The bucket of a location, below its prefix; otherwise why it cannot be used.
-pub(crate) async fn open_bucket(
-    client: &Client,
-    providers: &dyn Providers,
-    location: &BackupStorageLocation,
-) -> Result<Arc<dyn BlobStore>, String> {
-    let storage = &location.spec.object_storage;
-    if location.spec.provider.is_empty() {
-        return Err("object storage provider name must not be empty".to_owned());
-    }
-    let bucket = &storage.bucket;
-    if bucket.contains('/') && !bucket.starts_with("arn:aws:s3:") {
-        return Err(format!(
-            "backup storage location's bucket name {bucket:?} must not contain a '/' (if using a prefix, put it in the 'Prefix' field instead)"
-        ));
-    }
-    if storage.ca_cert_ref.is_some() && !storage.ca_cert.is_empty() {
-        return Err("cannot specify both caCert and caCertRef in objectStorage".to_owned());
-    }
-    let mut access = LocationAccess::default();
-    if let Some(secret) = &location.spec.credential {
-        access.credentials = Some(client.secret(&secret.name, &secret.key).await?);
-    }
-    if let Some(secret) = &storage.ca_cert_ref {
-        access.ca_bundle = Some(client.secret(&secret.name, &secret.key).await?);
-    } else if !storage.ca_cert.is_empty() {
-        use base64::Engine;
-        let pem = base64::engine::general_purpose::STANDARD.decode(&storage.ca_cert);
-        access.ca_bundle = Some(pem.map_err(|_| "caCert is no base64".to_owned())?);
-    }
-    providers.open(location, access).await
 }

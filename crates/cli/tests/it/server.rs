@@ -2,7 +2,7 @@
 
 use crate::ground::{BUCKET, Ground, copy};
 use crate::support::{eventually, gunzip_json, run};
-use lifeboat_testbed::{Fault, Nth, Proxy, Rule};
+use lifeboat_testbed::{Fault, Nth, Proxy, Rule, Seen};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
@@ -605,8 +605,7 @@ fn a_search_reads_what_is_new() {
     let _ = proxy.take_seen();
     passes(3);
     let seen = proxy.take_seen();
-    let reads =
-        |seen: &[lifeboat_testbed::Seen]| seen.iter().filter(|s| s.path.contains("/velero-backup.json")).count();
+    let reads = |seen: &[Seen]| seen.iter().filter(|s| s.path.contains("/velero-backup.json")).count();
     assert!(seen.iter().all(|s| s.method == "GET" && s.path.contains("list-type=2")), "{seen:?}");
     // A page holds a thousand names; the validation of the location lists too.
     assert!(seen.len() <= 2 * 5 + 2, "{} requests: {seen:?}", seen.len());
@@ -614,6 +613,46 @@ fn a_search_reads_what_is_new() {
     eventually("the new one", || count() == MANY + 1);
     passes(2);
     assert_eq!(reads(&proxy.take_seen()), 1);
+}
+
+/// A location is checked and searched in one visit, which one write notes.
+#[test]
+fn a_location_costs_one_write_a_visit() {
+    let ground = Ground::start();
+    let bucket = Proxy::start(ground.s3.endpoint(), None).expect("a proxy");
+    ground.s3_location("main", bucket.url());
+    ground.s3_location("second", bucket.url());
+    for name in ["main", "second"] {
+        let patch = json!({"spec": {"validationFrequency": "2s", "backupSyncPeriod": "2s", "default": name == "main"}});
+        let patch = patch.to_string();
+        ground.bed.kubectl(&["patch", "backupstoragelocation", name, "-n", "velero", "--type=merge", "-p", &patch]);
+    }
+    let (api, kubeconfig) = Proxy::before_api_server(&ground.bed.plane.kubeconfig(), "visits").expect("a proxy");
+    let _server = ground.server_with("one", &kubeconfig, &[]);
+    for name in ["main", "second"] {
+        let status = || ground.get("backupstoragelocation", name)["status"].clone();
+        eventually("the first visits", || status()["lastSyncedTime"].is_string());
+        let both = [&status()["lastValidationTime"], &status()["lastSyncedTime"]].map(Value::to_string);
+        eventually("a visit after them", || {
+            let status = status();
+            let times = [&status["lastValidationTime"], &status["lastSyncedTime"]].map(Value::to_string);
+            times[0] != both[0] && times[1] != both[1]
+        });
+        let is_patch =
+            |seen: &Seen| seen.method == "PATCH" && seen.path.contains(&format!("/backupstoragelocations/{name}"));
+        let is_look = |seen: &Seen| {
+            seen.path.contains(&format!("prefix={name}%2F&")) || seen.path.ends_with(&format!("prefix={name}%2F"))
+        };
+        let (mut patches, mut looks) = (0, 0);
+        let _ = (api.take_seen(), bucket.take_seen());
+        eventually("more visits", || {
+            looks += bucket.take_seen().iter().filter(|seen| is_look(seen)).count();
+            patches += api.take_seen().iter().filter(|seen| is_patch(seen)).count();
+            looks > 4
+        });
+        // One may be under way at the beginning, and one at the end.
+        assert!(patches <= looks + 1, "{patches} writes for {looks} looks");
+    }
 }
 
 /// What is not valid is refused with all that is wrong, and holds nobody up.

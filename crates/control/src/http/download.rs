@@ -4,9 +4,9 @@
 //! Who holds such a URL was given it by a `DownloadRequest`, which the API server lets only those make who may.
 
 use super::{Answer, text};
+use crate::buckets::Buckets;
 use crate::client::Client;
 use crate::options::Providers;
-use crate::work::open_bucket;
 use futures::StreamExt;
 use hmac::{Hmac, KeyInit, Mac};
 use http::{HeaderValue, Response, StatusCode, Uri, header};
@@ -98,6 +98,7 @@ pub(crate) struct Downloads {
     pub(crate) signer: Signer,
     pub(crate) client: Client,
     pub(crate) providers: Arc<dyn Providers>,
+    pub(crate) buckets: Arc<Buckets>,
     pub(crate) clock: Clock,
 }
 
@@ -124,7 +125,7 @@ impl Downloads {
         let found = self.client.get::<BackupStorageLocation>(location).await;
         let found = found.map_err(|e| (StatusCode::BAD_GATEWAY, e.to_string()))?;
         let missing = || (StatusCode::NOT_FOUND, format!("there is no storage location {location}"));
-        let bucket = open_bucket(&self.client, &*self.providers, &found.ok_or_else(missing)?).await;
+        let bucket = self.buckets.open(&self.client, &*self.providers, &found.ok_or_else(missing)?).await;
         let bucket = bucket.map_err(|e| (StatusCode::BAD_GATEWAY, e))?;
         let bytes = bucket.get(key, None).await.map_err(|e| {
             (if e.is_not_found() { StatusCode::NOT_FOUND } else { StatusCode::BAD_GATEWAY }, e.to_string())

@@ -22,6 +22,19 @@ pub(crate) fn sync(location: &BackupStorageLocation, server: Duration, now: Time
     due(location.status.last_synced_time, location.spec.backup_sync_period, server, now, false)
 }
 
+/// What will be due so soon is done along with the other, in one visit and with one write.
+const SOON: SignedDuration = SignedDuration::from_secs(5);
+
+/// Whether a location is to be checked and searched in one visit: one of both is due and the other will be in a moment.
+pub(crate) fn is_for_both(validation: &Decision<()>, sync: &Decision<()>, now: Timestamp) -> bool {
+    let is_soon = |due: &Decision<()>| match due {
+        Decision::Do(()) => true,
+        Decision::Wait(until) => until.duration_since(now) <= SOON,
+        Decision::Rest => false,
+    };
+    [validation, sync].into_iter().all(is_soon) && [validation, sync].contains(&&Decision::Do(()))
+}
+
 /// Times are kept in whole seconds: more often means for ever.
 const SHORTEST: SignedDuration = SignedDuration::from_secs(1);
 
@@ -124,6 +137,23 @@ mod tests {
         for none in [NEVER, Duration::from_secs(-1)] {
             assert_eq!(sync(&location, none, at(100)), Decision::Wait(at(150)), "{none:?}");
             assert_eq!(validation(&location, none, at(100)), Decision::Rest, "{none:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_due_at_about_one_time_is_done_in_one_visit() {
+        let (due, soon, later) = (Decision::Do(()), Decision::Wait(at(105)), Decision::Wait(at(106)));
+        for (validation, sync, expected) in [
+            (&due, &due, true),
+            (&due, &soon, true),
+            (&soon, &due, true),
+            (&due, &later, false),
+            (&later, &due, false),
+            (&soon, &soon, false),
+            (&due, &Decision::Rest, false),
+            (&Decision::Rest, &due, false),
+        ] {
+            assert_eq!(is_for_both(validation, sync, at(100)), expected, "{validation:?} {sync:?}");
         }
     }
 

@@ -43,8 +43,8 @@ pub(super) struct Memory {
     pub(super) started: Option<Instant>,
     /// Whether the location that the flag names was looked at, which is done once.
     pub(super) default_is_marked: bool,
-    /// The specs of locations as they were last checked by this server.
-    pub(super) checked: HashMap<String, BackupStorageLocationSpec>,
+    /// The specs of locations as they were last checked by this server, and when that began.
+    pub(super) checked: HashMap<String, (BackupStorageLocationSpec, Instant)>,
 }
 
 impl Memory {
@@ -59,8 +59,8 @@ impl Memory {
     pub(super) fn begins(&mut self, work: &Work, now: Instant) {
         match &work.step {
             Step::Queue(_, Move::Start) => self.started = Some(now),
-            Step::Validate(location) => {
-                self.checked.insert(location.metadata.name.clone(), location.spec.clone());
+            Step::Validate(location, _) => {
+                self.checked.insert(location.metadata.name.clone(), (location.spec.clone(), now));
             }
             _ => {}
         }

@@ -14,7 +14,7 @@ pub(super) async fn perform(context: &Context, step: Step, stop: CancellationTok
             of_unreadable(context, kind, (&object, step), location.as_ref()).await
         }
         Step::Mark { location, default } => work::location::mark(context, location, default).await,
-        Step::Validate(location) => work::location::validate(context, location).await,
+        Step::Validate(location, known) => work::location::validate(context, location, known).await,
         Step::Sync(location, known) => work::sync::sync(context, location, known).await,
         Step::Sweep(left) => work::sweep::sweep(context, left).await,
         Step::Queue(backup, to) => work::backup::queue(context, *backup, to).await,

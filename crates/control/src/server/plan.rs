@@ -11,7 +11,10 @@ use crate::phase::{self, Decision, request};
 use crate::work;
 use crate::world::{Kind, Left, Objects, Unreadable, World};
 use jiff::{SignedDuration, Timestamp};
-use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, Restore, ServerStatusRequest};
+use lifeboat_api::{
+    Backup, BackupStorageLocation, BackupStorageLocationPhase, DeleteBackupRequest, DownloadRequest, Restore,
+    ServerStatusRequest,
+};
 use std::collections::{HashMap, HashSet};
 use std::mem::{Discriminant, discriminant};
 use std::time::Duration;
@@ -33,7 +36,8 @@ pub(super) enum Step {
         location: BackupStorageLocation,
         default: bool,
     },
-    Validate(BackupStorageLocation),
+    /// With what a search needs, when the location is searched too.
+    Validate(BackupStorageLocation, Option<work::sync::Known>),
     Sync(BackupStorageLocation, work::sync::Known),
     Sweep(Left),
     Queue(Box<Backup>, phase::queue::Move),
@@ -68,6 +72,9 @@ pub(super) struct View<'a> {
 /// After a backup has left the queue, the others keep their positions for so long: when many are refused one after the
 /// other, each would cost a write to all behind it.
 const SETTLED: Duration = Duration::from_secs(1);
+
+/// How long other locations wait for the first search of the default one.
+const FIRST_SEARCH: Duration = Duration::from_secs(60);
 
 /// What is to be done, beside the work that runs already.
 pub(super) fn plan<'a>(view: View<'a>, running: impl Iterator<Item = &'a Key>) -> Plan {
@@ -154,7 +161,7 @@ impl<'a> Planner<'a> {
         }
         let failure = self.failure(key);
         if let Some(until) = failure.map(|failure| failure.until).filter(|until| *until > self.view.now.1) {
-            self.plan.retry = Some(self.plan.retry.map_or(until, |retry| retry.min(until)));
+            self.look_at(until);
             return false;
         }
         // For what is late that is asked at the end.
@@ -188,6 +195,11 @@ impl<'a> Planner<'a> {
             }
         }
         self.plan
+    }
+
+    /// There may be something to do at this moment of the timers.
+    fn look_at(&mut self, at: Instant) {
+        self.plan.retry = Some(self.plan.retry.map_or(at, |retry| retry.min(at)));
     }
 
     /// There may be something to do after this time.
@@ -247,34 +259,54 @@ impl<'a> Planner<'a> {
             self.add(key, Step::Mark { location: location.clone(), default: true });
         }
         let mut locations: Vec<&BackupStorageLocation> = world.locations.iter().collect();
-        // Of two locations with a backup of the same name, the default one has it.
+        // Of two locations with a backup of the same name, the default one has it: its first search goes first.
         locations.sort_by_key(|location| !location.spec.default);
-        let mut default_busy = false;
+        let mut awaited = None;
         for location in locations {
             let name = &location.metadata.name;
             let key = Key::Validation(name.clone());
-            let changed = memory.checked.get(name) != Some(&location.spec);
+            let changed = memory.checked.get(name).map(|(spec, _)| spec) != Some(&location.spec);
             let validation = if changed {
                 Decision::Do(())
             } else {
                 phase::location::validation(location, options.validation_frequency, now.0)
             };
-            if self.due(validation).is_some() {
-                if self.may_begin(&key) {
-                    self.add(key, Step::Validate(location.clone()));
+            let sync_key = Key::Sync(name.clone());
+            let sync = match awaited.filter(|_| !location.spec.default) {
+                _ if !self.has(Controller::BackupSync) => Decision::Rest,
+                Some(until) => {
+                    self.look_at(until);
+                    Decision::Rest
                 }
-                continue;
+                None => phase::location::sync(location, options.sync_period, now.0),
+            };
+            // A search that has failed is tried again by itself.
+            let both = phase::location::is_for_both(&validation, &sync, now.0) && self.failure(&sync_key).is_none();
+            let is_due = self.due(validation).is_some();
+            if is_due || both {
+                if self.may_begin(&key) {
+                    let known = both.then(|| work::sync::Known::of(world, name));
+                    self.add(key, Step::Validate(location.clone(), known));
+                }
+            } else if self.due(sync).is_some() && self.may_begin(&sync_key) {
+                self.add(sync_key, Step::Sync(location.clone(), work::sync::Known::of(world, name)));
             }
-            if !self.has(Controller::BackupSync) {
-                continue;
-            }
-            let key = Key::Sync(name.clone());
-            let due = self.due(phase::location::sync(location, options.sync_period, now.0)).is_some();
-            if due && (!default_busy || location.spec.default) && self.may_begin(&key) {
-                self.add(key, Step::Sync(location.clone(), work::sync::Known::of(world, name)));
-            }
-            default_busy |= location.spec.default && self.taken.contains(&Subject::Location(name.clone()));
+            awaited = awaited.or_else(|| self.first_search_of_default(location));
         }
+    }
+
+    /// Until when the other locations wait for the first search of this one: when it is the default, its bucket answers as far
+    /// as is known, and a task is at it. One that hangs is not waited for for long.
+    fn first_search_of_default(&self, location: &BackupStorageLocation) -> Option<Instant> {
+        let name = &location.metadata.name;
+        let is_first = location.spec.default && location.status.last_synced_time.is_none();
+        let answers = location.status.phase != Some(BackupStorageLocationPhase::Unavailable)
+            && self.failure(&Key::Sync(name.clone())).is_none();
+        if !is_first || !answers || !self.taken.contains(&Subject::Location(name.clone())) {
+            return None;
+        }
+        let begun = self.view.memory.checked.get(name).map_or(self.view.now.1, |(_, begun)| *begun);
+        Some(begun + FIRST_SEARCH).filter(|until| *until > self.view.now.1)
     }
 
     /// Removes what Backups left that are gone. It is work on their name: no backup of that name begins meanwhile, and

@@ -1,25 +1,45 @@
 //! Checks a storage location (api-and-controllers.md 5.1).
 
+use super::sync::{Known, search};
 use super::{Context, Effect, Finished};
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationPhase, Time};
 use lifeboat_archive::layout::TOP_LEVEL;
-use lifeboat_bucket::{Entry, ListOptions};
+use lifeboat_bucket::{BlobStore, BucketError, Entry, ErrorKind, ListOptions};
 
-/// Looks into the bucket and notes whether it can be used. Nothing is written into it.
-pub(crate) async fn validate(context: &Context, location: BackupStorageLocation) -> Finished {
+/// Looks into the bucket and notes whether it can be used; nothing is written into it. With what a search needs, a bucket
+/// that can be used is searched too, and one write notes both.
+pub(crate) async fn validate(context: &Context, location: BackupStorageLocation, known: Option<Known>) -> Finished {
     let found = look(context, &location).await;
     let mut after = location.clone();
-    after.status.last_validation_time = Some(Time::new(context.env.now()));
+    let now = Some(Time::new(context.env.now()));
+    after.status.last_validation_time = now;
+    let mut effects = Vec::new();
+    if let Some(known) = known.filter(|_| found.is_ok()) {
+        match search(context, &location, &known).await {
+            Ok(changed) => {
+                effects = changed;
+                // What came after the look is found the next time; so both are due at one time then.
+                after.status.last_synced_time = now;
+            }
+            // It is due still, and tried again by itself.
+            Err(why) => {
+                tracing::warn!(location = location.metadata.name, %why, "a location could not be searched for backups");
+            }
+        }
+    }
     (after.status.phase, after.status.message) = match found {
         Ok(()) => (Some(BackupStorageLocationPhase::Available), String::new()),
         Err(why) => {
+            // A connection of it may be what is wrong.
+            context.buckets.forget(&location.metadata.name);
             let message = format!("BackupStorageLocation \"{}\" is unavailable: {why}", location.metadata.name);
             tracing::warn!("{message}");
             (Some(BackupStorageLocationPhase::Unavailable), message)
         }
     };
     let stored = context.client.change(&location, &after).await?;
-    Ok(vec![Effect::Location(Box::new(stored))])
+    effects.push(Effect::Location(Box::new(stored)));
+    Ok(effects)
 }
 
 /// Marks a location as the default, or takes the mark off.
@@ -31,25 +51,35 @@ pub(crate) async fn mark(context: &Context, location: BackupStorageLocation, def
 }
 
 async fn look(context: &Context, location: &BackupStorageLocation) -> Result<(), String> {
-    let bucket = context.bucket(location).await?;
+    let strange = match strangers(&*context.bucket(location).await?).await {
+        // The client may have been kept from before its credentials were replaced.
+        Err(e) if e.kind == ErrorKind::Denied && context.buckets.forget(&location.metadata.name) => {
+            strangers(&*context.bucket(location).await?).await
+        }
+        found => found,
+    };
+    match unexpected(&strange.map_err(|e| e.to_string())?) {
+        None => Ok(()),
+        Some(message) => Err(message),
+    }
+}
+
+/// Folders at the top that are not those of backups; not all, when there are many.
+async fn strangers(bucket: &dyn BlobStore) -> Result<Vec<String>, BucketError> {
     let mut strange = Vec::new();
     let mut options = ListOptions { delimiter: Some("/".to_owned()), ..ListOptions::default() };
     loop {
-        let page = bucket.list(options.clone()).await.map_err(|e| e.to_string())?;
+        let page = bucket.list(options.clone()).await?;
         strange.extend(page.entries.into_iter().filter_map(|entry| match entry {
             Entry::Prefix(prefix) => Some(prefix.trim_end_matches('/').to_owned()),
             Entry::Object(_) => None,
         }));
         strange.retain(|name| !TOP_LEVEL.contains(&name.as_str()));
         match page.continuation {
-            Some(_) if strange.len() > LISTED => break,
-            None => break,
+            Some(_) if strange.len() > LISTED => return Ok(strange),
+            None => return Ok(strange),
             next => options.continuation = next,
         }
-    }
-    match unexpected(&strange) {
-        None => Ok(()),
-        Some(message) => Err(message),
     }
 }
 

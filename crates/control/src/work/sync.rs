@@ -51,14 +51,24 @@ fn was_taken_over(backup: &Backup) -> bool {
     times.is_some_and(|(made, ended)| made > ended)
 }
 
+/// Searches a location, and notes that.
+pub(crate) async fn sync(context: &Context, location: BackupStorageLocation, known: Known) -> Finished {
+    let mut effects = search(context, &location, &known).await?;
+    let mut after = location.clone();
+    after.status.last_synced_time = Some(Time::new(context.env.now()));
+    let stored = context.client.change(&location, &after).await?;
+    effects.push(Effect::Location(Box::new(stored)));
+    Ok(effects)
+}
+
 /// Makes a Backup of each backup in the bucket that the cluster does not know, and removes Backups whose files are gone.
 /// Reads the files of new ones only.
-pub(crate) async fn sync(context: &Context, location: BackupStorageLocation, known: Known) -> Finished {
-    let store = context.store(&location).await.map_err(Unfinished::Because)?;
+pub(super) async fn search(context: &Context, location: &BackupStorageLocation, known: &Known) -> Finished {
+    let store = context.store(location).await.map_err(Unfinished::Because)?;
     let failed = |e: StoreError| Unfinished::Because(e.to_string());
     let folders: BTreeSet<String> = store.folders().await.map_err(failed)?.into_iter().collect();
     let mut effects = Vec::new();
-    let (store, location, known) = (&store, &location, &known);
+    let store = &store;
     let mut new = Vec::new();
     for name in folders.difference(&known.backups) {
         new.push(take_over(context, store, location, known, name).boxed());
@@ -84,10 +94,6 @@ pub(crate) async fn sync(context: &Context, location: BackupStorageLocation, kno
             Ok(_) => {}
         }
     }
-    let mut after = location.clone();
-    after.status.last_synced_time = Some(Time::new(context.env.now()));
-    let stored = context.client.change(location, &after).await?;
-    effects.push(Effect::Location(Box::new(stored)));
     Ok(effects)
 }
 

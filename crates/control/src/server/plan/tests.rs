@@ -353,7 +353,10 @@ impl Play {
                 location.spec.default = default;
                 self.world.locations.put(location);
             }
-            Step::Validate(mut location) => {
+            Step::Validate(mut location, known) => {
+                if known.is_some() {
+                    location.status.last_synced_time = now;
+                }
                 location.status.phase = Some(BackupStorageLocationPhase::Available);
                 location.status.last_validation_time = now;
                 self.world.locations.put(location);

@@ -1,0 +1,183 @@
+//! The clients of buckets, which are kept: each has connections, and credentials that were looked up.
+
+use crate::client::Client;
+use crate::options::{LocationAccess, Providers};
+use lifeboat_api::{BackupStorageLocation, BackupStorageLocationSpec};
+use lifeboat_bucket::BlobStore;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// After so long a client is made anew: what it took from elsewhere than the location and its Secrets, such as a file with
+/// credentials, may be another by then.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// One client a location, as long as that and its Secrets stay the same.
+#[derive(Debug, Default)]
+pub(crate) struct Buckets {
+    kept: Mutex<HashMap<String, Kept>>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    spec: BackupStorageLocationSpec,
+    access: LocationAccess,
+    since: Instant,
+    bucket: Arc<dyn BlobStore>,
+}
+
+impl Kept {
+    fn is_of(&self, location: &BackupStorageLocation, access: &LocationAccess) -> bool {
+        self.spec == location.spec && self.access == *access && self.since.elapsed() < LONGEST
+    }
+}
+
+impl Buckets {
+    /// The bucket of a location, below its prefix; otherwise why it cannot be used.
+    pub(crate) async fn open(
+        &self,
+        client: &Client,
+        providers: &dyn Providers,
+        location: &BackupStorageLocation,
+    ) -> Result<Arc<dyn BlobStore>, String> {
+        let access = access(client, location).await?;
+        let name = &location.metadata.name;
+        if let Some(kept) = self.lock().get(name).filter(|kept| kept.is_of(location, &access)) {
+            return Ok(Arc::clone(&kept.bucket));
+        }
+        let bucket = providers.open(location, access.clone()).await?;
+        let kept = Kept { spec: location.spec.clone(), access, since: Instant::now(), bucket: Arc::clone(&bucket) };
+        self.lock().insert(name.clone(), kept);
+        Ok(bucket)
+    }
+
+    /// Drops the client of a location, so that the next one is made anew; whether there was one.
+    pub(crate) fn forget(&self, location: &str) -> bool {
+        self.lock().remove(location).is_some()
+    }
+
+    /// Drops the clients of all other locations.
+    pub(crate) fn keep_only(&self, is_there: impl Fn(&str) -> bool) {
+        self.lock().retain(|name, _| is_there(name));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How a location is reached; otherwise what is wrong with it.
+async fn access(client: &Client, location: &BackupStorageLocation) -> Result<LocationAccess, String> {
+    let storage = &location.spec.object_storage;
+    if location.spec.provider.is_empty() {
+        return Err("object storage provider name must not be empty".to_owned());
+    }
+    let bucket = &storage.bucket;
+    if bucket.contains('/') && !bucket.starts_with("arn:aws:s3:") {
+        return Err(format!(
+            "backup storage location's bucket name {bucket:?} must not contain a '/' (if using a prefix, put it in the 'Prefix' field instead)"
+        ));
+    }
+    if storage.ca_cert_ref.is_some() && !storage.ca_cert.is_empty() {
+        return Err("cannot specify both caCert and caCertRef in objectStorage".to_owned());
+    }
+    let mut access = LocationAccess::default();
+    if let Some(secret) = &location.spec.credential {
+        access.credentials = Some(client.secret(&secret.name, &secret.key).await?);
+    }
+    if let Some(secret) = &storage.ca_cert_ref {
+        access.ca_bundle = Some(client.secret(&secret.name, &secret.key).await?);
+    } else if !storage.ca_cert.is_empty() {
+        use base64::Engine;
+        let pem = base64::engine::general_purpose::STANDARD.decode(&storage.ca_cert);
+        access.ca_bundle = Some(pem.map_err(|_| "caCert is no base64".to_owned())?);
+    }
+    Ok(access)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stub::api_server;
+    use async_trait::async_trait;
+    use base64::Engine;
+    use lifeboat_bucket::Memory;
+    use serde_json::json;
+    use std::collections::BTreeMap;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use tokio::task::JoinSet;
+
+    /// Counts what it opens.
+    #[derive(Debug, Default)]
+    struct Counting(AtomicUsize);
+
+    #[async_trait]
+    impl Providers for Counting {
+        async fn open(&self, _: &BackupStorageLocation, _: LocationAccess) -> Result<Arc<dyn BlobStore>, String> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(Arc::new(Memory::default()))
+        }
+
+        fn plugins(&self) -> BTreeMap<String, Vec<&'static str>> {
+            BTreeMap::new()
+        }
+    }
+
+    fn location(name: &str) -> BackupStorageLocation {
+        let mut location = BackupStorageLocation::default();
+        location.metadata.name = name.into();
+        location.spec.provider = "aws".into();
+        location
+    }
+
+    /// A client whose Secrets have these contents, one after the other.
+    async fn client(tasks: &mut JoinSet<()>, contents: &[&str]) -> Client {
+        let secret = |content: &&str| {
+            let content = base64::engine::general_purpose::STANDARD.encode(content);
+            (200, json!({"metadata": {"name": "cloud"}, "data": {"cloud": content}}))
+        };
+        let cluster = api_server(tasks, contents.iter().map(secret).collect()).await;
+        Client { cluster, namespace: "velero".into() }
+    }
+
+    #[tokio::test]
+    async fn a_client_is_kept_as_long_as_its_location_and_its_secret_are_the_same() {
+        let mut tasks = JoinSet::new();
+        let client = client(&mut tasks, &["one", "one", "two", "two", "two"]).await;
+        let (buckets, providers) = (Buckets::default(), Counting::default());
+        let mut place = location("main");
+        let secret = json!({"name": "cloud", "key": "cloud"});
+        place.spec.credential = Some(serde_json::from_value(secret).unwrap());
+        let mut opened = Vec::new();
+        for step in ["first", "same", "secret", "status", "spec", "same"] {
+            match step {
+                "status" => place.status.last_validation_time = Some(lifeboat_api::Time::new(jiff::Timestamp::now())),
+                "spec" => drop(place.spec.config.insert("region".into(), "elsewhere".into())),
+                _ => {}
+            }
+            buckets.open(&client, &providers, &place).await.unwrap();
+            opened.push((step, providers.0.load(Ordering::Relaxed)));
+        }
+        let expected = [("first", 1), ("same", 1), ("secret", 2), ("status", 2), ("spec", 3), ("same", 3)];
+        assert_eq!(opened, expected);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_is_old_or_of_another_location_is_not_used() {
+        let mut tasks = JoinSet::new();
+        let client = client(&mut tasks, &["none is read"]).await;
+        let (buckets, providers) = (Buckets::default(), Counting::default());
+        let opened = async |name: &str| {
+            buckets.open(&client, &providers, &location(name)).await.unwrap();
+            providers.0.load(Ordering::Relaxed)
+        };
+        assert_eq!([opened("a").await, opened("b").await, opened("a").await, opened("b").await], [1, 2, 2, 2]);
+        tokio::time::advance(LONGEST).await;
+        assert_eq!([opened("a").await, opened("a").await], [3, 3]);
+        assert!(buckets.forget("a") && !buckets.forget("a"));
+        assert_eq!([opened("a").await, opened("a").await], [4, 4]);
+        buckets.keep_only(|name| name == "b");
+        assert_eq!(buckets.lock().keys().collect::<Vec<_>>(), ["b"]);
+    }
+}
