@@ -13,7 +13,11 @@ pub(super) enum Key {
     /// The end of a backup or restore that no task works on; it does not wait for what failed before.
     CancelBackup(String),
     CancelRestore(String),
-    Sweep(String),
+    /// Of what the backup of a name has left in a location.
+    Sweep {
+        backup: String,
+        location: String,
+    },
     /// The run of a restore, which needs one of the places for them.
     Restore(String),
     /// What else is done with a restore.
@@ -53,7 +57,7 @@ impl Key {
             | Self::Start(name)
             | Self::Backup(name)
             | Self::CancelBackup(name)
-            | Self::Sweep(name)
+            | Self::Sweep { backup: name, .. }
             | Self::Deletion { backup: name, .. }
             | Self::Unreadable(Kind::Backup, name) => Subject::Backup(name.clone()),
             Self::Restore(name)
@@ -70,8 +74,11 @@ impl Key {
         }
     }
 
-    /// How many of its kind run at once: each holds a connection to the API server or a client of a bucket. Backups and
-    /// restores have bounds of their own as well. Those that have failed again and again leave places to the others.
+    /// How many of a kind run at once, for all locations: each holds a connection to the API server or to a bucket.
+    pub(super) const MOST_IN_ALL: usize = 64;
+
+    /// How many of its kind run at once for one location. Backups and restores have bounds of their own as well. Those that
+    /// have failed again and again leave places to the others.
     pub(super) fn most(&self, is_late: bool) -> usize {
         let most = self.most_at_all();
         if is_late { (most / 4).max(1) } else { most }
@@ -89,7 +96,7 @@ impl Key {
             | Self::Sync(_)
             | Self::Deletion { .. }
             | Self::Unreadable(..) => 8,
-            Self::Sweep(_) => 2,
+            Self::Sweep { .. } => 2,
         }
     }
 }
@@ -108,7 +115,7 @@ mod tests {
                 Key::Start(name()),
                 Key::Backup(name()),
                 Key::CancelBackup(name()),
-                Key::Sweep(name()),
+                Key::Sweep { backup: name(), location: name() },
             ],
             vec![deletion, Key::Unreadable(Kind::Backup, name()), Key::Backup(name())],
             vec![Key::Restore(name()), Key::Upkeep(name()), Key::CancelRestore(name()), Key::CleanUp(name())],

@@ -92,7 +92,7 @@ fn is_there(key: &Key, world: &World) -> bool {
     match key {
         Key::Deletion { request, .. } => world.delete_requests.is_there(request),
         // The next search finds it again.
-        Key::Sweep(_) => false,
+        Key::Sweep { .. } => false,
         key => match key.subject() {
             Subject::Backup(name) => world.backups.is_there(&name),
             Subject::Restore(name) => world.restores.is_there(&name),

@@ -1,5 +1,6 @@
 //! What is to be done, from one look at everything. Pure: what is decided is a value, and `perform` does it.
 
+mod places;
 mod runs;
 #[cfg(test)]
 mod tests;
@@ -15,8 +16,8 @@ use lifeboat_api::{
     Backup, BackupStorageLocation, BackupStorageLocationPhase, DeleteBackupRequest, DownloadRequest, Restore,
     ServerStatusRequest,
 };
+use places::Places;
 use std::collections::{HashMap, HashSet};
-use std::mem::{Discriminant, discriminant};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -83,7 +84,7 @@ pub(super) fn plan<'a>(view: View<'a>, running: impl Iterator<Item = &'a Key>) -
         plan: Plan::default(),
         taken: HashSet::new(),
         running: running.map(|key| (key.subject(), key)).collect(),
-        places: HashMap::new(),
+        places: Places::default(),
         late: Vec::new(),
     };
     let running: Vec<&Key> = planner.running.values().copied().collect();
@@ -124,8 +125,7 @@ struct Planner<'a> {
     /// What is worked on by tasks, and will be by those of this plan.
     taken: HashSet<Subject>,
     running: HashMap<Subject, &'a Key>,
-    /// How much of each kind of work is done, by what is late and by the rest.
-    places: HashMap<(Discriminant<Key>, bool), usize>,
+    places: Places,
     /// Work that has failed again and again and is due since then.
     late: Vec<(Instant, Work)>,
 }
@@ -133,7 +133,7 @@ struct Planner<'a> {
 impl<'a> Planner<'a> {
     fn take(&mut self, key: &Key) {
         self.taken.insert(key.subject());
-        *self.places.entry((discriminant(key), self.is_late(key))).or_default() += 1;
+        self.places.take(key, self.is_late(key), self.view.world);
     }
 
     fn failure(&self, key: &Key) -> Option<&'a Failure> {
@@ -169,9 +169,7 @@ impl<'a> Planner<'a> {
     }
 
     fn has_place(&self, key: &Key) -> bool {
-        let is_late = self.is_late(key);
-        let of = |late| self.places.get(&(discriminant(key), late)).copied().unwrap_or_default();
-        (!is_late || of(true) < key.most(true)) && of(true) + of(false) < key.most(false)
+        self.places.has(key, self.is_late(key), self.view.world)
     }
 
     fn add(&mut self, key: Key, step: Step) {
@@ -313,7 +311,7 @@ impl<'a> Planner<'a> {
     /// what cannot begin now is found again by the next search.
     fn sweeps(&mut self) {
         for left in &self.view.world.left {
-            let key = Key::Sweep(left.name.clone());
+            let key = Key::Sweep { backup: left.name.clone(), location: left.location.metadata.name.clone() };
             if !self.view.world.backups.is_there(&left.name) && self.may_begin(&key) {
                 self.add(key, Step::Sweep(left.clone()));
             }

@@ -489,9 +489,11 @@ impl Play {
 
 fn who(work: &Work) -> Who {
     match &work.key {
-        Key::Queue(name) | Key::Start(name) | Key::Backup(name) | Key::CancelBackup(name) | Key::Sweep(name) => {
-            Who(Kind::Backup, name.clone())
-        }
+        Key::Queue(name)
+        | Key::Start(name)
+        | Key::Backup(name)
+        | Key::CancelBackup(name)
+        | Key::Sweep { backup: name, .. } => Who(Kind::Backup, name.clone()),
         Key::Restore(name) | Key::Upkeep(name) | Key::CancelRestore(name) | Key::CleanUp(name) => {
             Who(Kind::Restore, name.clone())
         }
@@ -503,7 +505,7 @@ fn who(work: &Work) -> Who {
     }
 }
 
-fn options(concurrent: usize) -> Options {
+pub(super) fn options(concurrent: usize) -> Options {
     let minute = lifeboat_api::Duration::from_secs(60);
     Options {
         namespace: "velero".into(),

@@ -1,0 +1,197 @@
+//! How many tasks work at once: so many of each kind for one storage location, so that one whose bucket hangs keeps no
+//! place from the others.
+
+use super::Key;
+use crate::work::deletion::backup_named;
+use crate::world::{Kind, World};
+use std::collections::HashMap;
+use std::mem::{Discriminant, discriminant};
+
+/// How much of each kind of work is done.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    /// For each location, by what is late and by the rest.
+    of_location: HashMap<(Discriminant<Key>, bool, String), usize>,
+    in_all: HashMap<Discriminant<Key>, usize>,
+}
+
+impl Places {
+    /// This is worked on.
+    pub(super) fn take(&mut self, key: &Key, is_late: bool, world: &World) {
+        let kind = discriminant(key);
+        *self.of_location.entry((kind, is_late, location(key, world))).or_default() += 1;
+        *self.in_all.entry(kind).or_default() += 1;
+    }
+
+    /// Whether there is a place for one more of its kind and its location.
+    pub(super) fn has(&self, key: &Key, is_late: bool, world: &World) -> bool {
+        let kind = discriminant(key);
+        if self.in_all.get(&kind).is_some_and(|count| *count >= Key::MOST_IN_ALL) {
+            return false;
+        }
+        let mut place = (kind, true, location(key, world));
+        let late = self.of_location.get(&place).copied().unwrap_or_default();
+        place.1 = false;
+        let rest = self.of_location.get(&place).copied().unwrap_or_default();
+        (!is_late || late < key.most(true)) && late + rest < key.most(false)
+    }
+}
+
+/// The name of the location whose bucket a task speaks to; empty when it speaks to none, and where that is not known.
+fn location(key: &Key, world: &World) -> String {
+    let of_backup = |name: &str| backup_named(name, world).map(|b| b.spec.storage_location.clone());
+    let found = match key {
+        Key::Validation(name) | Key::Sync(name) | Key::Default(name) => Some(name.clone()),
+        Key::Sweep { location, .. } => Some(location.clone()),
+        Key::Backup(name) | Key::CancelBackup(name) | Key::Deletion { backup: name, .. } => of_backup(name),
+        Key::Restore(name) | Key::Upkeep(name) | Key::CancelRestore(name) | Key::CleanUp(name) => {
+            world.restores.get(name).and_then(|restore| of_backup(&restore.spec.backup_name))
+        }
+        Key::Unreadable(Kind::Restore, name) => {
+            world.restores.get_unreadable(name).and_then(|restore| of_backup(restore.names("backupName")))
+        }
+        Key::Unreadable(..)
+        | Key::Queue(_)
+        | Key::Start(_)
+        | Key::Refusal(_)
+        // A URL is signed without its bucket.
+        | Key::Download(_)
+        | Key::Status(_) => None,
+    };
+    found.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::options;
+    use super::super::{Memory, View, plan};
+    use super::*;
+    use crate::phase::restore::FINALIZER;
+    use crate::world::Left;
+    use jiff::Timestamp;
+    use lifeboat_api::{
+        Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, DeleteBackupRequest, Restore, Time,
+    };
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+    use tokio::time::Instant;
+
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+    /// Adds a location with so much of each work to be done.
+    fn put(world: &mut World, name: &str, count: usize) {
+        let mut location = BackupStorageLocation::default();
+        location.metadata.name = name.into();
+        location.spec.default = name == "hangs";
+        location.status.phase = Some(BackupStorageLocationPhase::Available);
+        for n in 0..count {
+            let mut backup = |what: &str, phase| {
+                let mut backup = Backup::default();
+                backup.metadata.name = format!("{name}-{what}-{n}");
+                backup.spec.storage_location = name.into();
+                backup.status.phase = Some(phase);
+                backup.spec.cancel = what == "cancelled";
+                let made = backup.metadata.name.clone();
+                world.backups.put(backup);
+                made
+            };
+            backup("finalizing", BackupPhase::Finalizing);
+            backup("cancelled", BackupPhase::InProgress);
+            let completed = backup("completed", BackupPhase::Completed);
+            let mut request = DeleteBackupRequest::default();
+            request.metadata.name = format!("{name}-deletion-{n}");
+            request.spec.backup_name = backup("deleted", BackupPhase::Completed);
+            world.delete_requests.put(request);
+            let mut restore = Restore::default();
+            restore.metadata.name = format!("{name}-gone-{n}");
+            restore.metadata.finalizers.push(FINALIZER.into());
+            restore.metadata.deletion_timestamp = Some(Time::new(NOW));
+            restore.spec.backup_name = completed;
+            world.restores.put(restore);
+            world.left.push(Left { location: location.clone(), name: format!("{name}-left-{n}") });
+        }
+        world.locations.put(location);
+    }
+
+    /// What is begun beside what runs, but for the work that is only on what is in the cluster.
+    fn begun(world: &World, running: &[Key]) -> Vec<Key> {
+        let (options, memory) = (options(1), Memory::default());
+        let view = View { world, options: &options, memory: &memory, now: (NOW, Instant::now()) };
+        plan(view, running.iter()).work.into_iter().map(|work| work.key).collect()
+    }
+
+    #[test]
+    fn a_bucket_that_hangs_keeps_no_work_of_the_others_waiting() {
+        let mut world = World::default();
+        put(&mut world, "hangs", 100);
+        let mut running = Vec::new();
+        // All places that it can have.
+        loop {
+            let more = begun(&world, &running);
+            if more.is_empty() {
+                break;
+            }
+            running.extend(more);
+        }
+        let expected = |name: &str, n: usize| -> BTreeSet<Key> {
+            let with = |what: &str| format!("{name}-{what}-{n}");
+            [
+                Key::Backup(with("finalizing")),
+                Key::CancelBackup(with("cancelled")),
+                Key::Deletion { backup: with("deleted"), request: with("deletion") },
+                Key::CleanUp(with("gone")),
+                Key::Sweep { backup: with("left"), location: name.into() },
+                Key::Validation(name.into()),
+            ]
+            .into()
+        };
+        for key in expected("hangs", 0) {
+            let count = running.iter().filter(|running| discriminant(*running) == discriminant(&key)).count();
+            assert_eq!(count, if matches!(key, Key::Validation(_)) { 1 } else { key.most(false) }, "{key:?}");
+        }
+        put(&mut world, "good", 1);
+        let more: BTreeSet<Key> = begun(&world, &running).into_iter().collect();
+        assert_eq!(more, expected("good", 0));
+    }
+
+    #[test]
+    fn many_locations_that_hang_are_checked_beside_each_other() {
+        let mut world = World::default();
+        let names: Vec<String> = (0..40).map(|n| format!("hangs-{n}")).collect();
+        names.iter().for_each(|name| put(&mut world, name, 0));
+        let begun: BTreeSet<Key> = begun(&world, &[]).into_iter().collect();
+        assert_eq!(begun, names.into_iter().map(Key::Validation).collect());
+    }
+
+    /// Which of two locations has a backup of a name that both hold is decided then.
+    #[test]
+    fn the_first_search_of_the_default_location_is_awaited_for_a_minute() {
+        let mut world = World::default();
+        put(&mut world, "hangs", 0);
+        let mut good = BackupStorageLocation::default();
+        good.metadata.name = "good".into();
+        good.status.phase = Some(BackupStorageLocationPhase::Available);
+        good.status.last_validation_time = Some(Time::new(NOW));
+        world.locations.put(good.clone());
+        let (options, base) = (options(1), Instant::now());
+        let mut memory = Memory::default();
+        for location in world.locations.iter() {
+            memory.checked.insert(location.metadata.name.clone(), (location.spec.clone(), base));
+        }
+        let hanging = Key::Sync("hangs".into());
+        let begun = |world: &World, after: Duration| {
+            let view = View { world, options: &options, memory: &memory, now: (NOW, base + after) };
+            let plan = plan(view, std::iter::once(&hanging));
+            (plan.work.into_iter().map(|work| work.key).collect::<Vec<_>>(), plan.retry)
+        };
+        let minute = Duration::from_secs(60);
+        let search = vec![Key::Sync("good".into())];
+        assert_eq!(begun(&world, Duration::ZERO), (Vec::new(), Some(base + minute)));
+        assert_eq!(begun(&world, minute), (search.clone(), None));
+        // It was searched before.
+        let mut default = world.locations.get("hangs").unwrap().clone();
+        default.status.last_synced_time = Some(Time::new(NOW));
+        world.locations.put(default);
+        assert_eq!(begun(&world, Duration::ZERO), (search, None));
+    }
+}
