@@ -33,6 +33,9 @@ fn a_cancelled_backup_ends_at_any_stage() {
     ground.until("backupstoragelocation", "main", "Available");
     let spec = |cancel: bool| json!({"includedNamespaces": ["shop"], "storageLocation": "main", "cancel": cancel});
     let stored = |name: &str, file: &str| ground.s3.file(BUCKET, &format!("main/backups/{name}/{file}"));
+    let is_forgotten = |name: &str| {
+        ground.log("one").lines().any(|line| line.contains("its files go") && line.contains(&format!("backup={name}")))
+    };
 
     ground.velero("Backup", "never", &spec(true));
     let never = ground.until("backup", "never", "Failed");
@@ -86,6 +89,25 @@ fn a_cancelled_backup_ends_at_any_stage() {
     assert!(!stored("deleted", "velero-backup.json").exists());
     ground.velero("Backup", "deleted", &spec(false));
     ground.until("backup", "deleted", "Completed");
+
+    // The same while its record is being stored, which is awaited: it does not come back by a search.
+    let period = r#"{"spec":{"backupSyncPeriod":"1s"}}"#;
+    ground.bed.kubectl(&["patch", "backupstoragelocation", "main", "-n", "velero", "--type=merge", "-p", period]);
+    let slow = Fault::Delay(Duration::from_secs(6));
+    s3.script(vec![Rule::new("PUT", "*/recorded/velero-backup.json?*", Nth::Only(1), slow)]);
+    ground.velero("Backup", "recorded", &spec(false));
+    eventually("the request that is slow", || s3.is_met());
+    ground.bed.kubectl(&["delete", "backup", "recorded", "--namespace=velero"]);
+    eventually("the end of its files", || {
+        is_forgotten("recorded") && !stored("recorded", "lifeboat-claim.json").exists()
+    });
+    s3.script(Vec::new());
+    let searched = || ground.get("backupstoragelocation", "main")["status"]["lastSyncedTime"].clone();
+    for _ in 0..2 {
+        let before = searched();
+        eventually("a search", || searched() != before);
+    }
+    assert!(!stored("recorded", "velero-backup.json").exists() && ground.get("backup", "recorded").is_null());
 
     // By the command.
     let command = |args: &str| {

@@ -283,14 +283,22 @@ impl<'a> Planner<'a> {
             let is_due = self.due(validation).is_some();
             if is_due || both {
                 if self.may_begin(&key) {
-                    let known = both.then(|| work::sync::Known::of(world, name));
+                    let known = both.then(|| self.known_of(name));
                     self.add(key, Step::Validate(location.clone(), known));
                 }
             } else if self.due(sync).is_some() && self.may_begin(&sync_key) {
-                self.add(sync_key, Step::Sync(location.clone(), work::sync::Known::of(world, name)));
+                self.add(sync_key, Step::Sync(location.clone(), self.known_of(name)));
             }
             awaited = awaited.or_else(|| self.first_search_of_default(location));
         }
+    }
+
+    fn known_of(&self, location: &str) -> work::sync::Known {
+        let busy = self.taken.iter().filter_map(|subject| match subject {
+            Subject::Backup(name) => Some(name.clone()),
+            _ => None,
+        });
+        work::sync::Known::of(self.view.world, location, busy)
     }
 
     /// Until when the other locations wait for the first search of this one: when it is the default, its bucket answers as far

@@ -135,12 +135,19 @@ async fn begin(
     let running = lifeboat_backup::run(&request, &env);
     let running = refreshed(&env.store, (name, uid), || context.env.now(), running);
     let outcome = watched(context, &mut current, running, &env.progress, &env.cancel).await;
-    match outcome {
-        Ok(outcome) => finished(context, current, &request.backup.spec, &outcome).await,
-        Err(e) if context.leadership.check().is_err() || context.env.cancel.is_cancelled() => {
-            tracing::info!(backup = current.metadata.name, error = %e, "backup breaks off");
-            Err(left(context, &current).await)
-        }
+    if let Err(e) = &outcome
+        && (context.leadership.check().is_err() || context.env.cancel.is_cancelled())
+    {
+        tracing::info!(backup = current.metadata.name, error = %e, "backup breaks off");
+        return Err(left(context, &current).await);
+    }
+    match now(context, &current).await? {
+        Now::Ours(_) => {}
+        Now::Gone => return forget(&current, &env).await,
+        Now::Changed => return Err(Unfinished::Because("another program has taken the backup over".to_owned())),
+    }
+    let ended = match outcome {
+        Ok(outcome) => finished(context, &current, &request.backup.spec, &outcome).await,
         // What is refused before anything was begun; a second attempt has begun.
         Err(BackupError::Invalid(errors)) if attempt == 1 => {
             let after = current.clone();
@@ -150,13 +157,6 @@ async fn begin(
             failed(context, &current, NAME_TAKEN.to_owned()).await
         }
         Err(BackupError::Cancelled) if env.cancel.is_cancelled() => {
-            match now(context, &current).await? {
-                Now::Ours(_) => {}
-                Now::Gone => return forget(&current, &env).await,
-                Now::Changed => {
-                    return Err(Unfinished::Because("another program has taken the backup over".to_owned()));
-                }
-            }
             let (done, found) = env.progress.get();
             let reason = format!(
                 "cancelled on request: {done} of {found} objects found so far were read, and nothing of them is kept"
@@ -164,6 +164,18 @@ async fn begin(
             failed_and_recorded(context, &current, reason, &env).await
         }
         Err(e) => failed_and_recorded(context, &current, e.to_string(), &env).await,
+    };
+    unless_gone(context, &current, &env, ended).await
+}
+
+/// How the end of a backup ended; when its object was deleted just then, and its end can be noted nowhere, its files go.
+async fn unless_gone(context: &Context, backup: &Backup, env: &lifeboat_backup::Env, ended: Finished) -> Finished {
+    match ended {
+        Err(why) => match now(context, backup).await {
+            Ok(Now::Gone) => forget(backup, env).await,
+            _ => Err(why),
+        },
+        ended => ended,
     }
 }
 
@@ -171,7 +183,7 @@ async fn begin(
 async fn forget(backup: &Backup, env: &lifeboat_backup::Env) -> Finished {
     let name = &backup.metadata.name;
     tracing::info!(backup = name, "its Backup was deleted, so the backup ends and its files go");
-    // What cannot be removed now, the sweep finds.
+    // What cannot be removed now, the sweep finds, or the search when there is a record.
     let why = match timeout(RECORDING, sweep_own(&env.store, backup)).await {
         Ok(Ok(())) => None,
         Ok(Err(e)) => Some(e.to_string()),
@@ -202,7 +214,8 @@ pub(crate) async fn give_up(context: &Context, backup: &Backup, target: Target, 
     match store {
         Ok(store) => {
             let env = engine_env(context, backup, store, context.env.cancel.child_token());
-            failed_and_recorded(context, backup, reason, &env).await
+            let ended = failed_and_recorded(context, backup, reason, &env).await;
+            unless_gone(context, backup, &env, ended).await
         }
         Err(_) => failed(context, backup, reason).await,
     }
@@ -275,17 +288,17 @@ fn fail(backup: &mut Backup, reason: &str, now: Timestamp) {
 }
 
 /// Brings the outcome of an engine that was given this spec into the object: over the finalizing phase to the last one.
-async fn finished(context: &Context, current: Backup, given: &BackupSpec, outcome: &Outcome) -> Finished {
+async fn finished(context: &Context, current: &Backup, given: &BackupSpec, outcome: &Outcome) -> Finished {
     let last = outcome.backup.status.phase;
     if last == Some(BackupPhase::Failed) {
-        return ended(context, &current, &outcome.backup).await;
+        return ended(context, current, &outcome.backup).await;
     }
     let mut made = outcome.backup.spec.clone();
     if outcome.was_complete {
         // The record is of an earlier attempt: what else differs was changed since then.
         made = BackupSpec { excluded_namespaces: made.excluded_namespaces, ..given.clone() };
     }
-    let finalizing = until_written(context, &current, |after| {
+    let finalizing = until_written(context, current, |after| {
         take_changes(&mut after.spec, given, &made);
         take_status(after, &outcome.backup.status);
         after.status.phase = Some(match last {

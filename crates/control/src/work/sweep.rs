@@ -74,14 +74,19 @@ async fn removed(context: &Context, left: &Left) -> Result<bool, Unfinished> {
 }
 
 /// Removes what a backup has claimed that ended because its Backup was deleted. It may have ended before it had claimed
-/// its name, which may be that of another backup in the bucket, or after it had become visible.
+/// its name, which may be that of another backup in the bucket, or after it had become visible: then its record goes first.
 pub(super) async fn sweep_own(store: &Store, backup: &Backup) -> Result<(), StoreError> {
     let (name, uid) = (&backup.metadata.name, &backup.metadata.uid);
     let claimed = store.claim_of(name).await?.is_some_and(|claim| claim.backup_uid == *uid);
-    if has_record(store, name).await? || !claimed {
+    if !claimed {
         return Ok(());
     }
-    store.sweep(name).await
+    match store.backup(name).await {
+        Ok(record) if record.metadata.uid == *uid => store.delete_backup(name).await,
+        Ok(_) => Ok(()),
+        Err(StoreError::NoBackup { .. }) => store.sweep(name).await,
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether a backup is visible. A record that cannot be read is an error: it says nothing.
@@ -141,8 +146,8 @@ mod tests {
             (Some("other"), false, 2),
             (Some("other"), true, 4),
             (Some("u"), false, 0),
-            // It had become visible: it is a backup.
-            (Some("u"), true, 4),
+            // It had become visible just then.
+            (Some("u"), true, 0),
         ] {
             let bucket: Arc<dyn BlobStore> = Arc::new(Memory::default());
             let store = Store::new(Arc::clone(&bucket));

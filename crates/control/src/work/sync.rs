@@ -18,7 +18,7 @@ const AT_ONCE: usize = 8;
 /// What of the world a search needs.
 #[derive(Debug)]
 pub(crate) struct Known {
-    /// Names of all Backups.
+    /// Names of all Backups, and of those that are gone while a task is still at work on them.
     backups: BTreeSet<String>,
     /// Backups of the location whose files should be there.
     stored: BTreeMap<String, Backup>,
@@ -27,7 +27,8 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    pub(crate) fn of(world: &World, location: &str) -> Self {
+    /// `busy` are names of backups that tasks work on.
+    pub(crate) fn of(world: &World, location: &str, busy: impl Iterator<Item = String>) -> Self {
         let stored = |b: &&Backup| {
             let ended = match b.status.phase {
                 Some(BackupPhase::Completed | BackupPhase::PartiallyFailed) => true,
@@ -38,7 +39,7 @@ impl Known {
             ended && b.metadata.labels.get(well_known::LABEL_STORAGE_LOCATION) == Some(&label_value(location))
         };
         Self {
-            backups: world.backups.iter().map(|b| b.metadata.name.clone()).collect(),
+            backups: world.backups.iter().map(|b| b.metadata.name.clone()).chain(busy).collect(),
             stored: world.backups.iter().filter(stored).map(|b| (b.metadata.name.clone(), b.clone())).collect(),
             schedules: world.schedules.iter().map(|s| (s.metadata.name.clone(), s.metadata.uid.clone())).collect(),
         }
@@ -270,10 +271,12 @@ mod tests {
             backup.status.completion_timestamp = time(ended);
             world.backups.put(backup);
         }
-        let known = Known::of(&world, "here");
+        let known = Known::of(&world, "here", ["gone-and-ending".to_owned()].into_iter());
         let expected: Vec<&str> = vec!["completed", "failed-and-found", "partially"];
         assert_eq!(known.stored.keys().collect::<Vec<_>>(), expected);
-        assert_eq!(known.backups.len(), all.len());
+        // One whose object is gone while its task still ends it is not taken over.
+        assert_eq!(known.backups.len(), all.len() + 1);
+        assert!(known.backups.contains("gone-and-ending"));
     }
 
     #[test]
