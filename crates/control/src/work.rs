@@ -9,7 +9,7 @@ pub(crate) mod location;
 mod merge;
 pub(crate) mod operations;
 pub(crate) mod restore;
-mod running;
+pub(crate) mod running;
 pub(crate) mod status;
 pub(crate) mod sweep;
 pub(crate) mod sync;

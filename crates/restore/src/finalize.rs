@@ -14,8 +14,9 @@ use lifeboat_store::StoreError;
 use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
 
-/// How long the files of a restore may take to be stored, and those of a cancelled one.
+/// How long the files of a restore may take to be stored, and those of one that was or is cancelled.
 const STORING: Duration = Duration::from_secs(600);
 const STORING_CANCELLED: Duration = Duration::from_secs(4);
 /// The same of one that broke off because of the bucket: its next run stores them again.
@@ -50,13 +51,11 @@ pub(crate) async fn finalize(
     }
     env.journal.info("restore completed", &[]);
     let name = restore.metadata.name.clone();
-    let mut files = Files { env, name: &name, deadline: Instant::now() + STORING, unstored: Vec::new() };
+    // One that broke off has waited for the bucket already.
+    let within = if broken_off.is_some() { STORING_BROKEN_OFF } else { STORING };
+    let mut files = Files { env, name: &name, time: StoringTime::begin(within), unstored: Vec::new() };
     if cancelled {
-        files.deadline = Instant::now() + STORING_CANCELLED;
         restore.status.failure_reason = ended_early;
-    } else if broken_off.is_some() {
-        // The bucket was waited for already.
-        files.deadline = Instant::now() + STORING_BROKEN_OFF;
     }
     files.put(RestoreFile::Logs, env.journal.close().log).await;
     // What was restored is there; only that its log is missing counts (restore.md 1.7).
@@ -86,6 +85,12 @@ pub(crate) async fn finalize(
         files.put(file, bytes).await;
     }
     let unstored = files.unstored;
+    if !cancelled && env.cancel.is_cancelled() && !unstored.is_empty() {
+        restore.status.phase = Some(RestorePhase::Failed);
+        restore.status.failure_reason = format!(
+            "the restore was cancelled: {items} of {planned} objects were looked at, but not all of its files could be stored in time"
+        );
+    }
     Ok(Outcome { restore, results, unstored, done: listed.count(), broken_off })
 }
 
@@ -110,7 +115,7 @@ fn claims(walked: &Walked) -> HashMap<ObjectKey, Action> {
 struct Files<'a> {
     env: &'a Env,
     name: &'a str,
-    deadline: Instant,
+    time: StoringTime,
     /// Why some are not stored.
     unstored: Vec<String>,
 }
@@ -118,12 +123,40 @@ struct Files<'a> {
 impl Files<'_> {
     async fn put(&mut self, file: RestoreFile, bytes: Vec<u8>) {
         let what = if file == RestoreFile::Logs { "log file".to_owned() } else { file.key(self.name) };
-        let why = match timeout_at(self.deadline, self.env.store.put_restore_file(self.name, file, bytes)).await {
-            Ok(Ok(())) => return,
-            Ok(Err(e)) => e.to_string(),
-            Err(_) => "the bucket did not answer in time".to_owned(),
+        let putting = self.env.store.put_restore_file(self.name, file, bytes);
+        let why = match self.time.bound(&self.env.cancel, putting).await {
+            Some(Ok(())) => return,
+            Some(Err(e)) => e.to_string(),
+            None => "the bucket did not answer in time".to_owned(),
         };
         self.unstored.push(format!("error uploading {what} to backup storage: {why}"));
+    }
+}
+
+/// Until when all files of a restore must be stored.
+struct StoringTime {
+    deadline: Instant,
+    /// The restore is cancelled, and the deadline a near one.
+    is_short: bool,
+}
+
+impl StoringTime {
+    fn begin(within: Duration) -> Self {
+        Self { deadline: Instant::now() + within, is_short: false }
+    }
+
+    /// What the storing of a file comes to; `None` when it takes too long, which it does soon once the restore is cancelled.
+    async fn bound<O>(&mut self, cancel: &CancellationToken, storing: impl Future<Output = O>) -> Option<O> {
+        let mut storing = std::pin::pin!(timeout_at(self.deadline, storing));
+        if !self.is_short {
+            tokio::select! {
+                stored = &mut storing => return stored.ok(),
+                () = cancel.cancelled() => {}
+            }
+            self.is_short = true;
+            self.deadline = self.deadline.min(Instant::now() + STORING_CANCELLED);
+        }
+        timeout_at(self.deadline, storing).await.ok()?.ok()
     }
 }
 
@@ -151,6 +184,8 @@ fn count(status: &mut RestoreStatus, warnings: u64, errors: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::future::pending;
+    use tokio::time::sleep;
 
     #[test]
     fn who_breaks_off_says_what_was_not_looked_at_and_what_to_do() {
@@ -164,5 +199,42 @@ mod tests {
         };
         let objects = ["0 objects were", "1 object was", "2 objects were"];
         assert_eq!([0, 1, 2].map(said), objects.map(expected));
+    }
+
+    /// How long files take to be stored that a bucket never takes, when the restore is cancelled after this time, and whether
+    /// the next one, which takes a second, is stored.
+    async fn stored(cancelled_after: Duration) -> (Duration, bool) {
+        let (begun, cancel) = (Instant::now(), CancellationToken::new());
+        let mut time = StoringTime::begin(STORING);
+        let storing = async {
+            assert_eq!(time.bound(&cancel, pending::<()>()).await, None);
+            let took = begun.elapsed();
+            (took, time.bound(&cancel, sleep(Duration::from_secs(1))).await.is_some())
+        };
+        let cancelling = async {
+            sleep(cancelled_after).await;
+            cancel.cancel();
+        };
+        tokio::join!(storing, cancelling).0
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_bucket_that_hangs_holds_a_cancelled_restore_for_seconds_only() {
+        let seconds = Duration::from_secs;
+        assert_eq!(stored(seconds(0)).await, (seconds(4), false));
+        assert_eq!(stored(seconds(60)).await, (seconds(64), false));
+        assert_eq!(stored(seconds(598)).await, (seconds(600), false));
+        assert_eq!(stored(seconds(700)).await, (seconds(600), false));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cancelled_restore_stores_what_the_bucket_takes() {
+        let cancel = CancellationToken::new();
+        let mut time = StoringTime::begin(STORING);
+        cancel.cancel();
+        for _ in 0..3 {
+            assert_eq!(time.bound(&cancel, sleep(Duration::from_secs(1))).await, Some(()));
+        }
+        assert_eq!(time.bound(&cancel, sleep(Duration::from_secs(2))).await, None);
     }
 }

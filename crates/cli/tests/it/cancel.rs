@@ -164,6 +164,7 @@ fn a_cancelled_restore_ends_at_any_stage() {
             "the restore was cancelled before anything was changed in the cluster",
         ),
         ("writing", &api, "POST", "*/namespaces/shop/configmaps?*", Nth::From(11), "the restore was cancelled: "),
+        ("saving", &api, "PATCH", "*/configmaps/lifeboat-restore-*", Nth::Every, "the restore was cancelled: "),
         ("looking", &api, "GET", "*/namespaces/shop/configmaps?*", Nth::Every, "the restore was cancelled"),
     ] {
         proxy.script(hangs(method, path, nth));
@@ -188,6 +189,14 @@ fn a_cancelled_restore_ends_at_any_stage() {
             left.trim() == "configmap/kube-root-ca.crt"
         });
     }
+
+    // All is done, and the bucket does not take what is to be said of it.
+    s3.script(hangs("PUT", "*/restores/storing/*", Nth::Every));
+    ground.velero("Restore", "storing", &json!({"backupName": "b"}));
+    eventually("the request that hangs", || s3.is_met());
+    let ended = cancel(&ground, "restore", "storing");
+    assert!(reason(&ended).ends_with("but not all of its files could be stored in time"), "{ended}");
+    s3.script(Vec::new());
 
     // A namespace that does not go away is waited for.
     let held = ground.maps("shop").into_keys().next().expect("one of those that were written");

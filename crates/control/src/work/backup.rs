@@ -2,7 +2,9 @@
 
 use super::claim::refreshed;
 use super::merge::take_changes;
-use super::running::{Now, RECORDING, capped, left, not_taken, now, patience, shortened, until_written, watched};
+use super::running::{
+    Now, RECORDING, capped, left, not_taken, now, recorded, shortened, silent_for, until_written, watched,
+};
 use super::sweep::sweep_own;
 use super::{Context, Effect, Finished, Unfinished};
 use crate::client::is_refused;
@@ -187,7 +189,7 @@ async fn forget(backup: &Backup, env: &lifeboat_backup::Env) -> Finished {
     let why = match timeout(RECORDING, sweep_own(&env.store, backup)).await {
         Ok(Ok(())) => None,
         Ok(Err(e)) => Some(e.to_string()),
-        Err(_) => Some(format!("the bucket did not answer within {} s", RECORDING.as_secs())),
+        Err(_) => Some(silent_for(RECORDING)),
     };
     if let Some(why) = why {
         tracing::warn!(backup = name, why, "the files of an unfinished backup could not be removed");
@@ -247,12 +249,12 @@ async fn failed_and_recorded(
 ) -> Finished {
     let mut record = backup.clone();
     fail(&mut record, &reason, context.env.now());
-    let patience = patience(backup.spec.cancel, &env.cancel);
-    let why = match timeout(patience, record_failure(record, &context.options.backup, env)).await {
+    let recording = record_failure(record, &context.options.backup, env);
+    let why = match recorded(backup.spec.cancel, &env.cancel, recording).await {
         // Its record was stored already, by an attempt that was cut off: it says how it ended.
         Ok(Ok(record)) => return ended(context, backup, &record).await,
         Ok(Err(e)) => e.to_string(),
-        Err(_) => format!("the bucket did not answer within {} s", patience.as_secs()),
+        Err(why) => why,
     };
     tracing::warn!(backup = backup.metadata.name, why, "log and record of a failed backup are not stored");
     failed(context, backup, reason).await

@@ -1,6 +1,7 @@
 //! Keeps the claim of a backup fresh while it is written, so that nobody takes it for left behind: a copy of this whole
 //! cluster for one, which has the same UID and does not know the Backup.
 
+use super::running::silent_for;
 use jiff::Timestamp;
 use lifeboat_store::Store;
 use std::time::Duration;
@@ -37,7 +38,7 @@ pub(super) async fn refreshed<O>(
         let why = match refreshed {
             Ok(Ok(())) => None,
             Ok(Err(e)) => Some(e.to_string()),
-            Err(_) => Some(format!("the bucket did not answer within {} s", PATIENCE.as_secs())),
+            Err(_) => Some(silent_for(PATIENCE)),
         };
         if let Some(why) = why {
             tracing::warn!(backup = name, why, "the claim of a running backup could not be refreshed");

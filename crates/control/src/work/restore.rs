@@ -1,6 +1,6 @@
 //! Runs a restore, and removes what it left in the bucket (api-and-controllers.md 3.10 and 3.12).
 
-use super::running::{capped, left, not_taken, patience, shortened, until_written, watched};
+use super::running::{capped, left, not_taken, recorded, shortened, until_written, watched};
 use super::{Context, Effect, Finished, Unfinished};
 use crate::checkpoint::CheckpointMap;
 use crate::client::is_refused;
@@ -16,7 +16,6 @@ use lifeboat_archive::journal::Journal;
 use lifeboat_restore::{Outcome, Request, RestoreError, check_source, prepared, record_failure};
 use lifeboat_store::{Store, StoreError};
 use std::sync::Arc;
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 /// The backup that a restore names, and where that lies.
@@ -220,7 +219,7 @@ async fn begin(
         }
         Err(e) => failed_and_recorded(context, &current, e.to_string(), &env).await?,
     };
-    CheckpointMap::new(context, &current).forget().await;
+    CheckpointMap::until_cancelled(context, &current, env.cancel.clone()).forget().await;
     Ok(effects)
 }
 
@@ -242,7 +241,7 @@ fn engine_env(context: &Context, restore: &Restore, store: Store, cancel: Cancel
         store,
         clock: Arc::clone(clock),
         journal: Journal::new(Arc::clone(clock), &subject),
-        checkpoint: Arc::new(CheckpointMap::new(context, restore)),
+        checkpoint: Arc::new(CheckpointMap::until_cancelled(context, restore, cancel.clone())),
         progress: Arc::new(Progress::default()),
         cancel,
         scratch: context.env.scratch.clone(),
@@ -328,14 +327,11 @@ async fn failed_and_recorded(
 ) -> Finished {
     let mut outcome = restore.clone();
     fail(&mut outcome, reason, context.env.now());
-    match timeout(patience(restore.spec.cancel, &env.cancel), record_failure(outcome.clone(), env)).await {
-        Ok(Ok(recorded)) => outcome = recorded,
-        Ok(Err(e)) => {
-            tracing::warn!(restore = restore.metadata.name, error = %e, "the log of a failed restore is not stored");
-        }
-        Err(late) => {
-            tracing::warn!(restore = restore.metadata.name, error = %late, "the log of a failed restore is not stored");
-        }
+    let recording = record_failure(outcome.clone(), env);
+    let stored = recorded(restore.spec.cancel, &env.cancel, recording).await;
+    match stored.and_then(|stored| stored.map_err(|e| e.to_string())) {
+        Ok(recorded) => outcome = recorded,
+        Err(why) => tracing::warn!(restore = restore.metadata.name, why, "the log of a failed restore is not stored"),
     }
     note_failure(context, restore, &outcome).await
 }

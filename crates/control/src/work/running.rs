@@ -9,7 +9,7 @@ use lifeboat_action::Progress;
 use lifeboat_api::{Backup, Restore};
 use lifeboat_cluster::ClusterError;
 use std::time::Duration;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
 /// Bytes of all validation errors of an object, and of its failure reason: the API server takes no object beyond 1.5 MB.
@@ -53,12 +53,32 @@ const REPORT: Duration = Duration::from_secs(1);
 
 /// How long the end of an operation that failed waits for a bucket that hangs.
 pub(super) const RECORDING: Duration = Duration::from_secs(60);
-/// The same of one that was cancelled.
-const RECORDING_CANCELLED: Duration = Duration::from_secs(4);
+/// The same of one that was or is cancelled.
+pub(crate) const RECORDING_CANCELLED: Duration = Duration::from_secs(4);
 
-/// How long log and record of what failed may take to be stored. What is not stored then is lost, and said to be.
-pub(super) fn patience(cancelled: bool, stop: &CancellationToken) -> Duration {
-    if cancelled || stop.is_cancelled() { RECORDING_CANCELLED } else { RECORDING }
+/// What the storing of log and record comes to of what failed; otherwise why it is given up: soon when the operation was
+/// cancelled before, or is meanwhile. What is not stored then is lost, and said to be.
+pub(super) async fn recorded<O>(
+    cancelled: bool,
+    stop: &CancellationToken,
+    recording: impl Future<Output = O>,
+) -> Result<O, String> {
+    let short = async {
+        if !cancelled {
+            stop.cancelled().await;
+        }
+        sleep(RECORDING_CANCELLED).await;
+    };
+    tokio::select! {
+        recorded = recording => Ok(recorded),
+        () = short => Err(silent_for(RECORDING_CANCELLED)),
+        () = sleep(RECORDING) => Err(silent_for(RECORDING)),
+    }
+}
+
+/// Why the wait for a bucket was given up.
+pub(super) fn silent_for(time: Duration) -> String {
+    format!("the bucket did not answer within {} s", time.as_secs())
 }
 
 /// A resource that goes through phases.
@@ -232,7 +252,7 @@ mod tests {
     async fn what_is_under_way_ends_with_the_leadership() {
         let (leadership, cancel) = (Leadership::for_ever(), CancellationToken::new());
         let losing = async {
-            tokio::time::sleep(Duration::from_secs(5)).await;
+            sleep(Duration::from_secs(5)).await;
             assert!(!cancel.is_cancelled());
             leadership.lose();
         };
@@ -242,6 +262,26 @@ mod tests {
         };
         let both = async { tokio::join!(while_leading(&leadership, &cancel, restore), losing).0 };
         assert_eq!(tokio::time::timeout(Duration::from_secs(6), both).await, Ok("what was done"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_bucket_that_hangs_holds_what_is_cancelled_for_seconds_only() {
+        let seconds = Duration::from_secs;
+        for (cancelled, cancelled_after, expected) in
+            [(true, 100, 4), (false, 0, 4), (false, 30, 34), (false, 58, 60), (false, 100, 60)]
+        {
+            let (begun, stop) = (tokio::time::Instant::now(), CancellationToken::new());
+            let hanging = async {
+                assert!(recorded(cancelled, &stop, std::future::pending::<()>()).await.is_err());
+                begun.elapsed()
+            };
+            let cancelling = async {
+                sleep(seconds(cancelled_after)).await;
+                stop.cancel();
+            };
+            assert_eq!(tokio::join!(hanging, cancelling).0, seconds(expected), "{cancelled} {cancelled_after}");
+        }
+        assert_eq!(recorded(true, &CancellationToken::new(), sleep(seconds(3))).await, Ok(()));
     }
 
     #[test]
