@@ -9,9 +9,6 @@ use lifeboat_store::StoreError;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Namespaces that are ensured at the same time.
-const AT_ONCE: usize = 16;
-
 impl Context {
     /// A namespace object: its target is ensured. The resource list gets it from the namespaces that were made; one
     /// that was there is left untouched and not listed.
@@ -53,15 +50,9 @@ impl Context {
         row.namespace().or(is_namespace.then_some(&*row.name))
     }
 
-    /// Makes sure that the targets of these namespaces of the backup are there, side by side; gives those that are not.
+    /// Makes sure that the targets of these namespaces of the backup are there; gives those that are not.
     pub(crate) async fn missing_namespaces<'a>(&self, needed: BTreeSet<&'a str>) -> BTreeSet<&'a str> {
-        let needed: Vec<&str> = needed.into_iter().collect();
-        let mut missing = BTreeSet::new();
-        for some in needed.chunks(AT_ONCE) {
-            let ensured = join_all(some.iter().map(|name| self.ensure_namespace(name))).await;
-            missing.extend(some.iter().zip(ensured).filter(|(_, ensured)| ensured.is_err()).map(|(name, _)| *name));
-        }
-        missing
+        missing(needed, |name| self.ensure_namespace(name)).await
     }
 
     /// The target of a namespace of the backup.
@@ -75,5 +66,44 @@ impl Context {
             return Ok(None);
         };
         Ok(serde_json::from_slice(&self.load_to_restore(row).await?).ok())
+    }
+}
+
+/// Those of these namespaces that cannot be ensured. All are ensured side by side, so that one that is waited for keeps no
+/// other one waiting; how many requests there are at the same time is a matter of the client's pace.
+async fn missing<'a, F>(needed: BTreeSet<&'a str>, ensure: impl Fn(&'a str) -> F) -> BTreeSet<&'a str>
+where
+    F: Future<Output = Result<(), Missing>>,
+{
+    let ensured = join_all(needed.iter().map(|name| ensure(name))).await;
+    needed.into_iter().zip(ensured).filter(|(_, ensured)| ensured.is_err()).map(|(name, _)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wait::{Together, Waited, poll};
+    use std::time::Duration;
+    use tokio::time::{Instant, sleep};
+    use tokio_util::sync::CancellationToken;
+
+    #[tokio::test(start_paused = true)]
+    async fn terminating_namespaces_are_waited_for_side_by_side() {
+        let names: Vec<String> = (0..160).map(|n| n.to_string()).collect();
+        let (cancel, together) = (&CancellationToken::new(), &Together::new(Duration::from_secs(600)));
+        let goes_after = |name: &str| Duration::from_secs(if name == "159" { 599 } else { 3600 });
+        let began = Instant::now();
+        let ensure = |name| async move {
+            // The first answer takes a moment.
+            sleep(Duration::from_secs(1)).await;
+            let is_gone = || async move { Ok((began.elapsed() >= goes_after(name)).then_some(())) };
+            match poll(|| together.until(), cancel, is_gone).await {
+                Waited::Done(()) => Ok(()),
+                _ => Err(Missing::ForGood),
+            }
+        };
+        let missing = missing(names.iter().map(String::as_str).collect(), ensure).await;
+        assert_eq!((missing.len(), missing.contains("159")), (159, false));
+        assert!(began.elapsed() <= Duration::from_secs(601), "{:?}", began.elapsed());
     }
 }

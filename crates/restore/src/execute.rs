@@ -43,6 +43,7 @@ pub(crate) async fn level(
         presence = look(&level, ahead, context) => presence,
         () = context.stop.wait() => Presence::default(),
     };
+    let are_namespaces = level.is_of_namespaces();
     let mut rows = Vec::new();
     for one in level.items {
         let Some(row) = context.archive.row(one.row) else { continue };
@@ -55,6 +56,9 @@ pub(crate) async fn level(
     let mut running = Running::new(context, checkpoint);
     for (one, action) in settled {
         running.settled(one, action.unwrap_or(Action::Skipped));
+    }
+    if are_namespaces {
+        running.make_room();
     }
     let mut reading = JoinSet::new();
     let mut contents = context.archive.read(rows.clone(), &mut reading);

@@ -1,8 +1,8 @@
 //! Objects of the cluster that are being deleted (restore.md 2.13): what is there does not count, for it goes. Pure.
 
+use crate::wait::Share;
 use lifeboat_object::ObjectKey;
 use serde_json::Value;
-use std::time::Duration;
 
 /// An object that is being deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,10 +17,8 @@ pub(crate) struct Leaving {
 pub(crate) enum LeavingWait {
     /// There is time left.
     GoesOn,
-    /// It was waited for this long.
-    InVain(Duration),
-    /// Its deletion was seen only when this time, which all such objects have together, was over.
-    TooLate(Duration),
+    /// It is over, after this.
+    Over(Share),
 }
 
 impl Leaving {
@@ -36,8 +34,10 @@ impl Leaving {
     pub(crate) fn stays(&self, key: &ObjectKey, wait: LeavingWait) -> Option<String> {
         let waited = match wait {
             LeavingWait::GoesOn => return None,
-            LeavingWait::InVain(waited) => format!("was still there after {} s", waited.as_secs()),
-            LeavingWait::TooLate(all) => format!(
+            LeavingWait::Over(Share::Some(waited)) => {
+                format!("was still there after {:.0} s", waited.as_secs_f64())
+            }
+            LeavingWait::Over(Share::Nothing(all)) => format!(
                 "was not waited for, because the {} s for all such objects of a restore were over",
                 all.as_secs()
             ),
@@ -60,6 +60,7 @@ mod tests {
     use super::*;
     use lifeboat_object::GroupResource;
     use serde_json::json;
+    use std::time::Duration;
 
     #[test]
     fn who_waits_in_vain_is_told_what_holds_the_object() {
@@ -74,8 +75,8 @@ mod tests {
                  and {waited}; when it is gone, run the restore again"
             ))
         };
-        let in_vain = LeavingWait::InVain(Duration::from_secs(9));
-        let too_late = LeavingWait::TooLate(Duration::from_secs(600));
+        let in_vain = LeavingWait::Over(Share::Some(Duration::from_secs(9)));
+        let too_late = LeavingWait::Over(Share::Nothing(Duration::from_secs(600)));
         let still = "was still there after 9 s";
         assert_eq!(said(json!(null), in_vain), expected("", still));
         assert_eq!(said(json!(["e.com/a"]), in_vain), expected(", held by the finalizer e.com/a", still));

@@ -4,7 +4,7 @@ use crate::env::Env;
 use crate::item::Action;
 use crate::managed_fields::{Owners, decide};
 use crate::retry::{can_be_read_later, can_pass};
-use crate::wait::{Waited, poll};
+use crate::wait::{Share, Together, Waited, poll};
 use bytes::Bytes;
 use jiff::Timestamp;
 use lifeboat_archive::journal::Journal;
@@ -16,13 +16,15 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// The namespaces of one restore: each is ensured once, and who comes meanwhile waits for that. One that is refused for
 /// a reason that can pass is tried once in each round.
 #[derive(Debug)]
 pub(crate) struct Namespaces {
     resource: Arc<ApiResource>,
-    timeout: Duration,
+    /// How long terminating ones are waited for.
+    terminating: Together,
     /// Of a restore that was cut off: when it began. Namespaces that were made since then are its own.
     began: Option<Timestamp>,
     /// By target name.
@@ -62,7 +64,8 @@ pub(crate) enum Missing {
 
 impl Namespaces {
     pub(crate) fn new(resource: Arc<ApiResource>, timeout: Duration, began: Option<Timestamp>) -> Self {
-        Self { resource, timeout, began, cells: Mutex::default(), round: AtomicU64::default() }
+        let terminating = Together::new(timeout);
+        Self { resource, terminating, began, cells: Mutex::default(), round: AtomicU64::default() }
     }
 
     /// Lets refused namespaces be tried again.
@@ -148,18 +151,23 @@ impl Namespaces {
         let body = Bytes::from(target(name, source).to_string());
         let owners = source.map(|namespace| decide(&namespace["metadata"]["managedFields"])).unwrap_or_default();
         let how = || Create { field_manager: &owners.field_manager, ..Create::default() };
-        let tried = poll(self.timeout, &env.cancel, || async {
-            match env.cluster.create(&self.resource, None, name, body.clone(), how()).await {
-                Ok(_) => Ok(Some(true)),
-                Err(e) if e.is_already_exists() || is_terminating(&e) => {
-                    let found = env.cluster.get(&self.resource, None, name).await?;
-                    let found = found.map(|body| serde_json::from_slice(&body).unwrap_or_default());
-                    // Gone meanwhile, or being deleted: try again.
-                    Ok(found.filter(|found| !is_leaving(found)).map(|found| is_made_since(&found, self.began)))
+        let since = Instant::now();
+        let tried = poll(
+            || self.terminating.until(),
+            &env.cancel,
+            || async {
+                match env.cluster.create(&self.resource, None, name, body.clone(), how()).await {
+                    Ok(_) => Ok(Some(true)),
+                    Err(e) if e.is_already_exists() || is_terminating(&e) => {
+                        let found = env.cluster.get(&self.resource, None, name).await?;
+                        let found = found.map(|body| serde_json::from_slice(&body).unwrap_or_default());
+                        // Gone meanwhile, or being deleted: try again.
+                        Ok(found.filter(|found| !is_leaving(found)).map(|found| is_made_since(&found, self.began)))
+                    }
+                    Err(e) => Err(e),
                 }
-                Err(e) => Err(e),
-            }
-        });
+            },
+        );
         match tried.await {
             Waited::Done(made) => {
                 if let Some(source) = source.filter(|_| made) {
@@ -171,12 +179,7 @@ impl Namespaces {
                 let why = format!("error creating namespace {name}: {}", e.failure);
                 if can_pass(&e) { State::Refused { round, why } } else { State::Lost { why } }
             }
-            Waited::TimedOut => State::Lost {
-                why: format!(
-                    "timed out waiting for terminating namespace {name} to disappear before restoring: it is still there after {} s",
-                    self.timeout.as_secs()
-                ),
-            },
+            Waited::TimedOut => State::Lost { why: stays(name, self.terminating.from(since)) },
             Waited::Cancelled => State::Refused { round, why: "the restore was cancelled".to_owned() },
         }
     }
@@ -214,6 +217,15 @@ impl State {
             Self::There { .. } | Self::Lost { .. } => false,
         }
     }
+}
+
+/// That a terminating namespace did not go, for people.
+fn stays(name: &str, share: Share) -> String {
+    let waited = match share {
+        Share::Some(waited) => format!("it is still there after {:.0} s", waited.as_secs_f64()),
+        Share::Nothing(all) => format!("the {} s for all such namespaces of a restore were over", all.as_secs()),
+    };
+    format!("timed out waiting for terminating namespace {name} to disappear before restoring: {waited}")
 }
 
 /// Why a namespace did not come, and how many objects were not restored because of that.
@@ -273,6 +285,15 @@ mod tests {
         assert_eq!([3, 4].map(|now| refused.is_open(now)), [false, true]);
         let said = [0, 1, 2].map(|objects| with_cost("no", objects));
         assert_eq!(said, ["no", "no; 1 object in it was not restored", "no; 2 objects in it were not restored"]);
+    }
+
+    #[test]
+    fn who_waits_for_a_terminating_namespace_is_told_how_long_it_was() {
+        let said = |share| stays("shop", share);
+        let begin = "timed out waiting for terminating namespace shop to disappear before restoring:";
+        assert_eq!(said(Share::Some(Duration::from_millis(8900))), format!("{begin} it is still there after 9 s"));
+        let none = said(Share::Nothing(Duration::from_secs(600)));
+        assert_eq!(none, format!("{begin} the 600 s for all such namespaces of a restore were over"));
     }
 
     #[test]

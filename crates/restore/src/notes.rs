@@ -2,9 +2,10 @@
 
 use crate::item::Attempt;
 use crate::leaving::LeavingWait;
+use crate::wait::Together;
 use lifeboat_object::ObjectKey;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
@@ -27,10 +28,8 @@ pub(crate) struct Notes {
     lost_claims: Mutex<BTreeMap<String, BTreeSet<String>>>,
     /// Who may read an object alone.
     reading: Semaphore,
-    /// How long objects that are being deleted are waited for, all together.
-    leaving_timeout: Duration,
-    /// When that is over; set by the first of them.
-    leaving_until: OnceLock<Instant>,
+    /// How long objects that are being deleted are waited for.
+    leaving: Together,
     /// Since when each of them, by row, is waited for.
     leaving_since: Mutex<HashMap<usize, Instant>>,
 }
@@ -45,8 +44,7 @@ impl Notes {
             noted: Mutex::default(),
             lost_claims: Mutex::default(),
             reading: Semaphore::new(READ_ALONE),
-            leaving_timeout,
-            leaving_until: OnceLock::new(),
+            leaving: Together::new(leaving_timeout),
             leaving_since: Mutex::default(),
         }
     }
@@ -103,15 +101,8 @@ impl Notes {
     /// have one deadline, which the first of them sets.
     pub(crate) fn wait_for_leaving(&self, row: usize) -> LeavingWait {
         let now = Instant::now();
-        let until = *self.leaving_until.get_or_init(|| now + self.leaving_timeout);
         let since = *lock(&self.leaving_since).entry(row).or_insert(now);
-        if now < until {
-            return LeavingWait::GoesOn;
-        }
-        match until.saturating_duration_since(since) {
-            Duration::ZERO => LeavingWait::TooLate(self.leaving_timeout),
-            waited => LeavingWait::InVain(waited),
-        }
+        if now < self.leaving.until() { LeavingWait::GoesOn } else { LeavingWait::Over(self.leaving.from(since)) }
     }
 
     /// Waits for the right to read an object alone; it is given back when the permit is dropped.
@@ -128,6 +119,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wait::Share;
 
     #[test]
     fn an_object_is_begun_once() {
@@ -146,7 +138,8 @@ mod tests {
         tokio::time::advance(Duration::from_secs(60)).await;
         let waits = [1, 2, 3].map(|row| notes.wait_for_leaving(row));
         let [ten, three] = [10, 3].map(Duration::from_secs);
-        assert_eq!(waits, [LeavingWait::InVain(ten), LeavingWait::InVain(three), LeavingWait::TooLate(ten)]);
-        assert_eq!(notes.wait_for_leaving(3), LeavingWait::TooLate(ten), "however often it is asked");
+        let expected = [Share::Some(ten), Share::Some(three), Share::Nothing(ten)].map(LeavingWait::Over);
+        assert_eq!(waits, expected);
+        assert_eq!(notes.wait_for_leaving(3), expected[2], "however often it is asked");
     }
 }

@@ -14,6 +14,9 @@ use tokio_util::sync::CancellationToken;
 /// How long a cancelled restore waits for writes in flight.
 const GRACE: Duration = Duration::from_secs(4);
 
+/// Namespaces in flight; most of them may be waiting.
+const NAMESPACES: usize = 1024;
+
 /// Ends when the grace is over that began at the first look after the cancellation.
 async fn overdue(cancel: &CancellationToken, grace: &mut Option<Instant>) {
     cancel.cancelled().await;
@@ -57,6 +60,8 @@ pub(crate) struct Ended {
 pub(crate) struct Running<'a> {
     context: &'a Arc<Context>,
     checkpoint: &'a mut Checkpoint,
+    /// How many there may be.
+    room: usize,
     tasks: JoinSet<Attempt>,
     /// What the tasks are about.
     flying: HashMap<Id, (usize, Turn)>,
@@ -70,11 +75,17 @@ impl<'a> Running<'a> {
         Self {
             context,
             checkpoint,
+            room: context.env.cluster.pace().most(),
             tasks: JoinSet::new(),
             flying: HashMap::new(),
             grace: None,
             ended: Ended::default(),
         }
+    }
+
+    /// Makes room for waits: namespaces that are terminating must not keep the others from being asked for.
+    pub(crate) fn make_room(&mut self) {
+        self.room = self.room.max(NAMESPACES);
     }
 
     /// Ends an object that needs nothing more.
@@ -88,7 +99,7 @@ impl<'a> Running<'a> {
 
     /// Starts an attempt as soon as the pace allows it.
     pub(crate) async fn start(&mut self, source: Source, turn: Turn) {
-        while self.tasks.len() >= self.context.env.cluster.pace().most() && self.take_next().await {}
+        while self.tasks.len() >= self.room && self.take_next().await {}
         self.save().await;
         let (context, row) = (Arc::clone(self.context), source.row);
         let task = self.tasks.spawn(async move { context.restore(&source, turn).await });

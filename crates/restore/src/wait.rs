@@ -4,6 +4,7 @@ use crate::env::Env;
 use lifeboat_cluster::ClusterError;
 use lifeboat_object::ApiResource;
 use serde_json::Value;
+use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -21,12 +22,51 @@ pub(crate) enum Waited<T> {
     Cancelled,
 }
 
-/// Asks again, at first quickly and then every second, until there is an answer.
-pub(crate) async fn poll<T, F>(timeout: Duration, cancel: &CancellationToken, mut ask: impl FnMut() -> F) -> Waited<T>
+/// The time that all waits of one kind in a restore have together.
+#[derive(Debug)]
+pub(crate) struct Together {
+    time: Duration,
+    until: OnceLock<Instant>,
+}
+
+impl Together {
+    pub(crate) fn new(time: Duration) -> Self {
+        Self { time, until: OnceLock::new() }
+    }
+
+    /// When it is over; the first wait sets that.
+    pub(crate) fn until(&self) -> Instant {
+        *self.until.get_or_init(|| Instant::now() + self.time)
+    }
+
+    /// How much of it there is for a wait that begins then.
+    pub(crate) fn from(&self, since: Instant) -> Share {
+        match self.until().saturating_duration_since(since) {
+            Duration::ZERO => Share::Nothing(self.time),
+            some => Share::Some(some),
+        }
+    }
+}
+
+/// What a wait has of the time that all of its kind have together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Share {
+    /// This much.
+    Some(Duration),
+    /// It begins when this time of all of them is over.
+    Nothing(Duration),
+}
+
+/// Asks again, at first quickly and then every second, until there is an answer or the deadline has passed. The deadline is
+/// asked for when there is something to wait for.
+pub(crate) async fn poll<T, F>(
+    deadline: impl Fn() -> Instant,
+    cancel: &CancellationToken,
+    mut ask: impl FnMut() -> F,
+) -> Waited<T>
 where
     F: Future<Output = Result<Option<T>, ClusterError>>,
 {
-    let deadline = Instant::now() + timeout;
     let mut pause = Duration::from_millis(20);
     loop {
         match ask().await {
@@ -34,7 +74,7 @@ where
             Ok(None) => {}
             Err(e) => return Waited::Failed(e),
         }
-        if Instant::now() + pause > deadline {
+        if Instant::now() + pause > deadline() {
             return Waited::TimedOut;
         }
         tokio::select! {
@@ -52,10 +92,15 @@ pub(crate) async fn established(
     timeout: Duration,
     env: &Env,
 ) -> Result<(), String> {
-    let waited = poll(timeout, &env.cancel, || async {
-        let body = env.cluster.get(resource, None, name).await?;
-        Ok(body.filter(|b| is_established(b)).map(|_| ()))
-    });
+    let until = Instant::now() + timeout;
+    let waited = poll(
+        || until,
+        &env.cancel,
+        || async {
+            let body = env.cluster.get(resource, None, name).await?;
+            Ok(body.filter(|b| is_established(b)).map(|_| ()))
+        },
+    );
     match waited.await {
         Waited::Done(()) => Ok(()),
         Waited::Failed(e) => Err(format!("error verifying the CRD {name} is ready to use: {e}")),
