@@ -378,8 +378,8 @@ fn who_has_lost_the_leadership_publishes_nothing() {
     in_parallel(5, &[Loss::Unheard, Loss::Deaf, Loss::Seen, Loss::Paused, Loss::Twice], |loss| {
         let mut team = Team::start(&ground, &format!("{loss:?}").to_lowercase());
         let second = team.replica(2);
-        // The moment of the loss: the archive is stored, the rest is not.
-        let slow = Fault::Delay(Duration::from_secs(2));
+        // The moment of the loss: the archive is stored, the rest is not. A leader looks at its Lease every two seconds.
+        let slow = Fault::Delay(Duration::from_secs(8));
         team.s3.script(vec![Rule::new("PUT", "*/b-index.json.gz?*", Nth::First(2), slow)]);
         team.back_up();
         eventually("the slow request", || team.s3.is_met());
