@@ -27,15 +27,13 @@ impl Context {
                     }
                     continue;
                 };
-                if !self.notes.begin(row) {
-                    continue;
-                }
+                let Some(extra) = self.notes.begin_extra(row) else { continue };
                 let attempt = match self.load_to_restore(row).await {
                     Ok(body) => self.attempt(&Source { row, key, body, exists: false }, false).await,
                     Err(e) if can_be_read_later(&e) => Attempt::Later(Why::Refused),
                     Err(e) => self.unreadable(row, &e),
                 };
-                self.notes.add_extra(row, attempt);
+                extra.ended(attempt);
             }
         }
         .boxed()

@@ -22,6 +22,8 @@ pub(crate) struct Notes {
     missing: Mutex<HashSet<[u8; 16]>>,
     /// How attempts at additional items ended, by row.
     extra: Mutex<Vec<(usize, Attempt)>>,
+    /// Additional items whose attempt was ended from outside.
+    cut_off: Mutex<Vec<usize>>,
     /// Objects (target keys) that a message was about.
     noted: Mutex<HashSet<[u8; 16]>>,
     /// Claims that could not be restored, by target namespace.
@@ -41,6 +43,7 @@ impl Notes {
             begun: Mutex::new(vec![0; rows.div_ceil(8)]),
             missing: Mutex::default(),
             extra: Mutex::default(),
+            cut_off: Mutex::default(),
             noted: Mutex::default(),
             lost_claims: Mutex::default(),
             reading: Semaphore::new(READ_ALONE),
@@ -63,14 +66,19 @@ impl Notes {
         lock(&self.missing).insert(key.digest())
     }
 
-    /// Keeps how an attempt at an additional item ended, for who collects it.
-    pub(crate) fn add_extra(&self, row: usize, attempt: Attempt) {
-        lock(&self.extra).push((row, attempt));
+    /// Takes an additional item for the caller, who says how the attempt at it ended; `None` when somebody else has begun it.
+    pub(crate) fn begin_extra(&self, row: usize) -> Option<Extra<'_>> {
+        self.begin(row).then(|| Extra { notes: self, row, has_ended: false })
     }
 
     /// How attempts at additional items ended since the last call.
     pub(crate) fn take_extra(&self) -> Vec<(usize, Attempt)> {
         std::mem::take(&mut lock(&self.extra))
+    }
+
+    /// Additional items since the last call whose attempt did not come to its end: the task that was at it was stopped.
+    pub(crate) fn take_cut_off(&self) -> Vec<usize> {
+        std::mem::take(&mut lock(&self.cut_off))
     }
 
     /// Remembers that a message was about this object.
@@ -112,6 +120,30 @@ impl Notes {
     }
 }
 
+/// An attempt at an additional item. Whatever becomes of the task that is at it, somebody gets to know of the item.
+#[derive(Debug)]
+pub(crate) struct Extra<'a> {
+    notes: &'a Notes,
+    row: usize,
+    has_ended: bool,
+}
+
+impl Extra<'_> {
+    /// Keeps how the attempt ended, for who collects it.
+    pub(crate) fn ended(mut self, attempt: Attempt) {
+        lock(&self.notes.extra).push((self.row, attempt));
+        self.has_ended = true;
+    }
+}
+
+impl Drop for Extra<'_> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            lock(&self.notes.cut_off).push(self.row);
+        }
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -120,12 +152,33 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
     use crate::wait::Share;
+    use std::sync::Arc;
+    use tokio::task::JoinSet;
 
     #[test]
     fn an_object_is_begun_once() {
         let notes = Notes::new(9, Duration::ZERO);
         let begun = [0, 8, 0, 7, 8].map(|row| notes.begin(row));
         assert_eq!(begun, [true, true, false, true, false]);
+    }
+
+    #[tokio::test]
+    async fn no_additional_item_is_forgotten_whatever_becomes_of_the_attempt_at_it() {
+        let notes = Arc::new(Notes::new(9, Duration::ZERO));
+        notes.begin_extra(1).unwrap().ended(Attempt::FAILED);
+        let mut tasks = JoinSet::new();
+        let at = Arc::clone(&notes);
+        tasks.spawn(async move {
+            let (_first, _that_it_needs) = (at.begin_extra(2), at.begin_extra(3));
+            std::future::pending::<()>().await;
+        });
+        tokio::task::yield_now().await;
+        assert!(notes.begin_extra(2).is_none() && notes.take_cut_off().is_empty(), "it is in flight");
+        tasks.shutdown().await;
+        let mut cut_off = notes.take_cut_off();
+        cut_off.sort_unstable();
+        assert_eq!((notes.take_extra(), cut_off), (vec![(1, Attempt::FAILED)], vec![2, 3]));
+        assert!(notes.take_extra().is_empty() && notes.take_cut_off().is_empty(), "they were taken");
     }
 
     #[tokio::test(start_paused = true)]

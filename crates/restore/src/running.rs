@@ -138,8 +138,11 @@ impl<'a> Running<'a> {
             self.take_joined(ended);
         }
         self.tasks.shutdown().await;
-        for (row, _) in std::mem::take(&mut self.flying).into_values() {
-            let Some(key) = self.context.archive.row(row).map(lifeboat_archive::index::Row::key) else { continue };
+        self.take_extra();
+        let flying = std::mem::take(&mut self.flying).into_values().map(|(row, _)| row);
+        for row in flying.chain(self.context.notes.take_cut_off()) {
+            let Some(row) = self.context.archive.row(row) else { continue };
+            let key = self.context.target_of(&row.key());
             let message = format!(
                 "{key} was being written when the restore was cancelled, and no answer came: whether it was is not known"
             );
@@ -161,7 +164,13 @@ impl<'a> Running<'a> {
             Err(e) => (e.id(), Err(e)),
         };
         let Some((row, turn)) = self.flying.remove(&id) else { return };
-        let attempt = attempt.unwrap_or_else(|died| self.context.died(row, &died));
+        let attempt = attempt.unwrap_or_else(|died| {
+            for row in self.context.notes.take_cut_off() {
+                let attempt = self.context.died(row, &died);
+                self.take(row, Turn { extra: true, ..Turn::default() }, attempt);
+            }
+            self.context.died(row, &died)
+        });
         self.take(row, turn, attempt);
     }
 

@@ -35,9 +35,13 @@ fn restored(case: &Case<'_>, name: &str) -> (Value, Value) {
 }
 
 fn restore(case: &Case<'_>, name: &str) -> Run {
-    let mapping = format!("shop:{name}");
-    let args = ["restore", name, "--from-backup", "b", "--namespace-mappings", &mapping, "--request-timeout=3s"];
-    case.local(&[&args[..], &["--restore-resource-priorities", "namespaces,pods"]].concat())
+    case.local(&[&arguments(name).each_ref().map(String::as_str)[..], &["--request-timeout=3s"]].concat())
+}
+
+fn arguments(name: &str) -> [String; 6] {
+    let mapping = format!("--namespace-mappings=shop:{name}");
+    let priorities = "--restore-resource-priorities=namespaces,pods".to_owned();
+    ["restore".to_owned(), name.to_owned(), "--from-backup".to_owned(), "b".to_owned(), mapping, priorities]
 }
 
 /// Results and resource list.
@@ -107,4 +111,21 @@ fn an_additional_item_whose_bucket_is_away_comes_back_when_the_same_command_is_r
         assert_eq!(run.code, 0, "{run:?}");
         assert_eq!(stored(&case, name), (json!({"errors": {}, "warnings": {}}), listed("created")));
     }
+}
+
+#[test]
+fn an_additional_item_that_gets_no_answer_until_the_restore_is_cancelled_is_named() {
+    let ground = Ground::start(objects());
+    let case = backed_up(&ground);
+    case.api.script(vec![Rule::new("POST", "*/persistentvolumeclaims?*", Nth::Every, Fault::Hang)]);
+    let run = case.stopped(&arguments("stopped").each_ref().map(String::as_str));
+    assert_eq!(run.code, 1, "{run:?}");
+    let said = |key: &str| {
+        format!(
+            "{key} was being written when the restore was cancelled, and no answer came: whether it was is not known"
+        )
+    };
+    let (results, _) = stored(&case, "stopped");
+    let expected = ["pods/stopped/web", "persistentvolumeclaims/stopped/data"].map(said);
+    assert_eq!(results["errors"]["namespaces"], json!({"stopped": expected}));
 }

@@ -1,6 +1,6 @@
 //! What the fault tests share: a cluster in memory and an S3 server, and for each case a proxy before either.
 
-use crate::support::Run;
+use crate::support::{Run, eventually};
 use lifeboat_archive::{ArchivePath, ReadLimits, TarReader};
 use lifeboat_bucket::Directory;
 use lifeboat_sandbox::{Sandbox, SandboxOptions};
@@ -123,6 +123,22 @@ impl Case<'_> {
         let signal = output.status.signal().unwrap_or_default();
         Run {
             code: output.status.code().unwrap_or(-signal),
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// Runs `lifeboat local ARGS`, and stops it by SIGTERM as soon as the script of the API server is met.
+    pub(crate) fn stopped(&self, args: &[&str]) -> Run {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
+        let command = self.complete(&mut command, "here", args);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("run");
+        eventually("the request of the script", || self.api.is_met());
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").arg(pid).status().expect("kill").success());
+        let output = child.wait_with_output().expect("its end");
+        Run {
+            code: output.status.code().unwrap_or_default(),
             out: String::from_utf8_lossy(&output.stdout).into_owned(),
             err: String::from_utf8_lossy(&output.stderr).into_owned(),
         }
