@@ -1,6 +1,7 @@
 //! Prints errors and ends with the right code.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use lifeboat_object::chain;
 use std::process::ExitCode;
 
 /// Prints the whole chain in one line; every cause is said once.
@@ -9,7 +10,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if error.chain().any(is_broken_pipe) {
         return ExitCode::FAILURE;
     }
-    say(&format!("An error occurred: {}\n", chain(error)));
+    say(&format!("An error occurred: {}\n", chain(error.as_ref())));
     ExitCode::FAILURE
 }
 
@@ -92,21 +93,6 @@ fn meant(error: &clap::Error) -> String {
     }
 }
 
-fn chain(error: &anyhow::Error) -> String {
-    let mut out = String::new();
-    for cause in error.chain() {
-        let text = cause.to_string();
-        if out.contains(&text) {
-            continue;
-        }
-        if !out.is_empty() {
-            out.push_str(": ");
-        }
-        out.push_str(&text);
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,7 +101,7 @@ mod tests {
     #[test]
     fn causes_are_said_once() {
         let error = anyhow::anyhow!("it does not exist").context("cannot get \"a\": it does not exist").context("open");
-        assert_eq!(chain(&error), "open: cannot get \"a\": it does not exist");
+        assert_eq!(chain(error.as_ref()), "open: cannot get \"a\": it does not exist");
     }
 
     #[test]

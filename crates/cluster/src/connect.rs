@@ -2,13 +2,13 @@
 
 mod kubeconfig;
 
-use crate::error::chain;
 use crate::send::Call;
 use crate::{ClusterError, Pace, PaceOptions};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 use kube::config::KubeConfigOptions;
 use kubeconfig::{Found, Places, wrong};
+use lifeboat_object::chain;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 
 use crate::transport::Unanswered;
 use hyper_util::client::legacy;
+use lifeboat_object::chain;
 use serde::Deserialize;
 use std::error::Error;
 use std::time::Duration;
@@ -173,19 +174,4 @@ impl Failure {
         let why = why.split(": https://docs.rs/").next().unwrap_or_default();
         Self::Connection { message: format!("{what}{why} ({url})") }
     }
-}
-
-/// All causes of an error in one line.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut out = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let text = cause.to_string();
-        if !out.contains(&text) {
-            out.push_str(": ");
-            out.push_str(&text);
-        }
-        source = cause.source();
-    }
-    out
 }

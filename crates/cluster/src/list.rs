@@ -1,6 +1,5 @@
 //! Lists, streamed element by element.
 
-use crate::error::chain;
 use crate::send::Call;
 use crate::{Cluster, ClusterError, Failure};
 use bytes::Bytes;
@@ -8,7 +7,7 @@ use futures::FutureExt;
 use http::Method;
 use http_body_util::BodyExt;
 use kube::client::Body;
-use lifeboat_object::{ApiResource, ListEnvelope, ListSplitter, SplitError};
+use lifeboat_object::{ApiResource, ListEnvelope, ListSplitter, SplitError, chain};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,10 +1,10 @@
 //! Connections to a port of a pod, through the API server.
 
-use crate::error::chain;
 use crate::{Cluster, ClusterError, Failure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::Portforwarder;
+use lifeboat_object::chain;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};

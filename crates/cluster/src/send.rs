@@ -1,12 +1,12 @@
 //! One request, with deadline and retries.
 
-use crate::error::chain;
 use crate::{ApiStatus, Cluster, ClusterError, Failure};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
+use lifeboat_object::chain;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 

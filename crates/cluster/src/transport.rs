@@ -4,7 +4,6 @@
 //! kilobytes at a time; on a machine with few processors the two cost as much as everything else that a backup does
 //! to a list. Here a piece goes from the socket to the caller within one task, and a socket is read in large pieces.
 
-use crate::error::chain;
 use http::header::HOST;
 use http::{HeaderValue, Request, Response, Uri};
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -14,6 +13,7 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, HttpConnector};
 use hyper_util::rt::TokioIo;
 use kube::client::{Body, ConfigExt};
+use lifeboat_object::chain;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};

@@ -1,6 +1,5 @@
 //! Watches: what happens to the objects of a type from a revision on.
 
-use crate::error::chain;
 use crate::list::{query, resource_path};
 use crate::send::Call;
 use crate::{ApiStatus, Cluster, ClusterError, Failure};
@@ -8,7 +7,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::Method;
 use http_body_util::BodyExt;
 use kube::client::Body;
-use lifeboat_object::ApiResource;
+use lifeboat_object::{ApiResource, chain};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::fmt::Write as _;

@@ -9,6 +9,7 @@
 //! Start reading at [`Item`].
 
 mod catalog;
+mod chain;
 mod first_names;
 mod head;
 mod key;
@@ -19,6 +20,7 @@ mod results;
 mod splice;
 
 pub use catalog::{Catalog, DiscoveryFailure};
+pub use chain::chain;
 pub use first_names::first_names;
 pub use head::{Head, HeadError};
 pub use key::ObjectKey;

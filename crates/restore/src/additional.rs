@@ -5,7 +5,7 @@ use crate::retry::can_be_read_later;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use lifeboat_object::ObjectKey;
+use lifeboat_object::{ObjectKey, chain};
 use lifeboat_store::StoreError;
 use tokio::task::JoinSet;
 
@@ -72,15 +72,4 @@ impl Context {
         }
         Attempt::FAILED
     }
-}
-
-/// An error with its causes, in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut out = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        out = format!("{out}: {cause}");
-        source = cause.source();
-    }
-    out
 }

@@ -1,6 +1,5 @@
 //! Ends a restore: files beside the backup, and the final resource.
 
-use crate::additional::chain;
 use crate::env::Env;
 use crate::item::Action;
 use crate::listed::Listed;
@@ -9,7 +8,7 @@ use lifeboat_api::{HookStatus, Restore, RestorePhase, RestoreProgress, RestoreSt
 use lifeboat_archive::journal::Closed;
 use lifeboat_archive::layout::RestoreFile;
 use lifeboat_archive::sidecar;
-use lifeboat_object::{GroupResource, ObjectKey, Place};
+use lifeboat_object::{GroupResource, ObjectKey, Place, chain};
 use lifeboat_store::StoreError;
 use std::collections::HashMap;
 use std::time::Duration;

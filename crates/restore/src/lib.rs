@@ -22,6 +22,7 @@ mod hold_back;
 mod item;
 mod leaving;
 mod listed;
+mod lock;
 mod managed_fields;
 mod namespaces;
 mod needed;

@@ -2,6 +2,7 @@
 
 use crate::env::Env;
 use crate::item::Action;
+use crate::lock::lock;
 use crate::managed_fields::{Owners, decide};
 use crate::retry::{can_be_read_later, can_pass};
 use crate::wait::{Share, Together, Waited, poll};
@@ -14,7 +15,7 @@ use lifeboat_store::StoreError;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -235,10 +236,6 @@ fn with_cost(why: &str, objects: u64) -> String {
         1 => format!("{why}; 1 object in it was not restored"),
         _ => format!("{why}; {objects} objects in it were not restored"),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn is_terminating(error: &ClusterError) -> bool {

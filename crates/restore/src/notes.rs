@@ -2,10 +2,11 @@
 
 use crate::item::Attempt;
 use crate::leaving::LeavingWait;
+use crate::lock::lock;
 use crate::wait::Together;
 use lifeboat_object::ObjectKey;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
@@ -142,10 +143,6 @@ impl Drop for Extra<'_> {
             lock(&self.notes.cut_off).push(self.row);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

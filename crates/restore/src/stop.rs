@@ -1,7 +1,8 @@
 //! Ends a restore before its end.
 
+use crate::lock::lock;
 use lifeboat_store::StoreError;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 /// The end of a restore before its end: the user cancels it, or its archive cannot be read any further. Nothing more is
@@ -20,7 +21,7 @@ impl Stop {
 
     /// Breaks the restore off for this reason; the first one counts.
     pub(crate) fn break_off(&self, why: StoreError) {
-        self.broken().get_or_insert(why);
+        lock(&self.broken).get_or_insert(why);
         self.token.cancel();
     }
 
@@ -36,16 +37,16 @@ impl Stop {
 
     /// Takes the reason for which the restore broke off; `None` when it did not.
     pub(crate) fn take_reason(&self) -> Option<StoreError> {
-        self.broken().take()
+        lock(&self.broken).take()
     }
 
     /// Why what waits is not tried again, for people.
     pub(crate) fn reason(&self) -> &'static str {
-        if self.broken().is_some() { "the archive could not be read any further" } else { "the restore was cancelled" }
-    }
-
-    fn broken(&self) -> MutexGuard<'_, Option<StoreError>> {
-        self.broken.lock().unwrap_or_else(PoisonError::into_inner)
+        if lock(&self.broken).is_some() {
+            "the archive could not be read any further"
+        } else {
+            "the restore was cancelled"
+        }
     }
 }
 

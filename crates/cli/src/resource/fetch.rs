@@ -14,6 +14,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use hyper_util::rt::TokioIo;
+use lifeboat_object::chain;
 use std::net::IpAddr;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -298,20 +299,6 @@ fn redirected(from: &Uri, target: &HeaderValue) -> Result<Uri, FetchError> {
     parts.scheme = from.scheme().cloned();
     parts.authority = parts.authority.or_else(|| from.authority().cloned());
     Uri::from_parts(parts).map_err(|e| wrong(e.to_string()))
-}
-
-/// An error with its causes, each said once.
-pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let more = cause.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        next = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

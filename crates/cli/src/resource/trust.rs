@@ -1,13 +1,12 @@
 //! Whom downloads trust: the system, and a certificate of the user or of the storage location (cli-and-install.md 2.7).
 
-use super::fetch::chain;
 use crate::flags::Optional;
 use anyhow::{Context, Result, bail};
 use base64::Engine;
 use clap::Args;
 use lifeboat_api::{Backup, BackupStorageLocation, SecretKeySelector};
 use lifeboat_control::Client;
-use lifeboat_object::ApiResource;
+use lifeboat_object::{ApiResource, chain};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{CertificateError, ClientConfig, RootCertStore};

@@ -4,8 +4,8 @@
 //! another cluster. In one thing we are stricter: `$KUBECONFIG` that names nothing but missing files is an error too.
 
 use super::ConnectError;
-use crate::error::chain;
 use kube::config::{Kubeconfig, KubeconfigError};
+use lifeboat_object::chain;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::PathBuf;

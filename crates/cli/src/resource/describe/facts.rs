@@ -222,9 +222,9 @@ pub(super) fn piece<T: DeserializeOwned>(
         Ok(None) => Piece::Missing,
         Ok(Some(packed)) => match packed.json() {
             Ok(content) => Piece::There(content),
-            Err(e) => Piece::Unreadable(super::super::fetch::chain(&e)),
+            Err(e) => Piece::Unreadable(lifeboat_object::chain(&e)),
         },
-        Err(e) => Piece::Ungotten(super::super::fetch::chain(&e)),
+        Err(e) => Piece::Ungotten(lifeboat_object::chain(&e)),
     }
 }
 
