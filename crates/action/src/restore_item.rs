@@ -66,8 +66,9 @@ pub trait RestoreItemAction: Send + Sync {
 
     /// Whether all that it does in this restore is to detach objects from the cluster that they came from: it takes out
     /// tokens, addresses and notes of controllers, or what no API server accepts any more, and leaves what users wrote.
-    /// An object that is in the cluster in the very state of the backup is then left as it is, and the action is not
-    /// called for it.
+    /// Where all actions of an object say so, one that is in the cluster in the very state of the backup is left as it is.
+    /// Otherwise the action may be called twice for it, also in a dry run: one that says so is pure too
+    /// ([`Self::is_pure`]).
     fn only_detaches(&self, restore: &Restore) -> bool {
         let _ = restore;
         false

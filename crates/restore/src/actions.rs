@@ -87,14 +87,14 @@ struct Computed<W> {
     work: W,
 }
 
-/// Whose wish it is what an action does.
+/// What an action goes by, beside the object.
 #[derive(Clone, Copy)]
 enum Follows {
-    /// Nobody's: it detaches an object from its cluster.
+    /// Nothing: it detaches the object from its cluster, or has no rules.
     Nothing,
-    /// The restore's.
+    /// The restore's namespace mapping.
     NamespaceMapping,
-    /// That of who configured it.
+    /// What a user configured for it.
     Configuration,
 }
 

@@ -100,7 +100,7 @@ impl Actions {
                     unasked.push(one.action.name().to_owned());
                     continue;
                 }
-                Ask::Detaching if !one.action.only_detaches(restore) => continue,
+                Ask::Detaching if !(one.action.only_detaches(restore) && one.action.is_pure()) => continue,
                 _ => {}
             }
             let input = RestoreItemInput { item, item_from_backup: from_backup, restore };

@@ -137,7 +137,7 @@ async fn read_again(mut turns: BTreeMap<usize, Turn>, context: &Arc<Context>, ru
 
 /// Ends what waits when the restore ends early.
 fn given_up(waiting: &[Waiting], context: &Context) -> Vec<Done> {
-    let (count, why) = (waiting.len(), context.stop.reason());
+    let (count, why) = (waiting.len(), context.stop.why_nothing_is_begun());
     let message = match count {
         1 => format!("1 object that could not be restored at first was not tried again: {why}"),
         _ => format!("{count} objects that could not be restored at first were not tried again: {why}"),

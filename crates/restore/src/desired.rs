@@ -74,8 +74,9 @@ impl Context {
         Ok(Desired::Object(Box::new(DesiredObject { item, status, additional, unasked })))
     }
 
-    /// Whether somebody wants an object changed that is in the cluster in the very state of the backup: whether it is to
-    /// become something else than if it were restored as it is, in its own place.
+    /// Whether the namespace mapping or an action changes more of an object than what ties it to its cluster, so that one that
+    /// is in the cluster in the very state of the backup is not left as it is. Compares what would be written with what the
+    /// detaching actions alone make of it.
     ///
     /// # Errors
     /// Why it cannot be made, for people.

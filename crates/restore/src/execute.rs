@@ -35,10 +35,9 @@ pub(crate) async fn level(
         let rows = level.items.iter().filter_map(|one| context.archive.row(one.row));
         context.missing_namespaces(rows.filter_map(|row| row.namespace()).collect()).await;
     }
-    let done = |one: &Facts| checkpoint.done(one.row).filter(|_| !level.is_of_namespaces());
-    let (mut settled, open): (Vec<_>, Vec<_>) =
-        level.items.iter().map(|one| (*one, done(one))).partition(|(_, action)| action.is_some());
-    let level = Level { name: level.name, items: open.into_iter().map(|(one, _)| one).collect() };
+    let is_of_namespaces = level.is_of_namespaces();
+    let (mut settled, open) = split(&level.items, |one| checkpoint.done(one.row).filter(|_| !is_of_namespaces));
+    let level = Level { name: level.name, items: open };
     let presence = tokio::select! {
         presence = look(&level, ahead, context) => presence,
         () = context.stop.wait() => Presence::default(),
@@ -48,14 +47,14 @@ pub(crate) async fn level(
     for one in level.items {
         let Some(row) = context.archive.row(one.row) else { continue };
         if context.stays(&context.target_of(&row.key()), one.state, &presence) {
-            settled.push((one, Some(Action::Skipped)));
+            settled.push((one, Action::Skipped));
         } else {
             rows.push(one.row);
         }
     }
     let mut running = Running::new(context, checkpoint);
     for (one, action) in settled {
-        running.settled(one, action.unwrap_or(Action::Skipped));
+        running.settled(one, action);
     }
     if are_namespaces {
         running.make_room();
@@ -85,25 +84,36 @@ pub(crate) async fn level(
     }
     let done = running.finish().await;
     deferred.add(done.later);
-    let left = if context.stop.has_come() { untouched(&rows, context) } else { 0 };
+    let left = if context.stop.has_come() { take_untouched(&rows, context) } else { 0 };
     Reached { done: done.done, left }
 }
 
 /// Passes a level over when the restore ends early: what an earlier run has done of it is listed, and the rest is left.
 pub(crate) async fn pass_over(level: Level, context: &Arc<Context>, checkpoint: &mut Checkpoint) -> Reached {
-    let (settled, open): (Vec<_>, Vec<_>) =
-        level.items.iter().map(|one| (*one, checkpoint.done(one.row))).partition(|(_, action)| action.is_some());
+    let (settled, open) = split(&level.items, |one| checkpoint.done(one.row));
     let mut running = Running::new(context, checkpoint);
     // Namespaces have a list of their own.
     for (one, action) in settled.into_iter().filter(|_| !level.is_of_namespaces()) {
-        running.settled(one, action.unwrap_or(Action::Skipped));
+        running.settled(one, action);
     }
-    let rows: Vec<usize> = open.into_iter().map(|(one, _)| one.row).collect();
-    Reached { done: running.finish().await.done, left: untouched(&rows, context) }
+    let rows: Vec<usize> = open.into_iter().map(|one| one.row).collect();
+    Reached { done: running.finish().await.done, left: take_untouched(&rows, context) }
 }
 
-/// How many of these objects nobody has begun; nobody begins them any more.
-fn untouched(rows: &[usize], context: &Context) -> u64 {
+/// The objects with which an earlier run has done something, and the others.
+fn split(items: &[Facts], done: impl Fn(&Facts) -> Option<Action>) -> (Vec<(Facts, Action)>, Vec<Facts>) {
+    let (mut settled, mut open) = (Vec::new(), Vec::new());
+    for one in items {
+        match done(one) {
+            Some(action) => settled.push((*one, action)),
+            None => open.push(*one),
+        }
+    }
+    (settled, open)
+}
+
+/// Takes those of these objects that nobody has begun, so that nobody does; gives how many.
+fn take_untouched(rows: &[usize], context: &Context) -> u64 {
     rows.iter().filter(|row| context.notes.begin(**row)).count() as u64
 }
 

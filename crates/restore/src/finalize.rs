@@ -22,17 +22,12 @@ const STORING_CANCELLED: Duration = Duration::from_secs(4);
 const STORING_BROKEN_OFF: Duration = Duration::from_secs(30);
 
 /// Decides the phase, and puts log, results, resource list, operations and volume information.
-pub(crate) async fn finalize(
-    mut restore: Restore,
-    walked: &Walked,
-    broken_off: Option<StoreError>,
-    env: &Env,
-) -> Result<Outcome, StoreError> {
+pub(crate) async fn finalize(mut restore: Restore, mut walked: Walked, env: &Env) -> Result<Outcome, StoreError> {
     let cancelled = env.cancel.is_cancelled();
-    let broken_off = broken_off.filter(|_| !cancelled);
+    let broken_off = walked.broken_off.take();
     let (_, planned) = env.progress.get();
     let spec = restore.spec.clone();
-    let listed = Listed::of(walked, &spec);
+    let listed = Listed::of(&walked, &spec);
     let items = listed.len();
     let ended_early = format!(
         "the restore was cancelled: {items} of {planned} objects were looked at, and the resource list says what was done"
@@ -43,12 +38,14 @@ pub(crate) async fn finalize(
     if let Some(why) = &broken_off {
         env.journal.error(&Place::Velero, broke_off(&spec.backup_name, why, walked.left));
     }
-    let claims = claims(walked);
+    let claims = claims(&walked);
     let volumes = walked.volumes.tell(&spec.namespace_mapping, |key| claims.get(key).copied());
     if let Some(warning) = volumes.warning {
         env.journal.warn(&Place::Velero, warning);
     }
-    env.journal.info("restore completed", &[]);
+    if !cancelled && broken_off.is_none() {
+        env.journal.info("restore completed", &[]);
+    }
     let name = restore.metadata.name.clone();
     // One that broke off has waited for the bucket already.
     let within = if broken_off.is_some() { STORING_BROKEN_OFF } else { STORING };
@@ -97,8 +94,7 @@ pub(crate) async fn finalize(
 fn broke_off(backup: &str, why: &StoreError, left: u64) -> String {
     let objects = if left == 1 { "1 object was" } else { &format!("{left} objects were") };
     format!(
-        "the restore broke off, because the archive of backup {backup} could not be read to its end: {}; {objects} not looked \
-         at; run the restore again: what is done stays, and it goes on with the rest",
+        "the restore broke off, because the archive of backup {backup} could not be read to its end: {}; {objects} not looked at",
         chain(why)
     )
 }
@@ -187,13 +183,12 @@ mod tests {
     use tokio::time::sleep;
 
     #[test]
-    fn who_breaks_off_says_what_was_not_looked_at_and_what_to_do() {
+    fn a_restore_that_breaks_off_says_how_many_objects_were_not_looked_at() {
         let said = |left| broke_off("b", &StoreError::Worker("reading"), left);
         let expected = |objects: &str| {
             format!(
                 "the restore broke off, because the archive of backup b could not be read to its end: a worker thread died \
-                 while reading; {objects} not looked at; run the restore again: what is done stays, and it goes on with the \
-                 rest"
+                 while reading; {objects} not looked at"
             )
         };
         let objects = ["0 objects were", "1 object was", "2 objects were"];

@@ -195,7 +195,7 @@ impl Context {
             }
             Err(Refused::Reported) => {}
             Err(Refused::Leaving(leaving)) => {
-                match leaving.stays(&target_key, self.notes.wait_for_leaving(source.row)) {
+                match leaving.warning_after(&target_key, self.notes.leaving_wait(source.row)) {
                     None => return Attempt::Later(Why::Leaving),
                     Some(warning) => self.warning(&target_key, &warning),
                 }

@@ -31,7 +31,7 @@ impl Leaving {
     }
 
     /// Why it is not restored after this wait, for people; `None` when the wait goes on.
-    pub(crate) fn stays(&self, key: &ObjectKey, wait: LeavingWait) -> Option<String> {
+    pub(crate) fn warning_after(&self, key: &ObjectKey, wait: LeavingWait) -> Option<String> {
         let waited = match wait {
             LeavingWait::GoesOn => return None,
             LeavingWait::Over(Share::Some(waited)) => {
@@ -67,7 +67,7 @@ mod tests {
         let key = ObjectKey::new(GroupResource::new("", "configmaps"), Some("n"), "a");
         let said = |finalizers: Value, wait| {
             let object = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers}});
-            Leaving::of(&object)?.stays(&key, wait)
+            Leaving::of(&object)?.warning_after(&key, wait)
         };
         let expected = |held: &str, waited: &str| {
             Some(format!(

@@ -106,9 +106,9 @@ impl Notes {
         look(lock(&self.lost_claims).get(namespace)?)
     }
 
-    /// Whether an object of the backup that is being deleted in the cluster is waited for: all such objects of a restore
+    /// How the wait for an object of the backup stands that is being deleted in the cluster: all such objects of a restore
     /// have one deadline, which the first of them sets.
-    pub(crate) fn wait_for_leaving(&self, row: usize) -> LeavingWait {
+    pub(crate) fn leaving_wait(&self, row: usize) -> LeavingWait {
         let now = Instant::now();
         let since = *lock(&self.leaving_since).entry(row).or_insert(now);
         if now < self.leaving.until() { LeavingWait::GoesOn } else { LeavingWait::Over(self.leaving.from(since)) }
@@ -182,14 +182,14 @@ mod tests {
     async fn all_objects_that_are_being_deleted_have_one_deadline_and_each_tells_how_long_it_was_waited_for() {
         let notes = Notes::new(0, Duration::from_secs(10));
         tokio::time::advance(Duration::from_secs(60)).await;
-        assert_eq!(notes.wait_for_leaving(1), LeavingWait::GoesOn);
+        assert_eq!(notes.leaving_wait(1), LeavingWait::GoesOn);
         tokio::time::advance(Duration::from_secs(7)).await;
-        assert_eq!(notes.wait_for_leaving(2), LeavingWait::GoesOn);
+        assert_eq!(notes.leaving_wait(2), LeavingWait::GoesOn);
         tokio::time::advance(Duration::from_secs(60)).await;
-        let waits = [1, 2, 3].map(|row| notes.wait_for_leaving(row));
+        let waits = [1, 2, 3].map(|row| notes.leaving_wait(row));
         let [ten, three] = [10, 3].map(Duration::from_secs);
         let expected = [Share::Some(ten), Share::Some(three), Share::Nothing(ten)].map(LeavingWait::Over);
         assert_eq!(waits, expected);
-        assert_eq!(notes.wait_for_leaving(3), expected[2], "however often it is asked");
+        assert_eq!(notes.leaving_wait(3), expected[2], "however often it is asked");
     }
 }

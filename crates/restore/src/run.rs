@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// What came of a restore.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The resource in its final state.
+    /// The resource in its final state; of one that broke off, the one that it has when it is not run again.
     pub restore: Restore,
     /// Warnings and errors.
     pub results: Results,
@@ -28,8 +28,8 @@ pub struct Outcome {
     pub unstored: Vec<String>,
     /// How many objects the resource list names, by what was done with them.
     pub done: BTreeMap<Action, u64>,
-    /// Why the archive could not be read to its end. The checkpoint is kept then, and the next run of the same restore goes
-    /// on from there. `None` when it was, and when the user cancelled the restore.
+    /// Why the archive could not be read to its end. The checkpoint is saved then, and the next run of the same restore goes
+    /// on from there as long as the caller keeps it. `None` when it was read, and when the user cancelled the restore.
     pub broken_off: Option<StoreError>,
 }
 
@@ -68,8 +68,8 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, RestoreError> 
     // A restore that was cut off keeps the time at which it began.
     restore.status.start_timestamp.get_or_insert(Time::new((env.clock)()));
     restore.status.phase = Some(RestorePhase::InProgress);
-    let (walked, broken_off) = walk(request, &restore, env).await?;
-    Ok(finalize(restore, &walked, broken_off, env).await?)
+    let walked = walk(request, &restore, env).await?;
+    Ok(finalize(restore, walked, env).await?)
 }
 
 /// What was done, and what became of the volumes.
@@ -82,10 +82,11 @@ pub(crate) struct Walked {
     pub(crate) volumes: Volumes,
     /// Objects that were not looked at, because it ended early.
     pub(crate) left: u64,
+    /// Why the archive could not be read to its end.
+    pub(crate) broken_off: Option<StoreError>,
 }
 
-/// Does all that is done, and says why it broke off, if it did.
-async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<(Walked, Option<StoreError>), RestoreError> {
+async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<Walked, RestoreError> {
     let mut walk = tokio::select! {
         begun = Walk::begin(request, restore, env) => begun?,
         () = env.cancel.cancelled() => return Err(RestoreError::Cancelled),
@@ -98,14 +99,14 @@ async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<(Walked
     let (archive, kinds) = (walk.archive.clone(), Arc::clone(&current.kinds));
     let all_namespaces = Arc::clone(&current.namespaces);
     let reached = levels(&mut walk, current, &mut checkpoint, env).await;
-    let broken_off = walk.stop.take_reason();
-    if broken_off.is_some() && !env.cancel.is_cancelled() {
+    let broken_off = walk.stop.take_reason().filter(|_| !env.cancel.is_cancelled());
+    if broken_off.is_some() {
         save(&mut checkpoint, env).await;
     }
     // Also of a restore that loses the cluster.
     let namespaces = all_namespaces.report(&env.journal).await;
     let Reached { done, left } = reached?;
-    Ok((Walked { done, namespaces, archive, kinds, volumes: walk.volumes, left }, broken_off))
+    Ok(Walked { done, namespaces, archive, kinds, volumes: walk.volumes, left, broken_off })
 }
 
 /// Restores all levels, and what was deferred. When it ends early, the levels that follow are passed over.

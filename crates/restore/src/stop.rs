@@ -10,7 +10,13 @@ use tokio_util::sync::CancellationToken;
 #[derive(Debug)]
 pub(crate) struct Stop {
     token: CancellationToken,
-    broken: Mutex<Option<StoreError>>,
+    broken: Mutex<Broken>,
+}
+
+#[derive(Debug, Default)]
+struct Broken {
+    is_off: bool,
+    why: Option<StoreError>,
 }
 
 impl Stop {
@@ -21,7 +27,10 @@ impl Stop {
 
     /// Breaks the restore off for this reason; the first one counts.
     pub(crate) fn break_off(&self, why: StoreError) {
-        lock(&self.broken).get_or_insert(why);
+        let mut broken = lock(&self.broken);
+        if !broken.is_off {
+            *broken = Broken { is_off: true, why: Some(why) };
+        }
         self.token.cancel();
     }
 
@@ -37,12 +46,12 @@ impl Stop {
 
     /// Takes the reason for which the restore broke off; `None` when it did not.
     pub(crate) fn take_reason(&self) -> Option<StoreError> {
-        lock(&self.broken).take()
+        lock(&self.broken).why.take()
     }
 
-    /// Why what waits is not tried again, for people.
-    pub(crate) fn reason(&self) -> &'static str {
-        if lock(&self.broken).is_some() {
+    /// Why nothing more is begun, for people.
+    pub(crate) fn why_nothing_is_begun(&self) -> &'static str {
+        if lock(&self.broken).is_off {
             "the archive could not be read any further"
         } else {
             "the restore was cancelled"
@@ -63,14 +72,15 @@ mod tests {
         stop.break_off(StoreError::Worker("the second"));
         stop.wait().await;
         assert!(stop.has_come() && !cancel.is_cancelled());
-        assert_eq!(stop.reason(), "the archive could not be read any further");
+        assert_eq!(stop.why_nothing_is_begun(), "the archive could not be read any further");
         let why = stop.take_reason().map(|why| why.to_string());
         assert_eq!(why.as_deref(), Some("a worker thread died while the first"));
+        assert_eq!(stop.why_nothing_is_begun(), "the archive could not be read any further");
 
         let stop = Stop::with(&cancel);
         cancel.cancel();
         stop.wait().await;
-        assert_eq!((stop.has_come(), stop.reason()), (true, "the restore was cancelled"));
+        assert_eq!((stop.has_come(), stop.why_nothing_is_begun()), (true, "the restore was cancelled"));
         assert!(stop.take_reason().is_none());
     }
 }

@@ -132,7 +132,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the same can go well later by itself: the bucket did not answer, or had no time, for as long as it was tried.
+    /// Whether the bucket may give it later by itself: it did not answer, or had no time, for as long as it was tried.
     #[must_use]
     pub fn can_pass(&self) -> bool {
         matches!(self, Self::Bucket(e) if e.is_retryable())

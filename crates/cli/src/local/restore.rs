@@ -85,10 +85,13 @@ impl RestoreArgs {
         let env = self.env(globals, cluster, store, Arc::new(state.checkpoint()));
         let operation = lifeboat_restore::run(&request, &env);
         let outcome = watched("restore", &env.progress, &env.cancel, operation).await?;
-        if outcome.broken_off.is_some() {
+        if let Some(why) = &outcome.broken_off {
             self.report_break(&outcome)?;
+            let first = if why.can_pass() { "" } else { "mend what the error above names, then " };
             // Its state stays for that.
-            anyhow::bail!("the restore broke off; run the same command again: it goes on from there");
+            anyhow::bail!(
+                "the restore broke off; {first}run the same command again: what is done stays, and it goes on with the rest"
+            );
         }
         if !outcome.unstored.is_empty() {
             // The same command goes on where this one has stopped, and stores them.

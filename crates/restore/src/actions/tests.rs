@@ -266,7 +266,7 @@ async fn odd_shapes_are_survived_without_loss() {
 }
 
 #[tokio::test]
-async fn who_follows_a_wish_does_more_than_detach() {
+async fn only_a_mapping_or_a_configuration_makes_actions_do_more_than_detach() {
     let server = server().await;
     let more = |config: &ActionConfig, restore: &Restore| {
         let mut names: Vec<String> = Vec::new();
