@@ -12,9 +12,11 @@ use tokio::task::JoinSet;
 impl Context {
     /// Restores what an action named, before the object itself. Depth first; an object that was begun is not waited
     /// for, so a circle ends. What may go well later waits in the queue of refused objects, and the object itself goes
-    /// on: it is refused, and tried again, when it cannot do without.
-    pub(crate) fn additional<'a>(&'a self, parent: &'a ObjectKey, keys: Vec<ObjectKey>) -> BoxFuture<'a, ()> {
+    /// on: it is refused, and tried again, when it cannot do without. Tells whether nothing of them is left to do: otherwise a
+    /// run again comes back to the parent, because nothing else may lead to them.
+    pub(crate) fn additional<'a>(&'a self, parent: &'a ObjectKey, keys: Vec<ObjectKey>) -> BoxFuture<'a, bool> {
         async move {
+            let mut all_settled = true;
             for key in keys {
                 let place = crate::read::filter_namespace(&key);
                 if !self.filter.includes_additional(&key.resource, place) {
@@ -34,7 +36,12 @@ impl Context {
                     Err(e) => self.unreadable(row, &e),
                 };
                 extra.ended(attempt);
+                if !matches!(attempt, Attempt::Done { settled: true, .. }) {
+                    self.notes.note(&self.target_of(parent));
+                    all_settled = false;
+                }
             }
+            all_settled
         }
         .boxed()
     }

@@ -36,7 +36,8 @@ pub(crate) async fn finalize(mut restore: Restore, mut walked: Walked, env: &Env
         env.journal.error(&Place::Velero, ended_early.as_str());
     }
     if let Some(why) = &broken_off {
-        env.journal.error(&Place::Velero, broke_off(&spec.backup_name, why, walked.left));
+        restore.status.failure_reason = broke_off(&spec.backup_name, why, walked.left);
+        env.journal.error(&Place::Velero, &restore.status.failure_reason);
     }
     let claims = claims(&walked);
     let volumes = walked.volumes.tell(&spec.namespace_mapping, |key| claims.get(key).copied());
@@ -62,7 +63,8 @@ pub(crate) async fn finalize(mut restore: Restore, mut walked: Walked, env: &Env
     let status = &mut restore.status;
     count(status, warnings, errors);
     let items = i64::try_from(items).unwrap_or(i64::MAX);
-    status.progress = Some(RestoreProgress { total_items: items, items_restored: items });
+    let left = i64::try_from(walked.left).unwrap_or(i64::MAX);
+    status.progress = Some(RestoreProgress { total_items: items.saturating_add(left), items_restored: items });
     status.hook_status = Some(HookStatus::default());
     status.completion_timestamp = Some(Time::new((env.clock)()));
     status.phase = Some(match errors {

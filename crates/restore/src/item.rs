@@ -194,6 +194,7 @@ impl Context {
                 return Attempt::Done { action, listed: true, settled: !self.notes.is_noted(&target_key) };
             }
             Err(Refused::Reported) => {}
+            Err(Refused::Stopped) => return Attempt::Later(Why::Refused),
             Err(Refused::Leaving(leaving)) => {
                 match leaving.warning_after(&target_key, self.notes.leaving_wait(source.row)) {
                     None => return Attempt::Later(Why::Leaving),

@@ -28,7 +28,7 @@ pub(crate) fn can_pass(error: &ClusterError) -> bool {
 
 /// Whether reading an object of the archive again a little later can succeed: what is damaged stays so.
 pub(crate) fn can_be_read_later(error: &StoreError) -> bool {
-    error.can_pass() || matches!(error, StoreError::Scratch { .. } | StoreError::Stopped | StoreError::Worker(_))
+    matches!(error, StoreError::Bucket(_) | StoreError::Scratch { .. } | StoreError::Stopped | StoreError::Worker(_))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::volumes::Volumes;
 use crate::walk::Walk;
 use lifeboat_api::{Restore, RestorePhase, Time};
 use lifeboat_cluster::ClusterError;
-use lifeboat_object::{Place, Results};
+use lifeboat_object::{GroupResource, Place, Results};
 use lifeboat_store::{Archive, StoreError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -98,7 +98,10 @@ async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<Walked,
     let current = Arc::new(walk.context(None)?);
     let (archive, kinds) = (walk.archive.clone(), Arc::clone(&current.kinds));
     let all_namespaces = Arc::clone(&current.namespaces);
-    let reached = levels(&mut walk, current, &mut checkpoint, env).await;
+    let mut reached = levels(&mut walk, Arc::clone(&current), &mut checkpoint, env).await;
+    if let Ok(reached) = &mut reached {
+        reached.done.extend(done_before(&current, &checkpoint));
+    }
     let broken_off = walk.stop.take_reason().filter(|_| !env.cancel.is_cancelled());
     if broken_off.is_some() {
         save(&mut checkpoint, env).await;
@@ -142,6 +145,15 @@ async fn levels(
     }
     done.extend(deferred.drain(&current, checkpoint, true).await);
     Ok(Reached { done, left })
+}
+
+/// Objects that an earlier run has restored because others need them, and that no turn of their own leads to.
+fn done_before(context: &Context, checkpoint: &Checkpoint) -> Vec<Done> {
+    // Namespaces have a list of their own.
+    let namespaces = GroupResource::new("", "namespaces");
+    let rows = context.archive.rows().enumerate().filter(|(_, row)| *row.resource != namespaces);
+    let done = rows.filter_map(|(row, _)| Some(Done { row, action: checkpoint.done(row)? }));
+    done.filter(|one| context.notes.begin(one.row)).collect()
 }
 
 async fn checkpoint(restore: &Restore, archive: &Archive, env: &Env) -> Checkpoint {

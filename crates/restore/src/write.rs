@@ -40,6 +40,8 @@ pub(crate) enum Refused {
     Namespace(Missing),
     /// The one in the cluster is being deleted; nobody has reported that yet.
     Leaving(Leaving),
+    /// The restore ends early, and what has to be there before it is not.
+    Stopped,
 }
 
 impl Context {
@@ -61,7 +63,9 @@ impl Context {
         if let Some(namespace) = &source.key.namespace {
             self.ensure_namespace(namespace).await.map_err(Refused::Namespace)?;
         }
-        self.additional(&source.key, desired.additional).await;
+        if !self.additional(&source.key, desired.additional).await && self.stop.has_come() {
+            return Err(Refused::Stopped);
+        }
         let resource = match self.served(&key, &desired.item) {
             Ok(resource) => resource,
             Err(e) => {

@@ -17,6 +17,9 @@ fn objects() -> Vec<Value> {
     ]
 }
 
+/// A pod and what it needs wait, in a namespace that was made.
+const BROKEN: &str = "Restore broke off. Objects until then: 1 created, 2 failed.\n";
+
 /// Refuses one claim for a reason that can pass.
 fn refuses_a_claim() -> Rule {
     let message = "persistentvolumeclaims \"data\" is forbidden: not yet ready to handle request";
@@ -83,34 +86,65 @@ fn an_additional_item_that_fails_for_a_while_comes_back() {
 fn an_additional_item_whose_bucket_is_away_comes_back_when_the_same_command_is_run_again() {
     let ground = Ground::start(objects());
     let case = backed_up(&ground);
-    // Its first reading, and the second one, after it was refused.
-    for (name, nth, api) in [("first", 4, vec![]), ("second", 5, vec![refuses_a_claim()])] {
+    // Its first reading: then its pod waits for it. And the second one, after it was refused: then its pod has gone on.
+    let one = "1 object that could not be restored at first was not tried again: ";
+    let two = "2 objects that could not be restored at first were not tried again: ";
+    for (name, nth, api, pod, waits) in
+        [("first", 4, vec![], "failed", two), ("second", 5, vec![refuses_a_claim()], "created", one)]
+    {
         let fails = Fault::Answer { status: 500, headers: vec![], body: String::new() };
         case.s3.script(vec![Rule::new("GET", "*/b.tar.gz?*", Nth::From(nth), fails)]);
         case.api.script(api);
         let run = restore(&case, name);
         assert_eq!(
             (run.code, run.out.as_str()),
-            (1, "Restore broke off. Objects until then: 2 created, 1 failed.\n"),
+            (
+                1,
+                if pod == "created" { "Restore broke off. Objects until then: 2 created, 1 failed.\n" } else { BROKEN }
+            ),
             "{run:?}"
         );
         let (results, list) = stored(&case, name);
         let errors = results["errors"]["velero"].as_array().expect("errors");
-        let waits = "1 object that could not be restored at first was not tried again: the archive could not be read any further";
-        assert!(errors.len() == 2 && errors[0] == waits, "{results}");
+        assert!(
+            errors.len() == 2 && errors[0] == format!("{waits}the archive could not be read any further"),
+            "{results}"
+        );
         assert!(errors[1].as_str().is_some_and(|e| e.ends_with("; 0 objects were not looked at")), "{results}");
-        let listed = |claim: &str| {
-            json!({"v1/Namespace": [format!("{name}(created)")], "v1/Pod": [format!("{name}/web(created)")],
+        let listed = |claim: &str, pod: &str| {
+            json!({"v1/Namespace": [format!("{name}(created)")], "v1/Pod": [format!("{name}/web({pod})")],
                 "v1/PersistentVolumeClaim": [format!("{name}/data({claim})")]})
         };
-        assert_eq!(list, listed("failed"));
+        assert_eq!(list, listed("failed", pod));
 
         case.s3.script(Vec::new());
         case.api.script(Vec::new());
         let run = restore(&case, name);
         assert_eq!(run.code, 0, "{run:?}");
-        assert_eq!(stored(&case, name), (json!({"errors": {}, "warnings": {}}), listed("created")));
+        assert_eq!(stored(&case, name), (json!({"errors": {}, "warnings": {}}), listed("created", "created")));
     }
+}
+
+#[test]
+fn an_additional_item_that_nothing_else_leads_to_comes_back_when_the_same_command_is_run_again() {
+    let mut objects = objects();
+    objects[2]["metadata"]["labels"] = json!({"app": "web"});
+    let ground = Ground::start(objects);
+    let case = backed_up(&ground);
+    // The claim has no such label: only its pod leads to it.
+    let arguments = arguments("led");
+    let args =
+        [&arguments.each_ref().map(String::as_str)[..], &["--selector", "app=web", "--request-timeout=3s"]].concat();
+    let fails = Fault::Answer { status: 500, headers: vec![], body: String::new() };
+    case.s3.script(vec![Rule::new("GET", "*/b.tar.gz?*", Nth::From(4), fails)]);
+    let run = case.local(&args);
+    assert_eq!((run.code, run.out.as_str()), (1, BROKEN), "{run:?}");
+    case.s3.script(Vec::new());
+    let run = case.local(&args);
+    assert_eq!(run.code, 0, "{run:?}");
+    let list = json!({"v1/Namespace": ["led(created)"], "v1/PersistentVolumeClaim": ["led/data(created)"],
+        "v1/Pod": ["led/web(created)"]});
+    assert_eq!(stored(&case, "led"), (json!({"errors": {}, "warnings": {}}), list));
 }
 
 #[test]
