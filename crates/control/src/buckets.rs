@@ -52,9 +52,20 @@ impl Buckets {
         Ok(bucket)
     }
 
-    /// Drops the client of a location, so that the next one is made anew; whether there was one.
-    pub(crate) fn forget(&self, location: &str) -> bool {
-        self.lock().remove(location).is_some()
+    /// Drops the client of a location, so that the next one is made anew.
+    pub(crate) fn forget(&self, location: &str) {
+        self.lock().remove(location);
+    }
+
+    /// Drops the client of a location that was made before this moment; whether there was one. Another one that is made
+    /// as freshly would be no better.
+    pub(crate) fn forget_kept(&self, location: &str, before: Instant) -> bool {
+        let mut kept = self.lock();
+        let is_older = kept.get(location).is_some_and(|kept| kept.since < before);
+        if is_older {
+            kept.remove(location);
+        }
+        is_older
     }
 
     /// Drops the clients of all other locations.
@@ -175,9 +186,26 @@ mod tests {
         assert_eq!([opened("a").await, opened("b").await, opened("a").await, opened("b").await], [1, 2, 2, 2]);
         tokio::time::advance(LONGEST).await;
         assert_eq!([opened("a").await, opened("a").await], [3, 3]);
-        assert!(buckets.forget("a") && !buckets.forget("a"));
+        buckets.forget("a");
         assert_eq!([opened("a").await, opened("a").await], [4, 4]);
         buckets.keep_only(|name| name == "b");
         assert_eq!(buckets.lock().keys().collect::<Vec<_>>(), ["b"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fresh_client_is_not_made_a_second_time() {
+        let mut tasks = JoinSet::new();
+        let client = client(&mut tasks, &["none is read"]).await;
+        let (buckets, providers) = (Buckets::default(), Counting::default());
+        let mut dropped = Vec::new();
+        for _ in 0..2 {
+            let begun = Instant::now();
+            buckets.open(&client, &providers, &location("a")).await.unwrap();
+            // The first is fresh, the second one is that of the first time.
+            dropped.push(buckets.forget_kept("a", begun));
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        assert_eq!(dropped, [false, true]);
+        assert!(!buckets.forget_kept("a", Instant::now()), "there is none any more");
     }
 }

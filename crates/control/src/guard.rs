@@ -7,7 +7,8 @@
 //! leader at work, is not seen.
 //!
 //! A server of Velero is known by what its pod runs, whatever installed it, or by the label of Velero's installer. A pod
-//! with the image of our own pod is one of ours: it waits for the Lease. Which pod we are says our token, or else our name.
+//! with the image of our own pod is one of ours: it waits for the Lease. Our token says which pod we
+//! are; without it, our name does.
 
 use crate::own_pod::OwnPod;
 use lifeboat_api::well_known::LABEL_DEPLOY;
@@ -51,18 +52,11 @@ pub(crate) async fn wait_for_velero_to_end(
 ) -> bool {
     let mut is_said = false;
     loop {
-        match pods_of(cluster, namespace).await.map(|pods| (strangers(&pods, own), pods.iter().any(|pod| own.is(pod))))
-        {
+        match pods_of(cluster, namespace).await.map(|pods| (strangers(&pods, own), hint(&pods, own))) {
             Ok((others, _)) if others.is_empty() => return true,
-            Ok((others, true)) => tracing::warn!(
+            Ok((others, hint)) => tracing::warn!(
                 pods = others.join(", "),
-                "a Velero server runs in this namespace: waiting until it has ended (scale its Deployment to 0)"
-            ),
-            Ok((others, false)) => tracing::warn!(
-                pods = others.join(", "),
-                identity = own.identity,
-                "a Velero server runs in this namespace: waiting until it has ended (scale its Deployment to 0); if it is this \
-                 server itself, set POD_NAME in its environment to the name of its pod: no pod is known to be this one"
+                "a Velero server runs in this namespace: waiting until it has ended (scale its Deployment to 0){hint}"
             ),
             // Without the right to look it is not known that there is none. Once is enough to say it.
             Err(e) if e.is_denied() => {
@@ -105,6 +99,24 @@ fn strangers(pods: &[Value], own: Own<'_>) -> Vec<String> {
     let server = |pod: &&Value| pod["metadata"]["labels"][LABEL_DEPLOY] == PROGRAM || serving(pod).is_some();
     let stranger = |pod: &&Value| own.as_ref().is_none_or(|own| server_image(pod) != *own);
     pods.iter().filter(runs).filter(server).filter(stranger).map(name).collect()
+}
+
+/// What may be wrong when we are none of the pods; empty when we are one.
+fn hint(pods: &[Value], own: Own<'_>) -> String {
+    if pods.iter().any(|pod| own.is(pod)) {
+        return String::new();
+    }
+    match own.pod {
+        Some(pod) => format!(
+            "; the pod {}, to which the token of this server belongs, is not in this namespace: give --namespace when the server \
+             is meant for that of its pod",
+            pod.name
+        ),
+        None => format!(
+            "; if it is this server itself, set POD_NAME in its environment to the name of its pod: there is no pod {}",
+            own.identity
+        ),
+    }
 }
 
 /// The image of the server's container; of the first one when none is known for a server.
@@ -196,6 +208,23 @@ mod tests {
             (None, "node-1", vec!["old", "we", "replica"]),
         ] {
             assert_eq!(strangers(&pods, Own { pod: own.as_ref(), identity }), expected, "{own:?} {identity}");
+        }
+    }
+
+    #[test]
+    fn who_is_none_of_the_pods_is_told_what_may_help() {
+        let pods = [json!({"metadata": {"name": "we", "uid": "ours"}})];
+        let token = |uid: &str| OwnPod { name: "we".into(), uid: uid.into() };
+        let elsewhere = "; the pod we, to which the token of this server belongs, is not in this namespace: give --namespace when \
+                         the server is meant for that of its pod";
+        let unknown = "; if it is this server itself, set POD_NAME in its environment to the name of its pod: there is no pod node-1";
+        for (own, identity, expected) in [
+            (Some(token("ours")), "node-1", ""),
+            (Some(token("of-another-namespace")), "we", elsewhere),
+            (None, "we", ""),
+            (None, "node-1", unknown),
+        ] {
+            assert_eq!(hint(&pods, Own { pod: own.as_ref(), identity }), expected, "{own:?} {identity}");
         }
     }
 

@@ -74,17 +74,17 @@ impl Key {
         }
     }
 
-    /// How many of a kind run at once, for all locations: each holds a connection to the API server or to a bucket.
+    /// How many of a kind run at once, for all locations together: each holds a connection to the API server or to a bucket.
     pub(super) const MOST_IN_ALL: usize = 64;
 
-    /// How many of its kind run at once for one location. Backups and restores have bounds of their own as well. Those that
-    /// have failed again and again leave places to the others.
+    /// How many of its kind run at once for one location, or of what speaks to none. Of what has failed again and again it
+    /// is a quarter, which leaves places to the others. Backups and restores have bounds of their own as well.
     pub(super) fn most(&self, is_late: bool) -> usize {
-        let most = self.most_at_all();
+        let most = self.most_for_one_location();
         if is_late { (most / 4).max(1) } else { most }
     }
 
-    fn most_at_all(&self) -> usize {
+    fn most_for_one_location(&self) -> usize {
         match self {
             Self::Queue(_) | Self::Start(_) | Self::Backup(_) | Self::Restore(_) | Self::Upkeep(_) => 32,
             Self::Download(_) | Self::Refusal(_) | Self::Status(_) => 16,

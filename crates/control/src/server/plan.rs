@@ -278,8 +278,11 @@ impl<'a> Planner<'a> {
                 }
                 None => phase::location::sync(location, options.sync_period, now.0),
             };
-            // A search that has failed is tried again by itself.
-            let both = phase::location::is_for_both(&validation, &sync, now.0) && self.failure(&sync_key).is_none();
+            // A search that has failed is tried again by itself. What waits for the check does not wait for a first search, which
+            // may take long.
+            let both = location.status.last_synced_time.is_some()
+                && phase::location::is_for_both(&validation, &sync, now.0)
+                && self.failure(&sync_key).is_none();
             let is_due = self.due(validation).is_some();
             if is_due || both {
                 if self.may_begin(&key) {

@@ -148,7 +148,7 @@ async fn begin(
         Now::Gone => return forget(&current, &env).await,
         Now::Changed => return Err(Unfinished::Because("another program has taken the backup over".to_owned())),
     }
-    let ended = match outcome {
+    let noted = match outcome {
         Ok(outcome) => finished(context, &current, &request.backup.spec, &outcome).await,
         // What is refused before anything was begun; a second attempt has begun.
         Err(BackupError::Invalid(errors)) if attempt == 1 => {
@@ -167,17 +167,17 @@ async fn begin(
         }
         Err(e) => failed_and_recorded(context, &current, e.to_string(), &env).await,
     };
-    unless_gone(context, &current, &env, ended).await
+    unless_gone(context, &current, &env, noted).await
 }
 
-/// How the end of a backup ended; when its object was deleted just then, and its end can be noted nowhere, its files go.
-async fn unless_gone(context: &Context, backup: &Backup, env: &lifeboat_backup::Env, ended: Finished) -> Finished {
-    match ended {
+/// Gives what came of ending a backup. Where that failed because its Backup was deleted meanwhile, removes its files.
+async fn unless_gone(context: &Context, backup: &Backup, env: &lifeboat_backup::Env, noted: Finished) -> Finished {
+    match noted {
         Err(why) => match now(context, backup).await {
             Ok(Now::Gone) => forget(backup, env).await,
             _ => Err(why),
         },
-        ended => ended,
+        noted => noted,
     }
 }
 
@@ -185,14 +185,19 @@ async fn unless_gone(context: &Context, backup: &Backup, env: &lifeboat_backup::
 async fn forget(backup: &Backup, env: &lifeboat_backup::Env) -> Finished {
     let name = &backup.metadata.name;
     tracing::info!(backup = name, "its Backup was deleted, so the backup ends and its files go");
-    // What cannot be removed now, the sweep finds, or the search when there is a record.
+    // Files without a record the sweep removes later. With one, the next search makes the Backup anew.
     let why = match timeout(RECORDING, sweep_own(&env.store, backup)).await {
         Ok(Ok(())) => None,
         Ok(Err(e)) => Some(e.to_string()),
         Err(_) => Some(silent_for(RECORDING)),
     };
     if let Some(why) = why {
-        tracing::warn!(backup = name, why, "the files of an unfinished backup could not be removed");
+        tracing::warn!(
+            backup = name,
+            why,
+            "the files of a deleted backup could not be removed: if it comes back by the next search of its location, delete it \
+             with `lifeboat backup delete`"
+        );
     }
     Ok(vec![Effect::Gone(Kind::Backup, Identity::of(&backup.metadata))])
 }
@@ -216,8 +221,8 @@ pub(crate) async fn give_up(context: &Context, backup: &Backup, target: Target, 
     match store {
         Ok(store) => {
             let env = engine_env(context, backup, store, context.env.cancel.child_token());
-            let ended = failed_and_recorded(context, backup, reason, &env).await;
-            unless_gone(context, backup, &env, ended).await
+            let noted = failed_and_recorded(context, backup, reason, &env).await;
+            unless_gone(context, backup, &env, noted).await
         }
         Err(_) => failed(context, backup, reason).await,
     }

@@ -5,6 +5,7 @@ use super::{Context, Effect, Finished};
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationPhase, Time};
 use lifeboat_archive::layout::TOP_LEVEL;
 use lifeboat_bucket::{BlobStore, BucketError, Entry, ErrorKind, ListOptions};
+use tokio::time::Instant;
 
 /// Looks into the bucket and notes whether it can be used; nothing is written into it. With what a search needs, a bucket
 /// that can be used is searched too, and one write notes both.
@@ -51,10 +52,11 @@ pub(crate) async fn mark(context: &Context, location: BackupStorageLocation, def
 }
 
 async fn look(context: &Context, location: &BackupStorageLocation) -> Result<(), String> {
-    let strange = match strangers(&*context.bucket(location).await?).await {
+    let begun = Instant::now();
+    let strange = match strange_folders(&*context.bucket(location).await?).await {
         // The client may have been kept from before its credentials were replaced.
-        Err(e) if e.kind == ErrorKind::Denied && context.buckets.forget(&location.metadata.name) => {
-            strangers(&*context.bucket(location).await?).await
+        Err(e) if e.kind == ErrorKind::Denied && context.buckets.forget_kept(&location.metadata.name, begun) => {
+            strange_folders(&*context.bucket(location).await?).await
         }
         found => found,
     };
@@ -64,8 +66,8 @@ async fn look(context: &Context, location: &BackupStorageLocation) -> Result<(),
     }
 }
 
-/// Folders at the top that are not those of backups; not all, when there are many.
-async fn strangers(bucket: &dyn BlobStore) -> Result<Vec<String>, BucketError> {
+/// Folders at the top that neither we nor Velero put there; not all, when there are many.
+async fn strange_folders(bucket: &dyn BlobStore) -> Result<Vec<String>, BucketError> {
     let mut strange = Vec::new();
     let mut options = ListOptions { delimiter: Some("/".to_owned()), ..ListOptions::default() };
     loop {

@@ -208,7 +208,13 @@ async fn begin(
     }
     let effects = match outcome {
         Ok(Outcome { broken_off: Some(why), .. }) if goes_on(&why, attempt) => return Err(broke_off(&current, &why)),
-        Ok(outcome) => finished(context, current.clone(), &outcome).await?,
+        Ok(mut outcome) => {
+            if let Some(why) = outcome.broken_off.as_ref().filter(|why| why.can_pass()) {
+                outcome.restore.status.failure_reason =
+                    shortened(given_up(&format!("the restore broke off in its last attempt: {why}")));
+            }
+            finished(context, current.clone(), &outcome).await?
+        }
         Err(RestoreError::Invalid(errors)) if attempt == 1 => {
             let after = current.clone();
             refused(context, &current, after, errors.0).await?
@@ -216,6 +222,9 @@ async fn begin(
         // An earlier attempt has done something.
         Err(RestoreError::Store(why)) if has_begun && goes_on(&why, attempt) => {
             return Err(broke_off(&current, &why));
+        }
+        Err(RestoreError::Store(why)) if why.can_pass() => {
+            failed_and_recorded(context, &current, given_up(&why.to_string()), &env).await?
         }
         Err(e) => failed_and_recorded(context, &current, e.to_string(), &env).await?,
     };
@@ -226,6 +235,11 @@ async fn begin(
 /// Whether a restore that broke off for this reason in this attempt goes on in another one.
 fn goes_on(why: &StoreError, attempt: u32) -> bool {
     why.can_pass() && attempt < MOST_ATTEMPTS
+}
+
+/// That a restore has no further attempt, though what stopped it can pass. Running it again is in nobody's power.
+fn given_up(why: &str) -> String {
+    format!("{why}; make another Restore of this backup: what is there is left alone")
 }
 
 /// Leaves a restore that broke off in progress: the next attempt goes on from its checkpoint.

@@ -1,5 +1,5 @@
-//! How many tasks work at once: so many of each kind for one storage location, so that one whose bucket hangs keeps no
-//! place from the others.
+//! How many tasks work at once: so many of each kind for one storage location, so that one whose bucket hangs does not take
+//! the places of all. Where as many hang as fill those for all locations together, the others wait.
 
 use super::Key;
 use crate::work::deletion::backup_named;
@@ -41,7 +41,7 @@ impl Places {
 fn location(key: &Key, world: &World) -> String {
     let of_backup = |name: &str| backup_named(name, world).map(|b| b.spec.storage_location.clone());
     let found = match key {
-        Key::Validation(name) | Key::Sync(name) | Key::Default(name) => Some(name.clone()),
+        Key::Validation(name) | Key::Sync(name) => Some(name.clone()),
         Key::Sweep { location, .. } => Some(location.clone()),
         Key::Backup(name) | Key::CancelBackup(name) | Key::Deletion { backup: name, .. } => of_backup(name),
         Key::Restore(name) | Key::Upkeep(name) | Key::CancelRestore(name) | Key::CleanUp(name) => {
@@ -51,6 +51,7 @@ fn location(key: &Key, world: &World) -> String {
             world.restores.get_unreadable(name).and_then(|restore| of_backup(restore.names("backupName")))
         }
         Key::Unreadable(..)
+        | Key::Default(_)
         | Key::Queue(_)
         | Key::Start(_)
         | Key::Refusal(_)
@@ -64,7 +65,7 @@ fn location(key: &Key, world: &World) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::tests::options;
-    use super::super::{Memory, View, plan};
+    use super::super::{Memory, Step, View, plan};
     use super::*;
     use crate::phase::restore::FINALIZER;
     use crate::world::Left;
@@ -161,6 +162,50 @@ mod tests {
         names.iter().for_each(|name| put(&mut world, name, 0));
         let begun: BTreeSet<Key> = begun(&world, &[]).into_iter().collect();
         assert_eq!(begun, names.into_iter().map(Key::Validation).collect());
+    }
+
+    /// It is work on what is in the cluster, so all locations have its places together.
+    #[test]
+    fn the_mark_of_the_default_location_takes_no_place_of_a_bucket() {
+        let mut world = World::default();
+        for n in 0..40 {
+            put(&mut world, &format!("{n}"), 0);
+            let mut location = world.locations.get(&n.to_string()).unwrap().clone();
+            location.spec.default = true;
+            world.locations.put(location);
+        }
+        let marks = begun(&world, &[]).into_iter().filter(|key| matches!(key, Key::Default(_))).count();
+        assert_eq!(marks, Key::Default(String::new()).most(false));
+    }
+
+    /// What waits for a check, such as the backups of a location that is Available from then on, would wait for the search too.
+    #[test]
+    fn a_first_search_is_not_part_of_a_check() {
+        for (phase, searched, expected) in [
+            (None, None, false),
+            // A server was cut off in it.
+            (Some(BackupStorageLocationPhase::Available), None, false),
+            (Some(BackupStorageLocationPhase::Available), Some(Time::new(NOW)), true),
+        ] {
+            let mut world = World::default();
+            let mut location = BackupStorageLocation::default();
+            location.metadata.name = "main".into();
+            location.status.phase = phase;
+            location.status.last_synced_time = searched;
+            world.locations.put(location);
+            let (options, memory) = (options(1), Memory::default());
+            let minute = jiff::SignedDuration::from_mins(1);
+            let view = View { world: &world, options: &options, memory: &memory, now: (NOW + minute, Instant::now()) };
+            let steps = plan(view, std::iter::empty()).work;
+            let is_searched: Vec<Option<bool>> = steps
+                .iter()
+                .map(|work| match &work.step {
+                    Step::Validate(_, known) => Some(known.is_some()),
+                    _ => None,
+                })
+                .collect();
+            assert_eq!(is_searched, [Some(expected)], "{phase:?} {searched:?}");
+        }
     }
 
     /// Which of two locations has a backup of a name that both hold is decided then.
