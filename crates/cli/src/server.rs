@@ -187,15 +187,9 @@ impl ServerArgs {
         for line in plugins_left_out(&self.plugin_dir) {
             tracing::warn!("{line}");
         }
-        let mut options = self.options(globals)?;
         let cluster = globals.connect().await?;
         let pod = cluster.token_file().and_then(OwnPod::of_token_file);
-        if options.identity.is_empty() {
-            options.identity = match &pod {
-                Some(pod) => pod.name.clone(),
-                None => host_name()?,
-            };
-        }
+        let options = self.options(globals, self.identity(pod.as_ref())?)?;
         let cancel = CancellationToken::new();
         let env = Env {
             cluster,
@@ -267,7 +261,16 @@ impl ServerArgs {
         .collect()
     }
 
-    fn options(&self, globals: &Globals) -> Result<Options> {
+    /// What this server is called: what was said, else the pod that its token names, else the host.
+    fn identity(&self, pod: Option<&OwnPod>) -> Result<String> {
+        match (self.identity.as_ref().filter(|said| !said.is_empty()), pod) {
+            (Some(said), _) => Ok(said.clone()),
+            (None, Some(pod)) => Ok(pod.name.clone()),
+            (None, None) => host_name(),
+        }
+    }
+
+    fn options(&self, globals: &Globals, identity: String) -> Result<Options> {
         let mut disabled = BTreeSet::new();
         for name in flags::joined(&self.disable_controllers) {
             disabled.insert(name.parse::<Controller>().map_err(anyhow::Error::msg)?);
@@ -292,7 +295,7 @@ impl ServerArgs {
         }
         Ok(Options {
             namespace: globals.namespace.clone(),
-            identity: self.identity.clone().unwrap_or_default(),
+            identity,
             version: VERSION.to_owned(),
             default_location: self.default_backup_storage_location.clone(),
             default_snapshot_locations: flags::merged(&self.default_volume_snapshot_locations),
@@ -362,8 +365,8 @@ fn signing_key() -> SigningKey {
     SigningKey(key)
 }
 
-/// What this server is called when nobody says it. In a pod that is mostly the pod's name, by which a server whose token
-/// names no pod knows itself among those of its namespace; otherwise it would wait for its own end.
+/// The host name. In a pod it is the pod's name, unless the pod is on its node's network or the name is longer than 63
+/// characters.
 fn host_name() -> Result<String> {
     let name =
         std::fs::read_to_string("/proc/sys/kernel/hostname").context("find out the host name; or give --identity")?;

@@ -7,8 +7,8 @@
 //! leader at work, is not seen.
 //!
 //! A server of Velero is known by what its pod runs, whatever installed it, or by the label of Velero's installer. A pod
-//! with the image of our own pod is one of ours: it waits for the Lease. Our token says which pod we
-//! are; without it, our name does.
+//! with the image of our own pod is one of ours: it waits for the Lease. Our token says which pod we are;
+//! without it, our name does.
 
 use crate::own_pod::OwnPod;
 use lifeboat_api::well_known::LABEL_DEPLOY;

@@ -110,3 +110,40 @@ fn a_restore_of_a_server_whose_bucket_is_away_goes_on_in_another_attempt() {
     let expected = json!({"v1/ConfigMap": maps, "v1/Namespace": ["shop(created)"], "v1/Secret": created("secret", 10)});
     assert_eq!(list, expected);
 }
+
+/// Nobody can run it again: the third attempt is the last one.
+#[test]
+fn a_restore_that_a_server_gives_up_says_how_to_go_on() {
+    let ground = ground::Ground::start();
+    for object in objects() {
+        ground.create(&object);
+    }
+    let s3 = Proxy::start(ground.s3.endpoint(), None).expect("a proxy");
+    ground.s3_location("main", s3.url());
+    let _server = ground.server_with("one", &ground.bed.plane.kubeconfig(), &["--request-timeout=8s"]);
+    ground.until("backupstoragelocation", "main", "Available");
+    let types = ["namespaces", "secrets", "configmaps"];
+    let spec = json!({"includedNamespaces": ["shop"], "includedResources": types, "storageLocation": "main"});
+    ground.velero("Backup", "b", &spec);
+    ground.until("backup", "b", "Completed");
+    ground.lose("shop");
+
+    // The first attempt breaks off, and the others cannot begin.
+    s3.script(vec![reads(fails())]);
+    ground.velero("Restore", "away", &json!({"backupName": "b"}));
+    let ended = ground.until("restore", "away", "Failed");
+    assert_eq!(ended["status"]["attempt"], 3);
+    let why = ended["status"]["failureReason"].as_str().unwrap_or_default();
+    assert!(why.starts_with("cannot get "), "{why}");
+    assert!(why.ends_with("; make another Restore of this backup: what is there is left alone"), "{why}");
+    let file =
+        |what: &str| gunzip_json(&ground.s3.file(ground::BUCKET, &format!("main/restores/away/restore-away-{what}")));
+    assert_eq!(file("results.gz"), json!({"errors": {"velero": [why]}, "warnings": {}}));
+    let secrets: Vec<String> = (0..10).map(|n| format!("shop/secret-{n}(created)")).collect();
+    let expected = json!({"v1/Namespace": ["shop(created)"], "v1/Secret": secrets});
+    assert_eq!(file("resource-list.json.gz"), expected);
+
+    s3.script(Vec::new());
+    ground.velero("Restore", "another", &json!({"backupName": "b"}));
+    ground.until("restore", "another", "Completed");
+}

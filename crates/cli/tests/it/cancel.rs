@@ -33,9 +33,6 @@ fn a_cancelled_backup_ends_at_any_stage() {
     ground.until("backupstoragelocation", "main", "Available");
     let spec = |cancel: bool| json!({"includedNamespaces": ["shop"], "storageLocation": "main", "cancel": cancel});
     let stored = |name: &str, file: &str| ground.s3.file(BUCKET, &format!("main/backups/{name}/{file}"));
-    let is_forgotten = |name: &str| {
-        ground.log("one").lines().any(|line| line.contains("its files go") && line.contains(&format!("backup={name}")))
-    };
 
     ground.velero("Backup", "never", &spec(true));
     let never = ground.until("backup", "never", "Failed");
@@ -90,25 +87,6 @@ fn a_cancelled_backup_ends_at_any_stage() {
     ground.velero("Backup", "deleted", &spec(false));
     ground.until("backup", "deleted", "Completed");
 
-    // The same while its record is being stored, which is awaited: it does not come back by a search.
-    let period = r#"{"spec":{"backupSyncPeriod":"1s"}}"#;
-    ground.bed.kubectl(&["patch", "backupstoragelocation", "main", "-n", "velero", "--type=merge", "-p", period]);
-    let slow = Fault::Delay(Duration::from_secs(6));
-    s3.script(vec![Rule::new("PUT", "*/recorded/velero-backup.json?*", Nth::Only(1), slow)]);
-    ground.velero("Backup", "recorded", &spec(false));
-    eventually("the request that is slow", || s3.is_met());
-    ground.bed.kubectl(&["delete", "backup", "recorded", "--namespace=velero"]);
-    eventually("the end of its files", || {
-        is_forgotten("recorded") && !stored("recorded", "lifeboat-claim.json").exists()
-    });
-    s3.script(Vec::new());
-    let searched = || ground.get("backupstoragelocation", "main")["status"]["lastSyncedTime"].clone();
-    for _ in 0..2 {
-        let before = searched();
-        eventually("a search", || searched() != before);
-    }
-    assert!(!stored("recorded", "velero-backup.json").exists() && ground.get("backup", "recorded").is_null());
-
     // By the command.
     let command = |args: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
@@ -133,6 +111,35 @@ fn a_cancelled_backup_ends_at_any_stage() {
     ground.velero("Backup", "last", &spec(false));
     ground.until("backup", "last", "Completed");
     assert_eq!(ground.get("backup", "next")["status"], next["status"]);
+}
+
+#[test]
+fn a_backup_that_is_deleted_while_its_record_is_stored_does_not_come_back() {
+    let ground = Ground::start();
+    ground.many("shop", 3);
+    let s3 = Proxy::start(ground.s3.endpoint(), None).expect("a proxy");
+    ground.s3_location("main", s3.url());
+    let period = r#"{"spec":{"backupSyncPeriod":"1s"}}"#;
+    ground.bed.kubectl(&["patch", "backupstoragelocation", "main", "-n", "velero", "--type=merge", "-p", period]);
+    let _server = ground.server("one");
+    ground.until("backupstoragelocation", "main", "Available");
+    let stored = |file: &str| ground.s3.file(BUCKET, &format!("main/backups/deleted/{file}")).exists();
+
+    // The storing is awaited.
+    let slow = Fault::Delay(Duration::from_secs(6));
+    s3.script(vec![Rule::new("PUT", "*/deleted/velero-backup.json?*", Nth::Only(1), slow)]);
+    ground.velero("Backup", "deleted", &json!({"includedNamespaces": ["shop"], "storageLocation": "main"}));
+    eventually("the request that is slow", || s3.is_met());
+    assert!(stored("lifeboat-claim.json"));
+    ground.bed.kubectl(&["delete", "backup", "deleted", "--namespace=velero"]);
+    eventually("the end of its claim", || !stored("lifeboat-claim.json"));
+    s3.script(Vec::new());
+    let searched = || ground.get("backupstoragelocation", "main")["status"]["lastSyncedTime"].clone();
+    for _ in 0..2 {
+        let before = searched();
+        eventually("a search", || searched() != before);
+    }
+    assert!(!stored("velero-backup.json") && ground.get("backup", "deleted").is_null());
 }
 
 #[test]
