@@ -143,20 +143,21 @@ async fn begin(
         tracing::info!(backup = current.metadata.name, error = %e, "backup breaks off");
         return Err(left(context, &current).await);
     }
+    let has_put = matches!(&outcome, Ok(outcome) if !outcome.was_complete);
     match now(context, &current).await? {
         Now::Ours(_) => {}
-        Now::Gone => return forget(&current, &env).await,
+        Now::Gone => return forget(&current, &env, has_put).await,
         Now::Changed => return Err(Unfinished::Because("another program has taken the backup over".to_owned())),
     }
-    let noted = match outcome {
-        Ok(outcome) => finished(context, &current, &request.backup.spec, &outcome).await,
+    let (has_put, noted) = match outcome {
+        Ok(outcome) => (has_put, finished(context, &current, &request.backup.spec, &outcome).await),
         // What is refused before anything was begun; a second attempt has begun.
         Err(BackupError::Invalid(errors)) if attempt == 1 => {
             let after = current.clone();
-            refused(context, &current, after, errors.0).await
+            (false, refused(context, &current, after, errors.0).await)
         }
         Err(BackupError::Store(StoreError::NameTaken { .. } | StoreError::Claimed { .. })) => {
-            failed(context, &current, NAME_TAKEN.to_owned()).await
+            (false, failed(context, &current, NAME_TAKEN.to_owned()).await)
         }
         Err(BackupError::Cancelled) if env.cancel.is_cancelled() => {
             let (done, found) = env.progress.get();
@@ -167,14 +168,20 @@ async fn begin(
         }
         Err(e) => failed_and_recorded(context, &current, e.to_string(), &env).await,
     };
-    unless_gone(context, &current, &env, noted).await
+    unless_gone(context, &current, &env, (has_put, noted)).await
 }
 
-/// Gives what came of ending a backup. Where that failed because its Backup was deleted meanwhile, removes its files.
-async fn unless_gone(context: &Context, backup: &Backup, env: &lifeboat_backup::Env, noted: Finished) -> Finished {
+/// Gives what came of ending a backup. Where that failed because its Backup was deleted meanwhile, removes its files: a
+/// record only when this run has put it.
+async fn unless_gone(
+    context: &Context,
+    backup: &Backup,
+    env: &lifeboat_backup::Env,
+    (has_put, noted): (bool, Finished),
+) -> Finished {
     match noted {
         Err(why) => match now(context, backup).await {
-            Ok(Now::Gone) => forget(backup, env).await,
+            Ok(Now::Gone) => forget(backup, env, has_put).await,
             _ => Err(why),
         },
         noted => noted,
@@ -182,11 +189,11 @@ async fn unless_gone(context: &Context, backup: &Backup, env: &lifeboat_backup::
 }
 
 /// Removes the files of a backup whose object is gone: with a record they would bring it back.
-async fn forget(backup: &Backup, env: &lifeboat_backup::Env) -> Finished {
+async fn forget(backup: &Backup, env: &lifeboat_backup::Env, has_put: bool) -> Finished {
     let name = &backup.metadata.name;
     tracing::info!(backup = name, "its Backup was deleted, so the backup ends and its files go");
     // Files without a record the sweep removes later. With one, the next search makes the Backup anew.
-    let why = match timeout(RECORDING, sweep_own(&env.store, backup)).await {
+    let why = match timeout(RECORDING, sweep_own(&env.store, backup, has_put)).await {
         Ok(Ok(())) => None,
         Ok(Err(e)) => Some(e.to_string()),
         Err(_) => Some(silent_for(RECORDING)),
@@ -245,24 +252,33 @@ fn engine_env(context: &Context, backup: &Backup, store: Store, cancel: Cancella
     }
 }
 
-/// Stores what is known of a failed backup beside the others, then notes the failure.
+/// Stores what is known of a failed backup beside the others, then notes the failure. Tells beside how that ended whether
+/// the record was put.
 async fn failed_and_recorded(
     context: &Context,
     backup: &Backup,
     reason: String,
     env: &lifeboat_backup::Env,
-) -> Finished {
-    let mut record = backup.clone();
-    fail(&mut record, &reason, context.env.now());
-    let recording = record_failure(record, &context.options.backup, env);
+) -> (bool, Finished) {
+    let mut given = backup.clone();
+    fail(&mut given, &reason, context.env.now());
+    let recording = record_failure(given.clone(), &context.options.backup, env);
     let why = match recorded(backup.spec.cancel, &env.cancel, recording).await {
-        // Its record was stored already, by an attempt that was cut off: it says how it ended.
-        Ok(Ok(record)) => return ended(context, backup, &record).await,
+        // When its record was stored already, by an attempt that was cut off, that says how it ended.
+        Ok(Ok(record)) => {
+            return (is_of_failure(&record.status, &given.status), ended(context, backup, &record).await);
+        }
         Ok(Err(e)) => e.to_string(),
         Err(why) => why,
     };
     tracing::warn!(backup = backup.metadata.name, why, "log and record of a failed backup are not stored");
-    failed(context, backup, reason).await
+    (false, failed(context, backup, reason).await)
+}
+
+/// Whether a record is what was given to be recorded of a failure, and not of an earlier attempt.
+fn is_of_failure(record: &BackupStatus, given: &BackupStatus) -> bool {
+    let end = |status: &BackupStatus| (status.phase, status.completion_timestamp, status.failure_reason.clone());
+    end(record) == end(given)
 }
 
 /// Whether a record in a bucket is that of a Backup. One that was taken over from a bucket has another UID than its record;
@@ -393,4 +409,31 @@ async fn refused(context: &Context, before: &Backup, mut after: Backup, errors: 
 async fn saved(context: &Context, before: &Backup, after: &Backup) -> Finished {
     let stored = context.client.change(before, after).await?;
     Ok(vec![Effect::Backup(Box::new(stored))])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_was_stored_before_is_not_that_of_a_failure() {
+        let at = |seconds| Timestamp::from_second(seconds).unwrap();
+        let failed = |reason: &str, seconds| {
+            let mut backup = Backup::default();
+            fail(&mut backup, reason, at(seconds));
+            backup.status
+        };
+        let given = failed("no", 1);
+        let counted = BackupStatus { errors: 1, ..given.clone() };
+        let complete = BackupStatus { phase: Some(BackupPhase::Completed), ..given.clone() };
+        for (record, expected) in [
+            (given.clone(), true),
+            (counted, true),
+            (complete, false),
+            (failed("no", 2), false),
+            (failed("other", 1), false),
+        ] {
+            assert_eq!(is_of_failure(&record, &given), expected, "{record:?}");
+        }
+    }
 }

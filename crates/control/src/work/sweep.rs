@@ -74,15 +74,17 @@ async fn removed(context: &Context, left: &Left) -> Result<bool, Unfinished> {
 }
 
 /// Removes what a backup has claimed that ended because its Backup was deleted. It may have ended before it had claimed
-/// its name, which may be that of another backup in the bucket, or after it had become visible: then its record goes first.
-pub(super) async fn sweep_own(store: &Store, backup: &Backup) -> Result<(), StoreError> {
+/// its name, which may be that of another backup in the bucket, or after this run of it had made it visible (`has_put`):
+/// then its record goes first. One that was visible before stays: in a copy of a cluster a Backup has the UID of the
+/// original, which has finished it.
+pub(super) async fn sweep_own(store: &Store, backup: &Backup, has_put: bool) -> Result<(), StoreError> {
     let (name, uid) = (&backup.metadata.name, &backup.metadata.uid);
     let claimed = store.claim_of(name).await?.is_some_and(|claim| claim.backup_uid == *uid);
     if !claimed {
         return Ok(());
     }
     match store.backup(name).await {
-        Ok(record) if record.metadata.uid == *uid => store.delete_backup(name).await,
+        Ok(record) if has_put && record.metadata.uid == *uid => store.delete_backup(name).await,
         Ok(_) => Ok(()),
         Err(StoreError::NoBackup { .. }) => store.sweep(name).await,
         Err(e) => Err(e),
@@ -141,13 +143,16 @@ mod tests {
 
     #[tokio::test]
     async fn what_goes_with_a_deleted_backup_is_its_own() {
-        for (claimed_by, committed, expected) in [
-            (None, false, 1),
-            (Some("other"), false, 2),
-            (Some("other"), true, 4),
-            (Some("u"), false, 0),
+        for (claimed_by, committed, has_put, expected) in [
+            (None, false, false, 1),
+            (Some("other"), false, false, 2),
+            (Some("other"), true, false, 4),
+            (Some("other"), true, true, 4),
+            (Some("u"), false, false, 0),
             // It had become visible just then.
-            (Some("u"), true, 0),
+            (Some("u"), true, true, 0),
+            // It was visible before: the original of this cluster has finished it.
+            (Some("u"), true, false, 4),
         ] {
             let bucket: Arc<dyn BlobStore> = Arc::new(Memory::default());
             let store = Store::new(Arc::clone(&bucket));
@@ -170,9 +175,9 @@ mod tests {
                 }
             }
             backup.metadata.uid = "u".into();
-            sweep_own(&store, &backup).await.unwrap();
+            sweep_own(&store, &backup, has_put).await.unwrap();
             let left = bucket.list(lifeboat_bucket::ListOptions::default()).await.unwrap().entries.len();
-            assert_eq!(left, expected, "{claimed_by:?} {committed}");
+            assert_eq!(left, expected, "{claimed_by:?} {committed} {has_put}");
         }
     }
 }
