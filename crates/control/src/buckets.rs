@@ -33,6 +33,15 @@ impl Kept {
     }
 }
 
+/// What a bucket is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// One of the looks at a location that come again by themselves: its check, its search, and what follows from that.
+    Visit,
+    /// Something that somebody waits for, and that may fail for good: what was kept from before must not be why.
+    Operation,
+}
+
 impl Buckets {
     /// The bucket of a location, below its prefix; otherwise why it cannot be used.
     pub(crate) async fn open(
@@ -40,8 +49,14 @@ impl Buckets {
         client: &Client,
         providers: &dyn Providers,
         location: &BackupStorageLocation,
+        purpose: Purpose,
     ) -> Result<Arc<dyn BlobStore>, String> {
         let access = access(client, location).await?;
+        // Credentials that are not those of a Secret may have been replaced without our knowledge.
+        let is_known = access.credentials.is_some() || purpose == Purpose::Visit;
+        if !is_known || !providers.may_keep(location) {
+            return providers.open(location, access).await;
+        }
         let name = &location.metadata.name;
         if let Some(kept) = self.lock().get(name).filter(|kept| kept.is_of(location, &access)) {
             return Ok(Arc::clone(&kept.bucket));
@@ -130,6 +145,10 @@ mod tests {
             Ok(Arc::new(Memory::default()))
         }
 
+        fn may_keep(&self, location: &BackupStorageLocation) -> bool {
+            location.spec.provider != "folder"
+        }
+
         fn plugins(&self) -> BTreeMap<String, Vec<&'static str>> {
             BTreeMap::new()
         }
@@ -167,7 +186,7 @@ mod tests {
                 "spec" => drop(place.spec.config.insert("region".into(), "elsewhere".into())),
                 _ => {}
             }
-            buckets.open(&client, &providers, &place).await.unwrap();
+            buckets.open(&client, &providers, &place, Purpose::Operation).await.unwrap();
             opened.push((step, providers.0.load(Ordering::Relaxed)));
         }
         let expected = [("first", 1), ("same", 1), ("secret", 2), ("status", 2), ("spec", 3), ("same", 3)];
@@ -180,7 +199,7 @@ mod tests {
         let client = client(&mut tasks, &["none is read"]).await;
         let (buckets, providers) = (Buckets::default(), Counting::default());
         let opened = async |name: &str| {
-            buckets.open(&client, &providers, &location(name)).await.unwrap();
+            buckets.open(&client, &providers, &location(name), Purpose::Visit).await.unwrap();
             providers.0.load(Ordering::Relaxed)
         };
         assert_eq!([opened("a").await, opened("b").await, opened("a").await, opened("b").await], [1, 2, 2, 2]);
@@ -200,12 +219,39 @@ mod tests {
         let mut dropped = Vec::new();
         for _ in 0..2 {
             let begun = Instant::now();
-            buckets.open(&client, &providers, &location("a")).await.unwrap();
+            buckets.open(&client, &providers, &location("a"), Purpose::Visit).await.unwrap();
             // The first is fresh, the second one is that of the first time.
             dropped.push(buckets.forget_kept("a", begun));
             tokio::time::advance(Duration::from_secs(1)).await;
         }
         assert_eq!(dropped, [false, true]);
         assert!(!buckets.forget_kept("a", Instant::now()), "there is none any more");
+    }
+
+    #[tokio::test]
+    async fn an_operation_uses_a_kept_client_only_when_its_credentials_are_known_to_be_the_same() {
+        use Purpose::{Operation, Visit};
+        let mut tasks = JoinSet::new();
+        let client = client(&mut tasks, &["one"]).await;
+        for (provider, with_secret, expected) in [
+            ("aws", true, [1, 1, 1, 1]),
+            // What the environment gives may be another every time.
+            ("aws", false, [1, 2, 2, 3]),
+            // Its folder may have been replaced.
+            ("folder", true, [1, 2, 3, 4]),
+            ("folder", false, [1, 2, 3, 4]),
+        ] {
+            let (buckets, providers) = (Buckets::default(), Counting::default());
+            let mut place = location("main");
+            place.spec.provider = provider.into();
+            let secret = json!({"name": "cloud", "key": "cloud"});
+            place.spec.credential = with_secret.then(|| serde_json::from_value(secret).unwrap());
+            let mut opened = Vec::new();
+            for purpose in [Visit, Operation, Visit, Operation] {
+                buckets.open(&client, &providers, &place, purpose).await.unwrap();
+                opened.push(providers.0.load(Ordering::Relaxed));
+            }
+            assert_eq!(opened, expected, "{provider} {with_secret}");
+        }
     }
 }

@@ -134,6 +134,10 @@ pub trait Providers: Debug + Send + Sync {
         access: LocationAccess,
     ) -> Result<Arc<dyn BlobStore>, String>;
 
+    /// Whether what was opened for a location can be used again later. What is bound to a folder as it was cannot: that may
+    /// have been replaced, or mounted over.
+    fn may_keep(&self, location: &BackupStorageLocation) -> bool;
+
     /// What is built in, by name, and the kind of plugin it takes the place of.
     fn plugins(&self) -> BTreeMap<String, Vec<&'static str>>;
 }

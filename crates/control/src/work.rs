@@ -15,7 +15,7 @@ pub(crate) mod sweep;
 pub(crate) mod sync;
 pub(crate) mod unreadable;
 
-use crate::buckets::Buckets;
+use crate::buckets::{Buckets, Purpose};
 use crate::client::Client;
 use crate::fence::Fenced;
 use crate::http::download::Signer;
@@ -97,14 +97,32 @@ pub(crate) enum Unfinished {
 pub(crate) type Finished = Result<Vec<Effect>, Unfinished>;
 
 impl Context {
-    /// The bucket of a location, below its prefix and behind the fence.
+    /// The bucket of a location for an operation, below its prefix and behind the fence.
     pub(crate) async fn bucket(&self, location: &BackupStorageLocation) -> Result<Arc<dyn BlobStore>, String> {
-        let inner = self.buckets.open(&self.client, &*self.env.providers, location).await?;
+        self.opened(location, Purpose::Operation).await
+    }
+
+    /// The same for a visit.
+    pub(crate) async fn visited_bucket(&self, location: &BackupStorageLocation) -> Result<Arc<dyn BlobStore>, String> {
+        self.opened(location, Purpose::Visit).await
+    }
+
+    async fn opened(&self, location: &BackupStorageLocation, purpose: Purpose) -> Result<Arc<dyn BlobStore>, String> {
+        let inner = self.buckets.open(&self.client, &*self.env.providers, location, purpose).await?;
         Ok(Arc::new(Fenced { inner, leadership: self.leadership.clone() }))
     }
 
-    /// The backups of a location.
+    /// The backups of a location, for an operation.
     pub(crate) async fn store(&self, location: &BackupStorageLocation) -> Result<Store, String> {
-        Ok(Store::new(self.bucket(location).await?).with_patience(self.env.cluster.patience()))
+        Ok(self.patient(self.bucket(location).await?))
+    }
+
+    /// The same for a visit.
+    pub(crate) async fn visited_store(&self, location: &BackupStorageLocation) -> Result<Store, String> {
+        Ok(self.patient(self.visited_bucket(location).await?))
+    }
+
+    fn patient(&self, bucket: Arc<dyn BlobStore>) -> Store {
+        Store::new(bucket).with_patience(self.env.cluster.patience())
     }
 }

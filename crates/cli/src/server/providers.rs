@@ -14,6 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
+/// The provider of directories.
+const DIRECTORY: &str = "lifeboat.io/directory";
+
 /// Opens directories and S3 buckets.
 #[derive(Debug)]
 pub(crate) struct BuiltIn {
@@ -89,7 +92,7 @@ impl Providers for BuiltIn {
         let store: Arc<dyn BlobStore> = match location.spec.provider.as_str() {
             "" => return Err("object storage provider name must not be empty".to_owned()),
             "aws" | "velero.io/aws" => Arc::new(self.s3(location, access).await?),
-            "lifeboat.io/directory" => Arc::new(self.directory(location)?),
+            DIRECTORY => Arc::new(self.directory(location)?),
             other => {
                 return Err(format!(
                     "there is no provider {other:?}: built in are velero.io/aws and lifeboat.io/directory"
@@ -100,8 +103,12 @@ impl Providers for BuiltIn {
         Ok(if prefix.is_empty() { store } else { Arc::new(Prefixed::new(store, format!("{prefix}/"))) })
     }
 
+    fn may_keep(&self, location: &BackupStorageLocation) -> bool {
+        location.spec.provider != DIRECTORY
+    }
+
     fn plugins(&self) -> BTreeMap<String, Vec<&'static str>> {
-        ["velero.io/aws", "lifeboat.io/directory"].map(|name| (name.to_owned(), vec!["ObjectStore"])).into()
+        ["velero.io/aws", DIRECTORY].map(|name| (name.to_owned(), vec!["ObjectStore"])).into()
     }
 }
 

@@ -4,7 +4,7 @@
 //! Who holds such a URL was given it by a `DownloadRequest`, which the API server lets only those make who may.
 
 use super::{Answer, text};
-use crate::buckets::Buckets;
+use crate::buckets::{Buckets, Purpose};
 use crate::client::Client;
 use crate::options::Providers;
 use futures::StreamExt;
@@ -125,7 +125,8 @@ impl Downloads {
         let found = self.client.get::<BackupStorageLocation>(location).await;
         let found = found.map_err(|e| (StatusCode::BAD_GATEWAY, e.to_string()))?;
         let missing = || (StatusCode::NOT_FOUND, format!("there is no storage location {location}"));
-        let bucket = self.buckets.open(&self.client, &*self.providers, &found.ok_or_else(missing)?).await;
+        let found = found.ok_or_else(missing)?;
+        let bucket = self.buckets.open(&self.client, &*self.providers, &found, Purpose::Operation).await;
         let bucket = bucket.map_err(|e| (StatusCode::BAD_GATEWAY, e))?;
         let bytes = bucket.get(key, None).await.map_err(|e| {
             (if e.is_not_found() { StatusCode::NOT_FOUND } else { StatusCode::BAD_GATEWAY }, e.to_string())

@@ -53,10 +53,10 @@ pub(crate) async fn mark(context: &Context, location: BackupStorageLocation, def
 
 async fn look(context: &Context, location: &BackupStorageLocation) -> Result<(), String> {
     let begun = Instant::now();
-    let strange = match strange_folders(&*context.bucket(location).await?).await {
+    let strange = match strange_folders(&*context.visited_bucket(location).await?).await {
         // The client may have been kept from before its credentials were replaced.
         Err(e) if e.kind == ErrorKind::Denied && context.buckets.forget_kept(&location.metadata.name, begun) => {
-            strange_folders(&*context.bucket(location).await?).await
+            strange_folders(&*context.visited_bucket(location).await?).await
         }
         found => found,
     };

@@ -64,7 +64,7 @@ pub(crate) async fn sweep(context: &Context, left: Left) -> Finished {
 async fn removed(context: &Context, left: &Left) -> Result<bool, Unfinished> {
     let Left { location, name } = left;
     let unfinished = |e: StoreError| Unfinished::Because(e.to_string());
-    let store = context.store(location).await.map_err(Unfinished::Because)?;
+    let store = context.visited_store(location).await.map_err(Unfinished::Because)?;
     // A record or a Backup may have come since the folder was found.
     if has_record(&store, name).await.map_err(unfinished)? || !found_left(context, &store, name).await? {
         return Ok(false);

@@ -65,7 +65,7 @@ pub(crate) async fn sync(context: &Context, location: BackupStorageLocation, kno
 /// Makes a Backup of each backup in the bucket that the cluster does not know, and removes Backups whose files are gone.
 /// Reads the files of new ones only.
 pub(super) async fn search(context: &Context, location: &BackupStorageLocation, known: &Known) -> Finished {
-    let store = context.store(location).await.map_err(Unfinished::Because)?;
+    let store = context.visited_store(location).await.map_err(Unfinished::Because)?;
     let failed = |e: StoreError| Unfinished::Because(e.to_string());
     let folders: BTreeSet<String> = store.folders().await.map_err(failed)?.into_iter().collect();
     let mut effects = Vec::new();
