@@ -16,6 +16,7 @@ use lifeboat_archive::journal::Journal;
 use lifeboat_restore::{Outcome, Request, RestoreError, check_source, prepared, record_failure};
 use lifeboat_store::{Store, StoreError};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// The backup that a restore names, and where that lies.
@@ -195,7 +196,14 @@ async fn begin(
     tracing::info!(restore = current.metadata.name, attempt, "restore begins");
     let store = match context.store(&origin.location).await {
         Ok(store) => store,
-        Err(why) => return failed(context, &current, format!("error getting backup store: {why}")).await,
+        Err(why) => {
+            let why = format!("error getting backup store: {why}");
+            // An earlier attempt has done something, and a bucket that was away may be so still.
+            if has_begun && has_more(attempt) {
+                return Err(broke_off(context, &current, &why));
+            }
+            return failed(context, &current, why).await;
+        }
     };
     request.restore = current.clone();
     // Filled in from the backup; the engine takes one source.
@@ -207,11 +215,13 @@ async fn begin(
         return Err(left(context, &current).await);
     }
     let effects = match outcome {
-        Ok(Outcome { broken_off: Some(why), .. }) if goes_on(&why, attempt) => return Err(broke_off(&current, &why)),
+        Ok(Outcome { broken_off: Some(why), .. }) if goes_on(&why, attempt) => {
+            return Err(broke_off(context, &current, &why.to_string()));
+        }
         Ok(mut outcome) => {
-            if let Some(why) = outcome.broken_off.as_ref().filter(|why| why.can_pass()) {
-                outcome.restore.status.failure_reason =
-                    shortened(given_up(&format!("the restore broke off in its last attempt: {why}")));
+            if outcome.broken_off.as_ref().is_some_and(StoreError::can_pass) {
+                let status = &mut outcome.restore.status;
+                status.failure_reason = shortened(given_up(&status.failure_reason));
             }
             finished(context, current.clone(), &outcome).await?
         }
@@ -221,7 +231,7 @@ async fn begin(
         }
         // An earlier attempt has done something.
         Err(RestoreError::Store(why)) if has_begun && goes_on(&why, attempt) => {
-            return Err(broke_off(&current, &why));
+            return Err(broke_off(context, &current, &why.to_string()));
         }
         Err(RestoreError::Store(why)) if why.can_pass() => {
             failed_and_recorded(context, &current, given_up(&why.to_string()), &env).await?
@@ -234,7 +244,7 @@ async fn begin(
 
 /// Whether a restore that broke off for this reason in this attempt goes on in another one.
 fn goes_on(why: &StoreError, attempt: u32) -> bool {
-    why.can_pass() && attempt < MOST_ATTEMPTS
+    why.can_pass() && has_more(attempt)
 }
 
 /// That a restore has no further attempt, though what stopped it can pass. Running it again is in nobody's power.
@@ -242,9 +252,26 @@ fn given_up(why: &str) -> String {
     format!("{why}; make another Restore of this backup: what is there is left alone")
 }
 
-/// Leaves a restore that broke off in progress: the next attempt goes on from its checkpoint.
-fn broke_off(restore: &Restore, why: &StoreError) -> Unfinished {
-    Unfinished::Because(format!("restore {} broke off, and goes on in another attempt: {why}", restore.metadata.name))
+/// Whether there is another attempt after this one.
+fn has_more(attempt: u32) -> bool {
+    attempt < MOST_ATTEMPTS
+}
+
+/// Leaves a restore that broke off in progress: after a pause the next attempt goes on from its checkpoint.
+fn broke_off(context: &Context, restore: &Restore, why: &str) -> Unfinished {
+    let pause = pause(context.env.cluster.patience());
+    let restore = &restore.metadata.name;
+    tracing::warn!(restore, why, "restore broke off, and goes on in another attempt in {pause:?}");
+    Unfinished::NotYet(pause)
+}
+
+/// Longest pause between two attempts at a restore that broke off.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// How long after one attempt at a restore that broke off the next one begins: a third of what an attempt waits for the
+/// bucket, so that the attempts are not used up by one outage. That is a minute unless requests may take less than usual.
+fn pause(patience: Duration) -> Duration {
+    (patience / 3).min(LONGEST_PAUSE)
 }
 
 fn engine_env(context: &Context, restore: &Restore, store: Store, cancel: CancellationToken) -> lifeboat_restore::Env {
@@ -387,4 +414,23 @@ async fn refused(context: &Context, before: &Restore, mut after: Restore, errors
 async fn saved(context: &Context, before: &Restore, after: &Restore) -> Finished {
     let stored = context.client.change(before, after).await?;
     Ok(vec![Effect::Restore(Box::new(stored))])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_attempts_at_a_restore_that_broke_off_are_a_minute_apart() {
+        for (patience, expected) in [(180, 60), (3600, 60), (9, 3), (0, 0)] {
+            assert_eq!(pause(Duration::from_secs(patience)), Duration::from_secs(expected), "{patience} s");
+        }
+    }
+
+    #[test]
+    fn a_restore_whose_bucket_is_away_has_three_attempts() {
+        assert_eq!([1, 2, 3, 4].map(has_more), [true, true, false, false]);
+        let lost = StoreError::NoBackup { name: "b".into(), place: "the bucket".into(), key: "backups/b".into() };
+        assert!(!goes_on(&lost, 1), "it is gone for good");
+    }
 }
