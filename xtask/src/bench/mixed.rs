@@ -1,13 +1,17 @@
 //! A backup of what clusters are made of.
 
-use super::bed::{Bed, NAMESPACE};
+use super::bed::{Bed, NAMESPACE, pause};
 use super::programs::Programs;
 use super::report::{Measured, Times};
 use super::rows::{Mixture, RESOURCES_OF_A_DEFINITION, Row};
 use anyhow::{Result, bail};
+use lifeboat_testbed::Kubectl;
+use std::time::{Duration, Instant};
 
 /// Namespaces of a mixed cluster.
 const NAMESPACES: usize = 10;
+/// How long the controllers may take to bind all claims.
+const BINDING: Duration = Duration::from_secs(600);
 
 pub(crate) fn run(row: &Row, programs: &Programs) -> Result<Measured> {
     let mixture = Mixture::of(row.objects);
@@ -59,8 +63,23 @@ fn fill(bed: &Bed<'_>, mixture: Mixture) -> Result<()> {
     kubectl.try_run(&wait)?;
     create("custom", definitions * RESOURCES_OF_A_DEFINITION, definitions)?;
     bed.settle()?;
-    let bound = ["wait", "--for=jsonpath={.status.phase}=Bound", "persistentvolumeclaims", "--all", "--all-namespaces"];
-    kubectl.try_run(&[&bound[..], &["--timeout=10m"]].concat()).map(drop)
+    wait_until_bound(&kubectl)
+}
+
+/// Waits until every claim has its volume. `kubectl wait` asks for one after the other, which takes minutes.
+fn wait_until_bound(kubectl: &Kubectl) -> Result<()> {
+    let end = Instant::now() + BINDING;
+    let phases = ["get", "persistentvolumeclaims", "--all-namespaces", "--output=jsonpath={.items[*].status.phase}"];
+    loop {
+        let unbound = kubectl.try_run(&phases)?.split_whitespace().filter(|phase| *phase != "Bound").count();
+        if unbound == 0 {
+            return Ok(());
+        }
+        if Instant::now() > end {
+            bail!("{unbound} claims have no volume after {} s", BINDING.as_secs());
+        }
+        pause();
+    }
 }
 
 /// The lists of all types of the mixture, and of what every namespace holds.
