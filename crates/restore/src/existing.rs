@@ -1,5 +1,6 @@
 //! What happens when the object is there already (restore.md 2.13).
 
+use jiff::Timestamp;
 use lifeboat_api::well_known::{LABEL_BACKUP_NAME, LABEL_RESTORE_NAME};
 use lifeboat_patch::restored::OF_ONE_LIFE;
 use serde_json::Value;
@@ -21,6 +22,13 @@ pub(crate) fn is_same_state(left: &Value, right: &Value) -> bool {
         let (left, right) = (left["metadata"][*key].as_str(), right["metadata"][*key].as_str());
         left == right && left.is_some_and(|text| !text.is_empty())
     })
+}
+
+/// Whether an object was made in or after the second in which the restore began; both times are the API server's, and objects
+/// have whole seconds.
+pub(crate) fn is_made_since(object: &Value, began: Option<Timestamp>) -> bool {
+    let made = object["metadata"]["creationTimestamp"].as_str().and_then(|t| t.parse::<Timestamp>().ok());
+    made.zip(began).is_some_and(|(made, began)| made.as_second() >= began.as_second())
 }
 
 /// Removes the labels that a restore adds.
@@ -83,5 +91,19 @@ mod tests {
             Some(json!({"metadata": {"labels": {"b": "backup"}}, "secrets": [{"name": "s0"}, {"name": "s1"}]}))
         );
         assert_eq!(merge_service_account(&json!({"metadata": {"name": "web"}}), &live), None);
+    }
+
+    #[test]
+    fn what_was_made_since_a_restore_began_may_be_its_own() {
+        let began: Timestamp = "2026-01-01T00:00:10.5Z".parse().unwrap();
+        let made = |at: &str| json!({"metadata": {"creationTimestamp": at}});
+        for (object, began, expected) in [
+            (made("2026-01-01T00:00:10Z"), Some(began), true),
+            (made("2026-01-01T00:00:09Z"), Some(began), false),
+            (made("2026-01-01T00:00:11Z"), None, false),
+            (json!({}), Some(began), false),
+        ] {
+            assert_eq!(is_made_since(&object, began), expected, "{object}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Makes sure that the namespace of an object is there (restore.md 2.7).
 
 use crate::env::Env;
+use crate::existing::is_made_since;
 use crate::item::Action;
 use crate::lock::lock;
 use crate::managed_fields::{Owners, decide};
@@ -203,12 +204,6 @@ fn is_leaving(namespace: &Value) -> bool {
     !namespace["metadata"]["deletionTimestamp"].is_null() || namespace["status"]["phase"] == "Terminating"
 }
 
-/// Whether a namespace was made in or after the second in which the restore began; both times are the API server's.
-fn is_made_since(namespace: &Value, began: Option<Timestamp>) -> bool {
-    let made = namespace["metadata"]["creationTimestamp"].as_str().and_then(|t| t.parse::<Timestamp>().ok());
-    made.zip(began).is_some_and(|(made, began)| made.as_second() >= began.as_second())
-}
-
 impl State {
     /// Whether it is to be ensured in this round.
     fn is_open(&self, now: u64) -> bool {
@@ -291,20 +286,6 @@ mod tests {
         assert_eq!(said(Share::Some(Duration::from_millis(8900))), format!("{begin} it is still there after 9 s"));
         let none = said(Share::Nothing(Duration::from_secs(600)));
         assert_eq!(none, format!("{begin} the 600 s for all such namespaces of a restore were over"));
-    }
-
-    #[test]
-    fn a_namespace_that_was_made_since_a_restore_began_is_its_own() {
-        let began: Timestamp = "2026-01-01T00:00:10.5Z".parse().unwrap();
-        let made = |at: &str| json!({"metadata": {"creationTimestamp": at}});
-        for (namespace, began, expected) in [
-            (made("2026-01-01T00:00:10Z"), Some(began), true),
-            (made("2026-01-01T00:00:09Z"), Some(began), false),
-            (made("2026-01-01T00:00:11Z"), None, false),
-            (json!({}), Some(began), false),
-        ] {
-            assert_eq!(is_made_since(&namespace, began), expected, "{namespace}");
-        }
     }
 
     #[test]

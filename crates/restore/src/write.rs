@@ -1,15 +1,14 @@
 //! Writes one object: creates it, or brings the one that is there in line (restore.md 2.8, 2.13, 2.14).
 
 use crate::desired::{Ask, Desired};
-use crate::existing::{is_same_state, merge_service_account};
+use crate::existing::{is_made_since, is_same_state, merge_service_account};
 use crate::item::{Action, Context, Source};
 use crate::leaving::Leaving;
 use crate::managed_fields::{Owners, decide};
 use crate::namespaces::Missing;
 use crate::wait::established;
 use bytes::Bytes;
-use jiff::Timestamp;
-use lifeboat_api::{ExistingResourcePolicy, label_value, well_known};
+use lifeboat_api::{ExistingResourcePolicy, Time, label_value, well_known};
 use lifeboat_cluster::{ClusterError, Create, PatchKind};
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey};
 use serde_json::{Value, json};
@@ -103,12 +102,10 @@ impl Context {
     /// lost. Both times are the API server's.
     fn is_ours(&self, existing: &Value) -> bool {
         let labels = &existing["metadata"]["labels"];
-        let created = existing["metadata"]["creationTimestamp"].as_str().and_then(|t| t.parse::<Timestamp>().ok());
-        // Objects have whole seconds.
-        let begun = self.restore.metadata.creation_timestamp.map(|t| t.timestamp().as_second());
+        let began = self.restore.metadata.creation_timestamp.map(Time::timestamp);
         labels[well_known::LABEL_RESTORE_NAME] == label_value(&self.restore.metadata.name).as_str()
             && labels[well_known::LABEL_BACKUP_NAME] == label_value(&self.restore.spec.backup_name).as_str()
-            && created.zip(begun).is_some_and(|(created, begun)| created.as_second() >= begun)
+            && is_made_since(existing, began)
     }
 
     /// The writes that follow a create; making them again does no harm.
