@@ -3,14 +3,14 @@
 use super::claim::refreshed;
 use super::merge::take_changes;
 use super::running::{
-    Now, RECORDING, capped, left, not_taken, now, recorded, shortened, silent_for, until_written, watched,
+    Now, Phased, RECORDING, capped, left, not_taken, now, recorded, shortened, silent_for, until_written, watched,
 };
 use super::sweep::sweep_own;
 use super::{Context, Effect, Finished, Unfinished};
 use crate::client::is_refused;
 use crate::phase::location::refusal;
 use crate::phase::queue::Move;
-use crate::phase::{note_attempt, snapshot_location};
+use crate::phase::snapshot_location;
 use crate::world::{Identity, Kind, Meta};
 use jiff::Timestamp;
 use lifeboat_action::Progress;
@@ -114,7 +114,7 @@ async fn begin(
     attempt: u32,
     stop: CancellationToken,
 ) -> Finished {
-    note_attempt(&mut started.metadata, &mut started.status.attempt, attempt);
+    started.set_attempt(attempt);
     let mut current = match context.client.change(&request.backup, &started).await {
         Err(e) if is_refused(&e) && attempt == 1 => {
             let after = request.backup.clone();

@@ -1,11 +1,12 @@
 //! Runs a restore, and removes what it left in the bucket (api-and-controllers.md 3.10 and 3.12).
 
-use super::running::{capped, left, not_taken, recorded, shortened, until_written, watched};
+use super::running::{Phased, capped, left, not_taken, recorded, shortened, until_written, watched};
 use super::{Context, Effect, Finished, Unfinished};
 use crate::checkpoint::CheckpointMap;
 use crate::client::is_refused;
+use crate::phase::MOST_ATTEMPTS;
 use crate::phase::restore::FINALIZER;
-use crate::phase::{MOST_ATTEMPTS, note_attempt};
+
 use crate::world::{Identity, Kind, Meta, World};
 use jiff::Timestamp;
 use lifeboat_action::Progress;
@@ -184,7 +185,7 @@ async fn begin(
     stop: CancellationToken,
 ) -> Finished {
     let has_begun = request.restore.status.phase == Some(RestorePhase::InProgress);
-    note_attempt(&mut started.metadata, &mut started.status.attempt, attempt);
+    started.set_attempt(attempt);
     let mut current = match context.client.change(&request.restore, &started).await {
         Err(e) if is_refused(&e) && attempt == 1 => {
             let after = request.restore.clone();
