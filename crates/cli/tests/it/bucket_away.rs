@@ -79,21 +79,27 @@ fn a_restore_whose_bucket_is_away_goes_on_when_the_same_command_is_run_again() {
     });
 }
 
-#[test]
-fn a_restore_of_a_server_whose_bucket_is_away_goes_on_in_the_attempts_that_are_left() {
+/// A server of little patience, the proxy before its bucket, and a backup of objects that are lost.
+fn backed_up() -> (ground::Ground, Proxy, ground::Server) {
     let ground = ground::Ground::start();
     for object in objects() {
         ground.create(&object);
     }
     let s3 = Proxy::start(ground.s3.endpoint(), None).expect("a proxy");
     ground.s3_location("main", s3.url());
-    let _server = ground.server_with("one", &ground.bed.plane.kubeconfig(), &["--request-timeout=8s"]);
+    let server = ground.server_with("one", &ground.bed.plane.kubeconfig(), &["--request-timeout=8s"]);
     ground.until("backupstoragelocation", "main", "Available");
     let types = ["namespaces", "secrets", "configmaps"];
-    let label = json!({"includedNamespaces": ["shop"], "includedResources": types, "storageLocation": "main"});
-    ground.velero("Backup", "b", &label);
+    let spec = json!({"includedNamespaces": ["shop"], "includedResources": types, "storageLocation": "main"});
+    ground.velero("Backup", "b", &spec);
     ground.until("backup", "b", "Completed");
     ground.lose("shop");
+    (ground, s3, server)
+}
+
+#[test]
+fn a_restore_of_a_server_whose_bucket_is_away_goes_on_in_the_attempts_that_are_left() {
+    let (ground, s3, _server) = backed_up();
 
     s3.script(vec![reads(fails())]);
     ground.velero("Restore", "away", &json!({"backupName": "b"}));
@@ -117,19 +123,7 @@ fn a_restore_of_a_server_whose_bucket_is_away_goes_on_in_the_attempts_that_are_l
 /// Nobody can run it again: the third attempt is the last one.
 #[test]
 fn a_restore_that_a_server_gives_up_says_how_to_go_on() {
-    let ground = ground::Ground::start();
-    for object in objects() {
-        ground.create(&object);
-    }
-    let s3 = Proxy::start(ground.s3.endpoint(), None).expect("a proxy");
-    ground.s3_location("main", s3.url());
-    let _server = ground.server_with("one", &ground.bed.plane.kubeconfig(), &["--request-timeout=8s"]);
-    ground.until("backupstoragelocation", "main", "Available");
-    let types = ["namespaces", "secrets", "configmaps"];
-    let spec = json!({"includedNamespaces": ["shop"], "includedResources": types, "storageLocation": "main"});
-    ground.velero("Backup", "b", &spec);
-    ground.until("backup", "b", "Completed");
-    ground.lose("shop");
+    let (ground, s3, _server) = backed_up();
 
     // The first attempt breaks off, and the others cannot begin.
     s3.script(vec![reads(fails())]);

@@ -1,12 +1,12 @@
 //! Where servers are tested: a cluster with the definitions, buckets, and processes that can be killed.
 
 use crate::faults::{config_maps, namespace};
-use crate::support::{Bed, eventually, with_object};
+use crate::support::{Bed, eventually, spawn_logged, with_object};
 use lifeboat_testbed::{Kubectl, S3Server};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 /// A control plane with the definitions, an S3 server with a bucket, and servers.
 pub(crate) struct Ground {
@@ -94,19 +94,14 @@ impl Ground {
 
     /// A server with more flags that reaches the cluster by this kubeconfig.
     pub(crate) fn server_with(&self, identity: &str, kubeconfig: &Path, flags: &[&str]) -> Server {
-        let log = std::fs::File::create(self.directories.path().join(format!("{identity}.log"))).expect("a log");
-        let process = Command::new(env!("CARGO_BIN_EXE_lifeboat"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
+        command
             .args(["server", "--metrics-address", "127.0.0.1:0", "--download-address", "127.0.0.1:0"])
             .args(["--identity", identity, "--directory-root"])
             .arg(self.directories.path())
             .args(flags)
-            .env("KUBECONFIG", kubeconfig)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().expect("a log"))
-            .stderr(log)
-            .spawn()
-            .expect("the binary");
-        Server(process)
+            .env("KUBECONFIG", kubeconfig);
+        Server(spawn_logged(&mut command, &self.directories.path().join(format!("{identity}.log"))))
     }
 
     pub(crate) fn log(&self, identity: &str) -> String {

@@ -4,11 +4,11 @@ mod golden;
 mod over;
 
 use crate::faults::{config_maps, namespace};
-use crate::support::{Bed, Run, eventually, run, with_object};
+use crate::support::{Bed, Run, eventually, run, spawn_logged, with_object};
 use lifeboat_testbed::{Kubectl, Proxy, S3Server};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 const BUCKET: &str = "install";
 
@@ -81,19 +81,14 @@ impl Ground {
         let pod = &pods["items"][0];
         let args: Vec<String> =
             serde_json::from_value(pod["spec"]["containers"][0]["args"].clone()).expect("arguments");
-        let log = std::fs::File::create(self.folder.path().join("server.log")).expect("a log");
-        let process = Command::new(env!("CARGO_BIN_EXE_lifeboat"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
+        command
             .args(args)
             .env("KUBECONFIG", kubeconfig)
             .env("VELERO_NAMESPACE", namespace)
             .env("POD_NAME", pod["metadata"]["name"].as_str().expect("a name"))
-            .env("AWS_SHARED_CREDENTIALS_FILE", self.folder.path().join("credentials"))
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().expect("a log"))
-            .stderr(log)
-            .spawn()
-            .expect("the binary");
-        Server(process)
+            .env("AWS_SHARED_CREDENTIALS_FILE", self.folder.path().join("credentials"));
+        Server(spawn_logged(&mut command, &self.folder.path().join("server.log")))
     }
 
     fn json(&self, args: &[&str]) -> Value {

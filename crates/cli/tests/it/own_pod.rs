@@ -1,10 +1,10 @@
 //! The server's image in Deployments that Lifeboat has not made: it knows its own pod, and does not wait for itself.
 
 use crate::ground::{Ground, Server};
-use crate::support::eventually;
+use crate::support::{eventually, spawn_logged};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// The Deployment and the account that Velero 1.18 installs.
 fn velero() -> [Value; 3] {
@@ -61,20 +61,15 @@ fn start(ground: &Ground, pod: &Value, name: &str) -> Server {
         container["env"].as_array().into_iter().flatten().filter_map(|entry| entry["name"].as_str()).collect();
     assert!(!variables.contains(&"POD_NAME"), "{variables:?}");
     let args: Vec<String> = serde_json::from_value(container["args"].clone()).expect("arguments");
-    let log = std::fs::File::create(ground.directories.path().join(format!("{name}.log"))).expect("a log");
-    let process = Command::new(env!("CARGO_BIN_EXE_lifeboat"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
+    command
         .args(args)
         .args(["--metrics-address", "127.0.0.1:0", "--download-address", "127.0.0.1:0", "--directory-root"])
         .arg(ground.directories.path())
         .env_remove("POD_NAME")
         .env("VELERO_NAMESPACE", "velero")
-        .env("KUBECONFIG", kubeconfig_of(ground, pod))
-        .stdin(Stdio::null())
-        .stdout(log.try_clone().expect("a log"))
-        .stderr(log)
-        .spawn()
-        .expect("the binary");
-    Server(process)
+        .env("KUBECONFIG", kubeconfig_of(ground, pod));
+    Server(spawn_logged(&mut command, &ground.directories.path().join(format!("{name}.log"))))
 }
 
 #[test]

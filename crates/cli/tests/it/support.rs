@@ -3,8 +3,9 @@
 use lifeboat_testbed::{ControlPlane, Kubectl};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -23,7 +24,7 @@ static PATIENT_TURN: Mutex<()> = Mutex::new(());
 
 /// `lifeboat sandbox` with these manifests; it ends with this value.
 pub(crate) struct Sandbox {
-    process: std::process::Child,
+    process: Child,
     folder: TempDir,
 }
 
@@ -165,6 +166,13 @@ pub(crate) fn run(command: &mut Command) -> Run {
         out: String::from_utf8_lossy(&stdout).into_owned(),
         err: String::from_utf8_lossy(&stderr).into_owned(),
     }
+}
+
+/// Starts a program whose output, both streams of it, goes into a file.
+pub(crate) fn spawn_logged(command: &mut Command, log: &Path) -> Child {
+    let log = File::create(log).expect("a log");
+    let out = log.try_clone().expect("a log");
+    command.stdin(Stdio::null()).stdout(out).stderr(log).spawn().expect("the binary")
 }
 
 /// Waits until a condition holds; fails the test after a minute.
