@@ -145,6 +145,10 @@ pub(crate) struct ServerArgs {
     /// the host name
     #[arg(long, env = "POD_NAME", value_name = "NAME")]
     identity: Option<String>,
+    /// After so long without a sign of life of the server that leads, another one of its namespace takes over: from 3s
+    /// to 1h
+    #[arg(long, value_parser = lease_times, default_value = "15s", value_name = "DURATION")]
+    lease_duration: LeaseTimes,
     /// Locations of provider lifeboat.io/directory must lie below this directory
     #[arg(long, value_name = "DIRECTORY")]
     directory_root: Option<PathBuf>,
@@ -170,6 +174,15 @@ struct MaintenanceJobs {
 }
 
 const PLUGIN_DIR: &str = "/plugins";
+
+/// The Lease holds whole seconds, and the renewals of its leader must fit into them several times.
+fn lease_times(text: &str) -> Result<LeaseTimes> {
+    let duration = flags::duration(text).map_err(anyhow::Error::msg)?.to_std();
+    if duration.subsec_nanos() != 0 || !(3..=3600).contains(&duration.as_secs()) {
+        bail!("it must be whole seconds, from 3s to 1h");
+    }
+    Ok(LeaseTimes::lasting(duration))
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum LogFormat {
@@ -206,7 +219,7 @@ impl ServerArgs {
             status: listen("--metrics-address", &self.metrics_address).await?,
             downloads: listen("--download-address", &self.download_address).await?,
         };
-        let serving = serve(options, env, listeners, LeaseTimes::default());
+        let serving = serve(options, env, listeners, self.lease_duration);
         let mut serving = std::pin::pin!(serving);
         tokio::select! {
             ended = &mut serving => ended?,
@@ -371,4 +384,16 @@ fn host_name() -> Result<String> {
     let name =
         std::fs::read_to_string("/proc/sys/kernel/hostname").context("find out the host name; or give --identity")?;
     Ok(name.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_lasts_whole_seconds() {
+        let taken = ["3s", "15s", "1h", "2s", "3500ms", "61m", "-3s", "soon"].map(|text| lease_times(text).ok());
+        let lasting = |seconds| Some(LeaseTimes::lasting(std::time::Duration::from_secs(seconds)));
+        assert_eq!(taken, [lasting(3), lasting(15), lasting(3600), None, None, None, None, None]);
+    }
 }

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 const NAME: &str = "lifeboat-server";
 
 /// The times of a Lease.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseTimes {
     /// After so long without renewal others may take it.
     pub duration: Duration,
@@ -30,9 +30,11 @@ pub struct LeaseTimes {
     pub retry: Duration,
 }
 
-impl Default for LeaseTimes {
-    fn default() -> Self {
-        Self { duration: Duration::from_secs(15), deadline: Duration::from_secs(10), retry: Duration::from_secs(2) }
+impl LeaseTimes {
+    /// The others follow from the duration in the proportions of client-go: 15, 10 and 2 seconds.
+    #[must_use]
+    pub fn lasting(duration: Duration) -> Self {
+        Self { duration, deadline: duration * 2 / 3, retry: duration * 2 / 15 }
     }
 }
 
@@ -326,7 +328,7 @@ mod tests {
             namespace: "velero".into(),
             // Of the same name.
             holder: "one_1".into(),
-            times: LeaseTimes { retry: Duration::from_millis(1), ..LeaseTimes::default() },
+            times: LeaseTimes { retry: Duration::from_millis(1), ..LeaseTimes::lasting(Duration::from_secs(15)) },
             now: Arc::new(Timestamp::now),
         };
         let leadership = Leadership::for_ever();

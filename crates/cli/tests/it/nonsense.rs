@@ -262,14 +262,19 @@ impl<'a> Team<'a> {
     }
 
     fn server(&self, number: usize) -> Server {
-        // What cannot be reached is not waited for.
-        let flags = ["--request-timeout", "5s", "--terminating-resource-timeout", "5s", "--resource-timeout", "5s"];
+        // What cannot be reached is not waited for, and who dies is followed by another one before that one dies, too.
+        let flags = [
+            "--lease-duration=3s",
+            "--request-timeout=5s",
+            "--terminating-resource-timeout=5s",
+            "--resource-timeout=5s",
+        ];
         self.ground.server_with(&format!("server-{number}"), &self.kubeconfig, &flags)
     }
 
-    /// Kills the next one, when it is time.
+    /// Kills the next one, when it is time: each lives for three such times, longer than it takes to lead.
     fn disturb(&mut self) {
-        if self.last.elapsed() < Duration::from_secs(2) {
+        if self.last.elapsed() < Duration::from_secs(5) {
             return;
         }
         let number = self.deaths % self.servers.len();
@@ -430,9 +435,12 @@ fn nonsense(seed: u64, count: u64, limit: Duration) {
     }
     ground.velero("Backup", GOOD, &good_backup());
     let mut rest = last.chunks(10);
+    let began = Instant::now();
     eventually("the end of the good backup", || {
         taken += rest.next().map_or(0, |some| team.create(some));
-        team.disturb();
+        if began.elapsed() < Duration::from_secs(30) {
+            team.disturb();
+        }
         let status = &ground.get("backup", GOOD)["status"];
         let phase = status["phase"].as_str().unwrap_or_default();
         assert!(!matches!(phase, "FailedValidation" | "PartiallyFailed" | "Failed"), "seed {seed}: {status}");
