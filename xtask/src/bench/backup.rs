@@ -1,8 +1,8 @@
 //! Backups.
 
-use super::bed::{Bed, EMPTY_NAMESPACE, NAMESPACE, ONE_NAMESPACE};
+use super::bed::{Bed, EMPTY_NAMESPACE, MEASURED, NAMESPACE, ONE_NAMESPACE, paths};
 use super::programs::Programs;
-use super::report::{Measured, Times};
+use super::report::Measured;
 use super::rows::{Data, Place, Row};
 use anyhow::{Result, bail};
 
@@ -14,24 +14,19 @@ pub(crate) fn run(row: &Row, place: Place, programs: &Programs) -> Result<Measur
         Place::Namespace => (&["--include-namespaces", ONE_NAMESPACE], &["--include-namespaces", EMPTY_NAMESPACE]),
         Place::Cluster => (&[], &[]),
     };
-    let empty = bed.best_of_two(|name| bed.backup(name, empty_selection))?;
+    let empty = bed.empty(|name| bed.backup(name, empty_selection))?;
     bed.floor_create(NAMESPACE, row.objects, row.data, place)?;
     bed.settle()?;
-    let before = bed.floor_list(place)?;
-    // Two runs, as the floor has two: what disturbs the machine for a moment counts for neither.
-    let first = bed.backup("measured", selection)?;
-    let second = bed.backup("measured-again", selection)?;
-    let run = if first.seconds < second.seconds { &first } else { &second };
-    let after = bed.floor_list(place)?;
-    check_contents(&bed, "measured", row, place)?;
-    let times = Times { wall: run.seconds, empty, floors: [before.seconds, after.seconds] };
+    let measured = bed.in_turn(&paths(place), |name| bed.backup(name, selection))?;
+    check_contents(&bed, MEASURED, row, place)?;
     let note = format!(
         "{:.1} MB listed in {} pages, {:.1} MB of archive",
-        before.bytes as f64 / 1e6,
-        before.requests,
-        bed.archive_bytes("measured")? as f64 / 1e6
+        measured.floor.bytes as f64 / 1e6,
+        measured.floor.requests,
+        bed.archive_bytes(MEASURED)? as f64 / 1e6
     );
-    Ok(Measured::new(row, &times, first.peak_mib().max(second.peak_mib()), note))
+    let peak_mib = measured.peak_mib;
+    Ok(Measured::new(row, &measured.times(empty), peak_mib, note))
 }
 
 /// What the cluster has is in the backup, and it is what was asked for.

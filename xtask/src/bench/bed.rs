@@ -2,6 +2,7 @@
 
 use super::measure::Run;
 use super::programs::Programs;
+use super::report::{Times, least};
 use super::rows::{Data, Place};
 use anyhow::{Context, Result, bail};
 use lifeboat_testbed::{ControlPlane, Kubectl};
@@ -26,8 +27,29 @@ pub(crate) struct Bed<'a> {
     token: String,
 }
 
+/// So many times what is short is measured.
+const TURNS: usize = 5;
+
+/// The first one of what [`Bed::in_turn`] makes.
+pub(crate) const MEASURED: &str = "measured-1";
+
+/// A command and its floor, as often as they were measured.
+pub(crate) struct InTurn {
+    floors: Vec<f64>,
+    walls: Vec<f64>,
+    pub(crate) peak_mib: f64,
+    /// The last one of the floor.
+    pub(crate) floor: Pass,
+}
+
+impl InTurn {
+    pub(crate) fn times(self, empty: f64) -> Times {
+        Times { walls: self.walls, empty, floors: self.floors }
+    }
+}
+
 /// What the floor says of itself.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub(crate) struct Pass {
     pub(crate) seconds: f64,
     pub(crate) requests: u64,
@@ -126,18 +148,28 @@ impl<'a> Bed<'a> {
         Ok(run)
     }
 
-    /// The shortest of two runs.
-    pub(crate) fn best_of_two(&self, run: impl Fn(&str) -> Result<Run>) -> Result<f64> {
-        Ok(run("empty-1")?.seconds.min(run("empty-2")?.seconds))
+    /// The shortest of [`TURNS`] runs with nothing to do.
+    pub(crate) fn empty(&self, run: impl Fn(&str) -> Result<Run>) -> Result<f64> {
+        let runs = (1..=TURNS).map(|turn| Ok(run(&format!("empty-{turn}"))?.seconds));
+        Ok(least(&runs.collect::<Result<Vec<f64>>>()?))
     }
 
-    /// Lists ConfigMaps and Secrets as a plain client, as one list each.
-    pub(crate) fn floor_list(&self, place: Place) -> Result<Pass> {
-        self.floor_list_of(&paths(place))
+    /// The floor of these lists and a command in turn, each [`TURNS`] times: what disturbs the machine for a moment counts
+    /// for neither. The command's names are `measured-1` and on.
+    pub(crate) fn in_turn(&self, paths: &[String], run: impl Fn(&str) -> Result<Run>) -> Result<InTurn> {
+        let mut all = InTurn { floors: Vec::new(), walls: Vec::new(), peak_mib: 0.0, floor: Pass::default() };
+        for turn in 1..=TURNS {
+            all.floor = self.floor_list(paths)?;
+            let run = run(&format!("measured-{turn}"))?;
+            all.floors.push(all.floor.seconds);
+            all.walls.push(run.seconds);
+            all.peak_mib = all.peak_mib.max(run.peak_mib());
+        }
+        Ok(all)
     }
 
     /// Lists these paths as a plain client.
-    pub(crate) fn floor_list_of(&self, paths: &[String]) -> Result<Pass> {
+    pub(crate) fn floor_list(&self, paths: &[String]) -> Result<Pass> {
         self.floor(&[&["list".to_owned()], paths].concat())
     }
 
@@ -284,7 +316,8 @@ impl Drop for Server<'_> {
     }
 }
 
-fn paths(place: Place) -> [String; 2] {
+/// The lists of ConfigMaps and of Secrets, whole.
+pub(crate) fn paths(place: Place) -> [String; 2] {
     ["configmaps", "secrets"].map(|plural| match place {
         Place::Namespace => format!("/api/v1/namespaces/{ONE_NAMESPACE}/{plural}"),
         Place::Cluster => format!("/api/v1/{plural}"),

@@ -2,7 +2,7 @@
 
 use super::audit::Audit;
 use super::backup::{self, check_contents};
-use super::bed::{Bed, NAMESPACE};
+use super::bed::{Bed, NAMESPACE, paths};
 use super::measure::Run;
 use super::programs::Programs;
 use super::report::{Measured, Times};
@@ -26,18 +26,19 @@ pub(crate) fn run(rows: &[Row; 6], programs: &Programs, mut done: impl FnMut(Mea
     bed.floor_create(NAMESPACE, backup.objects, backup.data, Place::Cluster)?;
     bed.settle()?;
 
-    let before = bed.floor_list(Place::Cluster)?;
+    let before = bed.floor_list(&paths(Place::Cluster))?;
     let first = bed.backup(FULL, &[])?;
     let second = bed.backup("full-again", &[])?;
-    let after = bed.floor_list(Place::Cluster)?;
+    let after = bed.floor_list(&paths(Place::Cluster))?;
     check_contents(&bed, FULL, backup, Place::Cluster)?;
-    let floors = [before.seconds, after.seconds];
-    let times = Times { wall: first.seconds.min(second.seconds), empty, floors };
+    let floors = vec![before.seconds, after.seconds];
+    let times = Times { walls: vec![first.seconds, second.seconds], empty, floors: floors.clone() };
     let note = format!("{:.1} MB listed, {:.1} MB of archive", mega(before.bytes), mega(bed.archive_bytes(FULL)?));
     done(Measured::new(backup, &times, first.peak_mib().max(second.peak_mib()), note));
 
     let over_lists = |row: &Row, run: &Run, empty: f64, note: &str| {
-        Measured::new(row, &Times { wall: run.seconds, empty, floors }, run.peak_mib(), note.to_owned())
+        let times = Times { walls: vec![run.seconds], empty, floors: floors.clone() };
+        Measured::new(row, &times, run.peak_mib(), note.to_owned())
     };
     let nothing = bed.plain(&["verify", EMPTY])?.seconds;
     done(over_lists(verify, &bed.plain(&["verify", FULL])?, nothing, "the floor is the lists"));
@@ -66,8 +67,8 @@ pub(crate) fn run(rows: &[Row; 6], programs: &Programs, mut done: impl FnMut(Mea
     let after = create("floor-after")?;
     check_contents(&bed, FULL, new, Place::Cluster)?;
     let whole = |seconds: f64| seconds * PART as f64;
-    let floors = [whole(before.seconds), whole(after.seconds)];
-    let times = Times { wall: run.seconds, empty: nothing, floors };
+    let floors = vec![whole(before.seconds), whole(after.seconds)];
+    let times = Times { walls: vec![run.seconds], empty: nothing, floors };
     let note = format!("the floor is that of a {PART}th of the objects, times {PART}");
     done(Measured::new(new, &times, run.peak_mib(), note));
     Ok(())

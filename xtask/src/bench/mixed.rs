@@ -1,8 +1,8 @@
 //! A backup of what clusters are made of.
 
-use super::bed::{Bed, NAMESPACE, pause};
+use super::bed::{Bed, MEASURED, NAMESPACE, pause};
 use super::programs::Programs;
-use super::report::{Measured, Times};
+use super::report::Measured;
 use super::rows::{Mixture, RESOURCES_OF_A_DEFINITION, Row};
 use anyhow::{Result, bail};
 use lifeboat_testbed::Kubectl;
@@ -18,24 +18,19 @@ pub(crate) fn run(row: &Row, programs: &Programs) -> Result<Measured> {
     let folder = tempfile::tempdir()?;
     let bed = Bed::start(programs, folder.path())?;
     bed.settle()?;
-    let empty = bed.best_of_two(|name| bed.backup(name, &[]))?;
+    let empty = bed.empty(|name| bed.backup(name, &[]))?;
     fill(&bed, mixture)?;
     let paths = paths(mixture);
-    let before = bed.floor_list_of(&paths)?;
-    // Two runs, as the floor has two: what disturbs the machine for a moment counts for neither.
-    let first = bed.backup("measured", &[])?;
-    let second = bed.backup("measured-again", &[])?;
-    let after = bed.floor_list_of(&paths)?;
+    let measured = bed.in_turn(&paths, |name| bed.backup(name, &[]))?;
     check_contents(&bed, mixture)?;
-    let wall = first.seconds.min(second.seconds);
-    let times = Times { wall, empty, floors: [before.seconds, after.seconds] };
     let note = format!(
         "{:.1} MB listed in {} pages, {:.1} MB of archive",
-        before.bytes as f64 / 1e6,
-        before.requests,
-        bed.archive_bytes("measured")? as f64 / 1e6
+        measured.floor.bytes as f64 / 1e6,
+        measured.floor.requests,
+        bed.archive_bytes(MEASURED)? as f64 / 1e6
     );
-    Ok(Measured::new(row, &times, first.peak_mib().max(second.peak_mib()), note))
+    let peak_mib = measured.peak_mib;
+    Ok(Measured::new(row, &measured.times(empty), peak_mib, note))
 }
 
 /// Makes everything, in the order in which one needs the other, and waits until controllers have done their part.

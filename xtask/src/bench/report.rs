@@ -6,14 +6,24 @@ use serde_json::json;
 use std::fmt::Write;
 
 /// Seconds of one row.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Times {
-    /// The command.
-    pub(crate) wall: f64,
-    /// The same command with nothing to do.
+    /// The command, as often as it was run.
+    pub(crate) walls: Vec<f64>,
+    /// The best of the same command with nothing to do.
     pub(crate) empty: f64,
-    /// The floor, before and after.
-    pub(crate) floors: [f64; 2],
+    /// The floor.
+    pub(crate) floors: Vec<f64>,
+}
+
+/// The best one.
+pub(crate) fn least(seconds: &[f64]) -> f64 {
+    seconds.iter().copied().fold(f64::INFINITY, f64::min)
+}
+
+/// All in their order.
+fn listed(seconds: &[f64]) -> String {
+    seconds.iter().map(|one| format!("{one:.2}")).collect::<Vec<_>>().join(" ")
 }
 
 /// One row that was done.
@@ -31,16 +41,16 @@ pub(crate) struct Measured {
 
 impl Measured {
     pub(crate) fn new(row: &Row, times: &Times, peak_mib: f64, note: String) -> Self {
-        let Times { wall, empty, floors: [before, after] } = *times;
+        let Times { walls, empty, floors } = times;
         Self {
             name: row.name,
             n: row.objects,
-            wall,
-            empty,
-            floor_seconds: before.min(after),
+            wall: least(walls),
+            empty: *empty,
+            floor_seconds: least(floors),
             peak_mib,
             target: row.target,
-            details: format!("{wall:.2} s, empty {empty:.2} s; floor {before:.2} s and {after:.2} s; {note}"),
+            details: format!("{} s, empty {empty:.2} s; floor {} s; {note}", listed(walls), listed(floors)),
         }
     }
 
@@ -148,7 +158,12 @@ mod tests {
 
     fn measured(name: &str, wall: f64, peak_mib: f64) -> Measured {
         let row = chosen(&[name.to_owned()]).unwrap().into_iter().find(|row| row.name == name).unwrap();
-        Measured::new(&row, &Times { wall, empty: 0.25, floors: [0.75, 0.5] }, peak_mib, "note".to_owned())
+        Measured::new(
+            &row,
+            &Times { walls: vec![wall + 1.0, wall], empty: 0.25, floors: vec![0.75, 0.5] },
+            peak_mib,
+            "note".to_owned(),
+        )
     }
 
     #[test]
@@ -168,7 +183,7 @@ mod tests {
              restore-10k              10000     0.75     0.50   1.50     13333     201.0  ≤ 1.43, ≤ 200 MiB  missed: speed, memory\n"
         );
         assert_eq!(growth(&rows), ["t(30k)/t(10k), backup of one namespace: 3.00"]);
-        assert_eq!(rows[1].line(), "1.00 s, empty 0.25 s; floor 0.75 s and 0.50 s; note");
+        assert_eq!(rows[1].line(), "2.00 1.00 s, empty 0.25 s; floor 0.75 0.50 s; note");
         let report: serde_json::Value = serde_json::from_str(&json(&rows[1..2]).unwrap()).unwrap();
         assert_eq!(
             report,

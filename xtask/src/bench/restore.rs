@@ -2,7 +2,7 @@
 
 use super::audit::Audit;
 use super::backup::check_contents;
-use super::bed::{Bed, EMPTY_NAMESPACE, NAMESPACE, ONE_NAMESPACE};
+use super::bed::{Bed, EMPTY_NAMESPACE, NAMESPACE, ONE_NAMESPACE, paths};
 use super::programs::Programs;
 use super::report::{Measured, Times};
 use super::rows::{Place, Row};
@@ -21,14 +21,14 @@ pub(crate) fn run_new(row: &Row, programs: &Programs) -> Result<Measured> {
     let bed = Bed::start(programs, folder.path())?;
     bed.settle()?;
     let create = |namespace: &str| bed.floor_create(namespace, row.objects, row.data, Place::Namespace);
-    let empty = bed.best_of_two(|name| bed.restore(name, EMPTY))?;
+    let empty = bed.empty(|name| bed.restore(name, EMPTY))?;
     let before = create("floor-before")?;
     bed.settle()?;
     let run = bed.restore("measured", FULL)?;
     let after = create("floor-after")?;
     bed.settle()?;
     check_contents(&bed, FULL, row, Place::Namespace)?;
-    let times = Times { wall: run.seconds, empty, floors: [before.seconds, after.seconds] };
+    let times = Times { walls: vec![run.seconds], empty, floors: vec![before.seconds, after.seconds] };
     let note = format!("{:.1} MB sent by the floor", before.bytes as f64 / 1e6);
     Ok(Measured::new(row, &times, run.peak_mib(), note))
 }
@@ -37,29 +37,25 @@ pub(crate) fn run_new(row: &Row, programs: &Programs) -> Result<Measured> {
 pub(crate) fn run_unchanged(row: &Row, programs: &Programs) -> Result<Measured> {
     let folder = tempfile::tempdir()?;
     let bed = source(row, programs, folder.path())?;
-    let empty = bed.best_of_two(|name| bed.restore(name, EMPTY))?;
-    let before = bed.floor_list(Place::Namespace)?;
+    let empty = bed.empty(|name| bed.restore(name, EMPTY))?;
     let audit = Audit::begin(&bed.plane)?;
-    let run = bed.restore("measured", FULL)?;
+    bed.restore("audited", FULL)?;
     let writes = audit.end(&bed.plane)?;
-    // Two runs, as the floor has two: what disturbs the machine for a moment counts for neither.
-    let again = bed.restore("measured-again", FULL)?;
-    let after = bed.floor_list(Place::Namespace)?;
+    let measured = bed.in_turn(&paths(Place::Namespace), |name| bed.restore(name, FULL))?;
     if !writes.done.is_empty() {
         bail!("the restore wrote {} times: {}", writes.done.len(), some(&writes.done));
     }
     check_contents(&bed, FULL, row, Place::Namespace)?;
-    let wall = run.seconds.min(again.seconds);
-    let times = Times { wall, empty, floors: [before.seconds, after.seconds] };
     let note = format!(
         "{:.1} MB listed in {} pages; {} requests of the restore, none wrote, {} were refused: {}",
-        before.bytes as f64 / 1e6,
-        before.requests,
+        measured.floor.bytes as f64 / 1e6,
+        measured.floor.requests,
         writes.requests,
         writes.refused.len(),
         some(&writes.refused)
     );
-    Ok(Measured::new(row, &times, run.peak_mib().max(again.peak_mib()), note))
+    let peak_mib = measured.peak_mib;
+    Ok(Measured::new(row, &measured.times(empty), peak_mib, note))
 }
 
 fn some(requests: &[String]) -> String {

@@ -22,7 +22,7 @@ pub(crate) fn run_backup(row: &Row, programs: &Programs) -> Result<Measured> {
     let second = server.seconds(&backup("by-server-again"), "Completed")?;
     let after = bed.backup("local-after", &selection)?;
     super::backup::check_contents(&bed, "by-server", row, Place::Namespace)?;
-    let times = Times { wall: first.min(second), empty: 0.0, floors: [before.seconds, after.seconds] };
+    let times = Times { walls: vec![first, second], empty: 0.0, floors: vec![before.seconds, after.seconds] };
     Ok(Measured::new(
         row,
         &times,
@@ -44,7 +44,7 @@ pub(crate) fn run_restore(row: &Row, programs: &Programs) -> Result<Measured> {
     let before = bed.restore_into("local-before", "local-before", FULL)?;
     let wall = server.seconds(&restore, "Completed")?;
     let after = bed.restore_into("local-after", "local-after", FULL)?;
-    let times = Times { wall, empty: 0.0, floors: [before.seconds, after.seconds] };
+    let times = Times { walls: vec![wall], empty: 0.0, floors: vec![before.seconds, after.seconds] };
     Ok(Measured::new(
         row,
         &times,
