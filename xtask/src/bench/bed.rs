@@ -2,7 +2,7 @@
 
 use super::measure::Run;
 use super::programs::Programs;
-use super::report::{Times, least};
+use super::report::{Times, median};
 use super::rows::{Data, Place};
 use anyhow::{Context, Result, bail};
 use lifeboat_testbed::{ControlPlane, Kubectl};
@@ -148,10 +148,10 @@ impl<'a> Bed<'a> {
         Ok(run)
     }
 
-    /// The shortest of [`TURNS`] runs with nothing to do.
+    /// Seconds of a run with nothing to do: the one in the middle of [`TURNS`].
     pub(crate) fn empty(&self, run: impl Fn(&str) -> Result<Run>) -> Result<f64> {
         let runs = (1..=TURNS).map(|turn| Ok(run(&format!("empty-{turn}"))?.seconds));
-        Ok(least(&runs.collect::<Result<Vec<f64>>>()?))
+        Ok(median(&runs.collect::<Result<Vec<f64>>>()?))
     }
 
     /// The floor of these lists and a command in turn, each [`TURNS`] times: what disturbs the machine for a moment counts
