@@ -24,7 +24,7 @@ pub(crate) struct Reached {
 /// this level before. When the restore ends early, what is in flight is awaited, and the rest is left.
 pub(crate) async fn level(
     level: Level,
-    ahead: Option<Presence>,
+    ahead: Option<Arc<Presence>>,
     context: &Arc<Context>,
     checkpoint: &mut Checkpoint,
     deferred: &mut Deferred,
@@ -40,7 +40,7 @@ pub(crate) async fn level(
     let level = Level { name: level.name, items: open };
     let presence = tokio::select! {
         presence = look(&level, ahead, context) => presence,
-        () = context.stop.wait() => Presence::default(),
+        () = context.stop.wait() => Arc::default(),
     };
     let are_namespaces = level.is_of_namespaces();
     let mut rows = Vec::new();
@@ -118,7 +118,7 @@ fn take_untouched(rows: &[usize], context: &Context) -> u64 {
 }
 
 /// What of a level is there already.
-async fn look(level: &Level, ahead: Option<Presence>, context: &Arc<Context>) -> Presence {
+async fn look(level: &Level, ahead: Option<Arc<Presence>>, context: &Arc<Context>) -> Arc<Presence> {
     let lookout = context.lookout();
     let places = lookout.places(level);
     // What is seen in a namespace that is being deleted will not be there when it is gone.
@@ -130,6 +130,6 @@ async fn look(level: &Level, ahead: Option<Presence>, context: &Arc<Context>) ->
     context.missing_namespaces(needed).await;
     match ahead {
         Some(presence) if !context.namespaces.made_any() => presence,
-        _ => lookout.look(places).await,
+        _ => Arc::new(lookout.look(places).await),
     }
 }

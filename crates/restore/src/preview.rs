@@ -89,7 +89,7 @@ pub async fn preview(request: &Request, env: &Env, out: mpsc::Sender<PreviewItem
         if env.cancel.is_cancelled() || out.is_closed() {
             break;
         }
-        let ahead = walk.ahead.take_if(|ahead| ahead.level == level.name).map(|ahead| ahead.presence);
+        let ahead = walk.ahead.take(&level.name);
         previewer.level(level, ahead, &mut needed, &out).await?;
     }
     // As if every claim were made: one that is there already keeps what it holds.
@@ -110,14 +110,14 @@ impl Previewer {
     async fn level(
         &mut self,
         level: Level,
-        ahead: Option<Presence>,
+        ahead: Option<Arc<Presence>>,
         needed: &mut Needed,
         out: &mpsc::Sender<PreviewItem>,
     ) -> Result<(), RestoreError> {
         let lookout = self.context.lookout();
         let presence = match ahead {
             Some(presence) => presence,
-            None => lookout.look(lookout.places(&level)).await,
+            None => Arc::new(lookout.look(lookout.places(&level)).await),
         };
         let archive = &self.context.archive;
         if level.defines_types() {

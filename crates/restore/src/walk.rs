@@ -42,7 +42,7 @@ pub(crate) struct Walk {
     in_backup: BTreeSet<String>,
     pub(crate) archive: Archive,
     /// What was seen of the cluster while the archive was read.
-    pub(crate) ahead: Option<Ahead>,
+    pub(crate) ahead: Ahead,
     chosen: Arc<Chosen>,
     kinds: Arc<Kinds>,
     provisioned: Arc<BTreeSet<String>>,
@@ -151,7 +151,7 @@ struct Selected {
     filter: RestoreFilter,
     chosen: Chosen,
     contents: Contents,
-    ahead: Option<Ahead>,
+    ahead: Ahead,
 }
 
 async fn select(
@@ -167,16 +167,8 @@ async fn select(
     let chosen = choose(archive.rows(), catalog);
     let namespace_mapping = &restore.spec.namespace_mapping;
     let lookout = Lookout { archive, catalog, namespace_mapping, env };
-    let worth_a_look = {
-        let likely = likely(archive, chosen.rows(), &filter);
-        let levels = plan(likely, |n| archive.row(n), &request.settings.priorities, catalog);
-        let mut places = levels.into_iter().map(|level| (lookout.places(&level), level.name));
-        places.find(|(places, _)| !places.is_empty())
-    };
-    let look = async {
-        let (places, level) = worth_a_look?;
-        Some(Ahead { level, presence: lookout.look(places).await })
-    };
+    let likely = likely(archive, chosen.rows(), &filter);
+    let look = lookout.look_ahead(plan(likely, |n| archive.row(n), &request.settings.priorities, catalog));
     let (contents, ahead) = futures::join!(scan(archive, chosen.rows().to_vec(), &filter, recorded, env), look);
     Ok(Selected { in_backup, filter, chosen, contents: contents?, ahead })
 }
