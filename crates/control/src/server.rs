@@ -257,7 +257,7 @@ impl Server {
     fn ended(&mut self, key: Key, finished: Finished) {
         match finished {
             Ok(effects) => {
-                self.memory.succeeded(&key);
+                self.memory.succeeded(&key, &effects, Instant::now());
                 for effect in effects {
                     effect.apply(&mut self.world);
                 }

@@ -54,6 +54,8 @@ pub(crate) enum Effect {
     Gone(Kind, Identity),
     /// Files that a Backup left which is gone.
     Left(Box<Left>),
+    /// The location of this name could not be searched for backups, for this reason, though it was checked.
+    Unsearched(String, Box<Unfinished>),
 }
 
 impl Effect {
@@ -66,6 +68,8 @@ impl Effect {
             Self::DownloadRequest(request) => world.download_requests.put(request),
             Self::StatusRequest(request) => world.status_requests.put(request),
             Self::Left(left) => world.left.push(*left),
+            // Remembered as a failure; nothing in the world has changed.
+            Self::Unsearched(..) => {}
             Self::Gone(kind, object) => match kind {
                 Kind::Backup => world.backups.remove(&object),
                 Kind::Restore => world.restores.remove(&object),

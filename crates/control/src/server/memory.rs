@@ -3,7 +3,7 @@
 use super::key::{Key, Subject};
 use super::plan::{Step, Work};
 use crate::phase::queue::Move;
-use crate::work::Unfinished;
+use crate::work::{Effect, Unfinished};
 use crate::world::World;
 use lifeboat_api::BackupStorageLocationSpec;
 use std::collections::HashMap;
@@ -66,8 +66,14 @@ impl Memory {
         }
     }
 
-    pub(super) fn succeeded(&mut self, key: &Key) {
+    /// This was finished, with these effects.
+    pub(super) fn succeeded(&mut self, key: &Key, effects: &[Effect], now: Instant) {
         self.failures.remove(key);
+        for effect in effects {
+            if let Effect::Unsearched(location, why) = effect {
+                self.failed(Key::Sync(location.clone()), why, now);
+            }
+        }
     }
 
     /// This was not finished, and is tried again later.
@@ -120,6 +126,23 @@ mod tests {
         assert_eq!(pauses, [200, 400, 800, 1600, 3200, 6400, 12800, 25600, 51200, 60000, 60000]);
         memory.failed(key.clone(), &Unfinished::NotYet(Duration::from_secs(5)), now);
         assert_eq!((memory.failures[&key].count, memory.failures[&key].until - now), (0, Duration::from_secs(5)));
+    }
+
+    /// Else a search that is due would be tried with each check, which may be every second.
+    #[test]
+    fn a_search_that_failed_in_a_check_is_tried_again_later_and_later() {
+        let (now, mut memory) = (Instant::now(), Memory::default());
+        let unsearched = || Effect::Unsearched("main".into(), Box::new(Unfinished::Because("no".into())));
+        let checked = Key::Validation("main".into());
+        memory.failed(checked.clone(), &Unfinished::Because("no".into()), now);
+        let mut pauses = Vec::new();
+        for _ in 0..3 {
+            memory.succeeded(&checked, &[unsearched()], now);
+            let failures: Vec<_> = memory.failures.iter().map(|(key, failure)| (key, failure.until - now)).collect();
+            pauses.extend(failures.iter().map(|(_, pause)| pause.as_millis()));
+            assert_eq!(failures[0].0, &Key::Sync("main".into()));
+        }
+        assert_eq!(pauses, [200, 400, 800]);
     }
 
     /// However many there are: one that forgot them would never call any of them late.

@@ -23,9 +23,7 @@ pub(crate) async fn validate(context: &Context, location: BackupStorageLocation,
                 after.status.last_synced_time = now;
             }
             // It is due still, and tried again by itself.
-            Err(why) => {
-                tracing::warn!(location = location.metadata.name, %why, "a location could not be searched for backups");
-            }
+            Err(why) => effects.push(Effect::Unsearched(location.metadata.name.clone(), Box::new(why))),
         }
     }
     (after.status.phase, after.status.message) = match found {

@@ -65,9 +65,10 @@ fn location(key: &Key, world: &World) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::tests::options;
-    use super::super::{Memory, Step, View, plan};
+    use super::super::{Memory, Step, View, Work, plan};
     use super::*;
     use crate::phase::restore::FINALIZER;
+    use crate::work::Unfinished;
     use crate::world::Left;
     use jiff::Timestamp;
     use lifeboat_api::{
@@ -206,6 +207,21 @@ mod tests {
                 .collect();
             assert_eq!(is_searched, [Some(expected)], "{phase:?} {searched:?}");
         }
+    }
+
+    #[test]
+    fn a_search_that_failed_is_not_part_of_a_check() {
+        let mut world = World::default();
+        put(&mut world, "main", 0);
+        let mut location = world.locations.get("main").unwrap().clone();
+        location.status.last_synced_time = Some(Time::new(NOW));
+        world.locations.put(location);
+        let (options, begun, mut memory) = (options(1), Instant::now(), Memory::default());
+        memory.failed(Key::Sync("main".into()), &Unfinished::Because("no".into()), begun);
+        let minute = jiff::SignedDuration::from_mins(1);
+        let view = View { world: &world, options: &options, memory: &memory, now: (NOW + minute, begun) };
+        let steps = plan(view, std::iter::empty()).work;
+        assert!(matches!(&steps[..], [Work { step: Step::Validate(_, None), .. }]), "{steps:?}");
     }
 
     /// Which of two locations has a backup of a name that both hold is decided then.

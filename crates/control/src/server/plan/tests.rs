@@ -265,7 +265,7 @@ impl Play {
                 let now = self.now().1;
                 self.memory.failed(task.work.key, &Unfinished::Because("it is so".into()), now);
             } else {
-                self.memory.succeeded(&task.work.key);
+                self.memory.succeeded(&task.work.key, &[], self.now().1);
                 self.apply(task.work.step);
             }
         }
