@@ -47,7 +47,7 @@ impl Default for Settings {
             resource_timeout: Duration::from_secs(600),
             storage_location: "default".to_owned(),
             compression: 1,
-            memory_budget: 64 << 20,
+            memory_budget: 32 << 20,
             served: false,
             take_over: false,
             tool: "lifeboat".to_owned(),

@@ -20,6 +20,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const WAITING: usize = 1024;
 /// Bytes from which a body is a large one.
 const LARGE: usize = 64 << 10;
+/// Bytes beside a small body, as measured.
+const BESIDE: usize = 2 << 10;
 /// The smallest budget in bytes.
 const LEAST: usize = 4 << 20;
 /// Batches on their way to disk.
@@ -40,10 +42,11 @@ struct Raw {
     bodies: Vec<Bytes>,
 }
 
-/// Memory that a body takes until it is uploaded. A large one stands in the archive's segment too, comes compressed
-/// under both of its paths, and leaves a hole behind that not every later one fits into.
+/// Memory that a body takes until it is uploaded. Beside a small one stands what was read of it, labels and owners, and
+/// what else came with its page. A large one stands in the archive's segment too, comes compressed under both of its
+/// paths, and leaves a hole behind that not every later one fits into.
 pub(crate) fn cost(body: &Bytes) -> usize {
-    if body.len() < LARGE { body.len() } else { 3 * body.len() }
+    if body.len() < LARGE { body.len() + BESIDE } else { 3 * body.len() }
 }
 
 /// Where readers put objects. Each reader has one and says its end.

@@ -49,7 +49,7 @@ pub(crate) struct BackupArgs {
     #[arg(long, value_name = "DIRECTORY")]
     scratch: Option<PathBuf>,
     /// Megabytes of objects to hold in memory at once
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(4..=65_536), value_name = "MB")]
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(4..=65_536), value_name = "MB")]
     memory_budget: u32,
 }
 
