@@ -89,7 +89,7 @@ fn paths(mixture: Mixture) -> Vec<String> {
 /// All that was made is in the backup.
 fn check_contents(bed: &Bed<'_>, mixture: Mixture) -> Result<()> {
     let Mixture { pods, claims, accounts, definitions } = mixture;
-    let saved = bed.counts_in("measured")?;
+    let saved = bed.counts_in(MEASURED)?;
     let count = |name: &str| saved[name].as_u64().unwrap_or(0) as usize;
     let exact = [
         ("pods", pods),
