@@ -30,5 +30,5 @@ pub use env::Env;
 pub use failure::record_failure;
 pub use plan::{Excluded, Plan, PlannedList};
 pub use preview::{Preview, PreviewedType, preview};
-pub use request::{Request, Settings, ValidationErrors, prepared};
+pub use request::{MEMORY_BUDGET_MIB, Request, Settings, ValidationErrors, prepared};
 pub use run::{BackupError, Outcome, run};

@@ -28,7 +28,7 @@ pub struct Settings {
     pub storage_location: String,
     /// Compression level of the archive, 1 to 9.
     pub compression: u32,
-    /// Bytes of objects in memory at once.
+    /// Bytes of memory for objects that are read and not yet uploaded.
     pub memory_budget: usize,
     /// Whether an API server holds the Backup: its name is unique in its namespace then, and what an earlier one of the
     /// name left in the bucket is written over.
@@ -39,6 +39,9 @@ pub struct Settings {
     pub tool: String,
 }
 
+/// The default of [`Settings::memory_budget`], in MiB.
+pub const MEMORY_BUDGET_MIB: u32 = 32;
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -47,7 +50,7 @@ impl Default for Settings {
             resource_timeout: Duration::from_secs(600),
             storage_location: "default".to_owned(),
             compression: 1,
-            memory_budget: 32 << 20,
+            memory_budget: (MEMORY_BUDGET_MIB as usize) << 20,
             served: false,
             take_over: false,
             tool: "lifeboat".to_owned(),

@@ -20,7 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const WAITING: usize = 1024;
 /// Bytes from which a body is a large one.
 const LARGE: usize = 64 << 10;
-/// Bytes beside a small body, as measured.
+/// Bytes of memory that a small body takes beside its own, as measured.
 const BESIDE: usize = 2 << 10;
 /// The smallest budget in bytes.
 const LEAST: usize = 4 << 20;
@@ -42,9 +42,9 @@ struct Raw {
     bodies: Vec<Bytes>,
 }
 
-/// Memory that a body takes until it is uploaded. Beside a small one stands what was read of it, labels and owners, and
-/// what else came with its page. A large one stands in the archive's segment too, comes compressed under both of its
-/// paths, and leaves a hole behind that not every later one fits into.
+/// Memory that a body takes until it is uploaded. A small one takes more than its bytes: what was parsed of it (labels,
+/// owners), and its part of the page that it came in. A large one stands in the archive's segment too, comes compressed
+/// under both of its paths, and leaves a hole behind that not every later one fits into.
 pub(crate) fn cost(body: &Bytes) -> usize {
     if body.len() < LARGE { body.len() + BESIDE } else { 3 * body.len() }
 }

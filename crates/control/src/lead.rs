@@ -31,7 +31,7 @@ pub struct LeaseTimes {
 }
 
 impl LeaseTimes {
-    /// The others follow from the duration in the proportions of client-go: 15, 10 and 2 seconds.
+    /// Times for a Lease of this duration, in client-go's proportions: 15, 10 and 2 seconds.
     #[must_use]
     pub fn lasting(duration: Duration) -> Self {
         Self { duration, deadline: duration * 2 / 3, retry: duration * 2 / 15 }

@@ -4,13 +4,12 @@
 //! same way as one that was seen here.
 
 use crate::env::Env;
-use crate::item::{Action, Done};
 use crate::plan::Level;
 use crate::read::State;
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Head, ObjectKey};
 use lifeboat_store::Archive;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
@@ -18,9 +17,6 @@ use tokio::task::JoinSet;
 const WORTH_A_LIST: usize = 50;
 /// So many lists are read at once.
 const LISTS_AT_ONCE: usize = 4;
-/// So many objects of the archive are looked for ahead of their level, and all of the first one: what is seen is kept in
-/// memory until its level comes.
-const AHEAD: usize = 100_000;
 
 /// What was seen of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +50,7 @@ pub(crate) struct Lookout<'a> {
 }
 
 /// A type, and a target namespace.
-type Place = (GroupResource, Option<String>);
+pub(crate) type Place = (GroupResource, Option<String>);
 /// The key of an object, as a digest, and its state.
 type Found = ([u8; 16], State);
 
@@ -82,8 +78,8 @@ impl Lookout<'_> {
                 && !self.env.cancel.is_cancelled()
                 && let Some(place) = left.next()
             {
-                let Some(found) = self.catalog.find(&place.0) else { continue };
-                lists.spawn(list(self.env.cluster.clone(), Arc::clone(found), place));
+                let Some(api) = self.catalog.find(&place.0) else { continue };
+                lists.spawn(list(self.env.cluster.clone(), Arc::clone(api), place));
             }
             let Some(ended) = lists.join_next().await else { return out };
             match ended {
@@ -98,20 +94,13 @@ impl Lookout<'_> {
             }
         }
     }
-
-    /// Looks at the first levels that are worth it, before anything is written.
-    pub(crate) async fn look_ahead(&self, levels: Vec<Level>) -> Ahead {
-        let levels = levels.into_iter().map(|level| (self.places(&level), level.items.len(), level.name));
-        let (levels, places) = worth_a_look(levels);
-        Ahead { levels, presence: Arc::new(self.look(places).await) }
-    }
 }
 
 /// Lists the objects of a place: their keys and states.
-async fn list(cluster: Cluster, found: Arc<ApiResource>, place: Place) -> (Place, Result<Vec<Found>, ClusterError>) {
+async fn list(cluster: Cluster, api: Arc<ApiResource>, place: Place) -> (Place, Result<Vec<Found>, ClusterError>) {
     let (resource, namespace) = &place;
     let request =
-        ListRequest { resource: found, namespace: namespace.clone(), selector: String::new(), metadata_only: true };
+        ListRequest { resource: api, namespace: namespace.clone(), selector: String::new(), metadata_only: true };
     let mut list = cluster.list(request);
     let mut out = Vec::new();
     loop {
@@ -124,47 +113,6 @@ async fn list(cluster: Cluster, found: Arc<ApiResource>, place: Place) -> (Place
             }
             Ok(None) => return (place, Ok(out)),
             Err(e) => return (place, Err(e)),
-        }
-    }
-}
-
-/// Of levels with their places and how many objects they have: those to look at ahead, and all their places.
-fn worth_a_look(levels: impl IntoIterator<Item = (Vec<Place>, usize, String)>) -> (BTreeSet<String>, Vec<Place>) {
-    let (mut names, mut all) = (BTreeSet::new(), Vec::new());
-    let mut objects = 0;
-    for (places, count, name) in levels.into_iter().filter(|(places, ..)| !places.is_empty()) {
-        objects += count;
-        if objects > AHEAD && !names.is_empty() {
-            break;
-        }
-        names.insert(name);
-        all.extend(places);
-    }
-    (names, all)
-}
-
-/// What was seen while the archive was still being read, of levels that are to come.
-#[derive(Debug, Default)]
-pub(crate) struct Ahead {
-    /// Names of the levels.
-    levels: BTreeSet<String>,
-    presence: Arc<Presence>,
-}
-
-impl Ahead {
-    /// What was seen of this level, once.
-    pub(crate) fn take(&mut self, level: &str) -> Option<Arc<Presence>> {
-        let presence = self.levels.remove(level).then(|| Arc::clone(&self.presence));
-        if self.levels.is_empty() {
-            self.presence = Arc::default();
-        }
-        presence
-    }
-
-    /// What was seen no longer counts when this may have changed something.
-    pub(crate) fn forget_after(&mut self, done: &[Done]) {
-        if !self.levels.is_empty() && done.iter().any(|one| one.action != Action::Skipped) {
-            *self = Self::default();
         }
     }
 }
@@ -184,39 +132,6 @@ impl Presence {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_first_levels_are_looked_at_ahead() {
-        let place = |resource: &str| (GroupResource::new("", resource), Some("n".to_owned()));
-        let level = |name: &str, count: usize| (vec![place(name)], count, name.to_owned());
-        let few = (Vec::new(), 3, "few".to_owned());
-        for (levels, expected) in [
-            (vec![few.clone()], vec![]),
-            (vec![few, level("a", 1), level("b", 2)], vec!["a", "b"]),
-            (vec![level("a", AHEAD - 1), level("b", 2), level("c", 1)], vec!["a"]),
-            (vec![level("a", AHEAD + 1), level("b", 1)], vec!["a"]),
-        ] {
-            let (names, places) = worth_a_look(levels);
-            assert_eq!(names, expected.iter().map(|name| (*name).to_owned()).collect());
-            assert_eq!(places, expected.iter().map(|name| place(name)).collect::<Vec<_>>());
-        }
-    }
-
-    #[test]
-    fn what_was_seen_ahead_counts_once_and_until_something_is_written() {
-        let done = |action| [Done { row: 0, action }];
-        let ahead = || {
-            let mut ahead = Ahead { levels: ["a", "b"].map(str::to_owned).into(), presence: Arc::default() };
-            (ahead.take("a").is_some(), ahead.take("a").is_some(), ahead)
-        };
-        for (action, counts) in
-            [(Action::Skipped, true), (Action::Created, false), (Action::Updated, false), (Action::Failed, false)]
-        {
-            let (first, again, mut ahead) = ahead();
-            ahead.forget_after(&done(action));
-            assert_eq!((first, again, ahead.take("b").is_some()), (true, false, counts), "{action:?}");
-        }
-    }
 
     #[test]
     fn only_the_very_state_of_the_backup_is_unchanged() {

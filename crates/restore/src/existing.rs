@@ -24,8 +24,8 @@ pub(crate) fn is_same_state(left: &Value, right: &Value) -> bool {
     })
 }
 
-/// Whether an object was made in or after the second in which the restore began; both times are the API server's, and objects
-/// have whole seconds.
+/// Whether an object was made in or after the second in which the restore began: objects have whole seconds. Both times
+/// are the API server's.
 pub(crate) fn is_made_since(object: &Value, began: Option<Timestamp>) -> bool {
     let made = object["metadata"]["creationTimestamp"].as_str().and_then(|t| t.parse::<Timestamp>().ok());
     made.zip(began).is_some_and(|(made, began)| made.as_second() >= began.as_second())

@@ -1,13 +1,15 @@
 //! The restore engine.
 //!
 //! One door: [`run`] takes a [`Request`] and an [`Env`], brings a backup back, and says what came of it. Inside, the
-//! modules are the stages of the walk in its order: `request`, `versions` and `read`, `plan`, `check`, `execute` (with `running`,
-//! `item`, `additional`, `apply`, `existing`, `update`, `hold_back`, `deferred`, `retry`, `wait`, `stop` and `checkpoint` beneath it), `finalize`.
+//! modules are the stages of the walk in its order: `request`, `versions` and `read`, `plan`, `check` (with `ahead`),
+//! `execute` (with `running`, `item`, `additional`, `apply`, `existing`, `update`, `hold_back`, `deferred`, `retry`,
+//! `wait`, `stop` and `checkpoint` beneath it), `finalize`.
 //!
 //! The engine never writes custom resources. Start reading at [`run`].
 
 mod actions;
 mod additional;
+mod ahead;
 mod apply;
 mod check;
 mod checkpoint;

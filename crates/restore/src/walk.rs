@@ -1,8 +1,9 @@
 //! What is known of a restore before anything is written: the cluster's types, the archive's objects, their levels.
 
 use crate::actions::{ActionConfig, built_in_actions};
+use crate::ahead::Ahead;
 use crate::apply::Actions;
-use crate::check::{Ahead, Lookout};
+use crate::check::Lookout;
 use crate::env::Env;
 use crate::item::Context;
 use crate::namespaces::Namespaces;
@@ -168,7 +169,7 @@ async fn select(
     let namespace_mapping = &restore.spec.namespace_mapping;
     let lookout = Lookout { archive, catalog, namespace_mapping, env };
     let likely = likely(archive, chosen.rows(), &filter);
-    let look = lookout.look_ahead(plan(likely, |n| archive.row(n), &request.settings.priorities, catalog));
+    let look = Ahead::look(&lookout, plan(likely, |n| archive.row(n), &request.settings.priorities, catalog));
     let (contents, ahead) = futures::join!(scan(archive, chosen.rows().to_vec(), &filter, recorded, env), look);
     Ok(Selected { in_backup, filter, chosen, contents: contents?, ahead })
 }

@@ -99,7 +99,7 @@ impl Context {
     }
 
     /// Whether this very restore made the object: an earlier run of it that was cut off, or a create whose answer was
-    /// lost. Both times are the API server's.
+    /// lost.
     fn is_ours(&self, existing: &Value) -> bool {
         let labels = &existing["metadata"]["labels"];
         let began = self.restore.metadata.creation_timestamp.map(Time::timestamp);

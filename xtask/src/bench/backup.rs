@@ -19,14 +19,8 @@ pub(crate) fn run(row: &Row, place: Place, programs: &Programs) -> Result<Measur
     bed.settle()?;
     let measured = bed.in_turn(&paths(place), |name| bed.backup(name, selection))?;
     check_contents(&bed, MEASURED, row, place)?;
-    let note = format!(
-        "{:.1} MB listed in {} pages, {:.1} MB of archive",
-        measured.floor.bytes as f64 / 1e6,
-        measured.floor.requests,
-        bed.archive_bytes(MEASURED)? as f64 / 1e6
-    );
-    let peak_mib = measured.peak_mib;
-    Ok(Measured::new(row, &measured.times(empty), peak_mib, note))
+    let note = format!("{}, {:.1} MB of archive", measured.floor.listed(), bed.archive_bytes(MEASURED)? as f64 / 1e6);
+    Ok(measured.measured(row, empty, note))
 }
 
 /// What the cluster has is in the backup, and it is what was asked for.

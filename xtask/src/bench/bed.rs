@@ -2,8 +2,8 @@
 
 use super::measure::Run;
 use super::programs::Programs;
-use super::report::{Times, median};
-use super::rows::{Data, Place};
+use super::report::{Measured, Times, median};
+use super::rows::{Data, Place, Row};
 use anyhow::{Context, Result, bail};
 use lifeboat_testbed::{ControlPlane, Kubectl};
 use serde::Deserialize;
@@ -19,6 +19,11 @@ pub(crate) const ONE_NAMESPACE: &str = "bench-000";
 /// A namespace that holds nothing but what every namespace holds.
 pub(crate) const EMPTY_NAMESPACE: &str = "kube-public";
 
+/// How many times a short command and its floor are measured.
+const TURNS: usize = 5;
+/// Name of the first backup or restore that [`Bed::in_turn`] makes.
+pub(crate) const MEASURED: &str = "measured-1";
+
 pub(crate) struct Bed<'a> {
     pub(crate) plane: ControlPlane,
     programs: &'a Programs,
@@ -27,24 +32,20 @@ pub(crate) struct Bed<'a> {
     token: String,
 }
 
-/// So many times what is short is measured.
-const TURNS: usize = 5;
-
-/// The first one of what [`Bed::in_turn`] makes.
-pub(crate) const MEASURED: &str = "measured-1";
-
 /// A command and its floor, as often as they were measured.
 pub(crate) struct InTurn {
     floors: Vec<f64>,
     walls: Vec<f64>,
-    pub(crate) peak_mib: f64,
+    peak_mib: f64,
     /// The last one of the floor.
     pub(crate) floor: Pass,
 }
 
 impl InTurn {
-    pub(crate) fn times(self, empty: f64) -> Times {
-        Times { walls: self.walls, empty, floors: self.floors }
+    /// The row that these runs make.
+    pub(crate) fn measured(self, row: &Row, empty: f64, note: String) -> Measured {
+        let times = Times { walls: self.walls, empty, floors: self.floors };
+        Measured::new(row, &times, self.peak_mib, note)
     }
 }
 
@@ -54,6 +55,13 @@ pub(crate) struct Pass {
     pub(crate) seconds: f64,
     pub(crate) requests: u64,
     pub(crate) bytes: u64,
+}
+
+impl Pass {
+    /// What was listed, for people.
+    pub(crate) fn listed(&self) -> String {
+        format!("{:.1} MB listed in {} pages", self.bytes as f64 / 1e6, self.requests)
+    }
 }
 
 impl<'a> Bed<'a> {

@@ -23,14 +23,8 @@ pub(crate) fn run(row: &Row, programs: &Programs) -> Result<Measured> {
     let paths = paths(mixture);
     let measured = bed.in_turn(&paths, |name| bed.backup(name, &[]))?;
     check_contents(&bed, mixture)?;
-    let note = format!(
-        "{:.1} MB listed in {} pages, {:.1} MB of archive",
-        measured.floor.bytes as f64 / 1e6,
-        measured.floor.requests,
-        bed.archive_bytes(MEASURED)? as f64 / 1e6
-    );
-    let peak_mib = measured.peak_mib;
-    Ok(Measured::new(row, &measured.times(empty), peak_mib, note))
+    let note = format!("{}, {:.1} MB of archive", measured.floor.listed(), bed.archive_bytes(MEASURED)? as f64 / 1e6);
+    Ok(measured.measured(row, empty, note))
 }
 
 /// Makes everything, in the order in which one needs the other, and waits until controllers have done their part.

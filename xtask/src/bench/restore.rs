@@ -47,15 +47,13 @@ pub(crate) fn run_unchanged(row: &Row, programs: &Programs) -> Result<Measured> 
     }
     check_contents(&bed, FULL, row, Place::Namespace)?;
     let note = format!(
-        "{:.1} MB listed in {} pages; {} requests of the restore, none wrote, {} were refused: {}",
-        measured.floor.bytes as f64 / 1e6,
-        measured.floor.requests,
+        "{}; {} requests of the restore, none wrote, {} were refused: {}",
+        measured.floor.listed(),
         writes.requests,
         writes.refused.len(),
         some(&writes.refused)
     );
-    let peak_mib = measured.peak_mib;
-    Ok(Measured::new(row, &measured.times(empty), peak_mib, note))
+    Ok(measured.measured(row, empty, note))
 }
 
 fn some(requests: &[String]) -> String {

@@ -48,8 +48,8 @@ pub(crate) struct BackupArgs {
     /// A folder for objects that must wait on disk, beyond the memory budget, until they are uploaded
     #[arg(long, value_name = "DIRECTORY")]
     scratch: Option<PathBuf>,
-    /// Megabytes of objects to hold in memory at once
-    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(4..=65_536), value_name = "MB")]
+    /// Megabytes of memory for objects that are read and not yet uploaded
+    #[arg(long, default_value_t = lifeboat_backup::MEMORY_BUDGET_MIB, value_parser = clap::value_parser!(u32).range(4..=65_536), value_name = "MB")]
     memory_budget: u32,
 }
 

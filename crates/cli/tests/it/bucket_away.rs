@@ -80,7 +80,7 @@ fn a_restore_whose_bucket_is_away_goes_on_when_the_same_command_is_run_again() {
 }
 
 /// A server of little patience, the proxy before its bucket, and a backup of objects that are lost.
-fn backed_up() -> (ground::Ground, Proxy, ground::Server) {
+fn lost_after_backup() -> (ground::Ground, Proxy, ground::Server) {
     let ground = ground::Ground::start();
     for object in objects() {
         ground.create(&object);
@@ -99,7 +99,7 @@ fn backed_up() -> (ground::Ground, Proxy, ground::Server) {
 
 #[test]
 fn a_restore_of_a_server_whose_bucket_is_away_goes_on_in_the_attempts_that_are_left() {
-    let (ground, s3, _server) = backed_up();
+    let (ground, s3, _server) = lost_after_backup();
 
     s3.script(vec![reads(fails())]);
     ground.velero("Restore", "away", &json!({"backupName": "b"}));
@@ -123,7 +123,7 @@ fn a_restore_of_a_server_whose_bucket_is_away_goes_on_in_the_attempts_that_are_l
 /// Nobody can run it again: the third attempt is the last one.
 #[test]
 fn a_restore_that_a_server_gives_up_says_how_to_go_on() {
-    let (ground, s3, _server) = backed_up();
+    let (ground, s3, _server) = lost_after_backup();
 
     // The first attempt breaks off, and the others cannot begin.
     s3.script(vec![reads(fails())]);

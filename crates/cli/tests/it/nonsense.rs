@@ -262,7 +262,7 @@ impl<'a> Team<'a> {
     }
 
     fn server(&self, number: usize) -> Server {
-        // What cannot be reached is not waited for, and who dies is followed by another one before that one dies, too.
+        // What cannot be reached is not waited for. The Lease is short, so that another server leads before that one dies too.
         let flags = [
             "--lease-duration=3s",
             "--request-timeout=5s",
@@ -272,7 +272,8 @@ impl<'a> Team<'a> {
         self.ground.server_with(&format!("server-{number}"), &self.kubeconfig, &flags)
     }
 
-    /// Kills the next one, when it is time: each lives for three such times, longer than it takes to lead.
+    /// Kills the next server, when the last death was five seconds ago. Of three each lives for fifteen: time enough to
+    /// lead.
     fn disturb(&mut self) {
         if self.last.elapsed() < Duration::from_secs(5) {
             return;
@@ -438,6 +439,7 @@ fn nonsense(seed: u64, count: u64, limit: Duration) {
     let began = Instant::now();
     eventually("the end of the good backup", || {
         taken += rest.next().map_or(0, |some| team.create(some));
+        // Then all stay alive, so that it can end within the minute that is waited for.
         if began.elapsed() < Duration::from_secs(30) {
             team.disturb();
         }

@@ -66,7 +66,7 @@ impl Memory {
         }
     }
 
-    /// This was finished, with these effects.
+    /// This was finished, with these effects; a search that failed within it counts as a failure of the search.
     pub(super) fn succeeded(&mut self, key: &Key, effects: &[Effect], now: Instant) {
         self.failures.remove(key);
         for effect in effects {

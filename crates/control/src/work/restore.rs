@@ -6,7 +6,6 @@ use crate::checkpoint::CheckpointMap;
 use crate::client::is_refused;
 use crate::phase::MOST_ATTEMPTS;
 use crate::phase::restore::FINALIZER;
-
 use crate::world::{Identity, Kind, Meta, World};
 use jiff::Timestamp;
 use lifeboat_action::Progress;
