@@ -48,7 +48,7 @@ impl<'a> Output<'a> {
 
     /// Takes one object; it is sent with others, or by the next [`Output::flush`].
     async fn take(&mut self, processor: &mut Processor, item: Item) -> Result<(), ReceiverGone> {
-        let size = cost(&item.body);
+        let size = cost(item.body.len());
         if self.size + size > self.most {
             self.flush(processor).await?;
         }

@@ -42,11 +42,11 @@ struct Raw {
     bodies: Vec<Bytes>,
 }
 
-/// Memory that a body takes until it is uploaded. A small one takes more than its bytes: what was parsed of it (labels,
+/// Memory that a body of this length takes until it is uploaded, in bytes. A small one takes more than its bytes: what was parsed of it (labels,
 /// owners), and its part of the page that it came in. A large one stands in the archive's segment too, comes compressed
 /// under both of its paths, and leaves a hole behind that not every later one fits into.
-pub(crate) fn cost(body: &Bytes) -> usize {
-    if body.len() < LARGE { body.len() + BESIDE } else { 3 * body.len() }
+pub(crate) fn cost(length: usize) -> usize {
+    if length < LARGE { length + BESIDE } else { 3 * length }
 }
 
 /// Where readers put objects. Each reader has one and says its end.
@@ -119,10 +119,10 @@ impl Intake {
 
 impl Out {
     /// The share of the budget that objects take; more than a quarter of it counts as a quarter. So there is room for
-    /// the next ones while a member of the archive is not full: it holds the shares of a megabyte at most, and of the
-    /// batch that ends in it.
+    /// the next ones while a segment of the archive is not full: that holds the shares of what stands in it, which are
+    /// less than three times its megabyte, and the smallest budget is four.
     fn share(&self, raw: &Raw) -> u32 {
-        let size = raw.bodies.iter().map(cost).sum::<usize>().clamp(1, self.most);
+        let size = raw.bodies.iter().map(|body| cost(body.len())).sum::<usize>().clamp(1, self.most);
         u32::try_from(size).unwrap_or(u32::MAX)
     }
 

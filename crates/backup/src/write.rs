@@ -2,6 +2,7 @@
 
 use crate::env::Env;
 use crate::process::{Entries, Entry};
+use crate::spool::cost;
 use crate::stopped::Stopped;
 use crate::tally::Tally;
 use bytes::Bytes;
@@ -124,16 +125,31 @@ impl<'a> Writer<'a> {
     }
 
     fn add(&mut self, batch: Entries) {
-        let mut saved = 0;
-        for entry in &batch.entries {
-            saved += u64::from(self.push(entry));
+        let Entries { entries, mut budget } = batch;
+        let (mut saved, mut holds) = (0, 0);
+        for entry in &entries {
+            if self.push(entry) {
+                saved += 1;
+                holds += cost(entry.body.len());
+            }
             if self.segment.is_full() {
+                self.hold(budget.as_mut(), std::mem::take(&mut holds));
                 self.close_segment();
             }
         }
+        self.hold(budget.as_mut(), holds);
         self.env.progress.finished(saved);
-        // The bytes are copied into the segment, but the budget stands for them until they are uploaded.
-        self.budgets.extend(batch.budget);
+    }
+
+    /// Keeps so much of a batch's share until the open segment is uploaded, or what is left of it. The bytes are copied,
+    /// but the share stands for them till then. The rest of it goes back at once: it belongs to objects that are left
+    /// out, and a segment that nothing comes into never ends.
+    fn hold(&mut self, budget: Option<&mut OwnedSemaphorePermit>, holds: usize) {
+        if let Some(budget) = budget
+            && holds > 0
+        {
+            self.budgets.extend(budget.split(holds.min(budget.num_permits())));
+        }
     }
 
     fn push(&mut self, entry: &Entry) -> bool {
@@ -187,6 +203,43 @@ mod tests {
     use super::*;
     use crate::env::test_env;
     use lifeboat_store::stream;
+    use tokio::sync::Semaphore;
+
+    fn entry(name: &str, length: usize) -> Entry {
+        Entry {
+            resource: Arc::new(ApiResource::new("", "v1", "configmaps", "ConfigMap")),
+            namespace: Some("n".to_owned()),
+            name: name.to_owned(),
+            body: Bytes::from(vec![b'x'; length]).into(),
+        }
+    }
+
+    /// Else objects that are left out would keep the memory for ever which the next ones wait for.
+    #[tokio::test]
+    async fn an_open_segment_holds_the_memory_of_what_stands_in_it() {
+        let env = test_env().await;
+        let (upload, mut pieces) = stream(4, "making the archive");
+        let tally = Tally::default();
+        let mut writer = Writer::new(1, &upload, &tally, &env);
+        let all = 64 << 20;
+        let budget = Arc::new(Semaphore::new(all));
+        let mut add = |entries: Vec<Entry>, share: u32| {
+            writer.add(Entries { entries, budget: Arc::clone(&budget).try_acquire_many_owned(share).ok() });
+            (all - budget.available_permits(), writer.compressing.len())
+        };
+        assert_eq!(add(vec![], 30_000), (0, 0), "all were left out");
+        assert_eq!(add(vec![entry("a", 1000)], 30_000), (cost(1000), 0), "the others were left out");
+        assert_eq!(add(vec![entry("b", 1000)], 10), (cost(1000) + 10, 0), "a batch of the largest share");
+        assert_eq!(add(vec![entry("..", 1000)], 3000), (cost(1000) + 10, 0), "this one has no place in an archive");
+        // The first two fill the segment; the last one stands alone in the next.
+        let (large, share) = (400 << 10, 8 << 20);
+        let held = cost(1000) + 10 + 2 * cost(large);
+        assert_eq!(add(vec![entry("c", large), entry("d", large), entry("e", 10)], share), (held + cost(10), 1));
+        let done = writer.compressing.join_next().await.expect("a segment").expect("compressed");
+        writer.send(done).await.unwrap();
+        assert!(pieces.next().await.unwrap().is_some());
+        assert_eq!(all - budget.available_permits(), cost(10));
+    }
 
     #[tokio::test]
     async fn a_stage_that_died_before_it_ends_no_archive() {

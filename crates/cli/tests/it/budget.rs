@@ -1,26 +1,34 @@
-//! Objects beyond the memory budget wait on disk and lose nothing.
+//! Objects beyond the memory budget wait on disk and lose nothing, and what is left out takes none of it.
 
-use crate::support::{Sandbox, run};
+use crate::support::{Run, Sandbox, run};
+use std::path::Path;
 use std::process::Command;
+
+/// The command on a bucket in this folder, below a deadline.
+fn local(sandbox: &Sandbox, folder: &Path, args: &[&str]) -> Run {
+    let mut command = Command::new("timeout");
+    command.args(["60", env!("CARGO_BIN_EXE_lifeboat"), "local"]).args(args).arg("--bucket").arg(folder.join("bucket"));
+    command.env("KUBECONFIG", sandbox.kubeconfig()).env("XDG_STATE_HOME", folder.join("state"));
+    run(&mut command)
+}
+
+/// Config maps of 360 kB each, with this label.
+fn large_config_maps(count: usize, label: &str) -> String {
+    let text = "lifeboat ".repeat(40_000);
+    let one = |n| {
+        format!(
+            "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: big-{n}, namespace: default, labels: {{{label}}}}}, \
+             data: {{text: \"{n} {text}\"}}}}"
+        )
+    };
+    (0..count).map(one).collect::<Vec<_>>().join("\n---\n")
+}
 
 #[test]
 fn more_than_the_budget_is_saved_whole() {
-    let text = "lifeboat ".repeat(40_000);
-    let manifests: Vec<String> = (0..24)
-        .map(|n| format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: big-{n}, namespace: default}}, data: {{text: \"{n} {text}\"}}}}"))
-        .collect();
-    let sandbox = Sandbox::start(&manifests.join("\n---\n"));
+    let sandbox = Sandbox::start(&large_config_maps(24, "size: large"));
     let folder = tempfile::tempdir().expect("a folder");
-    let local = |args: &[&str]| {
-        let mut command = Command::new("timeout");
-        command
-            .args(["60", env!("CARGO_BIN_EXE_lifeboat"), "local"])
-            .args(args)
-            .arg("--bucket")
-            .arg(folder.path().join("bucket"));
-        command.env("KUBECONFIG", sandbox.kubeconfig()).env("XDG_STATE_HOME", folder.path().join("state"));
-        run(&mut command)
-    };
+    let local = |args: &[&str]| local(&sandbox, folder.path(), args);
     let only = ["--include-resources", "configmaps", "--include-namespaces", "default"];
     let made = local(&[&["backup", "one", "--memory-budget", "4"], &only[..]].concat());
     assert_eq!((made.code, made.err.as_str()), (0, ""), "{made:?}");
@@ -32,4 +40,18 @@ fn more_than_the_budget_is_saved_whole() {
         let proved = local(&["verify", name]);
         assert!(proved.code == 0 && proved.out.contains(" 25 objects"), "{proved:?}");
     }
+}
+
+#[test]
+fn what_is_left_out_keeps_no_backup_waiting() {
+    let left_out = large_config_maps(24, "velero.io/exclude-from-backup: \"true\"");
+    let last = "{apiVersion: v1, kind: ConfigMap, metadata: {name: wanted, namespace: default}}";
+    let sandbox = Sandbox::start(&format!("{left_out}\n---\n{last}"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let local = |args: &[&str]| local(&sandbox, folder.path(), args);
+    let only = ["--include-resources", "configmaps", "--include-namespaces", "default"];
+    let made = local(&[&["backup", "one", "--memory-budget", "4"], &only[..]].concat());
+    assert_eq!((made.code, made.err.as_str()), (0, ""), "{made:?}");
+    let proved = local(&["verify", "one"]);
+    assert!(proved.code == 0 && proved.out.contains(" 2 objects"), "{proved:?}");
 }
