@@ -1,36 +1,26 @@
 //! What was seen of levels while the archive was still being read, and how long that counts.
 
-use crate::check::{Lookout, Place, Presence};
+use crate::check::{Lookout, Place, Places, Presence};
 use crate::item::{Action, Done};
 use crate::plan::Level;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Levels are looked at ahead while they have no more objects than this together; the first one always is. What is seen
 /// stays in memory until the last of them has come, or something is written.
 const AHEAD: usize = 100_000;
-
-/// Of levels with their places and how many objects they have: those to look at ahead, and all their places.
-fn worth_a_look(levels: impl IntoIterator<Item = (Vec<Place>, usize, String)>) -> (BTreeSet<String>, Vec<Place>) {
-    let (mut names, mut all) = (BTreeSet::new(), Vec::new());
-    let mut objects = 0;
-    for (places, count, name) in levels.into_iter().filter(|(places, ..)| !places.is_empty()) {
-        objects += count;
-        if objects > AHEAD && !names.is_empty() {
-            break;
-        }
-        names.insert(name);
-        all.extend(places);
-    }
-    (names, all)
-}
+/// What was seen counts for so long: others write to the cluster too.
+const COUNTS: Duration = Duration::from_secs(30);
 
 /// What was seen while the archive was still being read, of levels that are to come.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
-    /// Names of the levels.
-    levels: BTreeSet<String>,
+    /// The places of each level, by its name.
+    levels: BTreeMap<String, Vec<Place>>,
     presence: Arc<Presence>,
+    began: Option<Instant>,
 }
 
 impl Ahead {
@@ -38,15 +28,24 @@ impl Ahead {
     pub(crate) async fn look(lookout: &Lookout<'_>, levels: Vec<Level>) -> Self {
         let levels = levels.into_iter().map(|level| (lookout.places(&level), level.items.len(), level.name));
         let (levels, places) = worth_a_look(levels);
-        Self { levels, presence: Arc::new(lookout.look(places).await) }
+        let began = Some(Instant::now());
+        Self { levels, presence: Arc::new(lookout.look(places).await), began }
     }
 
-    /// What was seen of this level, once.
+    /// Forgets levels that will not come: labels, which stand in the objects, may leave out all of one.
+    pub(crate) fn keep(&mut self, levels: &[Level]) {
+        self.levels.retain(|name, _| levels.iter().any(|level| level.name == *name));
+        self.forget_when_all_came();
+    }
+
+    /// What was seen of this level, once; `None` when it was not looked at, when one of its lists failed, and when that
+    /// was too long ago.
     pub(crate) fn take(&mut self, level: &str) -> Option<Arc<Presence>> {
-        let presence = self.levels.remove(level).then(|| Arc::clone(&self.presence));
-        if self.levels.is_empty() {
-            self.presence = Arc::default();
-        }
+        let places = self.levels.remove(level);
+        let is_fresh = self.began.is_some_and(|began| began.elapsed() < COUNTS);
+        let saw_all = |places: &Vec<Place>| places.iter().all(|place| self.presence.has_listed(place));
+        let presence = places.filter(|places| is_fresh && saw_all(places)).map(|_| Arc::clone(&self.presence));
+        self.forget_when_all_came();
         presence
     }
 
@@ -56,43 +55,102 @@ impl Ahead {
             *self = Self::default();
         }
     }
+
+    fn forget_when_all_came(&mut self) {
+        if self.levels.is_empty() {
+            *self = Self::default();
+        }
+    }
+}
+
+/// Of levels with their places and how many objects they have: those to look at ahead, and all their places.
+fn worth_a_look(levels: impl IntoIterator<Item = (Places, usize, String)>) -> (BTreeMap<String, Vec<Place>>, Places) {
+    let (mut names, mut all) = (BTreeMap::new(), Places::new());
+    let mut objects = 0;
+    for (places, count, name) in levels.into_iter().filter(|(places, ..)| !places.is_empty()) {
+        objects += count;
+        if objects > AHEAD && !names.is_empty() {
+            break;
+        }
+        names.insert(name, places.keys().cloned().collect());
+        all.extend(places);
+    }
+    (names, all)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::read::{Facts, State};
     use lifeboat_object::GroupResource;
+    use tokio::time::advance;
 
-    #[test]
-    fn the_first_levels_are_looked_at_ahead() {
-        let place = |resource: &str| (GroupResource::new("", resource), Some("n".to_owned()));
-        let level = |name: &str, count: usize| (vec![place(name)], count, name.to_owned());
-        let few = (Vec::new(), 3, "few".to_owned());
-        for (levels, expected) in [
-            (vec![few.clone()], vec![]),
-            (vec![few, level("a", 1), level("b", 2)], vec!["a", "b"]),
-            (vec![level("a", AHEAD - 1), level("b", 2), level("c", 1)], vec!["a"]),
-            (vec![level("a", AHEAD + 1), level("b", 1)], vec!["a"]),
-        ] {
-            let (names, places) = worth_a_look(levels);
-            assert_eq!(names, expected.iter().map(|name| (*name).to_owned()).collect());
-            assert_eq!(places, expected.iter().map(|name| place(name)).collect::<Vec<_>>());
-        }
+    fn place(resource: &str) -> Place {
+        (GroupResource::new("", resource), Some("n".to_owned()))
     }
 
     #[test]
-    fn what_was_seen_ahead_counts_once_and_until_something_is_written() {
+    fn the_first_levels_are_looked_at_ahead() {
+        let level = |name: &str, count: usize| (Places::from([(place(name), count)]), count, name.to_owned());
+        let few = (Places::new(), 3, "few".to_owned());
+        for (levels, expected) in [
+            (vec![few.clone()], vec![]),
+            (vec![few, level("a", 1), level("b", 2)], vec![("a", 1), ("b", 2)]),
+            (vec![level("a", AHEAD - 1), level("b", 2), level("c", 1)], vec![("a", AHEAD - 1)]),
+            (vec![level("a", AHEAD + 1), level("b", 1)], vec![("a", AHEAD + 1)]),
+        ] {
+            let (names, places) = worth_a_look(levels);
+            let of_levels = expected.iter().map(|(name, _)| ((*name).to_owned(), vec![place(name)]));
+            assert_eq!(names, of_levels.collect());
+            assert_eq!(places, expected.iter().map(|(name, count)| (place(name), *count)).collect());
+        }
+    }
+
+    /// Levels of one place each, of which all but `c` were listed.
+    fn ahead() -> Ahead {
+        let levels = ["a", "b", "c"].map(|name| (name.to_owned(), vec![place(name)])).into();
+        let presence = Presence::of_lists(["a", "b"].map(place));
+        Ahead { levels, presence: Arc::new(presence), began: Some(Instant::now()) }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_seen_ahead_counts_once_and_for_a_while() {
+        let mut seen = ahead();
+        let taken = ["a", "a", "c", "d"].map(|name| seen.take(name).is_some());
+        assert_eq!(
+            taken,
+            [true, false, false, false],
+            "one that came, one whose list failed, one that nobody looked at"
+        );
+        advance(COUNTS - Duration::from_millis(1)).await;
+        assert!(seen.take("b").is_some());
+        let mut seen = ahead();
+        advance(COUNTS).await;
+        assert!(seen.take("a").is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_seen_ahead_counts_until_something_is_written() {
         let done = |action| [Done { row: 0, action }];
-        let ahead = || {
-            let mut ahead = Ahead { levels: ["a", "b"].map(str::to_owned).into(), presence: Arc::default() };
-            (ahead.take("a").is_some(), ahead.take("a").is_some(), ahead)
-        };
         for (action, counts) in
             [(Action::Skipped, true), (Action::Created, false), (Action::Updated, false), (Action::Failed, false)]
         {
-            let (first, again, mut ahead) = ahead();
-            ahead.forget_after(&done(action));
-            assert_eq!((first, again, ahead.take("b").is_some()), (true, false, counts), "{action:?}");
+            let mut seen = ahead();
+            seen.forget_after(&done(action));
+            assert_eq!(seen.take("b").is_some(), counts, "{action:?}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_stays_in_memory_for_levels_that_do_not_come() {
+        let level = |name: &str| Level {
+            name: name.to_owned(),
+            items: vec![Facts { row: 0, early: false, ended: false, state: State::default() }],
+        };
+        let mut seen = ahead();
+        let weak = Arc::downgrade(&seen.presence);
+        seen.keep(&[level("b"), level("d")]);
+        assert!(seen.take("a").is_none() && weak.upgrade().is_some());
+        assert!(seen.take("b").is_some() && weak.upgrade().is_none());
     }
 }

@@ -15,6 +15,9 @@ use tokio::task::JoinSet;
 
 /// Below this many objects of a type in a namespace it is cheaper just to try.
 const WORTH_A_LIST: usize = 50;
+/// A list is read while it is no longer than so many times what the backup has there. What is seen stays in memory, and
+/// beyond that it is cheaper just to try.
+const WORTH_READING: usize = 10;
 /// So many lists are read at once.
 const LISTS_AT_ONCE: usize = 4;
 
@@ -51,41 +54,52 @@ pub(crate) struct Lookout<'a> {
 
 /// A type, and a target namespace.
 pub(crate) type Place = (GroupResource, Option<String>);
+/// Places, with how many objects of the backup belong there.
+pub(crate) type Places = BTreeMap<Place, usize>;
 /// The key of an object, as a digest, and its state.
 type Found = ([u8; 16], State);
 
 impl Lookout<'_> {
     /// Types and target namespaces of a level that hold enough objects to be listed.
-    pub(crate) fn places(&self, level: &Level) -> Vec<Place> {
-        let mut places: BTreeMap<Place, usize> = BTreeMap::new();
+    pub(crate) fn places(&self, level: &Level) -> Places {
+        let mut places = Places::new();
         for row in level.items.iter().filter_map(|one| self.archive.row(one.row)) {
             let target = row.namespace().map(|name| self.namespace_mapping.get(name).map_or(name, String::as_str));
             *places.entry(((*row.resource).clone(), target.map(str::to_owned))).or_default() += 1;
         }
         // Namespaces have a way of their own.
         let namespaces = GroupResource::new("", "namespaces");
-        let worth = |((resource, _), count): &(Place, usize)| *count >= WORTH_A_LIST && *resource != namespaces;
-        places.into_iter().filter(worth).map(|(place, _)| place).collect()
+        places.retain(|(resource, _), count| *count >= WORTH_A_LIST && *resource != namespaces);
+        places
     }
 
-    /// One list of metadata for each of these places. A list that fails leaves its objects unknown.
-    pub(crate) async fn look(&self, places: Vec<Place>) -> Presence {
+    /// One list of metadata for each of these places. A list that fails leaves its objects unknown, and so does one that is
+    /// far longer than what the backup has there.
+    pub(crate) async fn look(&self, places: Places) -> Presence {
         let mut out = Presence::default();
         let mut left = places.into_iter();
         let mut lists = JoinSet::new();
         loop {
             while lists.len() < LISTS_AT_ONCE
                 && !self.env.cancel.is_cancelled()
-                && let Some(place) = left.next()
+                && let Some((place, count)) = left.next()
             {
                 let Some(api) = self.catalog.find(&place.0) else { continue };
-                lists.spawn(list(self.env.cluster.clone(), Arc::clone(api), place));
+                lists.spawn(list(
+                    self.env.cluster.clone(),
+                    Arc::clone(api),
+                    place,
+                    count.saturating_mul(WORTH_READING),
+                ));
             }
             let Some(ended) = lists.join_next().await else { return out };
             match ended {
-                Ok((place, Ok(found))) => {
+                Ok((place, Ok(Some(found)))) => {
                     out.found.extend(found);
                     out.listed.insert(place);
+                }
+                Ok(((resource, namespace), Ok(None))) => {
+                    tracing::debug!(%resource, ?namespace, "there is too much to read all, what exists is not known");
                 }
                 Ok(((resource, namespace), Err(e))) => {
                     tracing::debug!(%resource, ?namespace, error = %e, "what exists is not known");
@@ -96,8 +110,13 @@ impl Lookout<'_> {
     }
 }
 
-/// Lists the objects of a place: their keys and states.
-async fn list(cluster: Cluster, api: Arc<ApiResource>, place: Place) -> (Place, Result<Vec<Found>, ClusterError>) {
+/// Lists the objects of a place: their keys and states; `None` when there are more than `most`.
+async fn list(
+    cluster: Cluster,
+    api: Arc<ApiResource>,
+    place: Place,
+    most: usize,
+) -> (Place, Result<Option<Vec<Found>>, ClusterError>) {
     let (resource, namespace) = &place;
     let request =
         ListRequest { resource: api, namespace: namespace.clone(), selector: String::new(), metadata_only: true };
@@ -110,14 +129,27 @@ async fn list(cluster: Cluster, api: Arc<ApiResource>, place: Place) -> (Place, 
                     let key = ObjectKey::new(resource.clone(), head.namespace.as_deref(), &*head.name);
                     out.push((key.digest(), State::of(&head)));
                 }
+                if out.len() > most {
+                    return (place, Ok(None));
+                }
             }
-            Ok(None) => return (place, Ok(out)),
+            Ok(None) => return (place, Ok(Some(out))),
             Err(e) => return (place, Err(e)),
         }
     }
 }
 
 impl Presence {
+    /// Whether the objects of this place are known.
+    pub(crate) fn has_listed(&self, place: &Place) -> bool {
+        self.listed.contains(place)
+    }
+
+    /// The namespaces of which something is known.
+    pub(crate) fn namespaces(&self) -> impl Iterator<Item = &str> {
+        self.listed.iter().filter_map(|(_, namespace)| namespace.as_deref())
+    }
+
     /// What was seen of the object that this one of the backup would become.
     pub(crate) fn look(&self, target: &ObjectKey, in_backup: State) -> Seen {
         match self.found.get(&target.digest()) {
@@ -126,6 +158,14 @@ impl Presence {
             None if self.listed.contains(&(target.resource.clone(), target.namespace.clone())) => Seen::Absent,
             None => Seen::Unknown,
         }
+    }
+}
+
+#[cfg(test)]
+impl Presence {
+    /// Lists in which nothing was found.
+    pub(crate) fn of_lists(places: impl IntoIterator<Item = Place>) -> Self {
+        Self { listed: places.into_iter().collect(), ..Self::default() }
     }
 }
 

@@ -15,6 +15,7 @@ use crate::run::RestoreError;
 use crate::stop::Stop;
 use crate::versions::{Chosen, choose};
 use crate::volumes::{Recorded, Volumes};
+use futures::FutureExt;
 use jiff::Timestamp;
 use lifeboat_action::{ActionError, RestoreItemAction};
 use lifeboat_api::{Restore, Time};
@@ -74,11 +75,12 @@ impl Walk {
             }
             selected => selected?,
         };
-        let Selected { in_backup, filter, chosen, contents, ahead } = selected;
+        let Selected { in_backup, filter, chosen, contents, mut ahead } = selected;
         for warning in filter.warnings() {
             env.journal.warn(&Place::Velero, warning.as_str());
         }
         let levels = plan(contents.facts, |n| archive.row(n), &request.settings.priorities, &catalog);
+        ahead.keep(&levels);
         let config =
             ActionConfig::load(&env.cluster, &restore.metadata.namespace).await.map_err(|e| config_error(&e))?;
         Ok(Self {
@@ -170,8 +172,9 @@ async fn select(
     let lookout = Lookout { archive, catalog, namespace_mapping, env };
     let likely = likely(archive, chosen.rows(), &filter);
     let look = Ahead::look(&lookout, plan(likely, |n| archive.row(n), &request.settings.priorities, catalog));
-    let (contents, ahead) = futures::join!(scan(archive, chosen.rows().to_vec(), &filter, recorded, env), look);
-    Ok(Selected { in_backup, filter, chosen, contents: contents?, ahead })
+    let scan = scan(archive, chosen.rows().to_vec(), &filter, recorded, env);
+    let (contents, ahead) = futures::try_join!(scan, look.map(Ok))?;
+    Ok(Selected { in_backup, filter, chosen, contents, ahead })
 }
 
 /// What will be restored, as far as the index knows: labels stand in the objects.

@@ -1,7 +1,9 @@
 //! How many requests a backup and a restore make: some for each type and page, and one for each object that is made.
 
 use crate::faults::{Case, Ground, config_maps, namespace};
+use crate::support::ok;
 use lifeboat_testbed::Seen;
+use serde_json::{Value, json};
 
 /// Objects in the two namespaces, and the most that a page has.
 const FEW: usize = 300;
@@ -49,4 +51,46 @@ fn requests_grow_with_pages_and_with_objects_that_are_made() {
     assert_eq!((writes(&few), writes(&many)), (0, 0), "unchanged objects are not written");
     let more = many.len() - few.len();
     assert!(more <= PAGES, "{more} more requests for {} more unchanged objects", MANY - FEW);
+}
+
+/// Secrets are restored before config maps.
+#[test]
+fn what_was_seen_of_later_objects_is_looked_at_again_once_something_is_written() {
+    let count = 60;
+    let secret =
+        |n| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": format!("s-{n}"), "namespace": "shop"}});
+    let objects = [namespace("shop")].into_iter().chain(config_maps("shop", count)).chain((0..count).map(secret));
+    let ground = Ground::start(objects.collect());
+    let case = ground.case("seen");
+    drop(requests(&case, &["backup", "b", "--include-namespaces", "shop"]));
+    let lists = |name: &str| {
+        let seen = requests(&case, &["restore", name, "--from-backup", "b"]);
+        let of = |what: &str| {
+            let begin = format!("/api/v1/namespaces/shop/{what}?");
+            let begins = |seen: &&Seen| seen.path.starts_with(&begin) && !seen.path.contains("continue=");
+            seen.iter().filter(|seen| seen.method == "GET").filter(begins).count()
+        };
+        (of("secrets"), of("configmaps"), writes(&seen))
+    };
+    assert_eq!(lists("unchanged"), (1, 1, 0));
+    ok(&ground.kubectl(), &["delete", "secret", "s-7", "--namespace=shop"]);
+    assert_eq!(lists("changed"), (1, 2, 1));
+}
+
+#[test]
+fn a_list_that_is_far_longer_than_the_backup_is_not_read_to_its_end() {
+    let (saved, there) = (60, 2100);
+    let mut maps: Vec<Value> = config_maps("shop", there).collect();
+    for map in &mut maps[..saved] {
+        map["metadata"]["labels"] = json!({"save": "me"});
+    }
+    let ground = Ground::start([namespace("shop")].into_iter().chain(maps).collect());
+    let case = ground.case("far");
+    drop(requests(&case, &["backup", "b", "--selector", "save=me"]));
+    let seen = requests(&case, &["restore", "r", "--from-backup", "b"]);
+    let pages = seen.iter().filter(|seen| seen.path.starts_with("/api/v1/namespaces/shop/configmaps?limit=")).count();
+    // A first page of 50, and one of 500, are not yet ten times what is in the backup; the third one is.
+    assert_eq!((pages, writes(&seen)), (3, 0));
+    let tried = seen.iter().filter(|seen| seen.method == "POST" && seen.path.contains("/configmaps?")).count();
+    assert_eq!(tried, saved);
 }

@@ -69,6 +69,32 @@ fn a_namespace_that_is_refused_for_good_is_one_error() {
     assert_eq!(stored(&case, "never"), (results, listed("never", "failed", "failed")));
 }
 
+/// There are enough config maps to be listed before it is known which of them the labels select, and the namespace itself
+/// is not selected.
+#[test]
+fn what_is_seen_in_a_namespace_that_is_being_deleted_does_not_count() {
+    let mut maps: Vec<Value> = config_maps("shop", 60).collect();
+    for map in &mut maps[5..] {
+        map["metadata"]["labels"] = json!({"leave": "out"});
+    }
+    let ground = Ground::start([namespace("shop")].into_iter().chain(maps).collect());
+    let case = backed_up(&ground, "going");
+    let going = json!({"apiVersion": "v1", "kind": "Namespace", "status": {"phase": "Terminating"},
+        "metadata": {"name": "shop", "deletionTimestamp": "2026-01-01T00:00:00Z"}});
+    let fault = Fault::Answer { status: 200, headers: vec![], body: going.to_string() };
+    case.api.script(vec![Rule::new("GET", "/api/v1/namespaces/shop", Nth::Every, fault)]);
+    let few = ["--include-namespaces", "shop", "--selector", "leave!=out", "--terminating-resource-timeout", "1s"];
+    let run = case.local(&[&["restore", "again", "--from-backup", "b"][..], &few].concat());
+    assert_eq!(run.code, 3, "{run:?}");
+    let (results, list) = stored(&case, "again");
+    let said = results["errors"]["velero"][0].as_str().unwrap_or_default();
+    assert!(said.starts_with("timed out waiting for terminating namespace shop"), "{results}");
+    assert!(said.ends_with("; 5 objects in it were not restored"), "{results}");
+    let failed = (0..5).map(|n| format!("shop/map-{n}(failed)"));
+    let maps: Vec<String> = ["shop/kube-root-ca.crt(skipped)".to_owned()].into_iter().chain(failed).collect();
+    assert_eq!(list, json!({"v1/Namespace": ["shop(failed)"], "v1/ConfigMap": maps}));
+}
+
 #[test]
 fn a_namespace_that_is_made_for_its_objects_is_listed_and_shown_before() {
     let ground = ground();
