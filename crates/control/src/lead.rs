@@ -19,6 +19,9 @@ use tokio_util::sync::CancellationToken;
 /// Name of the Lease.
 const NAME: &str = "lifeboat-server";
 
+/// The longest time between two looks at a Lease.
+const LONGEST_RETRY: Duration = Duration::from_secs(2);
+
 /// The times of a Lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseTimes {
@@ -31,10 +34,11 @@ pub struct LeaseTimes {
 }
 
 impl LeaseTimes {
-    /// Times for a Lease of this duration, in client-go's proportions: 15, 10 and 2 seconds.
+    /// Times for a Lease of this duration, in client-go's proportions: 15, 10 and 2 seconds. Who waits for a longer one
+    /// looks as often, so that a Lease that is given back is soon taken.
     #[must_use]
     pub fn lasting(duration: Duration) -> Self {
-        Self { duration, deadline: duration * 2 / 3, retry: duration * 2 / 15 }
+        Self { duration, deadline: duration * 2 / 3, retry: (duration * 2 / 15).min(LONGEST_RETRY) }
     }
 }
 
@@ -296,6 +300,15 @@ mod tests {
     use super::*;
     use crate::stub::api_server;
     use tokio::task::JoinSet;
+
+    #[test]
+    fn the_times_of_a_lease_follow_its_duration() {
+        let milliseconds = [3, 15, 3600].map(|seconds| {
+            let times = LeaseTimes::lasting(Duration::from_secs(seconds));
+            [times.duration, times.deadline, times.retry].map(|time| time.as_millis())
+        });
+        assert_eq!(milliseconds, [[3000, 2000, 400], [15_000, 10_000, 2000], [3_600_000, 2_400_000, 2000]]);
+    }
 
     #[test]
     fn leadership_ends_by_itself() {

@@ -1,10 +1,20 @@
 //! An API server that answers as it is told.
 
+use crate::buckets::Buckets;
+use crate::client::Client;
+use crate::lead::Leadership;
+use crate::metrics::Metrics;
+use crate::options::{Env, Options, Providers, ServerClock, SigningKey};
+use crate::work::Context;
+use jiff::Timestamp;
+use lifeboat_api::Duration;
 use lifeboat_cluster::{Cluster, ConnectOptions};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 /// Answers requests with these codes and bodies, one after the other, and with the last one again and again.
 pub(crate) async fn api_server(tasks: &mut JoinSet<()>, answers: Vec<(u16, Value)>) -> Cluster {
@@ -35,4 +45,48 @@ pub(crate) async fn api_server(tasks: &mut JoinSet<()>, answers: Vec<(u16, Value
     let cluster = Cluster::connect(&options).await.unwrap();
     std::fs::remove_file(kubeconfig).unwrap();
     cluster
+}
+
+/// So many backups at once, and as many restores.
+pub(crate) fn options(concurrent: usize) -> Options {
+    let minute = Duration::from_secs(60);
+    Options {
+        namespace: "velero".into(),
+        identity: "one".into(),
+        version: "v1".into(),
+        default_location: "l0".into(),
+        default_snapshot_locations: Default::default(),
+        validation_frequency: minute,
+        sync_period: minute,
+        operation_frequency: minute,
+        concurrent_backups: concurrent,
+        concurrent_restores: concurrent,
+        fail_in_progress: false,
+        disabled: Default::default(),
+        backup: Default::default(),
+        restore: Default::default(),
+    }
+}
+
+/// What tasks are given that lead for ever.
+pub(crate) fn context(cluster: Cluster, providers: Arc<dyn Providers>) -> Context {
+    let env = Env {
+        cluster: cluster.clone(),
+        providers,
+        clock: ServerClock(Arc::new(|| Timestamp::UNIX_EPOCH)),
+        pod: None,
+        scratch: std::env::temp_dir(),
+        instance: "i".into(),
+        signing_key: SigningKey([0; 32]),
+        cancel: CancellationToken::new(),
+    };
+    Context {
+        client: Client { cluster, namespace: "velero".into() },
+        env,
+        options: options(1),
+        leadership: Leadership::for_ever(),
+        metrics: Arc::new(Metrics::new().unwrap()),
+        buckets: Arc::new(Buckets::default()),
+        signer: None,
+    }
 }

@@ -283,13 +283,16 @@ impl<'a> Planner<'a> {
             let both = location.status.last_synced_time.is_some()
                 && phase::location::is_for_both(&validation, &sync, now.0)
                 && self.failure(&sync_key).is_none();
-            let is_due = self.due(validation).is_some();
-            if is_due || both {
+            let (check_is_due, search_is_due) = (self.due(validation).is_some(), self.due(sync).is_some());
+            if search_is_due && self.failure(&sync_key).is_some() && self.may_begin(&sync_key) {
+                // Before a check: one that is due every second would leave it no time.
+                self.add(sync_key, Step::Sync(location.clone(), self.known_of(name)));
+            } else if check_is_due || both {
                 if self.may_begin(&key) {
                     let known = both.then(|| self.known_of(name));
                     self.add(key, Step::Validate(location.clone(), known));
                 }
-            } else if self.due(sync).is_some() && self.may_begin(&sync_key) {
+            } else if search_is_due && self.may_begin(&sync_key) {
                 self.add(sync_key, Step::Sync(location.clone(), self.known_of(name)));
             }
             awaited = awaited.or_else(|| self.first_search_of_default(location));

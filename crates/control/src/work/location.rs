@@ -22,8 +22,11 @@ pub(crate) async fn validate(context: &Context, location: BackupStorageLocation,
                 // What came after the look is found the next time; so both are due at one time then.
                 after.status.last_synced_time = now;
             }
-            // It is due still, and tried again by itself.
-            Err(why) => effects.push(Effect::Unsearched(location.metadata.name.clone(), Box::new(why))),
+            // It is due still, and tried again by itself; told here, because the write below may fail too.
+            Err(why) => {
+                tracing::warn!(location = location.metadata.name, error = %why, "a location could not be searched");
+                effects.push(Effect::Unsearched(location.metadata.name.clone(), Box::new(why)));
+            }
         }
     }
     (after.status.phase, after.status.message) = match found {
@@ -99,6 +102,60 @@ fn unexpected(strange: &[String]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::{LocationAccess, Providers};
+    use crate::stub::{api_server, context};
+    use crate::world::World;
+    use async_trait::async_trait;
+    use lifeboat_bucket::Memory;
+    use serde_json::json;
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use tokio::task::JoinSet;
+
+    /// Opens a bucket so many times.
+    #[derive(Debug)]
+    struct Opens(AtomicUsize);
+
+    #[async_trait]
+    impl Providers for Opens {
+        async fn open(&self, _: &BackupStorageLocation, _: LocationAccess) -> Result<Arc<dyn BlobStore>, String> {
+            let opens = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
+            if opens { Ok(Arc::new(Memory::default())) } else { Err("there is no way to it".to_owned()) }
+        }
+
+        fn may_keep(&self, _: &BackupStorageLocation) -> bool {
+            false
+        }
+
+        fn plugins(&self) -> BTreeMap<String, Vec<&'static str>> {
+            BTreeMap::new()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_location_that_can_be_used_and_not_be_searched_is_due_for_a_search_still() {
+        let mut location = BackupStorageLocation::default();
+        location.metadata.name = "main".into();
+        location.spec.provider = "aws".into();
+        let mut checked = location.clone();
+        checked.status.phase = Some(BackupStorageLocationPhase::Available);
+        let mut seen = Vec::new();
+        for (opens, answer) in [(1, json!(checked)), (2, json!(checked))] {
+            let mut tasks = JoinSet::new();
+            let cluster = api_server(&mut tasks, vec![(200, answer)]).await;
+            let context = context(cluster, Arc::new(Opens(AtomicUsize::new(opens))));
+            let known = Known::of(&World::default(), "main", std::iter::empty());
+            let effects = validate(&context, location.clone(), Some(known)).await.unwrap();
+            seen.extend(effects.into_iter().map(|effect| match effect {
+                Effect::Unsearched(name, why) => format!("{opens}: {name} unsearched: {why}"),
+                Effect::Location(stored) => format!("{opens}: {:?}", stored.status.phase),
+                other => format!("{opens}: {other:?}"),
+            }));
+        }
+        let available = |opens| format!("{opens}: Some(Available)");
+        assert_eq!(seen, ["1: main unsearched: there is no way to it".to_owned(), available(1), available(2)]);
+    }
 
     #[test]
     fn directories_of_others_are_named() {

@@ -64,10 +64,10 @@ fn location(key: &Key, world: &World) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::options;
     use super::super::{Memory, Step, View, Work, plan};
     use super::*;
     use crate::phase::restore::FINALIZER;
+    use crate::stub::options;
     use crate::work::Unfinished;
     use crate::world::Left;
     use jiff::Timestamp;
@@ -222,6 +222,25 @@ mod tests {
         let view = View { world: &world, options: &options, memory: &memory, now: (NOW + minute, begun) };
         let steps = plan(view, std::iter::empty()).work;
         assert!(matches!(&steps[..], [Work { step: Step::Validate(_, None), .. }]), "{steps:?}");
+    }
+
+    #[test]
+    fn a_search_that_failed_is_tried_again_though_checks_are_always_due() {
+        let mut world = World::default();
+        put(&mut world, "main", 0);
+        let mut location = world.locations.get("main").unwrap().clone();
+        location.status.last_synced_time = Some(Time::new(NOW));
+        location.spec.validation_frequency = Some(lifeboat_api::Duration::from_secs(1));
+        world.locations.put(location);
+        let (options, begun, mut memory) = (options(1), Instant::now(), Memory::default());
+        memory.failed(Key::Sync("main".into()), &Unfinished::Because("no".into()), begun);
+        let hour = jiff::SignedDuration::from_hours(1);
+        let begins = |now: Instant| {
+            let view = View { world: &world, options: &options, memory: &memory, now: (NOW + hour, now) };
+            plan(view, std::iter::empty()).work.into_iter().map(|work| work.key).collect::<Vec<_>>()
+        };
+        assert_eq!(begins(begun), [Key::Validation("main".into())]);
+        assert_eq!(begins(begun + Duration::from_secs(1)), [Key::Sync("main".into())]);
     }
 
     /// Which of two locations has a backup of a name that both hold is decided then.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::phase::queue::Move;
 use crate::phase::{MOST_ATTEMPTS, attempt, note_attempt, restore::FINALIZER};
+use crate::stub::options;
 use crate::work::Unfinished;
 use crate::world::{Change, Identity, Seen};
 use lifeboat_api::{
@@ -502,26 +503,6 @@ fn who(work: &Work) -> Who {
         Key::Download(name) => Who(Kind::DownloadRequest, name.clone()),
         Key::Status(name) => Who(Kind::ServerStatusRequest, name.clone()),
         Key::Unreadable(kind, name) => Who(*kind, name.clone()),
-    }
-}
-
-pub(super) fn options(concurrent: usize) -> Options {
-    let minute = lifeboat_api::Duration::from_secs(60);
-    Options {
-        namespace: "velero".into(),
-        identity: "one".into(),
-        version: "v1".into(),
-        default_location: "l0".into(),
-        default_snapshot_locations: Default::default(),
-        validation_frequency: minute,
-        sync_period: minute,
-        operation_frequency: minute,
-        concurrent_backups: concurrent,
-        concurrent_restores: concurrent,
-        fail_in_progress: false,
-        disabled: Default::default(),
-        backup: Default::default(),
-        restore: Default::default(),
     }
 }
 
