@@ -2,7 +2,7 @@
 
 use super::audit::Audit;
 use super::backup::{self, check_contents};
-use super::bed::{Bed, NAMESPACE, paths};
+use super::bed::{Bed, EMPTY, NAMESPACE, paths};
 use super::measure::Run;
 use super::programs::Programs;
 use super::report::{Measured, Times};
@@ -10,8 +10,6 @@ use super::restore::FULL;
 use super::rows::{Place, Row};
 use anyhow::{Result, bail};
 
-/// A backup of nothing but what every cluster holds.
-const EMPTY: &str = "empty-1";
 /// The floor of creating is measured with this part of the objects: all of them twice would take ten minutes more.
 const PART: usize = 10;
 
@@ -33,7 +31,7 @@ pub(crate) fn run(rows: &[Row; 6], programs: &Programs, mut done: impl FnMut(Mea
     check_contents(&bed, FULL, backup, Place::Cluster)?;
     let floors = vec![before.seconds, after.seconds];
     let times = Times { walls: vec![first.seconds, second.seconds], empty, floors: floors.clone() };
-    let note = format!("{:.1} MB listed, {:.1} MB of archive", mega(before.bytes), mega(bed.archive_bytes(FULL)?));
+    let note = format!("{}, {:.1} MB of archive", before.listed(), bed.archive_bytes(FULL)? as f64 / 1e6);
     done(Measured::new(backup, &times, first.peak_mib().max(second.peak_mib()), note));
 
     let over_lists = |row: &Row, run: &Run, empty: f64, note: &str| {
@@ -65,6 +63,7 @@ pub(crate) fn run(rows: &[Row; 6], programs: &Programs, mut done: impl FnMut(Mea
     bed.settle()?;
     let run = bed.restore("new", FULL)?;
     let after = create("floor-after")?;
+    bed.settle()?;
     check_restored(&bed, new.objects / PART)?;
     let whole = |seconds: f64| seconds * PART as f64;
     let floors = vec![whole(before.seconds), whole(after.seconds)];
@@ -75,20 +74,17 @@ pub(crate) fn run(rows: &[Row; 6], programs: &Programs, mut done: impl FnMut(Mea
 }
 
 /// The cluster has what is in the backup, and what the two runs of the floor made: together so many ConfigMaps, and as
-/// many Secrets. It has more ConfigMaps than that, because the floor's namespaces have their kube-root-ca.crt too.
+/// many Secrets, and a kube-root-ca.crt in each of the floor's namespaces.
 fn check_restored(bed: &Bed<'_>, by_floor: usize) -> Result<()> {
     let [config_maps, secrets] = bed.count(Place::Cluster)?;
     let saved = bed.counts_in(FULL)?;
     let expected = |name: &str| saved[name].as_u64().unwrap_or(0) + by_floor as u64;
-    if secrets != expected("secrets") || config_maps < expected("configmaps") {
+    let roots = 2 * Place::Cluster.namespaces() as u64;
+    if secrets != expected("secrets") || config_maps != expected("configmaps") + roots {
         bail!(
-            "the cluster has {config_maps} ConfigMaps and {secrets} Secrets: not those of the backup, {saved}, and \
-             {by_floor} of each by the floor"
+            "the cluster has {config_maps} ConfigMaps and {secrets} Secrets: not those of the backup, {saved}, \
+             {by_floor} of each by the floor, and {roots} ConfigMaps kube-root-ca.crt"
         );
     }
     Ok(())
-}
-
-fn mega(bytes: u64) -> f64 {
-    bytes as f64 / 1e6
 }
