@@ -40,7 +40,7 @@ pub struct Settings {
 }
 
 /// The default of [`Settings::memory_budget`], in MiB.
-pub const MEMORY_BUDGET_MIB: u32 = 32;
+pub const MEMORY_BUDGET_MIB: u32 = 24;
 
 impl Default for Settings {
     fn default() -> Self {

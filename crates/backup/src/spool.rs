@@ -6,6 +6,7 @@ use crate::env::Env;
 use crate::stopped::Stopped;
 use crate::tally::Tally;
 use bytes::Bytes;
+use lifeboat_archive::tarball::SEGMENT_SIZE;
 use lifeboat_object::{ApiResource, Item, Place};
 use lifeboat_store::{ReceiverGone, StreamReceiver, StreamSender, stream};
 use std::collections::VecDeque;
@@ -24,12 +25,13 @@ const LARGE: usize = 64 << 10;
 const BESIDE: usize = 2 << 10;
 /// The smallest budget in bytes.
 const LEAST: usize = 4 << 20;
+const _: () = assert!(3 * SEGMENT_SIZE + LEAST / 4 <= LEAST, "an open segment leaves room for the next objects");
 /// Batches on their way to disk.
 const OVERFLOWING: usize = 2;
 /// What readers do.
 const LISTING: &str = "listing objects";
 
-/// Objects that arrived together, and their share of the memory budget; the share returns when they are written.
+/// Objects that arrived together, and their share of the memory budget; the share returns when they are uploaded or left out.
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) items: Vec<Item>,
@@ -118,9 +120,8 @@ impl Intake {
 }
 
 impl Out {
-    /// The share of the budget that objects take; more than a quarter of it counts as a quarter. So there is room for
-    /// the next ones while a segment of the archive is not full: that holds the shares of what stands in it, which are
-    /// less than three times its megabyte, and the smallest budget is four.
+    /// The share of the budget that objects take, a quarter of the budget at most. So the next ones always find room while a
+    /// segment is open: what stands in a segment of 1 MiB costs less than 3 MiB, and the smallest budget is 4 MiB.
     fn share(&self, raw: &Raw) -> u32 {
         let size = raw.bodies.iter().map(|body| cost(body.len())).sum::<usize>().clamp(1, self.most);
         u32::try_from(size).unwrap_or(u32::MAX)

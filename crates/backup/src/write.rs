@@ -126,29 +126,29 @@ impl<'a> Writer<'a> {
 
     fn add(&mut self, batch: Entries) {
         let Entries { entries, mut budget } = batch;
-        let (mut saved, mut holds) = (0, 0);
+        let (mut saved, mut kept) = (0, 0);
         for entry in &entries {
             if self.push(entry) {
                 saved += 1;
-                holds += cost(entry.body.len());
+                kept += cost(entry.body.len());
             }
             if self.segment.is_full() {
-                self.hold(budget.as_mut(), std::mem::take(&mut holds));
+                self.keep(budget.as_mut(), std::mem::take(&mut kept));
                 self.close_segment();
             }
         }
-        self.hold(budget.as_mut(), holds);
+        self.keep(budget.as_mut(), kept);
         self.env.progress.finished(saved);
     }
 
-    /// Keeps so much of a batch's share until the open segment is uploaded, or what is left of it. The bytes are copied,
-    /// but the share stands for them till then. The rest of it goes back at once: it belongs to objects that are left
-    /// out, and a segment that nothing comes into never ends.
-    fn hold(&mut self, budget: Option<&mut OwnedSemaphorePermit>, holds: usize) {
+    /// Keeps this much of a batch's share, or all that is left of the share, until the open segment is uploaded: the bytes
+    /// are copied into it. What no object of the batch keeps returns when the batch is dropped, because objects that are left
+    /// out fill no segment, and would keep their memory until others do.
+    fn keep(&mut self, budget: Option<&mut OwnedSemaphorePermit>, cost: usize) {
         if let Some(budget) = budget
-            && holds > 0
+            && cost > 0
         {
-            self.budgets.extend(budget.split(holds.min(budget.num_permits())));
+            self.budgets.extend(budget.split(cost.min(budget.num_permits())));
         }
     }
 
@@ -214,7 +214,7 @@ mod tests {
         }
     }
 
-    /// Else objects that are left out would keep the memory for ever which the next ones wait for.
+    /// Otherwise objects that are left out would keep, for ever, the memory that the next ones wait for.
     #[tokio::test]
     async fn an_open_segment_holds_the_memory_of_what_stands_in_it() {
         let env = test_env().await;

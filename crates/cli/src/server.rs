@@ -146,7 +146,8 @@ pub(crate) struct ServerArgs {
     #[arg(long, env = "POD_NAME", value_name = "NAME")]
     identity: Option<String>,
     /// After so long without a sign of life of this server, while it leads, another one of its namespace takes over:
-    /// whole seconds, from 3s to 1h. It gives up itself after two thirds; what it writes then has the rest to end
+    /// whole seconds, from 3s to 1h. A server that cannot renew for two thirds of it ends; a write under way has the last
+    /// third to arrive
     #[arg(long, value_parser = lease_times, default_value = "15s", value_name = "DURATION")]
     lease_duration: LeaseTimes,
     /// Locations of provider lifeboat.io/directory must lie below this directory

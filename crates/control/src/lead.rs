@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 /// Name of the Lease.
 const NAME: &str = "lifeboat-server";
 
-/// The longest time between two looks at a Lease.
+/// The longest time between two renewals of a Lease, and between two looks of those that wait for it.
 const LONGEST_RETRY: Duration = Duration::from_secs(2);
 
 /// The times of a Lease.
@@ -34,8 +34,8 @@ pub struct LeaseTimes {
 }
 
 impl LeaseTimes {
-    /// Times for a Lease of this duration, in client-go's proportions: 15, 10 and 2 seconds. Who waits for a longer one
-    /// looks as often, so that a Lease that is given back is soon taken.
+    /// Times for a Lease of this duration, in client-go's proportions: 15, 10 and 2 seconds. The retry of a
+    /// longer Lease stays at two seconds, so that one that is given back is soon taken.
     #[must_use]
     pub fn lasting(duration: Duration) -> Self {
         Self { duration, deadline: duration * 2 / 3, retry: (duration * 2 / 15).min(LONGEST_RETRY) }
@@ -302,7 +302,7 @@ mod tests {
     use tokio::task::JoinSet;
 
     #[test]
-    fn the_times_of_a_lease_follow_its_duration() {
+    fn a_long_lease_is_looked_at_as_often_as_one_of_15_seconds() {
         let milliseconds = [3, 15, 3600].map(|seconds| {
             let times = LeaseTimes::lasting(Duration::from_secs(seconds));
             [times.duration, times.deadline, times.retry].map(|time| time.as_millis())

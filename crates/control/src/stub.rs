@@ -1,4 +1,4 @@
-//! An API server that answers as it is told.
+//! What tests of the server stand on: an API server that answers as it is told, options, and a context.
 
 use crate::buckets::Buckets;
 use crate::client::Client;
@@ -47,7 +47,7 @@ pub(crate) async fn api_server(tasks: &mut JoinSet<()>, answers: Vec<(u16, Value
     cluster
 }
 
-/// So many backups at once, and as many restores.
+/// Options of a server that runs this many backups at once, and as many restores.
 pub(crate) fn options(concurrent: usize) -> Options {
     let minute = Duration::from_secs(60);
     Options {
@@ -68,7 +68,7 @@ pub(crate) fn options(concurrent: usize) -> Options {
     }
 }
 
-/// What tasks are given that lead for ever.
+/// The context of a server that leads for ever.
 pub(crate) fn context(cluster: Cluster, providers: Arc<dyn Providers>) -> Context {
     let env = Env {
         cluster: cluster.clone(),

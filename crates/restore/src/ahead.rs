@@ -11,8 +11,8 @@ use tokio::time::Instant;
 /// Levels are looked at ahead while they have no more objects than this together; the first one always is. What is seen
 /// stays in memory until the last of them has come, or something is written.
 const AHEAD: usize = 100_000;
-/// What was seen counts for so long: others write to the cluster too.
-const COUNTS: Duration = Duration::from_secs(30);
+/// How long what was seen counts, from the first request on: others write to the cluster too.
+const FRESH_FOR: Duration = Duration::from_secs(30);
 
 /// What was seen while the archive was still being read, of levels that are to come.
 #[derive(Debug, Default)]
@@ -35,17 +35,17 @@ impl Ahead {
     /// Forgets levels that will not come: labels, which stand in the objects, may leave out all of one.
     pub(crate) fn keep(&mut self, levels: &[Level]) {
         self.levels.retain(|name, _| levels.iter().any(|level| level.name == *name));
-        self.forget_when_all_came();
+        self.forget_when_none_is_left();
     }
 
-    /// What was seen of this level, once; `None` when it was not looked at, when one of its lists failed, and when that
-    /// was too long ago.
+    /// What was seen of this level, once; `None` when it was not looked at, when one of its lists failed, or when the
+    /// look began too long ago.
     pub(crate) fn take(&mut self, level: &str) -> Option<Arc<Presence>> {
         let places = self.levels.remove(level);
-        let is_fresh = self.began.is_some_and(|began| began.elapsed() < COUNTS);
-        let saw_all = |places: &Vec<Place>| places.iter().all(|place| self.presence.has_listed(place));
+        let is_fresh = self.began.is_some_and(|began| began.elapsed() < FRESH_FOR);
+        let saw_all = |places: &Vec<Place>| places.iter().all(|place| self.presence.is_settled(place));
         let presence = places.filter(|places| is_fresh && saw_all(places)).map(|_| Arc::clone(&self.presence));
-        self.forget_when_all_came();
+        self.forget_when_none_is_left();
         presence
     }
 
@@ -56,7 +56,7 @@ impl Ahead {
         }
     }
 
-    fn forget_when_all_came(&mut self) {
+    fn forget_when_none_is_left(&mut self) {
         if self.levels.is_empty() {
             *self = Self::default();
         }
@@ -122,10 +122,10 @@ mod tests {
             [true, false, false, false],
             "one that came, one whose list failed, one that nobody looked at"
         );
-        advance(COUNTS - Duration::from_millis(1)).await;
+        advance(FRESH_FOR - Duration::from_millis(1)).await;
         assert!(seen.take("b").is_some());
         let mut seen = ahead();
-        advance(COUNTS).await;
+        advance(FRESH_FOR).await;
         assert!(seen.take("a").is_none());
     }
 

@@ -39,6 +39,8 @@ pub(crate) enum Seen {
 pub(crate) struct Presence {
     /// Types and target namespaces that were listed.
     listed: HashSet<Place>,
+    /// Places whose list is far longer than what the backup has there: it is not read again.
+    too_long: HashSet<Place>,
     /// State by key, both as digests.
     found: HashMap<[u8; 16], State>,
 }
@@ -98,8 +100,10 @@ impl Lookout<'_> {
                     out.found.extend(found);
                     out.listed.insert(place);
                 }
-                Ok(((resource, namespace), Ok(None))) => {
-                    tracing::debug!(%resource, ?namespace, "there is too much to read all, what exists is not known");
+                Ok((place, Ok(None))) => {
+                    let (resource, namespace) = &place;
+                    tracing::debug!(%resource, ?namespace, "the list is far longer than the backup, what exists is not known");
+                    out.too_long.insert(place);
                 }
                 Ok(((resource, namespace), Err(e))) => {
                     tracing::debug!(%resource, ?namespace, error = %e, "what exists is not known");
@@ -140,9 +144,9 @@ async fn list(
 }
 
 impl Presence {
-    /// Whether the objects of this place are known.
-    pub(crate) fn has_listed(&self, place: &Place) -> bool {
-        self.listed.contains(place)
+    /// Whether there is nothing to gain from asking for this place again: its list was read, or is too long to be.
+    pub(crate) fn is_settled(&self, place: &Place) -> bool {
+        self.listed.contains(place) || self.too_long.contains(place)
     }
 
     /// The namespaces of which something is known.

@@ -122,9 +122,9 @@ async fn look(level: &Level, ahead: Option<Arc<Presence>>, context: &Arc<Context
     let lookout = context.lookout();
     let places = lookout.places(level);
     // What is seen in a namespace that is being deleted will not be there when it is gone.
-    let of_places = places.keys().filter_map(|(_, namespace)| namespace.as_deref());
-    let seen_ahead = ahead.iter().flat_map(|presence| presence.namespaces());
-    let looked_at: HashSet<&str> = of_places.chain(seen_ahead).collect();
+    let namespaces_to_list = places.keys().filter_map(|(_, namespace)| namespace.as_deref());
+    let namespaces_seen = ahead.iter().flat_map(|presence| presence.namespaces());
+    let looked_at: HashSet<&str> = namespaces_to_list.chain(namespaces_seen).collect();
     let rows = level.items.iter().filter_map(|one| context.archive.row(one.row));
     let names: BTreeSet<&str> = rows.filter_map(|row| row.namespace()).collect();
     let needed = names.into_iter().filter(|name| looked_at.contains(context.mapped(name))).collect();

@@ -131,14 +131,14 @@ async fn levels(
         let (settles, defines_types) = (one.must_settle(), one.defines_types());
         env.journal.info("Restoring a level", &[("level", &one.name), ("items", &one.items.len().to_string())]);
         let ahead = walk.ahead.take(&one.name);
-        let before = done.len();
         let reached = level(one, ahead, &current, checkpoint, &mut deferred).await;
-        done.extend(reached.done);
+        let mut of_level = reached.done;
         left += reached.left;
         if settles || defines_types {
-            done.extend(deferred.drain(&current, checkpoint, false).await);
+            of_level.extend(deferred.drain(&current, checkpoint, false).await);
         }
-        walk.ahead.forget_after(done.get(before..).unwrap_or_default());
+        walk.ahead.forget_after(&of_level);
+        done.extend(of_level);
         if defines_types && !walk.stop.has_come() {
             // The types that were just defined are served now.
             walk.discover_again().await?;

@@ -173,6 +173,7 @@ async fn select(
     let likely = likely(archive, chosen.rows(), &filter);
     let look = Ahead::look(&lookout, plan(likely, |n| archive.row(n), &request.settings.priorities, catalog));
     let scan = scan(archive, chosen.rows().to_vec(), &filter, recorded, env);
+    // An archive that cannot be read ends this at once, without waiting for the lists.
     let (contents, ahead) = futures::try_join!(scan, look.map(Ok))?;
     Ok(Selected { in_backup, filter, chosen, contents, ahead })
 }

@@ -21,8 +21,8 @@ pub(crate) const EMPTY_NAMESPACE: &str = "kube-public";
 
 /// How many times a short command and its floor are measured.
 const TURNS: usize = 5;
-/// Name of the first backup or restore that [`Bed::empty`] makes.
-pub(crate) const EMPTY: &str = "empty-1";
+/// Name of the first backup or restore that [`Bed::empty`] makes: of nothing but what every cluster holds.
+pub(crate) const FIRST_EMPTY: &str = "empty-1";
 /// Name of the first backup or restore that [`Bed::in_turn`] makes.
 pub(crate) const MEASURED: &str = "measured-1";
 
@@ -36,7 +36,8 @@ pub(crate) struct Bed<'a> {
 
 /// A command and its floor, as often as they were measured.
 pub(crate) struct InTurn {
-    times: Times,
+    walls: Vec<f64>,
+    floors: Vec<f64>,
     peak_mib: f64,
     /// The last one of the floor.
     pub(crate) floor: Pass,
@@ -45,7 +46,8 @@ pub(crate) struct InTurn {
 impl InTurn {
     /// The row that these runs make.
     pub(crate) fn measured(self, row: &Row, empty: f64, note: String) -> Measured {
-        Measured::new(row, &Times { empty, ..self.times }, self.peak_mib, note)
+        let times = Times { walls: self.walls, empty, floors: self.floors };
+        Measured::new(row, &times, self.peak_mib, note)
     }
 }
 
@@ -165,13 +167,12 @@ impl<'a> Bed<'a> {
     /// The floor of these lists and a command in turn, each [`TURNS`] times: what disturbs the machine for a moment counts
     /// for neither. The command's names are `measured-1` and on.
     pub(crate) fn in_turn(&self, paths: &[String], run: impl Fn(&str) -> Result<Run>) -> Result<InTurn> {
-        let times = Times { walls: Vec::new(), empty: 0.0, floors: Vec::new() };
-        let mut all = InTurn { times, peak_mib: 0.0, floor: Pass::default() };
+        let mut all = InTurn { floors: Vec::new(), walls: Vec::new(), peak_mib: 0.0, floor: Pass::default() };
         for turn in 1..=TURNS {
             all.floor = self.floor_list(paths)?;
             let run = run(&format!("measured-{turn}"))?;
-            all.times.floors.push(all.floor.seconds);
-            all.times.walls.push(run.seconds);
+            all.floors.push(all.floor.seconds);
+            all.walls.push(run.seconds);
             all.peak_mib = all.peak_mib.max(run.peak_mib());
         }
         Ok(all)

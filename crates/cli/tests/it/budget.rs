@@ -1,4 +1,4 @@
-//! Objects beyond the memory budget wait on disk and lose nothing, and what is left out takes none of it.
+//! Objects beyond the memory budget wait on disk and lose nothing, and what is left out gives its memory back.
 
 use crate::support::{Run, Sandbox, run};
 use std::path::Path;

@@ -55,7 +55,7 @@ fn requests_grow_with_pages_and_with_objects_that_are_made() {
 
 /// Secrets are restored before config maps.
 #[test]
-fn what_was_seen_of_later_objects_is_looked_at_again_once_something_is_written() {
+fn later_objects_are_listed_again_once_something_is_written() {
     let count = 60;
     let secret =
         |n| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": format!("s-{n}"), "namespace": "shop"}});

@@ -280,20 +280,18 @@ impl<'a> Planner<'a> {
             };
             // A search that has failed is tried again by itself. What waits for the check does not wait for a first search, which
             // may take long.
+            let search_failed = self.failure(&sync_key).is_some();
             let both = location.status.last_synced_time.is_some()
                 && phase::location::is_for_both(&validation, &sync, now.0)
-                && self.failure(&sync_key).is_none();
-            let (check_is_due, search_is_due) = (self.due(validation).is_some(), self.due(sync).is_some());
-            if search_is_due && self.failure(&sync_key).is_some() && self.may_begin(&sync_key) {
-                // Before a check: one that is due every second would leave it no time.
+                && !search_failed;
+            let check_is_due = self.due(validation).is_some() || both;
+            let search_is_due = self.due(sync).is_some();
+            // A search that failed goes before the check: where a check is due every second, it would never have a turn.
+            if search_is_due && (search_failed || !check_is_due) && self.may_begin(&sync_key) {
                 self.add(sync_key, Step::Sync(location.clone(), self.known_of(name)));
-            } else if check_is_due || both {
-                if self.may_begin(&key) {
-                    let known = both.then(|| self.known_of(name));
-                    self.add(key, Step::Validate(location.clone(), known));
-                }
-            } else if search_is_due && self.may_begin(&sync_key) {
-                self.add(sync_key, Step::Sync(location.clone(), self.known_of(name)));
+            } else if check_is_due && self.may_begin(&key) {
+                let known = both.then(|| self.known_of(name));
+                self.add(key, Step::Validate(location.clone(), known));
             }
             awaited = awaited.or_else(|| self.first_search_of_default(location));
         }

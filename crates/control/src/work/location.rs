@@ -2,6 +2,7 @@
 
 use super::sync::{Known, search};
 use super::{Context, Effect, Finished};
+use jiff::Timestamp;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationPhase, Time};
 use lifeboat_archive::layout::TOP_LEVEL;
 use lifeboat_bucket::{BlobStore, BucketError, Entry, ErrorKind, ListOptions};
@@ -11,37 +12,55 @@ use tokio::time::Instant;
 /// that can be used is searched too, and one write notes both.
 pub(crate) async fn validate(context: &Context, location: BackupStorageLocation, known: Option<Known>) -> Finished {
     let found = look(context, &location).await;
-    let mut after = location.clone();
-    let now = Some(Time::new(context.env.now()));
-    after.status.last_validation_time = now;
     let mut effects = Vec::new();
+    let mut searched = false;
     if let Some(known) = known.filter(|_| found.is_ok()) {
         match search(context, &location, &known).await {
-            Ok(changed) => {
-                effects = changed;
-                // What came after the look is found the next time; so both are due at one time then.
-                after.status.last_synced_time = now;
-            }
-            // It is due still, and tried again by itself; told here, because the write below may fail too.
-            Err(why) => {
-                tracing::warn!(location = location.metadata.name, error = %why, "a location could not be searched");
-                effects.push(Effect::Unsearched(location.metadata.name.clone(), Box::new(why)));
+            Ok(changed) => (effects, searched) = (changed, true),
+            // It is due still, and tried again by itself.
+            Err(why) => effects.push(Effect::Unsearched(location.metadata.name.clone(), Box::new(why))),
+        }
+    }
+    if let Err(why) = &found {
+        // A connection of it may be what is wrong.
+        context.buckets.forget(&location.metadata.name);
+        tracing::warn!("{}", unavailable(&location, why));
+    }
+    let after = checked(&location, &found, searched, context.env.now());
+    let stored = context.client.change(&location, &after).await.inspect_err(|_| {
+        // The effects are lost with this step, and the reason with them.
+        for effect in &effects {
+            if let Effect::Unsearched(location, why) = effect {
+                tracing::warn!(location, error = %why, "a location could not be searched");
             }
         }
+    })?;
+    effects.push(Effect::Location(Box::new(stored)));
+    Ok(effects)
+}
+
+/// The location after a check, and after a search within it.
+fn checked(
+    location: &BackupStorageLocation,
+    found: &Result<(), String>,
+    searched: bool,
+    now: Timestamp,
+) -> BackupStorageLocation {
+    let mut after = location.clone();
+    after.status.last_validation_time = Some(Time::new(now));
+    if searched {
+        // What came after the look is found the next time; so both are due at one time then.
+        after.status.last_synced_time = Some(Time::new(now));
     }
     (after.status.phase, after.status.message) = match found {
         Ok(()) => (Some(BackupStorageLocationPhase::Available), String::new()),
-        Err(why) => {
-            // A connection of it may be what is wrong.
-            context.buckets.forget(&location.metadata.name);
-            let message = format!("BackupStorageLocation \"{}\" is unavailable: {why}", location.metadata.name);
-            tracing::warn!("{message}");
-            (Some(BackupStorageLocationPhase::Unavailable), message)
-        }
+        Err(why) => (Some(BackupStorageLocationPhase::Unavailable), unavailable(location, why)),
     };
-    let stored = context.client.change(&location, &after).await?;
-    effects.push(Effect::Location(Box::new(stored)));
-    Ok(effects)
+    after
+}
+
+fn unavailable(location: &BackupStorageLocation, why: &str) -> String {
+    format!("BackupStorageLocation \"{}\" is unavailable: {why}", location.metadata.name)
 }
 
 /// Marks a location as the default, or takes the mark off.
@@ -133,8 +152,25 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_failed_search_leaves_the_time_of_the_last_search_alone() {
+        let at = |second| Some(Time::new(Timestamp::from_second(second).unwrap()));
+        let mut location = BackupStorageLocation::default();
+        location.metadata.name = "main".into();
+        location.status.last_synced_time = at(1);
+        for (found, searched, phase, synced) in [
+            (Ok(()), true, BackupStorageLocationPhase::Available, 2),
+            (Ok(()), false, BackupStorageLocationPhase::Available, 1),
+            (Err("no".to_owned()), false, BackupStorageLocationPhase::Unavailable, 1),
+        ] {
+            let status = checked(&location, &found, searched, Timestamp::from_second(2).unwrap()).status;
+            let expected = (Some(phase), at(2), at(synced));
+            assert_eq!((status.phase, status.last_validation_time, status.last_synced_time), expected);
+        }
+    }
+
     #[tokio::test]
-    async fn a_location_that_can_be_used_and_not_be_searched_is_due_for_a_search_still() {
+    async fn a_search_that_failed_is_told_beside_the_check_that_did_not() {
         let mut location = BackupStorageLocation::default();
         location.metadata.name = "main".into();
         location.spec.provider = "aws".into();
