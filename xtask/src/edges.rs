@@ -6,23 +6,37 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 /// What each room may use. Changing this needs a page in `docs/adr/`.
-const EDGES: [(&str, &[&str]); 15] = [
+const EDGES: [(&str, &[&str]); 16] = [
     ("api", &[]),
     ("object", &[]),
     ("select", &["api", "object"]),
     ("patch", &["object"]),
     ("archive", &["api", "object"]),
-    ("action", &["api", "object"]),
+    ("operation", &["api", "object"]),
+    ("action", &["api", "object", "operation"]),
     ("bucket", &[]),
     ("s3", &["bucket"]),
     ("store", &["api", "object", "archive", "bucket"]),
     ("cluster", &["object"]),
-    ("volume", &["api", "object", "select", "archive", "action", "cluster"]),
-    ("backup", &["api", "object", "select", "archive", "action", "store", "cluster", "volume"]),
-    ("restore", &["api", "object", "select", "archive", "action", "store", "cluster", "volume", "patch"]),
+    ("volume", &["api", "object", "operation", "select", "archive", "action", "cluster"]),
+    ("backup", &["api", "object", "operation", "select", "archive", "action", "store", "cluster", "volume"]),
+    ("restore", &["api", "object", "operation", "select", "archive", "action", "store", "cluster", "volume", "patch"]),
     (
         "control",
-        &["api", "object", "select", "patch", "archive", "action", "bucket", "store", "cluster", "backup", "restore"],
+        &[
+            "api",
+            "object",
+            "operation",
+            "select",
+            "patch",
+            "archive",
+            "action",
+            "bucket",
+            "store",
+            "cluster",
+            "backup",
+            "restore",
+        ],
     ),
     ("sandbox", &["object", "select", "patch"]),
 ];

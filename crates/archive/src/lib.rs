@@ -1,8 +1,8 @@
 //! The formats of what lies in a bucket.
 //!
 //! [`layout`] names the keys (backup.md 4.1); [`tarball`] writes the seekable archive of a backup and [`tar_reader`]
-//! reads any, ours or Velero's; [`index`] says where each object stands; [`sidecar`] holds the JSON files beside it;
-//! [`journal`] is the log of one operation. Every byte that is ours and not Velero's is described in `docs/formats`.
+//! reads any, ours or Velero's; [`index`] says where each object stands; [`sidecar`] holds the JSON files beside
+//! it. Every byte that is ours and not Velero's is described in `docs/formats`.
 //!
 //! This room is pure: codecs over `std::io`, no runtime, no network, no clock. Archives are untrusted: every size is
 //! capped where it is read ([`ReadLimits`]). Start reading at [`tarball`].
@@ -10,7 +10,6 @@
 pub mod gojson;
 pub mod gzip;
 pub mod index;
-pub mod journal;
 pub mod layout;
 pub mod path;
 pub mod sidecar;

@@ -107,7 +107,7 @@ impl Lister {
         });
         loop {
             let bodies = tokio::select! {
-                () = self.env.cancel.cancelled() => return Err(Stopped::Over),
+                () = self.env.operation.cancel.cancelled() => return Err(Stopped::Over),
                 bodies = list.next() => bodies,
             };
             match bodies {
@@ -120,7 +120,7 @@ impl Lister {
             }
         }
         if list.end().mixed_revisions {
-            self.env.journal.warn(
+            self.env.operation.journal.warn(
                 &Place::Velero,
                 format!(
                     "{} were read at more than one revision of the cluster, because the list was interrupted: objects may not fit together",
@@ -133,7 +133,7 @@ impl Lister {
 
     fn failed(&self, resource: &ApiResource, namespace: Option<&str>, error: &ClusterError) {
         let key = ObjectKey::new(resource.group_resource(), namespace, "");
-        self.env.journal.item(Severity::Error, &key, "Error listing items", Some(&error.to_string()));
+        self.env.operation.journal.item(Severity::Error, &key, "Error listing items", Some(&error.to_string()));
     }
 }
 

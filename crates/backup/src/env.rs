@@ -1,12 +1,8 @@
 //! What a backup is given.
 
-use lifeboat_action::Progress;
-use lifeboat_archive::journal::{Clock, Journal};
 use lifeboat_cluster::Cluster;
+use lifeboat_operation::Operation;
 use lifeboat_store::Store;
-use std::path::PathBuf;
-use std::sync::Arc;
-use tokio_util::sync::CancellationToken;
 
 /// Everything the engine uses that is not its own: no clock, environment or randomness comes from elsewhere.
 #[derive(Clone)]
@@ -15,16 +11,8 @@ pub struct Env {
     pub cluster: Cluster,
     /// Where to.
     pub store: Store,
-    /// The time.
-    pub clock: Clock,
-    /// The log of this backup.
-    pub journal: Journal,
-    /// How far it is, for who watches.
-    pub progress: Arc<Progress>,
-    /// A folder for objects that the memory budget cannot hold.
-    pub scratch: PathBuf,
-    /// Set to stop: seen between steps and in every wait.
-    pub cancel: CancellationToken,
+    /// This backup: its clock, its log, what stops it. Objects that the memory budget cannot hold wait in its scratch folder.
+    pub operation: Operation,
 }
 
 /// Everything in memory, and a cluster that takes connections and never answers.
@@ -47,14 +35,10 @@ pub(crate) async fn test_env() -> Env {
         user_agent: "test".to_owned(),
         ..ConnectOptions::default()
     };
-    let clock: Clock = Arc::new(|| jiff::Timestamp::UNIX_EPOCH);
+    let clock = std::sync::Arc::new(|| jiff::Timestamp::UNIX_EPOCH);
     Env {
         cluster: Cluster::connect(&options).await.unwrap(),
         store: Store::in_memory(),
-        journal: Journal::new(Arc::clone(&clock), "backup=velero/b"),
-        clock,
-        progress: Arc::default(),
-        scratch: std::env::temp_dir(),
-        cancel: CancellationToken::new(),
+        operation: Operation::new(clock, "backup=velero/b", std::env::temp_dir()),
     }
 }

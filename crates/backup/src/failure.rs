@@ -24,8 +24,8 @@ pub async fn record_failure(mut backup: Backup, settings: &Settings, env: &Env) 
         ClaimOutcome::Writer(writer) => *writer,
         ClaimOutcome::Complete(complete) => return Ok(*complete),
     };
-    env.journal.error(&Place::Velero, &backup.status.failure_reason);
-    let closed = env.journal.close();
+    env.operation.journal.error(&Place::Velero, &backup.status.failure_reason);
+    let closed = env.operation.journal.close();
     let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     (backup.status.warnings, backup.status.errors) = (count(closed.warnings), count(closed.errors));
     let results = sidecar::encode(&closed.results).map_err(|e| StoreError::Encode("the results", e))?;

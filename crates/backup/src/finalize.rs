@@ -4,9 +4,9 @@ use crate::env::Env;
 use crate::run::BackupError;
 use crate::write::Written;
 use lifeboat_api::{Backup, BackupPhase, BackupProgress, HookStatus, Time};
-use lifeboat_archive::journal::Closed;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::sidecar::{self, BackupVolumeInfo};
+use lifeboat_operation::Closed;
 use lifeboat_store::{BackupWriter, Sealed, StoreError};
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ pub(crate) async fn finalize(finale: Finale, env: &Env) -> Result<Finished, Back
     ] {
         writer.put(file, bytes).await?;
     }
-    let (warnings, errors) = env.journal.counts();
+    let (warnings, errors) = env.operation.journal.counts();
     let items = i64::try_from(written.summary.objects).unwrap_or(i64::MAX);
     let status = &mut backup.status;
     status.phase = Some(if errors == 0 { BackupPhase::Completed } else { BackupPhase::PartiallyFailed });
@@ -51,9 +51,9 @@ pub(crate) async fn finalize(finale: Finale, env: &Env) -> Result<Finished, Back
     status.errors = i64::try_from(errors).unwrap_or(i64::MAX);
     status.progress = Some(BackupProgress { total_items: items, items_backed_up: items });
     status.hook_status = Some(HookStatus::default());
-    status.completion_timestamp = Some(Time::new((env.clock)()));
-    env.journal.info(&format!("Backed up a total of {items} items"), &[]);
-    let closed = env.journal.close();
+    status.completion_timestamp = Some(Time::new((env.operation.clock)()));
+    env.operation.journal.info(&format!("Backed up a total of {items} items"), &[]);
+    let closed = env.operation.journal.close();
     writer.put(BackupFile::Results, encode("the results", sidecar::encode(&closed.results))?).await?;
     writer.put(BackupFile::Logs, closed.log.clone()).await?;
     let counts: BTreeMap<String, u64> = written.counts;

@@ -1,8 +1,8 @@
 //! From the bytes of a list to objects.
 
 use bytes::Bytes;
-use lifeboat_archive::journal::Journal;
 use lifeboat_object::{ApiResource, Item, ObjectKey, Severity};
+use lifeboat_operation::Journal;
 use std::sync::Arc;
 
 /// The objects of a list. What is no object is an error in the journal.

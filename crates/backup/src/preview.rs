@@ -40,7 +40,7 @@ pub struct PreviewedType {
 /// [`BackupError`], where `run` would have it too.
 pub async fn preview(request: &Request, env: &Env) -> Result<Preview, BackupError> {
     let version = env.cluster.version().await?;
-    let backup = prepare(request, &version, (env.clock)())?;
+    let backup = prepare(request, &version, (env.operation.clock)())?;
     env.store.written(&backup.metadata.name, &backup.metadata.uid).await?;
     let mut tasks = JoinSet::new();
     let Objects { plan, mut entries, learned, tally, .. } = objects(request, &backup, env, &mut tasks).await?;
@@ -49,30 +49,30 @@ pub async fn preview(request: &Request, env: &Env) -> Result<Preview, BackupErro
         let batch = match entries.next().await {
             Ok(Some(batch)) => batch,
             Ok(None) => break,
-            Err(_) if env.cancel.is_cancelled() => return Err(BackupError::Cancelled),
+            Err(_) if env.operation.cancel.is_cancelled() => return Err(BackupError::Cancelled),
             Err(broken) => return Err(broken.into()),
         };
         tally.settled(batch.entries.len());
-        env.progress.finished(batch.entries.len() as u64);
+        env.operation.progress.finished(batch.entries.len() as u64);
         for entry in &batch.entries {
             let counted = types.entry(entry.resource.group_resource()).or_default();
             counted.objects += 1;
             counted.bytes += entry.body.len() as u64;
         }
     }
-    if env.cancel.is_cancelled() {
+    if env.operation.cancel.is_cancelled() {
         return Err(BackupError::Cancelled);
     }
     tally.balance()?;
     let learned = learned.await.map_err(|_| BackupError::Worker("processing objects"))?;
     if let Some(warning) = learned.volumes.warning() {
-        env.journal.warn(&Place::Velero, warning);
+        env.operation.journal.warn(&Place::Velero, warning);
     }
     Ok(Preview {
         types,
         excluded: plan.excluded,
         left_out: learned.left_out,
         volumes: learned.volumes.records(backup.spec.snapshot_volumes != Some(false)),
-        results: env.journal.close().results,
+        results: env.operation.journal.close().results,
     })
 }

@@ -77,7 +77,7 @@ async fn take_all(
     env: &Env,
 ) -> Result<Learned, Stopped> {
     while let Some(batch) = batches.next().await? {
-        if env.cancel.is_cancelled() {
+        if env.operation.cancel.is_cancelled() {
             return Err(Stopped::Over);
         }
         let entries = batch.items.into_iter().filter_map(|item| processor.take(item, env)).collect();
@@ -181,7 +181,7 @@ impl Processor {
         }
         if is_too_deep(&item.body) {
             let error = format!("it is saved, but it cannot be restored: it is nested deeper than {RESTORABLE} levels");
-            env.journal.item(Severity::Error, &item.key(), FAILED, Some(&error));
+            env.operation.journal.item(Severity::Error, &item.key(), FAILED, Some(&error));
             let body = splice_type(&item);
             return Some(Entry { resource: item.resource, namespace: item.head.namespace, name: item.head.name, body });
         }
@@ -198,7 +198,7 @@ impl Processor {
         let mut object: Value = match serde_json::from_slice(&item.body) {
             Ok(object) => object,
             Err(e) => {
-                env.journal.item(Severity::Error, &item.key(), FAILED, Some(&e.to_string()));
+                env.operation.journal.item(Severity::Error, &item.key(), FAILED, Some(&e.to_string()));
                 return None;
             }
         };
@@ -244,7 +244,7 @@ impl Processor {
                 };
                 let key = ObjectKey::new(resource.group_resource(), namespace, plain);
                 if self.scope.filter.collects(resource).is_ok() && !self.has_seen(&key) {
-                    env.journal.item(
+                    env.operation.journal.item(
                         Severity::Warning,
                         &key,
                         "an object named in the ordered resources is not in the backup",
@@ -360,7 +360,7 @@ mod tests {
                 expected.add(Severity::Error, &Place::of(Some("a")), text);
             }
         }
-        assert_eq!(env.journal.close().results, expected);
+        assert_eq!(env.operation.journal.close().results, expected);
     }
 
     /// Numbers in every notation that JSON has, as text.

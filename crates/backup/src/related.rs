@@ -66,7 +66,7 @@ impl<'a> Output<'a> {
         }
         let share = u32::try_from(size.clamp(1, self.most.max(1))).unwrap_or(u32::MAX);
         let budget = Arc::clone(&self.reserve).acquire_many_owned(share).await.map_err(|_| ReceiverGone)?;
-        self.env.progress.found(items.len() as u64);
+        self.env.operation.progress.found(items.len() as u64);
         processor.tally.came(items.len());
         let entries = items.into_iter().filter_map(|item| processor.take(item, self.env)).collect();
         self.sender.send(Entries { entries, budget: Some(budget) }).await
@@ -81,7 +81,7 @@ pub(crate) async fn fetch(
 ) -> Result<(), ReceiverGone> {
     let mut out = Output::new(RESERVE, sender, env);
     for _ in 0..ROUNDS {
-        if env.cancel.is_cancelled() {
+        if env.operation.cancel.is_cancelled() {
             return Ok(());
         }
         bindings(processor, &mut out).await?;
@@ -233,7 +233,7 @@ async fn pick(
     let is_whole = loop {
         match list.next().await {
             Ok(Some(bodies)) => {
-                for item in parse::items(resource, bodies, &env.journal).into_iter().filter(&mut wanted) {
+                for item in parse::items(resource, bodies, &env.operation.journal).into_iter().filter(&mut wanted) {
                     out.take(processor, item).await?;
                 }
             }
@@ -289,11 +289,11 @@ async fn get_all(
 }
 
 fn not_found(key: &ObjectKey, env: &Env) {
-    env.journal.item(Severity::Warning, key, "an object that another one needs was not found", None);
+    env.operation.journal.item(Severity::Warning, key, "an object that another one needs was not found", None);
 }
 
 fn failed(key: &ObjectKey, error: &dyn std::error::Error, env: &Env) {
-    env.journal.item(Severity::Error, key, "Error getting related items", Some(&error.to_string()));
+    env.operation.journal.item(Severity::Error, key, "Error getting related items", Some(&error.to_string()));
 }
 
 #[cfg(test)]

@@ -94,7 +94,7 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
     tasks.shutdown().await;
     match made? {
         Made::Archive(finale) => {
-            if env.cancel.is_cancelled() {
+            if env.operation.cancel.is_cancelled() {
                 return Err(BackupError::Cancelled);
             }
             let archive_size = Some(finale.written.summary.size);
@@ -116,7 +116,7 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
 const GRACE: Duration = Duration::from_secs(4);
 
 async fn overdue(env: &Env) {
-    env.cancel.cancelled().await;
+    env.operation.cancel.cancelled().await;
     tokio::time::sleep(GRACE).await;
 }
 
@@ -130,16 +130,17 @@ enum Made {
 
 async fn make(request: &Request, env: &Env, tasks: &mut JoinSet<()>) -> Result<Made, BackupError> {
     let version = env.cluster.version().await?;
-    let backup = prepare(request, &version, (env.clock)())?;
+    let backup = prepare(request, &version, (env.operation.clock)())?;
     let writer = match claim(&backup, &request.settings, env).await? {
         ClaimOutcome::Writer(writer) => *writer,
         ClaimOutcome::Complete(backup) => return Ok(Made::Before(backup)),
     };
-    env.journal
+    env.operation
+        .journal
         .info("Beginning backup", &[("attempt", &writer.attempt().to_string()), ("cluster", &version.git_version)]);
     let Walked { written, volumes, kept_out } = walk(request, &backup, &writer, env, tasks).await?;
     if let Some(warning) = volumes.warning() {
-        env.journal.warn(&Place::Velero, warning);
+        env.operation.journal.warn(&Place::Velero, warning);
     }
     let volumes = volumes.records(backup.spec.snapshot_volumes != Some(false));
     let mut backup = backup;
@@ -163,7 +164,7 @@ pub(crate) async fn claim(backup: &Backup, settings: &Settings, env: &Env) -> Re
         cluster_uid: env.cluster.uid().await?,
         namespace: if settings.served { backup.metadata.namespace.clone() } else { String::new() },
         take_over: settings.take_over,
-        now: (env.clock)(),
+        now: (env.operation.clock)(),
     };
     Ok(env.store.claim(&request).await?)
 }
@@ -189,7 +190,7 @@ async fn walk(
     for ((resource, reason), count) in &learned.left_out {
         let fields =
             [("resource", resource.to_string()), ("count", count.to_string()), ("reason", (*reason).to_owned())];
-        env.journal.info("Left out objects", &fields.each_ref().map(|(key, value)| (*key, value.as_str())));
+        env.operation.journal.info("Left out objects", &fields.each_ref().map(|(key, value)| (*key, value.as_str())));
     }
     Ok(Walked { written, volumes: learned.volumes, kept_out })
 }
@@ -206,7 +207,7 @@ async fn put_archive(
     let writing = async {
         let result = write(entries, level, &pieces, tally, env).await;
         // The upload must not take a half-written archive for a whole one.
-        if result.is_ok() && !env.cancel.is_cancelled() {
+        if result.is_ok() && !env.operation.cancel.is_cancelled() {
             pieces.end();
         } else {
             drop(pieces);
@@ -214,7 +215,7 @@ async fn put_archive(
         result
     };
     let (written, uploaded) = tokio::join!(writing, writer.put_tarball(upload));
-    if env.cancel.is_cancelled() {
+    if env.operation.cancel.is_cancelled() {
         return Err(BackupError::Cancelled);
     }
     match written {
@@ -244,7 +245,7 @@ pub(crate) async fn objects(
 ) -> Result<Objects, BackupError> {
     let catalog = env.cluster.discover().await?;
     for failure in &catalog.failures {
-        env.journal.warn(
+        env.operation.journal.warn(
             &Place::Velero,
             format!(
                 "the types of {} could not be discovered and are not in this backup: {}",
@@ -256,7 +257,7 @@ pub(crate) async fn objects(
     let existing: Vec<String> = scope.namespaces.iter().map(|namespace| namespace.facts.name.clone()).collect();
     let plan = plan(&scope.catalog, &scope.filter, &existing);
     let kept_out = scope.kept_out();
-    env.journal.info(
+    env.operation.journal.info(
         "Planned the backup",
         &[("types", &plan.lists.len().to_string()), ("excludedTypes", &plan.excluded.len().to_string())],
     );
@@ -272,21 +273,28 @@ async fn scope(backup: &Backup, catalog: Catalog, env: &Env) -> Result<Scope, Ba
     let filter = BackupFilter::new(&backup.spec, &catalog, &facts)
         .map_err(|e| ValidationErrors(vec![format!("invalid label selector: {e}")]))?;
     for name in filter.namespaces().missing() {
-        env.journal.error(&Place::Namespace(name.clone()), format!("the included namespace {name} does not exist"));
+        env.operation
+            .journal
+            .error(&Place::Namespace(name.clone()), format!("the included namespace {name} does not exist"));
     }
     if filter.namespaces().matched_nothing() {
-        env.journal.warn(&Place::Velero, "no namespace matches the included namespaces: no namespaced object is saved");
+        env.operation
+            .journal
+            .warn(&Place::Velero, "no namespace matches the included namespaces: no namespaced object is saved");
     }
     for name in filter.unresolved() {
-        env.journal.warn(&Place::Velero, format!("the cluster serves no type {name:?}, which a filter names"));
+        env.operation
+            .journal
+            .warn(&Place::Velero, format!("the cluster serves no type {name:?}, which a filter names"));
     }
     for name in filter.wrong_scope() {
-        env.journal
+        env.operation
+            .journal
             .warn(&Place::Velero, format!("the type {name:?} is of the other scope than the filter that names it"));
     }
     for facts in facts.iter().filter(|f| filter.namespaces().includes(&f.name)) {
         if facts.labels.get(well_known::LABEL_ARGOCD_MANAGED_BY).is_some_and(|v| !v.is_empty()) {
-            env.journal.warn(
+            env.operation.journal.warn(
                 &Place::Namespace(facts.name.clone()),
                 format!("namespace {} is managed by Argo CD: restoring it may fight with it", facts.name),
             );
@@ -311,7 +319,7 @@ mod tests {
             cluster_uid: "c".into(),
             namespace: String::new(),
             take_over: false,
-            now: (env.clock)(),
+            now: (env.operation.clock)(),
         };
         let ClaimOutcome::Writer(writer) = env.store.claim(&request).await.unwrap() else { panic!("a new name") };
         for (ends, expected) in [(false, Err("a worker thread died while listing objects".to_owned())), (true, Ok(0))] {

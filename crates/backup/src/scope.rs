@@ -79,7 +79,7 @@ pub(crate) async fn read_namespaces(
 async fn read_namespace(resource: &Arc<ApiResource>, name: &str, env: &Env) -> Result<Option<Namespace>, BackupError> {
     match env.cluster.get(resource, None, name).await {
         Ok(body) => {
-            let found = parse::items(resource, body.into_iter().collect(), &env.journal);
+            let found = parse::items(resource, body.into_iter().collect(), &env.operation.journal);
             Ok(found.into_iter().next().map(namespace))
         }
         Err(e) if e.is_denied() => {
@@ -87,7 +87,7 @@ async fn read_namespace(resource: &Arc<ApiResource>, name: &str, env: &Env) -> R
                 "the Namespace {name} itself is not in the backup, only what is in it: {e}; a restore makes it without its \
                  labels and annotations"
             );
-            env.journal.warn(&Place::Namespace(name.to_owned()), message);
+            env.operation.journal.warn(&Place::Namespace(name.to_owned()), message);
             let facts = NamespaceFacts { name: name.to_owned(), labels: BTreeMap::new(), active: true };
             Ok(Some(Namespace { facts, item: None }))
         }
@@ -104,7 +104,7 @@ async fn list(resource: &Arc<ApiResource>, env: &Env) -> Result<Vec<Namespace>, 
     });
     let mut out: Vec<Namespace> = Vec::new();
     while let Some(bodies) = list.next().await? {
-        out.extend(parse::items(resource, bodies, &env.journal).into_iter().map(namespace));
+        out.extend(parse::items(resource, bodies, &env.operation.journal).into_iter().map(namespace));
     }
     // A list that was interrupted may bring one twice.
     out.sort_by(|a, b| a.facts.name.cmp(&b.facts.name));

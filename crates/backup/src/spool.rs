@@ -88,7 +88,7 @@ pub(crate) fn spool(memory_budget: usize, env: &Env, tally: &Arc<Tally>) -> (Int
     let budget = memory_budget.clamp(LEAST, Semaphore::MAX_PERMITS).min(u32::MAX as usize);
     let most = budget / 4;
     let out = Out { budget: Arc::new(Semaphore::new(budget)), most, env: env.clone(), tally: Arc::clone(tally) };
-    let shelf = Shelf { out: out.clone(), disk: Disk::new(&env.scratch) };
+    let shelf = Shelf { out: out.clone(), disk: Disk::new(&env.operation.scratch) };
     let spool = Spool { sender: sender.another("keeping objects on disk"), incoming, shelf };
     (Intake { out, sender, overflow }, spool, batches)
 }
@@ -129,9 +129,9 @@ impl Out {
 
     fn parse(&self, raw: Raw, budget: OwnedSemaphorePermit) -> Batch {
         let came = raw.bodies.len();
-        let items = crate::parse::items(&raw.resource, raw.bodies, &self.env.journal);
+        let items = crate::parse::items(&raw.resource, raw.bodies, &self.env.operation.journal);
         self.tally.settled(came - items.len());
-        self.env.progress.found(items.len() as u64);
+        self.env.operation.progress.found(items.len() as u64);
         Batch { items, budget }
     }
 
@@ -164,7 +164,7 @@ impl Shelf {
             let share = self.disk.queue.front().map_or(0, |stored| stored.share);
             tokio::select! {
                 biased;
-                () = out.env.cancel.cancelled() => return Err(Stopped::Over),
+                () = out.env.operation.cancel.cancelled() => return Err(Stopped::Over),
                 raw = incoming.next(), if open => match raw? {
                     None => open = false,
                     Some(raw) => self.keep(raw, sender).await?,
@@ -189,7 +189,7 @@ impl Shelf {
         let Err((e, raw)) = self.disk.push(raw, share).await else { return Ok(()) };
         if !std::mem::replace(&mut self.disk.broken, true) {
             let text = format!("objects cannot wait in {}, so reading waits for the upload: {e}", self.disk.place);
-            self.out.env.journal.warn(&Place::Velero, text);
+            self.out.env.operation.journal.warn(&Place::Velero, text);
         }
         let budget = self.out.acquire(share).await;
         sender.send(self.out.parse(raw, budget)).await
@@ -204,7 +204,7 @@ impl Shelf {
                 self.out.tally.settled(count);
                 let text =
                     format!("{count} objects of {resource} are lost: reading them back from {}: {e}", self.disk.place);
-                self.out.env.journal.error(&Place::Velero, text);
+                self.out.env.operation.journal.error(&Place::Velero, text);
                 None
             }
         }

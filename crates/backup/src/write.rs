@@ -89,7 +89,7 @@ impl<'a> Writer<'a> {
             tally,
             level,
             upload,
-            mtime: u64::try_from((env.clock)().as_second()).unwrap_or(0),
+            mtime: u64::try_from((env.operation.clock)().as_second()).unwrap_or(0),
             segment: Segment::default(),
             budgets: Vec::new(),
             assembler: Assembler::new(),
@@ -138,7 +138,7 @@ impl<'a> Writer<'a> {
             }
         }
         self.keep(budget.as_mut(), kept);
-        self.env.progress.finished(saved);
+        self.env.operation.progress.finished(saved);
     }
 
     /// Keeps this much of a batch's share, or all that is left of the share, until the open segment is uploaded: the bytes
@@ -166,7 +166,7 @@ impl<'a> Writer<'a> {
         if let Err(e) = self.segment.push_object(&object, self.mtime) {
             self.tally.settled(1);
             let key = ObjectKey::new(names.group_resource.clone(), entry.namespace.as_deref(), &*entry.name);
-            self.env.journal.item(Severity::Error, &key, "Error backing up item", Some(&e.to_string()));
+            self.env.operation.journal.item(Severity::Error, &key, "Error backing up item", Some(&e.to_string()));
             return false;
         }
         self.resources.add(&names.api_version, &entry.resource.kind, entry.namespace.as_deref(), &entry.name);

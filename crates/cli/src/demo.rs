@@ -7,12 +7,11 @@ use crate::local::journal::{clock, print_results};
 use crate::sandbox::{options, write_kubeconfig};
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use lifeboat_action::Progress;
 use lifeboat_api::{Backup, Restore};
-use lifeboat_archive::journal::Journal;
 use lifeboat_bucket::Directory;
 use lifeboat_cluster::{Cluster, ConnectOptions};
 use lifeboat_object::GroupResource;
+use lifeboat_operation::Operation;
 use lifeboat_sandbox::Sandbox;
 use lifeboat_store::Store;
 use std::io::Write;
@@ -21,7 +20,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
-use tokio_util::sync::CancellationToken;
 
 /// `lifeboat demo [--objects N] [--keep]`.
 #[derive(Debug, Args)]
@@ -94,15 +92,9 @@ impl Demo {
         "velero".clone_into(&mut backup.metadata.namespace);
         backup.metadata.uid = uuid::Uuid::new_v4().to_string();
         let request = lifeboat_backup::Request { backup, settings: lifeboat_backup::Settings::default() };
-        let env = lifeboat_backup::Env {
-            cluster: self.cluster.clone(),
-            store: self.store.clone(),
-            clock: clock(),
-            journal: Journal::new(clock(), "backup=velero/demo"),
-            progress: Arc::new(Progress::default()),
-            scratch: self.scratch.clone(),
-            cancel: CancellationToken::new(),
-        };
+        let operation = Operation::new(clock(), "backup=velero/demo", self.scratch.clone());
+        let (cluster, store) = (self.cluster.clone(), self.store.clone());
+        let env = lifeboat_backup::Env { cluster, store, operation };
         let began = Instant::now();
         let outcome = lifeboat_backup::run(&request, &env).await?;
         print_results(&outcome.results);
@@ -138,16 +130,9 @@ impl Demo {
         restore.metadata.uid = uuid::Uuid::new_v4().to_string();
         "demo".clone_into(&mut restore.spec.backup_name);
         let request = lifeboat_restore::Request { restore, settings: lifeboat_restore::Settings::default() };
-        let env = lifeboat_restore::Env {
-            cluster: self.cluster.clone(),
-            store: self.store.clone(),
-            clock: clock(),
-            journal: Journal::new(clock(), "restore=velero/demo"),
-            checkpoint: Arc::new(lifeboat_restore::NoCheckpoint),
-            progress: Arc::new(Progress::default()),
-            cancel: CancellationToken::new(),
-            scratch: self.scratch.clone(),
-        };
+        let operation = Operation::new(clock(), "restore=velero/demo", self.scratch.clone());
+        let (cluster, store) = (self.cluster.clone(), self.store.clone());
+        let env = lifeboat_restore::Env { cluster, store, operation };
         let began = Instant::now();
         let outcome = lifeboat_restore::run(&request, &env).await?;
         print_results(&outcome.results);

@@ -1,6 +1,6 @@
 //! Shows how far an operation is.
 
-use lifeboat_action::Progress;
+use lifeboat_operation::Progress;
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;

@@ -9,7 +9,6 @@
 //! Start reading at `server.rs`, then `server/plan.rs`, then `phase`.
 
 mod buckets;
-mod checkpoint;
 mod client;
 mod event;
 mod fence;
@@ -22,6 +21,7 @@ mod mirror;
 mod options;
 mod own_pod;
 mod phase;
+mod records;
 mod server;
 #[cfg(test)]
 mod stub;

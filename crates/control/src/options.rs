@@ -3,9 +3,9 @@
 use crate::own_pod::OwnPod;
 use async_trait::async_trait;
 use lifeboat_api::{BackupStorageLocation, Duration};
-use lifeboat_archive::journal::Clock;
 use lifeboat_bucket::BlobStore;
 use lifeboat_cluster::Cluster;
+use lifeboat_operation::Clock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::path::PathBuf;

@@ -83,7 +83,7 @@ impl Lookout<'_> {
         let mut lists = JoinSet::new();
         loop {
             while lists.len() < LISTS_AT_ONCE
-                && !self.env.cancel.is_cancelled()
+                && !self.env.operation.cancel.is_cancelled()
                 && let Some((place, count)) = left.next()
             {
                 let Some(api) = self.catalog.find(&place.0) else { continue };

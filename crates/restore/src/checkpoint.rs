@@ -3,46 +3,18 @@
 //! Two bits for each row of the archive. The format is `docs/formats/checkpoint.md`.
 
 use crate::item::Action;
-use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use lifeboat_operation::Records;
 use serde::{Deserialize, Serialize};
-use std::fmt::Debug;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Where the checkpoint of one restore is kept: a file, or an object in the cluster.
-#[async_trait]
-pub trait CheckpointStore: Debug + Send + Sync {
-    /// What was saved last; `None` when nothing was.
-    ///
-    /// # Errors
-    /// Why it cannot be read, for people.
-    async fn load(&self) -> Result<Option<Vec<u8>>, String>;
-
-    /// Saves it in place of what was saved before: a crash leaves the one or the other, whole.
-    ///
-    /// # Errors
-    /// Why it cannot be written, for people.
-    async fn save(&self, bytes: Vec<u8>) -> Result<(), String>;
-}
-
-/// Keeps nothing: a run again looks at every object again.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoCheckpoint;
-
-#[async_trait]
-impl CheckpointStore for NoCheckpoint {
-    async fn load(&self) -> Result<Option<Vec<u8>>, String> {
-        Ok(None)
-    }
-
-    async fn save(&self, _: Vec<u8>) -> Result<(), String> {
-        Ok(())
-    }
-}
-
+/// The key of the checkpoint among the records of its restore.
+const KEY: &str = "checkpoint";
 /// Rows done since the last save that are worth the next.
 const ROWS: usize = 1000;
 /// Time since the last save that is worth the next.
@@ -64,7 +36,7 @@ struct Stored {
 /// The rows of an archive that need nothing more, and what was done with each.
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
-    store: Arc<dyn CheckpointStore>,
+    records: Arc<dyn Records>,
     restore_uid: String,
     archive: String,
     rows: usize,
@@ -79,16 +51,16 @@ impl Checkpoint {
     /// What an earlier run of this restore of this archive left, or nothing done yet.
     ///
     /// # Errors
-    /// When the store cannot be read, or what it holds is of another restore or archive: then nothing is done, and the
+    /// When the records cannot be read, or what it holds is of another restore or archive: then nothing is done, and the
     /// message says why.
     pub(crate) async fn open(
-        store: Arc<dyn CheckpointStore>,
+        records: Arc<dyn Records>,
         restore_uid: &str,
         archive: &str,
         rows: usize,
     ) -> (Self, Option<String>) {
         let mut checkpoint = Self {
-            store,
+            records,
             restore_uid: restore_uid.to_owned(),
             archive: archive.to_owned(),
             rows,
@@ -97,10 +69,10 @@ impl Checkpoint {
             unsaved: 0,
             saved: Instant::now(),
         };
-        let problem = match checkpoint.store.load().await {
+        let problem = match checkpoint.records.read(KEY).await {
             Ok(None) => None,
             Ok(Some(bytes)) => checkpoint.decode(&bytes).err(),
-            Err(e) => Some(e),
+            Err(e) => Some(e.to_string()),
         };
         (checkpoint, problem)
     }
@@ -181,49 +153,35 @@ impl Checkpoint {
     pub(crate) async fn save(&mut self) -> Result<(), String> {
         self.unsaved = 0;
         self.saved = Instant::now();
-        self.store.save(self.encode()).await
+        let note = BTreeMap::from([(KEY.to_owned(), Some(Bytes::from(self.encode())))]);
+        self.records.write(note).await.map_err(|e| e.to_string())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Mutex;
-
-    #[derive(Debug, Default)]
-    struct Kept(Mutex<Option<Vec<u8>>>);
-
-    #[async_trait]
-    impl CheckpointStore for Kept {
-        async fn load(&self) -> Result<Option<Vec<u8>>, String> {
-            Ok(self.0.lock().unwrap().clone())
-        }
-
-        async fn save(&self, bytes: Vec<u8>) -> Result<(), String> {
-            *self.0.lock().unwrap() = Some(bytes);
-            Ok(())
-        }
-    }
+    use lifeboat_operation::InMemory;
 
     #[tokio::test(start_paused = true)]
     async fn a_run_again_knows_what_was_done() {
-        let store = Arc::new(Kept::default());
+        let records = Arc::new(InMemory::default());
         let open = |uid: &'static str, archive: &'static str, rows| {
-            Checkpoint::open(Arc::clone(&store) as Arc<dyn CheckpointStore>, uid, archive, rows)
+            Checkpoint::open(Arc::clone(&records) as Arc<dyn Records>, uid, archive, rows)
         };
         let (mut first, problem) = open("u", "a", 6).await;
         assert_eq!((problem, first.is_resumed()), (None, false));
         first.save().await.unwrap();
         let (begun, problem) = open("u", "a", 6).await;
         assert_eq!((problem, begun.is_resumed(), begun.done(0)), (None, true, None));
-        *store.0.lock().unwrap() = None;
+        records.write(BTreeMap::from([(KEY.to_owned(), None)])).await.unwrap();
         let marks = [Action::Created, Action::Updated, Action::Skipped, Action::Failed];
         for (row, action) in marks.into_iter().enumerate() {
             first.mark(row, action);
         }
         first.mark(5, Action::Created);
         first.save_if_due().await.unwrap();
-        assert_eq!(*store.0.lock().unwrap(), None, "too early");
+        assert_eq!(records.read(KEY).await, Ok(None), "too early");
         tokio::time::advance(TIME).await;
         first.save_if_due().await.unwrap();
 

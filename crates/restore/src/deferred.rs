@@ -142,7 +142,7 @@ fn given_up(waiting: &[Waiting], context: &Context) -> Vec<Done> {
         1 => format!("1 object that could not be restored at first was not tried again: {why}"),
         _ => format!("{count} objects that could not be restored at first were not tried again: {why}"),
     };
-    context.env.journal.error(&Place::Velero, message);
+    context.env.operation.journal.error(&Place::Velero, message);
     // Namespaces have a list of their own.
     let is_namespace = |row: &Row| *row.resource == GroupResource::new("", "namespaces");
     let rows = waiting.iter().map(|one| one.row);

@@ -5,10 +5,10 @@ use crate::item::Action;
 use crate::listed::Listed;
 use crate::run::{Outcome, Walked};
 use lifeboat_api::{HookStatus, Restore, RestorePhase, RestoreProgress, RestoreStatus, Time};
-use lifeboat_archive::journal::Closed;
 use lifeboat_archive::layout::RestoreFile;
 use lifeboat_archive::sidecar;
 use lifeboat_object::{GroupResource, ObjectKey, Place, chain};
+use lifeboat_operation::Closed;
 use lifeboat_store::StoreError;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -23,9 +23,9 @@ const STORING_BROKEN_OFF: Duration = Duration::from_secs(30);
 
 /// Decides the phase, and puts log, results, resource list, operations and volume information.
 pub(crate) async fn finalize(mut restore: Restore, mut walked: Walked, env: &Env) -> Result<Outcome, StoreError> {
-    let cancelled = env.cancel.is_cancelled();
+    let cancelled = env.operation.cancel.is_cancelled();
     let broken_off = walked.broken_off.take();
-    let (_, planned) = env.progress.get();
+    let (_, planned) = env.operation.progress.get();
     let spec = restore.spec.clone();
     let listed = Listed::of(&walked, &spec);
     let items = listed.len();
@@ -33,19 +33,19 @@ pub(crate) async fn finalize(mut restore: Restore, mut walked: Walked, env: &Env
         "the restore was cancelled: {items} of {planned} objects were looked at, and the resource list says what was done"
     );
     if cancelled {
-        env.journal.error(&Place::Velero, ended_early.as_str());
+        env.operation.journal.error(&Place::Velero, ended_early.as_str());
     }
     if let Some(why) = &broken_off {
         restore.status.failure_reason = broke_off(&spec.backup_name, why, walked.left);
-        env.journal.error(&Place::Velero, &restore.status.failure_reason);
+        env.operation.journal.error(&Place::Velero, &restore.status.failure_reason);
     }
     let claims = claims(&walked);
     let volumes = walked.volumes.tell(&spec.namespace_mapping, |key| claims.get(key).copied());
     if let Some(warning) = volumes.warning {
-        env.journal.warn(&Place::Velero, warning);
+        env.operation.journal.warn(&Place::Velero, warning);
     }
     if !cancelled && broken_off.is_none() {
-        env.journal.info("restore completed", &[]);
+        env.operation.journal.info("restore completed", &[]);
     }
     let name = restore.metadata.name.clone();
     // One that broke off has waited for the bucket already.
@@ -54,19 +54,19 @@ pub(crate) async fn finalize(mut restore: Restore, mut walked: Walked, env: &Env
     if cancelled {
         restore.status.failure_reason = ended_early;
     }
-    files.put(RestoreFile::Logs, env.journal.close().log).await;
+    files.put(RestoreFile::Logs, env.operation.journal.close().log).await;
     // What was restored is there; only that its log is missing counts (restore.md 1.7).
     if let Some(why) = files.unstored.first() {
-        env.journal.error(&Place::Velero, why.as_str());
+        env.operation.journal.error(&Place::Velero, why.as_str());
     }
-    let Closed { results, warnings, errors, .. } = env.journal.close();
+    let Closed { results, warnings, errors, .. } = env.operation.journal.close();
     let status = &mut restore.status;
     count(status, warnings, errors);
     let items = i64::try_from(items).unwrap_or(i64::MAX);
     let left = i64::try_from(walked.left).unwrap_or(i64::MAX);
     status.progress = Some(RestoreProgress { total_items: items.saturating_add(left), items_restored: items });
     status.hook_status = Some(HookStatus::default());
-    status.completion_timestamp = Some(Time::new((env.clock)()));
+    status.completion_timestamp = Some(Time::new((env.operation.clock)()));
     status.phase = Some(match errors {
         _ if cancelled => RestorePhase::Failed,
         0 => RestorePhase::Completed,
@@ -83,7 +83,7 @@ pub(crate) async fn finalize(mut restore: Restore, mut walked: Walked, env: &Env
         files.put(file, bytes).await;
     }
     let unstored = files.unstored;
-    if !cancelled && env.cancel.is_cancelled() && !unstored.is_empty() {
+    if !cancelled && env.operation.cancel.is_cancelled() && !unstored.is_empty() {
         restore.status.phase = Some(RestorePhase::Failed);
         restore.status.failure_reason = format!(
             "the restore was cancelled: {items} of {planned} objects were looked at, but not all of its files could be stored in time"
@@ -121,7 +121,7 @@ impl Files<'_> {
     async fn put(&mut self, file: RestoreFile, bytes: Vec<u8>) {
         let what = if file == RestoreFile::Logs { "log file".to_owned() } else { file.key(self.name) };
         let putting = self.env.store.put_restore_file(self.name, file, bytes);
-        let why = match self.time.bound(&self.env.cancel, putting).await {
+        let why = match self.time.bound(&self.env.operation.cancel, putting).await {
             Some(Ok(())) => return,
             Some(Err(e)) => e.to_string(),
             None => "the bucket did not answer in time".to_owned(),
@@ -163,8 +163,8 @@ impl StoringTime {
 /// # Errors
 /// [`StoreError`].
 pub async fn record_failure(mut restore: Restore, env: &Env) -> Result<Restore, StoreError> {
-    env.journal.error(&Place::Velero, &restore.status.failure_reason);
-    let closed = env.journal.close();
+    env.operation.journal.error(&Place::Velero, &restore.status.failure_reason);
+    let closed = env.operation.journal.close();
     count(&mut restore.status, closed.warnings, closed.errors);
     let results = sidecar::encode(&closed.results).map_err(|e| StoreError::Encode("the results", e))?;
     let name = &restore.metadata.name;

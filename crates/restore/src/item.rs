@@ -244,12 +244,12 @@ impl Context {
 
     pub(crate) fn error(&self, key: &ObjectKey, message: &str) {
         self.notes.note(key);
-        self.env.journal.error(&Place::of(key.namespace.as_deref()), message);
+        self.env.operation.journal.error(&Place::of(key.namespace.as_deref()), message);
     }
 
     pub(crate) fn warning(&self, key: &ObjectKey, message: &str) {
         self.notes.note(key);
-        self.env.journal.warn(&Place::of(key.namespace.as_deref()), message);
+        self.env.operation.journal.warn(&Place::of(key.namespace.as_deref()), message);
     }
 }
 

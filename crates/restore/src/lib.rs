@@ -46,7 +46,6 @@ mod walk;
 mod write;
 
 pub use actions::{ActionConfig, built_in_actions};
-pub use checkpoint::{CheckpointStore, NoCheckpoint};
 pub use env::Env;
 pub use finalize::record_failure;
 pub use item::Action;

@@ -9,9 +9,9 @@ use crate::retry::{can_be_read_later, can_pass};
 use crate::wait::{Share, Together, Waited, poll};
 use bytes::Bytes;
 use jiff::Timestamp;
-use lifeboat_archive::journal::Journal;
 use lifeboat_cluster::{ClusterError, Create, PatchKind};
 use lifeboat_object::{ApiResource, Place};
+use lifeboat_operation::Journal;
 use lifeboat_store::StoreError;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -156,7 +156,7 @@ impl Namespaces {
         let since = Instant::now();
         let tried = poll(
             || self.terminating.until(),
-            &env.cancel,
+            &env.operation.cancel,
             || async {
                 match env.cluster.create(&self.resource, None, name, body.clone(), how()).await {
                     Ok(_) => Ok(Some(true)),
@@ -195,7 +195,7 @@ impl Namespaces {
         let patch = Bytes::from(json!({"metadata": {"managedFields": managed_fields}}).to_string());
         if let Err(e) = env.cluster.patch(&self.resource, None, name, None, PatchKind::Merge, patch).await {
             let message = format!("error restoring managedFields of namespaces/{name}: {}", e.failure);
-            env.journal.warn(&Place::Cluster, message);
+            env.operation.journal.warn(&Place::Cluster, message);
         }
     }
 }

@@ -80,13 +80,13 @@ pub async fn preview(request: &Request, env: &Env, out: mpsc::Sender<PreviewItem
     let restore = prepare(request)?;
     check_source(&env.store.backup(&restore.spec.backup_name).await?)?;
     let mut walk = Walk::begin(request, &restore, env).await?;
-    env.progress.found(walk.levels.iter().map(|level| level.items.len() as u64).sum());
-    env.progress.found_all();
+    env.operation.progress.found(walk.levels.iter().map(|level| level.items.len() as u64).sum());
+    env.operation.progress.found_all();
     let context = Arc::new(walk.context(None)?);
     let mut needed = Needed::new(Arc::clone(&context), std::mem::take(&mut walk.left_out));
     let mut previewer = Previewer { context, defined: HashSet::new() };
     for level in std::mem::take(&mut walk.levels) {
-        if env.cancel.is_cancelled() || out.is_closed() {
+        if env.operation.cancel.is_cancelled() || out.is_closed() {
             break;
         }
         let ahead = walk.ahead.take(&level.name);
@@ -95,9 +95,9 @@ pub async fn preview(request: &Request, env: &Env, out: mpsc::Sender<PreviewItem
     // As if every claim were made: one that is there already keeps what it holds.
     let Told { records, warning } = walk.volumes.tell(&restore.spec.namespace_mapping, |_| Some(Action::Created));
     if let Some(warning) = warning {
-        env.journal.warn(&Place::Velero, format!("where claims are made anew: {warning}"));
+        env.operation.journal.warn(&Place::Velero, format!("where claims are made anew: {warning}"));
     }
-    Ok(PreviewEnd { left_out: needed.left_out(), volumes: records, results: env.journal.close().results })
+    Ok(PreviewEnd { left_out: needed.left_out(), volumes: records, results: env.operation.journal.close().results })
 }
 
 struct Previewer {
@@ -132,7 +132,7 @@ impl Previewer {
                 let planned = if one.ended { ended() } else { Planned::Unchanged };
                 // The receiver is gone: nobody wants more.
                 let _ = out.send(PreviewItem { key, planned, unasked: Vec::new() }).await;
-                self.context.env.progress.finished(1);
+                self.context.env.operation.progress.finished(1);
             } else {
                 rows.push(one.row);
             }
@@ -154,7 +154,7 @@ impl Previewer {
             .buffered(READS);
         let mut previews = pin!(previews);
         while let Some(item) = previews.next().await {
-            self.context.env.progress.finished(1);
+            self.context.env.operation.progress.finished(1);
             let Some((source, item)) = item.map_err(RestoreError::Store)? else { continue };
             for item in needed.with(&source, item).await? {
                 if out.send(item).await.is_err() {

@@ -54,7 +54,7 @@ pub(crate) async fn scan(
     let mut items = archive.read(rows, &mut tasks);
     let mut out = Contents::default();
     while let Some(item) = items.next().await? {
-        if env.cancel.is_cancelled() {
+        if env.operation.cancel.is_cancelled() {
             break;
         }
         let Some(row) = archive.row(item.row) else { continue };

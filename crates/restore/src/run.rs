@@ -66,7 +66,7 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, RestoreError> 
     let mut restore = prepare(request)?;
     check_source(&env.store.backup(&restore.spec.backup_name).await?)?;
     // A restore that was cut off keeps the time at which it began.
-    restore.status.start_timestamp.get_or_insert(Time::new((env.clock)()));
+    restore.status.start_timestamp.get_or_insert(Time::new((env.operation.clock)()));
     restore.status.phase = Some(RestorePhase::InProgress);
     let walked = walk(request, &restore, env).await?;
     Ok(finalize(restore, walked, env).await?)
@@ -89,12 +89,12 @@ pub(crate) struct Walked {
 async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<Walked, RestoreError> {
     let mut walk = tokio::select! {
         begun = Walk::begin(request, restore, env) => begun?,
-        () = env.cancel.cancelled() => return Err(RestoreError::Cancelled),
+        () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
     };
     let mut checkpoint = checkpoint(restore, &walk.archive, env).await;
     walk.resumed = checkpoint.is_resumed();
-    env.progress.found(walk.levels.iter().map(|level| level.items.len() as u64).sum());
-    env.progress.found_all();
+    env.operation.progress.found(walk.levels.iter().map(|level| level.items.len() as u64).sum());
+    env.operation.progress.found_all();
     let current = Arc::new(walk.context(None)?);
     let (archive, kinds) = (walk.archive.clone(), Arc::clone(&current.kinds));
     let all_namespaces = Arc::clone(&current.namespaces);
@@ -102,12 +102,12 @@ async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<Walked,
     if let Ok(reached) = &mut reached {
         reached.done.extend(done_before(&current, &checkpoint));
     }
-    let broken_off = walk.stop.take_reason().filter(|_| !env.cancel.is_cancelled());
+    let broken_off = walk.stop.take_reason().filter(|_| !env.operation.cancel.is_cancelled());
     if broken_off.is_some() {
         save(&mut checkpoint, env).await;
     }
     // Also of a restore that loses the cluster.
-    let namespaces = all_namespaces.report(&env.journal).await;
+    let namespaces = all_namespaces.report(&env.operation.journal).await;
     let Reached { done, left } = reached?;
     Ok(Walked { done, namespaces, archive, kinds, volumes: walk.volumes, left, broken_off })
 }
@@ -129,7 +129,9 @@ async fn levels(
             continue;
         }
         let (settles, defines_types) = (one.must_settle(), one.defines_types());
-        env.journal.info("Restoring a level", &[("level", &one.name), ("items", &one.items.len().to_string())]);
+        env.operation
+            .journal
+            .info("Restoring a level", &[("level", &one.name), ("items", &one.items.len().to_string())]);
         let ahead = walk.ahead.take(&one.name);
         let reached = level(one, ahead, &current, checkpoint, &mut deferred).await;
         let mut of_level = reached.done;
@@ -160,9 +162,11 @@ fn done_before(context: &Context, checkpoint: &Checkpoint) -> Vec<Done> {
 
 async fn checkpoint(restore: &Restore, archive: &Archive, env: &Env) -> Checkpoint {
     let (uid, rows) = (&restore.metadata.uid, archive.rows().len());
-    let (mut checkpoint, problem) = Checkpoint::open(Arc::clone(&env.checkpoint), uid, archive.digest(), rows).await;
+    let (mut checkpoint, problem) =
+        Checkpoint::open(Arc::clone(&env.operation.records), uid, archive.digest(), rows).await;
     if let Some(problem) = problem {
-        env.journal
+        env.operation
+            .journal
             .warn(&Place::Velero, format!("the checkpoint is not used, every object is looked at again: {problem}"));
     }
     save(&mut checkpoint, env).await;
@@ -171,6 +175,6 @@ async fn checkpoint(restore: &Restore, archive: &Archive, env: &Env) -> Checkpoi
 
 async fn save(checkpoint: &mut Checkpoint, env: &Env) {
     if let Err(e) = checkpoint.save().await {
-        env.journal.warn(&Place::Velero, format!("the checkpoint could not be saved: {e}"));
+        env.operation.journal.warn(&Place::Velero, format!("the checkpoint could not be saved: {e}"));
     }
 }

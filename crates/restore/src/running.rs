@@ -94,7 +94,7 @@ impl<'a> Running<'a> {
             self.ended.done.push(Done { row: one.row, action });
         }
         self.checkpoint.mark(one.row, action);
-        self.context.env.progress.finished(1);
+        self.context.env.operation.progress.finished(1);
     }
 
     /// Starts an attempt as soon as the pace allows it.
@@ -109,7 +109,7 @@ impl<'a> Running<'a> {
     async fn save(&mut self) {
         if let Err(e) = self.checkpoint.save_if_due().await {
             // The restore goes on: only a run again would have more to look at.
-            self.context.env.journal.warn(&Place::Velero, format!("the checkpoint could not be saved: {e}"));
+            self.context.env.operation.journal.warn(&Place::Velero, format!("the checkpoint could not be saved: {e}"));
         }
     }
 
@@ -117,7 +117,7 @@ impl<'a> Running<'a> {
     ///
     /// A write in flight is awaited even when cancelled, so that its outcome is known, but no longer than the grace.
     async fn take_next(&mut self) -> bool {
-        let cancel = self.context.env.cancel.clone();
+        let cancel = self.context.env.operation.cancel.clone();
         let ended = tokio::select! {
             ended = self.tasks.join_next_with_id() => ended,
             () = overdue(&cancel, &mut self.grace) => {
@@ -146,7 +146,7 @@ impl<'a> Running<'a> {
             let message = format!(
                 "{key} was being written when the restore was cancelled, and no answer came: whether it was is not known"
             );
-            self.context.env.journal.error(&Place::of(key.namespace.as_deref()), message);
+            self.context.env.operation.journal.error(&Place::of(key.namespace.as_deref()), message);
         }
     }
 
@@ -200,7 +200,7 @@ impl<'a> Running<'a> {
             }
         }
         if !turn.extra {
-            self.context.env.progress.finished(1);
+            self.context.env.operation.progress.finished(1);
         }
     }
 }

@@ -95,7 +95,7 @@ pub(crate) async fn established(
     let until = Instant::now() + timeout;
     let waited = poll(
         || until,
-        &env.cancel,
+        &env.operation.cancel,
         || async {
             let body = env.cluster.get(resource, None, name).await?;
             Ok(body.filter(|b| is_established(b)).map(|_| ()))

@@ -69,7 +69,7 @@ impl Walk {
             // Velero may have rewritten it.
             Err(RestoreError::Store(e @ StoreError::Index { .. })) => {
                 let text = format!("the archive is read as a stream, its index does not fit: {e}");
-                env.journal.warn(&Place::Velero, text);
+                env.operation.journal.warn(&Place::Velero, text);
                 archive = open(request, restore, true, env).await?;
                 select(request, restore, &archive, &catalog, &recorded, env).await?
             }
@@ -77,7 +77,7 @@ impl Walk {
         };
         let Selected { in_backup, filter, chosen, contents, mut ahead } = selected;
         for warning in filter.warnings() {
-            env.journal.warn(&Place::Velero, warning.as_str());
+            env.operation.journal.warn(&Place::Velero, warning.as_str());
         }
         let levels = plan(contents.facts, |n| archive.row(n), &request.settings.priorities, &catalog);
         ahead.keep(&levels);
@@ -99,7 +99,7 @@ impl Walk {
             provisioned: Arc::new(contents.provisioned),
             terminating_timeout: request.settings.terminating_resource_timeout.to_std(),
             resource_timeout: request.settings.resource_timeout.to_std(),
-            stop: Arc::new(Stop::with(&env.cancel)),
+            stop: Arc::new(Stop::with(&env.operation.cancel)),
             env: env.clone(),
         })
     }
@@ -189,7 +189,7 @@ fn likely(archive: &Archive, rows: &[usize], filter: &RestoreFilter) -> Vec<Fact
 }
 
 async fn open(request: &Request, restore: &Restore, ignore_index: bool, env: &Env) -> Result<Archive, StoreError> {
-    let options = OpenOptions { limits: request.settings.limits, scratch: env.scratch.clone(), ignore_index };
+    let options = OpenOptions { limits: request.settings.limits, scratch: env.operation.scratch.clone(), ignore_index };
     env.store.open_archive(&restore.spec.backup_name, &options).await
 }
 
@@ -198,7 +198,7 @@ async fn discover(before: &Catalog, env: &Env) -> Result<Catalog, RestoreError> 
     let catalog = env.cluster.discover().await?;
     let known = |group_version: &str| before.failures.iter().any(|f| f.group_version == group_version);
     for failure in catalog.failures.iter().filter(|f| !known(&f.group_version)) {
-        env.journal.warn(
+        env.operation.journal.warn(
             &Place::Velero,
             format!("the types of {} could not be discovered: {}", failure.group_version, failure.message),
         );

@@ -8,17 +8,14 @@ use crate::bucket_url::{self, EmptyFolders, Purpose};
 use crate::command::Globals;
 use crate::spec::BackupSpecArgs;
 use clap::Args;
-use lifeboat_action::Progress;
 use lifeboat_api::{Backup, BackupPhase, Time};
-use lifeboat_archive::journal::Journal;
 use lifeboat_backup::{Env, Outcome, Request, Settings};
 use lifeboat_cluster::Cluster;
+use lifeboat_operation::Operation;
 use lifeboat_store::Store;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use tokio_util::sync::CancellationToken;
 
 /// `lifeboat local backup NAME --bucket URL`.
 #[derive(Debug, Args)]
@@ -71,7 +68,7 @@ impl BackupArgs {
         let request = Request { backup: self.backup(globals, &state.content), settings: self.settings() };
         let env = self.env(globals, cluster, store);
         let operation = lifeboat_backup::run(&request, &env);
-        let outcome = watched("backup", &env.progress, &env.cancel, operation).await?;
+        let outcome = watched("backup", &env.operation.progress, &env.operation.cancel, operation).await?;
         state.forget();
         self.report(&outcome)
     }
@@ -80,21 +77,14 @@ impl BackupArgs {
         let request = Request { backup: self.backup(globals, &Content::new(clock()())), settings: self.settings() };
         let env = self.env(globals, cluster, store);
         let operation = lifeboat_backup::preview(&request, &env);
-        let preview = watched("dry run", &env.progress, &env.cancel, operation).await?;
+        let preview = watched("dry run", &env.operation.progress, &env.operation.cancel, operation).await?;
         print_backup(&preview, self.output)
     }
 
     fn env(&self, globals: &Globals, cluster: Cluster, store: Store) -> Env {
         let subject = format!("backup={}/{}", globals.namespace, self.name);
-        Env {
-            cluster,
-            store,
-            clock: clock(),
-            journal: Journal::new(clock(), &subject),
-            progress: Arc::new(Progress::default()),
-            scratch: self.scratch.clone().unwrap_or_else(std::env::temp_dir),
-            cancel: CancellationToken::new(),
-        }
+        let scratch = self.scratch.clone().unwrap_or_else(std::env::temp_dir);
+        Env { cluster, store, operation: Operation::new(clock(), &subject, scratch) }
     }
 
     fn backup(&self, globals: &Globals, content: &Content) -> Backup {

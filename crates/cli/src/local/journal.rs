@@ -1,8 +1,8 @@
 //! What every local operation needs: its clock, its way out, and its messages for people.
 
-use lifeboat_action::Progress;
-use lifeboat_archive::journal::Clock;
 use lifeboat_object::Results;
+use lifeboat_operation::Clock;
+use lifeboat_operation::Progress;
 use std::io::Write;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;

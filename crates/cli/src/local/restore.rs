@@ -9,18 +9,16 @@ use crate::command::Globals;
 use crate::flags::{self, Optional};
 use crate::spec::RestoreSpecArgs;
 use clap::Args;
-use lifeboat_action::Progress;
 use lifeboat_api::{BackupPhase, Duration, Restore, RestorePhase, Time, well_known};
-use lifeboat_archive::journal::Journal;
 use lifeboat_cluster::Cluster;
-use lifeboat_restore::{CheckpointStore, Env, NoCheckpoint, Outcome, Priorities, Request, Settings};
+use lifeboat_operation::Operation;
+use lifeboat_restore::{Env, Outcome, Priorities, Request, Settings};
 use lifeboat_store::Store;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 
 /// Objects of a dry run waiting to be printed.
 const WAITING: usize = 64;
@@ -82,9 +80,10 @@ impl RestoreArgs {
         let now = cluster.time().await?.unwrap_or_else(jiff::Timestamp::now);
         let state = State::open("restore", &store.describe(), &self.name, now)?;
         let request = Request { restore: self.restore(globals, &state.content, &backup), settings: self.settings() };
-        let env = self.env(globals, cluster, store, Arc::new(state.checkpoint()));
+        let mut env = self.env(globals, cluster, store);
+        env.operation.records = Arc::new(state.records());
         let operation = lifeboat_restore::run(&request, &env);
-        let outcome = watched("restore", &env.progress, &env.cancel, operation).await?;
+        let outcome = watched("restore", &env.operation.progress, &env.operation.cancel, operation).await?;
         if let Some(why) = &outcome.broken_off {
             self.report_break(&outcome)?;
             let first = if why.can_pass() { "" } else { "mend what the error above names, then " };
@@ -141,7 +140,7 @@ impl RestoreArgs {
         }
         let request =
             Request { restore: self.restore(globals, &Content::new(clock()()), backup), settings: self.settings() };
-        let env = self.env(globals, cluster, store, Arc::new(NoCheckpoint));
+        let env = self.env(globals, cluster, store);
         let show = Show { json: self.output.is_some(), secrets: self.show_secrets, details: self.details };
         let mut printer = RestorePrinter::new(show)?;
         let (sender, mut items) = mpsc::channel(WAITING);
@@ -152,23 +151,15 @@ impl RestoreArgs {
             anyhow::Ok(())
         };
         let operation = async { tokio::join!(lifeboat_restore::preview(&request, &env, sender), printing) };
-        let (end, printed) = watched("dry run", &env.progress, &env.cancel, operation).await;
+        let (end, printed) = watched("dry run", &env.operation.progress, &env.operation.cancel, operation).await;
         printed?;
         printer.end(&end?)
     }
 
-    fn env(&self, globals: &Globals, cluster: Cluster, store: Store, checkpoint: Arc<dyn CheckpointStore>) -> Env {
+    fn env(&self, globals: &Globals, cluster: Cluster, store: Store) -> Env {
         let subject = format!("restore={}/{}", globals.namespace, self.name);
-        Env {
-            cluster,
-            store,
-            clock: clock(),
-            journal: Journal::new(clock(), &subject),
-            checkpoint,
-            progress: Arc::new(Progress::default()),
-            cancel: CancellationToken::new(),
-            scratch: self.scratch.clone().unwrap_or_else(std::env::temp_dir),
-        }
+        let scratch = self.scratch.clone().unwrap_or_else(std::env::temp_dir);
+        Env { cluster, store, operation: Operation::new(clock(), &subject, scratch) }
     }
 
     fn restore(&self, globals: &Globals, content: &Content, backup: &str) -> Restore {

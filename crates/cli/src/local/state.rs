@@ -2,11 +2,14 @@
 
 use anyhow::{Context, Result, bail};
 use async_trait::async_trait;
-use lifeboat_restore::CheckpointStore;
+use bytes::Bytes;
+use lifeboat_operation::{Records, RecordsError, is_key};
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The state of one operation: a file below `$XDG_STATE_HOME/lifeboat`, removed when the operation has ended. Held by
 /// one process at a time.
@@ -70,37 +73,88 @@ impl State {
         Ok(Self { path, content, _lock: lock })
     }
 
-    /// Where the checkpoint of a restore lies.
-    pub(crate) fn checkpoint(&self) -> CheckpointFile {
-        CheckpointFile { path: self.path.with_extension("checkpoint") }
+    /// The notes of the operation.
+    pub(crate) fn records(&self) -> RecordFolder {
+        RecordFolder { path: self.path.with_extension("records"), writing: Arc::default() }
     }
 
     /// Forgets the operation: it has ended.
     pub(crate) fn forget(self) {
         // Files that stay are harmless: what was done under their UID is complete.
-        for path in [&self.path, &self.checkpoint().path, &self.path.with_extension("lock")] {
+        let _ = std::fs::remove_dir_all(self.records().path);
+        for path in [&self.path, &self.path.with_extension("lock")] {
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// The checkpoint of a restore in a file.
+/// The notes of an operation, each a file in a folder of its own.
 #[derive(Debug)]
-pub(crate) struct CheckpointFile {
+pub(crate) struct RecordFolder {
     path: PathBuf,
+    /// Held while files are replaced: what one write has half done is not another's.
+    writing: Arc<Mutex<()>>,
+}
+
+impl RecordFolder {
+    /// Does something with the files, on a thread that may wait for the disk; a failure names the folder.
+    async fn with<T: Send + 'static>(
+        &self,
+        what: &'static str,
+        work: impl FnOnce(&Path) -> std::io::Result<T> + Send + 'static,
+    ) -> Result<T, RecordsError> {
+        let path = self.path.clone();
+        let done = tokio::task::spawn_blocking(move || work(&path)).await;
+        let failed = |e| RecordsError::Unavailable(format!("{what} {}: {e}", self.path.display()));
+        done.map_err(std::io::Error::other).flatten().map_err(failed)
+    }
 }
 
 #[async_trait]
-impl CheckpointStore for CheckpointFile {
-    async fn load(&self) -> Result<Option<Vec<u8>>, String> {
-        read(&self.path).map_err(|e| format!("read {}: {e}", self.path.display()))
+impl Records for RecordFolder {
+    async fn read(&self, key: &str) -> Result<Option<Bytes>, RecordsError> {
+        let key = checked(key)?;
+        Ok(self.with("read from", move |folder| read(&folder.join(key))).await?.map(Bytes::from))
     }
 
-    async fn save(&self, bytes: Vec<u8>) -> Result<(), String> {
-        let path = self.path.clone();
-        let written = tokio::task::spawn_blocking(move || replace(&path, &bytes)).await;
-        written.map_err(std::io::Error::other).flatten().map_err(|e| format!("write {}: {e}", self.path.display()))
+    async fn keys(&self) -> Result<BTreeSet<String>, RecordsError> {
+        self.with("list", |folder| {
+            let entries = match std::fs::read_dir(folder) {
+                Err(e) if e.kind() == ErrorKind::NotFound => return Ok(BTreeSet::new()),
+                entries => entries?,
+            };
+            let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+            let names = names.collect::<std::io::Result<Vec<String>>>()?;
+            Ok(names.into_iter().filter(|name| is_key(name)).collect())
+        })
+        .await
     }
+
+    async fn write(&self, notes: BTreeMap<String, Option<Bytes>>) -> Result<(), RecordsError> {
+        for key in notes.keys() {
+            checked(key)?;
+        }
+        let writing = Arc::clone(&self.writing);
+        self.with("write into", move |folder| {
+            let _turn = writing.lock().unwrap_or_else(PoisonError::into_inner);
+            match std::fs::create_dir(folder) {
+                Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
+                _ => {}
+            }
+            for (key, note) in notes {
+                match note {
+                    Some(note) => replace(&folder.join(key), &note)?,
+                    None => remove(&folder.join(key))?,
+                }
+            }
+            File::open(folder)?.sync_all()
+        })
+        .await
+    }
+}
+
+fn checked(key: &str) -> Result<String, RecordsError> {
+    if is_key(key) { Ok(key.to_owned()) } else { Err(RecordsError::Key(key.to_owned())) }
 }
 
 /// The lock that ends with this process, however that ends.
@@ -123,9 +177,18 @@ fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
     }
 }
 
+fn remove(path: &Path) -> std::io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
+}
+
 /// Writes a file in place of the one before: a crash leaves the one or the other, whole.
 fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let temporary = path.with_extension("new");
+    // No key of a note begins with two dots.
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let temporary = path.with_file_name(format!("..{name}"));
     let mut file = File::create(&temporary)?;
     file.write_all(bytes)?;
     file.sync_all()?;
@@ -161,15 +224,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_checkpoint_stays_until_the_end() {
+    async fn notes_in_a_folder_pass_the_suite() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = RecordFolder { path: folder.path().join("a.records"), writing: Arc::default() };
+        lifeboat_operation::conformance::run(Arc::new(records)).await;
+    }
+
+    #[tokio::test]
+    async fn notes_stay_until_the_end() {
         let folder = tempfile::tempdir().unwrap();
         let open = || State::open_in(folder.path(), "/a", "back", jiff::Timestamp::now()).unwrap();
         let state = open();
-        assert_eq!(state.checkpoint().load().await, Ok(None));
-        state.checkpoint().save(b"half".to_vec()).await.unwrap();
+        assert_eq!(state.records().read("checkpoint").await, Ok(None));
+        let half = Bytes::from_static(b"half");
+        state.records().write(BTreeMap::from([("checkpoint".to_owned(), Some(half.clone()))])).await.unwrap();
         drop(state);
         let state = open();
-        assert_eq!(state.checkpoint().load().await, Ok(Some(b"half".to_vec())));
+        assert_eq!(state.records().read("checkpoint").await, Ok(Some(half)));
         state.forget();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }

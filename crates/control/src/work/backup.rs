@@ -13,13 +13,12 @@ use crate::phase::queue::Move;
 use crate::phase::snapshot_location;
 use crate::world::{Identity, Kind, Meta};
 use jiff::Timestamp;
-use lifeboat_action::Progress;
 use lifeboat_api::{
     Backup, BackupPhase, BackupSpec, BackupStatus, BackupStorageLocation, Time, VolumeSnapshotLocation,
 };
-use lifeboat_archive::journal::Journal;
 use lifeboat_backup::{BackupError, Outcome, Request, prepared, record_failure};
 use lifeboat_cluster::{ClusterError, Failure};
+use lifeboat_operation::Operation;
 use lifeboat_store::{Store, StoreError};
 use std::sync::Arc;
 use tokio::time::timeout;
@@ -136,7 +135,7 @@ async fn begin(
     let (name, uid) = (&request.backup.metadata.name, &request.backup.metadata.uid);
     let running = lifeboat_backup::run(&request, &env);
     let running = refreshed(&env.store, (name, uid), || context.env.now(), running);
-    let outcome = watched(context, &mut current, running, &env.progress, &env.cancel).await;
+    let outcome = watched(context, &mut current, running, &env.operation.progress, &env.operation.cancel).await;
     if let Err(e) = &outcome
         && (context.leadership.check().is_err() || context.env.cancel.is_cancelled())
     {
@@ -159,8 +158,8 @@ async fn begin(
         Err(BackupError::Store(StoreError::NameTaken { .. } | StoreError::Claimed { .. })) => {
             (false, failed(context, &current, NAME_TAKEN.to_owned()).await)
         }
-        Err(BackupError::Cancelled) if env.cancel.is_cancelled() => {
-            let (done, found) = env.progress.get();
+        Err(BackupError::Cancelled) if env.operation.cancel.is_cancelled() => {
+            let (done, found) = env.operation.progress.get();
             let reason = format!(
                 "cancelled on request: {done} of {found} objects found so far were read, and nothing of them is kept"
             );
@@ -241,14 +240,11 @@ pub(crate) const NAME_TAKEN: &str = "backup already exists in object storage";
 fn engine_env(context: &Context, backup: &Backup, store: Store, cancel: CancellationToken) -> lifeboat_backup::Env {
     let clock = &context.env.clock.0;
     let subject = format!("backup={}/{}", backup.metadata.namespace, backup.metadata.name);
+    let operation = Operation::new(Arc::clone(clock), &subject, context.env.scratch.clone());
     lifeboat_backup::Env {
         cluster: context.client.cluster.clone(),
         store,
-        clock: Arc::clone(clock),
-        journal: Journal::new(Arc::clone(clock), &subject),
-        progress: Arc::new(Progress::default()),
-        scratch: context.env.scratch.clone(),
-        cancel,
+        operation: Operation { cancel, ..operation },
     }
 }
 
@@ -263,7 +259,7 @@ async fn failed_and_recorded(
     let mut given = backup.clone();
     fail(&mut given, &reason, context.env.now());
     let recording = record_failure(given.clone(), &context.options.backup, env);
-    let why = match recorded(backup.spec.cancel, &env.cancel, recording).await {
+    let why = match recorded(backup.spec.cancel, &env.operation.cancel, recording).await {
         // When its record was stored already, by an attempt that was cut off, that says how it ended.
         Ok(Ok(record)) => {
             return (is_of_failure(&record.status, &given.status), ended(context, backup, &record).await);

@@ -2,17 +2,16 @@
 
 use super::running::{Phased, capped, left, not_taken, recorded, shortened, until_written, watched};
 use super::{Context, Effect, Finished, Unfinished};
-use crate::checkpoint::CheckpointMap;
 use crate::client::is_refused;
 use crate::phase::MOST_ATTEMPTS;
 use crate::phase::restore::FINALIZER;
+use crate::records::RecordMap;
 use crate::world::{Identity, Kind, Meta, World};
 use jiff::Timestamp;
-use lifeboat_action::Progress;
 use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase, Time, well_known,
 };
-use lifeboat_archive::journal::Journal;
+use lifeboat_operation::Operation;
 use lifeboat_restore::{Outcome, Request, RestoreError, check_source, prepared, record_failure};
 use lifeboat_store::{Store, StoreError};
 use std::sync::Arc;
@@ -210,7 +209,7 @@ async fn begin(
     request.restore.spec.schedule_name.clear();
     let env = engine_env(context, &current, store, stop);
     let running = lifeboat_restore::run(&request, &env);
-    let outcome = watched(context, &mut current, running, &env.progress, &env.cancel).await;
+    let outcome = watched(context, &mut current, running, &env.operation.progress, &env.operation.cancel).await;
     if context.leadership.check().is_err() || context.env.cancel.is_cancelled() {
         return Err(left(context, &current).await);
     }
@@ -238,7 +237,7 @@ async fn begin(
         }
         Err(e) => failed_and_recorded(context, &current, e.to_string(), &env).await?,
     };
-    CheckpointMap::until_cancelled(context, &current, env.cancel.clone()).forget().await;
+    RecordMap::until_cancelled(context, &current, env.operation.cancel.clone()).forget().await;
     Ok(effects)
 }
 
@@ -277,16 +276,10 @@ fn pause(patience: Duration) -> Duration {
 fn engine_env(context: &Context, restore: &Restore, store: Store, cancel: CancellationToken) -> lifeboat_restore::Env {
     let clock = &context.env.clock.0;
     let subject = format!("restore={}/{}", restore.metadata.namespace, restore.metadata.name);
-    lifeboat_restore::Env {
-        cluster: context.client.cluster.clone(),
-        store,
-        clock: Arc::clone(clock),
-        journal: Journal::new(Arc::clone(clock), &subject),
-        checkpoint: Arc::new(CheckpointMap::until_cancelled(context, restore, cancel.clone())),
-        progress: Arc::new(Progress::default()),
-        cancel,
-        scratch: context.env.scratch.clone(),
-    }
+    let records = Arc::new(RecordMap::until_cancelled(context, restore, cancel.clone()));
+    let operation = Operation::new(Arc::clone(clock), &subject, context.env.scratch.clone());
+    let operation = Operation { records, cancel, ..operation };
+    lifeboat_restore::Env { cluster: context.client.cluster.clone(), store, operation }
 }
 
 /// Brings the outcome into the object: over the finalizing phase to the last one.
@@ -331,7 +324,7 @@ pub(crate) async fn finish(context: &Context, restore: Restore, place: Option<Pl
     after.status.completion_timestamp = Some(Time::new(context.env.now()));
     let finished = saved(context, &restore, &after).await?;
     context.metrics.restore_ends(&after);
-    CheckpointMap::new(context, &restore).forget().await;
+    RecordMap::new(context, &restore).forget().await;
     Ok(finished)
 }
 
@@ -346,7 +339,7 @@ pub(crate) async fn give_up(context: &Context, restore: Restore, place: Option<P
     let Some(store) = store else { return failed(context, &restore, reason).await };
     let env = engine_env(context, &restore, store, context.env.cancel.child_token());
     let noted = failed_and_recorded(context, &restore, reason, &env).await?;
-    CheckpointMap::new(context, &restore).forget().await;
+    RecordMap::new(context, &restore).forget().await;
     Ok(noted)
 }
 
@@ -355,7 +348,7 @@ pub(crate) async fn failed(context: &Context, restore: &Restore, reason: String)
     let mut outcome = restore.clone();
     fail(&mut outcome, reason, context.env.now());
     let noted = note_failure(context, restore, &outcome).await?;
-    CheckpointMap::new(context, restore).forget().await;
+    RecordMap::new(context, restore).forget().await;
     Ok(noted)
 }
 
@@ -369,7 +362,7 @@ async fn failed_and_recorded(
     let mut outcome = restore.clone();
     fail(&mut outcome, reason, context.env.now());
     let recording = record_failure(outcome.clone(), env);
-    let stored = recorded(restore.spec.cancel, &env.cancel, recording).await;
+    let stored = recorded(restore.spec.cancel, &env.operation.cancel, recording).await;
     match stored.and_then(|stored| stored.map_err(|e| e.to_string())) {
         Ok(recorded) => outcome = recorded,
         Err(why) => tracing::warn!(restore = restore.metadata.name, why, "the log of a failed restore is not stored"),

@@ -1,5 +1,6 @@
 //! The log of one operation: one call adds the typed result, the line of the uploaded log and the tracing event.
 
+use crate::Clock;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use jiff::Timestamp;
@@ -8,9 +9,6 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// Tells the time of log lines; the engines hand in the clock of their `Env`.
-pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// Longest message that is kept whole, in bytes; an API server may answer with megabytes.
 const MAX_MESSAGE: usize = 8 << 10;
@@ -235,8 +233,7 @@ impl Journal {
 }
 
 /// RFC 3339 in UTC with whole seconds, as every time of Velero's files.
-#[must_use]
-pub fn seconds(time: Timestamp) -> String {
+fn seconds(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
@@ -261,7 +258,7 @@ fn cut(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gzip::unpack;
+    use lifeboat_archive::gzip::unpack;
     use lifeboat_object::GroupResource;
 
     #[test]
@@ -274,7 +271,7 @@ mod tests {
         assert_eq!(journal.counts(), (1, 1));
         let closed = journal.close();
         assert_eq!(
-            String::from_utf8(unpack(&closed.log, 4096).unwrap()).unwrap(),
+            String::from_utf8(unpack(&closed.log, 64 << 20).unwrap()).unwrap(),
             "time=\"2026-11-21T07:33:54Z\" level=info msg=\"Summary for skipped PVs: []\" backup=velero/b logSource=\"x.go:1\"\n\
              time=\"2026-11-21T07:33:54Z\" level=error msg=\"Error backing up item\" backup=velero/b name=web resource=deployments.apps namespace=shop error=\"no\\nluck\"\n\
              time=\"2026-11-21T07:33:54Z\" level=warning msg=w backup=velero/b\n"
@@ -292,7 +289,10 @@ mod tests {
         journal.error(&Place::Velero, "e");
         let again = journal.close();
         let last = "time=\"2026-11-21T07:33:54Z\" level=error msg=e backup=velero/b\n";
-        assert_eq!(unpack(&again.log, 4096).unwrap(), [unpack(&closed.log, 4096).unwrap(), last.into()].concat());
+        assert_eq!(
+            unpack(&again.log, 64 << 20).unwrap(),
+            [unpack(&closed.log, 64 << 20).unwrap(), last.into()].concat()
+        );
         expected.add(Severity::Error, &Place::Velero, "e");
         assert_eq!((again.results, again.warnings, again.errors), (expected, 1, 2));
     }
@@ -319,7 +319,7 @@ mod tests {
         expected.add(Severity::Warning, &Place::Velero, "and 46 more, see the log");
         expected.add(Severity::Error, &Place::Cluster, "e");
         assert_eq!(closed.results, expected);
-        let log = String::from_utf8(unpack(&closed.log, 1 << 20).unwrap()).unwrap();
+        let log = String::from_utf8(unpack(&closed.log, 64 << 20).unwrap()).unwrap();
         assert_eq!(log.lines().count(), 52, "the log has them all");
     }
 

@@ -1,0 +1,339 @@
+//! The notes of a restore in a ConfigMap that goes with it.
+
+use crate::lead::Leadership;
+use crate::work::Context;
+use crate::work::running::RECORDING_CANCELLED;
+use async_trait::async_trait;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use lifeboat_api::{API_VERSION, ObjectMeta, Resource, Restore, well_known};
+use lifeboat_cluster::{Cluster, Create, PatchKind};
+use lifeboat_object::ApiResource;
+use lifeboat_operation::{Records, RecordsError, is_key};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+/// Bytes that the values of a ConfigMap have room for; the API server refuses more.
+const MOST: usize = 1 << 20;
+
+type Notes = BTreeMap<String, Option<Bytes>>;
+type Answer = Result<(), RecordsError>;
+
+/// The notes of one restore. What is written while a request is under way goes into the next one together.
+#[derive(Debug)]
+pub(crate) struct RecordMap {
+    cluster: Cluster,
+    leadership: Leadership,
+    namespace: String,
+    restore: ObjectMeta,
+    cancel: CancellationToken,
+    /// Until when the API server is waited for, once the restore is cancelled.
+    deadline: OnceLock<Instant>,
+    /// Writes that no request carries yet.
+    waiting: Mutex<Vec<(Notes, oneshot::Sender<Answer>)>>,
+    /// How long each note is that the ConfigMap holds, once that was read. Held while a request is under way.
+    lengths: tokio::sync::Mutex<Option<BTreeMap<String, usize>>>,
+}
+
+impl RecordMap {
+    pub(crate) fn new(context: &Context, restore: &Restore) -> Self {
+        Self::until_cancelled(context, restore, CancellationToken::new())
+    }
+
+    /// One of a restore that runs: when it is cancelled, an API server that hangs is waited for no longer than a bucket.
+    pub(crate) fn until_cancelled(context: &Context, restore: &Restore, cancel: CancellationToken) -> Self {
+        Self::of(context.client.cluster.clone(), context.leadership.clone(), restore.metadata.clone(), cancel)
+    }
+
+    fn of(cluster: Cluster, leadership: Leadership, restore: ObjectMeta, cancel: CancellationToken) -> Self {
+        Self {
+            cluster,
+            leadership,
+            namespace: restore.namespace.clone(),
+            restore,
+            cancel,
+            deadline: OnceLock::new(),
+            waiting: Mutex::default(),
+            lengths: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// What a request comes to, unless it is given up.
+    async fn bound<O>(&self, request: impl Future<Output = Result<O, String>>) -> Result<O, String> {
+        let overdue = async {
+            self.cancel.cancelled().await;
+            sleep_until(*self.deadline.get_or_init(|| Instant::now() + RECORDING_CANCELLED)).await;
+        };
+        tokio::select! {
+            done = request => done,
+            () = overdue => Err("the restore was cancelled, and the API server did not answer in time".to_owned()),
+        }
+    }
+
+    /// The UID is a part of it: a name may come again, and names of restores may be as long as names can be.
+    fn name(&self) -> String {
+        format!("lifeboat-restore-{}", self.restore.uid)
+    }
+
+    /// Removes them: the restore has ended.
+    pub(crate) async fn forget(&self) {
+        // A ConfigMap that stays goes with its owner.
+        let (resource, name) = (config_maps(), self.name());
+        let deleting = self.cluster.delete(&resource, Some(&self.namespace), &name);
+        if let Err(why) = self.bound(async { deleting.await.map_err(|e| e.to_string()) }).await {
+            tracing::warn!(why, "the notes of a restore stay");
+        }
+    }
+}
+
+#[async_trait]
+impl Records for RecordMap {
+    async fn read(&self, key: &str) -> Result<Option<Bytes>, RecordsError> {
+        Ok(self.all().await?.remove(key))
+    }
+
+    async fn keys(&self) -> Result<BTreeSet<String>, RecordsError> {
+        Ok(self.all().await?.into_keys().collect())
+    }
+
+    async fn write(&self, notes: Notes) -> Answer {
+        if let Some(key) = notes.keys().find(|key| !is_key(key)) {
+            return Err(RecordsError::Key(key.clone()));
+        }
+        if notes.is_empty() {
+            return Ok(());
+        }
+        let (sender, mut answer) = oneshot::channel();
+        self.waiting().push((notes, sender));
+        // Who comes first takes along what waits; the others are told.
+        let mut lengths = tokio::select! {
+            biased;
+            told = &mut answer => return told.unwrap_or_else(|_| Err(given_up())),
+            lengths = self.lengths.lock() => lengths,
+        };
+        let batch = std::mem::take(&mut *self.waiting());
+        if !batch.is_empty() {
+            self.send(batch, &mut lengths).await;
+        }
+        drop(lengths);
+        answer.await.unwrap_or_else(|_| Err(given_up()))
+    }
+}
+
+/// The task that had taken a write along was stopped.
+fn given_up() -> RecordsError {
+    RecordsError::Unavailable("the request that was to write the notes was given up".to_owned())
+}
+
+impl RecordMap {
+    fn waiting(&self) -> MutexGuard<'_, Vec<(Notes, oneshot::Sender<Answer>)>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn all(&self) -> Result<BTreeMap<String, Bytes>, RecordsError> {
+        self.bound(self.request_all()).await.map_err(RecordsError::Unavailable)
+    }
+
+    async fn request_all(&self) -> Result<BTreeMap<String, Bytes>, String> {
+        let found = self.cluster.get(&config_maps(), Some(&self.namespace), &self.name()).await;
+        let Some(bytes) = found.map_err(|e| e.to_string())? else { return Ok(BTreeMap::new()) };
+        let map: Value = serde_json::from_slice(&bytes).map_err(|e| e.to_string())?;
+        let notes = map["binaryData"].as_object().into_iter().flatten();
+        let decoded = notes.map(|(key, note)| {
+            let bytes = note.as_str().and_then(|text| STANDARD.decode(text).ok());
+            let bytes = bytes.ok_or_else(|| format!("ConfigMap {}: {key} is no base64", self.name()))?;
+            Ok((key.clone(), Bytes::from(bytes)))
+        });
+        decoded.collect()
+    }
+
+    /// Writes what there is room for, by one request, and answers all.
+    async fn send(&self, batch: Vec<(Notes, oneshot::Sender<Answer>)>, lengths: &mut Option<BTreeMap<String, usize>>) {
+        let known = match lengths.take() {
+            Some(known) => Ok(known),
+            None => self.all().await.map(|all| all.into_iter().map(|(key, note)| (key, note.len())).collect()),
+        };
+        let mut after: BTreeMap<String, usize> = match known {
+            Ok(known) => known,
+            Err(e) => return answer_all(batch.into_iter().map(|(_, sender)| sender), &Err(e)),
+        };
+        let mut taken = Vec::new();
+        let mut together = Notes::new();
+        for (notes, sender) in batch {
+            match with(&after, &notes) {
+                Ok(grown) => {
+                    after = grown;
+                    together.extend(notes);
+                    taken.push(sender);
+                }
+                // The receiver may be gone.
+                Err(full) => drop(sender.send(Err(full))),
+            }
+        }
+        let written = if taken.is_empty() { Ok(()) } else { self.bound(self.request_write(together)).await };
+        // After a failure it is not known what the ConfigMap holds.
+        *lengths = written.is_ok().then_some(after);
+        answer_all(taken, &written.map_err(RecordsError::Unavailable));
+    }
+
+    async fn request_write(&self, notes: Notes) -> Result<(), String> {
+        let (resource, namespace, name) = (config_maps(), Some(self.namespace.as_str()), self.name());
+        let data: Value =
+            notes.iter().map(|(key, note)| (key.clone(), json!(note.as_ref().map(|n| STANDARD.encode(n))))).collect();
+        let patch = Bytes::from(json!({"binaryData": data}).to_string());
+        let made: Value = notes
+            .iter()
+            .filter_map(|(key, note)| Some((key.clone(), json!(STANDARD.encode(note.as_ref()?)))))
+            .collect();
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {
+                "name": name, "namespace": self.namespace,
+                "labels": {well_known::LABEL_EXCLUDE_FROM_BACKUP: "true"},
+                "ownerReferences": [{"apiVersion": API_VERSION, "kind": Restore::KIND,
+                    "name": self.restore.name, "uid": self.restore.uid}],
+            },
+            "binaryData": made,
+        });
+        // They are the next leader's by now, who may be further.
+        self.leadership.check().map_err(|lost| lost.to_string())?;
+        match self.cluster.patch(&resource, namespace, &name, None, PatchKind::Merge, patch).await {
+            Ok(_) => return Ok(()),
+            Err(e) if e.is_not_found() => {}
+            Err(e) => return Err(e.to_string()),
+        }
+        self.leadership.check().map_err(|lost| lost.to_string())?;
+        let body = Bytes::from(map.to_string());
+        let created = self.cluster.create(&resource, namespace, &name, body, Create::default()).await;
+        created.map(drop).map_err(|e| e.to_string())
+    }
+}
+
+/// The lengths of all notes once these are written, when there is room for them.
+fn with(lengths: &BTreeMap<String, usize>, notes: &Notes) -> Result<BTreeMap<String, usize>, RecordsError> {
+    let mut after = lengths.clone();
+    for (key, note) in notes {
+        match note {
+            Some(note) => drop(after.insert(key.clone(), note.len())),
+            None => drop(after.remove(key)),
+        }
+    }
+    let size = after.values().sum();
+    if size > MOST { Err(RecordsError::Full { size, most: MOST }) } else { Ok(after) }
+}
+
+fn answer_all(senders: impl IntoIterator<Item = oneshot::Sender<Answer>>, answer: &Answer) {
+    for sender in senders {
+        // The receiver may be gone.
+        let _ = sender.send(answer.clone());
+    }
+}
+
+fn config_maps() -> ApiResource {
+    ApiResource::new("", "v1", "configmaps", "ConfigMap")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stub::api_server;
+    use lifeboat_cluster::ConnectOptions;
+    use std::sync::Arc;
+    use tokio::task::JoinSet;
+
+    async fn records(tasks: &mut JoinSet<()>, answers: Vec<(u16, Value)>) -> RecordMap {
+        let restore = ObjectMeta { namespace: "velero".into(), uid: "u".into(), ..ObjectMeta::default() };
+        RecordMap::of(api_server(tasks, answers).await, Leadership::for_ever(), restore, CancellationToken::new())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_api_server_that_hangs_holds_a_cancelled_restore_for_seconds_only() {
+        let map = records(&mut JoinSet::new(), Vec::new()).await;
+        let begun = Instant::now();
+        map.cancel.cancel();
+        let late = Err("the restore was cancelled, and the API server did not answer in time".to_owned());
+        // However often it is saved then.
+        for _ in 0..3 {
+            assert_eq!(map.bound(std::future::pending::<Result<(), String>>()).await, late);
+            assert_eq!(begun.elapsed(), RECORDING_CANCELLED);
+        }
+    }
+
+    #[test]
+    fn notes_beyond_what_a_config_map_holds_are_refused() {
+        let note = |length: usize| Some(Bytes::from(vec![0; length]));
+        let lengths = BTreeMap::from([("a".to_owned(), MOST - 10), ("b".to_owned(), 5)]);
+        for (key, note, expected) in [
+            ("c", note(5), Ok(MOST)),
+            ("c", note(6), Err(RecordsError::Full { size: MOST + 1, most: MOST })),
+            ("a", note(MOST - 5), Ok(MOST)),
+            ("a", None, Ok(5)),
+            ("b", note(10), Ok(MOST)),
+        ] {
+            let after = with(&lengths, &Notes::from([(key.to_owned(), note)]));
+            assert_eq!(after.map(|after| after.values().sum::<usize>()), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn notes_in_a_config_map_pass_the_suite() {
+        let options = lifeboat_sandbox::SandboxOptions {
+            listen: ([127, 0, 0, 1], 0).into(),
+            token: "t".into(),
+            now: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
+            new_uid: Arc::new(|| "made".into()),
+            version: "v1.34.0".into(),
+        };
+        let sandbox = lifeboat_sandbox::Sandbox::start(options).await.unwrap();
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "velero"}});
+        sandbox.apply(vec![namespace]).await.unwrap();
+        let kubeconfig = tempfile::NamedTempFile::new().unwrap();
+        let config = json!({
+            "clusters": [{"name": "c", "cluster": {
+                "server": format!("https://{}", sandbox.address()),
+                "certificate-authority-data": STANDARD.encode(sandbox.authority_pem()),
+            }}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "users": [{"name": "u", "user": {"token": "t"}}], "current-context": "c"
+        });
+        std::fs::write(&kubeconfig, config.to_string()).unwrap();
+        let options = ConnectOptions { kubeconfig: Some(kubeconfig.path().into()), ..ConnectOptions::default() };
+        let cluster = Cluster::connect(&options).await.unwrap();
+        let restore =
+            ObjectMeta { name: "r".into(), namespace: "velero".into(), uid: "u".into(), ..ObjectMeta::default() };
+        let map = RecordMap::of(cluster, Leadership::for_ever(), restore, CancellationToken::new());
+        let map = Arc::new(map);
+        lifeboat_operation::conformance::run(Arc::clone(&map) as Arc<dyn Records>).await;
+        map.forget().await;
+        assert_eq!(map.keys().await, Ok(BTreeSet::new()));
+    }
+
+    /// One that asks for too much does not take the others with it.
+    #[tokio::test]
+    async fn what_waits_goes_into_one_request() {
+        let mut tasks = JoinSet::new();
+        // The read, the patch that finds no ConfigMap, and the create.
+        let map =
+            records(&mut tasks, vec![(404, json!({})), (404, json!({})), (201, json!({})), (500, json!({}))]).await;
+        let write = |key: &'static str, length: usize| {
+            map.write(Notes::from([(key.to_owned(), Some(Bytes::from(vec![0; length])))]))
+        };
+        // All three wait while another request is under way.
+        let turn = map.lengths.lock().await;
+        let (mut one, mut large, mut other) =
+            (Box::pin(write("a", 1)), Box::pin(write("b", MOST)), Box::pin(write("c", 2)));
+        for write in [&mut one, &mut large, &mut other] {
+            assert!(futures::poll!(write).is_pending());
+        }
+        drop(turn);
+        let answers = futures::join!(one, large, other);
+        assert_eq!(answers, (Ok(()), Err(RecordsError::Full { size: MOST + 1, most: MOST }), Ok(())));
+        let lengths = map.lengths.lock().await.clone();
+        assert_eq!(lengths, Some(BTreeMap::from([("a".to_owned(), 1), ("c".to_owned(), 2)])));
+    }
+}

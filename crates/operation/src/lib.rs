@@ -1,0 +1,18 @@
+//! What every operation is given, and what it leaves behind.
+//!
+//! A backup, a restore, a deletion: each is given an [`Operation`], with its clock, its log ([`Journal`]), what shows how
+//! far it is ([`Progress`]), the notes that survive a crash ([`Records`]), a folder for what memory cannot hold, and what
+//! stops it. Engines take nothing of the kind from elsewhere.
+//!
+//! Start reading at [`Operation`].
+
+pub mod conformance;
+mod given;
+mod journal;
+mod progress;
+mod records;
+
+pub use given::{Clock, Operation};
+pub use journal::{Closed, Journal};
+pub use progress::Progress;
+pub use records::{InMemory, Records, RecordsError, is_key};
