@@ -75,7 +75,7 @@ impl LogArgs {
     pub(crate) fn start(&self) -> Result<()> {
         let filter = EnvFilter::try_from_env("LIFEBOAT_LOG").unwrap_or_else(|_| EnvFilter::new(self.level()));
         // The journal's own warnings and errors are printed with the result; without -v they would stand there twice.
-        let filter = match "lifeboat_archive::journal=off".parse() {
+        let filter = match format!("{}=off", lifeboat_operation::LOG_TARGET).parse() {
             Ok(directive) if self.verbosity <= 0 => filter.add_directive(directive),
             _ => filter,
         };

@@ -10,6 +10,8 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// The target of the tracing events of all journals, by which they can be told from others.
+pub const LOG_TARGET: &str = "journal";
 /// Longest message that is kept whole, in bytes; an API server may answer with megabytes.
 const MAX_MESSAGE: usize = 8 << 10;
 /// Bytes that a result takes beside its text.
@@ -100,7 +102,7 @@ impl Journal {
     /// A step that an operator recognises. `fields` are key and value pairs, written in the given order.
     pub fn info(&self, message: &str, fields: &[(&str, &str)]) {
         let details: String = fields.iter().map(|(key, value)| format!(" {key}={value}")).collect();
-        tracing::info!(subject = &*self.subject, "{message}{details}");
+        tracing::info!(target: LOG_TARGET, subject = &*self.subject, "{message}{details}");
         self.line("info", message, fields);
     }
 
@@ -128,11 +130,11 @@ impl Journal {
         let text = cut(&text).into_owned();
         let level = match severity {
             Severity::Warning => {
-                tracing::warn!(subject = &*self.subject, "{text}");
+                tracing::warn!(target: LOG_TARGET, subject = &*self.subject, "{text}");
                 "warning"
             }
             Severity::Error => {
-                tracing::error!(subject = &*self.subject, "{text}");
+                tracing::error!(target: LOG_TARGET, subject = &*self.subject, "{text}");
                 "error"
             }
         };

@@ -13,6 +13,6 @@ mod progress;
 mod records;
 
 pub use given::{Clock, Operation};
-pub use journal::{Closed, Journal};
+pub use journal::{Closed, Journal, LOG_TARGET};
 pub use progress::Progress;
 pub use records::{InMemory, Records, RecordsError, is_key};
