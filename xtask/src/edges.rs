@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 /// What each room may use. Changing this needs a page in `docs/adr/`.
-const EDGES: [(&str, &[&str]); 16] = [
+const EDGES: [(&str, &[&str]); 18] = [
     ("api", &[]),
     ("object", &[]),
     ("select", &["api", "object"]),
@@ -18,6 +18,8 @@ const EDGES: [(&str, &[&str]); 16] = [
     ("s3", &["bucket"]),
     ("store", &["api", "object", "archive", "bucket"]),
     ("cluster", &["object"]),
+    ("client", &["api", "object", "patch", "cluster"]),
+    ("reconcile", &["object", "cluster"]),
     ("volume", &["api", "object", "operation", "select", "archive", "action", "cluster"]),
     ("backup", &["api", "object", "operation", "select", "archive", "action", "store", "cluster", "volume"]),
     ("restore", &["api", "object", "operation", "select", "archive", "action", "store", "cluster", "volume", "patch"]),
@@ -31,6 +33,8 @@ const EDGES: [(&str, &[&str]); 16] = [
             "patch",
             "archive",
             "action",
+            "client",
+            "reconcile",
             "bucket",
             "store",
             "cluster",

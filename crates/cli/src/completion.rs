@@ -7,7 +7,7 @@ use clap::{Args, Command, Parser, ValueEnum};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
 use lifeboat_api::{Backup, BackupStorageLocation, Resource, Restore, Schedule, VolumeSnapshotLocation};
-use lifeboat_control::{Client, Object};
+use lifeboat_client::{Client, Object};
 use std::ffi::{OsStr, OsString};
 use std::future::Future;
 use std::io::Write;

@@ -22,7 +22,7 @@ use anyhow::{Result, bail};
 use clap::builder::EnumValueParser;
 use clap::{Args, ValueEnum};
 use lifeboat_api::{LabelSelector, ObjectMeta, Resource};
-use lifeboat_control::{Client, Object};
+use lifeboat_client::{Client, Object};
 pub(crate) use status::server_status;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;

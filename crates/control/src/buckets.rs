@@ -1,9 +1,9 @@
 //! The clients of buckets, which are kept: each has connections, and credentials that were looked up.
 
-use crate::client::Client;
 use crate::options::{LocationAccess, Providers};
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationSpec};
 use lifeboat_bucket::BlobStore;
+use lifeboat_client::Client;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -1,10 +1,10 @@
 //! Events of Kubernetes for changes of phase, which `kubectl describe` shows.
 
-use crate::client::Client;
 use crate::world::Meta;
 use bytes::Bytes;
 use jiff::Timestamp;
 use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, GROUP, Restore, Time};
+use lifeboat_client::Client;
 use lifeboat_cluster::{ClusterError, Create};
 use lifeboat_object::ApiResource;
 use serde_json::{Value, json};

@@ -1,9 +1,9 @@
 //! A bucket that a deposed leader cannot publish into.
 
-use crate::lead::{Leadership, LostLease};
 use async_trait::async_trait;
 use futures::StreamExt;
 use lifeboat_bucket::{BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, ObjectInfo, Page, PutOptions};
+use lifeboat_reconcile::{Leadership, LostLease};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;

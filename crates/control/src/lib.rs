@@ -9,15 +9,12 @@
 //! Start reading at `server.rs`, then `server/plan.rs`, then `phase`.
 
 mod buckets;
-mod client;
 mod event;
 mod fence;
 mod guard;
 mod health;
 mod http;
-mod lead;
 mod metrics;
-mod mirror;
 mod options;
 mod own_pod;
 mod phase;
@@ -28,9 +25,7 @@ mod stub;
 mod work;
 mod world;
 
-pub use client::{Client, Object};
 pub use http::download::HEADER_DOWNLOAD;
-pub use lead::{LeaseTimes, LostLease};
 pub use options::{Controller, Env, Listeners, LocationAccess, Options, Providers, ServerClock, SigningKey};
 pub use own_pod::OwnPod;
 pub use server::{ServeError, serve};

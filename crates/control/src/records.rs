@@ -1,6 +1,5 @@
 //! The notes of a restore in a ConfigMap that goes with it.
 
-use crate::lead::Leadership;
 use crate::work::Context;
 use crate::work::running::RECORDING_CANCELLED;
 use async_trait::async_trait;
@@ -11,6 +10,7 @@ use lifeboat_api::{API_VERSION, ObjectMeta, Resource, Restore, well_known};
 use lifeboat_cluster::{Cluster, Create, PatchKind};
 use lifeboat_object::ApiResource;
 use lifeboat_operation::{Records, RecordsError, is_key};
+use lifeboat_reconcile::Leadership;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};

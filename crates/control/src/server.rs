@@ -4,28 +4,28 @@ mod key;
 mod memory;
 mod perform;
 mod plan;
-mod tasks;
 
 use crate::buckets::Buckets;
-use crate::client::Client;
 use crate::event::{emit, event};
 use crate::guard::{Own, wait_for_velero_to_end};
 use crate::health::Health;
 use crate::http::download::{Downloads, Signer};
 use crate::http::{self, Site};
-use crate::lead::{Candidate, LeaseTimes, LostLease};
 use crate::metrics::Metrics;
-use crate::mirror::mirror;
 use crate::options::{Env, Listeners, Options};
-use crate::work::{Context, Finished};
+use crate::work::{Context, Finished, Unfinished};
 use crate::world::{Change, Kind, World};
 use key::Key;
+use lifeboat_api::well_known::LABEL_EXCLUDE_FROM_BACKUP;
+use lifeboat_client::Client;
+use lifeboat_client::SERVER_LEASE;
+use lifeboat_reconcile::{Candidate, Died, LeaseTimes, LostLease, Mirrored, Tasks};
 use memory::Memory;
 use perform::perform;
 use plan::{View, Work, is_wanted, plan};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tasks::Tasks;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -90,6 +90,9 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
     let candidate = Candidate {
         cluster: env.cluster.clone(),
         namespace: options.namespace.clone(),
+        name: SERVER_LEASE.to_owned(),
+        // It is of this cluster and of now: no backup takes it along.
+        labels: BTreeMap::from([(LABEL_EXCLUDE_FROM_BACKUP.to_owned(), "true".to_owned())]),
         holder: format!("{}_{}", options.identity, env.instance),
         times,
         now: Arc::clone(&env.clock.0),
@@ -146,7 +149,7 @@ struct Server {
     world: World,
     changes: mpsc::Receiver<Change>,
     mirrors: JoinSet<()>,
-    tasks: Tasks,
+    tasks: Tasks<Key, Finished>,
     /// Events on their way.
     events: JoinSet<()>,
     memory: Memory,
@@ -159,7 +162,10 @@ impl Server {
         let (sender, changes) = mpsc::channel(WAITING);
         let mut mirrors = JoinSet::new();
         for kind in Kind::ALL {
-            mirrors.spawn(mirror(*kind, context.client.clone(), sender.clone()));
+            let client = &context.client;
+            let (cluster, namespace) = (client.cluster.clone(), client.namespace.clone());
+            let mirrored = Mirrored { cluster, resource: kind.resource(), namespace };
+            mirrors.spawn(mirrored.mirror(|what| Change { kind: *kind, what }, sender.clone()));
         }
         Self {
             world: World { namespace: context.client.namespace.clone(), ..World::default() },
@@ -254,8 +260,8 @@ impl Server {
         }
     }
 
-    fn ended(&mut self, key: Key, finished: Finished) {
-        match finished {
+    fn ended(&mut self, key: Key, finished: Result<Finished, Died>) {
+        match finished.unwrap_or_else(|died| Err(Unfinished::Because(died.to_string()))) {
             Ok(effects) => {
                 self.memory.succeeded(&key, &effects, Instant::now());
                 for effect in effects {

@@ -1,50 +1,27 @@
 //! What tests of the server stand on: an API server that answers as it is told, options, and a context.
 
 use crate::buckets::Buckets;
-use crate::client::Client;
-use crate::lead::Leadership;
 use crate::metrics::Metrics;
 use crate::options::{Env, Options, Providers, ServerClock, SigningKey};
 use crate::work::Context;
 use jiff::Timestamp;
 use lifeboat_api::Duration;
+use lifeboat_client::Client;
 use lifeboat_cluster::{Cluster, ConnectOptions};
-use serde_json::{Value, json};
+use lifeboat_reconcile::Leadership;
+use lifeboat_testbed::scripted_api_server;
+use serde_json::Value;
 use std::sync::Arc;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// Answers requests with these codes and bodies, one after the other, and with the last one again and again.
+/// A cluster whose API server answers with these codes and bodies, one after the other, and with the last one again and
+/// again.
 pub(crate) async fn api_server(tasks: &mut JoinSet<()>, answers: Vec<(u16, Value)>) -> Cluster {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tasks.spawn(async move {
-        let mut answers = answers.into_iter().peekable();
-        while let Ok((mut connection, _)) = listener.accept().await {
-            let Some((code, body)) = answers.peek().cloned() else { return };
-            if answers.len() > 1 {
-                answers.next();
-            }
-            let mut request = [0; 4096];
-            let _ = connection.read(&mut request).await;
-            let (head, body) = (format!("HTTP/1.1 {code} x\r\ncontent-type: application/json"), body.to_string());
-            let length = format!("connection: close\r\ncontent-length: {}", body.len());
-            let _ = connection.write_all(format!("{head}\r\n{length}\r\n\r\n{body}").as_bytes()).await;
-        }
-    });
-    let kubeconfig = std::env::temp_dir().join(format!("lifeboat-stub-{}", address.port()));
-    let config = json!({
-        "clusters": [{"name": "c", "cluster": {"server": format!("http://{address}")}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "users": [{"name": "u", "user": {}}], "current-context": "c"
-    });
-    std::fs::write(&kubeconfig, config.to_string()).unwrap();
-    let options = ConnectOptions { kubeconfig: Some(kubeconfig.clone()), ..ConnectOptions::default() };
-    let cluster = Cluster::connect(&options).await.unwrap();
-    std::fs::remove_file(kubeconfig).unwrap();
-    cluster
+    let answers = answers.into_iter().map(|(code, body)| (code, body.to_string())).collect();
+    let kubeconfig = scripted_api_server(tasks, answers).await.unwrap();
+    let options = ConnectOptions { kubeconfig: Some(kubeconfig.path().to_owned()), ..ConnectOptions::default() };
+    Cluster::connect(&options).await.unwrap()
 }
 
 /// Options of a server that runs this many backups at once, and as many restores.

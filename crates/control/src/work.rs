@@ -16,16 +16,17 @@ pub(crate) mod sync;
 pub(crate) mod unreadable;
 
 use crate::buckets::{Buckets, Purpose};
-use crate::client::Client;
 use crate::fence::Fenced;
 use crate::http::download::Signer;
-use crate::lead::Leadership;
 use crate::metrics::Metrics;
 use crate::options::{Env, Options};
-use crate::world::{Identity, Kind, Left, World};
+use crate::world::{Kind, Left, World};
 use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, Restore, ServerStatusRequest};
 use lifeboat_bucket::BlobStore;
+use lifeboat_client::Client;
+use lifeboat_client::Identity;
 use lifeboat_cluster::ClusterError;
+use lifeboat_reconcile::Leadership;
 use lifeboat_store::Store;
 use std::sync::Arc;
 

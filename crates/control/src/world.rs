@@ -4,12 +4,13 @@ mod unreadable;
 
 pub(crate) use unreadable::Unreadable;
 
-use crate::client::Object;
 use bytes::Bytes;
 use lifeboat_api::{
     Backup, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, ObjectMeta, Restore, Schedule,
     ServerStatusRequest,
 };
+use lifeboat_client::{Identity, Object};
+use lifeboat_reconcile::Seen;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A resource with its metadata.
@@ -35,7 +36,7 @@ macro_rules! mirrored {
 
             pub(crate) fn resource(self) -> std::sync::Arc<lifeboat_object::ApiResource> {
                 match self {
-                    $(Self::$kind => crate::client::api_resource::<$kind>()),*
+                    $(Self::$kind => lifeboat_client::api_resource::<$kind>()),*
                 }
             }
         }
@@ -98,19 +99,6 @@ mirrored! {
     Schedule: schedules,
 }
 
-/// An object, and no other that has its name later.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
-    pub(crate) name: String,
-    pub(crate) uid: String,
-}
-
-impl Identity {
-    pub(crate) fn of(meta: &ObjectMeta) -> Self {
-        Self { name: meta.name.clone(), uid: meta.uid.clone() }
-    }
-}
-
 /// Files of a Backup that is gone.
 #[derive(Clone, Debug)]
 pub(crate) struct Left {
@@ -125,17 +113,6 @@ pub(crate) struct Left {
 pub(crate) struct Change {
     pub(crate) kind: Kind,
     pub(crate) what: Seen,
-}
-
-/// Objects as JSON.
-#[derive(Debug)]
-pub(crate) enum Seen {
-    /// These are all there are.
-    All(Vec<Bytes>),
-    /// This one is like this now.
-    Applied(Bytes),
-    /// This one is gone.
-    Deleted(Bytes),
 }
 
 /// The objects of one kind.

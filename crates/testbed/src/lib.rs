@@ -12,9 +12,11 @@ mod control_plane;
 mod process;
 mod proxy;
 mod s3;
+mod scripted;
 
 pub use binaries::{Binaries, cache_folder};
 pub use control_plane::{ControlPlane, Kubectl};
 pub use process::{Daemon, free_port};
 pub use proxy::{Fault, Kill, Nth, Proxy, Rule, Seen};
 pub use s3::S3Server;
+pub use scripted::scripted_api_server;

@@ -17,7 +17,7 @@ use lifeboat_api::{
     Backup, BackupPhase, BackupSpec, BackupStorageLocation, DeleteBackupRequest, DownloadTargetKind, ObjectMeta,
     Schedule, Time, VolumeSnapshotLocation, label_value, well_known,
 };
-use lifeboat_control::Client;
+use lifeboat_client::Client;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;

@@ -4,7 +4,7 @@ use super::{Operation, client, missing, together, wait};
 use crate::command::Globals;
 use anyhow::{Result, bail};
 use clap::Args;
-use lifeboat_control::Client;
+use lifeboat_client::Client;
 use std::io::Write;
 use std::process::ExitCode;
 

@@ -21,7 +21,7 @@ use clap::Args;
 use facts::{Files, Piece, VolumeInfo, legacy_csi, legacy_native, piece};
 use jiff::tz::TimeZone;
 use lifeboat_api::{Backup, BackupPhase, DownloadTargetKind as Kind, Restore, RestorePhase, label_value, well_known};
-use lifeboat_control::{Client, Object};
+use lifeboat_client::{Client, Object};
 use page::Style;
 use restore::RestoreFacts;
 use serde::de::DeserializeOwned;

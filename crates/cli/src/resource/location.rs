@@ -11,7 +11,7 @@ use lifeboat_api::{
     Backup, BackupRepository, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase,
     Duration, ObjectMeta, SecretKeySelector, label_value, well_known,
 };
-use lifeboat_control::Client;
+use lifeboat_client::Client;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -14,7 +14,7 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use jiff::{Timestamp, Zoned};
 use lifeboat_api::{Backup, DownloadTargetKind, ObjectMeta, Restore, RestorePhase, label_value, well_known};
-use lifeboat_control::Client;
+use lifeboat_client::Client;
 use std::process::ExitCode;
 
 /// Work with restores.

@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result, bail};
 use lifeboat_api::{ServerStatusRequest, ServerStatusRequestPhase, ServerStatusRequestStatus};
+use lifeboat_client::Client;
 use lifeboat_cluster::{ClusterError, Failure};
-use lifeboat_control::Client;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail};
 use base64::Engine;
 use clap::Args;
 use lifeboat_api::{Backup, BackupStorageLocation, SecretKeySelector};
-use lifeboat_control::Client;
+use lifeboat_client::Client;
 use lifeboat_object::{ApiResource, chain};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;

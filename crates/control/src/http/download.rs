@@ -5,7 +5,6 @@
 
 use super::{Answer, text};
 use crate::buckets::{Buckets, Purpose};
-use crate::client::Client;
 use crate::options::Providers;
 use futures::StreamExt;
 use hmac::{Hmac, KeyInit, Mac};
@@ -15,6 +14,7 @@ use hyper::body::Frame;
 use jiff::Timestamp;
 use lifeboat_api::BackupStorageLocation;
 use lifeboat_archive::tarball::hex;
+use lifeboat_client::Client;
 use lifeboat_operation::Clock;
 use sha2::Sha256;
 use std::fmt::{self, Debug};

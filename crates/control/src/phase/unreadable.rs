@@ -40,7 +40,8 @@ pub(crate) fn step(kind: Kind, object: &Unreadable) -> Option<Step> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::{Change, Seen, World};
+    use crate::world::{Change, World};
+    use lifeboat_reconcile::Seen;
     use serde_json::{Value, json};
 
     /// As a mirror has seen it; its spec is a number.

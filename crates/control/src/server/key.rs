@@ -1,6 +1,7 @@
 //! What is worked on: which work excludes which, and how much of each kind is done at once.
 
 use crate::world::Kind;
+use lifeboat_reconcile::TaskKey;
 
 /// One kind of work on one object. Failures are counted for it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -50,8 +51,10 @@ pub(super) enum Subject {
     StatusRequest(String),
 }
 
-impl Key {
-    pub(super) fn subject(&self) -> Subject {
+impl TaskKey for Key {
+    type Subject = Subject;
+
+    fn subject(&self) -> Subject {
         match self {
             Self::Queue(name)
             | Self::Start(name)
@@ -73,7 +76,9 @@ impl Key {
             Self::Status(name) => Subject::StatusRequest(name.clone()),
         }
     }
+}
 
+impl Key {
     /// How many of a kind run at once, for all locations together: each holds a connection to the API server or to a bucket.
     pub(super) const MOST_IN_ALL: usize = 64;
 

@@ -6,34 +6,9 @@ use crate::phase::queue::Move;
 use crate::work::{Effect, Unfinished};
 use crate::world::World;
 use lifeboat_api::BackupStorageLocationSpec;
+use lifeboat_reconcile::{Failure, TaskKey};
 use std::collections::HashMap;
-use std::time::Duration;
 use tokio::time::Instant;
-
-/// What failed: how often, and when it is tried again.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Failure {
-    pub(super) count: u32,
-    pub(super) until: Instant,
-}
-
-/// After so many failures a step no longer keeps others waiting.
-const LATE: u32 = 3;
-/// Pause after the first failure of a step; doubled with each further one, up to the longest.
-const RETRY: Duration = Duration::from_millis(200);
-const LONGEST_RETRY: Duration = Duration::from_secs(60);
-
-impl Failure {
-    fn after(before: Option<Self>, now: Instant) -> Self {
-        let count = before.map_or(0, |before| before.count).saturating_add(1);
-        Self { count, until: now + (RETRY * 2u32.saturating_pow((count - 1).min(16))).min(LONGEST_RETRY) }
-    }
-
-    /// Whether it has failed so often that others go first.
-    pub(super) fn is_late(&self) -> bool {
-        self.count >= LATE
-    }
-}
 
 /// Steps that failed, and what was begun last.
 #[derive(Debug, Default)]
@@ -82,7 +57,7 @@ impl Memory {
             self.checked.remove(name);
         }
         let failure = match why {
-            Unfinished::NotYet(pause) => Failure { count: 0, until: now + *pause },
+            Unfinished::NotYet(pause) => Failure::waits(*pause, now),
             _ => Failure::after(self.failures.get(&key).copied(), now),
         };
         if failure.count > 0 {
@@ -113,17 +88,14 @@ fn is_there(key: &Key, world: &World) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
-    fn failures_are_tried_again_later_and_later() {
+    fn what_only_waits_is_no_failure() {
         let (now, key) = (Instant::now(), Key::Status("s".into()));
         let mut memory = Memory::default();
-        let mut pauses = Vec::new();
-        for _ in 0..11 {
-            memory.failed(key.clone(), &Unfinished::Because("no".into()), now);
-            pauses.push((memory.failures[&key].until - now).as_millis());
-        }
-        assert_eq!(pauses, [200, 400, 800, 1600, 3200, 6400, 12800, 25600, 51200, 60000, 60000]);
+        memory.failed(key.clone(), &Unfinished::Because("no".into()), now);
+        assert_eq!(memory.failures[&key].count, 1);
         memory.failed(key.clone(), &Unfinished::NotYet(Duration::from_secs(5)), now);
         assert_eq!((memory.failures[&key].count, memory.failures[&key].until - now), (0, Duration::from_secs(5)));
     }

@@ -6,7 +6,7 @@ mod runs;
 mod tests;
 
 use super::key::{Key, Subject};
-use super::memory::{Failure, Memory};
+use super::memory::Memory;
 use crate::options::{Controller, Options};
 use crate::phase::{self, Decision, request};
 use crate::work;
@@ -16,6 +16,7 @@ use lifeboat_api::{
     Backup, BackupStorageLocation, BackupStorageLocationPhase, DeleteBackupRequest, DownloadRequest, Restore,
     ServerStatusRequest,
 };
+use lifeboat_reconcile::{Failure, TaskKey};
 use places::Places;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;

@@ -7,16 +7,17 @@ use super::running::{
 };
 use super::sweep::sweep_own;
 use super::{Context, Effect, Finished, Unfinished};
-use crate::client::is_refused;
 use crate::phase::location::refusal;
 use crate::phase::queue::Move;
 use crate::phase::snapshot_location;
-use crate::world::{Identity, Kind, Meta};
+use crate::world::{Kind, Meta};
 use jiff::Timestamp;
 use lifeboat_api::{
     Backup, BackupPhase, BackupSpec, BackupStatus, BackupStorageLocation, Time, VolumeSnapshotLocation,
 };
 use lifeboat_backup::{BackupError, Outcome, Request, prepared, record_failure};
+use lifeboat_client::Identity;
+use lifeboat_client::is_refused;
 use lifeboat_cluster::{ClusterError, Failure};
 use lifeboat_operation::Operation;
 use lifeboat_store::{Store, StoreError};

@@ -4,12 +4,13 @@ use super::backup::{NAME_TAKEN, is_record_of};
 use super::restore::has_files;
 use super::running::capped;
 use super::{Context, Effect, Finished, Unfinished};
-use crate::client::is_refused;
-use crate::world::{Identity, Kind, World};
+use crate::world::{Kind, World};
 use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase,
     DeleteBackupRequest, DeleteBackupRequestPhase, Restore, label_value, well_known,
 };
+use lifeboat_client::Identity;
+use lifeboat_client::is_refused;
 use lifeboat_cluster::ClusterError;
 use lifeboat_store::{Store, StoreError};
 use std::borrow::Cow;

@@ -1,13 +1,14 @@
 //! Answers download requests (api-and-controllers.md 3.13).
 
 use super::{Context, Effect, Finished, Unfinished};
-use crate::world::{Identity, Kind, World};
+use crate::world::{Kind, World};
 use jiff::SignedDuration;
 use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocation, DownloadRequest, DownloadRequestPhase, DownloadTargetKind, Restore,
     RestorePhase, Time,
 };
 use lifeboat_archive::layout::{BackupFile, RestoreFile};
+use lifeboat_client::Identity;
 use std::time::Duration;
 
 /// How long a URL is good for, and a request is kept.

@@ -2,10 +2,10 @@
 //! 4.2).
 
 use super::{Context, Unfinished};
-use crate::client::{Object, is_refused};
 use lifeboat_api::{
     Backup, DataDownload, DataPathPhase, DataUpload, PodVolumeBackup, PodVolumeRestore, Restore, well_known,
 };
+use lifeboat_client::{Object, is_refused};
 
 /// Work on one volume by a node agent.
 trait DataPath: Object {

@@ -2,15 +2,16 @@
 
 use super::running::{Phased, capped, left, not_taken, recorded, shortened, until_written, watched};
 use super::{Context, Effect, Finished, Unfinished};
-use crate::client::is_refused;
 use crate::phase::MOST_ATTEMPTS;
 use crate::phase::restore::FINALIZER;
 use crate::records::RecordMap;
-use crate::world::{Identity, Kind, Meta, World};
+use crate::world::{Kind, Meta, World};
 use jiff::Timestamp;
 use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase, Time, well_known,
 };
+use lifeboat_client::Identity;
+use lifeboat_client::is_refused;
 use lifeboat_operation::Operation;
 use lifeboat_restore::{Outcome, Request, RestoreError, check_source, prepared, record_failure};
 use lifeboat_store::{Store, StoreError};

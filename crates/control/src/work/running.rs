@@ -2,12 +2,12 @@
 //! still what they were.
 
 use super::{Context, Unfinished};
-use crate::lead::Leadership;
 use crate::phase::{attempt, note_attempt};
 use crate::world::Meta;
 use lifeboat_api::{Backup, Restore};
 use lifeboat_cluster::ClusterError;
 use lifeboat_operation::Progress;
+use lifeboat_reconcile::Leadership;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;

@@ -1,8 +1,9 @@
 //! Answers requests for the status of the server (api-and-controllers.md 3.14).
 
 use super::{Context, Effect, Finished};
-use crate::world::{Identity, Kind};
+use crate::world::Kind;
 use lifeboat_api::{PluginInfo, ServerStatusRequest, ServerStatusRequestPhase, Time};
+use lifeboat_client::Identity;
 
 /// Says which version this is and what is built in.
 pub(crate) async fn answer(context: &Context, request: ServerStatusRequest) -> Finished {

@@ -1,7 +1,7 @@
 //! Takes over what a bucket holds (api-and-controllers.md 3.6).
 
 use super::{Context, Effect, Finished, Unfinished, sweep};
-use crate::world::{Identity, Kind, Left, World};
+use crate::world::{Kind, Left, World};
 use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
 use lifeboat_api::{
@@ -9,6 +9,7 @@ use lifeboat_api::{
     well_known,
 };
 use lifeboat_archive::layout::BackupFile;
+use lifeboat_client::Identity;
 use lifeboat_store::{Store, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,11 +5,13 @@ use crate::phase::queue::Move;
 use crate::phase::{MOST_ATTEMPTS, attempt, note_attempt, restore::FINALIZER};
 use crate::stub::options;
 use crate::work::Unfinished;
-use crate::world::{Change, Identity, Seen};
+use crate::world::Change;
 use lifeboat_api::{
     BackupPhase, BackupStorageLocationPhase, DeleteBackupRequestPhase, DownloadRequestPhase, ObjectMeta, RestorePhase,
     ServerStatusRequestPhase, Time,
 };
+use lifeboat_client::Identity;
+use lifeboat_reconcile::Seen;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
 //! Typed reads and writes of the `velero.io` resources of one namespace.
 
-use crate::world::Identity;
+use crate::Identity;
 use base64::Engine;
 use bytes::Bytes;
 use lifeboat_api::{GROUP, Resource};
@@ -17,7 +17,7 @@ pub trait Object: Resource + Serialize + DeserializeOwned + Clone + Send + Sync 
 
 impl<T: Resource + Serialize + DeserializeOwned + Clone + Send + Sync + 'static> Object for T {}
 
-/// The namespace of the server in its cluster.
+/// The resources of one namespace: that of a server.
 #[derive(Clone, Debug)]
 pub struct Client {
     /// The cluster.
@@ -27,13 +27,13 @@ pub struct Client {
 }
 
 /// How our own types are addressed; discovery would be a request and could fail.
-pub(crate) fn api_resource<T: Resource>() -> Arc<ApiResource> {
+pub fn api_resource<T: Resource>() -> Arc<ApiResource> {
     Arc::new(ApiResource::new(GROUP, T::VERSION, T::PLURAL, T::KIND))
 }
 
 /// Whether the API server has refused a write for good: as long as neither the object changes nor who decides about it, it
 /// would refuse it again.
-pub(crate) fn is_refused(error: &ClusterError) -> bool {
+pub fn is_refused(error: &ClusterError) -> bool {
     error.status().is_some_and(|status| matches!(status.code, 400 | 403 | 413 | 422))
 }
 
@@ -84,7 +84,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ClusterError`].
-    pub(crate) async fn note<T: Object>(&self, before: &T, after: &T) -> Result<(), ClusterError> {
+    pub async fn note<T: Object>(&self, before: &T, after: &T) -> Result<(), ClusterError> {
         self.send_difference(before, after).await.map(drop)
     }
 
@@ -104,7 +104,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ClusterError`].
-    pub(crate) async fn uid_of<T: Object>(&self, name: &str) -> Result<Option<String>, ClusterError> {
+    pub async fn uid_of<T: Object>(&self, name: &str) -> Result<Option<String>, ClusterError> {
         let found = self.cluster.get(&api_resource::<T>(), Some(&self.namespace), name).await?;
         let uid = |bytes: &Bytes| {
             let object: Value = parse("get", name, bytes)?;
@@ -117,7 +117,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ClusterError`].
-    pub(crate) async fn patch<T: Object>(&self, name: &str, patch: &Value) -> Result<(), ClusterError> {
+    pub async fn patch<T: Object>(&self, name: &str, patch: &Value) -> Result<(), ClusterError> {
         let (resource, namespace) = (api_resource::<T>(), Some(self.namespace.as_str()));
         let patch = Bytes::from(patch.to_string());
         self.cluster.patch(&resource, namespace, name, None, PatchKind::Merge, patch).await.map(drop)
@@ -149,7 +149,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ClusterError`].
-    pub(crate) async fn delete_exactly<T: Object>(&self, object: &Identity) -> Result<bool, ClusterError> {
+    pub async fn delete_exactly<T: Object>(&self, object: &Identity) -> Result<bool, ClusterError> {
         let (resource, namespace) = (api_resource::<T>(), Some(self.namespace.as_str()));
         self.cluster.delete_exactly(&resource, namespace, &object.name, &object.uid).await
     }
@@ -158,7 +158,7 @@ impl Client {
     ///
     /// # Errors
     /// Why it cannot be had, in Velero's words where it has some.
-    pub(crate) async fn secret(&self, name: &str, key: &str) -> Result<Vec<u8>, String> {
+    pub async fn secret(&self, name: &str, key: &str) -> Result<Vec<u8>, String> {
         let secrets = ApiResource::new("", "v1", "secrets", "Secret");
         let found = self.cluster.get(&secrets, Some(&self.namespace), name).await;
         let found = found.map_err(|e| format!("unable to get secret {name}: {e}"))?;

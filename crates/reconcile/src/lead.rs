@@ -1,23 +1,20 @@
-//! Who leads: one server of a namespace at a time, by a Lease, with the times and the caution of client-go.
+//! Who leads: one process at a time, by a Lease, with the times and the caution of client-go.
 //!
 //! A Lease is free when it was not renewed for its duration, measured by our own clock since we saw it change: the
 //! times that it holds are another machine's.
 
-use crate::client::Client;
 use bytes::Bytes;
 use jiff::Timestamp;
 use lifeboat_cluster::{Cluster, ClusterError, Create, PatchKind};
 use lifeboat_object::ApiResource;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
-
-/// Name of the Lease.
-const NAME: &str = "lifeboat-server";
 
 /// The longest time between two renewals of a Lease, and between two looks of those that wait for it.
 const LONGEST_RETRY: Duration = Duration::from_secs(2);
@@ -44,7 +41,7 @@ impl LeaseTimes {
 
 /// The Lease could not be renewed in time, or another one has it: this process must do nothing more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the lease {NAME} was lost: another server may lead now, so this one ends")]
+#[error("the lease was lost: another server may lead now, so this one ends")]
 pub struct LostLease;
 
 /// How often who waits for the end of the leadership looks.
@@ -52,7 +49,7 @@ const LOOK: Duration = Duration::from_millis(250);
 
 /// The right to act, as long as it holds.
 #[derive(Clone, Debug)]
-pub(crate) struct Leadership {
+pub struct Leadership {
     /// Milliseconds of the boot clock until which it holds.
     until: Arc<AtomicU64>,
 }
@@ -66,7 +63,10 @@ fn boot_time() -> Duration {
 
 impl Leadership {
     /// Asked just before everything that cannot be taken back.
-    pub(crate) fn check(&self) -> Result<(), LostLease> {
+    ///
+    /// # Errors
+    /// When it does not hold any more.
+    pub fn check(&self) -> Result<(), LostLease> {
         self.check_at(boot_time())
     }
 
@@ -76,12 +76,12 @@ impl Leadership {
     }
 
     /// It ended, and will not hold again.
-    pub(crate) fn lose(&self) {
+    pub fn lose(&self) {
         self.until.store(0, Ordering::Release);
     }
 
     /// Waits until it holds no more, however that comes.
-    pub(crate) async fn ended(&self) {
+    pub async fn ended(&self) {
         while self.check().is_ok() {
             sleep(LOOK).await;
         }
@@ -94,30 +94,42 @@ impl Leadership {
     }
 }
 
-#[cfg(test)]
 impl Leadership {
-    pub(crate) fn for_ever() -> Self {
+    /// One that holds until it is lost, of a process that nobody competes with.
+    #[must_use]
+    pub fn for_ever() -> Self {
         Self { until: Arc::new(AtomicU64::new(u64::MAX)) }
     }
 
-    pub(crate) fn lost() -> Self {
+    /// One that has ended.
+    #[must_use]
+    pub fn lost() -> Self {
         Self { until: Arc::default() }
     }
 }
 
-/// The Lease of a namespace.
-pub(crate) struct Candidate {
-    pub(crate) cluster: Cluster,
-    pub(crate) namespace: String,
+/// A process that leads or waits for that.
+#[derive(Clone)]
+pub struct Candidate {
+    /// Where the Lease is.
+    pub cluster: Cluster,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its labels, when it is made.
+    pub labels: BTreeMap<String, String>,
     /// Who we are: name and instance, as client-go has them. Two processes of one name never lead together.
-    pub(crate) holder: String,
-    pub(crate) times: LeaseTimes,
-    pub(crate) now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    pub holder: String,
+    /// The times of the Lease.
+    pub times: LeaseTimes,
+    /// The time.
+    pub now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
 }
 
 impl Candidate {
     /// Waits until this process leads; `None` when told to stop before.
-    pub(crate) async fn acquire(&self, cancel: &CancellationToken) -> Option<Leadership> {
+    pub async fn acquire(&self, cancel: &CancellationToken) -> Option<Leadership> {
         // The record as it was last seen, and when it was seen to change.
         let mut seen: Option<(Value, Instant)> = None;
         loop {
@@ -140,7 +152,7 @@ impl Candidate {
 
     /// Renews until that fails for longer than the deadline, or another one has the Lease. The leadership ends with it, not
     /// only when its time is over.
-    pub(crate) async fn keep(&self, leadership: &Leadership) -> LostLease {
+    pub async fn keep(&self, leadership: &Leadership) -> LostLease {
         let lost = self.renewed(leadership).await;
         leadership.lose();
         lost
@@ -170,7 +182,7 @@ impl Candidate {
     }
 
     /// Gives the Lease back, so that the next one need not wait.
-    pub(crate) async fn release(&self, leadership: &Leadership) {
+    pub async fn release(&self, leadership: &Leadership) {
         if leadership.check().is_ok() {
             let gone = json!({"holderIdentity": "", "leaseDurationSeconds": 1});
             if let Ok(Some(lease)) = self.read().await
@@ -233,7 +245,7 @@ impl Candidate {
     }
 
     async fn read(&self) -> Result<Option<Value>, ClusterError> {
-        let found = self.cluster.get(&leases(), Some(&self.namespace), NAME).await?;
+        let found = self.cluster.get(&leases(), Some(&self.namespace), &self.name).await?;
         Ok(found.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
     }
 
@@ -242,13 +254,11 @@ impl Candidate {
         spec["acquireTime"] = spec["renewTime"].clone();
         let lease = json!({
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-            // It is of this cluster and of now: no backup takes it along.
-            "metadata": {"name": NAME, "namespace": self.namespace,
-                "labels": {lifeboat_api::well_known::LABEL_EXCLUDE_FROM_BACKUP: "true"}},
+            "metadata": {"name": self.name, "namespace": self.namespace, "labels": self.labels},
             "spec": spec,
         });
         let body = Bytes::from(lease.to_string());
-        match self.cluster.create(&leases(), Some(&self.namespace), NAME, body, Create::default()).await {
+        match self.cluster.create(&leases(), Some(&self.namespace), &self.name, body, Create::default()).await {
             Ok(_) => Ok(true),
             Err(e) if e.is_already_exists() => Ok(false),
             Err(e) => Err(e),
@@ -259,7 +269,7 @@ impl Candidate {
     async fn write(&self, lease: &Value, spec: Value) -> Result<Option<Value>, ClusterError> {
         let patch = json!({"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]}, "spec": spec});
         let patch = Bytes::from(patch.to_string());
-        match self.cluster.patch(&leases(), Some(&self.namespace), NAME, None, PatchKind::Merge, patch).await {
+        match self.cluster.patch(&leases(), Some(&self.namespace), &self.name, None, PatchKind::Merge, patch).await {
             Ok(stored) => Ok(serde_json::from_slice(&stored).ok()),
             Err(e) if e.is_conflict() || e.is_not_found() => Ok(None),
             Err(e) => Err(e),
@@ -270,25 +280,6 @@ impl Candidate {
 /// `MicroTime` of Kubernetes: six digits, always.
 fn micro_time(at: Timestamp) -> String {
     format!("{at:.6}")
-}
-
-impl Client {
-    /// The pod of the server that leads in this namespace, by the name that its identity begins with; `None` when none
-    /// does.
-    ///
-    /// # Errors
-    /// [`ClusterError`].
-    pub async fn leading_pod(&self) -> Result<Option<String>, ClusterError> {
-        let Some(bytes) = self.cluster.get(&leases(), Some(&self.namespace), NAME).await? else { return Ok(None) };
-        let lease: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-        let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
-        Ok(Some(name_of(holder)).filter(|pod| !pod.is_empty()).map(str::to_owned))
-    }
-}
-
-/// The name in a holder's identity: the instance behind it has no underscore.
-fn name_of(holder: &str) -> &str {
-    holder.rsplit_once('_').map_or(holder, |(name, _)| name)
 }
 
 fn leases() -> ApiResource {
@@ -322,23 +313,16 @@ mod tests {
         assert_eq!(leadership.check(), Ok(()));
     }
 
-    #[test]
-    fn the_name_of_a_holder_is_what_people_call_it() {
-        for (holder, name) in
-            [("velero-5d8f_1f0e-2a", "velero-5d8f"), ("a_b_1f0e", "a_b"), ("velero-5d8f", "velero-5d8f")]
-        {
-            assert_eq!(name_of(holder), name);
-        }
-    }
-
     #[tokio::test]
     async fn who_sees_another_one_lead_acts_no_more() {
         let spec = json!({"holderIdentity": "one_2", "leaseDurationSeconds": 15});
-        let lease = json!({"metadata": {"name": NAME, "resourceVersion": "1"}, "spec": spec});
+        let lease = json!({"metadata": {"name": "l", "resourceVersion": "1"}, "spec": spec});
         let mut tasks = JoinSet::new();
         let candidate = Candidate {
             cluster: api_server(&mut tasks, vec![(200, lease)]).await,
             namespace: "velero".into(),
+            name: "l".into(),
+            labels: BTreeMap::new(),
             // Of the same name.
             holder: "one_1".into(),
             times: LeaseTimes { retry: Duration::from_millis(1), ..LeaseTimes::lasting(Duration::from_secs(15)) },

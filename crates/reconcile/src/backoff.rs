@@ -1,0 +1,62 @@
+//! When what failed is tried again.
+
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// After so many failures a step no longer keeps others waiting.
+const LATE: u32 = 3;
+/// Pause after the first failure of a step; doubled with each further one, up to the longest.
+const RETRY: Duration = Duration::from_millis(200);
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
+
+/// How often a step has failed in a row, and when it is tried again.
+#[derive(Clone, Copy, Debug)]
+pub struct Failure {
+    /// How often; 0 for one that only waits.
+    pub count: u32,
+    /// Not before this moment.
+    pub until: Instant,
+}
+
+impl Failure {
+    /// One more failure, behind what was known of it before.
+    #[must_use]
+    pub fn after(before: Option<Self>, now: Instant) -> Self {
+        let count = before.map_or(0, |before| before.count).saturating_add(1);
+        Self { count, until: now + (RETRY * 2u32.saturating_pow((count - 1).min(16))).min(LONGEST_RETRY) }
+    }
+
+    /// No failure: there is nothing to do before this time is over.
+    #[must_use]
+    pub fn waits(pause: Duration, now: Instant) -> Self {
+        Self { count: 0, until: now + pause }
+    }
+
+    /// Whether it has failed so often that others go first.
+    #[must_use]
+    pub fn is_late(&self) -> bool {
+        self.count >= LATE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_tried_again_later_and_later() {
+        let now = Instant::now();
+        let (mut failure, mut seen) = (None, Vec::new());
+        for _ in 0..11 {
+            let next = Failure::after(failure, now);
+            seen.push(((next.until - now).as_millis(), next.is_late()));
+            failure = Some(next);
+        }
+        let pauses = [200, 400, 800, 1600, 3200, 6400, 12800, 25600, 51200, 60000, 60000];
+        let expected = pauses.into_iter().zip([false, false].into_iter().chain(std::iter::repeat(true)));
+        assert_eq!(seen, expected.collect::<Vec<_>>());
+        let waiting = Failure::waits(Duration::from_secs(5), now);
+        assert_eq!((waiting.count, waiting.until - now, waiting.is_late()), (0, Duration::from_secs(5), false));
+        assert_eq!(Failure::after(Some(waiting), now).count, 1);
+    }
+}
