@@ -46,7 +46,7 @@ const STOPPING: Duration = Duration::from_secs(6);
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// Another server may lead now.
-    #[error(transparent)]
+    #[error("the lease {SERVER_LEASE} was lost: another server may lead now, so this one ends")]
     LostLease(#[from] LostLease),
     /// An address to listen at.
     #[error("cannot listen: {0}")]
