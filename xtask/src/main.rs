@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, reason = "it talks to the developer")]
 
 mod bench;
+mod circles;
 mod edges;
 mod image;
 mod tools;
@@ -17,6 +18,7 @@ fn main() -> Result<()> {
     match task.as_str() {
         "check" => check(),
         "check-edges" => edges::check(),
+        "check-circles" => circles::check(),
         "setup" => setup(),
         "test" if args.is_empty() => test(&["--workspace", "--quiet"], &[]),
         "test" => test(&args.iter().map(String::as_str).collect::<Vec<_>>(), &[]),
@@ -27,7 +29,7 @@ fn main() -> Result<()> {
         "fuzz" => fuzz(&args),
         "image" => image::image(&args),
         other => bail!(
-            "unknown task {other:?}: check, check-edges, setup, test, test-long, bench, bench-large, fuzz or image"
+            "unknown task {other:?}: check, check-edges, check-circles, setup, test, test-long, bench, bench-large, fuzz or image"
         ),
     }
 }
@@ -37,6 +39,7 @@ fn check() -> Result<()> {
     run("lints", cargo().args(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
     run("fuzz targets", cargo().args(["check", "--quiet", "--locked", "--manifest-path", "fuzz/Cargo.toml"]))?;
     timed("crate edges", edges::check)?;
+    timed("circles of files", circles::check)?;
     let deny = tools::ensure("cargo-deny", "0.20.2")?;
     run("dependencies", Command::new(deny).args(["--log-level", "error", "check", "bans", "licenses", "sources"]))?;
     let typos = tools::ensure("typos-cli", "1.52.0")?;

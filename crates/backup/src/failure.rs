@@ -1,8 +1,9 @@
 //! What is stored of a backup that failed.
 
 use crate::env::Env;
+use crate::error::BackupError;
 use crate::request::Settings;
-use crate::run::{BackupError, claim};
+use crate::run::claim;
 use lifeboat_api::Backup;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::sidecar;

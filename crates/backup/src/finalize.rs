@@ -1,7 +1,7 @@
 //! Everything after the archive: sidecars, manifest, and the record that makes the backup exist.
 
 use crate::env::Env;
-use crate::run::BackupError;
+use crate::error::BackupError;
 use crate::write::Written;
 use lifeboat_api::{Backup, BackupPhase, BackupProgress, HookStatus, Time};
 use lifeboat_archive::layout::BackupFile;

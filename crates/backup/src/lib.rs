@@ -9,6 +9,7 @@
 
 mod collect;
 mod env;
+mod error;
 mod failure;
 mod finalize;
 mod parse;
@@ -27,8 +28,9 @@ mod volumes;
 mod write;
 
 pub use env::Env;
+pub use error::BackupError;
 pub use failure::record_failure;
 pub use plan::{Excluded, Plan, PlannedList};
 pub use preview::{Preview, PreviewedType, preview};
 pub use request::{MEMORY_BUDGET_MIB, Request, Settings, ValidationErrors, prepared};
-pub use run::{BackupError, Outcome, run};
+pub use run::{Outcome, run};

@@ -1,9 +1,10 @@
 //! What a backup would hold, without making it.
 
 use crate::env::Env;
+use crate::error::BackupError;
 use crate::plan::Excluded;
 use crate::request::{Request, prepare};
-use crate::run::{BackupError, Objects, objects};
+use crate::run::{Objects, objects};
 use lifeboat_archive::sidecar::BackupVolumeInfo;
 use lifeboat_object::{GroupResource, Place, Results};
 use std::collections::BTreeMap;

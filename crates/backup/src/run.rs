@@ -2,6 +2,7 @@
 
 use crate::collect::collect;
 use crate::env::Env;
+use crate::error::BackupError;
 use crate::finalize::{Finale, Finished, finalize};
 use crate::plan::{Plan, plan};
 use crate::process::{Entries, Learned, process};
@@ -12,10 +13,9 @@ use crate::tally::Tally;
 use crate::volumes::Volumes;
 use crate::write::{Written, write};
 use lifeboat_api::{Backup, well_known};
-use lifeboat_cluster::ClusterError;
 use lifeboat_object::{Catalog, Place, Results};
 use lifeboat_select::BackupFilter;
-use lifeboat_store::{BackupWriter, Broken, ClaimOutcome, ClaimRequest, StoreError, StreamReceiver, stream};
+use lifeboat_store::{BackupWriter, ClaimOutcome, ClaimRequest, StreamReceiver, stream};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -32,46 +32,6 @@ pub struct Outcome {
     pub was_complete: bool,
     /// Bytes of the archive, when it was written now.
     pub archive_size: Option<u64>,
-}
-
-/// A backup that did not come to its end: nothing is visible under its name.
-#[derive(Debug, thiserror::Error)]
-pub enum BackupError {
-    /// Refused before anything was done.
-    #[error(transparent)]
-    Invalid(#[from] ValidationErrors),
-    /// The bucket.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The cluster as a whole did not answer.
-    #[error(transparent)]
-    Cluster(#[from] ClusterError),
-    /// The cluster serves no namespaces.
-    #[error("the cluster at {0} does not serve namespaces: is it a Kubernetes API server?")]
-    NoNamespaces(String),
-    /// Stopped by the user.
-    #[error("the backup was cancelled: nothing of it is visible in the bucket")]
-    Cancelled,
-    /// A thread of ours died.
-    #[error("a worker thread died while {0}")]
-    Worker(&'static str),
-    /// Objects were lost between the stages.
-    #[error(
-        "of {came} objects that came from the cluster it is known of {settled} what became of them: nothing of this \
-         backup is visible in the bucket; this is a mistake of Lifeboat, please report it"
-    )]
-    Unaccounted {
-        /// Objects that came from the cluster.
-        came: u64,
-        /// Those that stand in the archive, were left out, or are errors in the results.
-        settled: u64,
-    },
-}
-
-impl From<Broken> for BackupError {
-    fn from(Broken(what): Broken) -> Self {
-        Self::Worker(what)
-    }
 }
 
 /// Pieces of the archive waiting for the upload.

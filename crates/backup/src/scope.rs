@@ -1,8 +1,8 @@
 //! What the stages of one backup share and never change: the catalog, the filter, the backup itself.
 
 use crate::env::Env;
+use crate::error::BackupError;
 use crate::parse;
-use crate::run::BackupError;
 use lifeboat_api::{Backup, well_known};
 use lifeboat_cluster::{ClusterError, ListRequest};
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Item, Place};

@@ -1,6 +1,6 @@
 //! Counts objects where they come in and where it is decided what becomes of them: the two must be the same.
 
-use crate::run::BackupError;
+use crate::error::BackupError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The two counts of one backup. Stages add to it as objects pass.

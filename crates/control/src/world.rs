@@ -3,6 +3,7 @@
 mod unreadable;
 
 pub(crate) use unreadable::Unreadable;
+use unreadable::meta;
 
 use bytes::Bytes;
 use lifeboat_api::{
@@ -232,15 +233,6 @@ impl<T: Meta> Objects<T> {
             }
         }
     }
-}
-
-/// What every object has, whether the rest of it can be read or not.
-fn meta(body: &Bytes) -> Option<ObjectMeta> {
-    #[derive(serde::Deserialize)]
-    struct Any {
-        metadata: ObjectMeta,
-    }
-    serde_json::from_slice::<Any>(body).ok().map(|any| any.metadata)
 }
 
 /// Revisions of one API server grow; one that is no number is taken as the newest.

@@ -1,14 +1,10 @@
 //! What an operation is given.
 
-use crate::{InMemory, Journal, Progress, Records};
-use jiff::Timestamp;
+use crate::{Clock, InMemory, Journal, Progress, Records};
 use std::fmt::{self, Debug, Formatter};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-
-/// Tells the time.
-pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// What one operation is given. Clones are of the same operation.
 #[derive(Clone)]

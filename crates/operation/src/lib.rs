@@ -6,13 +6,15 @@
 //!
 //! Start reading at [`Operation`].
 
+mod clock;
 pub mod conformance;
 mod given;
 mod journal;
 mod progress;
 mod records;
 
-pub use given::{Clock, Operation};
+pub use clock::Clock;
+pub use given::Operation;
 pub use journal::{Closed, Journal, LOG_TARGET};
 pub use progress::Progress;
 pub use records::{InMemory, Records, RecordsError, is_key};

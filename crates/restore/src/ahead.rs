@@ -1,7 +1,7 @@
 //! What was seen of levels while the archive was still being read, and how long that counts.
 
+use crate::action::{Action, Done};
 use crate::check::{Lookout, Place, Places, Presence};
-use crate::item::{Action, Done};
 use crate::plan::Level;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //!
 //! Two bits for each row of the archive. The format is `docs/formats/checkpoint.md`.
 
-use crate::item::Action;
+use crate::action::Action;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;

@@ -1,8 +1,9 @@
 //! Objects that were refused for a reason that can pass, could not be read, or are there and being deleted: they wait by
 //! their row numbers.
 
+use crate::action::{Action, Done};
 use crate::checkpoint::Checkpoint;
-use crate::item::{Action, Attempt, Context, Done, Source, Why};
+use crate::item::{Attempt, Context, Source, Why};
 use crate::plan;
 use crate::retry::can_be_read_later;
 use crate::running::{Running, Turn, Waiting};

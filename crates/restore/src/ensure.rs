@@ -1,6 +1,7 @@
 //! The namespace that an object needs is there before the object (restore.md 2.7).
 
-use crate::item::{Action, Attempt, Context, Why};
+use crate::action::Action;
+use crate::item::{Attempt, Context, Why};
 use crate::namespaces::Missing;
 use futures::future::join_all;
 use lifeboat_archive::index::Row;

@@ -1,9 +1,10 @@
 //! Level by level, inside a level many at once.
 
+use crate::action::{Action, Done};
 use crate::check::{Presence, Seen};
 use crate::checkpoint::Checkpoint;
 use crate::deferred::Deferred;
-use crate::item::{Action, Context, Done, Source};
+use crate::item::{Context, Source};
 use crate::plan::Level;
 use crate::read::{Facts, State};
 use crate::running::{Running, Turn};

@@ -1,9 +1,9 @@
 //! Ends a restore: files beside the backup, and the final resource.
 
+use crate::action::Action;
 use crate::env::Env;
-use crate::item::Action;
 use crate::listed::Listed;
-use crate::run::{Outcome, Walked};
+use crate::outcome::{Outcome, Walked};
 use lifeboat_api::{HookStatus, Restore, RestorePhase, RestoreProgress, RestoreStatus, Time};
 use lifeboat_archive::layout::RestoreFile;
 use lifeboat_archive::sidecar;

@@ -7,6 +7,7 @@
 //!
 //! The engine never writes custom resources. Start reading at [`run`].
 
+mod action;
 mod actions;
 mod additional;
 mod ahead;
@@ -29,6 +30,7 @@ mod managed_fields;
 mod namespaces;
 mod needed;
 mod notes;
+mod outcome;
 mod plan;
 mod preview;
 mod priorities;
@@ -45,11 +47,12 @@ mod wait;
 mod walk;
 mod write;
 
+pub use action::Action;
 pub use actions::{ActionConfig, built_in_actions};
 pub use env::Env;
 pub use finalize::record_failure;
-pub use item::Action;
+pub use outcome::{Outcome, RestoreError};
 pub use preview::{Planned, PreviewEnd, PreviewItem, preview};
 pub use priorities::{ParsePrioritiesError, Priorities};
 pub use request::{Request, Settings, ValidationErrors, check_source, prepared};
-pub use run::{Outcome, RestoreError, run};
+pub use run::run;

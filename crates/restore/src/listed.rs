@@ -1,7 +1,7 @@
 //! The resource list of a restore (restore.md 1.8), written from the rows of the archive: names are not kept twice.
 
-use crate::item::Action;
-use crate::run::Walked;
+use crate::action::Action;
+use crate::outcome::Walked;
 use lifeboat_api::RestoreSpec;
 use serde::ser::{Serialize, Serializer};
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! Makes sure that the namespace of an object is there (restore.md 2.7).
 
+use crate::action::Action;
 use crate::env::Env;
 use crate::existing::is_made_since;
-use crate::item::Action;
 use crate::lock::lock;
 use crate::managed_fields::{Owners, decide};
 use crate::retry::{can_be_read_later, can_pass};

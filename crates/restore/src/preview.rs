@@ -1,15 +1,16 @@
 //! What a restore would do, without doing it.
 
+use crate::action::Action;
 use crate::check::{Presence, Seen};
 use crate::desired::{Ask, Desired};
 use crate::env::Env;
 use crate::existing::{is_same_state, merge_service_account};
-use crate::item::{Action, Context, Source, is_completed};
+use crate::item::{Context, Source, is_completed};
 use crate::needed::Needed;
+use crate::outcome::RestoreError;
 use crate::plan::Level;
 use crate::read::State;
 use crate::request::{Request, check_source, prepare};
-use crate::run::RestoreError;
 use crate::update;
 use crate::volumes::Told;
 use crate::walk::Walk;

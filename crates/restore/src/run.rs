@@ -1,57 +1,19 @@
 //! The door.
 
+use crate::action::Done;
 use crate::checkpoint::Checkpoint;
 use crate::deferred::Deferred;
 use crate::env::Env;
 use crate::execute::{Reached, level, pass_over};
 use crate::finalize::finalize;
-use crate::item::{Action, Context, Done};
-use crate::read::Kinds;
-use crate::request::{Request, ValidationErrors, check_source, prepare};
-use crate::volumes::Volumes;
+use crate::item::Context;
+use crate::outcome::{Outcome, RestoreError, Walked};
+use crate::request::{Request, check_source, prepare};
 use crate::walk::Walk;
 use lifeboat_api::{Restore, RestorePhase, Time};
-use lifeboat_cluster::ClusterError;
-use lifeboat_object::{GroupResource, Place, Results};
-use lifeboat_store::{Archive, StoreError};
-use std::collections::BTreeMap;
+use lifeboat_object::{GroupResource, Place};
+use lifeboat_store::Archive;
 use std::sync::Arc;
-
-/// What came of a restore.
-#[derive(Debug)]
-pub struct Outcome {
-    /// The resource in its final state; of one that broke off, the one that it has when it is not run again.
-    pub restore: Restore,
-    /// Warnings and errors.
-    pub results: Results,
-    /// Files of the restore that could not be stored, each with the reason. What was restored is there.
-    pub unstored: Vec<String>,
-    /// How many objects the resource list names, by what was done with them.
-    pub done: BTreeMap<Action, u64>,
-    /// Why the archive could not be read to its end. The checkpoint is saved then, and the next run of the same restore goes
-    /// on from there as long as the caller keeps it. `None` when it was read, and when the user cancelled the restore.
-    pub broken_off: Option<StoreError>,
-}
-
-/// A restore that did not begin, or lost the cluster.
-#[derive(Debug, thiserror::Error)]
-pub enum RestoreError {
-    /// Refused before anything was done.
-    #[error(transparent)]
-    Invalid(#[from] ValidationErrors),
-    /// The bucket, or what lies in it.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The cluster as a whole did not answer.
-    #[error(transparent)]
-    Cluster(#[from] ClusterError),
-    /// The cluster serves no namespaces.
-    #[error("the cluster at {0} does not serve namespaces: is it a Kubernetes API server?")]
-    NoNamespaces(String),
-    /// Stopped by the user.
-    #[error("the restore was cancelled before anything was changed in the cluster")]
-    Cancelled,
-}
 
 /// Restores a backup: reads and checks its whole archive, then writes objects level by level.
 ///
@@ -70,20 +32,6 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, RestoreError> 
     restore.status.phase = Some(RestorePhase::InProgress);
     let walked = walk(request, &restore, env).await?;
     Ok(finalize(restore, walked, env).await?)
-}
-
-/// What was done, and what became of the volumes.
-pub(crate) struct Walked {
-    pub(crate) done: Vec<Done>,
-    /// Namespaces that were made, or could not be.
-    pub(crate) namespaces: Vec<(String, Action)>,
-    pub(crate) archive: Archive,
-    pub(crate) kinds: Arc<Kinds>,
-    pub(crate) volumes: Volumes,
-    /// Objects that were not looked at, because it ended early.
-    pub(crate) left: u64,
-    /// Why the archive could not be read to its end.
-    pub(crate) broken_off: Option<StoreError>,
 }
 
 async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<Walked, RestoreError> {

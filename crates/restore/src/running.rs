@@ -1,7 +1,8 @@
 //! Attempts in flight: as many at once as the cluster's pace allows.
 
+use crate::action::{Action, Done};
 use crate::checkpoint::Checkpoint;
-use crate::item::{Action, Attempt, Context, Done, Source, Why};
+use crate::item::{Attempt, Context, Source, Why};
 use crate::read::Facts;
 use lifeboat_object::Place;
 use std::collections::HashMap;

@@ -3,7 +3,7 @@
 //! This version restores no volume data. A volume whose data is not on its old storage any more is not made again there:
 //! its claim is left to be provisioned anew, and the user is told that it comes back empty.
 
-use crate::item::Action;
+use crate::action::Action;
 use lifeboat_archive::sidecar::{BackupVolumeInfo, RestoreVolumeInfo};
 use lifeboat_object::{ObjectKey, first_names};
 use serde_json::Value;

@@ -1,8 +1,9 @@
 //! Writes one object: creates it, or brings the one that is there in line (restore.md 2.8, 2.13, 2.14).
 
+use crate::action::Action;
 use crate::desired::{Ask, Desired};
 use crate::existing::{is_made_since, is_same_state, merge_service_account};
-use crate::item::{Action, Context, Source};
+use crate::item::{Context, Source};
 use crate::leaving::Leaving;
 use crate::managed_fields::{Owners, decide};
 use crate::namespaces::Missing;

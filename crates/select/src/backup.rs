@@ -1,6 +1,5 @@
 //! What a backup includes.
 
-use crate::backup_spec::uses_old_family;
 use crate::includes::IncludesExcludes;
 use crate::namespace::{NamespaceFacts, NamespaceFilter};
 use crate::selector::{Selector, SelectorError};
@@ -229,6 +228,13 @@ fn scoped_types(spec: &BackupSpec, resolver: &mut Resolver<'_>, namespaces: &Nam
         cluster: IncludesExcludes::new(&cluster_includes, &cluster_excludes),
         unfiltered,
     }
+}
+
+/// Whether a backup uses the lists that are for both scopes.
+pub(crate) fn uses_old_family(spec: &BackupSpec) -> bool {
+    !spec.included_resources.is_empty()
+        || !spec.excluded_resources.is_empty()
+        || spec.include_cluster_resources.is_some()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What the filters of a backup must look like before it runs, and what is added to them.
 
-use crate::backup::BackupFilter;
+use crate::backup::{BackupFilter, uses_old_family};
 use crate::includes::{validate_lists, validate_namespace_lists, validate_scoped_lists};
 use crate::selector::Selector;
 use crate::types::{SNAPSHOT_CONTENTS, SNAPSHOTS};
@@ -74,13 +74,6 @@ impl BackupFilter {
             );
         }
     }
-}
-
-/// Whether a backup uses the lists that are for both scopes.
-pub(crate) fn uses_old_family(spec: &BackupSpec) -> bool {
-    !spec.included_resources.is_empty()
-        || !spec.excluded_resources.is_empty()
-        || spec.include_cluster_resources.is_some()
 }
 
 fn uses_scoped_family(spec: &BackupSpec) -> bool {

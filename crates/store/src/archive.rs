@@ -1,6 +1,7 @@
 //! Reads the archive of a backup through its index.
 
 use crate::bridge::{Interrupted, with_reader};
+use crate::open::{OpenOptions, head};
 use crate::stream::{StreamReceiver, StreamSender, stream};
 use crate::{Store, StoreError};
 use bytes::Bytes;
@@ -9,10 +10,9 @@ use lifeboat_archive::index::{Index, IndexError, MemberRange, Row};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::{ObjectPath, ReadLimits};
 use lifeboat_bucket::{BucketError, ErrorKind, collect};
-use lifeboat_object::{DEEPEST, Head, ObjectKey, nesting};
+use lifeboat_object::Head;
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::Arc;
 use tempfile::NamedTempFile;
 use tokio::task::{JoinHandle, JoinSet};
@@ -23,17 +23,6 @@ const FETCH: u64 = 8 << 20;
 const GAP: u64 = 1 << 20;
 /// Members decompressed ahead of use.
 const AHEAD: usize = 2;
-
-/// How to open an archive.
-#[derive(Clone, Debug)]
-pub struct OpenOptions {
-    /// Bounds on the archive.
-    pub limits: ReadLimits,
-    /// Where a copy of an archive without index may be kept while it is open.
-    pub scratch: PathBuf,
-    /// Read the archive as if it had no index.
-    pub ignore_index: bool,
-}
 
 /// The archive of a backup, open for reading objects in any order. Removes its scratch copy when dropped.
 #[derive(Clone, Debug)]
@@ -303,17 +292,6 @@ pub(crate) fn checked_head(key: &str, row: &Row, body: &[u8]) -> Result<Head, St
     let head = head(key, &path.key, body)?;
     path.check(&head).map_err(|source| StoreError::Disagrees { key: key.to_owned(), source })?;
     Ok(head)
-}
-
-pub(crate) fn head(archive: &str, key: &ObjectKey, body: &[u8]) -> Result<Head, StoreError> {
-    let refused = |why: String| StoreError::Archive {
-        key: archive.to_owned(),
-        source: lifeboat_archive::ReadError::Refused(format!("{key} {why}")),
-    };
-    if nesting(body) > DEEPEST {
-        return Err(refused(format!("is nested deeper than {DEEPEST} levels")));
-    }
-    Head::parse(body).map_err(|e| refused(format!("is no Kubernetes object ({e})")))
 }
 
 fn short(key: &str, store: &Store) -> BucketError {

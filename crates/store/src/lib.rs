@@ -10,6 +10,7 @@ mod archive;
 mod bridge;
 mod change;
 mod error;
+mod open;
 mod refresh;
 mod retry;
 mod store;
@@ -18,8 +19,9 @@ mod transcode;
 mod verify;
 mod write;
 
-pub use archive::{Archive, ArchiveItem, Contents, OpenOptions};
+pub use archive::{Archive, ArchiveItem, Contents};
 pub use error::StoreError;
+pub use open::OpenOptions;
 pub use store::{BackupSummary, Store};
 pub use stream::{Broken, ReceiverGone, StreamReceiver, StreamSender, stream};
 pub use verify::{Verification, VerifyProblem};

@@ -1,7 +1,7 @@
 //! Copies an archive without index into our seekable form.
 
-use crate::archive::{OpenOptions, head};
 use crate::bridge::{Interrupted, PieceReader, with_reader};
+use crate::open::{OpenOptions, head};
 use crate::{Store, StoreError};
 use lifeboat_archive::gzip::{Packer, capped};
 use lifeboat_archive::index::{Index, IndexError};

@@ -1,7 +1,8 @@
 //! Proves a backup: every file against the manifest, every object against the index.
 
-use crate::archive::{Archive, OpenOptions};
+use crate::archive::Archive;
 use crate::change::folder;
+use crate::open::OpenOptions;
 use crate::{Store, StoreError};
 use futures::TryStreamExt;
 use lifeboat_archive::layout::BackupFile;

@@ -1,9 +1,9 @@
 //! Objects that are there and cannot be read: the definitions leave more open than the types do, a duration such as `30d`
 //! for one.
 
-use super::{Identity, meta};
 use bytes::Bytes;
 use lifeboat_api::{Backup, BackupStatus, ObjectMeta};
+use lifeboat_client::Identity;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -76,6 +76,15 @@ impl Unreadable {
 
 fn read<T: DeserializeOwned>(value: &Value) -> Option<T> {
     T::deserialize(value).ok()
+}
+
+/// What every object has, whether the rest of it can be read or not.
+pub(super) fn meta(body: &Bytes) -> Option<ObjectMeta> {
+    #[derive(serde::Deserialize)]
+    struct Any {
+        metadata: ObjectMeta,
+    }
+    serde_json::from_slice::<Any>(body).ok().map(|any| any.metadata)
 }
 
 #[cfg(test)]

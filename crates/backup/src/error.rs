@@ -1,0 +1,45 @@
+//! Why a backup did not come to its end.
+
+use crate::request::ValidationErrors;
+use lifeboat_cluster::ClusterError;
+use lifeboat_store::{Broken, StoreError};
+
+/// A backup that did not come to its end: nothing is visible under its name.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// Refused before anything was done.
+    #[error(transparent)]
+    Invalid(#[from] ValidationErrors),
+    /// The bucket.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The cluster as a whole did not answer.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// The cluster serves no namespaces.
+    #[error("the cluster at {0} does not serve namespaces: is it a Kubernetes API server?")]
+    NoNamespaces(String),
+    /// Stopped by the user.
+    #[error("the backup was cancelled: nothing of it is visible in the bucket")]
+    Cancelled,
+    /// A thread of ours died.
+    #[error("a worker thread died while {0}")]
+    Worker(&'static str),
+    /// Objects were lost between the stages.
+    #[error(
+        "of {came} objects that came from the cluster it is known of {settled} what became of them: nothing of this \
+         backup is visible in the bucket; this is a mistake of Lifeboat, please report it"
+    )]
+    Unaccounted {
+        /// Objects that came from the cluster.
+        came: u64,
+        /// Those that stand in the archive, were left out, or are errors in the results.
+        settled: u64,
+    },
+}
+
+impl From<Broken> for BackupError {
+    fn from(Broken(what): Broken) -> Self {
+        Self::Worker(what)
+    }
+}

@@ -1,0 +1,35 @@
+//! What a restore has done with an object.
+
+/// What was done with an object, in the words of the resource list (restore.md 1.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Action {
+    /// It was made.
+    Created,
+    /// It was there and was changed.
+    Updated,
+    /// It was there, or is not restored.
+    Skipped,
+    /// It could not be restored.
+    Failed,
+}
+
+impl Action {
+    /// The word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Updated => "updated",
+            Self::Skipped => "skipped",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// What came of one object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Done {
+    /// Its number among the archive's rows.
+    pub(crate) row: usize,
+    pub(crate) action: Action,
+}

@@ -1,0 +1,29 @@
+//! What it takes to open an archive, and an object in it.
+
+use crate::StoreError;
+use lifeboat_archive::ReadLimits;
+use lifeboat_object::{DEEPEST, Head, ObjectKey, nesting};
+use std::path::PathBuf;
+
+/// How to open an archive.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// Bounds on the archive.
+    pub limits: ReadLimits,
+    /// Where a copy of an archive without index may be kept while it is open.
+    pub scratch: PathBuf,
+    /// Read the archive as if it had no index.
+    pub ignore_index: bool,
+}
+
+/// What an object in an archive says of itself; an error names the archive and the object.
+pub(crate) fn head(archive: &str, key: &ObjectKey, body: &[u8]) -> Result<Head, StoreError> {
+    let refused = |why: String| StoreError::Archive {
+        key: archive.to_owned(),
+        source: lifeboat_archive::ReadError::Refused(format!("{key} {why}")),
+    };
+    if nesting(body) > DEEPEST {
+        return Err(refused(format!("is nested deeper than {DEEPEST} levels")));
+    }
+    Head::parse(body).map_err(|e| refused(format!("is no Kubernetes object ({e})")))
+}
