@@ -1,6 +1,6 @@
 //! `lifeboat client config get|set`: the defaults of flags (cli-and-install.md 1.3).
 
-use crate::command::Globals;
+use crate::globals::Globals;
 use crate::program::Config;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};

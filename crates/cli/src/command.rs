@@ -3,10 +3,9 @@
 use crate::client_config::ClientCommand;
 use crate::completion::CompletionArgs;
 use crate::demo::DemoArgs;
-use crate::flags::{self, Optional};
+use crate::globals::Globals;
 use crate::install::InstallArgs;
 use crate::local::Local;
-use crate::log::LogArgs;
 use crate::pflag;
 use crate::program::Program;
 use crate::resource::backup::BackupCommand;
@@ -17,13 +16,8 @@ use crate::sandbox::SandboxArgs;
 use crate::server::ServerArgs;
 use crate::uninstall::UninstallArgs;
 use crate::version::VersionArgs;
-use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use lifeboat_api::Duration;
-use lifeboat_bucket::PATIENCE;
-use lifeboat_cluster::{Cluster, ConnectOptions, PaceOptions};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Backup and restore of Kubernetes objects and volumes, compatible with Velero.
@@ -34,46 +28,6 @@ pub(crate) struct Lifeboat {
     pub(crate) globals: Globals,
     #[command(subcommand)]
     command: Command,
-}
-
-/// Flags of every command.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Global options")]
-pub(crate) struct Globals {
-    /// Path to the kubeconfig file; otherwise $KUBECONFIG, ~/.kube/config, or the pod's service account
-    #[arg(long, global = true, default_value = "", value_name = "FILE")]
-    pub(crate) kubeconfig: Optional<PathBuf>,
-    /// The context of the kubeconfig to use; otherwise its current context
-    #[arg(long, global = true, default_value = "", value_name = "NAME")]
-    kubecontext: String,
-    /// The namespace in which Velero's resources live; otherwise that of the client config file, $VELERO_NAMESPACE, or
-    /// velero
-    // Not an empty one: `--namespace "$NS" --all` must not mean another namespace than the user had in mind.
-    #[arg(long = "namespace", short = 'n', global = true, value_parser = NonEmptyStringValueParser::new(), value_name = "NAMESPACE")]
-    given_namespace: Option<String>,
-    /// Names of features, comma-separated. Accepted as Velero accepts them: none of them changes what this version does
-    #[arg(long = "features", id = "features", global = true, value_name = "NAMES")]
-    pub(crate) features: Option<String>,
-    /// Colours in descriptions; when left out on a terminal, unless the client config file switches them off
-    #[arg(long, global = true, default_value = "")]
-    colorized: Optional<bool>,
-    /// Writes a second to the cluster at most; unlimited when 0, then the server's answers set the pace
-    #[arg(long, global = true, default_value_t = 0.0, value_name = "N")]
-    client_qps: f64,
-    /// Writes at once after a pause, when --client-qps is set
-    #[arg(long, global = true, default_value_t = 100, value_name = "N")]
-    client_burst: u32,
-    /// How long one request to the cluster or to a bucket may take, all attempts together; three minutes when 0
-    #[arg(long, global = true, value_parser = flags::duration, default_value = "3m", value_name = "DURATION")]
-    request_timeout: Duration,
-    #[command(flatten)]
-    pub(crate) log: LogArgs,
-    /// The namespace that flag, file and environment lead to.
-    #[arg(skip)]
-    pub(crate) namespace: String,
-    /// What we were called as, and the environment.
-    #[arg(skip)]
-    pub(crate) program: Program,
 }
 
 #[derive(Debug, Subcommand)]
@@ -186,42 +140,6 @@ impl Lifeboat {
     }
 }
 
-impl Globals {
-    /// These flags with what the environment adds to them.
-    pub(crate) fn settled(self, program: Program) -> Self {
-        let namespace = program.namespace(self.given_namespace.as_deref());
-        Self { namespace, program, ..self }
-    }
-
-    /// Whether descriptions have colours.
-    pub(crate) fn colour(&self) -> bool {
-        self.program.colour(*self.colorized)
-    }
-
-    /// These flags, with no request taking longer than this.
-    pub(crate) fn with_requests_within(&self, limit: Duration) -> Self {
-        let own = Some(self.request_timeout).filter(|own| !own.is_zero());
-        Self { request_timeout: own.map_or(limit, |own| own.min(limit)), ..self.clone() }
-    }
-
-    /// How long one request may take, all attempts together.
-    pub(crate) fn patience(&self) -> std::time::Duration {
-        Some(self.request_timeout.to_std()).filter(|own| !own.is_zero()).unwrap_or(PATIENCE)
-    }
-
-    pub(crate) async fn connect(&self) -> anyhow::Result<Cluster> {
-        let qps = (self.client_qps > 0.0).then_some(self.client_qps);
-        let options = ConnectOptions {
-            kubeconfig: self.kubeconfig.0.clone(),
-            context: Some(self.kubecontext.clone()).filter(|context| !context.is_empty()),
-            user_agent: self.program.user_agent(),
-            pace: PaceOptions { qps, burst: self.client_burst, ..PaceOptions::default() },
-            request_timeout: Some(self.patience()),
-        };
-        Ok(Cluster::connect(&options).await?)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -283,37 +201,6 @@ mod tests {
                 assert_eq!(text.contains(flag), is_listed, "{line} {flag}: {text}");
             }
         }
-    }
-
-    #[test]
-    fn global_flags_may_stand_anywhere_and_be_empty() {
-        let settled = |line: &str| {
-            let globals = Lifeboat::parsed(line).globals.settled(Program::default());
-            (globals.namespace.clone(), globals.kubeconfig.0.clone(), *globals.colorized)
-        };
-        let file = |name: &str| Some(PathBuf::from(name));
-        for (line, expected) in [
-            ("version", ("velero".to_owned(), None, None)),
-            ("-n a version -n b", ("b".to_owned(), None, None)),
-            ("-na version", ("a".to_owned(), None, None)),
-            ("version --kubecontext= --kubeconfig=k --kubeconfig=", ("velero".to_owned(), None, None)),
-            ("--kubeconfig k version --colorized", ("velero".to_owned(), file("k"), Some(true))),
-            ("version --colorized=F", ("velero".to_owned(), None, Some(false))),
-            ("version --colorized --colorized=", ("velero".to_owned(), None, None)),
-        ] {
-            assert_eq!(settled(line), expected, "{line}");
-        }
-    }
-
-    #[test]
-    fn requests_may_be_given_less_time() {
-        let limited = |line: &str, limit: &str| {
-            let limit = limit.parse().unwrap();
-            Lifeboat::parsed(line).globals.with_requests_within(limit).request_timeout.to_string()
-        };
-        assert_eq!(limited("version", "5s"), "5s");
-        assert_eq!(limited("version --request-timeout 2s", "5s"), "2s");
-        assert_eq!(limited("version --request-timeout 0", "5s"), "5s");
     }
 
     /// As `velero install` has: there they are for the server.

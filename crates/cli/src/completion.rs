@@ -1,6 +1,6 @@
 //! `lifeboat completion bash|zsh|fish`, and the answers to what those shells ask: names of objects that are there now.
 
-use crate::command::{Globals, Lifeboat};
+use crate::globals::Globals;
 use crate::program::Program;
 use anyhow::{Context, Result};
 use clap::{Args, Command, Parser, ValueEnum};
@@ -81,14 +81,14 @@ fn for_aliases(name: &str) -> String {
     format!("__start_{name}() {{\n    _clap_complete_{function} \"$@\"\n}}\n")
 }
 
-/// Answers a shell that asks, and ends the process then.
-pub(crate) fn answer() {
-    CompleteEnv::with_factory(|| grammar(&Program::here().0.name)).var(VARIABLE).complete();
+/// Answers a shell that asks, and ends the process then. `grammar` gives the commands of a program of this name.
+pub(crate) fn answer(grammar: fn(&str) -> Command) {
+    CompleteEnv::with_factory(|| with_names(grammar(&Program::here().0.name))).var(VARIABLE).complete();
 }
 
-/// The commands, with the sources of names.
-fn grammar(name: &str) -> Command {
-    Lifeboat::grammar(name).mut_subcommands(|outer| {
+/// These commands, with the sources of names.
+fn with_names(grammar: Command) -> Command {
+    grammar.mut_subcommands(|outer| {
         let first = outer.get_name().to_owned();
         outer.mut_subcommands(|command| {
             let second = command.get_name().to_owned();
@@ -197,10 +197,11 @@ fn where_to(words: &[OsString]) -> Vec<OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::Lifeboat;
 
     /// The places on command lines where names are completed, as `FIRST SECOND ARGUMENT KIND`.
     fn places() -> Vec<String> {
-        let grammar = grammar("velero");
+        let grammar = with_names(Lifeboat::grammar("velero"));
         let mut found = Vec::new();
         for outer in grammar.get_subcommands() {
             for inner in outer.get_subcommands() {

@@ -17,8 +17,8 @@ mod wait;
 mod way;
 mod workload;
 
-use crate::command::Globals;
-use crate::local::journal::print_resource;
+use crate::globals::Globals;
+use crate::output::print_resource;
 use anyhow::{Context, Result, bail};
 pub(crate) use flags::InstallArgs;
 use flags::Printed;

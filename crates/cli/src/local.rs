@@ -9,8 +9,8 @@ mod restore;
 mod state;
 mod verify;
 
-use crate::command::Globals;
-use clap::{Args, Subcommand, ValueEnum};
+use crate::globals::Globals;
+use clap::{Args, Subcommand};
 use std::process::ExitCode;
 
 /// `lifeboat local`.
@@ -33,18 +33,6 @@ enum LocalCommand {
     /// Read a whole backup and compare it with what was written
     Verify(verify::VerifyArgs),
 }
-
-/// `-o`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
-    /// The resource as JSON
-    Json,
-    /// The resource as YAML
-    Yaml,
-}
-
-/// Ended, but some objects failed.
-pub(crate) const PARTIALLY_FAILED: u8 = 3;
 
 impl Local {
     pub(crate) async fn run(self, globals: &Globals) -> anyhow::Result<ExitCode> {

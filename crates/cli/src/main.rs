@@ -11,10 +11,12 @@ mod confirm;
 mod demo;
 mod errors;
 mod flags;
+mod globals;
 mod helper;
 mod install;
 mod local;
 mod log;
+mod output;
 mod pflag;
 mod program;
 mod progress;
@@ -35,7 +37,7 @@ fn main() -> ExitCode {
     }
     // One TLS provider is in the graph; saying so makes an accidental second one fail here and not in the field.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    completion::answer();
+    completion::answer(command::Lifeboat::grammar);
     let (program, warning) = Program::here();
     errors::warn(warning.as_deref());
     let name = program.name.clone();

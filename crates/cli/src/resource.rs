@@ -14,10 +14,10 @@ mod table;
 mod trust;
 pub(crate) mod verbs;
 
-use crate::command::Globals;
 use crate::confirm::confirmed;
 use crate::flags::{self, List, Optional};
-use crate::local::journal::print_resource;
+use crate::globals::Globals;
+use crate::output::print_resource;
 use anyhow::{Result, bail};
 use clap::builder::EnumValueParser;
 use clap::{Args, ValueEnum};
@@ -42,11 +42,11 @@ enum Format {
 }
 
 impl Format {
-    fn machine(self) -> Option<crate::local::Output> {
+    fn machine(self) -> Option<crate::output::Output> {
         match self {
             Self::Table => None,
-            Self::Json => Some(crate::local::Output::Json),
-            Self::Yaml => Some(crate::local::Output::Yaml),
+            Self::Json => Some(crate::output::Output::Json),
+            Self::Yaml => Some(crate::output::Output::Yaml),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `lifeboat sandbox`: an embedded Kubernetes API server to try things on.
 
-use crate::command::Globals;
+use crate::globals::Globals;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lifeboat_sandbox::{Sandbox, SandboxOptions};

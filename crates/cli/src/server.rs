@@ -3,8 +3,8 @@
 mod logrus;
 mod providers;
 
-use crate::command::Globals;
 use crate::flags;
+use crate::globals::Globals;
 use crate::local::journal::clock;
 use crate::program::VERSION;
 use crate::sandbox::terminated;

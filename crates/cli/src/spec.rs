@@ -2,18 +2,11 @@
 //! `spec` (cli-and-install.md 1.8).
 
 mod backup;
+mod config_map;
 mod restore;
 
 pub(crate) use backup::BackupSpecArgs;
 pub(crate) use restore::RestoreSpecArgs;
-
-use lifeboat_api::TypedLocalObjectReference;
-
-/// A reference to a ConfigMap as Velero writes it; none without a name.
-fn config_map(name: &str) -> Option<TypedLocalObjectReference> {
-    let reference = TypedLocalObjectReference { api_group: None, kind: "configmap".to_owned(), name: name.to_owned() };
-    (!name.is_empty()).then_some(reference)
-}
 
 #[cfg(test)]
 mod tests {

@@ -4,8 +4,8 @@
 //! are deleted first, while a server is there to let go of them; what holds a finalizer that nobody will remove is freed.
 //! The namespace is gone before the definitions go, and they stay while anything of theirs is in another namespace.
 
-use crate::command::Globals;
 use crate::confirm::confirmed;
+use crate::globals::Globals;
 use crate::install::{DEPLOYMENT, cluster_name};
 use anyhow::{Result, bail};
 use bytes::Bytes;

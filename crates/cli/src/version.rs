@@ -1,7 +1,7 @@
 //! `lifeboat version`: what we are, and what the server is.
 
-use crate::command::Globals;
 use crate::flags;
+use crate::globals::Globals;
 use crate::program::{COMMIT, VERSION};
 use crate::resource::{client, server_status};
 use anyhow::Result;

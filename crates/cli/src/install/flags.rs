@@ -1,7 +1,7 @@
 //! The flags of `lifeboat install` (cli-and-install.md 3.1).
 
 use crate::flags::{self, List, Optional, Pairs};
-use crate::local::Output;
+use crate::output::Output;
 use clap::builder::EnumValueParser;
 use clap::{Args, ValueEnum};
 use lifeboat_api::Duration;

@@ -1,11 +1,12 @@
 //! `lifeboat local backup`.
 
-use super::journal::{clock, print_resource, print_results, watched};
+use super::journal::{PARTIALLY_FAILED, clock, print_results, watched};
 use super::preview::print_backup;
 use super::state::{Content, State};
-use super::{Output, PARTIALLY_FAILED};
 use crate::bucket_url::{self, EmptyFolders, Purpose};
-use crate::command::Globals;
+use crate::globals::Globals;
+use crate::output::Output;
+use crate::output::print_resource;
 use crate::spec::BackupSpecArgs;
 use clap::Args;
 use lifeboat_api::{Backup, BackupPhase, Time};

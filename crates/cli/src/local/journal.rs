@@ -7,6 +7,9 @@ use std::io::Write;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
+/// The exit code of what has ended, but some objects failed.
+pub(crate) const PARTIALLY_FAILED: u8 = 3;
+
 /// The real clock.
 pub(crate) fn clock() -> Clock {
     Arc::new(jiff::Timestamp::now)
@@ -60,14 +63,4 @@ pub(crate) fn print_results(results: &Results) {
             let _ = writeln!(out, "… and {} more {name}s, all of them in the results file", set.len() - SHOWN);
         }
     }
-}
-
-/// Prints a resource.
-pub(crate) fn print_resource<T: serde::Serialize>(resource: &T, output: super::Output) -> anyhow::Result<()> {
-    let text = match output {
-        super::Output::Json => serde_json::to_string_pretty(resource)?,
-        super::Output::Yaml => crate::yaml::print(&serde_json::to_value(resource)?)?,
-    };
-    writeln!(std::io::stdout(), "{}", text.trim_end())?;
-    Ok(())
 }

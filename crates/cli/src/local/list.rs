@@ -1,9 +1,9 @@
 //! `lifeboat local ls`.
 
-use super::Output;
-use super::journal::print_resource;
 use crate::bucket_url::{self, Purpose};
-use crate::command::Globals;
+use crate::globals::Globals;
+use crate::output::Output;
+use crate::output::print_resource;
 use clap::Args;
 use lifeboat_store::BackupSummary;
 use std::io::Write;

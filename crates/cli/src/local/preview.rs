@@ -1,7 +1,7 @@
 //! Prints what an operation would do: `--dry-run`.
 
-use super::journal::print_results;
-use super::{Output, PARTIALLY_FAILED};
+use super::journal::{PARTIALLY_FAILED, print_results};
+use crate::output::Output;
 use anyhow::{Context, Result};
 use lifeboat_backup::Preview;
 use lifeboat_object::{GroupResource, Results};
@@ -23,7 +23,7 @@ const SHOWN: usize = 100;
 pub(crate) fn print_backup(preview: &Preview, output: Option<Output>) -> Result<ExitCode> {
     print_results(&preview.results);
     match output {
-        Some(output) => super::journal::print_resource(&backup_value(preview), output)?,
+        Some(output) => crate::output::print_resource(&backup_value(preview), output)?,
         None => print_backup_text(preview)?,
     }
     Ok(code(preview.results.errors.is_empty()))

@@ -1,12 +1,13 @@
 //! `lifeboat local restore`.
 
-use super::journal::{clock, print_resource, print_results, watched};
+use super::journal::{PARTIALLY_FAILED, clock, print_results, watched};
 use super::preview::{RestorePrinter, Show};
 use super::state::{Content, State};
-use super::{Output, PARTIALLY_FAILED};
 use crate::bucket_url::{self, Purpose};
-use crate::command::Globals;
 use crate::flags::{self, Optional};
+use crate::globals::Globals;
+use crate::output::Output;
+use crate::output::print_resource;
 use crate::spec::RestoreSpecArgs;
 use clap::Args;
 use lifeboat_api::{BackupPhase, Duration, Restore, RestorePhase, Time, well_known};

@@ -1,7 +1,7 @@
 //! `lifeboat local verify`.
 
 use crate::bucket_url::{self, Purpose};
-use crate::command::Globals;
+use crate::globals::Globals;
 use clap::Args;
 use lifeboat_archive::ReadLimits;
 use lifeboat_store::OpenOptions;

@@ -2,7 +2,7 @@
 
 use super::fetch::{Answer, FetchError, Fetcher, is_local};
 use super::trust::{Found, Trust, TrustArgs};
-use crate::command::Globals;
+use crate::globals::Globals;
 use anyhow::Result;
 use lifeboat_api::{DownloadRequest, DownloadRequestPhase, DownloadTargetKind};
 use lifeboat_archive::gzip;

@@ -8,7 +8,7 @@ use super::table::{selector, time, until};
 use super::{
     DeleteArgs, GetArgs, Operation, Show, Shown, client, create, delete, get, missing, one_way_to_select, submitted,
 };
-use crate::command::Globals;
+use crate::globals::Globals;
 use crate::spec::BackupSpecArgs;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};

@@ -1,7 +1,7 @@
 //! `lifeboat backup|restore cancel`: ends what runs, or waits to (`spec.cancel`, an addition of ours).
 
 use super::{Operation, client, missing, together, wait};
-use crate::command::Globals;
+use crate::globals::Globals;
 use anyhow::{Result, bail};
 use clap::Args;
 use lifeboat_client::Client;

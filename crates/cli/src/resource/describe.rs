@@ -14,7 +14,7 @@ mod volumes;
 use super::artifact::{Downloads, artifact};
 use super::trust::TrustArgs;
 use super::{client, missing};
-use crate::command::Globals;
+use crate::globals::Globals;
 use anyhow::{Result, bail};
 use backup::BackupFacts;
 use clap::Args;

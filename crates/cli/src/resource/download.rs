@@ -3,8 +3,8 @@
 use super::artifact::{Downloads, stream};
 use super::trust::TrustArgs;
 use super::{client, missing, said};
-use crate::command::Globals;
 use crate::flags::{self, Optional};
+use crate::globals::Globals;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lifeboat_api::{Backup, DownloadTargetKind, Duration};

@@ -2,8 +2,8 @@
 
 use super::table::time;
 use super::{DeleteArgs, GetArgs, Show, Shown, chosen, client, create, find, missing, show, together};
-use crate::command::Globals;
 use crate::flags::{self, Optional, Pairs};
+use crate::globals::Globals;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;

@@ -3,8 +3,8 @@
 use super::artifact::{Downloads, artifact};
 use super::trust::TrustArgs;
 use super::{Operation, client, said};
-use crate::command::Globals;
 use crate::flags;
+use crate::globals::Globals;
 use anyhow::{Result, bail};
 use clap::Args;
 use lifeboat_api::{DownloadTargetKind, Duration};

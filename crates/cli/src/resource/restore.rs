@@ -7,8 +7,8 @@ use super::table::{selector, time};
 use super::{
     DeleteArgs, GetArgs, Operation, Show, Shown, client, create, delete, get, missing, one_way_to_select, submitted,
 };
-use crate::command::Globals;
 use crate::flags::Optional;
+use crate::globals::Globals;
 use crate::spec::RestoreSpecArgs;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};

@@ -5,7 +5,7 @@ use super::describe::{BackupDescribeArgs, DescribeArgs};
 use super::location::{self, LocationCommand, LocationGetArgs};
 use super::restore::{self, RestoreCommand};
 use super::{DeleteArgs, GetArgs};
-use crate::command::Globals;
+use crate::globals::Globals;
 use anyhow::Result;
 use clap::Subcommand;
 use std::process::ExitCode;

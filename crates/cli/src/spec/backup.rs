@@ -1,6 +1,6 @@
 //! What to back up.
 
-use super::config_map;
+use super::config_map::config_map;
 use crate::flags::{self, List, Optional, OrSelectors, Pairs};
 use clap::Args;
 use lifeboat_api::{Backup, BackupType, Duration, LabelSelector, UploaderConfigForBackup};

@@ -1,6 +1,6 @@
 //! What to restore.
 
-use super::config_map;
+use super::config_map::config_map;
 use crate::flags::{self, List, Optional, OrSelectors, Pairs};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
