@@ -1,18 +1,16 @@
 //! What the server serves by HTTP: metrics and health to whoever asks, files to who has a signed URL.
 
+mod answer;
 pub(crate) mod download;
 
 use crate::health::Health;
 use crate::metrics::Metrics;
-use bytes::Bytes;
+use answer::{Answer, text};
 use download::Downloads;
-use http::{Method, Request, Response, StatusCode, header};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full};
+use http::{Method, Request, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use lifeboat_bucket::BucketError;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,8 +26,6 @@ const HEADERS: Duration = Duration::from_secs(3);
 const LONGEST: Duration = Duration::from_secs(3600);
 /// After the system has refused a connection.
 const PAUSE: Duration = Duration::from_millis(100);
-
-pub(crate) type Answer = Response<UnsyncBoxBody<Bytes, BucketError>>;
 
 /// Who answers at an address.
 #[derive(Debug)]
@@ -105,17 +101,10 @@ fn said(state: Result<&'static str, &'static str>) -> Answer {
     }
 }
 
-pub(crate) fn text(status: StatusCode, body: impl Into<Bytes>) -> Answer {
-    let body = Full::new(body.into()).map_err(|never: Infallible| match never {}).boxed_unsync();
-    let mut answer = Response::new(body);
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/plain; charset=utf-8"));
-    answer
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http_body_util::BodyExt;
 
     async fn ask(site: &Site, method: Method, path: &str) -> (u16, String) {
         let request = Request::builder().method(method).uri(path).body(()).unwrap();

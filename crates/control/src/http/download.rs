@@ -3,7 +3,7 @@
 //!
 //! Who holds such a URL was given it by a `DownloadRequest`, which the API server lets only those make who may.
 
-use super::{Answer, text};
+use super::answer::{Answer, text};
 use crate::buckets::{Buckets, Purpose};
 use crate::options::Providers;
 use futures::StreamExt;

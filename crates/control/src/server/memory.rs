@@ -1,7 +1,7 @@
 //! What the server remembers between two looks at everything. Its successor needs nothing of it.
 
 use super::key::{Key, Subject};
-use super::plan::{Step, Work};
+use super::step::{Step, Work};
 use crate::phase::queue::Move;
 use crate::work::{Effect, Unfinished};
 use crate::world::World;

@@ -1,6 +1,6 @@
 //! Does what was decided.
 
-use super::plan::Step;
+use super::step::Step;
 use crate::phase::{backup, request, restore, unreadable};
 use crate::work::{self, Context, Finished};
 use crate::world::{Kind, Unreadable};

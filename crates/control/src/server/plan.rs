@@ -7,48 +7,18 @@ mod tests;
 
 use super::key::{Key, Subject};
 use super::memory::Memory;
+use super::step::{Step, Work};
 use crate::options::{Controller, Options};
 use crate::phase::{self, Decision, request};
 use crate::work;
-use crate::world::{Kind, Left, Objects, Unreadable, World};
+use crate::world::{Kind, Objects, World};
 use jiff::{SignedDuration, Timestamp};
-use lifeboat_api::{
-    Backup, BackupStorageLocation, BackupStorageLocationPhase, DeleteBackupRequest, DownloadRequest, Restore,
-    ServerStatusRequest,
-};
+use lifeboat_api::{BackupStorageLocation, BackupStorageLocationPhase};
 use lifeboat_reconcile::{Failure, TaskKey};
 use places::Places;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// A step of one object.
-#[derive(Debug)]
-pub(super) struct Work {
-    pub(super) key: Key,
-    pub(super) step: Step,
-}
-
-/// What is done with an object, and what of the world is needed for it.
-#[derive(Debug)]
-pub(super) enum Step {
-    /// One that cannot be read, and where its files lie.
-    Unreadable(Kind, Box<Unreadable>, phase::unreadable::Step, Option<BackupStorageLocation>),
-    Mark {
-        location: BackupStorageLocation,
-        default: bool,
-    },
-    /// With what a search needs, when the location is searched too.
-    Validate(BackupStorageLocation, Option<work::sync::Known>),
-    Sync(BackupStorageLocation, work::sync::Known),
-    Sweep(Left),
-    Queue(Box<Backup>, phase::queue::Move),
-    Backup(Box<Backup>, Box<work::backup::Target>, phase::backup::Step),
-    Restore(Box<Restore>, Box<work::restore::Source>, phase::restore::Step),
-    Delete(DeleteBackupRequest, Box<work::deletion::Target>, request::Step),
-    Download(DownloadRequest, work::download::Target, request::Step),
-    Status(ServerStatusRequest, request::Step),
-}
 
 /// What one look at everything found.
 #[derive(Debug, Default)]

@@ -338,11 +338,25 @@ async fn finished(context: &Context, current: &Backup, given: &BackupSpec, outco
     Ok(vec![Effect::Backup(Box::new(ended))])
 }
 
+/// Without its location nothing can become of a backup that waits, or is being finalized.
+pub(super) async fn end_without_location(context: &Context, backup: &Backup, why: &str) -> Finished {
+    tracing::error!(backup = backup.metadata.name, why, "the operations of a backup cannot be looked after");
+    let now = context.env.now();
+    let ended = until_written(context, backup, |after| {
+        after.status.phase = Some(BackupPhase::PartiallyFailed);
+        after.status.errors += 1;
+        after.status.completion_timestamp = Some(Time::new(now));
+    })
+    .await?;
+    context.metrics.backup_ends(&ended, None);
+    Ok(vec![Effect::Backup(Box::new(ended))])
+}
+
 /// Takes the outcome of a finalizing backup over from its record in the bucket.
 pub(crate) async fn adopt(context: &Context, backup: Backup, target: Target) -> Finished {
     let location = match target {
         Ok(location) => location,
-        Err(why) => return super::operations::give_up(context, &backup, &why).await,
+        Err(why) => return end_without_location(context, &backup, &why).await,
     };
     let store = context.store(&location).await.map_err(Unfinished::Because)?;
     let mut record = match store.backup(&backup.metadata.name).await {

@@ -1,13 +1,10 @@
 //! Looks after asynchronous operations that a server of Velero has left (api-and-controllers.md 3.4 and 3.11).
 
-use super::backup::Target;
-use super::running::until_written;
+use super::backup::{Target, end_without_location};
 use super::{Context, Effect, Finished, Unfinished};
 use crate::phase::operations::{End, settle_backup, settle_restore, tally};
 use jiff::SignedDuration;
-use lifeboat_api::{
-    Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationAccessMode, Duration, Restore, RestorePhase, Time,
-};
+use lifeboat_api::{Backup, BackupStorageLocation, BackupStorageLocationAccessMode, Duration, Restore, RestorePhase};
 use lifeboat_archive::layout::{BackupFile, RestoreFile};
 use lifeboat_archive::sidecar;
 use lifeboat_store::StoreError;
@@ -37,8 +34,8 @@ pub(crate) async fn backup(context: &Context, backup: Backup, target: Target) ->
     let name = &backup.metadata.name;
     let location = match target {
         Ok(location) if location.spec.access_mode != Some(BackupStorageLocationAccessMode::ReadOnly) => location,
-        Ok(_) => return give_up(context, &backup, "BSL is read-only").await,
-        Err(why) => return give_up(context, &backup, &why).await,
+        Ok(_) => return end_without_location(context, &backup, "BSL is read-only").await,
+        Err(why) => return end_without_location(context, &backup, &why).await,
     };
     let store = context.store(&location).await.map_err(Unfinished::Because)?;
     let operations = store.backup_file(name, BackupFile::ItemOperations).await.map_err(because)?;
@@ -56,20 +53,6 @@ pub(crate) async fn backup(context: &Context, backup: Backup, target: Target) ->
     store.replace_record(&record).await.map_err(because)?;
     let stored = context.client.change(&backup, &after).await?;
     Ok(vec![Effect::Backup(Box::new(stored))])
-}
-
-/// Without its location nothing can become of a backup that waits, or is being finalized.
-pub(super) async fn give_up(context: &Context, backup: &Backup, why: &str) -> Finished {
-    tracing::error!(backup = backup.metadata.name, why, "the operations of a backup cannot be looked after");
-    let now = context.env.now();
-    let ended = until_written(context, backup, |after| {
-        after.status.phase = Some(BackupPhase::PartiallyFailed);
-        after.status.errors += 1;
-        after.status.completion_timestamp = Some(Time::new(now));
-    })
-    .await?;
-    context.metrics.backup_ends(&ended, None);
-    Ok(vec![Effect::Backup(Box::new(ended))])
 }
 
 /// Ends overdue operations of a restore; when none is left it can be finalized.

@@ -1,7 +1,7 @@
 //! How many tasks work at once: so many of each kind for one storage location, so that one whose bucket hangs does not take
 //! the places of all. Where as many hang as fill those for all locations together, the others wait.
 
-use super::Key;
+use crate::server::key::Key;
 use crate::work::deletion::backup_named;
 use crate::world::{Kind, World};
 use std::collections::HashMap;

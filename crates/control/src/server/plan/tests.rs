@@ -3,12 +3,13 @@
 use super::*;
 use crate::phase::queue::Move;
 use crate::phase::{MOST_ATTEMPTS, attempt, note_attempt, restore::FINALIZER};
+use crate::server::step::{Step, Work};
 use crate::stub::options;
 use crate::work::Unfinished;
 use crate::world::Change;
 use lifeboat_api::{
-    BackupPhase, BackupStorageLocationPhase, DeleteBackupRequestPhase, DownloadRequestPhase, ObjectMeta, RestorePhase,
-    ServerStatusRequestPhase, Time,
+    Backup, BackupPhase, BackupStorageLocationPhase, DeleteBackupRequest, DeleteBackupRequestPhase, DownloadRequest,
+    DownloadRequestPhase, ObjectMeta, Restore, RestorePhase, ServerStatusRequest, ServerStatusRequestPhase, Time,
 };
 use lifeboat_client::Identity;
 use lifeboat_reconcile::Seen;

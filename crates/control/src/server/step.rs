@@ -1,0 +1,35 @@
+//! What can be done with an object.
+
+use super::key::Key;
+use crate::phase::{self, request};
+use crate::work;
+use crate::world::{Kind, Left, Unreadable};
+use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, Restore, ServerStatusRequest};
+
+/// A step of one object.
+#[derive(Debug)]
+pub(super) struct Work {
+    pub(super) key: Key,
+    pub(super) step: Step,
+}
+
+/// What is done with an object, and what of the world is needed for it.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// One that cannot be read, and where its files lie.
+    Unreadable(Kind, Box<Unreadable>, phase::unreadable::Step, Option<BackupStorageLocation>),
+    Mark {
+        location: BackupStorageLocation,
+        default: bool,
+    },
+    /// With what a search needs, when the location is searched too.
+    Validate(BackupStorageLocation, Option<work::sync::Known>),
+    Sync(BackupStorageLocation, work::sync::Known),
+    Sweep(Left),
+    Queue(Box<Backup>, phase::queue::Move),
+    Backup(Box<Backup>, Box<work::backup::Target>, phase::backup::Step),
+    Restore(Box<Restore>, Box<work::restore::Source>, phase::restore::Step),
+    Delete(DeleteBackupRequest, Box<work::deletion::Target>, request::Step),
+    Download(DownloadRequest, work::download::Target, request::Step),
+    Status(ServerStatusRequest, request::Step),
+}
