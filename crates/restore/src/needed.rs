@@ -1,7 +1,7 @@
 //! Namespaces that a restore would make although it does not select them: objects that it would create need them.
 
 use crate::item::Context;
-use crate::preview::{Planned, PreviewItem, namespace};
+use crate::planned::{Planned, PreviewItem, namespace};
 use lifeboat_object::{GroupResource, Head, ObjectKey};
 use lifeboat_store::StoreError;
 use std::collections::{BTreeMap, HashSet};

@@ -9,6 +9,7 @@ use crate::item::{Context, Source, is_completed};
 use crate::needed::Needed;
 use crate::outcome::RestoreError;
 use crate::plan::Level;
+use crate::planned::{Planned, PreviewItem, namespace};
 use crate::read::State;
 use crate::request::{Request, check_source, prepare};
 use crate::update;
@@ -18,7 +19,6 @@ use futures::StreamExt;
 use lifeboat_api::{ExistingResourcePolicy, Restore};
 use lifeboat_archive::sidecar::RestoreVolumeInfo;
 use lifeboat_object::{GroupResource, ObjectKey, Place, Results};
-use lifeboat_patch::Difference;
 use lifeboat_store::StoreError;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
@@ -26,35 +26,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-
-/// What would be done with one object.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PreviewItem {
-    /// Its key in the cluster; a mapped namespace is the target.
-    pub key: ObjectKey,
-    /// What would be done.
-    pub planned: Planned,
-    /// Actions that decide about the object only when it is restored: the rest is what holds without them.
-    pub unasked: Vec<String>,
-}
-
-/// What would be done with an object. Differences lead from the cluster (left) to the backup (right); values of Secrets
-/// stand in them.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Planned {
-    /// It would be made.
-    Create,
-    /// It is there and would be changed.
-    Update(Vec<Difference>),
-    /// It is there and has what the backup has.
-    Unchanged,
-    /// It would not be restored, for this reason.
-    Skip(String),
-    /// It is there, differs, and would stay as it is.
-    Conflict(Vec<Difference>),
-    /// It could not be restored, for this reason.
-    Refused(String),
-}
 
 /// The end of a preview.
 #[derive(Clone, Debug)]
@@ -210,21 +181,6 @@ impl Previewer {
     }
 }
 
-/// What would be done with a target namespace.
-pub(crate) async fn namespace(context: &Context, name: &str) -> PreviewItem {
-    let key = ObjectKey::new(GroupResource::new("", "namespaces"), None, name);
-    let found = match context.catalog.find(&key.resource) {
-        Some(resource) => context.env.cluster.get(resource, None, name).await,
-        None => Ok(None),
-    };
-    let planned = match found {
-        Ok(None) => Planned::Create,
-        Ok(Some(_)) => Planned::Unchanged,
-        Err(e) => Planned::Refused(e.to_string()),
-    };
-    PreviewItem { key, planned, unasked: Vec::new() }
-}
-
 fn ended() -> Planned {
     Planned::Skip("it has ended, and is not started again".to_owned())
 }
@@ -251,6 +207,7 @@ fn compared(restore: &Restore, key: &ObjectKey, desired: &Value, existing: &Valu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_patch::Difference;
     use serde_json::json;
 
     #[test]
