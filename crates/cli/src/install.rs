@@ -1,20 +1,34 @@
 //! `lifeboat install`: brings the server into a cluster (cli-and-install.md 3).
 //!
-//! Flags are checked ([`check`]), made into a list of objects ([`objects`]), and these are printed, sent ([`apply`])
-//! and waited for ([`wait`]). What is there already is looked at before ([`way`]), and what was left as it is is told
-//! ([`differ`]). The objects are Velero's, so that either can follow the other in a namespace; docs/compatibility.md names
-//! the differences.
+//! The flags are made into a value ([`wanted`]), and this one into objects, which are sent. What the parts say is printed
+//! here.
 
 mod apply;
+mod binding;
 mod check;
+mod clear;
+mod clock;
 mod config_maps;
 mod differ;
+mod elsewhere;
+pub(crate) mod error;
 mod flags;
+mod gone;
+mod installation;
+mod kinds;
+mod look;
+mod names;
 mod objects;
 mod quantity;
+mod read;
+mod release;
+pub(crate) mod removal;
 mod rights;
+mod single;
+mod state;
+mod step;
 mod wait;
-mod way;
+mod wanted;
 mod workload;
 
 use crate::command::Globals;
@@ -22,50 +36,43 @@ use crate::local::journal::print_resource;
 use anyhow::{Context, Result, bail};
 pub(crate) use flags::InstallArgs;
 use flags::Printed;
+use jiff::Timestamp;
 use lifeboat_cluster::Cluster;
-use objects::Plan;
-pub(crate) use objects::{DEPLOYMENT, cluster_name};
+use names::DEPLOYMENT;
 use std::io::Write;
-use std::path::Path;
 use std::process::ExitCode;
+use step::Step;
 
 impl InstallArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         if *self.output == Some(Printed::Table) {
             bail!("--output table is not supported with this command: json or yaml");
         }
-        if !self.crds_only {
-            check::check(&self)?;
-        }
-        let plan = Plan {
-            args: &self,
-            namespace: &globals.namespace,
-            secret: read("--secret-file", self.secret_file.as_deref())?,
-            authority: read("--cacert", self.cacert.as_deref())?,
-        };
+        let installation = self.wanted(&globals.namespace)?;
+        let namespace = installation.namespace.as_str();
         // What is only printed needs no cluster, unless the flags speak of something in it.
-        let asks = !self.crds_only && config_maps::any(&self);
+        let asks = !self.crds_only && config_maps::names_config_maps(&installation);
         let cluster = if asks || !self.dry_run { Some(globals.connect().await?) } else { None };
         if let Some(cluster) = cluster.as_ref().filter(|_| asks) {
-            config_maps::check(cluster, plan.namespace, &self).await?;
+            config_maps::check_config_maps(cluster, &installation).await?;
         }
         let definitions = objects::definitions();
-        let rest = if self.crds_only { Vec::new() } else { objects::objects(&plan) };
+        let rest = if self.crds_only { Vec::new() } else { objects::objects(&installation) };
         if let Some(output) = self.output.and_then(Printed::machine) {
             print_resource(&objects::list([definitions.clone(), rest.clone()].concat()), output)?;
         }
         if !self.crds_only {
-            warn(check::not_there_yet(&self))?;
+            warn(check::not_there_yet(&installation))?;
         }
         let Some(cluster) = cluster.filter(|_| !self.dry_run) else { return Ok(ExitCode::SUCCESS) };
-        let namespace = plan.namespace;
-        let replaced = way::look(&cluster, &rest, &self).await?;
+        let replaced = look::look(&cluster, &installation, &rest, self.apply).await?;
         let done = async {
             let program = &globals.program.name;
-            warn(differ::told(program, &apply::send(&cluster, &definitions, self.apply).await?))?;
-            apply::established(&cluster, &definitions).await?;
-            way::replace(&cluster, &replaced, &rest).await?;
-            warn(differ::told(program, &apply::send(&cluster, &rest, self.apply).await?))?;
+            warn(differ::told(program, &apply::send(&cluster, &definitions, self.apply, &mut say).await?))?;
+            writeln!(std::io::stdout(), "Waiting for resources to be ready in cluster...")?;
+            wait::established(&cluster, &definitions).await?;
+            binding::replace(&cluster, &replaced, &rest, &mut say).await?;
+            warn(differ::told(program, &apply::send(&cluster, &rest, self.apply, &mut say).await?))?;
             self.wait_for_pods(&cluster, namespace).await
         };
         done.await.with_context(|| {
@@ -83,7 +90,7 @@ impl InstallArgs {
             return Ok(());
         }
         writeln!(std::io::stdout(), "Waiting for {DEPLOYMENT} to be ready.")?;
-        wait::wait(cluster, namespace).await
+        Ok(wait::ready(cluster, namespace, &Timestamp::now).await?)
     }
 
     /// What the user may have forgotten, and what comes next.
@@ -103,30 +110,17 @@ impl InstallArgs {
     }
 }
 
+/// Prints a step. A dot ends no line, so it is written out at once.
+pub(crate) fn say(step: Step<'_>) -> std::io::Result<()> {
+    let mut out = std::io::stdout();
+    match step {
+        Step::Held => write!(out, "{step}").and_then(|()| out.flush()),
+        _ => writeln!(out, "{step}"),
+    }
+}
+
 fn warn(all: Vec<String>) -> Result<()> {
     let mut err = std::io::stderr();
     all.iter().try_for_each(|what| writeln!(err, "warning: {what}"))?;
     Ok(())
-}
-
-fn read(flag: &str, file: Option<&Path>) -> Result<Option<Vec<u8>>> {
-    let read = |file: &Path| std::fs::read(file).with_context(|| format!("read {flag} {}", file.display()));
-    file.map(read).transpose()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Alone {
-        #[command(flatten)]
-        args: InstallArgs,
-    }
-
-    /// The flags of an installation.
-    pub(super) fn parse(flags: &str) -> InstallArgs {
-        Alone::try_parse_from(std::iter::once("install").chain(flags.split_whitespace())).unwrap().args
-    }
 }

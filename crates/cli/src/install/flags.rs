@@ -1,6 +1,7 @@
 //! The flags of `lifeboat install` (cli-and-install.md 3.1).
 
 use crate::flags::{self, List, Optional, Pairs};
+use crate::install::installation::Installation;
 use crate::local::Output;
 use clap::builder::EnumValueParser;
 use clap::{Args, ValueEnum};
@@ -238,7 +239,6 @@ impl Printed {
     }
 }
 
-/// No registry's host: that is the cluster's choice.
 fn default_image() -> String {
-    format!("lifeboat/lifeboat:v{}", env!("CARGO_PKG_VERSION"))
+    Installation::default().image
 }
