@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 /// What each room may use. Changing this needs a page in `docs/adr/`.
-const EDGES: [(&str, &[&str]); 15] = [
+const EDGES: [(&str, &[&str]); 16] = [
     ("api", &[]),
     ("object", &[]),
     ("select", &["api", "object"]),
@@ -24,6 +24,7 @@ const EDGES: [(&str, &[&str]); 15] = [
         "control",
         &["api", "object", "select", "patch", "archive", "action", "bucket", "store", "cluster", "backup", "restore"],
     ),
+    ("install", &["api", "object", "cluster"]),
     ("sandbox", &["object", "select", "patch"]),
 ];
 

@@ -97,7 +97,7 @@ fn meant(error: &clap::Error) -> String {
 mod tests {
     use super::*;
     use crate::command::Lifeboat;
-    use crate::install::error::{InstallError, RemovalError};
+    use lifeboat_install::{InstallError, RemovalError};
 
     #[test]
     fn causes_are_said_once() {

@@ -1,35 +1,9 @@
 //! `lifeboat install`: brings the server into a cluster (cli-and-install.md 3).
 //!
-//! The flags are made into a value ([`wanted`]), and this one into objects, which are sent. What the parts say is printed
-//! here.
+//! The flags are made into the value that the room `install` knows ([`wanted`]). What that room says is printed here.
 
-mod apply;
-mod binding;
-mod check;
-mod clear;
-mod clock;
-mod config_maps;
-mod differ;
-mod elsewhere;
-pub(crate) mod error;
 mod flags;
-mod gone;
-mod installation;
-mod kinds;
-mod look;
-mod names;
-mod objects;
-mod quantity;
-mod read;
-mod release;
-pub(crate) mod removal;
-mod rights;
-mod single;
-mod state;
-mod step;
-mod wait;
 mod wanted;
-mod workload;
 
 use crate::command::Globals;
 use crate::local::journal::print_resource;
@@ -38,10 +12,9 @@ pub(crate) use flags::InstallArgs;
 use flags::Printed;
 use jiff::Timestamp;
 use lifeboat_cluster::Cluster;
-use names::DEPLOYMENT;
+use lifeboat_install::{self as install, DEPLOYMENT, Step};
 use std::io::Write;
 use std::process::ExitCode;
-use step::Step;
 
 impl InstallArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
@@ -51,28 +24,28 @@ impl InstallArgs {
         let installation = self.wanted(&globals.namespace)?;
         let namespace = installation.namespace.as_str();
         // What is only printed needs no cluster, unless the flags speak of something in it.
-        let asks = !self.crds_only && config_maps::names_config_maps(&installation);
+        let asks = !self.crds_only && install::names_config_maps(&installation);
         let cluster = if asks || !self.dry_run { Some(globals.connect().await?) } else { None };
         if let Some(cluster) = cluster.as_ref().filter(|_| asks) {
-            config_maps::check_config_maps(cluster, &installation).await?;
+            install::check_config_maps(cluster, &installation).await?;
         }
-        let definitions = objects::definitions();
-        let rest = if self.crds_only { Vec::new() } else { objects::objects(&installation) };
+        let definitions = install::definitions();
+        let rest = if self.crds_only { Vec::new() } else { install::objects(&installation) };
         if let Some(output) = self.output.and_then(Printed::machine) {
-            print_resource(&objects::list([definitions.clone(), rest.clone()].concat()), output)?;
+            print_resource(&install::list([definitions.clone(), rest.clone()].concat()), output)?;
         }
         if !self.crds_only {
-            warn(check::not_there_yet(&installation))?;
+            warn(install::not_there_yet(&installation))?;
         }
         let Some(cluster) = cluster.filter(|_| !self.dry_run) else { return Ok(ExitCode::SUCCESS) };
-        let replaced = look::look(&cluster, &installation, &rest, self.apply).await?;
+        let replaced = install::look(&cluster, &installation, &rest, self.apply).await?;
         let done = async {
             let program = &globals.program.name;
-            warn(differ::told(program, &apply::send(&cluster, &definitions, self.apply, &mut say).await?))?;
+            warn(install::told(program, &install::send(&cluster, &definitions, self.apply, &mut say).await?))?;
             writeln!(std::io::stdout(), "Waiting for resources to be ready in cluster...")?;
-            wait::established(&cluster, &definitions).await?;
-            binding::replace(&cluster, &replaced, &rest, &mut say).await?;
-            warn(differ::told(program, &apply::send(&cluster, &rest, self.apply, &mut say).await?))?;
+            install::established(&cluster, &definitions).await?;
+            install::replace(&cluster, &replaced, &rest, &mut say).await?;
+            warn(install::told(program, &install::send(&cluster, &rest, self.apply, &mut say).await?))?;
             self.wait_for_pods(&cluster, namespace).await
         };
         done.await.with_context(|| {
@@ -90,7 +63,7 @@ impl InstallArgs {
             return Ok(());
         }
         writeln!(std::io::stdout(), "Waiting for {DEPLOYMENT} to be ready.")?;
-        Ok(wait::ready(cluster, namespace, &Timestamp::now).await?)
+        Ok(install::ready(cluster, namespace, &Timestamp::now).await?)
     }
 
     /// What the user may have forgotten, and what comes next.

@@ -2,11 +2,11 @@
 
 use crate::command::Globals;
 use crate::confirm::confirmed;
-use crate::install::removal::Removal;
 use crate::install::say;
 use anyhow::Result;
 use clap::Args;
 use jiff::Timestamp;
+use lifeboat_install::Removal;
 use std::io::Write;
 use std::process::ExitCode;
 

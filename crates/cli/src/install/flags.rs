@@ -1,11 +1,11 @@
 //! The flags of `lifeboat install` (cli-and-install.md 3.1).
 
 use crate::flags::{self, List, Optional, Pairs};
-use crate::install::installation::Installation;
 use crate::local::Output;
 use clap::builder::EnumValueParser;
 use clap::{Args, ValueEnum};
 use lifeboat_api::Duration;
+use lifeboat_install::Installation;
 use std::path::PathBuf;
 
 /// Every flag of `velero install`, and a few of ours.

@@ -2,9 +2,8 @@
 
 use super::flags::InstallArgs;
 use crate::flags;
-use crate::install::check::check;
-use crate::install::installation::{Credentials, Installation, MaintenanceJobs, PodResources, ServerSettings};
 use anyhow::{Context, Result};
+use lifeboat_install::{Credentials, Installation, MaintenanceJobs, PodResources, ServerSettings, check};
 use std::path::Path;
 
 impl InstallArgs {
@@ -226,7 +225,7 @@ mod tests {
             --backup-repository-configmap a --repo-maintenance-job-configmap b \
             --default-resource-modifier-configmap c --item-block-worker-count 4 --concurrent-backups 5";
         for (flags, count) in [(flags, 21), ("", 3)] {
-            let objects = crate::install::objects::objects(&installation(flags));
+            let objects = lifeboat_install::objects(&installation(flags));
             let deployment = objects.iter().find(|object| object["kind"] == "Deployment").unwrap();
             let args = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
             let args: Vec<String> = serde_json::from_value(args.clone()).unwrap();

@@ -1,7 +1,7 @@
 //! What is wrong with an installation, and what the server would not do with it (cli-and-install.md 3.2). Pure.
 
-use crate::install::installation::Installation;
-use crate::install::quantity::Quantity;
+use crate::installation::Installation;
+use crate::quantity::Quantity;
 
 /// Providers that need no plugin.
 const BUILT_IN: [&str; 3] = ["aws", "velero.io/aws", DIRECTORY];
@@ -9,7 +9,7 @@ const DIRECTORY: &str = "lifeboat.io/directory";
 
 /// Why an installation is refused, in the words of the flags that say so.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum CheckError {
+pub enum CheckError {
     /// Nothing of this name moves files.
     #[error("invalid uploader type '{0}', valid types: 'kopia', 'velero-block'")]
     Uploader(String),
@@ -75,7 +75,7 @@ pub(crate) enum CheckError {
 ///
 /// # Errors
 /// [`CheckError`]: the first thing that is wrong.
-pub(crate) fn check(installation: &Installation) -> Result<(), CheckError> {
+pub fn check(installation: &Installation) -> Result<(), CheckError> {
     let settings = &installation.server;
     if !matches!(settings.uploader.as_str(), "kopia" | "velero-block") {
         return Err(CheckError::Uploader(settings.uploader.clone()));
@@ -162,7 +162,7 @@ fn check_resources(installation: &Installation) -> Result<(), CheckError> {
 
 /// What would be installed and this version does nothing with, one line each.
 #[must_use]
-pub(crate) fn not_there_yet(installation: &Installation) -> Vec<String> {
+pub fn not_there_yet(installation: &Installation) -> Vec<String> {
     let mut out = Vec::new();
     let mut say = |given: bool, what: &str| {
         if given {
@@ -223,7 +223,7 @@ pub(crate) fn not_there_yet(installation: &Installation) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::install::installation::{Credentials, MaintenanceJobs, PodResources, ServerSettings};
+    use crate::installation::{Credentials, MaintenanceJobs, PodResources, ServerSettings};
     use lifeboat_api::Duration;
     use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! The Deployment of the server, and what keeps a part of its pods running (cli-and-install.md 3.4). Pure.
 
-use crate::install::installation::{Installation, PodResources, ServerSettings};
-use crate::install::names::{DEPLOYMENT, SECRET, SECRET_KEY, SERVICE_ACCOUNT, component, metadata};
-use crate::install::quantity::Quantity;
+use crate::installation::{Installation, PodResources, ServerSettings};
+use crate::names::{DEPLOYMENT, SECRET, SECRET_KEY, SERVICE_ACCOUNT, component, metadata};
+use crate::quantity::Quantity;
 use lifeboat_api::well_known::LABEL_DEPLOY;
 use lifeboat_api::{Duration, label_value};
 use serde_json::{Map, Value, json};
@@ -271,7 +271,7 @@ fn with(first: &Value, second: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::install::installation::{Credentials, MaintenanceJobs};
+    use crate::installation::{Credentials, MaintenanceJobs};
     use std::collections::BTreeMap;
 
     fn with_replicas(replicas: u32) -> Installation {

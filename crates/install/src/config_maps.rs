@@ -1,8 +1,8 @@
 //! ConfigMaps that an installation names must be there and be readable by the server (cli-and-install.md 3.2, 4.2, 4.7
 //! and 4.8): a server that starts and ignores its settings would be worse than no server.
 
-use crate::install::installation::Installation;
-use crate::install::read::get;
+use crate::installation::Installation;
+use crate::read::get;
 use lifeboat_cluster::{Cluster, ClusterError};
 use lifeboat_object::ApiResource;
 use serde_json::Value;
@@ -88,7 +88,7 @@ const REPOSITORY: Shape = Shape::Map(&Shape::Any);
 
 /// Why the ConfigMaps that an installation names do not do.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ConfigMapError {
+pub enum ConfigMapError {
     /// It is not there.
     #[error("{flag} {name}: there is no such ConfigMap in the namespace {namespace}; make it first")]
     Missing {
@@ -127,7 +127,7 @@ fn named(installation: &Installation) -> Vec<(&'static str, &str, &'static Shape
 
 /// Whether an installation names ConfigMaps, so that there is something for [`check_config_maps`] to ask the cluster.
 #[must_use]
-pub(crate) fn names_config_maps(installation: &Installation) -> bool {
+pub fn names_config_maps(installation: &Installation) -> bool {
     !named(installation).is_empty()
 }
 
@@ -135,7 +135,7 @@ pub(crate) fn names_config_maps(installation: &Installation) -> bool {
 ///
 /// # Errors
 /// [`ConfigMapError`]: the first ConfigMap that does not do, or that the cluster could not be asked.
-pub(crate) async fn check_config_maps(cluster: &Cluster, installation: &Installation) -> Result<(), ConfigMapError> {
+pub async fn check_config_maps(cluster: &Cluster, installation: &Installation) -> Result<(), ConfigMapError> {
     let maps = ApiResource::new("", "v1", "configmaps", "ConfigMap");
     let namespace = &installation.namespace;
     for (flag, name, shape) in named(installation) {

@@ -1,8 +1,8 @@
 //! Bindings: nobody can change to whose rights one refers, so it is made anew.
 
-use crate::install::error::InstallError;
-use crate::install::single::{address, apply};
-use crate::install::step::{Step, Tell};
+use crate::error::InstallError;
+use crate::single::{address, apply};
+use crate::step::{Step, Tell};
 use lifeboat_cluster::Cluster;
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ pub(crate) fn role(binding: &Value) -> String {
     format!("{}/{}", text("kind"), text("name"))
 }
 
-/// Deletes bindings that [`look`](crate::install::look) has found and makes them anew, after those of `objects` that they refer to.
+/// Deletes bindings that [`look`](crate::look) has found and makes them anew, after those of `objects` that they refer to.
 /// Before the other objects are sent: when this fails, the namespace is as it was, and the server that runs in it can be
 /// started again.
 ///
@@ -25,7 +25,7 @@ pub(crate) fn role(binding: &Value) -> String {
 ///
 /// # Errors
 /// [`InstallError`] at the first binding that cannot be replaced.
-pub(crate) async fn replace(
+pub async fn replace(
     cluster: &Cluster,
     bindings: &[&Value],
     objects: &[Value],
@@ -55,8 +55,8 @@ fn is_role_of(object: &Value, binding: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::install::installation::Installation;
-    use crate::install::objects::objects;
+    use crate::installation::Installation;
+    use crate::objects::objects;
 
     #[test]
     fn a_binding_finds_the_role_that_it_gives() {

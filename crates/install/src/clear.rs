@@ -1,7 +1,7 @@
 //! What stands against an object that is to be applied and is removed first, so that the apply can do its work.
 
-use crate::install::error::InstallError;
-use crate::install::single::{address, found};
+use crate::error::InstallError;
+use crate::single::{address, found};
 use bytes::Bytes;
 use lifeboat_cluster::{Cluster, PatchKind};
 use serde_json::{Value, json};

@@ -6,68 +6,68 @@ use std::fmt;
 
 /// An installation, before there is anything of it in a cluster. The defaults are those of Velero.
 ///
-/// Any value makes objects; [`check`](crate::install::check) tells which ones make an installation that works.
+/// Any value makes objects; [`check`](crate::check) tells which ones make an installation that works.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Installation {
+pub struct Installation {
     /// Where the server runs.
-    pub(crate) namespace: String,
+    pub namespace: String,
     /// The image of the server.
-    pub(crate) image: String,
+    pub image: String,
     /// The credentials for the provider, which a Secret holds; `None` for no Secret.
-    pub(crate) secret: Option<Credentials>,
+    pub secret: Option<Credentials>,
     /// That there is no Secret on purpose: the server gets its credentials in another way.
-    pub(crate) no_secret: bool,
+    pub no_secret: bool,
     /// Who provides the storage of backups and the snapshots of volumes; empty for nobody.
-    pub(crate) provider: String,
+    pub provider: String,
     /// A storage location named `default` is made.
-    pub(crate) storage_location: bool,
+    pub storage_location: bool,
     /// The bucket of the storage location; empty for none.
-    pub(crate) bucket: String,
+    pub bucket: String,
     /// What all keys in the bucket begin with.
-    pub(crate) prefix: Option<String>,
+    pub prefix: Option<String>,
     /// Certificates (PEM) to trust when speaking to the storage.
-    pub(crate) authority: Option<Vec<u8>>,
+    pub authority: Option<Vec<u8>>,
     /// Settings of the storage location.
-    pub(crate) storage_config: BTreeMap<String, String>,
+    pub storage_config: BTreeMap<String, String>,
     /// A location for snapshots of volumes named `default` is made.
-    pub(crate) snapshot_location: bool,
+    pub snapshot_location: bool,
     /// Settings of the snapshot location.
-    pub(crate) snapshot_config: BTreeMap<String, String>,
+    pub snapshot_config: BTreeMap<String, String>,
     /// Images of plugins.
-    pub(crate) plugins: Vec<String>,
+    pub plugins: Vec<String>,
     /// Annotations for the server's pods.
-    pub(crate) pod_annotations: BTreeMap<String, String>,
+    pub pod_annotations: BTreeMap<String, String>,
     /// Labels for the server's pods.
-    pub(crate) pod_labels: BTreeMap<String, String>,
+    pub pod_labels: BTreeMap<String, String>,
     /// Annotations for the service account that is made.
-    pub(crate) service_account_annotations: BTreeMap<String, String>,
+    pub service_account_annotations: BTreeMap<String, String>,
     /// A service account that is there already and has all rights; with it none is made.
-    pub(crate) service_account: Option<String>,
+    pub service_account: Option<String>,
     /// Only the rights that backups and restores of objects need, instead of all rights.
-    pub(crate) least_privilege: bool,
+    pub least_privilege: bool,
     /// Servers to run, of which one leads.
-    pub(crate) replicas: u32,
+    pub replicas: u32,
     /// What the server's pod asks for.
-    pub(crate) server_resources: PodResources,
+    pub server_resources: PodResources,
     /// The priority class of the server's pod.
-    pub(crate) server_priority_class: Option<String>,
+    pub server_priority_class: Option<String>,
     /// Settings that the server gets with its command line.
-    pub(crate) server: ServerSettings,
+    pub server: ServerSettings,
     /// A node agent on Linux nodes is wanted.
-    pub(crate) node_agent: bool,
+    pub node_agent: bool,
     /// A node agent on Windows nodes is wanted.
-    pub(crate) node_agent_windows: bool,
+    pub node_agent_windows: bool,
     /// What the node agent's pods ask for.
-    pub(crate) node_agent_resources: PodResources,
+    pub node_agent_resources: PodResources,
     /// A ConfigMap with settings of the node agent.
-    pub(crate) node_agent_config_map: Option<String>,
+    pub node_agent_config_map: Option<String>,
     /// The server looks more often whether a snapshot is ready.
-    pub(crate) frequent_snapshot_polling: bool,
+    pub frequent_snapshot_polling: bool,
 }
 
 /// What a file with credentials holds. It is not shown when an installation is printed for debugging.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Credentials(pub(crate) Vec<u8>);
+pub struct Credentials(pub Vec<u8>);
 
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -77,68 +77,68 @@ impl fmt::Debug for Credentials {
 
 /// What a server gets with its command line. Durations of zero and absent values leave it its own defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ServerSettings {
+pub struct ServerSettings {
     /// Features, separated by commas.
-    pub(crate) features: String,
+    pub features: String,
     /// The server only restores.
-    pub(crate) restore_only: bool,
+    pub restore_only: bool,
     /// Volumes are backed up by their files when backups do not say.
-    pub(crate) volumes_by_files: bool,
+    pub volumes_by_files: bool,
     /// The data of snapshots is moved when backups do not say.
-    pub(crate) move_snapshot_data: bool,
+    pub move_snapshot_data: bool,
     /// Accepted by the server: there is no such cache.
-    pub(crate) no_informer_cache: bool,
+    pub no_informer_cache: bool,
     /// A new schedule waits for its time before its first backup.
-    pub(crate) schedules_wait: bool,
+    pub schedules_wait: bool,
     /// What moves the files of volumes.
-    pub(crate) uploader: String,
+    pub uploader: String,
     /// How often repositories are maintained.
-    pub(crate) maintenance_frequency: Duration,
+    pub maintenance_frequency: Duration,
     /// How often expired backups are deleted.
-    pub(crate) garbage_collection_frequency: Duration,
+    pub garbage_collection_frequency: Duration,
     /// How long file system backups of one backup or restore may take.
-    pub(crate) pod_volume_timeout: Duration,
+    pub pod_volume_timeout: Duration,
     /// Obsolete settings of maintenance jobs.
-    pub(crate) maintenance_jobs: MaintenanceJobs,
+    pub maintenance_jobs: MaintenanceJobs,
     /// A ConfigMap with settings of repositories.
-    pub(crate) repository_config_map: Option<String>,
+    pub repository_config_map: Option<String>,
     /// A ConfigMap with settings of maintenance jobs.
-    pub(crate) maintenance_config_map: Option<String>,
+    pub maintenance_config_map: Option<String>,
     /// A ConfigMap with resource modifiers for restores that name none.
-    pub(crate) modifier_config_map: Option<String>,
+    pub modifier_config_map: Option<String>,
     /// Item blocks of one backup at once; 0 for the server's default.
-    pub(crate) item_block_workers: u32,
+    pub item_block_workers: u32,
     /// Backups at once; 0 for the server's default.
-    pub(crate) concurrent_backups: u32,
+    pub concurrent_backups: u32,
 }
 
 /// What a pod asks for: quantities of Kubernetes, with `0` for no bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PodResources {
+pub struct PodResources {
     /// Processors that it asks for.
-    pub(crate) cpu_request: String,
+    pub cpu_request: String,
     /// Memory that it asks for.
-    pub(crate) memory_request: String,
+    pub memory_request: String,
     /// Processors that it may use at most.
-    pub(crate) cpu_limit: String,
+    pub cpu_limit: String,
     /// Memory that it may use at most.
-    pub(crate) memory_limit: String,
+    pub memory_limit: String,
 }
 
 /// Settings of maintenance jobs: obsolete, because a ConfigMap says this
 /// ([`ServerSettings::maintenance_config_map`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct MaintenanceJobs {
+pub struct MaintenanceJobs {
     /// Jobs to keep; 0 for the server's default.
-    pub(crate) keep_latest: u32,
+    pub keep_latest: u32,
     /// Processors that a job asks for.
-    pub(crate) cpu_request: Option<String>,
+    pub cpu_request: Option<String>,
     /// Memory that a job asks for.
-    pub(crate) memory_request: Option<String>,
+    pub memory_request: Option<String>,
     /// Processors that a job may use at most.
-    pub(crate) cpu_limit: Option<String>,
+    pub cpu_limit: Option<String>,
     /// Memory that a job may use at most.
-    pub(crate) memory_limit: Option<String>,
+    pub memory_limit: Option<String>,
 }
 
 impl Default for Installation {

@@ -15,21 +15,21 @@ const FIRST: [&str; 3] = ["image", "args", "roleRef.name"];
 
 /// An object that was there and was left as it is, though it is another than the one that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Left {
+pub struct Left {
     /// Its kind.
-    pub(crate) kind: String,
+    pub kind: String,
     /// Its name.
-    pub(crate) name: String,
+    pub name: String,
     /// Its namespace, when it is in one.
-    pub(crate) namespace: Option<String>,
+    pub namespace: Option<String>,
     /// In what it differs, each in words.
-    pub(crate) differences: Vec<String>,
+    pub differences: Vec<String>,
 }
 
 /// What is said of the objects that were left as they are, one line each and one of all definitions. `program` is the
 /// name by which the binary was called.
 #[must_use]
-pub(crate) fn told(program: &str, all: &[Left]) -> Vec<String> {
+pub fn told(program: &str, all: &[Left]) -> Vec<String> {
     let (definitions, rest): (Vec<_>, Vec<_>) = all.iter().partition(|left| left.kind == DEFINITION);
     let mut out = Vec::new();
     if !definitions.is_empty() {
@@ -192,8 +192,8 @@ fn shown(value: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::install::installation::{Credentials, Installation, ServerSettings};
-    use crate::install::objects::{definitions, objects};
+    use crate::installation::{Credentials, Installation, ServerSettings};
+    use crate::objects::{definitions, objects};
     use serde_json::json;
     use std::collections::BTreeMap;
 

@@ -5,8 +5,8 @@
 //! impersonating and watching. Wildcards cannot be had smaller, because types that are restored may be anybody's; they
 //! include subresources, so that `create` evicts pods and `patch` scales.
 
-use crate::install::installation::Installation;
-use crate::install::names::{SERVICE_ACCOUNT, cluster_name, component, metadata};
+use crate::installation::Installation;
+use crate::names::{SERVICE_ACCOUNT, cluster_name, component, metadata};
 use lifeboat_api::GROUP;
 use serde_json::{Value, json};
 

@@ -4,23 +4,23 @@
 //! are deleted first, while a server is there to let go of them; what holds a finalizer that nobody will remove is freed.
 //! The namespace is gone before the definitions go, and they stay while anything of theirs is in another namespace.
 
-use crate::install::clock::Clock;
-use crate::install::elsewhere::elsewhere;
-use crate::install::error::RemovalError;
-use crate::install::gone::until_gone;
-use crate::install::kinds::{definitions, deployments, namespaces, rbac};
-use crate::install::names::{DEPLOYMENT, cluster_name, component_selector, is_component};
-use crate::install::read::{get, list, name};
-use crate::install::release::release;
-use crate::install::state::{State, state, warning};
-use crate::install::step::{Step, Tell};
+use crate::clock::Clock;
+use crate::elsewhere::elsewhere;
+use crate::error::RemovalError;
+use crate::gone::until_gone;
+use crate::kinds::{definitions, deployments, namespaces, rbac};
+use crate::names::{DEPLOYMENT, cluster_name, component_selector, is_component};
+use crate::read::{get, list, name};
+use crate::release::release;
+use crate::state::{State, state, warning};
+use crate::step::{Step, Tell};
 use lifeboat_cluster::{Cluster, ClusterError};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// What goes when an installation is removed from a namespace. Nothing is deleted before [`Removal::run`].
 #[derive(Debug)]
-pub(crate) struct Removal<'a> {
+pub struct Removal<'a> {
     cluster: &'a Cluster,
     namespace: &'a str,
     state: State,
@@ -33,7 +33,7 @@ impl<'a> Removal<'a> {
     ///
     /// # Errors
     /// [`RemovalError::NotInstalled`] when there is nothing, and failures to read.
-    pub(crate) async fn look(cluster: &'a Cluster, namespace: &'a str) -> Result<Self, RemovalError> {
+    pub async fn look(cluster: &'a Cluster, namespace: &'a str) -> Result<Self, RemovalError> {
         let others = elsewhere(cluster, namespace).await?;
         let found = get(cluster, &namespaces(), None, namespace).await?;
         let installed = match &found {
@@ -49,7 +49,7 @@ impl<'a> Removal<'a> {
 
     /// What somebody who is asked must know, one line each.
     #[must_use]
-    pub(crate) fn announced(&self) -> Vec<String> {
+    pub fn announced(&self) -> Vec<String> {
         let context = self.cluster.context().map_or_else(String::new, |context| format!(", context {context}"));
         let cluster = format!("{}{context}", self.cluster.url().trim_end_matches('/'));
         warning(&cluster, self.namespace, self.state, &self.others)
@@ -62,7 +62,7 @@ impl<'a> Removal<'a> {
     ///
     /// # Errors
     /// [`RemovalError`] at the first thing that cannot be deleted or does not go.
-    pub(crate) async fn run(&self, clock: &Clock<'_>, tell: &mut Tell<'_>) -> Result<(), RemovalError> {
+    pub async fn run(&self, clock: &Clock<'_>, tell: &mut Tell<'_>) -> Result<(), RemovalError> {
         let (cluster, namespace) = (self.cluster, self.namespace);
         if self.state == State::Gone {
             tell(Step::NamespaceGone(namespace)).map_err(RemovalError::Tell)?;

@@ -1,16 +1,16 @@
 //! What is told of the work while it is done, in the words of Velero.
 
-use crate::install::state::definitions_stay;
+use crate::state::definitions_stay;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 
 /// Is told each step. Its failure stops the work at that step: who has seen enough has no use for the rest.
-pub(crate) type Tell<'a> = dyn FnMut(Step<'_>) -> io::Result<()> + Send + 'a;
+pub type Tell<'a> = dyn FnMut(Step<'_>) -> io::Result<()> + Send + 'a;
 
 /// A step of an installation or a removal. Its text is what people are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step<'a> {
+pub enum Step<'a> {
     /// An object is about to be sent.
     Sending {
         /// Its kind.
@@ -59,7 +59,7 @@ pub(crate) enum Step<'a> {
 
 /// What became of an object that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// There was none.
     Created,
     /// It is as asked for, whether there was one or not.

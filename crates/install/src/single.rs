@@ -1,7 +1,7 @@
 //! One object of an installation in the cluster: how it is addressed, read, created and applied.
 
-use crate::install::error::InstallError;
-use crate::install::read::get;
+use crate::error::InstallError;
+use crate::read::get;
 use bytes::Bytes;
 use lifeboat_cluster::{Cluster, Create};
 use lifeboat_object::ApiResource;
@@ -51,8 +51,8 @@ pub(crate) async fn create(cluster: &Cluster, object: &Value) -> Result<bool, In
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::install::installation::{Credentials, Installation};
-    use crate::install::objects::{definitions, objects};
+    use crate::installation::{Credentials, Installation};
+    use crate::objects::{definitions, objects};
     use std::collections::BTreeSet;
 
     #[test]

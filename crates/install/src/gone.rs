@@ -1,7 +1,7 @@
 //! Waits until what was deleted is gone.
 
-use crate::install::error::RemovalError;
-use crate::install::read::{PAUSE, get};
+use crate::error::RemovalError;
+use crate::read::{PAUSE, get};
 use lifeboat_cluster::Cluster;
 use lifeboat_object::ApiResource;
 use serde_json::Value;

@@ -1,13 +1,13 @@
 //! Sends what was planned, one object after the other (cli-and-install.md 3.6).
 
-use crate::install::clear::clear;
-use crate::install::differ::{Left, differences};
-use crate::install::error::InstallError;
-use crate::install::objects::{is_custom, is_restricting};
-use crate::install::read::PAUSE;
-use crate::install::single::{self, address, found};
-use crate::install::step::{Outcome, Step, Tell};
-use crate::install::wait::DEFINITIONS_LIMIT;
+use crate::clear::clear;
+use crate::differ::{Left, differences};
+use crate::error::InstallError;
+use crate::objects::{is_custom, is_restricting};
+use crate::read::PAUSE;
+use crate::single::{self, address, found};
+use crate::step::{Outcome, Step, Tell};
+use crate::wait::DEFINITIONS_LIMIT;
 use lifeboat_cluster::Cluster;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep};
 ///
 /// # Errors
 /// [`InstallError`] at the first object that is not taken; those before it were sent.
-pub(crate) async fn send(
+pub async fn send(
     cluster: &Cluster,
     objects: &[Value],
     apply: bool,

@@ -1,10 +1,10 @@
 //! Waits until what was sent is there: definitions are served, and the server's pods are ready and stay so for a moment.
 
-use crate::install::clock::Clock;
-use crate::install::error::InstallError;
-use crate::install::names::DEPLOYMENT;
-use crate::install::read::{PAUSE, get, has_condition};
-use crate::install::single::{address, found};
+use crate::clock::Clock;
+use crate::error::InstallError;
+use crate::names::DEPLOYMENT;
+use crate::read::{PAUSE, get, has_condition};
+use crate::single::{address, found};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_cluster::Cluster;
 use lifeboat_object::ApiResource;
@@ -26,7 +26,7 @@ const LOOKS: u32 = 5;
 ///
 /// # Errors
 /// [`InstallError::NotServed`] when the time is over, and failures to read.
-pub(crate) async fn established(cluster: &Cluster, definitions: &[Value]) -> Result<(), InstallError> {
+pub async fn established(cluster: &Cluster, definitions: &[Value]) -> Result<(), InstallError> {
     let end = Instant::now() + DEFINITIONS_LIMIT;
     for definition in definitions {
         let (_, _, name) = address(definition)?;
@@ -53,7 +53,7 @@ pub(crate) async fn established(cluster: &Cluster, definitions: &[Value]) -> Res
 ///
 /// # Errors
 /// [`InstallError::NotReady`] when the time is over, and failures to read.
-pub(crate) async fn ready(cluster: &Cluster, namespace: &str, clock: &Clock<'_>) -> Result<(), InstallError> {
+pub async fn ready(cluster: &Cluster, namespace: &str, clock: &Clock<'_>) -> Result<(), InstallError> {
     let deployments = ApiResource::new("apps", "v1", "deployments", "Deployment");
     let end = Instant::now() + LIMIT;
     let mut seen = 0;

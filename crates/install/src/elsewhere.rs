@@ -1,8 +1,8 @@
 //! Other namespaces that hold an installation, or objects of its types: what they need stays.
 
-use crate::install::kinds::{definitions, deployments};
-use crate::install::names::component_selector;
-use crate::install::read::{list, name, parse};
+use crate::kinds::{definitions, deployments};
+use crate::names::component_selector;
+use crate::read::{list, name, parse};
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
 use lifeboat_object::ApiResource;
 use serde_json::Value;
@@ -71,7 +71,7 @@ fn served(definition: &Value) -> Option<ApiResource> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::install::kinds::custom;
+    use crate::kinds::custom;
     use lifeboat_api::{DataUpload, Restore};
     use serde_json::json;
 

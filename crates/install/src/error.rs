@@ -5,7 +5,7 @@ use std::io;
 
 /// Why an installation stopped. What was sent before stays, and the same calls go on from there.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum InstallError {
+pub enum InstallError {
     /// A call to the cluster failed for good.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
@@ -47,7 +47,7 @@ pub(crate) enum InstallError {
 
 /// Why a removal stopped. What was deleted before is gone, and another removal goes on from there.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum RemovalError {
+pub enum RemovalError {
     /// A call to the cluster failed for good.
     #[error(transparent)]
     Cluster(#[from] ClusterError),

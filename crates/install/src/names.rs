@@ -4,7 +4,7 @@ use lifeboat_api::well_known::LABEL_COMPONENT;
 use serde_json::{Map, Value, json};
 
 /// The server's Deployment.
-pub(crate) const DEPLOYMENT: &str = "velero";
+pub const DEPLOYMENT: &str = "velero";
 /// The Secret with the credentials for the provider, and its key.
 pub(crate) const SECRET: &str = "cloud-credentials";
 pub(crate) const SECRET_KEY: &str = "cloud";

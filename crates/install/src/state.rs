@@ -1,6 +1,6 @@
 //! What there is of an installation that is to be removed, and what goes with it. Pure.
 
-use crate::install::names::{DEPLOYMENT, is_component};
+use crate::names::{DEPLOYMENT, is_component};
 use lifeboat_api::well_known::LABEL_COMPONENT;
 use serde_json::Value;
 use std::collections::BTreeSet;

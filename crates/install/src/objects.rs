@@ -1,8 +1,8 @@
 //! What an installation consists of, in the order in which it is sent (cli-and-install.md 3.3). Pure.
 
-use crate::install::installation::{Credentials, Installation};
-use crate::install::names::{SECRET, SECRET_KEY, metadata};
-use crate::install::{rights, workload};
+use crate::installation::{Credentials, Installation};
+use crate::names::{SECRET, SECRET_KEY, metadata};
+use crate::{rights, workload};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use lifeboat_api::{API_VERSION, GROUP};
@@ -15,7 +15,7 @@ const RESTRICTED: &str = "restricted";
 
 /// The CustomResourceDefinitions, those of v1 first, as Velero sends them. They are the same for every installation.
 #[must_use]
-pub(crate) fn definitions() -> Vec<Value> {
+pub fn definitions() -> Vec<Value> {
     let (first, last): (Vec<Value>, Vec<Value>) =
         lifeboat_api::crds().into_iter().partition(|crd| crd["spec"]["versions"][0]["name"] == "v1");
     first.into_iter().chain(last).collect()
@@ -23,9 +23,9 @@ pub(crate) fn definitions() -> Vec<Value> {
 
 /// Everything else that an installation consists of, in the order in which it is sent: what others refer to comes first.
 ///
-/// Nothing is refused here, so that values that [`check`](crate::install::check) refuses can be looked at as objects.
+/// Nothing is refused here, so that values that [`check`](crate::check) refuses can be looked at as objects.
 #[must_use]
-pub(crate) fn objects(installation: &Installation) -> Vec<Value> {
+pub fn objects(installation: &Installation) -> Vec<Value> {
     let own = Some(installation.namespace.as_str());
     let mut out = vec![namespace(installation)];
     if installation.service_account.is_none() {
@@ -53,7 +53,7 @@ pub(crate) fn objects(installation: &Installation) -> Vec<Value> {
 
 /// One `v1` List of all of these objects, as `kubectl apply` takes it.
 #[must_use]
-pub(crate) fn list(objects: Vec<Value>) -> Value {
+pub fn list(objects: Vec<Value>) -> Value {
     json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": objects})
 }
 

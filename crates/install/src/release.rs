@@ -1,13 +1,13 @@
 //! Restores and data movements are deleted while a server is there to let go of them; what holds a finalizer that nobody
 //! will remove is freed.
 
-use crate::install::clock::Clock;
-use crate::install::error::RemovalError;
-use crate::install::gone::until_gone;
-use crate::install::kinds::{custom, definitions, deployments};
-use crate::install::names::DEPLOYMENT;
-use crate::install::read::{PAUSE, get, list, name};
-use crate::install::step::{Step, Tell};
+use crate::clock::Clock;
+use crate::error::RemovalError;
+use crate::gone::until_gone;
+use crate::kinds::{custom, definitions, deployments};
+use crate::names::DEPLOYMENT;
+use crate::read::{PAUSE, get, list, name};
+use crate::step::{Step, Tell};
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::well_known::{FINALIZER_DATA_PATH, FINALIZER_RESTORE};

@@ -3,4 +3,4 @@
 use jiff::Timestamp;
 
 /// Tells the time.
-pub(crate) type Clock<'a> = dyn Fn() -> Timestamp + Send + Sync + 'a;
+pub type Clock<'a> = dyn Fn() -> Timestamp + Send + Sync + 'a;

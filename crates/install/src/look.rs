@@ -1,10 +1,10 @@
 //! What is found out of what is there already before anything is changed.
 
-use crate::install::binding::{is_binding, role};
-use crate::install::differ::fixed;
-use crate::install::error::InstallError;
-use crate::install::installation::Installation;
-use crate::install::single::found;
+use crate::binding::{is_binding, role};
+use crate::differ::fixed;
+use crate::error::InstallError;
+use crate::installation::Installation;
+use crate::single::found;
 use lifeboat_cluster::Cluster;
 use serde_json::Value;
 
@@ -20,13 +20,13 @@ enum Verdict {
 }
 
 /// Looks at what is there of the objects of an installation and refuses before anything is changed; gives the bindings that
-/// have to be [replaced](crate::install::replace). With `apply`, what is there is going to be changed.
+/// have to be [replaced](crate::replace). With `apply`, what is there is going to be changed.
 ///
 /// It only reads, and may be dropped at any time.
 ///
 /// # Errors
 /// [`InstallError::InTheWay`] for what cannot become what is asked for, and failures to read.
-pub(crate) async fn look<'a>(
+pub async fn look<'a>(
     cluster: &Cluster,
     installation: &Installation,
     objects: &'a [Value],
@@ -74,7 +74,7 @@ fn verdict(found: &Value, wanted: &Value, least_privilege: bool, apply: bool) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::install::objects::objects;
+    use crate::objects::objects;
     use serde_json::json;
 
     #[test]
