@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 /// What each room may use. Changing this needs a page in `docs/adr/`.
-const EDGES: [(&str, &[&str]); 18] = [
+const EDGES: [(&str, &[&str]); 19] = [
     ("api", &[]),
     ("object", &[]),
     ("select", &["api", "object"]),
@@ -42,6 +42,7 @@ const EDGES: [(&str, &[&str]); 18] = [
             "restore",
         ],
     ),
+    ("install", &["api", "object", "cluster"]),
     ("sandbox", &["object", "select", "patch"]),
 ];
 

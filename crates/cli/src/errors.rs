@@ -97,11 +97,23 @@ fn meant(error: &clap::Error) -> String {
 mod tests {
     use super::*;
     use crate::command::Lifeboat;
+    use lifeboat_install::{InstallError, RemovalError};
 
     #[test]
     fn causes_are_said_once() {
         let error = anyhow::anyhow!("it does not exist").context("cannot get \"a\": it does not exist").context("open");
         assert_eq!(chain(error.as_ref()), "open: cannot get \"a\": it does not exist");
+    }
+
+    #[test]
+    fn an_installation_that_nobody_reads_about_is_no_error_to_read_about() {
+        let closed = || std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        for error in [
+            anyhow::Error::new(InstallError::Tell(closed())).context("the installation is not complete"),
+            anyhow::Error::new(RemovalError::Tell(closed())),
+        ] {
+            assert!(error.chain().any(is_broken_pipe), "{error:?}");
+        }
     }
 
     #[test]

@@ -1,32 +1,19 @@
 //! `lifeboat install`: brings the server into a cluster (cli-and-install.md 3).
 //!
-//! Flags are checked ([`check`]), made into a list of objects ([`objects`]), and these are printed, sent ([`apply`])
-//! and waited for ([`wait`]). What is there already is looked at before ([`way`]), and what was left as it is is told
-//! ([`differ`]). The objects are Velero's, so that either can follow the other in a namespace; docs/compatibility.md names
-//! the differences.
+//! The flags are made into the value that the room `install` knows ([`wanted`]). What that room says is printed here.
 
-mod apply;
-mod check;
-mod config_maps;
-mod differ;
 mod flags;
-mod objects;
-mod quantity;
-mod rights;
-mod wait;
-mod way;
-mod workload;
+mod wanted;
 
 use crate::globals::Globals;
 use crate::output::print_resource;
 use anyhow::{Context, Result, bail};
 pub(crate) use flags::InstallArgs;
 use flags::Printed;
+use jiff::Timestamp;
 use lifeboat_cluster::Cluster;
-use objects::Plan;
-pub(crate) use objects::{DEPLOYMENT, cluster_name};
+use lifeboat_install::{self as install, DEPLOYMENT, Step};
 use std::io::Write;
-use std::path::Path;
 use std::process::ExitCode;
 
 impl InstallArgs {
@@ -34,38 +21,31 @@ impl InstallArgs {
         if *self.output == Some(Printed::Table) {
             bail!("--output table is not supported with this command: json or yaml");
         }
-        if !self.crds_only {
-            check::check(&self)?;
-        }
-        let plan = Plan {
-            args: &self,
-            namespace: &globals.namespace,
-            secret: read("--secret-file", self.secret_file.as_deref())?,
-            authority: read("--cacert", self.cacert.as_deref())?,
-        };
+        let installation = self.wanted(&globals.namespace)?;
+        let namespace = installation.namespace.as_str();
         // What is only printed needs no cluster, unless the flags speak of something in it.
-        let asks = !self.crds_only && config_maps::any(&self);
+        let asks = !self.crds_only && install::names_config_maps(&installation);
         let cluster = if asks || !self.dry_run { Some(globals.connect().await?) } else { None };
         if let Some(cluster) = cluster.as_ref().filter(|_| asks) {
-            config_maps::check(cluster, plan.namespace, &self).await?;
+            install::check_config_maps(cluster, &installation).await?;
         }
-        let definitions = objects::definitions();
-        let rest = if self.crds_only { Vec::new() } else { objects::objects(&plan) };
+        let definitions = install::definitions();
+        let rest = if self.crds_only { Vec::new() } else { install::objects(&installation) };
         if let Some(output) = self.output.and_then(Printed::machine) {
-            print_resource(&objects::list([definitions.clone(), rest.clone()].concat()), output)?;
+            print_resource(&install::list([definitions.clone(), rest.clone()].concat()), output)?;
         }
         if !self.crds_only {
-            warn(check::not_there_yet(&self))?;
+            warn(install::not_there_yet(&installation))?;
         }
         let Some(cluster) = cluster.filter(|_| !self.dry_run) else { return Ok(ExitCode::SUCCESS) };
-        let namespace = plan.namespace;
-        let replaced = way::look(&cluster, &rest, &self).await?;
+        let replaced = install::look(&cluster, &installation, &rest, self.apply).await?;
         let done = async {
             let program = &globals.program.name;
-            warn(differ::told(program, &apply::send(&cluster, &definitions, self.apply).await?))?;
-            apply::established(&cluster, &definitions).await?;
-            way::replace(&cluster, &replaced, &rest).await?;
-            warn(differ::told(program, &apply::send(&cluster, &rest, self.apply).await?))?;
+            warn(install::told(program, &install::send(&cluster, &definitions, self.apply, &mut say).await?))?;
+            writeln!(std::io::stdout(), "Waiting for resources to be ready in cluster...")?;
+            install::established(&cluster, &definitions).await?;
+            install::replace(&cluster, &replaced, &rest, &mut say).await?;
+            warn(install::told(program, &install::send(&cluster, &rest, self.apply, &mut say).await?))?;
             self.wait_for_pods(&cluster, namespace).await
         };
         done.await.with_context(|| {
@@ -83,7 +63,7 @@ impl InstallArgs {
             return Ok(());
         }
         writeln!(std::io::stdout(), "Waiting for {DEPLOYMENT} to be ready.")?;
-        wait::wait(cluster, namespace).await
+        Ok(install::ready(cluster, namespace, &Timestamp::now).await?)
     }
 
     /// What the user may have forgotten, and what comes next.
@@ -103,30 +83,17 @@ impl InstallArgs {
     }
 }
 
+/// Prints a step. A dot ends no line, so it is written out at once.
+pub(crate) fn say(step: Step<'_>) -> std::io::Result<()> {
+    let mut out = std::io::stdout();
+    match step {
+        Step::Held => write!(out, "{step}").and_then(|()| out.flush()),
+        _ => writeln!(out, "{step}"),
+    }
+}
+
 fn warn(all: Vec<String>) -> Result<()> {
     let mut err = std::io::stderr();
     all.iter().try_for_each(|what| writeln!(err, "warning: {what}"))?;
     Ok(())
-}
-
-fn read(flag: &str, file: Option<&Path>) -> Result<Option<Vec<u8>>> {
-    let read = |file: &Path| std::fs::read(file).with_context(|| format!("read {flag} {}", file.display()));
-    file.map(read).transpose()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Alone {
-        #[command(flatten)]
-        args: InstallArgs,
-    }
-
-    /// The flags of an installation.
-    pub(super) fn parse(flags: &str) -> InstallArgs {
-        Alone::try_parse_from(std::iter::once("install").chain(flags.split_whitespace())).unwrap().args
-    }
 }

@@ -5,6 +5,7 @@ use crate::output::Output;
 use clap::builder::EnumValueParser;
 use clap::{Args, ValueEnum};
 use lifeboat_api::Duration;
+use lifeboat_install::Installation;
 use std::path::PathBuf;
 
 /// Every flag of `velero install`, and a few of ours.
@@ -238,7 +239,6 @@ impl Printed {
     }
 }
 
-/// No registry's host: that is the cluster's choice.
 fn default_image() -> String {
-    format!("lifeboat/lifeboat:v{}", env!("CARGO_PKG_VERSION"))
+    Installation::default().image
 }

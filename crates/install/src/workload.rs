@@ -1,9 +1,8 @@
 //! The Deployment of the server, and what keeps a part of its pods running (cli-and-install.md 3.4). Pure.
 
-use super::flags::InstallArgs;
-use super::objects::{DEPLOYMENT, Plan, SECRET, SECRET_KEY, component, is_restricted, metadata};
-use super::quantity::Quantity;
-use crate::flags;
+use crate::installation::{Installation, PodResources, ServerSettings};
+use crate::names::{DEPLOYMENT, SECRET, SECRET_KEY, SERVICE_ACCOUNT, component, metadata};
+use crate::quantity::Quantity;
 use lifeboat_api::well_known::LABEL_DEPLOY;
 use lifeboat_api::{Duration, label_value};
 use serde_json::{Map, Value, json};
@@ -27,15 +26,14 @@ const CREDENTIAL_VARIABLES: [&str; 4] = [
     "ALIBABA_CLOUD_CREDENTIALS_FILE",
 ];
 
-pub(super) fn deployment(plan: &Plan<'_>) -> Value {
-    let args = plan.args;
+pub(crate) fn deployment(installation: &Installation) -> Value {
     let selector = selector();
     let annotations = with(
         &json!({
             "prometheus.io/scrape": "true", "prometheus.io/port": METRICS_PORT.to_string(),
             "prometheus.io/path": "/metrics",
         }),
-        &json!(flags::merged(&args.pod_annotations)),
+        &json!(installation.pod_annotations),
     );
     let mut env = vec![
         json!({"name": "VELERO_SCRATCH_DIR", "value": "/scratch"}),
@@ -47,27 +45,23 @@ pub(super) fn deployment(plan: &Plan<'_>) -> Value {
     let mut mounts =
         vec![mount("plugins", "/plugins"), mount("scratch", "/scratch"), mount("credential-files", CREDENTIAL_FILES)];
     let mut volumes = vec![empty("plugins"), empty("scratch"), in_memory("credential-files", CREDENTIAL_FILES_LIMIT)];
-    add_credentials(plan, &mut env, &mut mounts, &mut volumes);
-    if args.csi_snapshot_early_frequent_polling {
+    add_credentials(installation, &mut env, &mut mounts, &mut volumes);
+    if installation.frequent_snapshot_polling {
         env.push(json!({"name": "CSI_SNAPSHOT_EARLY_FREQUENT_POLLING", "value": "true"}));
     }
-    let server = &args.server_resources;
     let container = json!({
-        "name": DEPLOYMENT, "image": args.image, "imagePullPolicy": pull_policy(&args.image),
-        "command": [PROGRAM], "args": server_args(args),
+        "name": DEPLOYMENT, "image": installation.image, "imagePullPolicy": pull_policy(&installation.image),
+        "command": [PROGRAM], "args": server_args(&installation.server),
         "ports": [{"containerPort": METRICS_PORT, "name": METRICS_PORT_NAME}],
         // Whether its loop hangs the server knows itself; a processor that is only busy gets time to answer.
         "livenessProbe": probe("/healthz", 30, 5), "readinessProbe": probe("/readyz", 10, 3),
         "env": env, "volumeMounts": mounts,
         "securityContext": with(&restricted(), &json!({"readOnlyRootFilesystem": true})),
-        "resources": resources(
-            [&server.velero_pod_cpu_request, &server.velero_pod_mem_request],
-            [&server.velero_pod_cpu_limit, &server.velero_pod_mem_limit],
-        ),
+        "resources": resources(&installation.server_resources),
     });
     let mut affinity = node_affinity();
     let mut strategy = json!({"type": "Recreate"});
-    if args.replicas > 1 {
+    if installation.replicas > 1 {
         strategy = json!({"type": "RollingUpdate"});
         let apart = |weight: u32, topology: &str| {
             let term = json!({"labelSelector": {"matchLabels": selector}, "topologyKey": topology});
@@ -79,73 +73,77 @@ pub(super) fn deployment(plan: &Plan<'_>) -> Value {
     }
     let mut pod = json!({
         "restartPolicy": "Always", "os": {"name": "linux"}, "affinity": affinity,
-        "serviceAccountName": service_account(args), "containers": [container], "volumes": volumes,
+        "serviceAccountName": service_account(installation), "containers": [container], "volumes": volumes,
     });
-    let plugins: Vec<Value> = args.plugins.0.iter().map(|image| plugin(args, image.trim())).collect();
+    let plugins: Vec<Value> = installation.plugins.iter().map(|image| plugin(installation, image.trim())).collect();
     if !plugins.is_empty() {
         pod["initContainers"] = json!(plugins);
     }
-    add_priority(&mut pod, &args.server_priority_class_name);
-    let labels = with(&with(&json!(component()), &json!(flags::merged(&args.pod_labels))), &selector);
+    if let Some(class) = &installation.server_priority_class {
+        pod["priorityClassName"] = json!(class);
+    }
+    let labels = with(&with(&json!(component()), &json!(installation.pod_labels)), &selector);
     let mut spec = json!({
         "selector": {"matchLabels": selector}, "strategy": strategy,
         "template": {"metadata": {"labels": labels, "annotations": annotations}, "spec": pod},
     });
     // One is the default; left out, a server that somebody has scaled to 0 stays so when the rest is applied again.
-    if args.replicas > 1 {
-        spec["replicas"] = json!(args.replicas);
+    if installation.replicas > 1 {
+        spec["replicas"] = json!(installation.replicas);
     }
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": metadata(DEPLOYMENT, Some(plan.namespace)), "spec": spec,
+        "metadata": metadata(DEPLOYMENT, Some(&installation.namespace)), "spec": spec,
     })
 }
 
 /// The server's command line, in the order of Velero.
-fn server_args(args: &InstallArgs) -> Vec<String> {
-    let mut out = vec!["server".to_owned(), format!("--features={}", args.features)];
+fn server_args(settings: &ServerSettings) -> Vec<String> {
+    let mut out = vec!["server".to_owned(), format!("--features={}", settings.features)];
     let mut flag = |given: bool, text: &str| {
         if given {
             out.push(text.to_owned());
         }
     };
-    flag(args.default_volumes_to_fs_backup, "--default-volumes-to-fs-backup=true");
-    flag(args.default_snapshot_move_data, "--default-snapshot-move-data=true");
-    flag(args.disable_informer_cache, "--disable-informer-cache=true");
-    flag(args.schedule_skip_immediately, "--schedule-skip-immediately=true");
-    flag(true, &format!("--uploader-type={}", args.uploader_type));
-    flag(args.restore_only, "--restore-only");
+    flag(settings.volumes_by_files, "--default-volumes-to-fs-backup=true");
+    flag(settings.move_snapshot_data, "--default-snapshot-move-data=true");
+    flag(settings.no_informer_cache, "--disable-informer-cache=true");
+    flag(settings.schedules_wait, "--schedule-skip-immediately=true");
+    flag(true, &format!("--uploader-type={}", settings.uploader));
+    flag(settings.restore_only, "--restore-only");
     for (name, duration) in [
-        ("default-repo-maintain-frequency", args.default_repo_maintain_frequency),
-        ("garbage-collection-frequency", args.garbage_collection_frequency),
-        ("fs-backup-timeout", args.pod_volume_operation_timeout),
+        ("default-repo-maintain-frequency", settings.maintenance_frequency),
+        ("garbage-collection-frequency", settings.garbage_collection_frequency),
+        ("fs-backup-timeout", settings.pod_volume_timeout),
     ] {
         flag(duration > Duration::ZERO, &format!("--{name}={duration}"));
     }
-    let jobs = &args.maintenance;
-    let number = |n: u32| if n > 0 { n.to_string() } else { String::new() };
+    let jobs = &settings.maintenance_jobs;
+    let number = |n: u32| (n > 0).then(|| n.to_string());
     for (name, value) in [
-        ("keep-latest-maintenance-jobs", &number(jobs.keep_latest_maintenance_jobs)),
-        ("maintenance-job-cpu-limit", &jobs.maintenance_job_cpu_limit),
-        ("maintenance-job-cpu-request", &jobs.maintenance_job_cpu_request),
-        ("maintenance-job-mem-limit", &jobs.maintenance_job_mem_limit),
-        ("maintenance-job-mem-request", &jobs.maintenance_job_mem_request),
-        ("backup-repository-configmap", &args.backup_repository_configmap),
-        ("repo-maintenance-job-configmap", &args.repo_maintenance_job_configmap),
-        ("default-resource-modifier-configmap", &args.default_resource_modifier_configmap),
-        ("item-block-worker-count", &number(args.item_block_worker_count)),
-        ("concurrent-backups", &number(args.concurrent_backups)),
+        ("keep-latest-maintenance-jobs", &number(jobs.keep_latest)),
+        ("maintenance-job-cpu-limit", &jobs.cpu_limit),
+        ("maintenance-job-cpu-request", &jobs.cpu_request),
+        ("maintenance-job-mem-limit", &jobs.memory_limit),
+        ("maintenance-job-mem-request", &jobs.memory_request),
+        ("backup-repository-configmap", &settings.repository_config_map),
+        ("repo-maintenance-job-configmap", &settings.maintenance_config_map),
+        ("default-resource-modifier-configmap", &settings.modifier_config_map),
+        ("item-block-worker-count", &number(settings.item_block_workers)),
+        ("concurrent-backups", &number(settings.concurrent_backups)),
     ] {
-        flag(!value.is_empty(), &format!("--{name}={value}"));
+        if let Some(value) = value {
+            flag(true, &format!("--{name}={value}"));
+        }
     }
     out
 }
 
 /// Lets a drain of nodes evict one server at a time. With a single one there is nothing to keep, and it needs none.
-pub(super) fn disruption_budget(plan: &Plan<'_>) -> Value {
+pub(crate) fn disruption_budget(installation: &Installation) -> Value {
     json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
-        "metadata": metadata(DEPLOYMENT, Some(plan.namespace)),
+        "metadata": metadata(DEPLOYMENT, Some(&installation.namespace)),
         "spec": {"maxUnavailable": 1, "selector": {"matchLabels": selector()}},
     })
 }
@@ -164,13 +162,13 @@ fn probe(path: &str, period: u32, failures: u32) -> Value {
 }
 
 /// An init container that copies a plugin to where the server looks for it.
-fn plugin(args: &InstallArgs, image: &str) -> Value {
+fn plugin(installation: &Installation, image: &str) -> Value {
     let mut container = json!({
-        "name": plugin_name(image), "image": image, "imagePullPolicy": pull_policy(&args.image),
+        "name": plugin_name(image), "image": image, "imagePullPolicy": pull_policy(&installation.image),
         "volumeMounts": [mount("plugins", "/target")], "resources": {},
     });
     // Without it the namespace would refuse the pod.
-    if is_restricted(args) {
+    if installation.is_restricted() {
         container["securityContext"] = restricted();
     }
     container
@@ -203,18 +201,17 @@ fn restricted() -> Value {
     })
 }
 
-fn service_account(args: &InstallArgs) -> &str {
-    if args.service_account_name.is_empty() { "velero" } else { &args.service_account_name }
+fn service_account(installation: &Installation) -> &str {
+    installation.service_account.as_deref().unwrap_or(SERVICE_ACCOUNT)
 }
 
-fn add_priority(pod: &mut Value, class: &str) {
-    if !class.is_empty() {
-        pod["priorityClassName"] = json!(class);
-    }
-}
-
-fn add_credentials(plan: &Plan<'_>, env: &mut Vec<Value>, mounts: &mut Vec<Value>, volumes: &mut Vec<Value>) {
-    if plan.secret.is_none() {
+fn add_credentials(
+    installation: &Installation,
+    env: &mut Vec<Value>,
+    mounts: &mut Vec<Value>,
+    volumes: &mut Vec<Value>,
+) {
+    if installation.secret.is_none() {
         return;
     }
     let file = format!("{CREDENTIALS}/{SECRET_KEY}");
@@ -224,9 +221,11 @@ fn add_credentials(plan: &Plan<'_>, env: &mut Vec<Value>, mounts: &mut Vec<Value
 }
 
 /// Processors and memory; what is 0 is left out. Quantities were checked before.
-fn resources(requests: [&str; 2], limits: [&str; 2]) -> Value {
+fn resources(asked: &PodResources) -> Value {
     let mut out = Map::new();
-    for (name, values) in [("requests", requests), ("limits", limits)] {
+    for (name, values) in
+        [("requests", [&asked.cpu_request, &asked.memory_request]), ("limits", [&asked.cpu_limit, &asked.memory_limit])]
+    {
         let given = ["cpu", "memory"].into_iter().zip(values).filter_map(|(unit, text)| {
             let quantity = Quantity::parse(text).filter(|quantity| !quantity.is_zero())?;
             Some((unit.to_owned(), json!(quantity.to_string())))
@@ -272,31 +271,47 @@ fn with(first: &Value, second: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::Lifeboat;
-    use crate::install::tests::parse;
+    use crate::installation::{Credentials, MaintenanceJobs};
+    use std::collections::BTreeMap;
 
-    fn deployment_of(flags: &str) -> Value {
-        let args = parse(flags);
-        deployment(&Plan { args: &args, namespace: "n", secret: None, authority: None })
+    fn with_replicas(replicas: u32) -> Installation {
+        Installation { namespace: "n".into(), replicas, ..Installation::default() }
     }
 
-    fn container_args(workload: &Value) -> Vec<String> {
-        serde_json::from_value(workload["spec"]["template"]["spec"]["containers"][0]["args"].clone()).unwrap()
+    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
     }
 
-    /// What the Deployment starts is a command line of ours.
     #[test]
-    fn the_server_understands_its_command_line() {
-        let flags = "--features EnableCSI,B --default-volumes-to-fs-backup --default-snapshot-move-data \
-            --disable-informer-cache --schedule-skip-immediately --uploader-type velero-block --restore-only \
-            --default-repo-maintain-frequency 2h --garbage-collection-frequency 30m \
-            --pod-volume-operation-timeout 90s --keep-latest-maintenance-jobs 3 --maintenance-job-cpu-limit 1 \
-            --maintenance-job-cpu-request 2 --maintenance-job-mem-limit 3Mi --maintenance-job-mem-request 4Mi \
-            --backup-repository-configmap a --repo-maintenance-job-configmap b \
-            --default-resource-modifier-configmap c --item-block-worker-count 4 --concurrent-backups 5";
-        let given = container_args(&deployment_of(flags));
+    fn settings_reach_the_command_line_in_the_order_of_velero() {
+        assert_eq!(server_args(&ServerSettings::default()), ["server", "--features=", "--uploader-type=kopia"]);
+        let text = |text: &str| Some(text.to_owned());
+        let all = ServerSettings {
+            features: "EnableCSI,B".into(),
+            restore_only: true,
+            volumes_by_files: true,
+            move_snapshot_data: true,
+            no_informer_cache: true,
+            schedules_wait: true,
+            uploader: "velero-block".into(),
+            maintenance_frequency: Duration::from_secs(7200),
+            garbage_collection_frequency: Duration::from_secs(1800),
+            pod_volume_timeout: Duration::from_secs(90),
+            maintenance_jobs: MaintenanceJobs {
+                keep_latest: 3,
+                cpu_limit: text("1"),
+                cpu_request: text("2"),
+                memory_limit: text("3Mi"),
+                memory_request: text("4Mi"),
+            },
+            repository_config_map: text("a"),
+            maintenance_config_map: text("b"),
+            modifier_config_map: text("c"),
+            item_block_workers: 4,
+            concurrent_backups: 5,
+        };
         assert_eq!(
-            given,
+            server_args(&all),
             [
                 "server",
                 "--features=EnableCSI,B",
@@ -321,9 +336,6 @@ mod tests {
                 "--concurrent-backups=5",
             ]
         );
-        for args in [given, container_args(&deployment_of(""))] {
-            Lifeboat::parsed(&args.join(" "));
-        }
     }
 
     #[test]
@@ -355,9 +367,9 @@ mod tests {
 
     #[test]
     fn several_servers_keep_apart_and_roll() {
-        let one = deployment_of("");
+        let one = deployment(&with_replicas(1));
         assert_eq!((&one["spec"]["replicas"], &one["spec"]["strategy"]), (&Value::Null, &json!({"type": "Recreate"})));
-        let three = deployment_of("--replicas 3");
+        let three = deployment(&with_replicas(3));
         assert_eq!(
             (&three["spec"]["replicas"], &three["spec"]["strategy"]),
             (&json!(3), &json!({"type": "RollingUpdate"}))
@@ -373,9 +385,8 @@ mod tests {
                 }},
             ]})
         );
-        let args = parse("--replicas 3");
         assert_eq!(
-            disruption_budget(&Plan { args: &args, namespace: "n", secret: None, authority: None }),
+            disruption_budget(&with_replicas(3)),
             json!({
                 "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
                 "metadata": {"name": "velero", "namespace": "n", "labels": {"component": "velero"}},
@@ -386,7 +397,7 @@ mod tests {
 
     #[test]
     fn a_server_that_hangs_is_started_anew_and_one_that_stands_by_is_ready() {
-        let deployment = deployment_of("");
+        let deployment = deployment(&Installation::default());
         let container = &deployment["spec"]["template"]["spec"]["containers"][0];
         let probe = |path: &str, period: u32, failures: u32| {
             json!({"httpGet": {"path": path, "port": "metrics"}, "periodSeconds": period, "timeoutSeconds": 5,
@@ -400,9 +411,8 @@ mod tests {
     /// What the server writes: what memory cannot hold into its scratch folder, and credentials, which reach no disk.
     #[test]
     fn the_server_writes_into_its_volumes_and_nowhere_else() {
-        let args = parse("");
-        let plan = Plan { args: &args, namespace: "n", secret: Some(Vec::new()), authority: None };
-        let pod = deployment(&plan)["spec"]["template"]["spec"].clone();
+        let installation = Installation { secret: Some(Credentials(Vec::new())), ..Installation::default() };
+        let pod = deployment(&installation)["spec"]["template"]["spec"].clone();
         let container = &pod["containers"][0];
         assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
         assert_eq!(container["env"][0], json!({"name": "VELERO_SCRATCH_DIR", "value": "/scratch"}));
@@ -428,13 +438,17 @@ mod tests {
     }
 
     #[test]
-    fn rare_flags_reach_the_pods() {
-        let args = parse(
-            "--pod-labels deploy=mine,a=b --pod-annotations prometheus.io/scrape=false --velero-pod-cpu-limit 0 \
-             --csi-snapshot-early-frequent-polling --least-privilege --plugins x,y",
-        );
-        let plan = Plan { args: &args, namespace: "n", secret: None, authority: None };
-        let template = deployment(&plan)["spec"]["template"].clone();
+    fn rare_values_reach_the_pods() {
+        let mut installation = Installation {
+            pod_labels: map(&[("deploy", "mine"), ("a", "b")]),
+            pod_annotations: map(&[("prometheus.io/scrape", "false")]),
+            frequent_snapshot_polling: true,
+            least_privilege: true,
+            plugins: vec!["x".into(), "y".into()],
+            ..Installation::default()
+        };
+        installation.server_resources.cpu_limit = "0".into();
+        let template = deployment(&installation)["spec"]["template"].clone();
         assert_eq!(template["metadata"]["labels"], json!({"a": "b", "component": "velero", "deploy": "velero"}));
         assert_eq!(template["metadata"]["annotations"]["prometheus.io/scrape"], "false");
         let container = &template["spec"]["containers"][0];

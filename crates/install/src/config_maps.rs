@@ -1,9 +1,9 @@
 //! ConfigMaps that an installation names must be there and be readable by the server (cli-and-install.md 3.2, 4.2, 4.7
 //! and 4.8): a server that starts and ignores its settings would be worse than no server.
 
-use super::flags::InstallArgs;
-use anyhow::{Result, bail};
-use lifeboat_cluster::Cluster;
+use crate::installation::Installation;
+use crate::read::get;
+use lifeboat_cluster::{Cluster, ClusterError};
 use lifeboat_object::ApiResource;
 use serde_json::Value;
 
@@ -86,32 +86,63 @@ const MAINTENANCE: Shape = Shape::Object(&[
 ]);
 const REPOSITORY: Shape = Shape::Map(&Shape::Any);
 
+/// Why the ConfigMaps that an installation names do not do.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigMapError {
+    /// It is not there.
+    #[error("{flag} {name}: there is no such ConfigMap in the namespace {namespace}; make it first")]
+    Missing {
+        /// What names it.
+        flag: &'static str,
+        /// Its name.
+        name: String,
+        /// Where it should be.
+        namespace: String,
+    },
+    /// The server would not understand it.
+    #[error("{flag} {name}: {why}")]
+    Unreadable {
+        /// What names it.
+        flag: &'static str,
+        /// Its name.
+        name: String,
+        /// Where it is not of the right form.
+        why: String,
+    },
+    /// The cluster does not tell.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+}
+
 /// The ConfigMaps that are looked at, and the form of their values.
-fn named(args: &InstallArgs) -> Vec<(&'static str, &str, &'static Shape)> {
-    let all: [(&str, &str, &Shape); 3] = [
-        ("--node-agent-configmap", &args.node_agent_configmap, &NODE_AGENT),
-        ("--repo-maintenance-job-configmap", &args.repo_maintenance_job_configmap, &MAINTENANCE),
-        ("--backup-repository-configmap", &args.backup_repository_configmap, &REPOSITORY),
+fn named(installation: &Installation) -> Vec<(&'static str, &str, &'static Shape)> {
+    let settings = &installation.server;
+    let all: [(&str, &Option<String>, &Shape); 3] = [
+        ("--node-agent-configmap", &installation.node_agent_config_map, &NODE_AGENT),
+        ("--repo-maintenance-job-configmap", &settings.maintenance_config_map, &MAINTENANCE),
+        ("--backup-repository-configmap", &settings.repository_config_map, &REPOSITORY),
     ];
-    all.into_iter().filter(|(_, name, _)| !name.is_empty()).collect()
+    all.into_iter().filter_map(|(flag, name, shape)| Some((flag, name.as_deref()?, shape))).collect()
 }
 
-/// Whether the cluster must be asked.
-pub(super) fn any(args: &InstallArgs) -> bool {
-    !named(args).is_empty()
+/// Whether an installation names ConfigMaps, so that there is something for [`check_config_maps`] to ask the cluster.
+#[must_use]
+pub fn names_config_maps(installation: &Installation) -> bool {
+    !named(installation).is_empty()
 }
 
-/// Refuses an installation whose ConfigMaps are missing or cannot be read.
-pub(super) async fn check(cluster: &Cluster, namespace: &str, args: &InstallArgs) -> Result<()> {
+/// Refuses an installation whose ConfigMaps are missing or cannot be read. It only reads, and may be dropped at any time.
+///
+/// # Errors
+/// [`ConfigMapError`]: the first ConfigMap that does not do, or that the cluster could not be asked.
+pub async fn check_config_maps(cluster: &Cluster, installation: &Installation) -> Result<(), ConfigMapError> {
     let maps = ApiResource::new("", "v1", "configmaps", "ConfigMap");
-    for (flag, name, shape) in named(args) {
-        let Some(bytes) = cluster.get(&maps, Some(namespace), name).await? else {
-            bail!("{flag} {name}: there is no such ConfigMap in the namespace {namespace}; make it first");
+    let namespace = &installation.namespace;
+    for (flag, name, shape) in named(installation) {
+        let Some(map) = get(cluster, &maps, Some(namespace), name).await? else {
+            return Err(ConfigMapError::Missing { flag, name: name.to_owned(), namespace: namespace.clone() });
         };
-        let map: Value = serde_json::from_slice(&bytes)?;
-        if let Err(why) = check_data(&map, shape) {
-            bail!("{flag} {name}: {why}");
-        }
+        check_data(&map, shape).map_err(|why| ConfigMapError::Unreadable { flag, name: name.to_owned(), why })?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// An amount that is not negative, in units of 10⁻⁹, and whether it was written with a suffix of powers of 1024.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Quantity {
+pub(crate) struct Quantity {
     nano: i128,
     binary: bool,
 }
@@ -16,7 +16,7 @@ const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 
 impl Quantity {
     /// `None` for what is no quantity, and for negative ones: nobody asks for less than nothing.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let text = text.strip_prefix('+').unwrap_or(text);
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let (number, suffix) = text.split_at(end);
@@ -31,11 +31,11 @@ impl Quantity {
         Some(Self { nano: digits.checked_mul(scale)?.checked_add(divisor - 1)? / divisor, binary })
     }
 
-    pub(super) fn is_zero(self) -> bool {
+    pub(crate) fn is_zero(self) -> bool {
         self.nano == 0
     }
 
-    pub(super) fn exceeds(self, other: Self) -> bool {
+    pub(crate) fn exceeds(self, other: Self) -> bool {
         self.nano > other.nano
     }
 }

@@ -14,16 +14,22 @@ const MOST: usize = 4;
 const FIRST: [&str; 3] = ["image", "args", "roleRef.name"];
 
 /// An object that was there and was left as it is, though it is another than the one that was asked for.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Left {
-    pub(super) kind: String,
-    pub(super) name: String,
-    pub(super) namespace: Option<String>,
-    pub(super) differences: Vec<String>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Its namespace, when it is in one.
+    pub namespace: Option<String>,
+    /// In what it differs, each in words.
+    pub differences: Vec<String>,
 }
 
-/// What is said of the objects that were left as they are.
-pub(super) fn told(program: &str, all: &[Left]) -> Vec<String> {
+/// What is said of the objects that were left as they are, one line each and one of all definitions. `program` is the
+/// name by which the binary was called.
+#[must_use]
+pub fn told(program: &str, all: &[Left]) -> Vec<String> {
     let (definitions, rest): (Vec<_>, Vec<_>) = all.iter().partition(|left| left.kind == DEFINITION);
     let mut out = Vec::new();
     if !definitions.is_empty() {
@@ -58,7 +64,7 @@ fn is_fixed(differences: &[String]) -> bool {
 }
 
 /// Why an object cannot become the one that is asked for, even by an apply.
-pub(super) fn fixed(found: &Value, wanted: &Value) -> Option<String> {
+pub(crate) fn fixed(found: &Value, wanted: &Value) -> Option<String> {
     let selector = |object: &Value| serde_json::json!({"spec": {"selector": object["spec"]["selector"]}});
     let differences =
         if wanted["kind"] == "Deployment" { differences(&selector(found), &selector(wanted)) } else { Vec::new() };
@@ -66,7 +72,7 @@ pub(super) fn fixed(found: &Value, wanted: &Value) -> Option<String> {
 }
 
 /// Each difference, what people look for first in front.
-pub(super) fn differences(found: &Value, wanted: &Value) -> Vec<String> {
+pub(crate) fn differences(found: &Value, wanted: &Value) -> Vec<String> {
     let kind = |kind: &str| wanted["kind"] == kind;
     let mut walk = Walk { secret: kind("Secret"), schema: kind(DEFINITION), out: Vec::new() };
     walk.compare("", found, wanted);
@@ -186,21 +192,17 @@ fn shown(value: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::install::objects::{Plan, definitions, objects};
-    use crate::install::tests::parse;
+    use crate::installation::{Credentials, Installation, ServerSettings};
+    use crate::objects::{definitions, objects};
     use serde_json::json;
+    use std::collections::BTreeMap;
 
-    fn all(flags: &str) -> Vec<Value> {
-        let args = parse(flags);
-        objects(&Plan { args: &args, namespace: "velero", secret: Some(b"key".to_vec()), authority: None })
-    }
-
-    /// What the second command line finds of what the first one has installed.
-    fn left(there: &str, asked: &str) -> Vec<Left> {
-        let there = all(there);
+    /// What the second installation finds of the first one.
+    fn left(there: &Installation, asked: &Installation) -> Vec<Left> {
+        let there = objects(there);
         let same = |a: &Value, b: &Value| a["kind"] == b["kind"] && a["metadata"]["name"] == b["metadata"]["name"];
         let text = |value: &Value| value.as_str().map(str::to_owned);
-        let pairs = all(asked).into_iter().filter_map(|wanted| {
+        let pairs = objects(asked).into_iter().filter_map(|wanted| {
             let found = there.iter().find(|found| same(found, &wanted))?;
             Some(Left {
                 kind: text(&wanted["kind"])?,
@@ -212,24 +214,48 @@ mod tests {
         pairs.filter(|left| !left.differences.is_empty()).collect()
     }
 
-    const BASE: &str = "--provider aws --bucket b --backup-location-config region=x --image a:1";
+    fn base() -> Installation {
+        Installation {
+            provider: "aws".into(),
+            bucket: "b".into(),
+            secret: Some(Credentials(b"key".to_vec())),
+            storage_config: BTreeMap::from([("region".to_owned(), "x".to_owned())]),
+            image: "a:1".into(),
+            ..Installation::default()
+        }
+    }
 
     #[test]
     fn what_was_left_is_told() {
+        let more = Installation {
+            pod_labels: BTreeMap::from([("a".to_owned(), "b".to_owned())]),
+            plugins: vec!["p:1".into()],
+            node_agent: true,
+            least_privilege: true,
+            ..base()
+        };
+        let other = Installation {
+            image: "a:2".into(),
+            storage_config: BTreeMap::from([("region".to_owned(), "y".to_owned())]),
+            prefix: Some("p".into()),
+            replicas: 2,
+            server: ServerSettings { restore_only: true, ..ServerSettings::default() },
+            ..base()
+        };
         for (there, asked, expected) in [
-            (BASE, BASE, vec![]),
+            (base(), base(), vec![]),
             // What is there beyond what is asked for does not count.
             (
-                &format!("{BASE} --pod-labels a=b --plugins p:1 --use-node-agent --least-privilege"),
-                BASE,
+                more,
+                base(),
                 vec![
                     "ClusterRoleBinding velero was there and was left as it is: roleRef.name velero, not cluster-admin; \
                      --apply brings it up to date",
                 ],
             ),
             (
-                BASE,
-                &format!("{} --restore-only --replicas 2 --prefix p", BASE.replace("a:1", "a:2").replace("=x", "=y")),
+                base(),
+                other,
                 vec![
                     "BackupStorageLocation default was there and was left as it is: config.region x, not y; no \
                      objectStorage.prefix; --apply brings it up to date",
@@ -239,7 +265,7 @@ mod tests {
                 ],
             ),
         ] {
-            assert_eq!(told("lifeboat", &left(there, asked)), expected, "{there} and then {asked}");
+            assert_eq!(told("lifeboat", &left(&there, &asked)), expected, "{there:?} and then {asked:?}");
         }
     }
 
@@ -287,7 +313,7 @@ mod tests {
     /// As Velero's Helm chart writes it.
     #[test]
     fn what_cannot_be_changed_is_told() {
-        let wanted = all(BASE).into_iter().find(|object| object["kind"] == "Deployment").unwrap();
+        let wanted = objects(&base()).into_iter().find(|object| object["kind"] == "Deployment").unwrap();
         let mut found = wanted.clone();
         assert_eq!(fixed(&found, &wanted), None);
         found["spec"]["selector"]["matchLabels"]["more"] = json!("yes");

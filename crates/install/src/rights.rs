@@ -5,32 +5,36 @@
 //! impersonating and watching. Wildcards cannot be had smaller, because types that are restored may be anybody's; they
 //! include subresources, so that `create` evicts pods and `patch` scales.
 
-use super::objects::{Plan, cluster_name, component, metadata};
-use crate::flags;
+use crate::installation::Installation;
+use crate::names::{SERVICE_ACCOUNT, cluster_name, component, metadata};
 use lifeboat_api::GROUP;
 use serde_json::{Value, json};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
-const SERVICE_ACCOUNT: &str = "velero";
 
 /// The objects that give the server its rights, and its service account.
-pub(super) fn objects(plan: &Plan<'_>) -> Vec<Value> {
-    let (args, namespace) = (plan.args, plan.namespace);
+pub(crate) fn objects(installation: &Installation) -> Vec<Value> {
+    let namespace = installation.namespace.as_str();
     let everywhere = cluster_name(namespace);
     let mut out = Vec::new();
-    if args.least_privilege {
+    if installation.least_privilege {
         out.push(role("ClusterRole", &metadata(&everywhere, None), &cluster_rules()));
         out.push(role("Role", &metadata(SERVICE_ACCOUNT, Some(namespace)), &own_rules()));
-        out.push(binding(plan, "ClusterRoleBinding", &metadata(&everywhere, None), "ClusterRole", &everywhere));
+        out.push(binding(namespace, "ClusterRoleBinding", &metadata(&everywhere, None), "ClusterRole", &everywhere));
         let own = metadata(SERVICE_ACCOUNT, Some(namespace));
-        out.push(binding(plan, "RoleBinding", &own, "Role", SERVICE_ACCOUNT));
+        out.push(binding(namespace, "RoleBinding", &own, "Role", SERVICE_ACCOUNT));
     } else {
-        out.push(binding(plan, "ClusterRoleBinding", &metadata(&everywhere, None), "ClusterRole", "cluster-admin"));
+        out.push(binding(
+            namespace,
+            "ClusterRoleBinding",
+            &metadata(&everywhere, None),
+            "ClusterRole",
+            "cluster-admin",
+        ));
     }
     let mut account = json!({"name": SERVICE_ACCOUNT, "namespace": namespace, "labels": component()});
-    let annotations = flags::merged(&args.sa_annotations);
-    if !annotations.is_empty() {
-        account["annotations"] = json!(annotations);
+    if !installation.service_account_annotations.is_empty() {
+        account["annotations"] = json!(installation.service_account_annotations);
     }
     out.push(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account}));
     out
@@ -40,11 +44,11 @@ fn role(kind: &str, metadata: &Value, rules: &Value) -> Value {
     json!({"apiVersion": format!("{RBAC}/v1"), "kind": kind, "metadata": metadata, "rules": rules})
 }
 
-fn binding(plan: &Plan<'_>, kind: &str, metadata: &Value, role_kind: &str, role: &str) -> Value {
+fn binding(namespace: &str, kind: &str, metadata: &Value, role_kind: &str, role: &str) -> Value {
     json!({
         "apiVersion": format!("{RBAC}/v1"), "kind": kind, "metadata": metadata,
         "roleRef": {"apiGroup": RBAC, "kind": role_kind, "name": role},
-        "subjects": [{"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": plan.namespace}],
+        "subjects": [{"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": namespace}],
     })
 }
 

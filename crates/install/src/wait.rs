@@ -1,8 +1,10 @@
-//! `--wait`: until the server's pods are ready, and stay so for a moment.
+//! Waits until what was sent is there: definitions are served, and the server's pods are ready and stay so for a moment.
 
-use super::apply::{PAUSE, has_condition};
-use super::objects::DEPLOYMENT;
-use anyhow::{Result, bail};
+use crate::clock::Clock;
+use crate::error::InstallError;
+use crate::names::DEPLOYMENT;
+use crate::read::{PAUSE, get, has_condition};
+use crate::single::{address, found};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_cluster::Cluster;
 use lifeboat_object::ApiResource;
@@ -10,26 +12,59 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
+/// How long definitions may take to be served.
+pub(crate) const DEFINITIONS_LIMIT: Duration = Duration::from_secs(60);
+/// How long the server's pods may take to be ready.
 const LIMIT: Duration = Duration::from_secs(180);
 /// An available pod that has just started may fall over yet.
 const SETTLED: SignedDuration = SignedDuration::from_secs(10);
 /// So often in a row it must be seen ready.
 const LOOKS: u32 = 5;
 
-/// Waits for the server that was installed.
-pub(super) async fn wait(cluster: &Cluster, namespace: &str) -> Result<()> {
+/// Waits until the API server serves all of these definitions, a minute at most. It only reads, and may be dropped at any
+/// time.
+///
+/// # Errors
+/// [`InstallError::NotServed`] when the time is over, and failures to read.
+pub async fn established(cluster: &Cluster, definitions: &[Value]) -> Result<(), InstallError> {
+    let end = Instant::now() + DEFINITIONS_LIMIT;
+    for definition in definitions {
+        let (_, _, name) = address(definition)?;
+        loop {
+            let found = found(cluster, definition).await?.unwrap_or_default();
+            if has_condition(&found, "Established") {
+                break;
+            }
+            if Instant::now() >= end {
+                return Err(InstallError::NotServed {
+                    definition: name.to_owned(),
+                    seconds: DEFINITIONS_LIMIT.as_secs(),
+                    conditions: found["status"]["conditions"].to_string(),
+                });
+            }
+            sleep(PAUSE).await;
+        }
+    }
+    Ok(())
+}
+
+/// Waits until the pods of the server in this namespace are those that were asked for and have been ready for a moment,
+/// three minutes at most. `clock` tells the time. It only reads, and may be dropped at any time.
+///
+/// # Errors
+/// [`InstallError::NotReady`] when the time is over, and failures to read.
+pub async fn ready(cluster: &Cluster, namespace: &str, clock: &Clock<'_>) -> Result<(), InstallError> {
     let deployments = ApiResource::new("apps", "v1", "deployments", "Deployment");
     let end = Instant::now() + LIMIT;
     let mut seen = 0;
     loop {
-        let found = cluster.get(&deployments, Some(namespace), DEPLOYMENT).await?;
-        let found: Value = found.map(|bytes| serde_json::from_slice(&bytes)).transpose()?.unwrap_or_default();
-        seen = if is_ready(&found, Timestamp::now()) { seen + 1 } else { 0 };
+        let found = get(cluster, &deployments, Some(namespace), DEPLOYMENT).await?.unwrap_or_default();
+        seen = if is_ready(&found, clock()) { seen + 1 } else { 0 };
         if seen >= LOOKS {
             return Ok(());
         }
         if Instant::now() >= end {
-            bail!("{}", late(namespace, &found));
+            return Err(InstallError::NotReady(late(namespace, &found)));
         }
         sleep(PAUSE).await;
     }

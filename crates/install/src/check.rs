@@ -1,0 +1,396 @@
+//! What is wrong with an installation, and what the server would not do with it (cli-and-install.md 3.2). Pure.
+
+use crate::installation::Installation;
+use crate::quantity::Quantity;
+
+/// Providers that need no plugin.
+const BUILT_IN: [&str; 3] = ["aws", "velero.io/aws", DIRECTORY];
+const DIRECTORY: &str = "lifeboat.io/directory";
+
+/// Why an installation is refused, in the words of the flags that say so.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CheckError {
+    /// Nothing of this name moves files.
+    #[error("invalid uploader type '{0}', valid types: 'kopia', 'velero-block'")]
+    Uploader(String),
+    /// No bucket is named like this.
+    #[error("--bucket {0}: names of buckets do not begin with a dash; is a variable empty?")]
+    Bucket(String),
+    /// What is needed in any case is not there.
+    #[error("{0} is required")]
+    Missing(&'static str),
+    /// This belongs to the storage location, and none is made.
+    #[error("Cannot use both {0} and --no-default-backup-location at the same time")]
+    WithoutStorageLocation(&'static str),
+    /// The snapshot location is somebody's.
+    #[error("--provider is required when --use-volume-snapshots is set to true")]
+    SnapshotsOfNobody,
+    /// These belong to the snapshot location, and none is made.
+    #[error("--snapshot-location-config must be empty when --use-volume-snapshots=false")]
+    WithoutSnapshotLocation,
+    /// Nothing is made that would be the provider's.
+    #[error("--provider must be empty when using --no-default-backup-location and --use-volume-snapshots=false")]
+    ProviderOfNothing,
+    /// Only a plugin can speak to this provider.
+    #[error("--plugins flag is required: the provider \"{0}\" is not built in")]
+    NoPlugin(String),
+    /// The node agent reads the files of volumes.
+    #[error("--use-node-agent is required when using --default-volumes-to-fs-backup")]
+    FilesWithoutNodeAgent,
+    /// Credentials may be forgotten.
+    #[error("One of --secret-file or --no-secret is required")]
+    NoSecret,
+    /// Credentials are there, and it is said that there are none.
+    #[error("Cannot use both --secret-file and --no-secret")]
+    BothSecrets,
+    /// A duration that cannot be.
+    #[error("{0} must be non-negative")]
+    Negative(&'static str),
+    /// Rights belong to the service account, which is somebody else's.
+    #[error("Cannot use both --least-privilege and --service-account-name: its rights are not ours to give")]
+    RightsOfAnother,
+    /// Kubernetes does not read this as an amount.
+    #[error("--{what}-{bound} {text}: this is no quantity")]
+    Quantity {
+        /// The pod and the resource, such as `velero-pod-cpu`.
+        what: &'static str,
+        /// `request` or `limit`.
+        bound: &'static str,
+        /// What was given.
+        text: String,
+    },
+    /// A pod may not use what it asks for.
+    #[error("--{what}-request {request} is more than --{what}-limit {limit}")]
+    MoreThanLimit {
+        /// The pod and the resource, such as `velero-pod-cpu`.
+        what: &'static str,
+        /// What it asks for.
+        request: String,
+        /// What it may use.
+        limit: String,
+    },
+}
+
+/// Refuses what cannot be installed. Velero's order, so that the same mistake has the same first message.
+///
+/// # Errors
+/// [`CheckError`]: the first thing that is wrong.
+pub fn check(installation: &Installation) -> Result<(), CheckError> {
+    let settings = &installation.server;
+    if !matches!(settings.uploader.as_str(), "kopia" | "velero-block") {
+        return Err(CheckError::Uploader(settings.uploader.clone()));
+    }
+    if installation.bucket.starts_with('-') {
+        return Err(CheckError::Bucket(installation.bucket.clone()));
+    }
+    check_locations(installation)?;
+    if settings.volumes_by_files && !installation.node_agent {
+        return Err(CheckError::FilesWithoutNodeAgent);
+    }
+    match (&installation.secret, installation.no_secret) {
+        (None, false) => return Err(CheckError::NoSecret),
+        (Some(_), true) => return Err(CheckError::BothSecrets),
+        _ => {}
+    }
+    for (flag, duration) in [
+        ("--default-repo-maintain-frequency", settings.maintenance_frequency),
+        ("--garbage-collection-frequency", settings.garbage_collection_frequency),
+        ("--pod-volume-operation-timeout", settings.pod_volume_timeout),
+    ] {
+        if duration.nanoseconds() < 0 {
+            return Err(CheckError::Negative(flag));
+        }
+    }
+    if installation.least_privilege && installation.service_account.is_some() {
+        return Err(CheckError::RightsOfAnother);
+    }
+    check_resources(installation)
+}
+
+fn check_locations(installation: &Installation) -> Result<(), CheckError> {
+    if installation.storage_location {
+        for (flag, value) in [("--provider", &installation.provider), ("--bucket", &installation.bucket)] {
+            if value.is_empty() {
+                return Err(CheckError::Missing(flag));
+            }
+        }
+    } else {
+        for (flag, given) in [
+            ("--bucket", !installation.bucket.is_empty()),
+            ("--prefix", installation.prefix.is_some()),
+            ("--backup-location-config", !installation.storage_config.is_empty()),
+        ] {
+            if given {
+                return Err(CheckError::WithoutStorageLocation(flag));
+            }
+        }
+    }
+    if installation.snapshot_location && installation.provider.is_empty() {
+        return Err(CheckError::SnapshotsOfNobody);
+    }
+    if !installation.snapshot_location && !installation.snapshot_config.is_empty() {
+        return Err(CheckError::WithoutSnapshotLocation);
+    }
+    if !installation.storage_location && !installation.snapshot_location {
+        if !installation.provider.is_empty() {
+            return Err(CheckError::ProviderOfNothing);
+        }
+    } else if installation.plugins.is_empty() && !BUILT_IN.contains(&installation.provider.as_str()) {
+        return Err(CheckError::NoPlugin(installation.provider.clone()));
+    }
+    Ok(())
+}
+
+fn check_resources(installation: &Installation) -> Result<(), CheckError> {
+    let (server, agent) = (&installation.server_resources, &installation.node_agent_resources);
+    for (what, request, limit) in [
+        ("velero-pod-cpu", &server.cpu_request, &server.cpu_limit),
+        ("velero-pod-mem", &server.memory_request, &server.memory_limit),
+        ("node-agent-pod-cpu", &agent.cpu_request, &agent.cpu_limit),
+        ("node-agent-pod-mem", &agent.memory_request, &agent.memory_limit),
+    ] {
+        let parse = |bound, text: &String| {
+            Quantity::parse(text).ok_or_else(|| CheckError::Quantity { what, bound, text: text.clone() })
+        };
+        let (parsed_request, parsed_limit) = (parse("request", request)?, parse("limit", limit)?);
+        if !parsed_limit.is_zero() && parsed_request.exceeds(parsed_limit) {
+            return Err(CheckError::MoreThanLimit { what, request: request.clone(), limit: limit.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// What would be installed and this version does nothing with, one line each.
+#[must_use]
+pub fn not_there_yet(installation: &Installation) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut say = |given: bool, what: &str| {
+        if given {
+            out.push(what.to_owned());
+        }
+    };
+    say(!installation.plugins.is_empty(), "--plugins: they are installed, but the server does not run plugins yet");
+    if installation.storage_location && !BUILT_IN.contains(&installation.provider.as_str()) {
+        say(
+            true,
+            &format!("--provider {}: not built in, the storage location will be Unavailable", installation.provider),
+        );
+    }
+    say(
+        installation.storage_location && installation.provider == DIRECTORY,
+        "--provider lifeboat.io/directory: mount a volume and give the server --directory-root before it is Available",
+    );
+    say(
+        installation.snapshot_location,
+        "a snapshot location is made, but the server takes no snapshots of volumes yet (--use-volume-snapshots=false for none)",
+    );
+    for (flag, given) in
+        [("--use-node-agent", installation.node_agent), ("--use-node-agent-windows", installation.node_agent_windows)]
+    {
+        say(
+            given,
+            &format!(
+                "{flag}: no DaemonSet is made, because this version has no node agent yet, and its pods could not start; \
+                 one that is there stays as it is"
+            ),
+        );
+    }
+    let (settings, jobs) = (&installation.server, &installation.server.maintenance_jobs);
+    for (flag, given) in [
+        ("--default-volumes-to-fs-backup", settings.volumes_by_files),
+        ("--default-snapshot-move-data", settings.move_snapshot_data),
+        ("--schedule-skip-immediately", settings.schedules_wait),
+        ("--csi-snapshot-early-frequent-polling", installation.frequent_snapshot_polling),
+        ("--features", !settings.features.is_empty()),
+        ("--default-repo-maintain-frequency", !settings.maintenance_frequency.is_zero()),
+        ("--garbage-collection-frequency", !settings.garbage_collection_frequency.is_zero()),
+        ("--pod-volume-operation-timeout", !settings.pod_volume_timeout.is_zero()),
+        ("--backup-repository-configmap", settings.repository_config_map.is_some()),
+        ("--repo-maintenance-job-configmap", settings.maintenance_config_map.is_some()),
+        ("--default-resource-modifier-configmap", settings.modifier_config_map.is_some()),
+        ("--item-block-worker-count", settings.item_block_workers > 1),
+        ("--keep-latest-maintenance-jobs", jobs.keep_latest > 0),
+        ("--maintenance-job-cpu-request", jobs.cpu_request.is_some()),
+        ("--maintenance-job-mem-request", jobs.memory_request.is_some()),
+        ("--maintenance-job-cpu-limit", jobs.cpu_limit.is_some()),
+        ("--maintenance-job-mem-limit", jobs.memory_limit.is_some()),
+    ] {
+        say(given, &format!("{flag}: passed on, but the server does nothing with it yet"));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::installation::{Credentials, MaintenanceJobs, PodResources, ServerSettings};
+    use lifeboat_api::Duration;
+    use std::collections::BTreeMap;
+
+    /// An installation of which nothing is wrong.
+    fn good() -> Installation {
+        Installation { provider: "aws".into(), bucket: "b".into(), no_secret: true, ..Installation::default() }
+    }
+
+    /// One that makes no location.
+    fn bare() -> Installation {
+        Installation { storage_location: false, snapshot_location: false, no_secret: true, ..Installation::default() }
+    }
+
+    fn with(settings: ServerSettings) -> Installation {
+        Installation { server: settings, ..good() }
+    }
+
+    fn asking(change: impl FnOnce(&mut PodResources)) -> Installation {
+        let mut installation = good();
+        change(&mut installation.server_resources);
+        installation
+    }
+
+    fn config() -> BTreeMap<String, String> {
+        BTreeMap::from([("a".to_owned(), "b".to_owned())])
+    }
+
+    #[test]
+    fn what_is_refused() {
+        let past = Duration::from_secs(-1);
+        for (installation, why) in [
+            (
+                with(ServerSettings { uploader: "restic".into(), ..ServerSettings::default() }),
+                "invalid uploader type 'restic', valid types: 'kopia', 'velero-block'",
+            ),
+            (
+                Installation { bucket: "-b".into(), ..good() },
+                "--bucket -b: names of buckets do not begin with a dash; is a variable empty?",
+            ),
+            (
+                Installation { bucket: "b".into(), ..bare() },
+                "Cannot use both --bucket and --no-default-backup-location at the same time",
+            ),
+            (
+                Installation { prefix: Some("b".into()), ..bare() },
+                "Cannot use both --prefix and --no-default-backup-location at the same time",
+            ),
+            (
+                Installation { storage_config: config(), ..bare() },
+                "Cannot use both --backup-location-config and --no-default-backup-location at the same time",
+            ),
+            (Installation { provider: String::new(), ..good() }, "--provider is required"),
+            (Installation { bucket: String::new(), ..good() }, "--bucket is required"),
+            (
+                Installation { snapshot_location: true, ..bare() },
+                "--provider is required when --use-volume-snapshots is set to true",
+            ),
+            (
+                Installation { snapshot_location: false, snapshot_config: config(), ..good() },
+                "--snapshot-location-config must be empty when --use-volume-snapshots=false",
+            ),
+            (
+                Installation { provider: "aws".into(), ..bare() },
+                "--provider must be empty when using --no-default-backup-location and --use-volume-snapshots=false",
+            ),
+            (
+                Installation { provider: "gcp".into(), ..good() },
+                "--plugins flag is required: the provider \"gcp\" is not built in",
+            ),
+            (
+                with(ServerSettings { volumes_by_files: true, ..ServerSettings::default() }),
+                "--use-node-agent is required when using --default-volumes-to-fs-backup",
+            ),
+            (Installation { no_secret: false, ..good() }, "One of --secret-file or --no-secret is required"),
+            (
+                Installation { secret: Some(Credentials(Vec::new())), ..good() },
+                "Cannot use both --secret-file and --no-secret",
+            ),
+            (
+                with(ServerSettings { garbage_collection_frequency: past, ..ServerSettings::default() }),
+                "--garbage-collection-frequency must be non-negative",
+            ),
+            (
+                with(ServerSettings { maintenance_frequency: past, ..ServerSettings::default() }),
+                "--default-repo-maintain-frequency must be non-negative",
+            ),
+            (
+                with(ServerSettings { pod_volume_timeout: past, ..ServerSettings::default() }),
+                "--pod-volume-operation-timeout must be non-negative",
+            ),
+            (
+                asking(|resources| resources.memory_request = "1Gi".into()),
+                "--velero-pod-mem-request 1Gi is more than --velero-pod-mem-limit 512Mi",
+            ),
+            (
+                Installation {
+                    node_agent_resources: PodResources { cpu_limit: "1x".into(), ..good().node_agent_resources },
+                    ..good()
+                },
+                "--node-agent-pod-cpu-limit 1x: this is no quantity",
+            ),
+            (
+                Installation { least_privilege: true, service_account: Some("mine".into()), ..good() },
+                "Cannot use both --least-privilege and --service-account-name: its rights are not ours to give",
+            ),
+        ] {
+            assert_eq!(check(&installation).unwrap_err().to_string(), why);
+        }
+    }
+
+    #[test]
+    fn what_is_fine() {
+        for installation in [
+            good(),
+            Installation {
+                provider: "velero.io/aws".into(),
+                secret: Some(Credentials(b"x".to_vec())),
+                no_secret: false,
+                ..good()
+            },
+            Installation { provider: "gcp".into(), plugins: vec!["x".into()], ..good() },
+            bare(),
+            Installation { snapshot_location: true, provider: "aws".into(), ..bare() },
+            asking(|resources| {
+                resources.memory_request = "1Gi".into();
+                resources.memory_limit = "0".into();
+            }),
+            Installation { least_privilege: true, replicas: 3, ..good() },
+        ] {
+            check(&installation).unwrap_or_else(|e| panic!("{installation:?}: {e}"));
+        }
+    }
+
+    #[test]
+    fn what_is_not_done_is_said() {
+        assert_eq!(not_there_yet(&bare()), [""; 0]);
+        let several = ServerSettings { concurrent_backups: 3, ..ServerSettings::default() };
+        let done = Installation { snapshot_location: false, replicas: 2, ..with(several) };
+        assert_eq!(not_there_yet(&done), [""; 0]);
+        let settings = ServerSettings {
+            volumes_by_files: true,
+            features: "EnableCSI".into(),
+            item_block_workers: 4,
+            maintenance_jobs: MaintenanceJobs { cpu_limit: Some("1".into()), ..MaintenanceJobs::default() },
+            ..ServerSettings::default()
+        };
+        let all = not_there_yet(&Installation {
+            provider: "gcp".into(),
+            plugins: vec!["x".into()],
+            node_agent: true,
+            node_agent_windows: true,
+            ..with(settings)
+        });
+        let flags: Vec<&str> = all.iter().map(|text| text.split([':', ',']).next().unwrap_or_default()).collect();
+        assert_eq!(
+            flags,
+            [
+                "--plugins",
+                "--provider gcp",
+                "a snapshot location is made",
+                "--use-node-agent",
+                "--use-node-agent-windows",
+                "--default-volumes-to-fs-backup",
+                "--features",
+                "--item-block-worker-count",
+                "--maintenance-job-cpu-limit",
+            ]
+        );
+    }
+}

@@ -1,0 +1,63 @@
+//! Why an installation or a removal stopped.
+
+use lifeboat_cluster::ClusterError;
+use std::io;
+
+/// Why an installation stopped. What was sent before stays, and the same calls go on from there.
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    /// A call to the cluster failed for good.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// Whom each step is told did not want to hear more, so that nothing further was sent.
+    #[error("{0}")]
+    Tell(#[source] io::Error),
+    /// An object that cannot be addressed.
+    #[error("cannot address a {kind}: an object without name; give it metadata.name")]
+    Nameless {
+        /// Its kind.
+        kind: String,
+    },
+    /// Something is there that cannot become what is asked for.
+    #[error("nothing was changed: {0}")]
+    InTheWay(String),
+    /// A binding that nobody can change was deleted for a new one, which was refused.
+    #[error("{binding} was deleted and could not be made anew, so that the server is without rights")]
+    WithoutRights {
+        /// Its kind and name.
+        binding: String,
+        /// Why there is no new one.
+        #[source]
+        cause: Box<InstallError>,
+    },
+    /// A definition was not established in time.
+    #[error("{definition} is not served after {seconds} s: {conditions}")]
+    NotServed {
+        /// Its name.
+        definition: String,
+        /// How long it was waited for.
+        seconds: u64,
+        /// What the API server says of it, as JSON.
+        conditions: String,
+    },
+    /// The server's pods were not ready in time: what is missing, and what tells more.
+    #[error("{0}")]
+    NotReady(String),
+}
+
+/// Why a removal stopped. What was deleted before is gone, and another removal goes on from there.
+#[derive(Debug, thiserror::Error)]
+pub enum RemovalError {
+    /// A call to the cluster failed for good.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// Whom each step is told did not want to hear more, so that nothing further was deleted.
+    #[error("{0}")]
+    Tell(#[source] io::Error),
+    /// There is nothing to remove: why, and where there is.
+    #[error("{0}")]
+    NotInstalled(String),
+    /// What was deleted is there yet: what holds it.
+    #[error("{0}")]
+    Stuck(String),
+}

@@ -1,0 +1,129 @@
+//! What is found out of what is there already before anything is changed.
+
+use crate::binding::{is_binding, role};
+use crate::differ::fixed;
+use crate::error::InstallError;
+use crate::installation::Installation;
+use crate::single::found;
+use lifeboat_cluster::Cluster;
+use serde_json::Value;
+
+/// What is to be done about an object that is there.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Nothing, before its turn comes.
+    Fine,
+    /// It is made anew: nobody can change to whose rights a binding refers.
+    Replace,
+    /// It cannot become what is asked for, so nothing at all is changed.
+    Refuse(String),
+}
+
+/// Looks at what is there of the objects of an installation and refuses before anything is changed; gives the bindings that
+/// have to be [replaced](crate::replace). With `apply`, what is there is going to be changed.
+///
+/// It only reads, and may be dropped at any time.
+///
+/// # Errors
+/// [`InstallError::InTheWay`] for what cannot become what is asked for, and failures to read.
+pub async fn look<'a>(
+    cluster: &Cluster,
+    installation: &Installation,
+    objects: &'a [Value],
+    apply: bool,
+) -> Result<Vec<&'a Value>, InstallError> {
+    let mut replaced = Vec::new();
+    for wanted in objects.iter().filter(|object| is_binding(object) || object["kind"] == "Deployment") {
+        let Some(found) = found(cluster, wanted).await? else { continue };
+        match verdict(&found, wanted, installation.least_privilege, apply) {
+            Verdict::Fine => {}
+            Verdict::Replace => replaced.push(wanted),
+            Verdict::Refuse(why) => return Err(InstallError::InTheWay(why)),
+        }
+    }
+    Ok(replaced)
+}
+
+fn verdict(found: &Value, wanted: &Value, least_privilege: bool, apply: bool) -> Verdict {
+    let kind = wanted["kind"].as_str().unwrap_or_default();
+    let name = wanted["metadata"]["name"].as_str().unwrap_or_default();
+    if is_binding(wanted) && found["roleRef"] != wanted["roleRef"] {
+        if apply {
+            return Verdict::Replace;
+        }
+        // The other way round the server has less than it needs, which is told with all else that was left.
+        if least_privilege {
+            return Verdict::Refuse(format!(
+                "{kind} {name} gives the server {}, and it would keep these rights; with --apply it gets {}",
+                role(found),
+                role(wanted)
+            ));
+        }
+    }
+    match fixed(found, wanted).filter(|_| apply) {
+        Some(differences) => Verdict::Refuse(format!(
+            "{kind} {name} was not made by an installer of this kind ({differences}), and that cannot be changed; delete it \
+             (kubectl delete {} {name} -n {}) and run the command again",
+            kind.to_lowercase(),
+            wanted["metadata"]["namespace"].as_str().unwrap_or_default()
+        )),
+        None => Verdict::Fine,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::objects;
+    use serde_json::json;
+
+    #[test]
+    fn what_stands_in_the_way_is_found_first() {
+        let installation =
+            |least_privilege| Installation { namespace: "n".into(), least_privilege, ..Installation::default() };
+        let of = |least_privilege, kind: &str| {
+            objects(&installation(least_privilege)).into_iter().find(|object| object["kind"] == kind).unwrap()
+        };
+        let chart = json!({"kind": "Deployment", "spec": {"selector": {"matchLabels": {"name": "velero"}}}});
+        let (plain, less) = (of(false, "ClusterRoleBinding"), of(true, "ClusterRoleBinding"));
+        let own = of(true, "RoleBinding");
+        let deployment = of(false, "Deployment");
+        let (keep, change) = (false, true);
+        let refuse = |why: &str| Verdict::Refuse(why.to_owned());
+        for (least_privilege, apply, found, wanted, expected) in [
+            (false, keep, &plain, &plain, Verdict::Fine),
+            (false, change, &plain, &plain, Verdict::Fine),
+            (true, keep, &less, &less, Verdict::Fine),
+            (true, change, &plain, &less, Verdict::Replace),
+            (false, change, &less, &plain, Verdict::Replace),
+            (false, keep, &less, &plain, Verdict::Fine),
+            (true, keep, &own, &own, Verdict::Fine),
+            (true, change, &json!({"roleRef": {"name": "another"}}), &own, Verdict::Replace),
+            (
+                true,
+                keep,
+                &plain,
+                &less,
+                refuse(
+                    "ClusterRoleBinding velero-n gives the server ClusterRole/cluster-admin, and it would keep these \
+                     rights; with --apply it gets ClusterRole/velero-n",
+                ),
+            ),
+            (false, change, &deployment, &deployment, Verdict::Fine),
+            (false, keep, &chart, &deployment, Verdict::Fine),
+            (
+                false,
+                change,
+                &chart,
+                &deployment,
+                refuse(
+                    "Deployment velero was not made by an installer of this kind (no selector.matchLabels.deploy), and \
+                     that cannot be changed; delete it (kubectl delete deployment velero -n n) and run the command again",
+                ),
+            ),
+        ] {
+            let given = verdict(found, wanted, least_privilege, apply);
+            assert_eq!(given, expected, "{least_privilege} {apply}: {found}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Takes out of a cluster what an installation has brought (cli-and-install.md 3.7).
+//!
+//! Nothing is deleted where nothing is installed: the namespace may be a slip of the finger. Restores and data movements
+//! are deleted first, while a server is there to let go of them; what holds a finalizer that nobody will remove is freed.
+//! The namespace is gone before the definitions go, and they stay while anything of theirs is in another namespace.
+
+use crate::clock::Clock;
+use crate::elsewhere::elsewhere;
+use crate::error::RemovalError;
+use crate::gone::until_gone;
+use crate::kinds::{definitions, deployments, namespaces, rbac};
+use crate::names::{DEPLOYMENT, cluster_name, component_selector, is_component};
+use crate::read::{get, list, name};
+use crate::release::release;
+use crate::state::{State, state, warning};
+use crate::step::{Step, Tell};
+use lifeboat_cluster::{Cluster, ClusterError};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// What goes when an installation is removed from a namespace. Nothing is deleted before [`Removal::run`].
+#[derive(Debug)]
+pub struct Removal<'a> {
+    cluster: &'a Cluster,
+    namespace: &'a str,
+    state: State,
+    /// Other namespaces that hold an installation or resources of one.
+    others: BTreeSet<String>,
+}
+
+impl<'a> Removal<'a> {
+    /// Finds out what there is to remove. It only reads, and may be dropped at any time.
+    ///
+    /// # Errors
+    /// [`RemovalError::NotInstalled`] when there is nothing, and failures to read.
+    pub async fn look(cluster: &'a Cluster, namespace: &'a str) -> Result<Self, RemovalError> {
+        let others = elsewhere(cluster, namespace).await?;
+        let found = get(cluster, &namespaces(), None, namespace).await?;
+        let installed = match &found {
+            None => binding(cluster, namespace).await?.is_some() || role(cluster, namespace).await?.is_some(),
+            Some(_) => {
+                get(cluster, &deployments(), Some(namespace), DEPLOYMENT).await?.is_some()
+                    || !list(cluster, &deployments(), Some(namespace), &component_selector()).await?.is_empty()
+            }
+        };
+        let state = state(namespace, found.as_ref(), installed, &others).map_err(RemovalError::NotInstalled)?;
+        Ok(Self { cluster, namespace, state, others })
+    }
+
+    /// What somebody who is asked must know, one line each.
+    #[must_use]
+    pub fn announced(&self) -> Vec<String> {
+        let context = self.cluster.context().map_or_else(String::new, |context| format!(", context {context}"));
+        let cluster = format!("{}{context}", self.cluster.url().trim_end_matches('/'));
+        warning(&cluster, self.namespace, self.state, &self.others)
+    }
+
+    /// Removes it, and waits until it is gone: the restores and data movements, the namespace, the rights, and the
+    /// definitions, unless they are used elsewhere by then. `clock` tells the time when the cluster does not.
+    ///
+    /// Dropped, it leaves what is not deleted yet, and another removal goes on from there.
+    ///
+    /// # Errors
+    /// [`RemovalError`] at the first thing that cannot be deleted or does not go.
+    pub async fn run(&self, clock: &Clock<'_>, tell: &mut Tell<'_>) -> Result<(), RemovalError> {
+        let (cluster, namespace) = (self.cluster, self.namespace);
+        if self.state == State::Gone {
+            tell(Step::NamespaceGone(namespace)).map_err(RemovalError::Tell)?;
+        } else {
+            release(cluster, namespace, clock, tell).await?;
+            self.delete_namespace(tell).await?;
+        }
+        let (binding, role) = (binding(cluster, namespace).await?, role(cluster, namespace).await?);
+        for (kind, found) in [("ClusterRoleBinding", binding), ("ClusterRole", role)] {
+            if let Some(object) = found {
+                cluster.delete(&rbac(kind), None, name(&object)).await?;
+            }
+        }
+        self.delete_definitions(tell).await
+    }
+
+    async fn delete_namespace(&self, tell: &mut Tell<'_>) -> Result<(), RemovalError> {
+        self.cluster.delete(&namespaces(), None, self.namespace).await?;
+        tell(Step::NamespaceGoes(self.namespace)).map_err(RemovalError::Tell)?;
+        until_gone(self.cluster, &namespaces(), None, self.namespace).await
+    }
+
+    /// All definitions of an installation, unless another one still uses them: their objects would go with them.
+    async fn delete_definitions(&self, tell: &mut Tell<'_>) -> Result<(), RemovalError> {
+        let others = elsewhere(self.cluster, self.namespace).await?;
+        if !others.is_empty() {
+            return tell(Step::DefinitionsStay(&others)).map_err(RemovalError::Tell);
+        }
+        let all = list(self.cluster, &definitions(), None, &component_selector()).await?;
+        for definition in &all {
+            self.cluster.delete(&definitions(), None, name(definition)).await?;
+        }
+        for definition in &all {
+            until_gone(self.cluster, &definitions(), None, name(definition)).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The binding of the installation in this namespace: the name may also be that of another one's.
+async fn binding(cluster: &Cluster, namespace: &str) -> Result<Option<Value>, ClusterError> {
+    let binding = get(cluster, &rbac("ClusterRoleBinding"), None, &cluster_name(namespace)).await?;
+    Ok(binding.filter(|binding| {
+        let subjects = binding["subjects"].as_array();
+        subjects.into_iter().flatten().any(|subject| subject["namespace"] == namespace)
+    }))
+}
+
+/// Only the role that an installation of least privilege makes: the name is not ours alone.
+async fn role(cluster: &Cluster, namespace: &str) -> Result<Option<Value>, ClusterError> {
+    let role = get(cluster, &rbac("ClusterRole"), None, &cluster_name(namespace)).await?;
+    Ok(role.filter(is_component))
+}

@@ -1,0 +1,129 @@
+//! What there is of an installation that is to be removed, and what goes with it. Pure.
+
+use crate::names::{DEPLOYMENT, is_component};
+use lifeboat_api::well_known::LABEL_COMPONENT;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// What there is of the namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It does not exist any more.
+    Gone,
+    /// An installer has made it.
+    Own,
+    /// Somebody else has made it: other applications may be in it.
+    Shared,
+}
+
+/// What there is to remove; otherwise why nothing may be deleted. `installed`: there is a Deployment in the namespace,
+/// or of a namespace that is gone its rights are left.
+pub(crate) fn state(
+    name: &str,
+    namespace: Option<&Value>,
+    installed: bool,
+    others: &BTreeSet<String>,
+) -> Result<State, String> {
+    let elsewhere = match others.is_empty() {
+        true => String::new(),
+        false => format!("; Velero is in {}: name one with -n", listed(others)),
+    };
+    match namespace {
+        // What has no namespace any more is removed, as long as it is nobody else's.
+        None if installed || others.is_empty() => Ok(State::Gone),
+        None => Err(format!("there is no namespace {name}, and nothing was deleted{elsewhere}")),
+        Some(namespace) if is_component(namespace) => Ok(State::Own),
+        Some(_) if installed => Ok(State::Shared),
+        Some(_) => Err(format!(
+            "the namespace {name} holds no Velero, and nothing was deleted: neither has it the label \
+             {LABEL_COMPONENT}=velero nor a Deployment {DEPLOYMENT}{elsewhere}; if it shall go nevertheless, delete it with \
+             kubectl"
+        )),
+    }
+}
+
+/// What somebody who is asked must know; `cluster` says which one it is.
+pub(crate) fn warning(cluster: &str, namespace: &str, state: State, others: &BTreeSet<String>) -> Vec<String> {
+    let mut out = match state {
+        State::Gone => {
+            vec![format!("The namespace {namespace} is gone; what is left of it in the cluster {cluster} goes.")]
+        }
+        _ => vec![format!("The namespace {namespace} of the cluster {cluster} goes, with everything in it.")],
+    };
+    if state == State::Shared {
+        out.push("No installer has made this namespace: other applications in it go too.".to_owned());
+    }
+    out.push(match others.is_empty() {
+        true => "The definitions go, and with them all their resources.".to_owned(),
+        false => definitions_stay(others),
+    });
+    out
+}
+
+/// What is said of definitions that are in use elsewhere.
+pub(crate) fn definitions_stay(others: &BTreeSet<String>) -> String {
+    format!("The definitions stay: they are used in other namespaces ({}).", listed(others))
+}
+
+fn listed(names: &BTreeSet<String>) -> String {
+    names.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn nothing_goes_where_nothing_is() {
+        let none = BTreeSet::new();
+        let others: BTreeSet<String> = ["dr", "velero"].map(str::to_owned).into();
+        let (own, plain) = (json!({"metadata": {"labels": {"component": "velero"}}}), json!({"metadata": {}}));
+        let no_velero = |elsewhere: &str| {
+            Err(format!(
+                "the namespace n holds no Velero, and nothing was deleted: neither has it the label component=velero nor a \
+                 Deployment velero{elsewhere}; if it shall go nevertheless, delete it with kubectl"
+            ))
+        };
+        for (namespace, installed, others, expected) in [
+            (Some(&own), false, &none, Ok(State::Own)),
+            (Some(&own), true, &others, Ok(State::Own)),
+            (Some(&plain), true, &none, Ok(State::Shared)),
+            (Some(&plain), false, &none, no_velero("")),
+            (Some(&plain), false, &others, no_velero("; Velero is in dr, velero: name one with -n")),
+            (None, false, &none, Ok(State::Gone)),
+            (None, true, &others, Ok(State::Gone)),
+            (
+                None,
+                false,
+                &others,
+                Err("there is no namespace n, and nothing was deleted; Velero is in dr, velero: name one with -n"
+                    .into()),
+            ),
+        ] {
+            assert_eq!(state("n", namespace, installed, others), expected, "{namespace:?} {installed} {others:?}");
+        }
+    }
+
+    #[test]
+    fn who_is_asked_knows_what_goes() {
+        let (none, others) = (BTreeSet::new(), BTreeSet::from(["dr".to_owned()]));
+        let told = |state, others| warning("https://c:6443, context prod", "n", state, others).join("\n");
+        assert_eq!(
+            told(State::Own, &none),
+            "The namespace n of the cluster https://c:6443, context prod goes, with everything in it.\n\
+             The definitions go, and with them all their resources."
+        );
+        assert_eq!(
+            told(State::Shared, &others),
+            "The namespace n of the cluster https://c:6443, context prod goes, with everything in it.\n\
+             No installer has made this namespace: other applications in it go too.\n\
+             The definitions stay: they are used in other namespaces (dr)."
+        );
+        assert_eq!(
+            told(State::Gone, &none),
+            "The namespace n is gone; what is left of it in the cluster https://c:6443, context prod goes.\n\
+             The definitions go, and with them all their resources."
+        );
+    }
+}

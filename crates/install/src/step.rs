@@ -1,0 +1,142 @@
+//! What is told of the work while it is done, in the words of Velero.
+
+use crate::state::definitions_stay;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io;
+
+/// Is told each step. Its failure stops the work at that step: who has seen enough has no use for the rest.
+pub type Tell<'a> = dyn FnMut(Step<'_>) -> io::Result<()> + Send + 'a;
+
+/// A step of an installation or a removal. Its text is what people are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// An object is about to be sent.
+    Sending {
+        /// Its kind.
+        kind: &'a str,
+        /// Its name.
+        name: &'a str,
+        /// It changes what is there already.
+        apply: bool,
+    },
+    /// An object was sent.
+    Sent {
+        /// Its kind.
+        kind: &'a str,
+        /// Its name.
+        name: &'a str,
+        /// What became of it.
+        outcome: Outcome,
+    },
+    /// A binding is about to be deleted and made anew.
+    Replacing {
+        /// Its kind.
+        kind: &'a str,
+        /// Its name.
+        name: &'a str,
+        /// The kind and the name of the role that it shall give.
+        role: &'a str,
+    },
+    /// A binding was made anew.
+    Replaced {
+        /// Its kind.
+        kind: &'a str,
+        /// Its name.
+        name: &'a str,
+    },
+    /// The namespace to remove does not exist.
+    NamespaceGone(&'a str),
+    /// A server has not let go of everything yet. Told once a second, as a dot that ends no line.
+    Held,
+    /// So many objects that no server lets go of are about to be freed.
+    Freeing(usize),
+    /// The namespace was deleted and is not gone yet.
+    NamespaceGoes(&'a str),
+    /// The definitions are left, because there are objects of theirs in these namespaces.
+    DefinitionsStay(&'a BTreeSet<String>),
+}
+
+/// What became of an object that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// There was none.
+    Created,
+    /// It is as asked for, whether there was one or not.
+    Applied,
+    /// There was one, which was left as it is.
+    Exists,
+}
+
+impl fmt::Display for Step<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sending { kind, name, apply } => {
+                let verb = if *apply { "apply" } else { "create" };
+                writeln!(f, "{kind}/{name}: attempting to create resource client")?;
+                write!(f, "{kind}/{name}: attempting to {verb} resource")
+            }
+            Self::Sent { kind, name, outcome } => {
+                let done = match outcome {
+                    Outcome::Created => "created",
+                    Outcome::Applied => "applied",
+                    Outcome::Exists => "already exists, proceeding",
+                };
+                write!(f, "{kind}/{name}: {done}")
+            }
+            Self::Replacing { kind, name, role } => {
+                write!(f, "{kind}/{name}: attempting to replace resource, for it to refer to {role}")
+            }
+            Self::Replaced { kind, name } => write!(f, "{kind}/{name}: replaced"),
+            Self::NamespaceGone(namespace) => {
+                write!(f, "Velero namespace \"{namespace}\" does not exist, skipping.")
+            }
+            Self::Held => f.write_str("."),
+            Self::Freeing(count) => {
+                write!(f, "{count} restores and data movements are not let go of by a server: freeing them")
+            }
+            Self::NamespaceGoes(namespace) => {
+                write!(f, "Waiting for velero namespace \"{namespace}\" to be deleted")
+            }
+            Self::DefinitionsStay(others) => f.write_str(&definitions_stay(others)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_told_in_the_words_of_velero() {
+        let (kind, name) = ("Deployment", "velero");
+        let others = BTreeSet::from(["dr".to_owned()]);
+        for (step, text) in [
+            (
+                Step::Sending { kind, name, apply: false },
+                "Deployment/velero: attempting to create resource client\n\
+                 Deployment/velero: attempting to create resource",
+            ),
+            (
+                Step::Sending { kind, name, apply: true },
+                "Deployment/velero: attempting to create resource client\n\
+                 Deployment/velero: attempting to apply resource",
+            ),
+            (Step::Sent { kind, name, outcome: Outcome::Created }, "Deployment/velero: created"),
+            (Step::Sent { kind, name, outcome: Outcome::Applied }, "Deployment/velero: applied"),
+            (Step::Sent { kind, name, outcome: Outcome::Exists }, "Deployment/velero: already exists, proceeding"),
+            (
+                Step::Replacing { kind: "RoleBinding", name, role: "Role/velero" },
+                "RoleBinding/velero: attempting to replace resource, for it to refer to Role/velero",
+            ),
+            (Step::Replaced { kind: "RoleBinding", name }, "RoleBinding/velero: replaced"),
+            (Step::NamespaceGone("n"), "Velero namespace \"n\" does not exist, skipping."),
+            (Step::Held, "."),
+            (Step::Freeing(2), "2 restores and data movements are not let go of by a server: freeing them"),
+            (Step::NamespaceGoes("n"), "Waiting for velero namespace \"n\" to be deleted"),
+            (Step::DefinitionsStay(&others), "The definitions stay: they are used in other namespaces (dr)."),
+        ] {
+            assert_eq!(step.to_string(), text);
+        }
+    }
+}
