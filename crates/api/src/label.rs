@@ -20,7 +20,7 @@ pub fn label_value(name: &str) -> String {
     let hash = Sha256::digest(name.as_bytes());
     let head: String = name.chars().take(HEAD).map(|c| if is_allowed(c) { c } else { '-' }).collect();
     let head = head.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
-    format!("{head}{:02x}{:02x}{:02x}", hash[0], hash[1], hash[2])
+    format!("{head}{}", hex::encode(&hash[..3]))
 }
 
 /// Whether the API server takes a text as the value of a label.
@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn what_no_label_can_hold_is_replaced() {
         for (name, expected) in [("", ""), ("$(id)", "id-"), ("a,b", "a-b"), ("-a", "a"), ("a.", "a."), ("ä", "")] {
-            let hash: String = Sha256::digest(name.as_bytes()).iter().take(3).map(|b| format!("{b:02x}")).collect();
+            let hash = hex::encode(&Sha256::digest(name.as_bytes())[..3]);
             let expected = if name.is_empty() { String::new() } else { format!("{expected}{hash}") };
             assert_eq!(label_value(name), expected, "{name}");
         }
@@ -69,7 +69,7 @@ mod tests {
         /// As Velero shortens them (`GetValidName`).
         #[test]
         fn long_names_of_objects_are_those_of_velero(name in "[a-z0-9][a-z0-9.-]{63,252}") {
-            let hash: String = Sha256::digest(name.as_bytes()).iter().take(3).map(|b| format!("{b:02x}")).collect();
+            let hash = hex::encode(&Sha256::digest(name.as_bytes())[..3]);
             prop_assert_eq!(label_value(&name), format!("{}{hash}", &name[..57]));
         }
     }

@@ -5,10 +5,11 @@ mod check;
 use crate::gzip::capped;
 use crate::path::{ArchivePath, ObjectPath, VersionDir};
 use crate::tar_reader::{ReadError, ReadLimits, TarReader};
-use crate::tarball::{TarballSummary, entry_hash, hex};
+use crate::tarball::{TarballSummary, entry_hash};
 use check::Bounds;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use hex::FromHex;
 use lifeboat_object::{GroupResource, ObjectKey};
 use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -67,7 +68,7 @@ impl IndexWriter {
                 member,
                 row.offset,
                 row.length,
-                hex(&row.hash),
+                hex::encode(row.hash),
             );
             // Strings and numbers into a Vec: cannot fail.
             let _ = serde_json::to_writer(&mut line, &fields);
@@ -367,22 +368,11 @@ impl<'de> Visitor<'de> for Rows {
                 member,
                 offset,
                 length,
-                hash: parse_hash(&hash).ok_or_else(|| de::Error::custom("a row has no valid hash"))?,
+                hash: <[u8; 16]>::from_hex(hash).map_err(|_| de::Error::custom("a row has no valid hash"))?,
             });
         }
         Ok(rows)
     }
-}
-
-fn parse_hash(text: &str) -> Option<[u8; 16]> {
-    let mut out = [0; 16];
-    if text.len() != 32 || !text.is_ascii() {
-        return None;
-    }
-    for (i, slot) in out.iter_mut().enumerate() {
-        *slot = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).ok()?;
-    }
-    Some(out)
 }
 
 #[cfg(test)]

@@ -215,8 +215,11 @@ impl Assembler {
         append_end(&mut end);
         let last = Packer::new(1).member(&end).to_vec();
         let last = self.take(last, end.len() as u64);
-        let summary =
-            TarballSummary { size: self.size, sha256: hex(&self.hasher.finalize()), objects: self.index.objects() };
+        let summary = TarballSummary {
+            size: self.size,
+            sha256: hex::encode(self.hasher.finalize()),
+            objects: self.index.objects(),
+        };
         let index = self.index.finish(&summary, self.tar_length);
         (last, summary, index)
     }
@@ -227,16 +230,6 @@ impl Assembler {
         self.tar_length += tar_length;
         gzip
     }
-}
-
-/// Lower-case hexadecimal.
-#[must_use]
-pub fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, b| {
-        let _ = write!(out, "{b:02x}");
-        out
-    })
 }
 
 #[cfg(test)]
@@ -290,7 +283,7 @@ mod tests {
         bytes.extend(last);
 
         assert_eq!(summary.size, bytes.len() as u64);
-        assert_eq!(summary.sha256, hex(&Sha256::digest(&bytes)));
+        assert_eq!(summary.sha256, hex::encode(Sha256::digest(&bytes)));
         let mut reader = TarReader::new(capped(bytes.as_slice(), 1 << 20), ReadLimits::default());
         let (mut got, mut body) = (BTreeMap::new(), Vec::new());
         while let Some(entry) = reader.next_file(&mut body).unwrap() {

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, anyhow, bail};
 use lifeboat_bucket::{BlobStore, Directory, Memory, Prefixed};
-use lifeboat_s3::{S3, S3Config};
+use lifeboat_s3::{S3, S3Config, percent_decoded};
 use lifeboat_store::Store;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -103,30 +103,16 @@ fn parse_s3(rest: &str) -> Result<Location> {
     let mut pairs = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let value = decode(value).ok_or_else(|| wrong(format!("the value of {key} has a broken % sign")))?;
+        let value = percent_decoded(value).ok_or_else(|| wrong(format!("the value of {key} has a broken % sign")))?;
         pairs.push((key.to_owned(), value));
     }
     let config = S3Config::from_url_query(bucket, &pairs).map_err(wrong)?;
-    let prefix = decode(prefix).ok_or_else(|| wrong("the prefix has a broken % sign".to_owned()))?;
+    let prefix = percent_decoded(prefix).ok_or_else(|| wrong("the prefix has a broken % sign".to_owned()))?;
     let prefix = match prefix.trim_matches('/') {
         "" => String::new(),
         prefix => format!("{prefix}/"),
     };
     Ok(Location::S3(Box::new(config), prefix))
-}
-
-fn decode(text: &str) -> Option<String> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte == b'%' {
-            let mut digit = || char::from(bytes.next()?).to_digit(16);
-            out.push(u8::try_from(digit()? * 16 + digit()?).ok()?);
-        } else {
-            out.push(byte);
-        }
-    }
-    String::from_utf8(out).ok()
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use http::Method;
 use http_body_util::BodyExt;
 use kube::client::Body;
 use lifeboat_object::{ApiResource, ListEnvelope, ListSplitter, SplitError, chain};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -263,23 +264,33 @@ pub(crate) fn resource_path(resource: &ApiResource, namespace: Option<&str>) -> 
     path
 }
 
+/// All but what RFC 3986 calls unreserved.
+const NOT_IN_QUERIES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+const NOT_IN_SEGMENTS: &AsciiSet = &NOT_IN_QUERIES.remove(b':').remove(b'@');
+
 /// Percent-encodes a path segment: names of RBAC objects hold colons and more.
 pub(crate) fn segment(text: &str) -> String {
-    encode(text, |b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~' | b':' | b'@'))
+    utf8_percent_encode(text, NOT_IN_SEGMENTS).to_string()
 }
 
+/// Percent-encodes a value of a query.
 pub(crate) fn query(text: &str) -> String {
-    encode(text, |b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~'))
+    utf8_percent_encode(text, NOT_IN_QUERIES).to_string()
 }
 
-fn encode(text: &str, plain: impl Fn(u8) -> bool) -> String {
-    let mut out = String::with_capacity(text.len());
-    for b in text.bytes() {
-        if plain(b) {
-            out.push(char::from(b));
-        } else {
-            let _ = write!(out, "%{b:02X}");
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_selectors_of_any_text_stand_in_a_url() {
+        for (text, in_segment, in_query) in [
+            ("a-b.c_d~1", "a-b.c_d~1", "a-b.c_d~1"),
+            ("system:node@a", "system:node@a", "system%3Anode%40a"),
+            ("a/b?c#d%2F", "a%2Fb%3Fc%23d%252F", "a%2Fb%3Fc%23d%252F"),
+            ("a in (b,c)&é+", "a%20in%20%28b%2Cc%29%26%C3%A9%2B", "a%20in%20%28b%2Cc%29%26%C3%A9%2B"),
+        ] {
+            assert_eq!([segment(text), query(text)], [in_segment, in_query]);
         }
     }
-    out
 }

@@ -12,10 +12,12 @@ mod connect;
 mod delete;
 mod error;
 mod list;
+mod percent;
 mod store;
 mod trust;
 mod upload;
 
 pub use anyone::tls_trusting_anyone;
 pub use config::S3Config;
+pub use percent::percent_decoded;
 pub use store::S3;

@@ -1,6 +1,7 @@
 //! Listings, of objects and of open uploads.
 
 use crate::error::Failures;
+use crate::percent::percent_decoded;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::types::EncodingType;
 use lifeboat_bucket::{BucketError, Entry, ErrorKind, ListOptions, ObjectInfo, Page};
@@ -59,19 +60,7 @@ fn name(entry: &Entry) -> &str {
 
 /// A key as listings write it when asked for URL encoding: percent signs, and `+` for a blank.
 fn decode(text: &str) -> Option<String> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        out.push(match byte {
-            b'+' => b' ',
-            b'%' => {
-                let mut digit = || char::from(bytes.next()?).to_digit(16).and_then(|d| u8::try_from(d).ok());
-                digit()? << 4 | digit()?
-            }
-            other => other,
-        });
-    }
-    String::from_utf8(out).ok()
+    percent_decoded(&text.replace('+', " "))
 }
 
 /// An upload that was begun and neither completed nor aborted.

@@ -14,6 +14,7 @@ use bytes::{Bytes, BytesMut};
 use futures::TryStreamExt;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
+use hex::FromHex;
 use lifeboat_bucket::{Body, BucketError, ByteStream, ErrorKind, PutOptions, retry};
 use md5::{Digest, Md5};
 use std::error::Error as StdError;
@@ -347,16 +348,9 @@ fn overrides(times: TimeoutConfig, options: PutOptions) -> Builder {
 fn tag_of(parts: &[CompletedPart]) -> Option<String> {
     let mut hasher = Md5::new();
     for part in parts {
-        let tag = part.e_tag()?.trim_matches('"');
-        if tag.len() != 32 || !tag.is_ascii() {
-            return None;
-        }
-        for at in (0..32).step_by(2) {
-            hasher.update([u8::from_str_radix(&tag[at..at + 2], 16).ok()?]);
-        }
+        hasher.update(<[u8; 16]>::from_hex(part.e_tag()?.trim_matches('"')).ok()?);
     }
-    let hash: String = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    Some(format!("{hash}-{}", parts.len()))
+    Some(format!("{}-{}", hex::encode(hasher.finalize()), parts.len()))
 }
 
 /// Size of the part after so many bytes: small for long, as parts are held in memory, yet the largest object of the

@@ -1,5 +1,7 @@
 //! What a request asks for: paths and query strings.
 
+use percent_encoding::percent_decode_str;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// A parsed path.
@@ -44,7 +46,7 @@ pub(crate) fn parse(path: &str) -> Option<Route> {
     if trimmed.is_empty() {
         return Some(Route::Root);
     }
-    let segments: Vec<String> = trimmed.split('/').map(|s| decode(s, false)).collect::<Option<_>>()?;
+    let segments: Vec<String> = trimmed.split('/').map(decode).collect::<Option<_>>()?;
     // No name may hold a slash; an empty segment means a path such as `/api//pods`.
     if segments.iter().any(|s| s.is_empty() || s.contains('/') || s.contains('\0') || s == "." || s == "..") {
         return None;
@@ -106,7 +108,7 @@ impl Query {
         let mut found = BTreeMap::new();
         for pair in text.split('&').filter(|p| !p.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            found.entry(decode(key, true)?).or_insert(decode(value, true)?);
+            found.entry(decode_form(key)?).or_insert(decode_form(value)?);
         }
         Some(Self(found))
     }
@@ -130,21 +132,19 @@ impl Query {
     }
 }
 
-fn decode(text: &str, is_form: bool) -> Option<String> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(b) = bytes.next() {
-        out.push(match b {
-            b'%' => 16 * hex(bytes.next()?)? + hex(bytes.next()?)?,
-            b'+' if is_form => b' ',
-            other => other,
-        });
+/// None when an escape is broken, or when the text stands for no UTF-8.
+fn decode(text: &str) -> Option<String> {
+    // The library lets a percent sign stand that no two digits follow.
+    let is_escape = |after: &str| after.as_bytes().get(..2).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit));
+    if !text.split('%').skip(1).all(is_escape) {
+        return None;
     }
-    String::from_utf8(out).ok()
+    percent_decode_str(text).decode_utf8().ok().map(Cow::into_owned)
 }
 
-fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|d| u8::try_from(d).ok())
+/// In a query, a plus is a blank.
+fn decode_form(text: &str) -> Option<String> {
+    decode(&text.replace('+', " "))
 }
 
 #[cfg(test)]
@@ -211,7 +211,9 @@ mod tests {
         assert!(query.number("labelSelector").is_err());
         assert_eq!(query.text("labelSelector"), "a in (b)");
         assert!(query.is_set("watch") && !query.is_set("absent"));
-        assert_eq!(Query::parse("a=%f"), None);
+        for broken in ["a=%f", "a=%+1", "a=%%41", "a=%ff"] {
+            assert_eq!(Query::parse(broken), None, "{broken}");
+        }
     }
 
     proptest! {

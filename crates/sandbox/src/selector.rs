@@ -1,13 +1,13 @@
-//! Label and field selectors of the query string. The label part moves to the room `select` when that has a parser.
+//! Label and field selectors of the query string.
 
 use crate::StoredObject;
+use lifeboat_select::Selector as LabelSelector;
 use serde_json::Value;
-use std::collections::BTreeMap;
 
 /// What a request selects: all objects by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
-    labels: Vec<Requirement>,
+    labels: LabelSelector,
     fields: Vec<FieldRequirement>,
 }
 
@@ -15,30 +15,14 @@ pub struct Selector {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
     /// Not the grammar of label selectors.
-    #[error("unable to parse requirement {0:?}")]
-    Requirement(String),
+    #[error(transparent)]
+    Labels(#[from] lifeboat_select::SelectorError),
     /// Not `path=value` or `path!=value`.
     #[error("invalid field selector {0:?}")]
     FieldSyntax(String),
     /// The type cannot be selected by this field.
     #[error("field label not supported: {0}")]
     Field(String),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Requirement {
-    key: String,
-    test: Test,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Test {
-    Exists,
-    Absent,
-    In(Vec<String>),
-    NotIn(Vec<String>),
-    Above(i64),
-    Below(i64),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,13 +75,13 @@ impl Selector {
     /// # Errors
     /// [`SelectorError`].
     pub fn parse(resource: &str, labels: &str, fields: &str) -> Result<Self, SelectorError> {
-        Ok(Self { labels: parse_labels(labels)?, fields: parse_fields(resource, fields)? })
+        Ok(Self { labels: LabelSelector::parse(labels)?, fields: parse_fields(resource, fields)? })
     }
 
     /// Whether everything is selected.
     #[must_use]
     pub fn is_everything(&self) -> bool {
-        self.labels.is_empty() && self.fields.is_empty()
+        self.labels.is_everything() && self.fields.is_empty()
     }
 
     /// The only name that can match, if the selector asks for one.
@@ -109,7 +93,7 @@ impl Selector {
     /// Whether the object is selected. Reads the body only for fields other than name and namespace.
     #[must_use]
     pub fn matches(&self, object: &StoredObject) -> bool {
-        self.labels.iter().all(|r| r.matches(&object.labels)) && self.matches_fields(object)
+        self.labels.matches(&object.labels) && self.matches_fields(object)
     }
 
     fn matches_fields(&self, object: &StoredObject) -> bool {
@@ -135,24 +119,6 @@ fn field_text(body: &Value, path: &str) -> String {
     }
 }
 
-impl Requirement {
-    fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        let value = labels.get(&self.key);
-        match &self.test {
-            Test::Exists => value.is_some(),
-            Test::Absent => value.is_none(),
-            Test::In(values) => value.is_some_and(|v| values.contains(v)),
-            Test::NotIn(values) => value.is_none_or(|v| !values.contains(v)),
-            Test::Above(bound) => number(value).is_some_and(|n| n > *bound),
-            Test::Below(bound) => number(value).is_some_and(|n| n < *bound),
-        }
-    }
-}
-
-fn number(value: Option<&String>) -> Option<i64> {
-    value?.parse().ok()
-}
-
 fn parse_fields(resource: &str, text: &str) -> Result<Vec<FieldRequirement>, SelectorError> {
     let extra = FIELDS.iter().find(|(r, _)| *r == resource).map(|(_, f)| *f).unwrap_or_default();
     text.split(',')
@@ -170,76 +136,6 @@ fn parse_fields(resource: &str, text: &str) -> Result<Vec<FieldRequirement>, Sel
             Ok(FieldRequirement { path: path.to_owned(), value: value.to_owned(), equal })
         })
         .collect()
-}
-
-fn parse_labels(text: &str) -> Result<Vec<Requirement>, SelectorError> {
-    if text.trim().is_empty() {
-        return Ok(Vec::new());
-    }
-    split_outside_parentheses(text).into_iter().map(parse_requirement).collect()
-}
-
-fn split_outside_parentheses(text: &str) -> Vec<&str> {
-    let (mut parts, mut start, mut inside) = (Vec::new(), 0, false);
-    for (at, c) in text.char_indices() {
-        match c {
-            '(' => inside = true,
-            ')' => inside = false,
-            ',' if !inside => {
-                parts.push(&text[start..at]);
-                start = at + 1;
-            }
-            _ => {}
-        }
-    }
-    parts.push(&text[start..]);
-    parts
-}
-
-fn parse_requirement(text: &str) -> Result<Requirement, SelectorError> {
-    let wrong = || SelectorError::Requirement(text.to_owned());
-    let text = text.trim();
-    let made = |key: &str, test: Test| {
-        let key = key.trim();
-        if is_key(key) { Ok(Requirement { key: key.to_owned(), test }) } else { Err(wrong()) }
-    };
-    if let Some(key) = text.strip_prefix('!') {
-        return made(key, Test::Absent);
-    }
-    if let Some(open) = text.find('(') {
-        let list = text[open + 1..].strip_suffix(')').ok_or_else(wrong)?;
-        let values = list.split(',').map(|v| label_value(v).ok_or_else(wrong)).collect::<Result<Vec<_>, _>>()?;
-        let words: Vec<&str> = text[..open].split_whitespace().collect();
-        return match words.as_slice() {
-            [key, "in"] => made(key, Test::In(values)),
-            [key, "notin"] => made(key, Test::NotIn(values)),
-            _ => Err(wrong()),
-        };
-    }
-    let value = |v: &str| label_value(v).ok_or_else(wrong);
-    if let Some((key, v)) = text.split_once("!=") {
-        return made(key, Test::NotIn(vec![value(v)?]));
-    }
-    if let Some((key, v)) = text.split_once("==").or_else(|| text.split_once('=')) {
-        return made(key, Test::In(vec![value(v)?]));
-    }
-    if let Some((key, v)) = text.split_once('>') {
-        return made(key, Test::Above(v.trim().parse().map_err(|_| wrong())?));
-    }
-    if let Some((key, v)) = text.split_once('<') {
-        return made(key, Test::Below(v.trim().parse().map_err(|_| wrong())?));
-    }
-    made(text, Test::Exists)
-}
-
-fn is_key(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/'))
-}
-
-fn label_value(text: &str) -> Option<String> {
-    let text = text.trim();
-    let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
-    (plain && text.len() <= 63).then(|| text.to_owned())
 }
 
 #[cfg(test)]

@@ -38,6 +38,9 @@ enum Operator {
     NotIn,
     Exists,
     DoesNotExist,
+    /// Of whole numbers; only in kubectl's syntax.
+    Above,
+    Below,
 }
 
 /// Parses kubectl's syntax (`a=b,c!=d,e in (x,y),f,!g`) into the API's structure.
@@ -45,8 +48,7 @@ enum Operator {
 /// # Errors
 /// [`SelectorError::Syntax`]. `<` and `>` are kubectl's too, but the structure cannot hold them.
 pub fn parse_selector(text: &str) -> Result<LabelSelector, SelectorError> {
-    let mut parser = Parser { tokens: tokens(text), at: 0 };
-    let mut requirements = parser.selector().map_err(SelectorError::Syntax)?;
+    let mut requirements = Parser { tokens: tokens(text), at: 0, takes_bounds: false }.selector()?;
     requirements.sort();
     let mut selector = LabelSelector::default();
     for Requirement { key, operator, values } in requirements {
@@ -91,6 +93,22 @@ impl Selector {
         Ok(Self { requirements: requirements.into_iter().collect() })
     }
 
+    /// Parses kubectl's syntax with `<` and `>`: what the API server takes in `labelSelector`.
+    ///
+    /// # Errors
+    /// [`SelectorError::Syntax`].
+    pub fn parse(text: &str) -> Result<Self, SelectorError> {
+        let requirements = Parser { tokens: tokens(text), at: 0, takes_bounds: true }.selector()?;
+        let sorted = BTreeSet::from_iter(requirements);
+        Ok(Self { requirements: sorted.into_iter().collect() })
+    }
+
+    /// Whether there are no requirements.
+    #[must_use]
+    pub fn is_everything(&self) -> bool {
+        self.requirements.is_empty()
+    }
+
     /// Whether labels match; a selector without requirements matches everything.
     #[must_use]
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
@@ -101,6 +119,8 @@ impl Selector {
                 Operator::NotIn => value.is_none_or(|v| !r.values.contains(v)),
                 Operator::Exists => value.is_some(),
                 Operator::DoesNotExist => value.is_none(),
+                Operator::Above => r.bound().zip(number(value)).is_some_and(|(bound, value)| value > bound),
+                Operator::Below => r.bound().zip(number(value)).is_some_and(|(bound, value)| value < bound),
             }
         })
     }
@@ -123,6 +143,8 @@ impl Selector {
                 (Operator::NotIn, _) => write!(text, "{key} notin ({list})"),
                 (Operator::Exists, _) => write!(text, "{key}"),
                 (Operator::DoesNotExist, _) => write!(text, "!{key}"),
+                (Operator::Above, _) => write!(text, "{key}>{list}"),
+                (Operator::Below, _) => write!(text, "{key}<{list}"),
             };
         }
         text
@@ -136,6 +158,8 @@ impl Operator {
             Self::NotIn => "NotIn",
             Self::Exists => "Exists",
             Self::DoesNotExist => "DoesNotExist",
+            Self::Above => ">",
+            Self::Below => "<",
         }
     }
 }
@@ -153,8 +177,24 @@ impl Requirement {
             _ => {}
         }
         values.iter().try_for_each(|value| check_value(&key, value))?;
-        Ok(Self { key, operator, values })
+        let requirement = Self { key, operator, values };
+        if matches!(operator, Operator::Above | Operator::Below) && requirement.bound().is_none() {
+            return Err(format!(
+                "the requirement on {:?} is {} without a whole number",
+                requirement.key,
+                operator.name()
+            ));
+        }
+        Ok(requirement)
     }
+
+    fn bound(&self) -> Option<i64> {
+        number(self.values.first())
+    }
+}
+
+fn number(text: Option<&String>) -> Option<i64> {
+    text?.parse().ok()
 }
 
 /// The label keys Kubernetes accepts: an optional DNS name and a slash, then a name.
@@ -226,6 +266,8 @@ fn tokens(text: &str) -> Vec<&str> {
 struct Parser<'a> {
     tokens: Vec<&'a str>,
     at: usize,
+    /// Whether `<` and `>` are operators.
+    takes_bounds: bool,
 }
 
 impl<'a> Parser<'a> {
@@ -247,7 +289,11 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn selector(&mut self) -> Result<Vec<Requirement>, String> {
+    fn selector(mut self) -> Result<Vec<Requirement>, SelectorError> {
+        self.requirements().map_err(SelectorError::Syntax)
+    }
+
+    fn requirements(&mut self) -> Result<Vec<Requirement>, String> {
         let mut requirements = Vec::new();
         if self.peek().is_empty() {
             return Ok(requirements);
@@ -276,6 +322,8 @@ impl<'a> Parser<'a> {
             "!=" => (Operator::NotIn, self.exact_value()?),
             "in" => (Operator::In, self.values()?),
             "notin" => (Operator::NotIn, self.values()?),
+            ">" if self.takes_bounds => (Operator::Above, self.exact_value()?),
+            "<" if self.takes_bounds => (Operator::Below, self.exact_value()?),
             symbol @ ("<" | ">") => return Err(format!("operator {symbol:?} is not supported in label selectors")),
             other => return Err(found(other, "in, notin, =, ==, !=")),
         };
@@ -448,6 +496,34 @@ mod tests {
         }
     }
 
+    #[test]
+    fn numbers_are_compared_as_the_api_server_does() {
+        let labels = labels(&[("n", "5"), ("tier", "gold")]);
+        for (text, expected) in [
+            ("n>4", true),
+            ("n > 5", false),
+            ("n<6,n>4", true),
+            ("n<5", false),
+            ("tier>1", false),
+            ("missing<1", false),
+            ("tier=gold,n<6", true),
+        ] {
+            let selector = Selector::parse(text).unwrap();
+            assert_eq!(selector.matches(&labels), expected, "{text}");
+            assert_eq!(Selector::parse(&selector.to_query()), Ok(selector), "{text}");
+        }
+        for (text, expected) in [
+            ("n>x", "the requirement on \"n\" is > without a whole number"),
+            ("n<", "the requirement on \"n\" is < without a whole number"),
+            ("n><", "found '<', expected: identifier"),
+            ("n>1 2", "found '2', expected: ',' or end of string"),
+        ] {
+            assert_eq!(Selector::parse(text), Err(SelectorError::Syntax(expected.to_owned())), "{text}");
+        }
+        assert_eq!(Selector::parse(" a=1,b "), Selector::compile(&parse_selector("b,a=1").unwrap()));
+        assert!(Selector::parse(" ").unwrap().is_everything());
+    }
+
     fn any_requirement() -> impl Strategy<Value = LabelSelectorRequirement> {
         let value = "([a-z]([a-zA-Z0-9._-]{0,3}[a-z0-9])?)?|in|notin";
         (any_key(), btree_set(value, 1..4), 0..4usize).prop_map(|(key, values, operator)| LabelSelectorRequirement {
@@ -477,6 +553,7 @@ mod tests {
         #[test]
         fn never_panics(text in "\\PC{0,20}", selector_like in "[a-c=!,<>() é/.]{0,16}|a (not)?in \\([a,b() ]{0,6}\\)?") {
             for text in [text, selector_like] {
+                let _ = Selector::parse(&text).map(|selector| selector.matches(&BTreeMap::new()));
                 if let Ok(parsed) = parse_selector(&text) {
                     prop_assert!(Selector::compile(&parsed).is_ok(), "{:?} parses but does not compile", text);
                 }

@@ -7,7 +7,6 @@ use crate::{Store, StoreError};
 use futures::TryStreamExt;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::sidecar::{FileDigest, Manifest};
-use lifeboat_archive::tarball::hex;
 use lifeboat_bucket::BucketError;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -92,7 +91,7 @@ impl Store {
             hasher.update(&piece);
             size += piece.len() as u64;
         }
-        Ok(FileDigest { size, sha256: hex(&hasher.finalize()) })
+        Ok(FileDigest { size, sha256: hex::encode(hasher.finalize()) })
     }
 
     async fn verify_objects(

@@ -10,7 +10,7 @@ use lifeboat_api::Backup;
 use lifeboat_archive::gojson;
 use lifeboat_archive::layout::{BackupFile, attempt_key};
 use lifeboat_archive::sidecar::{CLAIM_FORMAT, Claim, FileDigest, MANIFEST_FORMAT, Manifest};
-use lifeboat_archive::tarball::{TarballSummary, hex};
+use lifeboat_archive::tarball::TarballSummary;
 use lifeboat_bucket::{Body, BucketError, ErrorKind, PutOptions};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -188,7 +188,7 @@ impl BackupWriter {
     /// # Errors
     /// [`StoreError::Bucket`].
     pub async fn put(&mut self, file: BackupFile, bytes: Vec<u8>) -> Result<(), StoreError> {
-        let digest = FileDigest { size: bytes.len() as u64, sha256: hex(&Sha256::digest(&bytes)) };
+        let digest = FileDigest { size: bytes.len() as u64, sha256: hex::encode(Sha256::digest(&bytes)) };
         let options = PutOptions { content_type: Some(file.content_type()), ..PutOptions::default() };
         self.store.put(&file.key(&self.name), bytes.into(), options).await?;
         self.files.insert(file.file_name(&self.name), digest);

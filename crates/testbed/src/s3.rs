@@ -122,7 +122,7 @@ impl S3Server {
     /// # Errors
     /// When the server's folder cannot be read.
     pub fn open_uploads(&self, bucket: &str, key: &str) -> Result<usize> {
-        let name: String = Sha256::digest(key).iter().map(|byte| format!("{byte:02x}")).collect();
+        let name = hex::encode(Sha256::digest(key));
         let folder = self.file(bucket, &format!(".sgwtmp/multipart/{name}"));
         match std::fs::read_dir(&folder) {
             Ok(uploads) => Ok(uploads.count()),

@@ -7,7 +7,6 @@ use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::io::Write;
 
 /// What lies in an image at one path.
@@ -139,11 +138,7 @@ fn has_host(name: &str) -> bool {
 }
 
 fn digest(bytes: &[u8]) -> String {
-    let mut out = "sha256:".to_owned();
-    for byte in Sha256::digest(bytes) {
-        let _ = write!(out, "{byte:02x}");
-    }
-    out
+    format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
 }
 
 #[cfg(test)]

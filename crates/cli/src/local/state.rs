@@ -59,7 +59,7 @@ impl State {
             .create(folder)
             .with_context(|| format!("make {}", folder.display()))?;
         // The name alone would collide between buckets.
-        let hash = lifeboat_archive::tarball::hex(&lifeboat_archive::tarball::entry_hash(bucket.as_bytes()));
+        let hash = hex::encode(lifeboat_archive::tarball::entry_hash(bucket.as_bytes()));
         let path = folder.join(format!("{}-{name}.json", &hash[..12]));
         let lock = lock(&path.with_extension("lock"))?;
         let reading = || format!("read {}", path.display());

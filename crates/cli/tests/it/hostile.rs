@@ -4,7 +4,7 @@ use crate::support::{Run, Sandbox, run};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use lifeboat_archive::gzip::unpack;
-use lifeboat_archive::tarball::{entry_hash, hex};
+use lifeboat_archive::tarball::entry_hash;
 use serde_json::json;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -79,7 +79,7 @@ fn index_of(tarball: &[u8]) -> Vec<u8> {
         let (offset, mut body) = (entry.raw_header_position(), Vec::new());
         entry.read_to_end(&mut body).expect("an archive of ours");
         let name = file.strip_suffix(".json").expect("an object");
-        rows.push(json!([resource, "v1", 1, namespace, name, 0, offset, body.len(), hex(&entry_hash(&body))]));
+        rows.push(json!([resource, "v1", 1, namespace, name, 0, offset, body.len(), hex::encode(entry_hash(&body))]));
     }
     let tarball_of = json!({"size": tarball.len(), "sha256": "", "objects": rows.len(), "tarLength": tar.len()});
     let members = json!([[0, tarball.len(), tar.len()]]);

@@ -13,7 +13,6 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use jiff::Timestamp;
 use lifeboat_api::BackupStorageLocation;
-use lifeboat_archive::tarball::hex;
 use lifeboat_client::Client;
 use lifeboat_operation::Clock;
 use sha2::Sha256;
@@ -49,7 +48,7 @@ impl Signer {
     /// A URL of a key in a location, good until then. Both are names that need no escaping in a URL.
     pub(crate) fn sign(&self, location: &str, key: &str, until: Timestamp) -> String {
         let (path, until) = (format!("{ROOT}{location}/{key}"), until.as_second());
-        let signature = hex(&self.mac(&path, until).finalize().into_bytes());
+        let signature = hex::encode(self.mac(&path, until).finalize().into_bytes());
         format!("http://{}{path}?expires={until}&signature={signature}", self.address)
     }
 
@@ -65,7 +64,7 @@ impl Signer {
             }
         }
         let until = until.ok_or("the URL is not one that this server signed")?;
-        let bytes = unhex(signature).ok_or("the URL is not one that this server signed")?;
+        let bytes = hex::decode(signature).map_err(|_| "the URL is not one that this server signed")?;
         let mac = self.mac(url.path(), until);
         mac.verify_slice(&bytes).map_err(|_| "the URL is not one that this server signed")?;
         if until < now.as_second() {
@@ -84,13 +83,6 @@ impl Signer {
         mac.update(format!("?{until}").as_bytes());
         mac
     }
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    if !text.is_ascii() || !text.len().is_multiple_of(2) {
-        return None;
-    }
-    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
 }
 
 /// Gives the files.
