@@ -1,9 +1,9 @@
 //! What was seen of levels while the archive was still being read, and how long that counts.
 
 use crate::action::{Action, Done};
-use crate::check::{Lookout, Place, Places, Presence};
+use crate::check::{Lookout, Places, Presence};
 use crate::plan::Level;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -17,8 +17,8 @@ const FRESH_FOR: Duration = Duration::from_secs(30);
 /// What was seen while the archive was still being read, of levels that are to come.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
-    /// The places of each level, by its name.
-    levels: BTreeMap<String, Vec<Place>>,
+    /// Names of the levels.
+    levels: BTreeSet<String>,
     presence: Arc<Presence>,
     began: Option<Instant>,
 }
@@ -34,17 +34,16 @@ impl Ahead {
 
     /// Forgets levels that will not come: labels, which stand in the objects, may leave out all of one.
     pub(crate) fn keep(&mut self, levels: &[Level]) {
-        self.levels.retain(|name, _| levels.iter().any(|level| level.name == *name));
+        self.levels.retain(|name| levels.iter().any(|level| level.name == *name));
         self.forget_when_none_is_left();
     }
 
-    /// What was seen of this level, once; `None` when it was not looked at, when one of its lists failed, or when the
-    /// look began too long ago.
+    /// What was seen of this level, once; `None` when it was not looked at, or when the look began too long ago. A list that
+    /// failed has had its time, and one that is far too long is not worth it: neither is read again, and its objects are
+    /// unknown.
     pub(crate) fn take(&mut self, level: &str) -> Option<Arc<Presence>> {
-        let places = self.levels.remove(level);
         let is_fresh = self.began.is_some_and(|began| began.elapsed() < FRESH_FOR);
-        let saw_all = |places: &Vec<Place>| places.iter().all(|place| self.presence.is_settled(place));
-        let presence = places.filter(|places| is_fresh && saw_all(places)).map(|_| Arc::clone(&self.presence));
+        let presence = (self.levels.remove(level) && is_fresh).then(|| Arc::clone(&self.presence));
         self.forget_when_none_is_left();
         presence
     }
@@ -64,15 +63,15 @@ impl Ahead {
 }
 
 /// Of levels with their places and how many objects they have: those to look at ahead, and all their places.
-fn worth_a_look(levels: impl IntoIterator<Item = (Places, usize, String)>) -> (BTreeMap<String, Vec<Place>>, Places) {
-    let (mut names, mut all) = (BTreeMap::new(), Places::new());
+fn worth_a_look(levels: impl IntoIterator<Item = (Places, usize, String)>) -> (BTreeSet<String>, Places) {
+    let (mut names, mut all) = (BTreeSet::new(), Places::new());
     let mut objects = 0;
     for (places, count, name) in levels.into_iter().filter(|(places, ..)| !places.is_empty()) {
         objects += count;
         if objects > AHEAD && !names.is_empty() {
             break;
         }
-        names.insert(name, places.keys().cloned().collect());
+        names.insert(name);
         all.extend(places);
     }
     (names, all)
@@ -81,6 +80,7 @@ fn worth_a_look(levels: impl IntoIterator<Item = (Places, usize, String)>) -> (B
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::Place;
     use crate::read::{Facts, State};
     use lifeboat_object::GroupResource;
     use tokio::time::advance;
@@ -100,17 +100,14 @@ mod tests {
             (vec![level("a", AHEAD + 1), level("b", 1)], vec![("a", AHEAD + 1)]),
         ] {
             let (names, places) = worth_a_look(levels);
-            let of_levels = expected.iter().map(|(name, _)| ((*name).to_owned(), vec![place(name)]));
-            assert_eq!(names, of_levels.collect());
+            assert_eq!(names, expected.iter().map(|(name, _)| (*name).to_owned()).collect());
             assert_eq!(places, expected.iter().map(|(name, count)| (place(name), *count)).collect());
         }
     }
 
-    /// Levels of one place each, of which all but `c` were listed.
     fn ahead() -> Ahead {
-        let levels = ["a", "b", "c"].map(|name| (name.to_owned(), vec![place(name)])).into();
-        let presence = Presence::of_lists(["a", "b"].map(place));
-        Ahead { levels, presence: Arc::new(presence), began: Some(Instant::now()) }
+        let levels = ["a", "b"].map(str::to_owned).into();
+        Ahead { levels, presence: Arc::default(), began: Some(Instant::now()) }
     }
 
     #[tokio::test(start_paused = true)]

@@ -39,8 +39,6 @@ pub(crate) enum Seen {
 pub(crate) struct Presence {
     /// Types and target namespaces that were listed.
     listed: HashSet<Place>,
-    /// Places whose list is far longer than what the backup has there: it is not read again.
-    too_long: HashSet<Place>,
     /// State by key, both as digests.
     found: HashMap<[u8; 16], State>,
 }
@@ -100,10 +98,8 @@ impl Lookout<'_> {
                     out.found.extend(found);
                     out.listed.insert(place);
                 }
-                Ok((place, Ok(None))) => {
-                    let (resource, namespace) = &place;
+                Ok(((resource, namespace), Ok(None))) => {
                     tracing::debug!(%resource, ?namespace, "the list is far longer than the backup, what exists is not known");
-                    out.too_long.insert(place);
                 }
                 Ok(((resource, namespace), Err(e))) => {
                     tracing::debug!(%resource, ?namespace, error = %e, "what exists is not known");
@@ -144,11 +140,6 @@ async fn list(
 }
 
 impl Presence {
-    /// Whether there is nothing to gain from asking for this place again: its list was read, or is too long to be.
-    pub(crate) fn is_settled(&self, place: &Place) -> bool {
-        self.listed.contains(place) || self.too_long.contains(place)
-    }
-
     /// The namespaces of which something is known.
     pub(crate) fn namespaces(&self) -> impl Iterator<Item = &str> {
         self.listed.iter().filter_map(|(_, namespace)| namespace.as_deref())
@@ -162,14 +153,6 @@ impl Presence {
             None if self.listed.contains(&(target.resource.clone(), target.namespace.clone())) => Seen::Absent,
             None => Seen::Unknown,
         }
-    }
-}
-
-#[cfg(test)]
-impl Presence {
-    /// Lists in which nothing was found.
-    pub(crate) fn of_lists(places: impl IntoIterator<Item = Place>) -> Self {
-        Self { listed: places.into_iter().collect(), ..Self::default() }
     }
 }
 
