@@ -1,7 +1,9 @@
 //! A directory as a bucket.
 
+mod walk;
+
 use crate::key::{TEMPORARY, components, is_temporary};
-use crate::memory::page_of;
+use crate::page::page_of;
 use crate::{BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, ObjectInfo, Page, PutOptions};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -16,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
+use walk::Walk;
 
 /// A directory as a bucket: keys are paths below it.
 ///
@@ -176,64 +179,6 @@ impl Inner {
         }
         Ok((file, meta.len(), meta.modified().ok()))
     }
-
-    /// Every object below the folder that can hold the prefix, in key order.
-    fn walk(&self, prefix: &str) -> Result<Vec<ObjectInfo>, Errno> {
-        let base = prefix.rfind('/').map_or("", |at| &prefix[..at]);
-        let mut out = Vec::new();
-        let parts: Vec<String> = match base {
-            "" => Vec::new(),
-            base => match components(base) {
-                Some(parts) => parts.into_iter().map(str::to_owned).collect(),
-                None => return Ok(out),
-            },
-        };
-        let folder = match self.folder(&parts, false) {
-            Ok(folder) => folder,
-            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(out),
-            Err(e) => return Err(e),
-        };
-        let base = if base.is_empty() { String::new() } else { format!("{base}/") };
-        collect_below(&folder, &base, prefix, &mut out)?;
-        out.sort_by(|a, b| a.key.cmp(&b.key));
-        Ok(out)
-    }
-}
-
-fn collect_below(folder: &OwnedFd, base: &str, prefix: &str, out: &mut Vec<ObjectInfo>) -> Result<(), Errno> {
-    for entry in rustix::fs::Dir::read_from(folder)? {
-        let entry = entry?;
-        let Ok(name) = entry.file_name().to_str() else { continue };
-        if name == "." || name == ".." || is_temporary(name) {
-            continue;
-        }
-        let key = format!("{base}{name}");
-        if !key.starts_with(prefix) && !prefix.starts_with(&key) {
-            continue;
-        }
-        let stat = match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => stat,
-            // Gone meanwhile.
-            Err(Errno::NOENT) => continue,
-            Err(e) => return Err(e),
-        };
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Directory => match rustix::fs::openat(folder, name, DIRECTORY, Mode::empty()) {
-                Ok(below) => collect_below(&below, &format!("{key}/"), prefix, out)?,
-                Err(Errno::NOENT) => {}
-                Err(e) => return Err(e),
-            },
-            FileType::RegularFile if key.starts_with(prefix) => out.push(ObjectInfo {
-                key,
-                size: u64::try_from(stat.st_size).unwrap_or(0),
-                modified: u64::try_from(stat.st_mtime)
-                    .ok()
-                    .map(|seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)),
-            }),
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 /// A file being written; removed on drop unless it was published.
@@ -356,8 +301,11 @@ impl BlobStore for Directory {
 
     async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
         let prefix = options.prefix.clone();
-        let all = self.blocking("list", &prefix.clone(), move |inner| inner.walk(&prefix)).await?;
-        Ok(page_of(all.into_iter(), &options))
+        let work = move |inner: &Inner| {
+            let mut walk = Walk::open(inner, &options.prefix)?;
+            page_of(&options, |mark| walk.next(mark))
+        };
+        self.blocking("list", &prefix, work).await
     }
 
     async fn delete(&self, keys: &[String]) -> Result<(), BucketError> {

@@ -13,6 +13,7 @@ mod directory;
 mod error;
 mod key;
 mod memory;
+mod page;
 mod prefixed;
 mod store;
 

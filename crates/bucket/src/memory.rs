@@ -1,11 +1,12 @@
 //! A store in memory, for tests and the demo.
 
-use crate::{BlobStore, Body, BucketError, ByteStream, Entry, ErrorKind, ListOptions, ObjectInfo, Page, PutOptions};
+use crate::page::page_of;
+use crate::{BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, ObjectInfo, Page, PutOptions};
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, TryStreamExt};
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{Bound, Range};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -78,12 +79,13 @@ impl BlobStore for Memory {
 
     async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
         let objects = self.lock();
-        let all = objects.iter().map(|(key, bytes)| ObjectInfo {
-            key: key.clone(),
-            size: bytes.len() as u64,
-            modified: None,
-        });
-        Ok(page_of(all, &options))
+        page_of(&options, |mark| {
+            let from = mark.name().max(options.prefix.as_str());
+            let beyond =
+                objects.range::<str, _>((Bound::Included(from), Bound::Unbounded)).find(|(key, _)| !mark.is_past(key));
+            let found = beyond.filter(|(key, _)| key.starts_with(&options.prefix));
+            Ok(found.map(|(key, bytes)| ObjectInfo { key: key.clone(), size: bytes.len() as u64, modified: None }))
+        })
     }
 
     async fn delete(&self, keys: &[String]) -> Result<(), BucketError> {
@@ -101,35 +103,6 @@ impl BlobStore for Memory {
     async fn presign(&self, _key: &str, _valid: Duration) -> Result<Option<String>, BucketError> {
         Ok(None)
     }
-}
-
-/// Cuts a page out of all objects in key order.
-pub(crate) fn page_of(all: impl Iterator<Item = ObjectInfo>, options: &ListOptions) -> Page {
-    let most = if options.page_size == 0 { 1000 } else { options.page_size };
-    let mut page = Page::default();
-    let mut last = String::new();
-    for info in all.filter(|info| info.key.starts_with(&options.prefix)) {
-        let rest = &info.key[options.prefix.len()..];
-        let rolled = options
-            .delimiter
-            .as_deref()
-            .filter(|d| !d.is_empty())
-            .and_then(|d| rest.find(d).map(|at| info.key[..options.prefix.len() + at + d.len()].to_owned()));
-        let name = rolled.clone().unwrap_or_else(|| info.key.clone());
-        if name == last && rolled.is_some() || options.continuation.as_ref().is_some_and(|c| name <= *c) {
-            continue;
-        }
-        if page.entries.len() == most {
-            page.continuation = Some(last);
-            return page;
-        }
-        last = name;
-        page.entries.push(match rolled {
-            Some(prefix) => Entry::Prefix(prefix),
-            None => Entry::Object(info),
-        });
-    }
-    page
 }
 
 #[cfg(test)]

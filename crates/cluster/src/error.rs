@@ -2,7 +2,7 @@
 
 use crate::transport::Unanswered;
 use hyper_util::client::legacy;
-use lifeboat_object::chain;
+use lifeboat_object::{chain, error_and_causes};
 use serde::Deserialize;
 use std::error::Error;
 use std::time::Duration;
@@ -153,21 +153,20 @@ impl ClusterError {
 impl Failure {
     /// A request that was not answered, or not to its end, in words for people.
     pub(crate) fn connection(error: &(dyn Error + 'static), url: &str) -> Self {
-        let mut link = Some(error);
-        let (what, why) = loop {
-            let Some(error) = link else { return Self::Connection { message: format!("{} ({url})", chain(error)) } };
-            if let Some(unanswered) = error.downcast_ref::<Unanswered>() {
-                break (unanswered.to_string(), unanswered.source());
+        let known = error_and_causes(error).find_map(|link| {
+            if let Some(unanswered) = link.downcast_ref::<Unanswered>() {
+                return Some((unanswered.to_string(), unanswered.source()));
             }
             // Of the library, which speaks through proxies.
-            if let Some(client) = error.downcast_ref::<legacy::Error>() {
-                let what = match client.is_connect() {
-                    true => "the server cannot be reached",
-                    false => "the connection broke before the answer",
-                };
-                break (what.to_owned(), client.source());
-            }
-            link = error.source();
+            let client = link.downcast_ref::<legacy::Error>()?;
+            let what = match client.is_connect() {
+                true => "the server cannot be reached",
+                false => "the connection broke before the answer",
+            };
+            Some((what.to_owned(), client.source()))
+        });
+        let Some((what, why)) = known else {
+            return Self::Connection { message: format!("{} ({url})", chain(error)) };
         };
         let why = why.map_or_else(String::new, |why| format!(": {}", chain(why)));
         // The TLS library ends some of its messages with a link into its own manual.

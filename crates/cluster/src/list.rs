@@ -122,8 +122,6 @@ impl List {
             }
             self.broken = self.step(&mut out).await.err();
             if !out.is_empty() {
-                self.end.count += out.len() as u64;
-                self.bytes += out.iter().map(|b| b.len() as u64).sum::<u64>();
                 return Ok(Some(out));
             }
         }
@@ -155,7 +153,14 @@ impl List {
             match frame {
                 Some(Ok(piece)) => {
                     let data = piece.data_ref().map_or(&[][..], |data| data);
-                    page.splitter.feed(data, out).map_err(invalid)?;
+                    let before = out.len();
+                    let fed = page.splitter.feed(data, out);
+                    // Counted here, because the end of the page, which may come with this piece, decides by them how many
+                    // objects the next page has.
+                    let new = out.get(before..).unwrap_or_default();
+                    self.end.count += new.len() as u64;
+                    self.bytes += new.iter().map(|body| body.len() as u64).sum::<u64>();
+                    fed.map_err(invalid)?;
                     taken += data.len();
                 }
                 Some(Err(e)) => return Err(Failure::Connection { message: chain(&e) }),

@@ -20,7 +20,7 @@ mod results;
 mod splice;
 
 pub use catalog::{Catalog, DiscoveryFailure};
-pub use chain::chain;
+pub use chain::{chain, error_and_causes};
 pub use first_names::first_names;
 pub use head::{Head, HeadError};
 pub use key::ObjectKey;

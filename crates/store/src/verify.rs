@@ -8,6 +8,7 @@ use futures::TryStreamExt;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::sidecar::{FileDigest, Manifest};
 use lifeboat_bucket::BucketError;
+use lifeboat_object::chain;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use tokio::task::JoinSet;
@@ -106,7 +107,7 @@ impl Store {
             Ok(archive) => archive,
             Err(StoreError::Bucket(e)) => return Err(e.into()),
             Err(e) => {
-                out.add(&key, &describe(&e));
+                out.add(&key, &chain(&e));
                 return Ok(());
             }
         };
@@ -114,7 +115,7 @@ impl Store {
             Ok(found) => found,
             Err(StoreError::Bucket(e)) if e.is_retryable() => return Err(e.into()),
             Err(e) => {
-                out.add(&key, &describe(&e));
+                out.add(&key, &chain(&e));
                 return Ok(());
             }
         };
@@ -144,15 +145,4 @@ impl Verification {
     fn add(&mut self, what: &str, problem: &str) {
         self.problems.push(VerifyProblem { what: what.to_owned(), problem: problem.to_owned() });
     }
-}
-
-fn describe(error: &dyn std::error::Error) -> String {
-    let mut out = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        out.push_str(": ");
-        out.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    out
 }

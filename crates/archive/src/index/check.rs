@@ -153,7 +153,7 @@ mod tests {
     use crate::gzip::pack;
     use crate::index::{INDEX_FORMAT, Index, IndexError};
     use crate::tar_reader::ReadLimits;
-    use std::error::Error;
+    use lifeboat_object::chain;
 
     const LIMITS: ReadLimits = ReadLimits { total: 100 << 10, entry: 8 << 10, entries: 20, extension: 1 << 10 };
 
@@ -173,11 +173,7 @@ mod tests {
     }
 
     fn told(read: Result<Index, IndexError>) -> Result<usize, String> {
-        let with_cause = |e: IndexError| match e.source() {
-            Some(cause) => format!("{e}: {cause}"),
-            None => e.to_string(),
-        };
-        read.map(|index| index.rows().len()).map_err(with_cause)
+        read.map(|index| index.rows().len()).map_err(|e| chain(&e))
     }
 
     #[test]
@@ -225,8 +221,8 @@ mod tests {
         ] {
             let members = if count == 1 { "[[0,10,20480]]".to_owned() } else { members(count) };
             let error = read(&objects(count, length), &members).unwrap_err();
-            let IndexError::Refused(refused) = &error else { panic!("{error:?}") };
-            let text = refused.source().map_or_else(|| refused.to_string(), ToString::to_string);
+            assert!(matches!(error, IndexError::Refused(_)), "{error:?}");
+            let text = chain(&error);
             assert!(text.ends_with(expected), "{text}");
         }
         let small: Vec<String> = (0..10).map(|n| row(&n.to_string(), 1, 0, n * 2048, 1)).collect();

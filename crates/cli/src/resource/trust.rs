@@ -6,7 +6,7 @@ use base64::Engine;
 use clap::Args;
 use lifeboat_api::{Backup, BackupStorageLocation, SecretKeySelector};
 use lifeboat_client::Client;
-use lifeboat_object::{ApiResource, chain};
+use lifeboat_object::{ApiResource, chain, error_and_causes};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{CertificateError, ClientConfig, RootCertStore};
@@ -148,10 +148,7 @@ fn trusting(pem: &[u8]) -> Result<ClientConfig, String> {
 }
 
 fn is_unknown_issuer(error: &(dyn std::error::Error + 'static)) -> bool {
-    if let Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) = error.downcast_ref() {
-        return true;
-    }
-    // An I/O error hides what it was made of from the chain of sources.
-    let hidden = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-    hidden.is_some_and(|hidden| is_unknown_issuer(hidden)) || error.source().is_some_and(is_unknown_issuer)
+    error_and_causes(error).any(|link| {
+        matches!(link.downcast_ref(), Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)))
+    })
 }

@@ -202,15 +202,7 @@ async fn an_archive_whose_maker_died_is_never_visible() {
 /// What an archive is refused for, or how many objects are read from it.
 async fn outcome(store: &Store, options: &OpenOptions) -> Result<usize, String> {
     let read = async { read(&store.open_archive(NAME, options).await?).await };
-    read.await.map(|names| names.len()).map_err(|e| {
-        let mut text = e.to_string();
-        let mut cause = std::error::Error::source(&e);
-        while let Some(e) = cause {
-            text = format!("{text}: {e}");
-            cause = e.source();
-        }
-        text
-    })
+    read.await.map(|names| names.len()).map_err(|e| lifeboat_object::chain(&e))
 }
 
 #[tokio::test]
