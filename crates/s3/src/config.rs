@@ -1,6 +1,7 @@
 //! What a user says about a bucket.
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Debug, Formatter};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ pub struct S3Config {
     /// The profile of the AWS files; nothing else is then asked for credentials.
     pub profile: Option<String>,
     /// A credentials file in the format of AWS; nothing else is then asked for credentials.
-    pub credentials_file: Option<PathBuf>,
+    pub credentials_file: Option<CredentialsFile>,
     /// Certificates in PEM that are trusted besides those of the system, for the bucket only.
     pub ca_bundle: Option<Vec<u8>>,
     /// Trust whoever answers, for the bucket only: requests for credentials are still verified.
@@ -36,6 +37,25 @@ pub struct S3Config {
     pub tagging: Option<String>,
     /// For one request with all its attempts; three minutes when left out.
     pub patience: Option<Duration>,
+}
+
+/// A credentials file in the format of AWS.
+#[derive(Clone, PartialEq, Eq)]
+pub enum CredentialsFile {
+    /// Where it lies.
+    At(PathBuf),
+    /// What it says, which is kept in memory only: no process that is killed leaves it behind.
+    Text(String),
+}
+
+/// Without the secret.
+impl Debug for CredentialsFile {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::At(path) => f.debug_tuple("At").field(path).finish(),
+            Self::Text(_) => f.write_str("Text(..)"),
+        }
+    }
 }
 
 /// Keys of a location's `config` that mean something here.
@@ -82,8 +102,8 @@ const ENCRYPTIONS: [&str; 3] = ["AES256", "aws:kms", "aws:kms:dsse"];
 impl S3Config {
     /// Reads the `config` of a storage location of provider `velero.io/aws`.
     ///
-    /// `credentialsFile` is ignored: a user of the API must not name files of the server. Whoever has written the
-    /// location's Secret into a file sets [`S3Config::credentials_file`].
+    /// `credentialsFile` is ignored: a user of the API must not name files of the server. Whoever has read the location's
+    /// Secret sets [`S3Config::credentials_file`].
     ///
     /// # Errors
     /// When a key is not known or a value is none that the key takes; the message names what is.
@@ -149,7 +169,7 @@ impl S3Config {
                 "publicEndpoint" => out.public_endpoint = check_endpoint(key, value)?,
                 "forcePathStyle" => out.force_path_style = Some(check_flag(key, value)?),
                 "profile" => out.profile = Some(value.clone()),
-                "credentialsFile" => out.credentials_file = Some(value.into()),
+                "credentialsFile" => out.credentials_file = Some(CredentialsFile::At(value.into())),
                 "insecureSkipTLSVerify" => out.insecure_skip_tls_verify = check_flag(key, value)?,
                 "checksumAlgorithm" => out.checksum_algorithm = check_one_of(key, value, &CHECKSUMS)?,
                 "serverSideEncryption" => out.server_side_encryption = check_one_of(key, value, &ENCRYPTIONS)?,
@@ -353,7 +373,7 @@ mod tests {
             public_endpoint: Some("https://p".to_owned()),
             force_path_style: Some(false),
             profile: Some("x".to_owned()),
-            credentials_file: Some("/c".into()),
+            credentials_file: Some(CredentialsFile::At("/c".into())),
             ca_bundle: Some(b"pem".to_vec()),
             insecure_skip_tls_verify: true,
             checksum_algorithm: Some("SHA256".to_owned()),

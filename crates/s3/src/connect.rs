@@ -1,6 +1,6 @@
 //! From a configuration to a client.
 
-use crate::S3Config;
+use crate::config::{CredentialsFile, S3Config};
 use crate::error::Failures;
 use crate::trust;
 use aws_config::profile::ProfileFileCredentialsProvider;
@@ -134,9 +134,15 @@ async fn ambient(config: &S3Config, times: Times) -> Result<SdkConfig, String> {
             provider = provider.profile_name("default");
         }
         if let Some(file) = &config.credentials_file {
-            check_readable(file).await?;
-            let files = EnvConfigFiles::builder().with_file(EnvConfigFileKind::Credentials, file).build();
-            provider = provider.profile_files(files);
+            let files = EnvConfigFiles::builder();
+            let files = match file {
+                CredentialsFile::At(path) => {
+                    check_readable(path).await?;
+                    files.with_file(EnvConfigFileKind::Credentials, path)
+                }
+                CredentialsFile::Text(text) => files.with_contents(EnvConfigFileKind::Credentials, text),
+            };
+            provider = provider.profile_files(files.build());
         }
         loader = loader.credentials_provider(provider.build());
     }

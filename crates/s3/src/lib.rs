@@ -18,6 +18,6 @@ mod trust;
 mod upload;
 
 pub use anyone::tls_trusting_anyone;
-pub use config::S3Config;
+pub use config::{CredentialsFile, S3Config};
 pub use percent::percent_decoded;
 pub use store::S3;

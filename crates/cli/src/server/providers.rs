@@ -5,14 +5,11 @@ use async_trait::async_trait;
 use lifeboat_api::BackupStorageLocation;
 use lifeboat_bucket::{BlobStore, Directory, Prefixed};
 use lifeboat_control::{LocationAccess, Providers};
-use lifeboat_s3::{S3, S3Config};
+use lifeboat_s3::{CredentialsFile, S3, S3Config};
 use std::collections::BTreeMap;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tempfile::TempDir;
 
 /// The provider of directories.
 const DIRECTORY: &str = "lifeboat.io/directory";
@@ -23,8 +20,6 @@ pub(crate) struct BuiltIn {
     directory_root: Option<PathBuf>,
     /// For one request with all its attempts.
     patience: Duration,
-    /// Credentials of locations; gone with the process.
-    credentials: TempDir,
 }
 
 impl BuiltIn {
@@ -32,11 +27,7 @@ impl BuiltIn {
         let canonical = |root: &Path| {
             root.canonicalize().with_context(|| format!("--directory-root {}: it must be there", root.display()))
         };
-        Ok(Self {
-            directory_root: directory_root.map(canonical).transpose()?,
-            patience,
-            credentials: tempfile::Builder::new().prefix("lifeboat-credentials-").tempdir().context("make a folder")?,
-        })
+        Ok(Self { directory_root: directory_root.map(canonical).transpose()?, patience })
     }
 
     async fn s3(&self, location: &BackupStorageLocation, access: LocationAccess) -> Result<S3, String> {
@@ -47,19 +38,11 @@ impl BuiltIn {
             config.ca_bundle = Some(pem);
         }
         if let Some(secret) = access.credentials {
-            config.credentials_file = Some(self.keep(&location.metadata.name, &secret).map_err(|e| e.to_string())?);
+            let no_text = |_| "the Secret with the credentials of the location is no text".to_owned();
+            let text = String::from_utf8(secret).map_err(no_text)?;
+            config.credentials_file = Some(CredentialsFile::Text(text));
         }
         S3::connect(config).await.map_err(|e| e.to_string())
-    }
-
-    /// Writes credentials where only we can read them, whole or not at all.
-    fn keep(&self, location: &str, secret: &[u8]) -> std::io::Result<PathBuf> {
-        let path = self.credentials.path().join(location);
-        let new = self.credentials.path().join(format!("{location}.{}", uuid::Uuid::new_v4()));
-        let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-        file.write_all(secret)?;
-        std::fs::rename(&new, &path)?;
-        Ok(path)
     }
 
     fn directory(&self, location: &BackupStorageLocation) -> Result<Directory, String> {

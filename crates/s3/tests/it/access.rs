@@ -2,7 +2,7 @@
 
 use crate::server::{Bucket, variable};
 use lifeboat_bucket::{BlobStore, BucketError, ErrorKind, ListOptions, PutOptions};
-use lifeboat_s3::{S3, S3Config};
+use lifeboat_s3::{CredentialsFile, S3, S3Config};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -47,10 +47,20 @@ async fn files_and_profiles_without_credentials_are_told() {
     let error = S3::connect(config).await.unwrap().get("k", None).await.err().unwrap();
     assert_eq!(error.kind, ErrorKind::Denied, "{error}");
     assert!(error.message.starts_with("there are no credentials: check the profile"), "{error}");
-    let config = S3Config { credentials_file: Some("/none".into()), ..bucket.config() };
+    let config = S3Config { credentials_file: Some(CredentialsFile::At("/none".into())), ..bucket.config() };
     let error = S3::connect(config).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Invalid);
     assert!(error.message.starts_with("cannot read the credentials file /none: "), "{error}");
+}
+
+#[tokio::test]
+async fn credentials_of_a_secret_need_no_file() {
+    let bucket = Bucket::make("secret").await;
+    let keys = ["ACCESS_KEY", "SECRET"].map(|name| variable(&format!("LIFEBOAT_TEST_S3_{name}")));
+    let text = format!("[default]\naws_access_key_id = {}\naws_secret_access_key = {}\n", keys[0], keys[1]);
+    let config = S3Config { credentials_file: Some(CredentialsFile::Text(text)), ..bucket.config() };
+    assert!(!format!("{config:?}").contains(&keys[1]), "a secret is not for logs");
+    S3::connect(config).await.unwrap().put("k", b"x".to_vec().into(), PutOptions::default()).await.unwrap();
 }
 
 #[tokio::test]

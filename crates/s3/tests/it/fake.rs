@@ -2,7 +2,7 @@
 
 use crate::server::credentials_file;
 use lifeboat_bucket::{BlobStore, ErrorKind, ListOptions, PutOptions};
-use lifeboat_s3::{S3, S3Config};
+use lifeboat_s3::{CredentialsFile, S3, S3Config};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -38,7 +38,7 @@ impl Fake {
             bucket: "b".to_owned(),
             region: Some("us-east-1".to_owned()),
             endpoint: Some(endpoint),
-            credentials_file: Some(credentials_file(&folder, "a", "b")),
+            credentials_file: Some(CredentialsFile::At(credentials_file(&folder, "a", "b"))),
             ..S3Config::default()
         };
         Self { store: S3::connect(config).await.unwrap(), lines, _serving: serving, _folder: folder }

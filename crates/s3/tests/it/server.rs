@@ -2,7 +2,7 @@
 
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::{BehaviorVersion, Builder, Credentials, Region};
-use lifeboat_s3::{S3, S3Config};
+use lifeboat_s3::{CredentialsFile, S3, S3Config};
 use std::path::PathBuf;
 use tempfile::TempDir;
 
@@ -53,14 +53,17 @@ impl Bucket {
             bucket: self.name.clone(),
             region: Some("us-east-1".to_owned()),
             endpoint: Some(variable("LIFEBOAT_TEST_S3_ENDPOINT")),
-            credentials_file: Some(self.folder.path().join(file)),
+            credentials_file: Some(CredentialsFile::At(self.folder.path().join(file))),
             ..S3Config::default()
         }
     }
 
     /// The same bucket with other keys.
     pub(crate) fn config_with(&self, access_key: &str, secret: &str) -> S3Config {
-        S3Config { credentials_file: Some(credentials_file(&self.folder, access_key, secret)), ..self.config() }
+        S3Config {
+            credentials_file: Some(CredentialsFile::At(credentials_file(&self.folder, access_key, secret))),
+            ..self.config()
+        }
     }
 
     pub(crate) async fn store(&self) -> S3 {

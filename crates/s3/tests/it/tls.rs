@@ -2,7 +2,7 @@
 
 use crate::server::credentials_file;
 use lifeboat_bucket::{BlobStore, ErrorKind, PutOptions};
-use lifeboat_s3::{S3, S3Config};
+use lifeboat_s3::{CredentialsFile, S3, S3Config};
 use lifeboat_testbed::S3Server;
 
 #[tokio::test]
@@ -14,7 +14,11 @@ async fn a_server_is_trusted_by_its_authority_or_when_told_so() {
         bucket: "trusted".to_owned(),
         region: Some(server.region().to_owned()),
         endpoint: Some(server.endpoint().to_owned()),
-        credentials_file: Some(credentials_file(&folder, server.access_key(), server.secret_key())),
+        credentials_file: Some(CredentialsFile::At(credentials_file(
+            &folder,
+            server.access_key(),
+            server.secret_key(),
+        ))),
         ..S3Config::default()
     };
     let authority = server.authority().unwrap().as_bytes().to_vec();
