@@ -1,11 +1,28 @@
 //! The extension points of the engines.
 //!
-//! Traits carry the semantics of Velero's v2 interfaces (backup.md 2.2, restore.md 2.11). Built-in actions and external
-//! plugins are the same to the engines; calls are asynchronous because plugins are other processes. No implementation
-//! lives here.
+//! Traits carry the semantics of Velero's v2 interfaces (backup.md 2.2, restore.md 2.11, plugin-protocol.md 4). Built-in
+//! actions and external plugins are the same to the engines; calls are asynchronous because plugins are other processes, and
+//! an error says what follows from it ([`ActionErrorKind`]). No implementation lives here; [`call`] makes a call again when
+//! that can help, in one way for all engines.
 
+mod actions;
+mod backup_item;
+mod call;
+mod delete_item;
+mod error;
+mod item_block;
+mod operation_progress;
 mod restore_item;
 mod scope;
+mod volume_snapshotter;
 
+pub use actions::Actions;
+pub use backup_item::{BackupItemAction, BackupItemInput, BackupItemOutput};
+pub use call::call;
+pub use delete_item::DeleteItemAction;
+pub use error::{ActionError, ActionErrorKind};
+pub use item_block::ItemBlockAction;
+pub use operation_progress::OperationProgress;
 pub use restore_item::{RestoreItemAction, RestoreItemInput, RestoreItemOutput};
-pub use scope::{ActionError, ActionScope};
+pub use scope::ActionScope;
+pub use volume_snapshotter::{VolumeFacts, VolumeRequest, VolumeSnapshotter};

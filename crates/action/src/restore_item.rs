@@ -1,6 +1,6 @@
 //! Actions on objects that are being restored (restore.md 2.11).
 
-use crate::{ActionError, ActionScope};
+use crate::{ActionError, ActionScope, OperationProgress};
 use async_trait::async_trait;
 use lifeboat_api::Restore;
 use lifeboat_object::ObjectKey;
@@ -25,9 +25,12 @@ pub struct RestoreItemOutput {
     pub item: Value,
     /// Do not restore it; the other fields are ignored then.
     pub skip: bool,
-    /// Objects of the backup that must be restored before this one, with their namespaces in the backup.
+    /// Objects of the backup that must be restored before this one, with their namespaces in the backup. The annotation
+    /// `restore.velero.io/must-include-additional-items: "true"` on `item` takes them past all filters; it is not restored.
     pub additional_items: Vec<ObjectKey>,
-    /// Wait until the additional items are ready, at most this long; `None` for not waiting.
+    /// Wait until the action says that the additional items are ready
+    /// ([`RestoreItemAction::are_additional_items_ready`]), at most this long; `Duration::ZERO` for as long as the operation
+    /// waits for any resource, `None` for not waiting.
     pub wait_for_additional_items: Option<Duration>,
     /// An asynchronous operation that was begun; empty for none.
     pub operation_id: String,
@@ -58,6 +61,25 @@ pub trait RestoreItemAction: Send + Sync {
 
     /// Called once for each object, at the same time for several.
     async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError>;
+
+    /// Whether these objects, which it has named and which are in the cluster, are ready. They go by the namespaces they are
+    /// restored to. Asked each second, until it says so or the time is over.
+    async fn are_additional_items_ready(&self, items: &[ObjectKey], restore: &Restore) -> Result<bool, ActionError> {
+        let _ = (items, restore);
+        Ok(true)
+    }
+
+    /// How far an operation is that [`Self::execute`] has begun, perhaps in an earlier process.
+    async fn progress(&self, operation_id: &str, restore: &Restore) -> Result<OperationProgress, ActionError> {
+        let _ = restore;
+        Err(ActionError::item(format!("{} has begun no operation {operation_id}", self.name())))
+    }
+
+    /// Asks an operation to end; its progress tells when it has.
+    async fn cancel(&self, operation_id: &str, restore: &Restore) -> Result<(), ActionError> {
+        let _ = (operation_id, restore);
+        Ok(())
+    }
 
     /// Whether calling it changes nothing anywhere (it may read), so that a preview may call it.
     fn is_pure(&self) -> bool {

@@ -1,4 +1,4 @@
-//! What an action is for, and how it fails.
+//! What an action is for.
 
 /// The objects an action wants to see. Empty lists do not restrict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,8 +22,3 @@ impl ActionScope {
         Self { included_resources: names.iter().map(|n| (*n).to_owned()).collect(), ..Self::default() }
     }
 }
-
-/// An action that failed; the object it was called for is not saved or restored.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct ActionError(pub String);

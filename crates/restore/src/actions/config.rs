@@ -57,7 +57,7 @@ async fn data(cluster: &Cluster, namespace: &str, action: &str) -> Result<BTreeM
             Ok(Some(bodies)) => {
                 for body in bodies {
                     let object: Value = serde_json::from_slice(&body)
-                        .map_err(|e| ActionError(format!("cannot read the configuration of {action}: {e}")))?;
+                        .map_err(|e| ActionError::item(format!("cannot read the configuration of {action}: {e}")))?;
                     found.insert(object["metadata"]["name"].as_str().unwrap_or_default().to_owned(), texts(&object));
                 }
             }
@@ -67,12 +67,12 @@ async fn data(cluster: &Cluster, namespace: &str, action: &str) -> Result<BTreeM
                 tracing::warn!(action, error = %e, "the action is not configured: its configuration may not be read");
                 break;
             }
-            Err(e) => return Err(ActionError(format!("cannot read the configuration of {action}: {e}"))),
+            Err(e) => return Err(ActionError::item(format!("cannot read the configuration of {action}: {e}"))),
         }
     }
     if found.len() > 1 {
         let names: Vec<_> = found.into_keys().collect();
-        return Err(ActionError(format!(
+        return Err(ActionError::item(format!(
             "found more than one ConfigMap matching label selector {selector:?}: [{}]",
             names.join(" ")
         )));

@@ -44,7 +44,7 @@ impl Secret {
             metadata_only: true,
         });
         let mut names = BTreeSet::new();
-        while let Some(bodies) = list.next().await.map_err(|e| ActionError(e.to_string()))? {
+        while let Some(bodies) = list.next().await.map_err(|e| ActionError::item(e.to_string()))? {
             for body in bodies {
                 names.extend(Head::parse(&body).ok().map(|head| head.name));
             }

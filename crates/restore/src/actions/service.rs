@@ -77,7 +77,7 @@ impl Chosen {
 
     fn read_applied(&mut self, applied: &str) -> Result<(), ActionError> {
         let applied: Option<Map<String, Value>> = serde_json::from_str(applied)
-            .map_err(|e| ActionError(format!("cannot read the annotation {LAST_APPLIED}: {e}")))?;
+            .map_err(|e| ActionError::item(format!("cannot read the annotation {LAST_APPLIED}: {e}")))?;
         let applied = Value::from(applied.unwrap_or_default());
         for port in applied["spec"]["ports"].as_array().into_iter().flatten() {
             let node_port = number(&port["nodePort"]);

@@ -27,7 +27,7 @@ impl ChangeStorageClass {
         if self.found.lock().unwrap_or_else(PoisonError::into_inner).contains(class) {
             return Ok(());
         }
-        let failed = |why: &str| ActionError(format!("error getting storage class {class} from API: {why}"));
+        let failed = |why: &str| ActionError::item(format!("error getting storage class {class} from API: {why}"));
         if class.is_empty() {
             return Err(failed("resource name may not be empty"));
         }

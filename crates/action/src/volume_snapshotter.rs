@@ -1,0 +1,57 @@
+//! Snapshots of volumes by the API of their storage (plugin-protocol.md 3.4, 4.6).
+
+use crate::ActionError;
+use async_trait::async_trait;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What a provider says of a volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VolumeFacts {
+    /// The provider's type of it, such as `gp3`.
+    pub volume_type: String,
+    /// Its I/O operations per second, when they are provisioned.
+    pub iops: Option<i64>,
+}
+
+/// A volume that is to be made from a snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VolumeRequest {
+    /// The snapshot, by the provider's name.
+    pub snapshot_id: String,
+    /// What its volume was.
+    pub facts: VolumeFacts,
+    /// Where, such as `eu-central-1a`; empty when the volume had none.
+    pub zone: String,
+}
+
+/// Takes snapshots of volumes and makes volumes from them. One stands for one snapshot location, whose configuration it was
+/// made with.
+#[async_trait]
+pub trait VolumeSnapshotter: Send + Sync {
+    /// Its name, such as `velero.io/aws`.
+    fn name(&self) -> &str;
+
+    /// The provider's name of the volume behind a PersistentVolume; `None` when it is not of this provider.
+    async fn volume_id(&self, persistent_volume: &Value) -> Result<Option<String>, ActionError>;
+
+    /// What the provider says of a volume.
+    async fn volume_facts(&self, volume_id: &str, zone: &str) -> Result<VolumeFacts, ActionError>;
+
+    /// Begins a snapshot and gives its name. The caller has noted that it may exist before it asks.
+    async fn create_snapshot(
+        &self,
+        volume_id: &str,
+        zone: &str,
+        tags: &BTreeMap<String, String>,
+    ) -> Result<String, ActionError>;
+
+    /// Makes a volume from a snapshot and gives its name.
+    async fn create_volume(&self, request: &VolumeRequest) -> Result<String, ActionError>;
+
+    /// The PersistentVolume with this volume behind it.
+    async fn set_volume_id(&self, persistent_volume: Value, volume_id: &str) -> Result<Value, ActionError>;
+
+    /// Deletes a snapshot; one that is gone already is no error.
+    async fn delete_snapshot(&self, snapshot_id: &str) -> Result<(), ActionError>;
+}
