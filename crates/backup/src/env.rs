@@ -1,5 +1,6 @@
 //! What a backup is given.
 
+use lifeboat_action::Actions;
 use lifeboat_cluster::Cluster;
 use lifeboat_operation::Operation;
 use lifeboat_store::Store;
@@ -11,6 +12,8 @@ pub struct Env {
     pub cluster: Cluster,
     /// Where to.
     pub store: Store,
+    /// Actions that are not the engine's own, which come before them.
+    pub actions: Actions,
     /// This backup: its clock, its log, what stops it. Objects that the memory budget cannot hold wait in its scratch folder.
     pub operation: Operation,
 }
@@ -39,6 +42,7 @@ pub(crate) async fn test_env() -> Env {
     Env {
         cluster: Cluster::connect(&options).await.unwrap(),
         store: Store::in_memory(),
+        actions: Actions::default(),
         operation: Operation::new(clock, "backup=velero/b", std::env::temp_dir()),
     }
 }

@@ -7,6 +7,7 @@ use crate::local::journal::{clock, print_results};
 use crate::sandbox::{options, write_kubeconfig};
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use lifeboat_action::Actions;
 use lifeboat_api::{Backup, Restore};
 use lifeboat_bucket::Directory;
 use lifeboat_cluster::{Cluster, ConnectOptions};
@@ -94,7 +95,7 @@ impl Demo {
         let request = lifeboat_backup::Request { backup, settings: lifeboat_backup::Settings::default() };
         let operation = Operation::new(clock(), "backup=velero/demo", self.scratch.clone());
         let (cluster, store) = (self.cluster.clone(), self.store.clone());
-        let env = lifeboat_backup::Env { cluster, store, operation };
+        let env = lifeboat_backup::Env { cluster, store, actions: Actions::default(), operation };
         let began = Instant::now();
         let outcome = lifeboat_backup::run(&request, &env).await?;
         print_results(&outcome.results);
@@ -132,7 +133,7 @@ impl Demo {
         let request = lifeboat_restore::Request { restore, settings: lifeboat_restore::Settings::default() };
         let operation = Operation::new(clock(), "restore=velero/demo", self.scratch.clone());
         let (cluster, store) = (self.cluster.clone(), self.store.clone());
-        let env = lifeboat_restore::Env { cluster, store, operation };
+        let env = lifeboat_restore::Env { cluster, store, actions: Actions::default(), operation };
         let began = Instant::now();
         let outcome = lifeboat_restore::run(&request, &env).await?;
         print_results(&outcome.results);

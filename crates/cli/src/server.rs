@@ -10,6 +10,7 @@ use crate::program::VERSION;
 use crate::sandbox::terminated;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
+use lifeboat_action::Actions;
 use lifeboat_api::Duration;
 use lifeboat_archive::ReadLimits;
 use lifeboat_control::{Controller, Env, Listeners, Options, OwnPod, ServerClock, SigningKey, serve};
@@ -210,6 +211,7 @@ impl ServerArgs {
             cluster,
             pod,
             providers: Arc::new(BuiltIn::new(self.directory_root.as_deref(), globals.patience())?),
+            actions: Actions::default(),
             clock: ServerClock(clock()),
             instance: uuid::Uuid::new_v4().to_string(),
             signing_key: signing_key(),

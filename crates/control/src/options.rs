@@ -2,6 +2,7 @@
 
 use crate::own_pod::OwnPod;
 use async_trait::async_trait;
+use lifeboat_action::Actions;
 use lifeboat_api::{BackupStorageLocation, Duration};
 use lifeboat_bucket::BlobStore;
 use lifeboat_cluster::Cluster;
@@ -158,6 +159,8 @@ pub struct Env {
     pub cluster: Cluster,
     /// Storage.
     pub providers: Arc<dyn Providers>,
+    /// Actions that are not the engines' own.
+    pub actions: Actions,
     /// The time.
     pub clock: ServerClock,
     /// The pod that we are, when our token names it; otherwise a pod with the name of [`Options::identity`] is.

@@ -5,6 +5,7 @@ use crate::metrics::Metrics;
 use crate::options::{Env, Options, Providers, ServerClock, SigningKey};
 use crate::work::Context;
 use jiff::Timestamp;
+use lifeboat_action::Actions;
 use lifeboat_api::Duration;
 use lifeboat_client::Client;
 use lifeboat_cluster::{Cluster, ConnectOptions};
@@ -50,6 +51,7 @@ pub(crate) fn context(cluster: Cluster, providers: Arc<dyn Providers>) -> Contex
     let env = Env {
         cluster: cluster.clone(),
         providers,
+        actions: Actions::default(),
         clock: ServerClock(Arc::new(|| Timestamp::UNIX_EPOCH)),
         pod: None,
         scratch: std::env::temp_dir(),

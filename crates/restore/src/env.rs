@@ -1,5 +1,6 @@
 //! What a restore is given.
 
+use lifeboat_action::Actions;
 use lifeboat_cluster::Cluster;
 use lifeboat_operation::Operation;
 use lifeboat_store::Store;
@@ -11,6 +12,8 @@ pub struct Env {
     pub cluster: Cluster,
     /// Where the backup lies.
     pub store: Store,
+    /// Actions that are not the engine's own, which come before them.
+    pub actions: Actions,
     /// This restore: its clock, its log, what stops it. Its checkpoint is among its records, and the copy of an archive
     /// without index in its scratch folder.
     pub operation: Operation,

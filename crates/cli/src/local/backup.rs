@@ -9,6 +9,7 @@ use crate::output::Output;
 use crate::output::print_resource;
 use crate::spec::BackupSpecArgs;
 use clap::Args;
+use lifeboat_action::Actions;
 use lifeboat_api::{Backup, BackupPhase, Time};
 use lifeboat_backup::{Env, Outcome, Request, Settings};
 use lifeboat_cluster::Cluster;
@@ -85,7 +86,7 @@ impl BackupArgs {
     fn env(&self, globals: &Globals, cluster: Cluster, store: Store) -> Env {
         let subject = format!("backup={}/{}", globals.namespace, self.name);
         let scratch = self.scratch.clone().unwrap_or_else(std::env::temp_dir);
-        Env { cluster, store, operation: Operation::new(clock(), &subject, scratch) }
+        Env { cluster, store, actions: Actions::default(), operation: Operation::new(clock(), &subject, scratch) }
     }
 
     fn backup(&self, globals: &Globals, content: &Content) -> Backup {

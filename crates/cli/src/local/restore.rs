@@ -10,6 +10,7 @@ use crate::output::Output;
 use crate::output::print_resource;
 use crate::spec::RestoreSpecArgs;
 use clap::Args;
+use lifeboat_action::Actions;
 use lifeboat_api::{BackupPhase, Duration, Restore, RestorePhase, Time, well_known};
 use lifeboat_cluster::Cluster;
 use lifeboat_operation::Operation;
@@ -160,7 +161,7 @@ impl RestoreArgs {
     fn env(&self, globals: &Globals, cluster: Cluster, store: Store) -> Env {
         let subject = format!("restore={}/{}", globals.namespace, self.name);
         let scratch = self.scratch.clone().unwrap_or_else(std::env::temp_dir);
-        Env { cluster, store, operation: Operation::new(clock(), &subject, scratch) }
+        Env { cluster, store, actions: Actions::default(), operation: Operation::new(clock(), &subject, scratch) }
     }
 
     fn restore(&self, globals: &Globals, content: &Content, backup: &str) -> Restore {

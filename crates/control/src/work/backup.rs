@@ -245,6 +245,7 @@ fn engine_env(context: &Context, backup: &Backup, store: Store, cancel: Cancella
     lifeboat_backup::Env {
         cluster: context.client.cluster.clone(),
         store,
+        actions: context.env.actions.clone(),
         operation: Operation { cancel, ..operation },
     }
 }

@@ -280,7 +280,12 @@ fn engine_env(context: &Context, restore: &Restore, store: Store, cancel: Cancel
     let records = Arc::new(RecordMap::until_cancelled(context, restore, cancel.clone()));
     let operation = Operation::new(Arc::clone(clock), &subject, context.env.scratch.clone());
     let operation = Operation { records, cancel, ..operation };
-    lifeboat_restore::Env { cluster: context.client.cluster.clone(), store, operation }
+    lifeboat_restore::Env {
+        cluster: context.client.cluster.clone(),
+        store,
+        actions: context.env.actions.clone(),
+        operation,
+    }
 }
 
 /// Brings the outcome into the object: over the finalizing phase to the last one.
