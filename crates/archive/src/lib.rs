@@ -11,6 +11,7 @@ pub mod gojson;
 pub mod gzip;
 pub mod index;
 pub mod layout;
+pub mod operations;
 pub mod path;
 pub mod sidecar;
 pub mod tar_header;
