@@ -4,9 +4,9 @@ use crate::desired::Ask;
 use lifeboat_action::{ActionError, RestoreItemAction, RestoreItemInput};
 use lifeboat_api::Restore;
 use lifeboat_object::{Catalog, GroupResource, ObjectKey};
-use lifeboat_select::{Globs, Selector, SelectorError, parse_selector};
+use lifeboat_select::{ObjectScope, ScopeText, SelectorError};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The actions of a restore, their scopes resolved against the cluster.
@@ -16,12 +16,7 @@ pub(crate) struct Actions {
 
 struct Resolved {
     action: Arc<dyn RestoreItemAction>,
-    included: BTreeSet<GroupResource>,
-    everything: bool,
-    excluded: BTreeSet<GroupResource>,
-    namespaces: Globs,
-    excluded_namespaces: Globs,
-    selector: Selector,
+    scope: ObjectScope,
 }
 
 /// What the actions made of an object.
@@ -47,22 +42,14 @@ impl Actions {
         let mut all = Vec::new();
         for action in actions {
             let scope = action.applies_to();
-            let resolve = |names: &[String]| -> BTreeSet<GroupResource> {
-                names.iter().filter_map(|n| catalog.resolve(n)).map(|r| r.group_resource()).collect()
+            let text = ScopeText {
+                included_resources: &scope.included_resources,
+                excluded_resources: &scope.excluded_resources,
+                included_namespaces: &scope.included_namespaces,
+                excluded_namespaces: &scope.excluded_namespaces,
+                label_selector: &scope.label_selector,
             };
-            let selector = match scope.label_selector.as_str() {
-                "" => Selector::default(),
-                text => Selector::compile(&parse_selector(text)?)?,
-            };
-            all.push(Resolved {
-                included: resolve(&scope.included_resources),
-                everything: scope.included_resources.is_empty() || scope.included_resources.iter().any(|r| r == "*"),
-                excluded: resolve(&scope.excluded_resources),
-                namespaces: Globs::new(&scope.included_namespaces),
-                excluded_namespaces: Globs::new(&scope.excluded_namespaces),
-                selector,
-                action,
-            });
+            all.push(Resolved { scope: ObjectScope::resolve(text, catalog)?, action });
         }
         Ok(Self { all })
     }
@@ -74,7 +61,7 @@ impl Actions {
         target_namespace: Option<&str>,
         restore: &Restore,
     ) -> bool {
-        self.all.iter().any(|one| !one.action.only_detaches(restore) && one.covers(resource, target_namespace))
+        self.all.iter().any(|one| !one.action.only_detaches(restore) && one.scope.covers(resource, target_namespace))
     }
 
     /// Runs every action that applies, one after the other, each on what the one before made. Labels are tested as
@@ -92,7 +79,7 @@ impl Actions {
         let mut unasked = Vec::new();
         let mut additional = Vec::new();
         for one in &self.all {
-            if !one.applies(resource, target_namespace, &item) {
+            if !(one.scope.covers(resource, target_namespace) && one.scope.selects(&labels(&item))) {
                 continue;
             }
             match ask {
@@ -112,25 +99,6 @@ impl Actions {
             additional.extend(output.additional_items);
         }
         Ok(Applied::Go { item, additional, unasked })
-    }
-}
-
-impl Resolved {
-    fn applies(&self, resource: &GroupResource, namespace: Option<&str>, item: &Value) -> bool {
-        self.covers(resource, namespace) && self.selector.matches(&labels(item))
-    }
-
-    fn covers(&self, resource: &GroupResource, namespace: Option<&str>) -> bool {
-        if !(self.everything || self.included.contains(resource)) || self.excluded.contains(resource) {
-            return false;
-        }
-        match namespace {
-            Some(namespace) => {
-                (self.namespaces.is_empty() || self.namespaces.matches(namespace))
-                    && !self.excluded_namespaces.matches(namespace)
-            }
-            None => self.namespaces.is_empty(),
-        }
     }
 }
 

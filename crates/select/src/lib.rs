@@ -8,6 +8,7 @@ mod backup_spec;
 mod glob;
 mod includes;
 mod namespace;
+mod object_scope;
 mod restore;
 mod selector;
 mod types;
@@ -16,6 +17,7 @@ pub use backup::BackupFilter;
 pub use glob::{Globs, has_wildcard, validate_wildcards};
 pub use includes::{IncludesExcludes, validate_lists, validate_namespace_lists, validate_scoped_lists};
 pub use namespace::{NamespaceFacts, NamespaceFilter, NamespaceScope};
+pub use object_scope::{ObjectScope, ScopeText};
 pub use restore::RestoreFilter;
 pub use selector::{Selector, SelectorError, parse_selector};
 
