@@ -73,13 +73,7 @@ impl LogArgs {
     /// # Errors
     /// When the file cannot be opened.
     pub(crate) fn start(&self) -> Result<()> {
-        let filter = EnvFilter::try_from_env("LIFEBOAT_LOG").unwrap_or_else(|_| EnvFilter::new(self.level()));
-        // The journal's own warnings and errors are printed with the result; without -v they would stand there twice.
-        let filter = match format!("{}=off", lifeboat_operation::LOG_TARGET).parse() {
-            Ok(directive) if self.verbosity <= 0 => filter.add_directive(directive),
-            _ => filter,
-        };
-        let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(self.writer()?);
+        let lines = tracing_subscriber::fmt().with_env_filter(self.filter()).with_writer(self.writer()?);
         let _ = if self.skip_headers {
             let lines = lines.without_time().with_level(false).with_target(false);
             tracing::subscriber::set_global_default(lines.finish())
@@ -87,6 +81,15 @@ impl LogArgs {
             tracing::subscriber::set_global_default(lines.finish())
         };
         Ok(())
+    }
+
+    fn filter(&self) -> EnvFilter {
+        let filter = EnvFilter::try_from_env("LIFEBOAT_LOG").unwrap_or_else(|_| EnvFilter::new(self.level()));
+        // The journal's own warnings and errors are printed with the result; without -v they would stand there twice.
+        match format!("{}=off", lifeboat_operation::LOG_TARGET).parse() {
+            Ok(directive) if self.verbosity <= 0 => filter.add_directive(directive),
+            _ => filter,
+        }
     }
 
     /// Libraries are heard only when details are asked for: what they warn of we try again, or report in our own words.
@@ -151,23 +154,28 @@ mod tests {
 
     #[test]
     fn libraries_are_silent_until_details_are_asked_for() {
+        use jiff::Timestamp;
+        use lifeboat_object::Place;
+        use lifeboat_operation::Journal;
         let told = |flags: &str| {
             let folder = tempfile::tempdir().unwrap();
             let file = folder.path().join("log");
             let args =
                 of(&format!("{flags} --logtostderr=false --stderrthreshold=FATAL --log_file {}", file.display()));
-            let lines = tracing_subscriber::fmt().with_env_filter(args.level()).with_writer(args.writer().unwrap());
+            let lines = tracing_subscriber::fmt().with_env_filter(args.filter()).with_writer(args.writer().unwrap());
             let lines = lines.without_time().with_level(false).with_target(false).finish();
             tracing::subscriber::with_default(lines, || {
                 tracing::warn!(target: "kube_client::client::tls", "Server cert bypassed");
                 tracing::warn!(target: "lifeboat_cluster::connect", "ours");
                 tracing::info!(target: "lifeboat_store", "a step");
+                Journal::new(Arc::new(|| Timestamp::UNIX_EPOCH), "backup=velero/b").warn(&Place::Velero, "of a backup");
             });
             std::fs::read_to_string(&file).unwrap()
         };
-        assert_eq!(told(""), "ours\n");
-        assert_eq!(told("-v 1"), "ours\na step\n");
-        assert_eq!(told("-v 3"), "Server cert bypassed\nours\na step\n");
+        assert_eq!(told(""), "ours\n", "what the journal says is printed with the result");
+        let subject = " subject=\"backup=velero/b\"\n";
+        assert_eq!(told("-v 1"), format!("ours\na step\nof a backup{subject}"));
+        assert_eq!(told("-v 3"), format!("Server cert bypassed\nours\na step\nof a backup{subject}"));
     }
 
     #[test]

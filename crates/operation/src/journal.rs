@@ -10,8 +10,9 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The target of the tracing events of all journals, by which they can be told from others.
-pub const LOG_TARGET: &str = "journal";
+/// The target of the tracing events of all journals, by which they can be told from others. It begins as those of all our
+/// rooms do, so that a filter that lets us be heard lets them be heard too.
+pub const LOG_TARGET: &str = "lifeboat::journal";
 /// Longest message that is kept whole, in bytes; an API server may answer with megabytes.
 const MAX_MESSAGE: usize = 8 << 10;
 /// Bytes that a result takes beside its text.

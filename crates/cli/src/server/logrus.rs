@@ -22,18 +22,24 @@ pub(crate) enum LogLevel {
     Panic,
 }
 
+impl LogLevel {
+    /// What of the events is told.
+    fn directives(self) -> &'static str {
+        match self {
+            Self::Trace => "trace",
+            Self::Debug => "debug",
+            // Libraries tell, among others, at each look at a location which access key they have found; what they warn of
+            // is tried again, or an error of ours.
+            Self::Info => "off,lifeboat=info",
+            Self::Warning => "off,lifeboat=warn",
+            Self::Error | Self::Fatal | Self::Panic => "off,lifeboat=error",
+        }
+    }
+}
+
 /// Starts logging to standard output, as Velero's server does; `LIFEBOAT_LOG` overrides the level with a filter of `tracing`.
 pub(crate) fn start(level: LogLevel, json: bool) {
-    let default = match level {
-        LogLevel::Trace => "trace",
-        LogLevel::Debug => "debug",
-        // Libraries tell, among others, at each look at a location which access key they have found; what they warn of is
-        // tried again, or an error of ours.
-        LogLevel::Info => "off,lifeboat=info",
-        LogLevel::Warning => "off,lifeboat=warn",
-        LogLevel::Error | LogLevel::Fatal | LogLevel::Panic => "off,lifeboat=error",
-    };
-    let filter = EnvFilter::try_from_env("LIFEBOAT_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    let filter = EnvFilter::try_from_env("LIFEBOAT_LOG").unwrap_or_else(|_| EnvFilter::new(level.directives()));
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stdout)
@@ -120,6 +126,35 @@ impl Visit for Fields {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_object::{ObjectKey, Place, Severity};
+    use lifeboat_operation::Journal;
+    use std::sync::Arc;
+
+    #[test]
+    fn the_servers_log_has_the_lines_of_operations() {
+        for (level, expected) in [
+            (LogLevel::Trace, 3),
+            (LogLevel::Debug, 3),
+            (LogLevel::Info, 3),
+            (LogLevel::Warning, 2),
+            (LogLevel::Error, 1),
+            (LogLevel::Panic, 1),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("log");
+            let file = Arc::new(std::fs::File::create(&path).unwrap());
+            let lines = tracing_subscriber::fmt().with_env_filter(level.directives()).with_writer(file);
+            let lines = lines.event_format(Logrus { json: true }).finish();
+            tracing::subscriber::with_default(lines, || {
+                let journal = Journal::new(Arc::new(|| jiff::Timestamp::UNIX_EPOCH), "backup=velero/b");
+                journal.info("begins", &[]);
+                journal.warn(&Place::Velero, "warns");
+                let key = ObjectKey::new(lifeboat_object::GroupResource::new("", "pods"), Some("n"), "p");
+                journal.item(Severity::Error, &key, "fails", None);
+            });
+            assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), expected, "{level:?}");
+        }
+    }
 
     #[test]
     fn lines_are_those_of_logrus() {
