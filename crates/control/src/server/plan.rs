@@ -257,8 +257,10 @@ impl<'a> Planner<'a> {
                 && !search_failed;
             let check_is_due = self.due(validation).is_some() || both;
             let search_is_due = self.due(sync).is_some();
-            // A search that failed goes before the check: where a check is due every second, it would never have a turn.
-            if search_is_due && (search_failed || !check_is_due) && self.may_begin(&sync_key) {
+            // A search that failed goes before the check: where a check is due every second, it would never have a turn. What
+            // was edited is never searched before it is checked: what is not there would be taken for deleted.
+            let search_goes_first = search_failed && !changed && self.has_place(&sync_key);
+            if search_is_due && (search_goes_first || !check_is_due) && self.may_begin(&sync_key) {
                 self.add(sync_key, Step::Sync(location.clone(), self.known_of(name)));
             } else if check_is_due && self.may_begin(&key) {
                 let known = both.then(|| self.known_of(name));

@@ -234,13 +234,30 @@ mod tests {
         world.locations.put(location);
         let (options, begun, mut memory) = (options(1), Instant::now(), Memory::default());
         memory.failed(Key::Sync("main".into()), &Unfinished::Because("no".into()), begun);
+        let spec = world.locations.get("main").unwrap().spec.clone();
+        memory.checked.insert("main".into(), (spec.clone(), begun));
         let hour = jiff::SignedDuration::from_hours(1);
-        let begins = |now: Instant| {
-            let view = View { world: &world, options: &options, memory: &memory, now: (NOW + hour, now) };
-            plan(view, std::iter::empty()).work.into_iter().map(|work| work.key).collect::<Vec<_>>()
+        let begins = |memory: &Memory, running: &[Key], now: Instant| {
+            let view = View { world: &world, options: &options, memory, now: (NOW + hour, now) };
+            plan(view, running.iter()).work.into_iter().map(|work| work.key).collect::<Vec<_>>()
         };
-        assert_eq!(begins(begun), [Key::Validation("main".into())]);
-        assert_eq!(begins(begun + Duration::from_secs(1)), [Key::Sync("main".into())]);
+        let (check, search) = (Key::Validation("main".into()), Key::Sync("main".into()));
+        assert_eq!(begins(&memory, &[], begun), std::slice::from_ref(&check));
+        let later = begun + Duration::from_secs(60);
+        assert_eq!(begins(&memory, &[], later), [search]);
+        // What is in the new place is not known before the check: a search would take the backups of the old one for deleted.
+        let mut edited = spec;
+        edited.object_storage.bucket = "another".into();
+        memory.checked.insert("main".into(), (edited, begun));
+        assert_eq!(begins(&memory, &[], later), std::slice::from_ref(&check), "after an edit");
+        // Late, and all places for searches are taken.
+        let spec = world.locations.get("main").unwrap().spec.clone();
+        memory.checked.insert("main".into(), (spec, begun));
+        for _ in 0..4 {
+            memory.failed(Key::Sync("main".into()), &Unfinished::Because("no".into()), begun);
+        }
+        let running: Vec<Key> = (0..Key::MOST_IN_ALL).map(|n| Key::Sync(format!("hangs-{n}"))).collect();
+        assert_eq!(begins(&memory, &running, begun + Duration::from_secs(3600)), [check], "no place for the search");
     }
 
     /// Which of two locations has a backup of a name that both hold is decided then.
