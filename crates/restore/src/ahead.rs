@@ -3,7 +3,7 @@
 use crate::action::{Action, Done};
 use crate::check::{Lookout, Places, Presence};
 use crate::plan::Level;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -11,7 +11,10 @@ use tokio::time::Instant;
 /// Levels are looked at ahead while they have no more objects than this together; the first one always is. What is seen
 /// stays in memory until the last of them has come, or something is written.
 const AHEAD: usize = 100_000;
-/// How long what was seen counts, from the first request on: others write to the cluster too.
+/// How long levels are looked at ahead: longer than one list is tried that fails. What has not answered by then is asked
+/// again when its level comes.
+const LOOK_FOR: Duration = Duration::from_secs(240);
+/// How long what was seen counts after the look: others write to the cluster too.
 const FRESH_FOR: Duration = Duration::from_secs(30);
 
 /// What was seen while the archive was still being read, of levels that are to come.
@@ -20,16 +23,39 @@ pub(crate) struct Ahead {
     /// Names of the levels.
     levels: BTreeSet<String>,
     presence: Arc<Presence>,
-    began: Option<Instant>,
+    /// When the look ended.
+    ended: Option<Instant>,
+}
+
+/// What was seen of a level ahead.
+#[derive(Clone, Debug)]
+pub(crate) struct Glance {
+    presence: Arc<Presence>,
+    counts_until: Instant,
+}
+
+impl Glance {
+    /// The namespaces of which something was seen.
+    pub(crate) fn namespaces(&self) -> impl Iterator<Item = &str> {
+        self.presence.namespaces()
+    }
+
+    /// What was seen, unless that is too long ago.
+    pub(crate) fn still_counts(self) -> Option<Arc<Presence>> {
+        (Instant::now() < self.counts_until).then_some(self.presence)
+    }
 }
 
 impl Ahead {
     /// Looks at the first levels that are worth it, before anything is written.
     pub(crate) async fn look(lookout: &Lookout<'_>, levels: Vec<Level>) -> Self {
         let levels = levels.into_iter().map(|level| (lookout.places(&level), level.items.len(), level.name));
-        let (levels, places) = worth_a_look(levels);
-        let began = Some(Instant::now());
-        Self { levels, presence: Arc::new(lookout.look(places).await), began }
+        let chosen = worth_a_look(levels);
+        let all = chosen.values().flatten().map(|(place, count)| (place.clone(), *count)).collect();
+        let presence = lookout.look(all, LOOK_FOR).await;
+        let levels =
+            chosen.into_iter().filter(|(_, places)| presence.has_answers(places)).map(|(name, _)| name).collect();
+        Self { levels, presence: Arc::new(presence), ended: Some(Instant::now()) }
     }
 
     /// Forgets levels that will not come: labels, which stand in the objects, may leave out all of one.
@@ -38,14 +64,13 @@ impl Ahead {
         self.forget_when_none_is_left();
     }
 
-    /// What was seen of this level, once; `None` when it was not looked at, or when the look began too long ago. A list that
-    /// failed has had its time, and one that is far too long is not worth it: neither is read again, and its objects are
-    /// unknown.
-    pub(crate) fn take(&mut self, level: &str) -> Option<Arc<Presence>> {
-        let is_fresh = self.began.is_some_and(|began| began.elapsed() < FRESH_FOR);
-        let presence = (self.levels.remove(level) && is_fresh).then(|| Arc::clone(&self.presence));
+    /// What was seen of this level, once; `None` when it was not looked at, or not to the end. A list that failed has had its
+    /// time, and one that is far too long is not worth it: neither is read again, and its objects are unknown.
+    pub(crate) fn take(&mut self, level: &str) -> Option<Glance> {
+        let counts_until = self.ended.filter(|_| self.levels.remove(level)).map(|ended| ended + FRESH_FOR);
+        let glance = counts_until.map(|counts_until| Glance { presence: Arc::clone(&self.presence), counts_until });
         self.forget_when_none_is_left();
-        presence
+        glance
     }
 
     /// Forgets what was seen, once one of these objects may have been written.
@@ -62,19 +87,19 @@ impl Ahead {
     }
 }
 
-/// Of levels with their places and how many objects they have: those to look at ahead, and all their places.
-fn worth_a_look(levels: impl IntoIterator<Item = (Places, usize, String)>) -> (BTreeSet<String>, Places) {
-    let (mut names, mut all) = (BTreeSet::new(), Places::new());
+/// Of levels with their places and how many objects they have: those to look at ahead, with their places.
+fn worth_a_look(levels: impl IntoIterator<Item = (Places, usize, String)>) -> BTreeMap<String, Places> {
+    let mut chosen: BTreeMap<String, Places> = BTreeMap::new();
     let mut objects = 0;
     for (places, count, name) in levels.into_iter().filter(|(places, ..)| !places.is_empty()) {
         objects += count;
-        if objects > AHEAD && !names.is_empty() {
+        if objects > AHEAD && !chosen.is_empty() {
             break;
         }
-        names.insert(name);
-        all.extend(places);
+        // Two levels may have one name: Services come in two parts.
+        chosen.entry(name).or_default().extend(places);
     }
-    (names, all)
+    chosen
 }
 
 #[cfg(test)]
@@ -99,31 +124,28 @@ mod tests {
             (vec![level("a", AHEAD - 1), level("b", 2), level("c", 1)], vec![("a", AHEAD - 1)]),
             (vec![level("a", AHEAD + 1), level("b", 1)], vec![("a", AHEAD + 1)]),
         ] {
-            let (names, places) = worth_a_look(levels);
-            assert_eq!(names, expected.iter().map(|(name, _)| (*name).to_owned()).collect());
-            assert_eq!(places, expected.iter().map(|(name, count)| (place(name), *count)).collect());
+            let expected =
+                expected.iter().map(|(name, count)| ((*name).to_owned(), Places::from([(place(name), *count)])));
+            assert_eq!(worth_a_look(levels), expected.collect());
         }
     }
 
     fn ahead() -> Ahead {
         let levels = ["a", "b"].map(str::to_owned).into();
-        Ahead { levels, presence: Arc::default(), began: Some(Instant::now()) }
+        Ahead { levels, presence: Arc::default(), ended: Some(Instant::now()) }
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_was_seen_ahead_counts_once_and_for_a_while() {
         let mut seen = ahead();
-        let taken = ["a", "a", "c", "d"].map(|name| seen.take(name).is_some());
-        assert_eq!(
-            taken,
-            [true, false, false, false],
-            "one that came, one whose list failed, one that nobody looked at"
-        );
+        let first = seen.take("a");
+        let again = ["a", "c"].map(|name| seen.take(name).is_some());
+        assert_eq!((first.is_some(), again), (true, [false, false]), "the second time, and one that nobody looked at");
         advance(FRESH_FOR - Duration::from_millis(1)).await;
-        assert!(seen.take("b").is_some());
-        let mut seen = ahead();
-        advance(FRESH_FOR).await;
-        assert!(seen.take("a").is_none());
+        let counts = |glance: Option<Glance>| glance.and_then(Glance::still_counts).is_some();
+        assert!(counts(seen.take("b")) && counts(first.clone()));
+        advance(Duration::from_millis(1)).await;
+        assert!(!counts(first), "a level may wait between the look and the use of it");
     }
 
     #[tokio::test(start_paused = true)]

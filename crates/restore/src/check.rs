@@ -11,13 +11,17 @@ use lifeboat_object::{ApiResource, Catalog, GroupResource, Head, ObjectKey};
 use lifeboat_store::Archive;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 /// Below this many objects of a type in a namespace it is cheaper just to try.
 const WORTH_A_LIST: usize = 50;
 /// A list is read while it is no longer than so many times what the backup has there. What is seen stays in memory, and
 /// beyond that it is cheaper just to try.
 const WORTH_READING: usize = 10;
+/// How long one level is looked at. What has not answered by then is not known.
+pub(crate) const LOOK_FOR: Duration = Duration::from_secs(600);
 /// So many lists are read at once.
 const LISTS_AT_ONCE: usize = 4;
 
@@ -41,6 +45,8 @@ pub(crate) struct Presence {
     listed: HashSet<Place>,
     /// State by key, both as digests.
     found: HashMap<[u8; 16], State>,
+    /// Those whose lists had not ended when the time for them was over.
+    unanswered: HashSet<Place>,
 }
 
 /// Where to look for objects of an archive.
@@ -74,9 +80,15 @@ impl Lookout<'_> {
     }
 
     /// One list of metadata for each of these places. A list that fails leaves its objects unknown, and so does one that is
-    /// far longer than what the backup has there.
-    pub(crate) async fn look(&self, places: Places) -> Presence {
-        let mut out = Presence::default();
+    /// far longer than what the backup has there, or that has not ended after this time.
+    pub(crate) async fn look(&self, places: Places, time: Duration) -> Presence {
+        let mut out = Presence { unanswered: places.keys().cloned().collect(), ..Presence::default() };
+        // What was not asked or has not answered by then stays among the unanswered.
+        let _ = timeout(time, self.look_into(places, &mut out)).await;
+        out
+    }
+
+    async fn look_into(&self, places: Places, out: &mut Presence) {
         let mut left = places.into_iter();
         let mut lists = JoinSet::new();
         loop {
@@ -92,7 +104,10 @@ impl Lookout<'_> {
                     count.saturating_mul(WORTH_READING),
                 ));
             }
-            let Some(ended) = lists.join_next().await else { return out };
+            let Some(ended) = lists.join_next().await else { return };
+            if let Ok((place, _)) = &ended {
+                out.unanswered.remove(place);
+            }
             match ended {
                 Ok((place, Ok(Some(found)))) => {
                     out.found.extend(found);
@@ -145,6 +160,11 @@ impl Presence {
         self.listed.iter().filter_map(|(_, namespace)| namespace.as_deref())
     }
 
+    /// Whether the lists of all these places have ended, well or not.
+    pub(crate) fn has_answers(&self, places: &Places) -> bool {
+        !places.keys().any(|place| self.unanswered.contains(place))
+    }
+
     /// What was seen of the object that this one of the backup would become.
     pub(crate) fn look(&self, target: &ObjectKey, in_backup: State) -> Seen {
         match self.found.get(&target.digest()) {
@@ -159,6 +179,14 @@ impl Presence {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_level_is_known_when_all_its_lists_have_ended() {
+        let place = |resource: &str| (GroupResource::new("", resource), Some("n".to_owned()));
+        let presence = Presence { unanswered: [place("pods")].into(), ..Presence::default() };
+        let known = |names: &[&str]| presence.has_answers(&names.iter().map(|name| (place(name), 50)).collect());
+        assert_eq!((known(&["secrets"]), known(&["secrets", "pods"])), (true, false));
+    }
 
     #[test]
     fn only_the_very_state_of_the_backup_is_unchanged() {

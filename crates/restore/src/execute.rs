@@ -1,7 +1,8 @@
 //! Level by level, inside a level many at once.
 
 use crate::action::{Action, Done};
-use crate::check::{Presence, Seen};
+use crate::ahead::Glance;
+use crate::check::{LOOK_FOR, Presence, Seen};
 use crate::checkpoint::Checkpoint;
 use crate::deferred::Deferred;
 use crate::item::{Context, Source};
@@ -25,7 +26,7 @@ pub(crate) struct Reached {
 /// this level before. When the restore ends early, what is in flight is awaited, and the rest is left.
 pub(crate) async fn level(
     level: Level,
-    ahead: Option<Arc<Presence>>,
+    ahead: Option<Glance>,
     context: &Arc<Context>,
     checkpoint: &mut Checkpoint,
     deferred: &mut Deferred,
@@ -119,20 +120,21 @@ fn take_untouched(rows: &[usize], context: &Context) -> u64 {
 }
 
 /// What of a level is there already.
-async fn look(level: &Level, ahead: Option<Arc<Presence>>, context: &Arc<Context>) -> Arc<Presence> {
+async fn look(level: &Level, ahead: Option<Glance>, context: &Arc<Context>) -> Arc<Presence> {
     let lookout = context.lookout();
     let places = lookout.places(level);
     // What is seen in a namespace that is being deleted will not be there when it is gone.
     let namespaces_to_list = places.keys().filter_map(|(_, namespace)| namespace.as_deref());
-    let namespaces_seen = ahead.iter().flat_map(|presence| presence.namespaces());
+    let namespaces_seen = ahead.iter().flat_map(Glance::namespaces);
     let looked_at: HashSet<&str> = namespaces_to_list.chain(namespaces_seen).collect();
     let rows = level.items.iter().filter_map(|one| context.archive.row(one.row));
     let names: BTreeSet<&str> = rows.filter_map(|row| row.namespace()).collect();
     let needed = names.into_iter().filter(|name| looked_at.contains(context.mapped(name))).collect();
     // Who restores an object in one that is missing says what is wrong.
     context.missing_namespaces(needed).await;
-    match ahead {
-        Some(presence) if !context.namespaces.made_any() => presence,
-        _ => Arc::new(lookout.look(places).await),
+    // Asked after the wait for namespaces: what was seen before one went says nothing about the one that came.
+    match ahead.filter(|_| !context.namespaces.has_changed_any()).and_then(Glance::still_counts) {
+        Some(presence) => presence,
+        None => Arc::new(lookout.look(places, LOOK_FOR).await),
     }
 }

@@ -15,7 +15,7 @@ use lifeboat_operation::Journal;
 use lifeboat_store::StoreError;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -32,6 +32,8 @@ pub(crate) struct Namespaces {
     /// By target name.
     cells: Mutex<BTreeMap<String, Arc<Cell>>>,
     round: AtomicU64,
+    /// Whether one was on its way out of the cluster when it was asked for.
+    saw_one_leave: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -67,7 +69,14 @@ pub(crate) enum Missing {
 impl Namespaces {
     pub(crate) fn new(resource: Arc<ApiResource>, timeout: Duration, began: Option<Timestamp>) -> Self {
         let terminating = Together::new(timeout);
-        Self { resource, terminating, began, cells: Mutex::default(), round: AtomicU64::default() }
+        Self {
+            resource,
+            terminating,
+            began,
+            cells: Mutex::default(),
+            round: AtomicU64::default(),
+            saw_one_leave: AtomicBool::default(),
+        }
     }
 
     /// Lets refused namespaces be tried again.
@@ -75,10 +84,10 @@ impl Namespaces {
         self.round.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether one was not there, or is not yet: what was seen before that is no longer so.
-    pub(crate) fn made_any(&self) -> bool {
+    /// Whether one was not there, is not yet, or went and came again, by whomever: what was seen in it before is no longer so.
+    pub(crate) fn has_changed_any(&self) -> bool {
         let was_there = |cell: &Arc<Cell>| cell.state.try_lock().is_ok_and(|s| *s == State::There { made: false });
-        !lock(&self.cells).values().all(was_there)
+        self.saw_one_leave.load(Ordering::Relaxed) || !lock(&self.cells).values().all(was_there)
     }
 
     /// Ensures that the namespace exists and is not being deleted; tells whether this restore made it. `in_backup`
@@ -164,7 +173,11 @@ impl Namespaces {
                         let found = env.cluster.get(&self.resource, None, name).await?;
                         let found = found.map(|body| serde_json::from_slice(&body).unwrap_or_default());
                         // Gone meanwhile, or being deleted: try again.
-                        Ok(found.filter(|found| !is_leaving(found)).map(|found| is_made_since(&found, self.began)))
+                        let found = found.filter(|found| !is_leaving(found));
+                        if found.is_none() {
+                            self.saw_one_leave.store(true, Ordering::Relaxed);
+                        }
+                        Ok(found.map(|found| is_made_since(&found, self.began)))
                     }
                     Err(e) => Err(e),
                 }
@@ -263,6 +276,41 @@ fn target(name: &str, source: Option<&Value>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_action::Actions;
+    use lifeboat_cluster::{Cluster, ConnectOptions};
+    use lifeboat_operation::Operation;
+    use lifeboat_store::Store;
+    use lifeboat_testbed::scripted_api_server;
+    use tokio::task::JoinSet;
+
+    /// Something else may make it again before the restore does, empty: what was seen in it before is no longer there.
+    #[tokio::test]
+    async fn a_namespace_that_went_and_came_again_has_changed() {
+        let status =
+            |reason: &str| json!({"kind": "Status", "status": "Failure", "reason": reason, "code": 409}).to_string();
+        let there = |metadata: Value| (200, json!({"kind": "Namespace", "metadata": metadata}).to_string());
+        let exists = || (409, status("AlreadyExists"));
+        let leaving = json!({"name": "shop", "deletionTimestamp": "2026-01-01T00:00:00Z"});
+        for (answers, expected) in [
+            (vec![exists(), there(json!({"name": "shop"}))], false),
+            (vec![exists(), there(leaving), exists(), there(json!({"name": "shop"}))], true),
+        ] {
+            let mut tasks = JoinSet::new();
+            let kubeconfig = scripted_api_server(&mut tasks, answers).await.unwrap();
+            let options =
+                ConnectOptions { kubeconfig: Some(kubeconfig.path().to_owned()), ..ConnectOptions::default() };
+            let env = Env {
+                cluster: Cluster::connect(&options).await.unwrap(),
+                store: Store::in_memory(),
+                actions: Actions::default(),
+                operation: Operation::new(Arc::new(|| Timestamp::UNIX_EPOCH), "restore=velero/r", std::env::temp_dir()),
+            };
+            let resource = Arc::new(ApiResource::new("", "v1", "namespaces", "Namespace"));
+            let namespaces = Namespaces::new(resource, Duration::from_secs(60), None);
+            assert_eq!(namespaces.ensure("shop", async { Ok(None) }, &env).await, Ok(false));
+            assert_eq!(namespaces.has_changed_any(), expected);
+        }
+    }
 
     #[test]
     fn a_refused_namespace_is_tried_once_in_each_round() {

@@ -1,7 +1,8 @@
 //! What a restore would do, without doing it.
 
 use crate::action::Action;
-use crate::check::{Presence, Seen};
+use crate::ahead::Glance;
+use crate::check::{LOOK_FOR, Seen};
 use crate::desired::{Ask, Desired};
 use crate::env::Env;
 use crate::existing::{is_same_state, merge_service_account};
@@ -82,14 +83,14 @@ impl Previewer {
     async fn level(
         &mut self,
         level: Level,
-        ahead: Option<Arc<Presence>>,
+        ahead: Option<Glance>,
         needed: &mut Needed,
         out: &mpsc::Sender<PreviewItem>,
     ) -> Result<(), RestoreError> {
         let lookout = self.context.lookout();
-        let presence = match ahead {
+        let presence = match ahead.and_then(Glance::still_counts) {
             Some(presence) => presence,
-            None => Arc::new(lookout.look(lookout.places(&level)).await),
+            None => Arc::new(lookout.look(lookout.places(&level), LOOK_FOR).await),
         };
         let archive = &self.context.archive;
         if level.defines_types() {
