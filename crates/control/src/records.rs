@@ -108,26 +108,28 @@ impl Records for RecordMap {
         if notes.is_empty() {
             return Ok(());
         }
-        let (sender, mut answer) = oneshot::channel();
-        self.waiting().push((notes, sender));
-        // Who comes first takes along what waits; the others are told.
-        let mut lengths = tokio::select! {
-            biased;
-            told = &mut answer => return told.unwrap_or_else(|_| Err(given_up())),
-            lengths = self.lengths.lock() => lengths,
-        };
-        let batch = std::mem::take(&mut *self.waiting());
-        if !batch.is_empty() {
-            self.send(batch, &mut lengths).await;
+        loop {
+            let (sender, mut answer) = oneshot::channel();
+            self.waiting().push((notes.clone(), sender));
+            // Who comes first takes along what waits; the others are told.
+            let told = tokio::select! {
+                biased;
+                told = &mut answer => told,
+                mut lengths = self.lengths.lock() => {
+                    let batch = std::mem::take(&mut *self.waiting());
+                    if !batch.is_empty() {
+                        self.send(batch, &mut lengths).await;
+                    }
+                    drop(lengths);
+                    answer.await
+                }
+            };
+            // Without an answer, the task that had taken these notes along was stopped: they go again.
+            if let Ok(answer) = told {
+                return answer;
+            }
         }
-        drop(lengths);
-        answer.await.unwrap_or_else(|_| Err(given_up()))
     }
-}
-
-/// The task that had taken a write along was stopped.
-fn given_up() -> RecordsError {
-    RecordsError::Unavailable("the request that was to write the notes was given up".to_owned())
 }
 
 impl RecordMap {
@@ -175,13 +177,25 @@ impl RecordMap {
                 Err(full) => drop(sender.send(Err(full))),
             }
         }
-        let written = if taken.is_empty() { Ok(()) } else { self.bound(self.request_write(together)).await };
-        // After a failure it is not known what the ConfigMap holds.
-        *lengths = written.is_ok().then_some(after);
-        answer_all(taken, &written.map_err(RecordsError::Unavailable));
+        if taken.is_empty() {
+            *lengths = Some(after);
+            return;
+        }
+        let only_these = after.keys().all(|key| together.contains_key(key));
+        let written = self.bound(self.request_write(together)).await;
+        if written == Ok(Written::Anew) && !only_these {
+            tracing::warn!(
+                name = self.name(),
+                "somebody has deleted the notes of a restore: what was noted before is lost"
+            );
+        }
+        // After a failure, and after others have changed the ConfigMap, it is not known what that holds.
+        let is_known = written == Ok(Written::Into) || (written == Ok(Written::Anew) && only_these);
+        *lengths = is_known.then_some(after);
+        answer_all(taken, &written.map(drop).map_err(RecordsError::Unavailable));
     }
 
-    async fn request_write(&self, notes: Notes) -> Result<(), String> {
+    async fn request_write(&self, notes: Notes) -> Result<Written, String> {
         let (resource, namespace, name) = (config_maps(), Some(self.namespace.as_str()), self.name());
         let data: Value =
             notes.iter().map(|(key, note)| (key.clone(), json!(note.as_ref().map(|n| STANDARD.encode(n))))).collect();
@@ -203,15 +217,24 @@ impl RecordMap {
         // They are the next leader's by now, who may be further.
         self.leadership.check().map_err(|lost| lost.to_string())?;
         match self.cluster.patch(&resource, namespace, &name, None, PatchKind::Merge, patch).await {
-            Ok(_) => return Ok(()),
+            Ok(_) => return Ok(Written::Into),
             Err(e) if e.is_not_found() => {}
             Err(e) => return Err(e.to_string()),
         }
         self.leadership.check().map_err(|lost| lost.to_string())?;
         let body = Bytes::from(map.to_string());
         let created = self.cluster.create(&resource, namespace, &name, body, Create::default()).await;
-        created.map(drop).map_err(|e| e.to_string())
+        created.map(|_| Written::Anew).map_err(|e| e.to_string())
     }
+}
+
+/// Where notes were written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    /// Into the ConfigMap that was there.
+    Into,
+    /// Into a new one: there was none.
+    Anew,
 }
 
 /// The lengths of all notes once these are written, when there is room for them.
@@ -311,6 +334,32 @@ mod tests {
         lifeboat_operation::conformance::run(Arc::clone(&map) as Arc<dyn Records>).await;
         map.forget().await;
         assert_eq!(map.keys().await, Ok(BTreeSet::new()));
+    }
+
+    /// The one that carried them along may be stopped at any time.
+    #[tokio::test]
+    async fn notes_that_waited_are_written_though_their_carrier_is_stopped() {
+        let mut tasks = JoinSet::new();
+        let map = records(&mut tasks, vec![(200, json!({}))]).await;
+        let write = |key: &'static str| map.write(Notes::from([(key.to_owned(), Some(Bytes::from_static(b"1")))]));
+        let turn = map.lengths.lock().await;
+        let (mut carrier, mut other) = (Box::pin(write("a")), Box::pin(write("b")));
+        assert!(futures::poll!(&mut carrier).is_pending() && futures::poll!(&mut other).is_pending());
+        drop(turn);
+        assert!(futures::poll!(&mut carrier).is_pending(), "its request is under way");
+        drop(carrier);
+        assert_eq!(other.await, Ok(()));
+    }
+
+    #[tokio::test]
+    async fn what_a_config_map_holds_is_asked_anew_when_somebody_has_deleted_it() {
+        let mut tasks = JoinSet::new();
+        let held = json!({"binaryData": {"old": "AAAA"}});
+        // The read, the patch that finds no ConfigMap any more, and the create.
+        let map = records(&mut tasks, vec![(200, held), (404, json!({})), (201, json!({}))]).await;
+        let notes = Notes::from([("new".to_owned(), Some(Bytes::from_static(b"1")))]);
+        assert_eq!(map.write(notes).await, Ok(()));
+        assert_eq!(*map.lengths.lock().await, None);
     }
 
     /// One that asks for too much does not take the others with it.

@@ -35,6 +35,7 @@ pub async fn run(records: Arc<dyn Records>) {
     assert_eq!(records.read("a").await, Ok(Some(Bytes::from_static(b"two"))));
 
     at_the_same_time(records).await;
+    given_up(records).await;
 }
 
 /// Of two writes at the same time none loses the notes of the other.
@@ -53,6 +54,20 @@ async fn at_the_same_time(records: &dyn Records) {
     assert!(keys(records).await.is_superset(&set(&["x", "y", "both"])));
     let both = records.read("both").await.expect("it was written");
     assert!([Some(Bytes::from_static(b"x")), Some(Bytes::from_static(b"y"))].contains(&both), "{both:?}");
+}
+
+/// A write that is given up under way has had its effect or none, before the next one has its own.
+async fn given_up(records: &dyn Records) {
+    {
+        let mut older = std::pin::pin!(write(records, &[("a", Some(b"older"))]));
+        std::future::poll_fn(|context| {
+            let _ = older.as_mut().poll(context);
+            std::task::Poll::Ready(())
+        })
+        .await;
+    }
+    write(records, &[("a", Some(b"newer"))]).await;
+    assert_eq!(records.read("a").await, Ok(Some(Bytes::from_static(b"newer"))));
 }
 
 async fn write(records: &dyn Records, notes: &[(&str, Option<&'static [u8]>)]) {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The state of one operation: a file below `$XDG_STATE_HOME/lifeboat`, removed when the operation has ended. Held by
 /// one process at a time.
@@ -93,7 +93,7 @@ impl State {
 pub(crate) struct RecordFolder {
     path: PathBuf,
     /// Held while files are replaced: what one write has half done is not another's.
-    writing: Arc<Mutex<()>>,
+    writing: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl RecordFolder {
@@ -134,9 +134,10 @@ impl Records for RecordFolder {
         for key in notes.keys() {
             checked(key)?;
         }
-        let writing = Arc::clone(&self.writing);
+        // Writes come one after the other in the order in which they were asked for, also one that is given up under way.
+        let turn = Arc::clone(&self.writing).lock_owned().await;
         self.with("write into", move |folder| {
-            let _turn = writing.lock().unwrap_or_else(PoisonError::into_inner);
+            let _turn = turn;
             match std::fs::create_dir(folder) {
                 Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
                 _ => {}
