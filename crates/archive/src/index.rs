@@ -2,20 +2,18 @@
 
 mod check;
 
-use crate::gzip::capped;
+use crate::gzip::{Packer, capped};
 use crate::path::{ArchivePath, ObjectPath, VersionDir};
 use crate::tar_reader::{ReadError, ReadLimits, TarReader};
 use crate::tarball::{TarballSummary, entry_hash};
 use check::Bounds;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use hex::FromHex;
 use lifeboat_object::{GroupResource, ObjectKey};
 use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt;
-use std::io::{BufReader, Read, Write};
+use std::io::{BufReader, Read};
 use std::sync::Arc;
 
 /// Value of `format`.
@@ -38,29 +36,41 @@ pub struct IndexRow {
     pub hash: [u8; 16],
 }
 
+/// Bytes of JSON that are compressed together.
+const PIECE: usize = 256 << 10;
+
 /// Writes the index while members come in; holds it compressed, so that memory grows by a few bytes per object.
 pub(crate) struct IndexWriter {
-    out: GzEncoder<Vec<u8>>,
+    /// Gzip members.
+    out: Vec<u8>,
+    packer: Packer,
+    /// JSON that is not compressed yet.
+    open: Vec<u8>,
     members: Vec<[u64; 3]>,
     objects: u64,
 }
 
 impl IndexWriter {
     pub(crate) fn new() -> Self {
-        let mut out = GzEncoder::new(Vec::new(), Compression::fast());
-        put(&mut out, format!("{{\"format\":\"{INDEX_FORMAT}\",\"objects\":[").as_bytes());
-        Self { out, members: Vec::new(), objects: 0 }
+        let open = format!("{{\"format\":\"{INDEX_FORMAT}\",\"objects\":[").into_bytes();
+        Self { out: Vec::new(), packer: Packer::new(1), open, members: Vec::new(), objects: 0 }
     }
 
     pub(crate) fn member(&mut self, offset: u64, length: u64, tar_length: u64, rows: &[IndexRow]) {
         let member = self.members.len();
         self.members.push([offset, length, tar_length]);
-        let mut line = Vec::new();
+        // Of the type of the row before; the next one is mostly of the same.
+        let mut resource: Option<(&GroupResource, String)> = None;
+        let mut hash = [0; 32];
         for row in rows {
-            line.clear();
-            line.extend_from_slice(if self.objects == 0 { b"\n" } else { b",\n" });
+            let (_, name) = match resource.take().filter(|(known, _)| *known == &row.key.resource) {
+                Some(same) => resource.insert(same),
+                None => resource.insert((&row.key.resource, row.key.resource.to_string())),
+            };
+            // Twice the length of what it encodes.
+            let _ = hex::encode_to_slice(row.hash, &mut hash);
             let fields = (
-                row.key.resource.to_string(),
+                name.as_str(),
                 &row.version,
                 u8::from(row.preferred),
                 row.key.namespace.as_deref().unwrap_or(""),
@@ -68,11 +78,10 @@ impl IndexWriter {
                 member,
                 row.offset,
                 row.length,
-                hex::encode(row.hash),
+                std::str::from_utf8(&hash).unwrap_or_default(),
             );
-            // Strings and numbers into a Vec: cannot fail.
-            let _ = serde_json::to_writer(&mut line, &fields);
-            put(&mut self.out, &line);
+            self.open.extend_from_slice(if self.objects == 0 { b"\n" } else { b",\n" });
+            self.put(&fields);
             self.objects += 1;
         }
     }
@@ -91,18 +100,28 @@ impl IndexWriter {
             tar_length: u64,
         }
         let tarball = Tarball { size: summary.size, sha256: &summary.sha256, objects: summary.objects, tar_length };
-        put(&mut self.out, b"\n],\"members\":");
-        let _ = serde_json::to_writer(&mut self.out, &self.members);
-        put(&mut self.out, b",\"tarball\":");
-        let _ = serde_json::to_writer(&mut self.out, &tarball);
-        put(&mut self.out, b"}\n");
-        self.out.finish().unwrap_or_default()
+        let members = std::mem::take(&mut self.members);
+        self.open.extend_from_slice(b"\n],\"members\":");
+        self.put(&members);
+        self.open.extend_from_slice(b",\"tarball\":");
+        self.put(&tarball);
+        self.open.extend_from_slice(b"}\n");
+        self.pack();
+        self.out
     }
-}
 
-/// Compressing into a Vec cannot fail.
-fn put(out: &mut GzEncoder<Vec<u8>>, bytes: &[u8]) {
-    let _ = out.write_all(bytes);
+    /// Adds JSON. Strings and numbers into a Vec: that cannot fail.
+    fn put(&mut self, value: &impl Serialize) {
+        let _ = serde_json::to_writer(&mut self.open, value);
+        if self.open.len() >= PIECE {
+            self.pack();
+        }
+    }
+
+    fn pack(&mut self) {
+        self.out.extend_from_slice(self.packer.member(&self.open));
+        self.open.clear();
+    }
 }
 
 /// Where a gzip member stands.
