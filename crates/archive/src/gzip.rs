@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_types, reason = "the one capped place")]
 
+use crate::deflate::{Deflater, Likeness};
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
@@ -39,14 +40,26 @@ pub fn pack_with<E>(write: impl FnOnce(&mut dyn Write) -> Result<(), E>) -> Resu
 pub struct Packer {
     compressor: Compressor,
     out: Vec<u8>,
+    /// Of the fastest level.
+    deflater: Option<Deflater>,
 }
 
 impl Packer {
     /// Level 1 (fast) to 9 (small).
     #[must_use]
     pub fn new(level: u32) -> Self {
+        let deflater = (level == 1).then(Deflater::new);
         let level = i32::try_from(level).ok().and_then(|level| CompressionLvl::new(level).ok());
-        Self { compressor: Compressor::new(level.unwrap_or_default()), out: Vec::new() }
+        Self { compressor: Compressor::new(level.unwrap_or_default()), out: Vec::new(), deflater }
+    }
+
+    /// Appends one gzip member of bytes of which some are known to be like others before them: at the fastest level, nothing
+    /// is searched for those.
+    pub(crate) fn append_member(&mut self, bytes: &[u8], alike: &[Likeness], out: &mut Vec<u8>) {
+        match &mut self.deflater {
+            Some(deflater) => deflater.member(bytes, alike, out),
+            None => out.extend_from_slice(self.member(bytes)),
+        }
     }
 
     /// One gzip member; it is overwritten by the next one.

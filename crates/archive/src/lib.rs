@@ -7,6 +7,7 @@
 //! This room is pure: codecs over `std::io`, no runtime, no network, no clock. Archives are untrusted: every size is
 //! capped where it is read ([`ReadLimits`]). Start reading at [`tarball`].
 
+mod deflate;
 pub mod gojson;
 pub mod gzip;
 pub mod index;

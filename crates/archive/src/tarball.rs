@@ -4,6 +4,7 @@
 //! (pure CPU, any thread), and [`Assembler::append`] the resulting members in any order. `docs/formats/tarball.md`
 //! has the bytes.
 
+use crate::deflate::Likeness;
 use crate::gzip::Packer;
 use crate::index::{IndexRow, IndexWriter};
 use crate::path::{PathError, encode};
@@ -42,6 +43,10 @@ pub struct Segment {
     again: Vec<Again>,
     /// Bytes of tar that come again.
     repeated: usize,
+    /// What in the tar is like something shortly before it.
+    alike: Vec<Likeness>,
+    /// Headers of the last object, under its plain path and its versioned one.
+    headers: [Range<usize>; 2],
     rows: Vec<IndexRow>,
 }
 
@@ -78,10 +83,18 @@ impl Segment {
             self.repeated += body.len();
             self.again.push(Again { body, at: self.tar.len() });
         } else {
+            let mut first = None;
             if object.preferred {
-                append_file(&mut self.tar, &plain, &object.body, mtime);
+                self.push_header(0, &plain, length, mtime);
+                first = Some(self.tar.len());
+                append_body(&mut self.tar, &object.body);
             }
-            append_file(&mut self.tar, &versioned, &object.body, mtime);
+            self.push_header(1, &versioned, length, mtime);
+            let at = self.tar.len();
+            append_body(&mut self.tar, &object.body);
+            if let Some(first) = first {
+                self.alike.push(Likeness { at, length: self.tar.len() - at, distance: at - first });
+            }
         }
         self.rows.push(IndexRow {
             key,
@@ -92,6 +105,16 @@ impl Segment {
             hash: hash(&object.body),
         });
         Ok(())
+    }
+
+    /// Appends a header, which differs from the last one of its kind in the name, hardly more.
+    fn push_header(&mut self, kind: usize, path: &str, size: u64, mtime: u64) {
+        let at = self.tar.len();
+        append_header(&mut self.tar, path, size, mtime);
+        let before = std::mem::replace(&mut self.headers[kind], at..self.tar.len());
+        if before.len() == self.tar.len() - at {
+            self.alike.push(Likeness { at, length: before.len(), distance: at - before.start });
+        }
     }
 
     /// Bytes of tar so far.
@@ -118,8 +141,8 @@ impl Segment {
         let (tar_length, rows) = (self.len() as u64, std::mem::take(&mut self.rows));
         let mut gzip = Vec::new();
         let mut from = 0;
-        for Again { body, at } in self.again.drain(..) {
-            gzip.extend_from_slice(packer.member(&self.tar[from..body.start]));
+        for Again { body, at } in std::mem::take(&mut self.again) {
+            self.append(from..body.start, packer, &mut gzip);
             let first = gzip.len();
             let packed = packer.member(&self.tar[body.clone()]);
             // This and its copy, and the headers: mostly all of it.
@@ -131,11 +154,22 @@ impl Segment {
             from = at;
         }
         if from < self.tar.len() {
-            gzip.extend_from_slice(packer.member(&self.tar[from..]));
+            self.append(from..self.tar.len(), packer, &mut gzip);
         }
         self.tar.clear();
+        self.alike.clear();
+        self.headers = [0..0, 0..0];
         self.repeated = 0;
         Member { gzip, tar_length, rows }
+    }
+}
+
+impl Segment {
+    /// Compresses a part of the tar, which is read without the others.
+    fn append(&self, part: Range<usize>, packer: &mut Packer, gzip: &mut Vec<u8>) {
+        let inside = |one: &&Likeness| one.at >= part.start + one.distance && one.at + one.length <= part.end;
+        let alike = self.alike.iter().filter(inside).map(|one| Likeness { at: one.at - part.start, ..*one });
+        packer.append_member(&self.tar[part.clone()], &alike.collect::<Vec<_>>(), gzip);
     }
 }
 
