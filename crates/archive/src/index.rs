@@ -5,7 +5,7 @@ mod check;
 use crate::gzip::{Packer, capped};
 use crate::path::{ArchivePath, ObjectPath, VersionDir};
 use crate::tar_reader::{ReadError, ReadLimits, TarReader};
-use crate::tarball::{TarballSummary, entry_hash};
+use crate::tarball::{ObjectEntry, TarballSummary, entry_hash};
 use check::Bounds;
 use hex::FromHex;
 use lifeboat_object::{GroupResource, ObjectKey};
@@ -13,27 +13,55 @@ use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt;
-use std::io::{BufReader, Read};
+use std::io::{BufReader, Read, Write};
 use std::sync::Arc;
 
 /// Value of `format`.
 pub const INDEX_FORMAT: &str = "lifeboat.io/index/v1";
 
-/// One object on the way into the index.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IndexRow {
-    /// Which object.
-    pub key: ObjectKey,
-    /// The version it is stored in.
-    pub version: String,
-    /// Whether that is the preferred one.
-    pub preferred: bool,
-    /// Offset of its first tar header within the member.
-    pub offset: u64,
-    /// Bytes of its JSON.
-    pub length: u64,
-    /// [`entry_hash`] of its JSON.
-    pub hash: [u8; 16],
+/// RowLines of the index on their way into it: text in which the number of their member is missing.
+#[derive(Debug, Default)]
+pub(crate) struct RowLines {
+    text: Vec<u8>,
+    /// Where the numbers go.
+    gaps: Vec<usize>,
+}
+
+impl RowLines {
+    /// Adds an object whose first header stands at this offset of the member, with the length and [`entry_hash`] of its JSON.
+    pub(crate) fn push(&mut self, object: &ObjectEntry<'_>, offset: u64, length: u64, hash: [u8; 16]) {
+        let GroupResource { group, resource } = object.resource;
+        let out = &mut self.text;
+        out.extend_from_slice(b",\n[");
+        if group.is_empty() {
+            json(out, resource);
+        } else {
+            json(out, &object.resource.to_string());
+        }
+        out.extend_from_slice(b",");
+        json(out, object.version);
+        out.extend_from_slice(if object.preferred { b",1," } else { b",0," });
+        json(out, object.namespace.unwrap_or_default());
+        out.extend_from_slice(b",");
+        json(out, object.name);
+        out.extend_from_slice(b",");
+        self.gaps.push(out.len());
+        // Writing into a Vec cannot fail.
+        let _ = write!(out, ",{offset},{length},\"");
+        let mut digits = [0; 32];
+        let _ = hex::encode_to_slice(hash, &mut digits);
+        out.extend_from_slice(&digits);
+        out.extend_from_slice(b"\"]");
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.gaps.len()
+    }
+}
+
+/// Strings and numbers into a Vec: that cannot fail.
+fn json<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
+    let _ = serde_json::to_writer(out, value);
 }
 
 /// Bytes of JSON that are compressed together.
@@ -56,34 +84,19 @@ impl IndexWriter {
         Self { out: Vec::new(), packer: Packer::new(1), open, members: Vec::new(), objects: 0 }
     }
 
-    pub(crate) fn member(&mut self, offset: u64, length: u64, tar_length: u64, rows: &[IndexRow]) {
-        let member = self.members.len();
+    pub(crate) fn member(&mut self, offset: u64, length: u64, tar_length: u64, rows: &RowLines) {
+        let member = self.members.len().to_string();
         self.members.push([offset, length, tar_length]);
-        // Of the type of the row before; the next one is mostly of the same.
-        let mut resource: Option<(&GroupResource, String)> = None;
-        let mut hash = [0; 32];
-        for row in rows {
-            let (_, name) = match resource.take().filter(|(known, _)| *known == &row.key.resource) {
-                Some(same) => resource.insert(same),
-                None => resource.insert((&row.key.resource, row.key.resource.to_string())),
-            };
-            // Twice the length of what it encodes.
-            let _ = hex::encode_to_slice(row.hash, &mut hash);
-            let fields = (
-                name.as_str(),
-                &row.version,
-                u8::from(row.preferred),
-                row.key.namespace.as_deref().unwrap_or(""),
-                &row.key.name,
-                member,
-                row.offset,
-                row.length,
-                std::str::from_utf8(&hash).unwrap_or_default(),
-            );
-            self.open.extend_from_slice(if self.objects == 0 { b"\n" } else { b",\n" });
-            self.put(&fields);
-            self.objects += 1;
+        // Each row begins with the comma after the one before it.
+        let mut from = usize::from(self.objects == 0).min(rows.text.len());
+        for gap in &rows.gaps {
+            self.open.extend_from_slice(&rows.text[from..*gap]);
+            self.open.extend_from_slice(member.as_bytes());
+            from = *gap;
         }
+        self.open.extend_from_slice(&rows.text[from..]);
+        self.objects += rows.len() as u64;
+        self.pack_when_full();
     }
 
     pub(crate) fn objects(&self) -> u64 {
@@ -102,17 +115,15 @@ impl IndexWriter {
         let tarball = Tarball { size: summary.size, sha256: &summary.sha256, objects: summary.objects, tar_length };
         let members = std::mem::take(&mut self.members);
         self.open.extend_from_slice(b"\n],\"members\":");
-        self.put(&members);
+        json(&mut self.open, &members);
         self.open.extend_from_slice(b",\"tarball\":");
-        self.put(&tarball);
+        json(&mut self.open, &tarball);
         self.open.extend_from_slice(b"}\n");
         self.pack();
         self.out
     }
 
-    /// Adds JSON. Strings and numbers into a Vec: that cannot fail.
-    fn put(&mut self, value: &impl Serialize) {
-        let _ = serde_json::to_writer(&mut self.open, value);
+    fn pack_when_full(&mut self) {
         if self.open.len() >= PIECE {
             self.pack();
         }

@@ -55,7 +55,9 @@ impl ObjectPath {
     /// # Errors
     /// [`PathError::Escapes`] when a part of the key is no single path component.
     pub fn encode(&self) -> Result<String, PathError> {
-        encode(&self.key, self.version.as_ref().map(|v| (v.version.as_str(), v.preferred)))
+        let ObjectKey { resource, namespace, name } = &self.key;
+        let version = self.version.as_ref().map(|v| (v.version.as_str(), v.preferred));
+        encode(resource, namespace.as_deref(), name, version)
     }
 
     /// Refuses an object that is not the one its path names: another group, namespace or name.
@@ -129,8 +131,12 @@ impl VersionDir {
 }
 
 /// [`ObjectPath::encode`], from parts: the version directory as version and whether it is the preferred one.
-pub(crate) fn encode(key: &ObjectKey, version: Option<(&str, bool)>) -> Result<String, PathError> {
-    let GroupResource { group, resource } = &key.resource;
+pub(crate) fn encode(
+    GroupResource { group, resource }: &GroupResource,
+    namespace: Option<&str>,
+    name: &str,
+    version: Option<(&str, bool)>,
+) -> Result<String, PathError> {
     let mut out = String::with_capacity(128);
     out.push_str("resources/");
     out.push_str(resource);
@@ -148,7 +154,7 @@ pub(crate) fn encode(key: &ObjectKey, version: Option<(&str, bool)>) -> Result<S
         }
         out.push('/');
     }
-    match &key.namespace {
+    match namespace {
         None => out.push_str("cluster/"),
         Some(namespace) => {
             safe &= is_component(namespace);
@@ -157,8 +163,8 @@ pub(crate) fn encode(key: &ObjectKey, version: Option<(&str, bool)>) -> Result<S
             out.push('/');
         }
     }
-    safe &= is_component(&key.name);
-    out.push_str(&key.name);
+    safe &= is_component(name);
+    out.push_str(name);
     out.push_str(".json");
     if safe { Ok(out) } else { Err(PathError::Escapes(out)) }
 }

@@ -6,10 +6,10 @@
 
 use crate::deflate::Likeness;
 use crate::gzip::Packer;
-use crate::index::{IndexRow, IndexWriter};
+use crate::index::{IndexWriter, RowLines};
 use crate::path::{PathError, encode};
 use crate::tar_header::{BLOCK, append_body, append_end, append_file, append_header};
-use lifeboat_object::{GroupResource, ObjectKey};
+use lifeboat_object::GroupResource;
 use sha2::{Digest, Sha256};
 use std::ops::Range;
 
@@ -47,7 +47,7 @@ pub struct Segment {
     alike: Vec<Likeness>,
     /// Headers of the last object, under its plain path and its versioned one.
     headers: [Range<usize>; 2],
-    rows: Vec<IndexRow>,
+    rows: RowLines,
 }
 
 /// After the byte `at` of the tar, its bytes `body` come once more.
@@ -68,9 +68,9 @@ impl Segment {
     /// # Errors
     /// [`PathError::Escapes`] when a name is no path component; nothing is added.
     pub fn push_object(&mut self, object: &ObjectEntry<'_>, mtime: u64) -> Result<(), PathError> {
-        let key = ObjectKey::new(object.resource.clone(), object.namespace, object.name);
-        let plain = encode(&key, None)?;
-        let versioned = encode(&key, Some((object.version, object.preferred)))?;
+        let path = |version| encode(object.resource, object.namespace, object.name, version);
+        let plain = path(None)?;
+        let versioned = path(Some((object.version, object.preferred)))?;
         let (offset, length) = (self.len() as u64, object.body.iter().map(|piece| piece.len() as u64).sum());
         if object.preferred && length >= COMPRESSED_ONCE {
             // With its headers, and without a doubling of what is large already.
@@ -96,14 +96,7 @@ impl Segment {
                 self.alike.push(Likeness { at, length: self.tar.len() - at, distance: at - first });
             }
         }
-        self.rows.push(IndexRow {
-            key,
-            version: object.version.to_owned(),
-            preferred: object.preferred,
-            offset,
-            length,
-            hash: hash(&object.body),
-        });
+        self.rows.push(object, offset, length, hash(&object.body));
         Ok(())
     }
 
@@ -192,7 +185,7 @@ fn hash(pieces: &[&[u8]]) -> [u8; 16] {
 pub struct Member {
     gzip: Vec<u8>,
     tar_length: u64,
-    rows: Vec<IndexRow>,
+    rows: RowLines,
 }
 
 impl Member {
