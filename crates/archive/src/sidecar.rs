@@ -104,6 +104,33 @@ pub struct Manifest {
     pub counts: BTreeMap<String, u64>,
     /// The files, by name.
     pub files: BTreeMap<String, FileDigest>,
+    /// While the backup is being rewritten: what is, or will be, in the place of some of these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<NextFiles>,
+}
+
+/// Files that take the place of others one by one, so that each of them may be the old one or the new one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NextFiles {
+    /// Objects per type, when all have.
+    pub counts: BTreeMap<String, u64>,
+    /// The files that are replaced, by name.
+    pub files: BTreeMap<String, FileDigest>,
+}
+
+impl Manifest {
+    /// Whether a file may be this one: the one that was written, or the one that is taking its place.
+    #[must_use]
+    pub fn admits(&self, file: &str, found: &FileDigest) -> bool {
+        let next = self.next.as_ref().and_then(|next| next.files.get(file));
+        self.files.get(file) == Some(found) || next == Some(found)
+    }
+
+    /// Whether the archive may hold so many objects of each type.
+    #[must_use]
+    pub fn admits_counts(&self, found: &BTreeMap<String, u64>) -> bool {
+        self.counts == *found || self.next.as_ref().is_some_and(|next| next.counts == *found)
+    }
 }
 
 /// Size and hash of one file.

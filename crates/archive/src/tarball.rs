@@ -6,7 +6,7 @@
 
 use crate::deflate::Likeness;
 use crate::gzip::Packer;
-use crate::index::{IndexWriter, RowLines};
+use crate::index::{IndexWriter, Row, RowLines};
 use crate::path::{PathError, encode};
 use crate::tar_header::{BLOCK, append_body, append_end, append_file, append_header};
 use lifeboat_object::GroupResource;
@@ -189,6 +189,24 @@ pub struct Member {
 }
 
 impl Member {
+    /// A member as it stands in another archive of ours, with its rows there.
+    #[must_use]
+    pub fn copied<'a>(gzip: Vec<u8>, tar_length: u64, rows: impl IntoIterator<Item = &'a Row>) -> Self {
+        let mut lines = RowLines::default();
+        for row in rows {
+            let object = ObjectEntry {
+                resource: &row.resource,
+                version: &row.version,
+                preferred: row.preferred,
+                namespace: row.namespace(),
+                name: &row.name,
+                body: [&[], &[]],
+            };
+            lines.push(&object, row.offset.into(), row.length.into(), row.hash);
+        }
+        Self { gzip, tar_length, rows: lines }
+    }
+
     /// How many objects stand in it.
     #[must_use]
     pub fn objects(&self) -> usize {
@@ -237,10 +255,21 @@ impl Assembler {
 
     /// Ends the archive: the last bytes to upload, what it is, and the content of the index file.
     #[must_use]
-    pub fn finish(mut self) -> (Vec<u8>, TarballSummary, Vec<u8>) {
+    pub fn finish(self) -> (Vec<u8>, TarballSummary, Vec<u8>) {
+        self.finish_unlike(u64::MAX)
+    }
+
+    /// [`Assembler::finish`] with an archive that has not this size, so that the index of the one that had it is not taken for
+    /// an index of this one.
+    #[must_use]
+    pub fn finish_unlike(mut self, size: u64) -> (Vec<u8>, TarballSummary, Vec<u8>) {
         let mut end = Vec::new();
         append_end(&mut end);
-        let last = Packer::new(1).member(&end).to_vec();
+        let mut last = Packer::new(1).member(&end).to_vec();
+        if self.size + last.len() as u64 == size {
+            // Of nothing: it decompresses to no byte more.
+            last.extend_from_slice(Packer::new(1).member(&[]));
+        }
         let last = self.take(last, end.len() as u64);
         let summary = TarballSummary {
             size: self.size,

@@ -30,6 +30,7 @@ pub struct Archive {
     index: Arc<Index>,
     source: Arc<Source>,
     key: String,
+    size: u64,
 }
 
 #[derive(Debug)]
@@ -107,10 +108,12 @@ impl Store {
         };
         let index = if options.ignore_index { None } else { self.fitting_index(name, size, options.limits).await? };
         match index {
-            Some(index) => Ok(Archive { index: Arc::new(index), source: Arc::new(Source::Bucket(self.clone())), key }),
+            Some(index) => {
+                Ok(Archive { index: Arc::new(index), source: Arc::new(Source::Bucket(self.clone())), key, size })
+            }
             None => {
                 let (index, copy) = crate::transcode::transcode(self, &key, size, options).await?;
-                Ok(Archive { index: Arc::new(index), source: Arc::new(Source::Scratch(copy)), key })
+                Ok(Archive { index: Arc::new(index), source: Arc::new(Source::Scratch(copy)), key, size })
             }
         }
     }
@@ -157,6 +160,23 @@ impl Archive {
     #[must_use]
     pub fn row(&self, number: usize) -> Option<&Row> {
         self.index.row(number)
+    }
+
+    /// Its bytes in the bucket.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Its gzip members, with the numbers of their rows.
+    pub(crate) fn members(&self) -> Vec<(MemberRange, Vec<usize>)> {
+        let mut out: Vec<(MemberRange, Vec<usize>)> =
+            self.index.members.iter().map(|member| (*member, Vec::new())).collect();
+        for (number, row) in self.index.rows().enumerate() {
+            if let Some((_, rows)) = out.get_mut(row.member as usize) {
+                rows.push(number);
+            }
+        }
+        out
     }
 
     /// Reads these rows, in the order of the archive, neighbours in one request. Runs as a task of `tasks`.
@@ -223,7 +243,7 @@ impl Archive {
         (count, range)
     }
 
-    async fn fetch(&self, range: Range<u64>) -> Result<Bytes, StoreError> {
+    pub(crate) async fn fetch(&self, range: Range<u64>) -> Result<Bytes, StoreError> {
         match &*self.source {
             Source::Bucket(store) => {
                 let limit = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);

@@ -229,6 +229,7 @@ impl BackupWriter {
             cluster_version: cluster_version.to_owned(),
             counts,
             files: self.files.clone(),
+            next: None,
         };
         let bytes = gojson::to_vec_pretty(&manifest).map_err(|e| StoreError::Encode("the manifest", e))?;
         self.put(BackupFile::Manifest, bytes).await?;

@@ -1,6 +1,8 @@
 //! Backups in a bucket: written, read, proved, damaged.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod rewrite;
+
 use jiff::Timestamp;
 use lifeboat_api::Backup;
 use lifeboat_archive::ReadLimits;

@@ -1,0 +1,306 @@
+//! Replaces objects and files of a committed backup, so that it can be proved at every moment.
+
+use crate::archive::Archive;
+use crate::change::folder;
+use crate::open::OpenOptions;
+use crate::{Store, StoreError};
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
+use lifeboat_api::Backup;
+use lifeboat_archive::gojson;
+use lifeboat_archive::gzip::Packer;
+use lifeboat_archive::layout::BackupFile;
+use lifeboat_archive::sidecar::{FileDigest, Manifest, NextFiles};
+use lifeboat_archive::tarball::{Assembler, Member, ObjectEntry, Segment, TarballSummary};
+use lifeboat_bucket::{Body, BucketError, ByteStream, ErrorKind, PutOptions};
+use lifeboat_object::ObjectKey;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, HashSet};
+use std::io::{Read, Write};
+use std::path::Path;
+use tempfile::NamedTempFile;
+use tokio::task::{JoinSet, spawn_blocking};
+
+/// Compression of what is packed anew.
+const LEVEL: u32 = 1;
+/// Bytes of the new archive that are read at once for its upload.
+const PIECE: usize = 1 << 20;
+
+/// What changes in a committed backup.
+#[derive(Debug)]
+pub struct Rewrite {
+    /// Objects that take the place of those of their key and version; the others are added.
+    pub objects: Vec<NewObject>,
+    /// Files beside the archive.
+    pub files: Vec<(BackupFile, Vec<u8>)>,
+    /// The record, which is put last.
+    pub record: Backup,
+    /// Modification time of the new entries, in seconds since 1970.
+    pub mtime: u64,
+}
+
+/// An object for the archive.
+#[derive(Clone, Debug)]
+pub struct NewObject {
+    /// Its key.
+    pub key: ObjectKey,
+    /// The version its JSON is in.
+    pub version: String,
+    /// Whether the cluster prefers that version.
+    pub preferred: bool,
+    /// Its JSON, with `apiVersion` and `kind`.
+    pub body: Bytes,
+}
+
+/// The new archive, in scratch space.
+struct Built {
+    file: NamedTempFile,
+    summary: TarballSummary,
+    index: Vec<u8>,
+    counts: BTreeMap<String, u64>,
+}
+
+impl Store {
+    /// Rewrites a committed backup. It can be proved ([`Store::verify`]) and restored at every moment, also when this is cut
+    /// off anywhere; doing it again with the same change goes on. Members of the archive that hold none of the objects are
+    /// copied as they are. The new archive lies in scratch space until it is stored.
+    ///
+    /// A backup without a manifest (Velero's) is rewritten in the same order, but cannot be proved before or after.
+    ///
+    /// # Errors
+    /// [`StoreError`]: [`StoreError::Altered`] when a file is neither what was stored nor what a rewriting was to store, before
+    /// anything is changed.
+    pub async fn rewrite(&self, name: &str, change: Rewrite, options: &OpenOptions) -> Result<(), StoreError> {
+        let manifest = self.manifest(name, &change.record.metadata.uid).await?;
+        let mut files: Vec<(BackupFile, Bytes)> =
+            change.files.into_iter().map(|(file, bytes)| (file, bytes.into())).collect();
+        let built = match change.objects.as_slice() {
+            [] => None,
+            objects => {
+                let archive = self.open_archive(name, options).await?;
+                Some(build(&archive, objects, change.mtime, &options.scratch).await?)
+            }
+        };
+        let mut next: BTreeMap<String, FileDigest> = BTreeMap::new();
+        if let Some(built) = &built {
+            let TarballSummary { size, sha256, .. } = &built.summary;
+            next.insert(BackupFile::Tarball.file_name(name), FileDigest { size: *size, sha256: sha256.clone() });
+            files.insert(0, (BackupFile::Index, built.index.clone().into()));
+        }
+        for (file, bytes) in &files {
+            let digest = FileDigest { size: bytes.len() as u64, sha256: hex::encode(Sha256::digest(bytes)) };
+            next.insert(file.file_name(name), digest);
+        }
+        let manifest = match manifest {
+            None => None,
+            Some(manifest) => {
+                let counts = built.as_ref().map_or_else(|| manifest.counts.clone(), |built| built.counts.clone());
+                Some(self.announce(name, manifest, NextFiles { counts, files: next }).await?)
+            }
+        };
+        if let Some(built) = &built {
+            self.put_built(name, built).await?;
+        }
+        for (file, bytes) in files {
+            self.replace_file(name, file, bytes.to_vec()).await?;
+        }
+        if let Some(mut manifest) = manifest {
+            if let Some(next) = manifest.next.take() {
+                manifest.counts = next.counts;
+                manifest.files.extend(next.files);
+            }
+            self.put_manifest(name, &manifest).await?;
+        }
+        self.replace_record(&change.record).await
+    }
+
+    /// The manifest of this very backup; `None` when it has none.
+    async fn manifest(&self, name: &str, uid: &str) -> Result<Option<Manifest>, StoreError> {
+        let key = BackupFile::Manifest.key(name);
+        let Some(bytes) = self.read(&key).await? else { return Ok(None) };
+        let altered = |problem: String| StoreError::Altered { key: key.clone(), problem };
+        let manifest: Manifest =
+            serde_json::from_slice(&bytes).map_err(|e| altered(format!("it is not valid JSON: {e}")))?;
+        if manifest.backup_uid != uid {
+            return Err(altered(format!("it belongs to the backup of UID {}", manifest.backup_uid)));
+        }
+        Ok(Some(manifest))
+    }
+
+    /// Puts the manifest that says what is there, and what will be.
+    async fn announce(&self, name: &str, mut manifest: Manifest, next: NextFiles) -> Result<Manifest, StoreError> {
+        // A rewriting that was cut off has left some files old and some new.
+        for file in next.files.keys() {
+            let key = format!("{}{file}", folder(name));
+            match self.retry(|| self.digest(&key)).await {
+                Ok(found) if manifest.admits(file, &found) => drop(manifest.files.insert(file.clone(), found)),
+                Ok(_) => {
+                    let problem = "its content is neither what was stored nor what was to take its place".to_owned();
+                    return Err(StoreError::Altered { key, problem });
+                }
+                Err(e) if e.is_not_found() && !manifest.files.contains_key(file) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        if let Some(before) = manifest.next.take()
+            && manifest.files.get(&BackupFile::Tarball.file_name(name))
+                == before.files.get(&BackupFile::Tarball.file_name(name))
+        {
+            manifest.counts = before.counts;
+        }
+        manifest.next = Some(next);
+        self.put_manifest(name, &manifest).await?;
+        Ok(manifest)
+    }
+
+    async fn put_manifest(&self, name: &str, manifest: &Manifest) -> Result<(), StoreError> {
+        let bytes = gojson::to_vec_pretty(manifest).map_err(|e| StoreError::Encode("the manifest", e))?;
+        self.replace_file(name, BackupFile::Manifest, bytes).await
+    }
+
+    async fn put_built(&self, name: &str, built: &Built) -> Result<(), StoreError> {
+        let key = BackupFile::Tarball.key(name);
+        let options = PutOptions { content_type: Some(BackupFile::Tarball.content_type()), ..PutOptions::default() };
+        let put = || async { self.bucket.put(&key, Body::Stream(pieces(built.file.path())), options).await };
+        self.retry(put).await.map(drop).map_err(Into::into)
+    }
+}
+
+/// The bytes of a file, read as they are asked for.
+fn pieces(path: &Path) -> ByteStream {
+    let failed = |source: std::io::Error| BucketError {
+        kind: ErrorKind::Other,
+        operation: "put",
+        key: String::new(),
+        store: "scratch space".to_owned(),
+        message: format!("the new archive cannot be read: {source}"),
+        source: None,
+    };
+    let path = path.to_owned();
+    let begin = async move {
+        let file = tokio::fs::File::open(path).await.map_err(failed)?.into_std().await;
+        Ok(futures::stream::try_unfold(file, move |mut file| async move {
+            let read = spawn_blocking(move || {
+                let mut piece = Vec::new();
+                (&mut file).take(PIECE as u64).read_to_end(&mut piece)?;
+                Ok((piece, file))
+            });
+            let (piece, file) = read.await.map_err(std::io::Error::other).flatten().map_err(failed)?;
+            Ok((!piece.is_empty()).then(|| (Bytes::from(piece), file)))
+        }))
+    };
+    futures::stream::once(begin).try_flatten().boxed()
+}
+
+/// Makes the new archive: members without any of the objects are copied, the others packed anew.
+async fn build(archive: &Archive, objects: &[NewObject], mtime: u64, scratch: &Path) -> Result<Built, StoreError> {
+    let replaced: HashSet<([u8; 16], &str)> =
+        objects.iter().map(|object| (object.key.digest(), object.version.as_str())).collect();
+    let is_replaced =
+        |row: usize| archive.row(row).is_some_and(|row| replaced.contains(&(row.key().digest(), &*row.version)));
+    let mut out = Output::begin(scratch)?;
+    let mut packing = Segment::default();
+    for (number, (member, rows)) in archive.members().into_iter().enumerate() {
+        if !rows.iter().any(|row| is_replaced(*row)) {
+            let gzip = archive.fetch(member.offset..member.offset + member.length).await?;
+            let rows = rows.iter().filter_map(|row| archive.row(*row));
+            out.add(Member::copied(gzip.into(), member.tar_length, rows))?;
+            continue;
+        }
+        if number == 0 {
+            // It stands before all objects.
+            packing.push_version(mtime);
+        }
+        let mut reading = JoinSet::new();
+        let kept = rows.into_iter().filter(|row| !is_replaced(*row)).collect();
+        let mut contents = archive.read(kept, &mut reading);
+        while let Some(item) = contents.next().await? {
+            let Some(row) = archive.row(item.row) else { continue };
+            let entry = ObjectEntry {
+                resource: &row.resource,
+                version: &row.version,
+                preferred: row.preferred,
+                namespace: row.namespace(),
+                name: &row.name,
+                body: [&item.body, &[]],
+            };
+            packing = out.pack(packing, &entry, mtime).await?;
+        }
+        // What is first stays first.
+        if number == 0 {
+            packing = out.close(packing).await?;
+        }
+    }
+    for NewObject { key, version, preferred, body } in objects {
+        let ObjectKey { resource, namespace, name } = key;
+        let (preferred, namespace) = (*preferred, namespace.as_deref());
+        let entry = ObjectEntry { resource, version, preferred, namespace, name, body: [body, &[]] };
+        packing = out.pack(packing, &entry, mtime).await?;
+    }
+    if !packing.is_empty() {
+        out.close(packing).await?;
+    }
+    let mut counts = BTreeMap::new();
+    let kept = (0..archive.rows().len()).filter(|row| !is_replaced(*row)).filter_map(|row| archive.row(row));
+    let names =
+        kept.map(|row| row.resource.to_string()).chain(objects.iter().map(|object| object.key.resource.to_string()));
+    names.for_each(|name| *counts.entry(name).or_default() += 1);
+    out.end(counts, archive.size())
+}
+
+/// The new archive on its way into scratch space.
+struct Output {
+    file: NamedTempFile,
+    place: String,
+    assembler: Assembler,
+    packer: Option<Packer>,
+}
+
+impl Output {
+    fn begin(scratch: &Path) -> Result<Self, StoreError> {
+        let place = scratch.display().to_string();
+        let made = tempfile::Builder::new().prefix("lifeboat-").tempfile_in(scratch);
+        let file = made.map_err(|source| StoreError::Scratch { place: place.clone(), source })?;
+        Ok(Self { file, place, assembler: Assembler::new(), packer: None })
+    }
+
+    fn add(&mut self, member: Member) -> Result<(), StoreError> {
+        let bytes = self.assembler.append(member);
+        self.write(&bytes)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        let written = self.file.write_all(bytes);
+        written.map_err(|source| StoreError::Scratch { place: self.place.clone(), source })
+    }
+
+    /// Adds an object; a full segment is compressed and written.
+    async fn pack(
+        &mut self,
+        mut segment: Segment,
+        object: &ObjectEntry<'_>,
+        mtime: u64,
+    ) -> Result<Segment, StoreError> {
+        segment
+            .push_object(object, mtime)
+            .map_err(|e| StoreError::Archive { key: object.name.to_owned(), source: e.into() })?;
+        if segment.is_full() { self.close(segment).await } else { Ok(segment) }
+    }
+
+    /// Compresses a segment on another thread and writes it; gives it back empty.
+    async fn close(&mut self, mut segment: Segment) -> Result<Segment, StoreError> {
+        let mut packer = self.packer.take().unwrap_or_else(|| Packer::new(LEVEL));
+        let compressed = spawn_blocking(move || (segment.compress(&mut packer), segment, packer)).await;
+        let (member, segment, packer) = compressed.map_err(|_| StoreError::Worker("compressing the archive"))?;
+        self.packer = Some(packer);
+        self.add(member)?;
+        Ok(segment)
+    }
+
+    fn end(mut self, counts: BTreeMap<String, u64>, before: u64) -> Result<Built, StoreError> {
+        let (last, summary, index) = std::mem::take(&mut self.assembler).finish_unlike(before);
+        self.write(&last)?;
+        self.file.flush().map_err(|source| StoreError::Scratch { place: self.place.clone(), source })?;
+        Ok(Built { file: self.file, summary, index, counts })
+    }
+}
