@@ -2,19 +2,33 @@
 
 use crate::env::Env;
 use crate::plan::{Plan, PlannedList};
-use crate::spool::{Batch, Intake, spool};
+use crate::spool::{Batch, Intake, LEAST, LISTING, Raw, spool};
 use crate::stopped::Stopped;
 use crate::tally::Tally;
+use bytes::Bytes;
 use lifeboat_cluster::{ClusterError, ListRequest};
 use lifeboat_object::{ApiResource, ObjectKey, Place, Severity};
-use lifeboat_store::StreamReceiver;
+use lifeboat_store::{ReceiverGone, StreamReceiver, StreamSender, stream};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
 /// Lists in flight: more only make the API server slower.
 const LISTS: usize = 4;
 
-/// Starts the lists as tasks of the operation. The stream ends when all lists have ended; a list that fails is an
+/// What the lists bring.
+pub(crate) struct Collected {
+    /// Objects that no action looks at.
+    pub(crate) batches: StreamReceiver<Batch>,
+    /// Objects that actions look at, as they arrived.
+    pub(crate) looked_at: StreamReceiver<Raw>,
+    /// Bytes of memory for those while they wait for their turn.
+    pub(crate) room: usize,
+}
+
+/// Answers on their way to the shelf, which takes them in at once.
+const SHELVING: usize = 2;
+
+/// Starts the lists as tasks of the operation. A stream ends when all its lists have ended; a list that fails is an
 /// error in the journal and the others go on.
 pub(crate) fn collect(
     plan: &Plan,
@@ -22,22 +36,37 @@ pub(crate) fn collect(
     env: &Env,
     tally: &Arc<Tally>,
     tasks: &mut JoinSet<()>,
-) -> StreamReceiver<Batch> {
-    let (intake, spool, batches) = spool(memory_budget, env, tally);
+) -> Collected {
+    // A quarter of what reading can spare.
+    let room = memory_budget.saturating_sub(LEAST) / 4;
+    let (intake, spool, batches) = spool(memory_budget - room, env, tally);
+    let (shelf, looked_at) = stream(SHELVING, LISTING);
     tasks.spawn(spool.run());
-    tasks.spawn(list_all(plan.lists.clone(), intake, env.clone(), Arc::clone(tally)));
-    batches
+    let ways = Ways { intake, shelf };
+    tasks.spawn(list_all(plan.lists.clone(), ways, env.clone(), Arc::clone(tally)));
+    Collected { batches, looked_at, room }
 }
 
-/// Says the end only after all lists came to theirs.
-async fn list_all(lists: Vec<PlannedList>, intake: Intake, env: Env, tally: Arc<Tally>) {
+/// Says the ends only after all lists of a stream came to theirs. The types that actions look at come first.
+async fn list_all(lists: Vec<PlannedList>, ways: Ways, env: Env, tally: Arc<Tally>) {
     let mut running: JoinSet<Result<(), Stopped>> = JoinSet::new();
-    let mut lists = lists.into_iter();
+    let Ways { intake, shelf } = ways;
+    let mut shelf = Some(shelf);
+    let mut lists = lists.into_iter().peekable();
     loop {
+        if !lists.peek().is_some_and(|list| list.is_looked_at)
+            && let Some(shelf) = shelf.take()
+        {
+            shelf.end();
+        }
         if running.len() < LISTS
             && let Some(list) = lists.next()
         {
-            let lister = Lister { env: env.clone(), intake: intake.another(), tally: Arc::clone(&tally) };
+            let to = match &shelf {
+                Some(shelf) => To::Shelf(shelf.another(LISTING)),
+                None => To::Spool(Box::new(intake.another())),
+            };
+            let lister = Lister { env: env.clone(), to, tally: Arc::clone(&tally) };
             running.spawn(lister.run(list));
             continue;
         }
@@ -50,9 +79,39 @@ async fn list_all(lists: Vec<PlannedList>, intake: Intake, env: Env, tally: Arc<
     }
 }
 
+/// The ways that objects can take.
+struct Ways {
+    intake: Intake,
+    shelf: StreamSender<Raw>,
+}
+
+/// The way that the objects of one list take.
+enum To {
+    /// To the fast lane.
+    Spool(Box<Intake>),
+    /// To those that wait for their turn.
+    Shelf(StreamSender<Raw>),
+}
+
+impl To {
+    async fn take(&self, resource: &Arc<ApiResource>, bodies: Vec<Bytes>) -> Result<(), ReceiverGone> {
+        match self {
+            Self::Spool(intake) => intake.take(resource, bodies).await,
+            Self::Shelf(shelf) => shelf.send(Raw { resource: Arc::clone(resource), bodies }).await,
+        }
+    }
+
+    fn end(self) {
+        match self {
+            Self::Spool(intake) => intake.end(),
+            Self::Shelf(shelf) => shelf.end(),
+        }
+    }
+}
+
 struct Lister {
     env: Env,
-    intake: Intake,
+    to: To,
     tally: Arc<Tally>,
 }
 
@@ -69,7 +128,7 @@ impl Lister {
                 }
             }
         }
-        self.intake.end();
+        self.to.end();
         Ok(())
     }
 
@@ -113,7 +172,7 @@ impl Lister {
             match bodies {
                 Ok(Some(bodies)) => {
                     self.tally.came(bodies.len());
-                    self.intake.take(resource, bodies).await?;
+                    self.to.take(resource, bodies).await?;
                 }
                 Ok(None) => break,
                 Err(e) => return Ok(Err(e)),
@@ -145,18 +204,23 @@ mod tests {
 
     #[tokio::test]
     async fn a_list_that_died_is_no_end_of_the_lists() {
-        let env = test_env().await;
-        let tally = Arc::default();
-        let (intake, spool, mut batches) = spool(0, &env, &tally);
-        let (mut spooling, mut listing) = (JoinSet::new(), JoinSet::new());
-        spooling.spawn(spool.run());
-        let resource = Arc::new(ApiResource::new("", "v1", "configmaps", "ConfigMap"));
-        let list =
-            PlannedList { resource, places: vec![None], when_denied: Arc::default(), selectors: vec![String::new()] };
-        listing.spawn(list_all(vec![list], intake, env, tally));
-        // It asks a cluster that does not answer.
-        tokio::task::yield_now().await;
-        listing.shutdown().await;
-        assert_eq!(batches.next().await.map(|b| b.is_none()), Err(Broken("listing objects")));
+        for is_looked_at in [false, true] {
+            let env = test_env().await;
+            let resource = Arc::new(ApiResource::new("", "v1", "configmaps", "ConfigMap"));
+            let (places, selectors) = (vec![None], vec![String::new()]);
+            let list = PlannedList { resource, places, when_denied: Arc::default(), selectors, is_looked_at };
+            let (mut spooling, mut listing) = (JoinSet::new(), JoinSet::new());
+            let (intake, spool, mut batches) = spool(0, &env, &Arc::default());
+            spooling.spawn(spool.run());
+            let (shelf, mut looked_at) = stream(SHELVING, LISTING);
+            listing.spawn(list_all(vec![list], Ways { intake, shelf }, env, Arc::default()));
+            // It asks a cluster that does not answer.
+            tokio::task::yield_now().await;
+            listing.shutdown().await;
+            assert_eq!(batches.next().await.map(|b| b.is_none()), Err(Broken("listing objects")));
+            // No list of the other way was begun: it has ended.
+            let expected = if is_looked_at { Err(Broken("listing objects")) } else { Ok(true) };
+            assert_eq!(looked_at.next().await.map(|b| b.is_none()), expected);
+        }
     }
 }

@@ -21,7 +21,6 @@ pub struct Env {
 /// Everything in memory, and a cluster that takes connections and never answers.
 #[cfg(test)]
 pub(crate) async fn test_env() -> Env {
-    use lifeboat_cluster::ConnectOptions;
     use std::net::TcpListener;
     use std::sync::OnceLock;
     static SILENT: OnceLock<TcpListener> = OnceLock::new();
@@ -33,8 +32,15 @@ pub(crate) async fn test_env() -> Env {
         silent.local_addr().unwrap()
     );
     std::fs::write(kubeconfig.path(), text).unwrap();
+    test_env_of(kubeconfig.path()).await
+}
+
+/// Everything in memory, and the cluster of this file.
+#[cfg(test)]
+pub(crate) async fn test_env_of(kubeconfig: &std::path::Path) -> Env {
+    use lifeboat_cluster::ConnectOptions;
     let options = ConnectOptions {
-        kubeconfig: Some(kubeconfig.path().to_owned()),
+        kubeconfig: Some(kubeconfig.to_owned()),
         user_agent: "test".to_owned(),
         ..ConnectOptions::default()
     };

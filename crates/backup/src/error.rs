@@ -1,7 +1,9 @@
 //! Why a backup did not come to its end.
 
 use crate::request::ValidationErrors;
+use crate::stopped::Refusal;
 use lifeboat_cluster::ClusterError;
+use lifeboat_select::SelectorError;
 use lifeboat_store::{Broken, StoreError};
 
 /// A backup that did not come to its end: nothing is visible under its name.
@@ -22,6 +24,22 @@ pub enum BackupError {
     /// Stopped by the user.
     #[error("the backup was cancelled: nothing of it is visible in the bucket")]
     Cancelled,
+    /// It cannot be known which objects an action must see.
+    #[error("the action {0} is for objects by a label selector that cannot be read: {1}; nothing was done")]
+    ActionScope(String, SelectorError),
+    /// An action says that no call of it can succeed.
+    #[error(
+        "the action {action} ended the backup when it was called for {object}: {message}: nothing of this backup is visible in \
+         the bucket"
+    )]
+    Action {
+        /// Its name.
+        action: String,
+        /// The object that it was called for.
+        object: String,
+        /// Why.
+        message: String,
+    },
     /// A thread of ours died.
     #[error("a worker thread died while {0}")]
     Worker(&'static str),
@@ -41,5 +59,11 @@ pub enum BackupError {
 impl From<Broken> for BackupError {
     fn from(Broken(what): Broken) -> Self {
         Self::Worker(what)
+    }
+}
+
+impl From<Refusal> for BackupError {
+    fn from(Refusal { action, object, message }: Refusal) -> Self {
+        Self::Action { action, object: object.to_string(), message }
     }
 }

@@ -5,7 +5,9 @@ use crate::error::BackupError;
 use crate::write::Written;
 use lifeboat_api::{Backup, BackupPhase, BackupProgress, HookStatus, Time};
 use lifeboat_archive::layout::BackupFile;
+use lifeboat_archive::operations::{BackupOperation, BackupOperationSpec};
 use lifeboat_archive::sidecar::{self, BackupVolumeInfo};
+use lifeboat_object::Severity;
 use lifeboat_operation::Closed;
 use lifeboat_store::{BackupWriter, Sealed, StoreError};
 use std::collections::BTreeMap;
@@ -16,6 +18,8 @@ pub(crate) struct Finale {
     pub(crate) writer: BackupWriter,
     pub(crate) written: Written,
     pub(crate) volumes: Vec<BackupVolumeInfo>,
+    /// Operations that actions have begun.
+    pub(crate) operations: Vec<BackupOperation>,
     pub(crate) tool: String,
     pub(crate) cluster_version: String,
 }
@@ -27,17 +31,27 @@ pub(crate) struct Finished {
     pub(crate) sealed: Sealed,
 }
 
+/// An operation that nobody waits for leaves the backup without what it was to bring.
+fn tell_unawaited(operation: &BackupOperation, env: &Env) {
+    let BackupOperationSpec { backup_item_action, operation_id, resource_identifier, .. } = &operation.spec;
+    let message = format!(
+        "the action {backup_item_action} has begun the operation {operation_id}, for which this version of Lifeboat does not \
+         wait: whether it ends well is not known"
+    );
+    env.operation.journal.item(Severity::Error, &resource_identifier.into(), &message, None);
+}
+
 /// Puts every file but `velero-backup.json`, and makes the final resource.
 pub(crate) async fn finalize(finale: Finale, env: &Env) -> Result<Finished, BackupError> {
-    let Finale { mut backup, mut writer, written, volumes, tool, cluster_version } = finale;
+    let Finale { mut backup, mut writer, written, volumes, operations, tool, cluster_version } = finale;
     writer.record_tarball(&written.summary);
     writer.put(BackupFile::Index, written.index).await?;
     let encode = |what, bytes: Result<Vec<u8>, serde_json::Error>| bytes.map_err(|e| StoreError::Encode(what, e));
-    let empty: [(); 0] = [];
+    operations.iter().for_each(|operation| tell_unawaited(operation, env));
     for (file, bytes) in [
         (BackupFile::PodVolumeBackups, sidecar::encode_nil()),
         (BackupFile::VolumeSnapshots, sidecar::encode_nil()),
-        (BackupFile::ItemOperations, encode("the item operations", sidecar::encode(&empty))?),
+        (BackupFile::ItemOperations, encode("the item operations", sidecar::encode(&operations))?),
         (BackupFile::ResourceList, encode("the resource list", sidecar::encode(&written.resources))?),
         (BackupFile::VolumeInfo, encode("the volume information", sidecar::encode(&volumes))?),
     ] {

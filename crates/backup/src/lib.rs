@@ -1,30 +1,51 @@
 //! The backup engine.
 //!
 //! One door: [`run`] takes a [`Request`] and an [`Env`], makes the backup, and says what came of it. Inside, the
-//! modules are the stages of the walk in its order: `request`, `scope`, `plan`, `collect` (with `spool` beneath it), `process` (with `relate`,
-//! `related` and `volumes` beneath it), `write`, `finalize`; a stage is a function from stream to stream, and stages share no locked state.
-//! Each stream says its end, and `tally` counts that nothing was lost between them.
+//! modules are the stages of the walk in its order: `request`, `scope` (with `lane`), `plan`, `collect` (with `spool` beneath it),
+//! `process`, `write`, `finalize`. Processing has two lanes: `pass` for objects that no action looks at; for the others `work`,
+//! with `shelve` (`index`, `shelf`), `gather` (`ask`, `fetch`), `block` and `save` (`perform`, `fates`, `deeds`) beneath it. `late`
+//! brings in what is known only when both have ended. A stage is a function from stream to stream and owns its state; only the
+//! workers of one stage share which objects were begun (`fates`). Each stream says its end, and `tally` counts that nothing was
+//! lost between them.
 //!
 //! The engine never writes custom resources. Start reading at [`run`].
 
+mod actions;
+mod ask;
+mod block;
 mod collect;
+mod deeds;
+mod entry;
 mod env;
 mod error;
 mod failure;
+mod fates;
+mod fetch;
 mod finalize;
+mod gather;
+mod index;
+mod lane;
+mod late;
+mod order;
+mod output;
 mod parse;
+mod pass;
+mod perform;
 mod plan;
 mod preview;
 mod process;
-mod relate;
-mod related;
 mod request;
 mod run;
+mod save;
 mod scope;
+mod scratch;
+mod shelf;
+mod shelve;
 mod spool;
 mod stopped;
 mod tally;
 mod volumes;
+mod work;
 mod write;
 
 pub use env::Env;

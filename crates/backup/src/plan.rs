@@ -1,5 +1,6 @@
 //! What will be listed, in which order, and what not and why. Pure.
 
+use crate::lane::Lane;
 use lifeboat_object::{ApiResource, Catalog, GroupResource};
 use lifeboat_select::{BackupFilter, NamespaceScope};
 use std::sync::Arc;
@@ -24,6 +25,8 @@ pub struct PlannedList {
     pub when_denied: Arc<[String]>,
     /// Label selectors, one list each; one empty selector for no restriction.
     pub selectors: Vec<String>,
+    /// Whether actions look at the objects.
+    pub is_looked_at: bool,
 }
 
 /// A type that is left out.
@@ -48,8 +51,9 @@ const COHABITING: [(&str, [&str; 2]); 5] = [
 ];
 
 /// Plans the lists of a backup from a fresh discovery. Namespaces are not in it: they are read before, because the
-/// filters ask for them; `existing` are their names.
-pub(crate) fn plan(catalog: &Catalog, filter: &BackupFilter, existing: &[String]) -> Plan {
+/// filters ask for them; `existing` are their names. Types that actions look at come first: all of their objects must be
+/// known before the first one has its turn.
+pub(crate) fn plan(catalog: &Catalog, filter: &BackupFilter, lane: &Lane, existing: &[String]) -> Plan {
     let included: Arc<[String]> = existing.iter().filter(|name| filter.namespaces().includes(name)).cloned().collect();
     let namespaces = match filter.namespaces().to_list() {
         NamespaceScope::All => None,
@@ -85,11 +89,12 @@ pub(crate) fn plan(catalog: &Catalog, filter: &BackupFilter, existing: &[String]
             _ => vec![None],
         };
         let when_denied = if resource.namespaced { Arc::clone(&included) } else { Arc::default() };
+        let is_looked_at = lane.takes(resource);
         let (resource, selectors) = (Arc::clone(resource), selectors.clone());
-        plan.lists.push(PlannedList { resource, places, when_denied, selectors });
+        plan.lists.push(PlannedList { resource, places, when_denied, selectors, is_looked_at });
     }
     // Inside the core group pods, claims and volumes come first (backup.md 1.9).
-    plan.lists.sort_by_key(|l| core_rank(&l.resource));
+    plan.lists.sort_by_key(|l| (!l.is_looked_at, core_rank(&l.resource)));
     plan
 }
 
@@ -106,6 +111,7 @@ fn core_rank(resource: &ApiResource) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_action::Actions;
     use lifeboat_api::BackupSpec;
 
     fn resource(group: &str, name: &str, verbs: &[&str]) -> Arc<ApiResource> {
@@ -125,6 +131,7 @@ mod tests {
                 resource("", "events", &all),
                 resource("", "persistentvolumeclaims", &all),
                 resource("", "pods", &all),
+                resource("", "serviceaccounts", &all),
                 resource("apps", "deployments", &all),
                 resource("events.k8s.io", "events", &all),
                 resource("example.com", "events", &all),
@@ -135,11 +142,20 @@ mod tests {
         let mut spec = BackupSpec::default();
         BackupFilter::auto_exclude(&mut spec);
         let filter = BackupFilter::new(&spec, &catalog, &[]).unwrap();
-        let plan = plan(&catalog, &filter, &[]);
+        let lane = Lane::new(&catalog, &Actions::default()).unwrap();
+        let plan = plan(&catalog, &filter, &lane, &[]);
         let names: Vec<String> = plan.lists.iter().map(|l| l.resource.group_resource().to_string()).collect();
         assert_eq!(
             names,
-            ["pods", "persistentvolumeclaims", "configmaps", "events", "deployments.apps", "events.example.com"]
+            [
+                "pods",
+                "persistentvolumeclaims",
+                "serviceaccounts",
+                "configmaps",
+                "events",
+                "deployments.apps",
+                "events.example.com"
+            ]
         );
         let excluded: Vec<String> = plan.excluded.iter().map(|e| format!("{}: {}", e.resource, e.reason)).collect();
         assert_eq!(

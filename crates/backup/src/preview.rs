@@ -3,6 +3,7 @@
 use crate::env::Env;
 use crate::error::BackupError;
 use crate::plan::Excluded;
+use crate::process::Processed;
 use crate::request::{Request, prepare};
 use crate::run::{Objects, objects};
 use lifeboat_archive::sidecar::BackupVolumeInfo;
@@ -44,7 +45,20 @@ pub async fn preview(request: &Request, env: &Env) -> Result<Preview, BackupErro
     let backup = prepare(request, &version, (env.operation.clock)())?;
     env.store.written(&backup.metadata.name, &backup.metadata.uid).await?;
     let mut tasks = JoinSet::new();
-    let Objects { plan, mut entries, learned, tally, .. } = objects(request, &backup, env, &mut tasks).await?;
+    // An action may do what a preview must not, such as begin a snapshot.
+    let mut env = env.clone();
+    let actions = std::mem::take(&mut env.actions);
+    let names = actions.backup_item.iter().map(|action| action.name());
+    let names: Vec<&str> = names.chain(actions.item_block.iter().map(|action| action.name())).collect();
+    if !names.is_empty() {
+        let text = format!(
+            "a preview calls no actions of plugins, so it does not know what they change: {}",
+            names.join(", ")
+        );
+        env.operation.journal.warn(&Place::Velero, text);
+    }
+    let Objects { plan, processed, tally, .. } = objects(request, &backup, &env, &mut tasks).await?;
+    let Processed { mut entries, learned, .. } = processed;
     let mut types: BTreeMap<GroupResource, PreviewedType> = BTreeMap::new();
     loop {
         let batch = match entries.next().await {

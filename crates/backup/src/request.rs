@@ -30,6 +30,8 @@ pub struct Settings {
     pub compression: u32,
     /// Bytes of memory for objects that are read and not yet uploaded.
     pub memory_budget: usize,
+    /// How many item blocks are worked on at once: objects that actions look at.
+    pub item_block_workers: usize,
     /// Whether an API server holds the Backup: its name is unique in its namespace then, and what an earlier one of the
     /// name left in the bucket is written over.
     pub served: bool,
@@ -42,6 +44,12 @@ pub struct Settings {
 /// The default of [`Settings::memory_budget`], in MiB.
 pub const MEMORY_BUDGET_MIB: u32 = 24;
 
+/// The default of [`Settings::item_block_workers`]: one for each processor, and a few where there are fewer, because they wait
+/// more than they work.
+fn item_block_workers() -> usize {
+    std::thread::available_parallelism().map_or(4, |count| count.get().max(4))
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -51,6 +59,7 @@ impl Default for Settings {
             storage_location: "default".to_owned(),
             compression: 1,
             memory_budget: (MEMORY_BUDGET_MIB as usize) << 20,
+            item_block_workers: item_block_workers(),
             served: false,
             take_over: false,
             tool: "lifeboat".to_owned(),

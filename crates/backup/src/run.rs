@@ -1,16 +1,17 @@
 //! The door.
 
 use crate::collect::collect;
+use crate::entry::Entries;
 use crate::env::Env;
 use crate::error::BackupError;
 use crate::finalize::{Finale, Finished, finalize};
+use crate::lane::Lane;
 use crate::plan::{Plan, plan};
-use crate::process::{Entries, Learned, process};
+use crate::process::{Learned, Processed, process};
 use crate::request::{Request, Settings, ValidationErrors, prepare};
 use crate::scope::{Scope, read_namespaces};
-use crate::stopped::Stopped;
+use crate::stopped::{Refusal, Stopped};
 use crate::tally::Tally;
-use crate::volumes::Volumes;
 use crate::write::{Written, write};
 use lifeboat_api::{Backup, well_known};
 use lifeboat_object::{Catalog, Place, Results};
@@ -98,11 +99,11 @@ async fn make(request: &Request, env: &Env, tasks: &mut JoinSet<()>) -> Result<M
     env.operation
         .journal
         .info("Beginning backup", &[("attempt", &writer.attempt().to_string()), ("cluster", &version.git_version)]);
-    let Walked { written, volumes, kept_out } = walk(request, &backup, &writer, env, tasks).await?;
-    if let Some(warning) = volumes.warning() {
+    let Walked { written, learned, kept_out } = walk(request, &backup, &writer, env, tasks).await?;
+    if let Some(warning) = learned.volumes.warning() {
         env.operation.journal.warn(&Place::Velero, warning);
     }
-    let volumes = volumes.records(backup.spec.snapshot_volumes != Some(false));
+    let volumes = learned.volumes.records(backup.spec.snapshot_volumes != Some(false));
     let mut backup = backup;
     // Visible in the record, as what the user wrote is.
     backup.spec.excluded_namespaces.extend(kept_out);
@@ -111,6 +112,7 @@ async fn make(request: &Request, env: &Env, tasks: &mut JoinSet<()>) -> Result<M
         writer,
         written,
         volumes,
+        operations: learned.operations,
         tool: request.settings.tool.clone(),
         cluster_version: version.git_version,
     })))
@@ -132,7 +134,7 @@ pub(crate) async fn claim(backup: &Backup, settings: &Settings, env: &Env) -> Re
 /// What was saved.
 struct Walked {
     written: Written,
-    volumes: Volumes,
+    learned: Learned,
     kept_out: Vec<String>,
 }
 
@@ -143,8 +145,10 @@ async fn walk(
     env: &Env,
     tasks: &mut JoinSet<()>,
 ) -> Result<Walked, BackupError> {
-    let Objects { entries, learned, kept_out, tally, .. } = objects(request, backup, env, tasks).await?;
-    let written = put_archive(entries, request.settings.compression, writer, &tally, env).await?;
+    let Objects { processed, kept_out, tally, .. } = objects(request, backup, env, tasks).await?;
+    let Processed { entries, learned, refusal } = processed;
+    let archive = Archive { level: request.settings.compression, writer, tally: &tally, env };
+    let written = archive.put(entries, refusal).await?;
     tally.balance()?;
     let learned = learned.await.map_err(|_| BackupError::Worker("processing objects"))?;
     for ((resource, reason), count) in &learned.left_out {
@@ -152,45 +156,58 @@ async fn walk(
             [("resource", resource.to_string()), ("count", count.to_string()), ("reason", (*reason).to_owned())];
         env.operation.journal.info("Left out objects", &fields.each_ref().map(|(key, value)| (*key, value.as_str())));
     }
-    Ok(Walked { written, volumes: learned.volumes, kept_out })
+    Ok(Walked { written, learned, kept_out })
 }
 
-/// Writes the archive and stores it, both at once. Nothing of it is visible when a stage before it died.
-async fn put_archive(
-    entries: StreamReceiver<Entries>,
+/// What it takes to store an archive.
+struct Archive<'a> {
     level: u32,
-    writer: &BackupWriter,
-    tally: &Tally,
-    env: &Env,
-) -> Result<Written, BackupError> {
-    let (pieces, upload) = stream(WAITING, "making the archive");
-    let writing = async {
-        let result = write(entries, level, &pieces, tally, env).await;
-        // The upload must not take a half-written archive for a whole one.
-        if result.is_ok() && !env.operation.cancel.is_cancelled() {
-            pieces.end();
-        } else {
-            drop(pieces);
+    writer: &'a BackupWriter,
+    tally: &'a Tally,
+    env: &'a Env,
+}
+
+impl Archive<'_> {
+    /// Writes the archive and stores it, both at once. Nothing of it is visible when a stage before it died, or an action
+    /// ended the operation.
+    async fn put(
+        &self,
+        entries: StreamReceiver<Entries>,
+        refusal: oneshot::Receiver<Refusal>,
+    ) -> Result<Written, BackupError> {
+        let (pieces, upload) = stream(WAITING, "making the archive");
+        let writing = async {
+            let result = tokio::select! {
+                biased;
+                Ok(refusal) = refusal => Err(Stopped::Refused(Box::new(refusal))),
+                result = write(entries, self.level, &pieces, self.tally, self.env) => result,
+            };
+            // The upload must not take a half-written archive for a whole one.
+            if result.is_ok() && !self.env.operation.cancel.is_cancelled() {
+                pieces.end();
+            } else {
+                drop(pieces);
+            }
+            result
+        };
+        let (written, uploaded) = tokio::join!(writing, self.writer.put_tarball(upload));
+        if self.env.operation.cancel.is_cancelled() {
+            return Err(BackupError::Cancelled);
         }
-        result
-    };
-    let (written, uploaded) = tokio::join!(writing, writer.put_tarball(upload));
-    if env.operation.cancel.is_cancelled() {
-        return Err(BackupError::Cancelled);
-    }
-    match written {
-        // What the upload says then is only that it was given up.
-        Err(Stopped::Broken(broken)) => Err(broken.into()),
-        Err(Stopped::Over) => Err(uploaded.err().map_or(BackupError::Worker("uploading the archive"), Into::into)),
-        Ok(written) => uploaded.map(|_| written).map_err(Into::into),
+        match written {
+            // What the upload says then is only that it was given up.
+            Err(Stopped::Broken(broken)) => Err(broken.into()),
+            Err(Stopped::Refused(refusal)) => Err((*refusal).into()),
+            Err(Stopped::Over) => Err(uploaded.err().map_or(BackupError::Worker("uploading the archive"), Into::into)),
+            Ok(written) => uploaded.map(|_| written).map_err(Into::into),
+        }
     }
 }
 
 /// The objects of a backup on their way.
 pub(crate) struct Objects {
     pub(crate) plan: Plan,
-    pub(crate) entries: StreamReceiver<Entries>,
-    pub(crate) learned: oneshot::Receiver<Learned>,
+    pub(crate) processed: Processed,
     /// Namespaces whose label keeps them out.
     pub(crate) kept_out: Vec<String>,
     pub(crate) tally: Arc<Tally>,
@@ -213,21 +230,21 @@ pub(crate) async fn objects(
             ),
         );
     }
-    let scope = Arc::new(scope(backup, catalog, env).await?);
+    let scope = Arc::new(scope(backup, catalog, request.settings.item_block_workers, env).await?);
     let existing: Vec<String> = scope.namespaces.iter().map(|namespace| namespace.facts.name.clone()).collect();
-    let plan = plan(&scope.catalog, &scope.filter, &existing);
+    let plan = plan(&scope.catalog, &scope.filter, &scope.lane, &existing);
     let kept_out = scope.kept_out();
     env.operation.journal.info(
         "Planned the backup",
         &[("types", &plan.lists.len().to_string()), ("excludedTypes", &plan.excluded.len().to_string())],
     );
     let tally = Arc::default();
-    let batches = collect(&plan, request.settings.memory_budget, env, &tally, tasks);
-    let (entries, learned) = process(batches, scope, env, &tally, tasks);
-    Ok(Objects { plan, entries, learned, kept_out, tally })
+    let collected = collect(&plan, request.settings.memory_budget, env, &tally, tasks);
+    let processed = process(collected, scope, env, &tally, tasks);
+    Ok(Objects { plan, processed, kept_out, tally })
 }
 
-async fn scope(backup: &Backup, catalog: Catalog, env: &Env) -> Result<Scope, BackupError> {
+async fn scope(backup: &Backup, catalog: Catalog, workers: usize, env: &Env) -> Result<Scope, BackupError> {
     let namespaces = read_namespaces(backup, &catalog, env).await?;
     let facts: Vec<_> = namespaces.iter().map(|n| n.facts.clone()).collect();
     let filter = BackupFilter::new(&backup.spec, &catalog, &facts)
@@ -260,19 +277,22 @@ async fn scope(backup: &Backup, catalog: Catalog, env: &Env) -> Result<Scope, Ba
             );
         }
     }
-    Ok(Scope { backup: backup.clone(), catalog, filter, namespaces })
+    let lane = Lane::new(&catalog, &env.actions)?;
+    Ok(Scope { backup: backup.clone(), catalog, filter, namespaces, lane, workers: workers.max(1) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::env::test_env;
+    use lifeboat_api::{BackupPhase, Time};
     use lifeboat_archive::ReadLimits;
+    use lifeboat_archive::layout::BackupFile;
+    use lifeboat_archive::operations::{BackupOperation, BackupOperationSpec, OperationPhase, OperationStatus};
+    use lifeboat_object::{GroupResource, ObjectKey, Severity};
     use lifeboat_store::OpenOptions;
 
-    #[tokio::test]
-    async fn a_stage_that_died_is_named_and_leaves_no_archive() {
-        let env = test_env().await;
+    async fn writer(env: &Env) -> BackupWriter {
         let request = ClaimRequest {
             name: "b".into(),
             backup_uid: "u".into(),
@@ -282,6 +302,23 @@ mod tests {
             now: (env.operation.clock)(),
         };
         let ClaimOutcome::Writer(writer) = env.store.claim(&request).await.unwrap() else { panic!("a new name") };
+        *writer
+    }
+
+    async fn is_visible(env: &Env) -> bool {
+        let options = OpenOptions { limits: ReadLimits::default(), scratch: std::env::temp_dir(), ignore_index: true };
+        env.store.open_archive("b", &options).await.is_ok()
+    }
+
+    fn pod() -> ObjectKey {
+        ObjectKey::new(GroupResource::new("", "pods"), Some("n"), "web")
+    }
+
+    #[tokio::test]
+    async fn a_stage_that_died_is_named_and_leaves_no_archive() {
+        let env = test_env().await;
+        let writer = writer(&env).await;
+        let archive = Archive { level: 1, writer: &writer, tally: &Tally::default(), env: &env };
         for (ends, expected) in [(false, Err("a worker thread died while listing objects".to_owned())), (true, Ok(0))] {
             let (sender, entries) = stream(4, "listing objects");
             sender.send(Entries { entries: Vec::new(), budget: None }).await.unwrap();
@@ -290,12 +327,62 @@ mod tests {
             } else {
                 drop(sender);
             }
-            let put = put_archive(entries, 1, &writer, &Tally::default(), &env).await;
+            let put = archive.put(entries, oneshot::channel().1).await;
             assert_eq!(put.map(|w| w.summary.objects).map_err(|e| e.to_string()), expected);
-            let options =
-                OpenOptions { limits: ReadLimits::default(), scratch: std::env::temp_dir(), ignore_index: true };
-            let visible = env.store.open_archive("b", &options).await.is_ok();
-            assert_eq!(visible, ends, "an archive is visible only when it is whole");
+            assert_eq!(is_visible(&env).await, ends, "an archive is visible only when it is whole");
         }
+    }
+
+    #[tokio::test]
+    async fn an_action_that_ends_the_backup_is_named_with_its_object_and_leaves_no_archive() {
+        let env = test_env().await;
+        let writer = writer(&env).await;
+        let archive = Archive { level: 1, writer: &writer, tally: &Tally::default(), env: &env };
+        // Nothing ends the stream: the other lane goes on.
+        let (_sender, entries) = stream(4, "processing objects");
+        let (refusal_sender, refusal) = oneshot::channel();
+        let said = Refusal { action: "x/y".into(), object: pod(), message: "no licence".into() };
+        refusal_sender.send(said).unwrap();
+        let error = archive.put(entries, refusal).await.unwrap_err();
+        let expected = "the action x/y ended the backup when it was called for pods/n/web: no licence: nothing of this backup \
+                        is visible in the bucket";
+        assert_eq!((error.to_string().as_str(), is_visible(&env).await), (expected, false));
+    }
+
+    #[tokio::test]
+    async fn an_operation_that_nobody_waits_for_is_stored_and_makes_the_backup_partially_failed() {
+        let env = test_env().await;
+        let writer = writer(&env).await;
+        let (sender, entries) = stream(4, "processing objects");
+        sender.end();
+        let archive = Archive { level: 1, writer: &writer, tally: &Tally::default(), env: &env };
+        let written = archive.put(entries, oneshot::channel().1).await.unwrap();
+        let created = Some(Time::new((env.operation.clock)()));
+        let operation = BackupOperation {
+            spec: BackupOperationSpec {
+                backup_name: "b".into(),
+                backup_uid: "u".into(),
+                backup_item_action: "x/y".into(),
+                resource_identifier: (&pod()).into(),
+                operation_id: "op-1".into(),
+                post_operation_items: None,
+            },
+            status: OperationStatus { phase: Some(OperationPhase::New), created, ..OperationStatus::default() },
+        };
+        let mut backup = Backup::default();
+        backup.metadata.name = "b".into();
+        backup.metadata.uid = "u".into();
+        let operations = vec![operation.clone()];
+        let (volumes, tool, cluster_version) = Default::default();
+        let finale = Finale { backup, writer, written, volumes, operations, tool, cluster_version };
+        let Finished { backup, closed, .. } = finalize(finale, &env).await.unwrap();
+        let mut expected = Results::default();
+        let text = " resource: /pods name: /web message: /the action x/y has begun the operation op-1, for which this version of \
+                    Lifeboat does not wait: whether it ends well is not known";
+        expected.add(Severity::Error, &Place::of(Some("n")), text);
+        assert_eq!((backup.status.phase, closed.results), (Some(BackupPhase::PartiallyFailed), expected));
+        let stored: Vec<BackupOperation> =
+            env.store.backup_file("b", BackupFile::ItemOperations).await.unwrap().unwrap();
+        assert_eq!(stored, [operation]);
     }
 }

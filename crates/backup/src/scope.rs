@@ -2,6 +2,7 @@
 
 use crate::env::Env;
 use crate::error::BackupError;
+use crate::lane::Lane;
 use crate::parse;
 use lifeboat_api::{Backup, well_known};
 use lifeboat_cluster::{ClusterError, ListRequest};
@@ -18,6 +19,10 @@ pub(crate) struct Scope {
     pub(crate) filter: BackupFilter,
     /// All namespaces of the cluster, or those that we may read.
     pub(crate) namespaces: Vec<Namespace>,
+    /// Which objects actions look at.
+    pub(crate) lane: Lane,
+    /// How many blocks of such objects have their turn at once.
+    pub(crate) workers: usize,
 }
 
 /// A namespace, with the facts that filters ask for.
@@ -42,6 +47,22 @@ impl Scope {
     /// with the lists.
     pub(crate) fn lists_all_of(&self, resource: &ApiResource) -> bool {
         self.filter.queries() == [""] && self.filter.collects(resource).is_ok()
+    }
+
+    /// Whether an object goes into the backup; the error says why not. One that an action must have goes in whatever the
+    /// filters say, unless it is being deleted (backup.md 1.12).
+    pub(crate) fn includes(&self, item: &Item, must_include: bool) -> Result<(), &'static str> {
+        let head = &item.head;
+        if must_include && !head.deleting {
+            return Ok(());
+        }
+        self.filter.includes_item(&item.resource, head.namespace.as_deref(), &head.labels, head.deleting)
+    }
+
+    /// Whether an object of this type and place can go into the backup at all, so that it is worth reading.
+    pub(crate) fn can_include(&self, resource: &ApiResource, namespace: Option<&str>) -> bool {
+        !self.filter.excludes_additional(resource)
+            && self.filter.includes_item(resource, namespace, &BTreeMap::new(), false).is_ok()
     }
 
     pub(crate) fn find(&self, group: &str, resource: &str) -> Option<&Arc<ApiResource>> {
@@ -117,4 +138,24 @@ fn namespace(item: Item) -> Namespace {
     let active = value["status"]["phase"].as_str().is_none_or(|p| p == "Active");
     let facts = NamespaceFacts { name: item.head.name.clone(), labels: item.head.labels.clone(), active };
     Namespace { facts, item: Some(item) }
+}
+
+/// A cluster of one namespace, which serves these types too.
+#[cfg(test)]
+pub(crate) fn test_scope(more: Vec<ApiResource>, actions: &lifeboat_action::Actions) -> Arc<Scope> {
+    let resource = Arc::new(ApiResource::new("", "v1", "namespaces", "Namespace"));
+    let item = Item::parse(Arc::clone(&resource), r#"{"metadata":{"name":"a"}}"#.into()).unwrap();
+    let facts = NamespaceFacts { name: "a".into(), labels: BTreeMap::new(), active: true };
+    let served = std::iter::once(resource).chain(more.into_iter().map(Arc::new)).collect();
+    let (backup, catalog) = (Backup::default(), Catalog::new(served, Vec::new()));
+    let filter = BackupFilter::new(&backup.spec, &catalog, std::slice::from_ref(&facts)).unwrap();
+    let lane = Lane::new(&catalog, actions).unwrap();
+    Arc::new(Scope {
+        backup,
+        catalog,
+        filter,
+        namespaces: vec![Namespace { facts, item: Some(item) }],
+        lane,
+        workers: 1,
+    })
 }

@@ -3,16 +3,15 @@
 //! The API server cuts an answer that is not read for a minute, so reading must not wait for an upload.
 
 use crate::env::Env;
-use crate::stopped::Stopped;
+use crate::scratch::Scratch;
+use crate::stopped::{Stopped, say_end};
 use crate::tally::Tally;
 use bytes::Bytes;
 use lifeboat_archive::tarball::SEGMENT_SIZE;
 use lifeboat_object::{ApiResource, Item, Place};
 use lifeboat_store::{ReceiverGone, StreamReceiver, StreamSender, stream};
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -24,12 +23,12 @@ const LARGE: usize = 64 << 10;
 /// Bytes of memory that a small body takes beside its own, as measured.
 const BESIDE: usize = 2 << 10;
 /// The smallest budget in bytes.
-const LEAST: usize = 4 << 20;
+pub(crate) const LEAST: usize = 4 << 20;
 const _: () = assert!(3 * SEGMENT_SIZE + LEAST / 4 <= LEAST, "an open segment leaves room for the next objects");
 /// Batches on their way to disk.
 const OVERFLOWING: usize = 2;
 /// What readers do.
-const LISTING: &str = "listing objects";
+pub(crate) const LISTING: &str = "listing objects";
 
 /// Objects that arrived together, and their share of the memory budget; the share returns when they are uploaded or left out.
 #[derive(Debug)]
@@ -39,9 +38,9 @@ pub(crate) struct Batch {
 }
 
 /// Bytes that arrived together.
-struct Raw {
-    resource: Arc<ApiResource>,
-    bodies: Vec<Bytes>,
+pub(crate) struct Raw {
+    pub(crate) resource: Arc<ApiResource>,
+    pub(crate) bodies: Vec<Bytes>,
 }
 
 /// Memory that a body of this length takes until it is uploaded, in bytes. A small one takes more than its bytes: what was parsed of it (labels,
@@ -147,11 +146,9 @@ impl Spool {
     /// Runs until all readers have ended and everything on disk was handed on, and says the end then.
     pub(crate) async fn run(self) {
         let Self { sender, incoming, shelf } = self;
-        match shelf.hand_on(incoming, &sender).await {
-            Ok(()) => sender.end(),
-            Err(Stopped::Broken(broken)) => sender.fail(broken),
-            Err(Stopped::Over) => {}
-        }
+        let result = shelf.hand_on(incoming, &sender).await;
+        // Who receives has been told.
+        let _ = say_end(result, sender);
     }
 }
 
@@ -188,7 +185,8 @@ impl Shelf {
         let share = self.out.share(&raw);
         let Err((e, raw)) = self.disk.push(raw, share).await else { return Ok(()) };
         if !std::mem::replace(&mut self.disk.broken, true) {
-            let text = format!("objects cannot wait in {}, so reading waits for the upload: {e}", self.disk.place);
+            let text =
+                format!("objects cannot wait in {}, so reading waits for the upload: {e}", self.disk.scratch.place());
             self.out.env.operation.journal.warn(&Place::Velero, text);
         }
         let budget = self.out.acquire(share).await;
@@ -202,8 +200,10 @@ impl Shelf {
             Err(e) => {
                 let (count, resource) = (stored.lengths.len(), stored.resource.group_resource());
                 self.out.tally.settled(count);
-                let text =
-                    format!("{count} objects of {resource} are lost: reading them back from {}: {e}", self.disk.place);
+                let text = format!(
+                    "{count} objects of {resource} are lost: reading them back from {}: {e}",
+                    self.disk.scratch.place()
+                );
                 self.out.env.operation.journal.error(&Place::Velero, text);
                 None
             }
@@ -211,11 +211,9 @@ impl Shelf {
     }
 }
 
-/// Objects on disk, first in, first out. The file has no name, so it goes with us.
+/// Objects on disk, first in, first out.
 struct Disk {
-    place: String,
-    file: Option<Arc<File>>,
-    end: u64,
+    scratch: Scratch,
     queue: VecDeque<Stored>,
     broken: bool,
 }
@@ -229,65 +227,32 @@ struct Stored {
 
 impl Disk {
     fn new(folder: &Path) -> Self {
-        Self { place: folder.display().to_string(), file: None, end: 0, queue: VecDeque::new(), broken: false }
+        Self { scratch: Scratch::new(folder), queue: VecDeque::new(), broken: false }
     }
 
     /// Gives the objects back when they cannot be written.
     async fn push(&mut self, raw: Raw, share: u32) -> Result<(), (io::Error, Raw)> {
-        let file = match self.file() {
-            Ok(file) => file,
-            Err(e) => return Err((e, raw)),
-        };
-        let (at, bodies) = (self.end, raw.bodies.clone());
-        let write = move || {
-            let mut at = at;
-            for body in &bodies {
-                file.write_all_at(body, at)?;
-                at += body.len() as u64;
-            }
-            Ok(at)
-        };
-        match blocking(write).await {
-            Ok(end) => {
+        if self.queue.is_empty()
+            && let Err(e) = self.scratch.empty()
+        {
+            return Err((e, raw));
+        }
+        match self.scratch.append(raw.bodies.clone()).await {
+            Ok(at) => {
                 // A body comes out of one answer, which has a bound far below.
                 let lengths = raw.bodies.iter().map(|body| u32::try_from(body.len()).unwrap_or(u32::MAX)).collect();
                 self.queue.push_back(Stored { resource: raw.resource, share, at, lengths });
-                self.end = end;
                 Ok(())
             }
             Err(e) => Err((e, raw)),
         }
     }
 
-    fn file(&mut self) -> io::Result<Arc<File>> {
-        if let Some(file) = &self.file {
-            if self.queue.is_empty() && self.end > 0 {
-                file.set_len(0)?;
-                self.end = 0;
-            }
-            return Ok(Arc::clone(file));
-        }
-        let file = Arc::new(tempfile::tempfile_in(&self.place)?);
-        self.file = Some(Arc::clone(&file));
-        Ok(file)
-    }
-
     async fn read(&self, stored: &Stored) -> io::Result<Vec<Bytes>> {
-        let Some(file) = self.file.clone() else { return Err(io::ErrorKind::NotFound.into()) };
-        let (at, lengths) = (stored.at, stored.lengths.clone());
-        blocking(move || {
-            let total = lengths.iter().map(|length| *length as usize).sum();
-            let mut all = vec![0; total];
-            file.read_exact_at(&mut all, at)?;
-            let mut rest = Bytes::from(all);
-            Ok(lengths.iter().map(|length| rest.split_to(*length as usize)).collect())
-        })
-        .await
+        let total = stored.lengths.iter().map(|length| *length as usize).sum();
+        let mut rest = self.scratch.read(stored.at, total).await?;
+        Ok(stored.lengths.iter().map(|length| rest.split_to(*length as usize)).collect())
     }
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
 #[cfg(test)]
@@ -318,7 +283,7 @@ mod tests {
                 let stored = disk.queue.pop_front().unwrap();
                 assert_eq!(disk.read(&stored).await.unwrap(), raw(name, 1000).bodies);
             }
-            assert_eq!(disk.end, 6 * raw("a0", 1000).bodies[0].len() as u64, "the file is used again");
+            assert_eq!(disk.scratch.length(), 6 * raw("a0", 1000).bodies[0].len() as u64, "the file is used again");
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it has no name");
     }

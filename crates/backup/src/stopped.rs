@@ -1,6 +1,7 @@
 //! Why a stage of the walk ended before its end.
 
-use lifeboat_store::{Broken, ReceiverGone};
+use lifeboat_object::ObjectKey;
+use lifeboat_store::{Broken, ReceiverGone, StreamSender};
 
 /// Why a stage ended early.
 #[derive(Debug, PartialEq, Eq)]
@@ -9,6 +10,27 @@ pub(crate) enum Stopped {
     Over,
     /// A part of the operation died: a stage before this one, or a thread of it.
     Broken(Broken),
+    /// An action says that no call of it can succeed.
+    Refused(Box<Refusal>),
+}
+
+/// An error of an action that ends the operation.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) action: String,
+    /// The object that it was called for.
+    pub(crate) object: ObjectKey,
+    pub(crate) message: String,
+}
+
+/// Says the end of a stage's stream, if it came to its end, or which stage before it broke.
+pub(crate) fn say_end<T, P>(result: Result<T, Stopped>, sender: StreamSender<P>) -> Result<T, Stopped> {
+    match &result {
+        Ok(_) => sender.end(),
+        Err(Stopped::Broken(broken)) => sender.fail(*broken),
+        Err(_) => {}
+    }
+    result
 }
 
 impl From<ReceiverGone> for Stopped {

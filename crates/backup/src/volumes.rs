@@ -4,7 +4,7 @@
 //! says so. A reason has Velero's form, `approach: reason;` for each way in which the data could have been saved
 //! (backup.md 2.4), and says why it was not.
 
-use crate::relate::Claim;
+use crate::actions::pv::Claim;
 use lifeboat_archive::sidecar::{BackupVolumeInfo, PvInfo};
 use lifeboat_object::first_names;
 use serde_json::Value;
@@ -75,11 +75,21 @@ impl Mount {
 impl Volumes {
     /// Notes that a pod mounts a claim, and whether it asks for its files to be saved.
     pub(crate) fn mounted(&mut self, namespace: &str, claim: &str, pod: &str, asks: bool) {
-        let mount = Mount { asks, pod: pod.to_owned() };
-        let first = self.mounts.entry((namespace.to_owned(), claim.to_owned())).or_insert_with(|| mount.clone());
+        self.mount((namespace.to_owned(), claim.to_owned()), Mount { asks, pod: pod.to_owned() });
+    }
+
+    fn mount(&mut self, claim: (String, String), mount: Mount) {
+        let first = self.mounts.entry(claim).or_insert_with(|| mount.clone());
         if mount.comes_before(first) {
             *first = mount;
         }
+    }
+
+    /// Adds what was noted elsewhere.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.claims.extend(other.claims);
+        self.volumes.extend(other.volumes);
+        other.mounts.into_iter().for_each(|(claim, mount)| self.mount(claim, mount));
     }
 
     pub(crate) fn claim(&mut self, claim: &Claim) {

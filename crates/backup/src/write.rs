@@ -1,7 +1,7 @@
 //! Packs objects into members, compresses members in parallel, and uploads them as they complete.
 
+use crate::entry::{Entries, Entry, FAILED};
 use crate::env::Env;
-use crate::process::{Entries, Entry};
 use crate::spool::cost;
 use crate::stopped::Stopped;
 use crate::tally::Tally;
@@ -166,7 +166,7 @@ impl<'a> Writer<'a> {
         if let Err(e) = self.segment.push_object(&object, self.mtime) {
             self.tally.settled(1);
             let key = ObjectKey::new(names.group_resource.clone(), entry.namespace.as_deref(), &*entry.name);
-            self.env.operation.journal.item(Severity::Error, &key, "Error backing up item", Some(&e.to_string()));
+            self.env.operation.journal.item(Severity::Error, &key, FAILED, Some(&e.to_string()));
             return false;
         }
         self.resources.add(&names.api_version, &entry.resource.kind, entry.namespace.as_deref(), &entry.name);

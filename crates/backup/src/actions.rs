@@ -1,0 +1,27 @@
+//! Velero's built-in backup item actions (backup.md 2.3), and the facts by which their objects belong together.
+//!
+//! They work on untyped objects, so that fields nobody here knows survive, and ask the cluster nothing. That claims, volumes,
+//! pods and bindings share a block is known without asking an action for each: the index of the action lane has it.
+
+pub(crate) mod pod;
+pub(crate) mod pv;
+mod read;
+pub(crate) mod service_account;
+
+use lifeboat_action::BackupItemAction;
+use service_account::Bindings;
+use std::sync::Arc;
+
+/// The types that these actions, and the blocks that they make, look into.
+pub(crate) const TYPES: [(&str, &str); 5] = [
+    ("", "pods"),
+    ("", "persistentvolumeclaims"),
+    ("", "persistentvolumes"),
+    ("", "serviceaccounts"),
+    ("rbac.authorization.k8s.io", "clusterrolebindings"),
+];
+
+/// The actions in the order in which they are called.
+pub(crate) fn built_in(bindings: Arc<Bindings>) -> Vec<Arc<dyn BackupItemAction>> {
+    vec![Arc::new(pod::Pod), Arc::new(pv::Pv), Arc::new(service_account::ServiceAccount { bindings })]
+}

@@ -1,0 +1,76 @@
+//! Asks the item block actions of plugins which objects belong into one block (backup.md 1.11).
+
+use crate::actions::service_account::Digest;
+use crate::shelve::Shelves;
+use crate::stopped::Stopped;
+use futures::{FutureExt, StreamExt};
+use lifeboat_action::{ActionError, call};
+use lifeboat_object::{Item, ObjectKey, Severity};
+use serde_json::Value;
+use std::ops::Range;
+use std::panic::AssertUnwindSafe;
+
+/// What actions have named for one object.
+pub(crate) struct Named {
+    /// Its number in the index.
+    pub(crate) number: u32,
+    pub(crate) object: ObjectKey,
+    pub(crate) related: Vec<ObjectKey>,
+}
+
+/// Asks about the objects with these numbers, some at once. An error is told, and the object goes without.
+pub(crate) async fn ask(new: Range<usize>, shelves: &Shelves) -> Result<Vec<Named>, Stopped> {
+    if shelves.scope.lane.item_block.is_empty() {
+        return Ok(Vec::new());
+    }
+    let asked = futures::stream::iter(new).map(|number| about(number, shelves)).buffered(shelves.scope.workers);
+    let named = asked.filter_map(|named| async { named }).collect();
+    tokio::select! {
+        () = shelves.env.operation.cancel.cancelled() => Err(Stopped::Over),
+        named = named => Ok(named),
+    }
+}
+
+async fn about(number: usize, shelves: &Shelves) -> Option<Named> {
+    let scope = &shelves.scope;
+    let record = shelves.index.records().get(number)?;
+    let resource = record.resource.group_resource();
+    if !scope.lane.item_block.iter().any(|action| action.covers_type(&resource)) {
+        return None;
+    }
+    let item = shelves.read(number).await?;
+    let actions: Vec<_> = scope.lane.item_block.iter().filter(|action| action.applies(&item)).collect();
+    if actions.is_empty() {
+        return None;
+    }
+    // What cannot be read is told when it is saved.
+    let object: Value = serde_json::from_slice(&item.body).ok()?;
+    let mut related = Vec::new();
+    for action in actions {
+        let cancel = &shelves.env.operation.cancel;
+        let asked = call(cancel, || {
+            let asked = AssertUnwindSafe(action.action.related_items(&object, &scope.backup)).catch_unwind();
+            async move { asked.await.unwrap_or_else(|_| Err(ActionError::item("it panicked"))) }
+        });
+        match asked.await {
+            Ok(keys) => related.extend(keys),
+            Err(e) => tell(&item, action.action.name(), &e, shelves),
+        }
+    }
+    (!related.is_empty()).then(|| Named {
+        number: u32::try_from(number).unwrap_or(u32::MAX),
+        object: item.key(),
+        related,
+    })
+}
+
+fn tell(item: &Item, action: &str, error: &ActionError, shelves: &Shelves) {
+    let error = format!("{action}: {error}");
+    shelves.env.operation.journal.item(Severity::Error, &item.key(), "Error getting related items", Some(&error));
+}
+
+impl Named {
+    pub(crate) fn digests(&self) -> Vec<Digest> {
+        self.related.iter().map(ObjectKey::digest).collect()
+    }
+}

@@ -1,0 +1,98 @@
+//! What was learned of the objects of the action lane while they were saved.
+
+use crate::actions::pod::mounts_of_pod;
+use crate::actions::pv::claim;
+use crate::pass::{LeftOut, Used};
+use crate::volumes::{VolumeFacts, Volumes};
+use lifeboat_archive::operations::BackupOperation;
+use lifeboat_object::{Item, ObjectKey};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What one worker has learned.
+#[derive(Debug, Default)]
+pub(crate) struct Deeds {
+    pub(crate) volumes: Volumes,
+    pub(crate) left_out: LeftOut,
+    pub(crate) used: Used,
+    /// Operations that actions have begun.
+    pub(crate) operations: Vec<BackupOperation>,
+    /// Objects that no action looks at and that belong to saved ones.
+    pub(crate) wishes: BTreeMap<ObjectKey, Wish>,
+}
+
+/// That an object be in the backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wish {
+    /// The object that it belongs to; the first one in their order, if there are several.
+    pub(crate) parent: ObjectKey,
+    /// Whatever the filters say.
+    pub(crate) must_include: bool,
+}
+
+impl Deeds {
+    pub(crate) fn wish(&mut self, key: ObjectKey, wish: Wish) {
+        match self.wishes.get_mut(&key) {
+            Some(before) => {
+                before.must_include |= wish.must_include;
+                before.parent = wish.parent.min(before.parent.clone());
+            }
+            None => drop(self.wishes.insert(key, wish)),
+        }
+    }
+
+    pub(crate) fn left_out_too(&mut self, left_out: LeftOut) {
+        for (what, count) in left_out {
+            *self.left_out.entry(what).or_default() += count;
+        }
+    }
+
+    /// Adds what another worker has learned.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.volumes.add(other.volumes);
+        self.left_out_too(other.left_out);
+        self.used.add(other.used);
+        self.operations.extend(other.operations);
+        other.wishes.into_iter().for_each(|(key, wish)| self.wish(key, wish));
+    }
+}
+
+/// What the volume information has to say of an object, as it was before any action.
+pub(crate) enum OfVolumes {
+    /// The claims that a pod mounts, and whether it asks for their files.
+    Mounts(Vec<(String, bool)>),
+    Claim(crate::actions::pv::Claim),
+    Volume(VolumeFacts),
+    Nothing,
+}
+
+impl OfVolumes {
+    /// Whether objects of this type have any.
+    pub(crate) fn has(item: &Item) -> bool {
+        item.resource.group.is_empty()
+            && matches!(item.resource.resource.as_str(), "pods" | "persistentvolumeclaims" | "persistentvolumes")
+    }
+
+    pub(crate) fn of(item: &Item, object: &Value, group_label: &str) -> Self {
+        let namespace = item.head.namespace.as_deref().unwrap_or_default();
+        match item.resource.resource.as_str() {
+            _ if !Self::has(item) => Self::Nothing,
+            "pods" => Self::Mounts(mounts_of_pod(object).into_iter().map(|(c, asks)| (c.to_owned(), asks)).collect()),
+            "persistentvolumeclaims" => Self::Claim(claim(namespace, &item.head.name, object, group_label)),
+            _ => Self::Volume(VolumeFacts::of(object)),
+        }
+    }
+
+    /// Notes them of an object that is saved.
+    pub(crate) fn note(self, item: &Item, volumes: &mut Volumes) {
+        let namespace = item.head.namespace.as_deref().unwrap_or_default();
+        match self {
+            Self::Mounts(mounts) => {
+                mounts.iter().for_each(|(claim, asks)| volumes.mounted(namespace, claim, &item.head.name, *asks));
+            }
+            Self::Claim(claim) => volumes.claim(&claim),
+            Self::Volume(facts) => volumes.volume(&item.head.name, facts),
+            Self::Nothing => {}
+        }
+    }
+}

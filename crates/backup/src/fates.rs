@@ -1,0 +1,110 @@
+//! What became of each object of the action lane: the one thing that the workers of that stage share.
+
+use crate::actions::service_account::Digest;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// An object in the eyes of the workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Who {
+    /// It has this number in the index.
+    Indexed(u32),
+    /// It is not in the index.
+    Outsider(Digest),
+}
+
+/// What became of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Somebody works on it, perhaps because it belongs to itself in a roundabout way.
+    Begun,
+    /// It is on its way into the archive.
+    Saved,
+    /// It is not in the backup, and need not be.
+    LeftOut,
+    /// The cluster has no such object.
+    Absent,
+    /// It should be in the backup and is not, which stands in the results.
+    Failed,
+}
+
+/// The fates of all objects, so that each has its turn once, whoever comes to it first.
+#[derive(Debug)]
+pub(crate) struct Fates {
+    all: Mutex<All>,
+}
+
+#[derive(Debug)]
+struct All {
+    indexed: Vec<Option<Fate>>,
+    outsiders: HashMap<Digest, Fate>,
+}
+
+impl Fates {
+    /// Those of an index of so many objects.
+    pub(crate) fn new(indexed: usize) -> Self {
+        Self { all: Mutex::new(All { indexed: vec![None; indexed], outsiders: HashMap::new() }) }
+    }
+
+    /// Begins an object; gives its fate when that was done before. One that was left out is begun again when it must be there.
+    pub(crate) fn begin(&self, who: Who, must_include: bool) -> Option<Fate> {
+        let mut all = self.lock();
+        match all.of(who) {
+            Some(Fate::LeftOut) if must_include => {}
+            Some(before) => return Some(before),
+            None => {}
+        }
+        all.set(who, Fate::Begun);
+        None
+    }
+
+    pub(crate) fn settle(&self, who: Who, fate: Fate) {
+        self.lock().set(who, fate);
+    }
+
+    pub(crate) fn of(&self, who: Who) -> Option<Fate> {
+        self.lock().of(who)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, All> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl All {
+    fn of(&self, who: Who) -> Option<Fate> {
+        match who {
+            Who::Indexed(number) => self.indexed.get(number as usize).copied().flatten(),
+            Who::Outsider(digest) => self.outsiders.get(&digest).copied(),
+        }
+    }
+
+    fn set(&mut self, who: Who, fate: Fate) {
+        match who {
+            Who::Indexed(number) => {
+                if let Some(before) = self.indexed.get_mut(number as usize) {
+                    *before = Some(fate);
+                }
+            }
+            Who::Outsider(digest) => drop(self.outsiders.insert(digest, fate)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_has_its_turn_once() {
+        for who in [Who::Indexed(1), Who::Outsider([7; 16])] {
+            let fates = Fates::new(2);
+            assert_eq!((fates.of(who), fates.begin(who, true)), (None, None));
+            assert_eq!((fates.begin(who, true), fates.of(who)), (Some(Fate::Begun), Some(Fate::Begun)));
+            fates.settle(who, Fate::LeftOut);
+            assert_eq!((fates.begin(who, false), fates.begin(who, true)), (Some(Fate::LeftOut), None));
+            fates.settle(who, Fate::Saved);
+            assert_eq!((fates.begin(who, true), fates.of(Who::Indexed(0))), (Some(Fate::Saved), None));
+        }
+    }
+}

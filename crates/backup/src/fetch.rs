@@ -1,0 +1,151 @@
+//! Reads objects that other objects name.
+//!
+//! The number of requests does not grow with the objects: a few are read one by one, many by a list.
+
+use crate::env::Env;
+use crate::parse;
+use crate::scope::Scope;
+use crate::stopped::Stopped;
+use futures::StreamExt;
+use lifeboat_cluster::ListRequest;
+use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey, Severity};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Up to this many objects of a type and namespace are read one by one.
+const ONE_BY_ONE: usize = 32;
+/// Reads in flight.
+const AT_ONCE: usize = 8;
+
+/// Who asks for objects, and takes them as they arrive.
+pub(crate) trait Taker: Send {
+    /// Takes one.
+    fn take(&mut self, item: Item) -> impl Future<Output = Result<(), Stopped>> + Send;
+
+    /// The cluster has no such object.
+    fn absent(&mut self, key: ObjectKey);
+
+    /// It could not be read, which stands in the results.
+    fn unread(&mut self, key: ObjectKey);
+}
+
+/// Reads named objects. Of a type that the cluster does not serve there is none.
+pub(crate) async fn named(
+    wanted: impl IntoIterator<Item = ObjectKey>,
+    scope: &Scope,
+    env: &Env,
+    taker: &mut impl Taker,
+) -> Result<(), Stopped> {
+    let mut places: BTreeMap<(GroupResource, Option<String>), BTreeSet<String>> = BTreeMap::new();
+    for key in wanted {
+        places.entry((key.resource, key.namespace)).or_default().insert(key.name);
+    }
+    for ((group_resource, namespace), mut names) in places {
+        let key = |name: String| ObjectKey::new(group_resource.clone(), namespace.as_deref(), name);
+        let Some(resource) = scope.catalog.find(&group_resource) else {
+            names.into_iter().for_each(|name| taker.absent(key(name)));
+            continue;
+        };
+        if names.len() > ONE_BY_ONE {
+            // A list that was interrupted may bring one twice: the second is none of those that are missing.
+            let is_named = |item: &Item| names.remove(&item.head.name);
+            let is_whole = pick(resource, namespace.as_deref(), is_named, env, taker).await?;
+            for name in names {
+                if is_whole { taker.absent(key(name)) } else { taker.unread(key(name)) }
+            }
+        } else {
+            get_all(resource, names.into_iter().map(key), env, taker).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Lists a type and gives what is wanted, as it arrives. A list that fails is an error in the journal. Says whether the
+/// list came to its end.
+pub(crate) async fn pick(
+    resource: &Arc<ApiResource>,
+    namespace: Option<&str>,
+    mut wanted: impl FnMut(&Item) -> bool,
+    env: &Env,
+    taker: &mut impl Taker,
+) -> Result<bool, Stopped> {
+    let request = ListRequest {
+        resource: Arc::clone(resource),
+        namespace: namespace.map(str::to_owned),
+        selector: String::new(),
+        metadata_only: false,
+    };
+    let mut list = env.cluster.list(request);
+    loop {
+        let bodies = tokio::select! {
+            () = env.operation.cancel.cancelled() => return Err(Stopped::Over),
+            bodies = list.next() => bodies,
+        };
+        match bodies {
+            Ok(Some(bodies)) => {
+                for item in parse::items(resource, bodies, &env.operation.journal).into_iter().filter(&mut wanted) {
+                    taker.take(item).await?;
+                }
+            }
+            Ok(None) => return Ok(true),
+            Err(e) => {
+                failed(&ObjectKey::new(resource.group_resource(), namespace, ""), &e, env);
+                return Ok(false);
+            }
+        }
+    }
+}
+
+/// Reads objects one by one, some at once, and gives them as they arrive.
+async fn get_all(
+    resource: &Arc<ApiResource>,
+    keys: impl Iterator<Item = ObjectKey>,
+    env: &Env,
+    taker: &mut impl Taker,
+) -> Result<(), Stopped> {
+    let reads = keys.map(|key| async move { (get(resource, &key, env).await, key) });
+    let mut found = futures::stream::iter(reads).buffer_unordered(AT_ONCE);
+    loop {
+        let read = tokio::select! {
+            () = env.operation.cancel.cancelled() => return Err(Stopped::Over),
+            read = found.next() => read,
+        };
+        match read {
+            None => return Ok(()),
+            Some((Ok(Some(item)), _)) => taker.take(item).await?,
+            Some((Ok(None), key)) => taker.absent(key),
+            Some((Err(Told), key)) => taker.unread(key),
+        }
+    }
+}
+
+/// An error that stands in the results.
+pub(crate) struct Told;
+
+/// Reads one object.
+pub(crate) async fn get(resource: &Arc<ApiResource>, key: &ObjectKey, env: &Env) -> Result<Option<Item>, Told> {
+    match env.cluster.get(resource, key.namespace.as_deref(), &key.name).await {
+        Ok(None) => Ok(None),
+        Ok(Some(body)) => match Item::parse(Arc::clone(resource), body) {
+            Ok(item) => Ok(Some(item)),
+            Err(e) => {
+                failed(key, &e, env);
+                Err(Told)
+            }
+        },
+        Err(e) => {
+            failed(key, &e, env);
+            Err(Told)
+        }
+    }
+}
+
+pub(crate) fn failed(key: &ObjectKey, error: &dyn std::error::Error, env: &Env) {
+    env.operation.journal.item(Severity::Error, key, "Error getting related items", Some(&error.to_string()));
+}
+
+/// Tells that an object is not there that another one needs.
+pub(crate) fn tell_absent(key: &ObjectKey, parent: &ObjectKey, env: &Env) {
+    let message = format!("an object that {parent} needs was not found");
+    env.operation.journal.item(Severity::Warning, key, &message, None);
+}

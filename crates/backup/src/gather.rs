@@ -1,0 +1,194 @@
+//! Fetches what belongs to objects on the shelf, is of a type that actions look at, and did not come with the lists
+//! (backup.md 1.11).
+
+use crate::actions::pod::{claims_of_pod, is_running, of_pod};
+use crate::actions::pv::{bound_to, volume_key};
+use crate::actions::service_account::{Binding, Digest};
+use crate::ask::ask;
+use crate::deeds::Wish;
+use crate::fetch::{Taker, failed, named, pick, tell_absent};
+use crate::index::{Facts, Outside, group_digest};
+use crate::shelve::Shelves;
+use crate::stopped::Stopped;
+use lifeboat_object::{GroupResource, Item, ObjectKey};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Rounds in which related objects bring further ones; Velero's relations are four deep.
+const ROUNDS: usize = 16;
+
+impl Taker for Shelves {
+    async fn take(&mut self, item: Item) -> Result<(), Stopped> {
+        self.tally.came(1);
+        self.env.operation.progress.found(1);
+        self.take(vec![item]).await;
+        Ok(())
+    }
+
+    fn absent(&mut self, key: ObjectKey) {
+        self.index.note(key.digest(), Outside::Absent);
+    }
+
+    fn unread(&mut self, key: ObjectKey) {
+        self.index.note(key.digest(), Outside::Unread);
+    }
+}
+
+/// Runs after the lists of these types have ended. That something is not there is told with the object that needs it.
+pub(crate) async fn gather(shelves: &mut Shelves) -> Result<(), Stopped> {
+    let mut done = 0;
+    for _ in 0..ROUNDS {
+        let new = done..shelves.index.len();
+        if new.is_empty() {
+            break;
+        }
+        done = new.end;
+        bindings(new.clone(), shelves).await?;
+        neighbours(new.clone(), shelves).await?;
+        let mut missing = missing(new.clone(), shelves).await?;
+        let asked = asked(new, shelves).await?;
+        missing.extend(asked.keys().cloned());
+        let (scope, env) = (Arc::clone(&shelves.scope), shelves.env.clone());
+        named(missing, &scope, &env, shelves).await?;
+        for (key, parent) in asked {
+            if shelves.index.outside(&key.digest()) == Some(Outside::Absent) {
+                tell_absent(&key, &parent, &env);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What actions of plugins name and is not known, and for which object. Objects that no action looks at are wished for.
+async fn asked(new: Range<usize>, shelves: &mut Shelves) -> Result<BTreeMap<ObjectKey, ObjectKey>, Stopped> {
+    let scope = Arc::clone(&shelves.scope);
+    let mut out = BTreeMap::new();
+    for named in ask(new, shelves).await? {
+        shelves.named.insert(named.number, named.digests());
+        for key in named.related {
+            let parent = named.object.clone();
+            match scope.catalog.find(&key.resource) {
+                None => tell_absent(&key, &parent, &shelves.env),
+                Some(resource) if !scope.lane.takes(resource) => {
+                    shelves.deeds.wish(key, Wish { parent, must_include: false });
+                }
+                Some(resource) => {
+                    let is_missing = !shelves.index.knows(&key.digest());
+                    if is_missing && scope.can_include(resource, key.namespace.as_deref()) {
+                        out.entry(key).or_insert(parent);
+                    }
+                }
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// Cluster role bindings of the service accounts, when that type was not listed as a whole.
+async fn bindings(new: Range<usize>, shelves: &mut Shelves) -> Result<(), Stopped> {
+    let (scope, env) = (Arc::clone(&shelves.scope), shelves.env.clone());
+    let Some(resource) = scope.find("rbac.authorization.k8s.io", "clusterrolebindings") else { return Ok(()) };
+    if scope.lists_all_of(resource) || scope.filter.excludes_additional(resource) {
+        return Ok(());
+    }
+    let new = shelves.index.records().get(new).unwrap_or_default();
+    let accounts = new.iter().filter(|r| r.resource.resource == "serviceaccounts" && r.resource.group.is_empty());
+    let accounts: HashSet<Digest> = accounts.map(|record| record.digest).collect();
+    if accounts.is_empty() {
+        return Ok(());
+    }
+    let is_ours = |item: &Item| match serde_json::from_slice(&item.body) {
+        Ok(object) => Binding::of(&object).is_some_and(|binding| binding.binds(|account| accounts.contains(account))),
+        Err(e) => {
+            // It is not known whether it belongs to a saved one.
+            failed(&item.key(), &e, &env);
+            false
+        }
+    };
+    pick(resource, None, is_ours, &env, shelves).await.map(drop)
+}
+
+/// Running pods that mount a bound claim, and claims of the same group: only with label selectors can the lists have
+/// missed them.
+async fn neighbours(new: Range<usize>, shelves: &mut Shelves) -> Result<(), Stopped> {
+    let (scope, env) = (Arc::clone(&shelves.scope), shelves.env.clone());
+    if scope.filter.queries() == [""] {
+        return Ok(());
+    }
+    let (mut claims, mut groups, mut namespaces) = (HashSet::new(), HashSet::new(), BTreeMap::new());
+    for number in new {
+        let Some(record) = shelves.index.records().get(number) else { continue };
+        let Facts::Claim { volume: Some(_), group } = record.facts else { continue };
+        claims.insert(record.digest);
+        groups.extend(group);
+        if let Some(item) = shelves.read(number).await
+            && let Some(namespace) = item.head.namespace
+        {
+            *namespaces.entry(namespace).or_insert(false) |= group.is_some();
+        }
+    }
+    for (namespace, has_groups) in namespaces {
+        if let Some(pods) = scope.find("", "pods").filter(|r| scope.filter.collects(r).is_ok()) {
+            let digest =
+                |name| ObjectKey::new(GroupResource::new("", "persistentvolumeclaims"), Some(&namespace), name);
+            let mounts = |item: &Item| {
+                let pod: Value = serde_json::from_slice(&item.body)
+                    .inspect_err(|e| failed(&item.key(), e, &env))
+                    .unwrap_or_default();
+                is_running(&pod)
+                    && claims_of_pod(&pod).into_iter().any(|name| claims.contains(&digest(name.to_owned()).digest()))
+            };
+            pick(pods, Some(&namespace), mounts, &env, shelves).await?;
+        }
+        if let Some(resource) = scope.find("", "persistentvolumeclaims").filter(|_| has_groups) {
+            let label = scope.backup.spec.volume_group_snapshot_label_key.as_str();
+            let grouped = |item: &Item| {
+                item.head.labels.get(label).is_some_and(|value| groups.contains(&group_digest(&namespace, value)))
+            };
+            pick(resource, Some(&namespace), grouped, &env, shelves).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The claims of pods and the volumes of claims that are not known. Names are not kept: the few objects of which something
+/// is missing are read again.
+async fn missing(new: Range<usize>, shelves: &Shelves) -> Result<BTreeSet<ObjectKey>, Stopped> {
+    let scope = &shelves.scope;
+    let can = |resource| scope.find("", resource).is_some_and(|r| !scope.filter.excludes_additional(r));
+    let collects_claims =
+        scope.find("", "persistentvolumeclaims").is_some_and(|r| scope.filter.collects(r).is_ok() && can(&r.resource));
+    let has_volumes = can("persistentvolumes");
+    let mut out = BTreeSet::new();
+    for number in new {
+        let Some(record) = shelves.index.records().get(number) else { continue };
+        let lacks = match &record.facts {
+            Facts::Pod { claims, .. } => collects_claims && claims.iter().any(|claim| !shelves.index.knows(claim)),
+            Facts::Claim { volume: Some(volume), .. } => has_volumes && !shelves.index.knows(volume),
+            Facts::Claim { .. } | Facts::Other => false,
+        };
+        if !lacks {
+            continue;
+        }
+        if shelves.env.operation.cancel.is_cancelled() {
+            return Err(Stopped::Over);
+        }
+        let Some(item) = shelves.read(number).await else { continue };
+        let Ok(object) = serde_json::from_slice::<Value>(&item.body) else { continue };
+        let keys = match &record.facts {
+            Facts::Pod { .. } => of_pod(item.head.namespace.as_deref().unwrap_or_default(), &object),
+            _ => bound_to(&object).map(volume_key).into_iter().collect(),
+        };
+        let is_wanted = |key: &ObjectKey| {
+            scope.catalog.find(&key.resource).is_some_and(|resource| {
+                scope.lane.takes(resource)
+                    && scope.can_include(resource, key.namespace.as_deref())
+                    && !shelves.index.knows(&key.digest())
+            })
+        };
+        out.extend(keys.into_iter().filter(is_wanted));
+    }
+    Ok(out)
+}

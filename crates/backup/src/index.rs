@@ -1,0 +1,139 @@
+//! What is known of each object of the action lane while its body waits on the shelf: about 200 bytes.
+
+use crate::actions::pod::{claims_of_pod, is_running};
+use crate::actions::pv::{claim, volume_key};
+use crate::actions::service_account::Digest;
+use crate::shelf::Place;
+use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// One object.
+#[derive(Debug)]
+pub(crate) struct Record {
+    pub(crate) digest: Digest,
+    pub(crate) resource: Arc<ApiResource>,
+    pub(crate) body: Body,
+    pub(crate) facts: Facts,
+}
+
+/// Where the body of an object is.
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// On the shelf.
+    Shelf(Place),
+    /// Nowhere: it is read again.
+    Cluster(Box<ObjectKey>),
+}
+
+/// To what an object belongs, as far as Velero's own rules go (backup.md 1.11).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Facts {
+    /// A pod.
+    Pod {
+        is_running: bool,
+        /// Those that it mounts.
+        claims: Box<[Digest]>,
+    },
+    /// A claim.
+    Claim {
+        /// Its volume, when it is bound.
+        volume: Option<Digest>,
+        /// Stands for its namespace and its value of the label that groups claims.
+        group: Option<Digest>,
+    },
+    /// Any other object.
+    Other,
+}
+
+impl Facts {
+    /// The facts of an object; nothing is known of one that cannot be read.
+    pub(crate) fn of(item: &Item, group_label: &str) -> Self {
+        let is_pod = match (item.resource.group.as_str(), item.resource.resource.as_str()) {
+            ("", "pods") => true,
+            ("", "persistentvolumeclaims") => false,
+            _ => return Self::Other,
+        };
+        let Ok(object) = serde_json::from_slice::<Value>(&item.body) else { return Self::Other };
+        let namespace = item.head.namespace.as_deref().unwrap_or_default();
+        if is_pod {
+            let claims = claims_of_pod(&object).into_iter().map(|name| claim_digest(namespace, name)).collect();
+            return Self::Pod { is_running: is_running(&object), claims };
+        }
+        let claim = claim(namespace, &item.head.name, &object, group_label);
+        Self::Claim {
+            volume: claim.volume.map(|volume| volume_key(&volume).digest()),
+            group: claim.group.map(|value| group_digest(namespace, &value)),
+        }
+    }
+}
+
+fn claim_digest(namespace: &str, name: &str) -> Digest {
+    ObjectKey::new(GroupResource::new("", "persistentvolumeclaims"), Some(namespace), name).digest()
+}
+
+/// Stands for the claims of a group.
+pub(crate) fn group_digest(namespace: &str, value: &str) -> Digest {
+    ObjectKey::new(GroupResource::new("", "groups of claims"), Some(namespace), value).digest()
+}
+
+/// What is known of an object of these types that is not on the shelf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outside {
+    /// The cluster has none.
+    Absent,
+    /// It is out of scope.
+    LeftOut,
+    /// It could not be read, and the results say so.
+    Unread,
+}
+
+/// All objects of the action lane.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    records: Vec<Record>,
+    numbers: HashMap<Digest, u32>,
+    outside: HashMap<Digest, Outside>,
+}
+
+impl Index {
+    pub(crate) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    pub(crate) fn record(&self, number: u32) -> Option<&Record> {
+        self.records.get(number as usize)
+    }
+
+    pub(crate) fn records(&self) -> &[Record] {
+        &self.records
+    }
+
+    pub(crate) fn number(&self, digest: &Digest) -> Option<u32> {
+        self.numbers.get(digest).copied()
+    }
+
+    pub(crate) fn outside(&self, digest: &Digest) -> Option<Outside> {
+        self.outside.get(digest).copied()
+    }
+
+    /// Whether it is known of the object what became of it.
+    pub(crate) fn knows(&self, digest: &Digest) -> bool {
+        self.numbers.contains_key(digest) || self.outside.contains_key(digest)
+    }
+
+    pub(crate) fn add(&mut self, record: Record) {
+        let number = u32::try_from(self.records.len()).unwrap_or(u32::MAX);
+        self.outside.remove(&record.digest);
+        self.numbers.insert(record.digest, number);
+        self.records.push(record);
+    }
+
+    /// Notes of an object that it is not on the shelf, unless it is.
+    pub(crate) fn note(&mut self, digest: Digest, what: Outside) {
+        if !self.numbers.contains_key(&digest) {
+            self.outside.insert(digest, what);
+        }
+    }
+}

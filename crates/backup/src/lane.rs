@@ -1,0 +1,92 @@
+//! Which objects actions look at: those of the action lane. All others go through as bytes.
+
+use crate::actions::service_account::Bindings;
+use crate::actions::{TYPES, built_in};
+use crate::error::BackupError;
+use lifeboat_action::{ActionScope, Actions, BackupItemAction, ItemBlockAction};
+use lifeboat_object::{ApiResource, Catalog, GroupResource, Item};
+use lifeboat_select::{ObjectScope, ScopeText};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// An action and the objects that it is called for.
+pub(crate) struct Scoped<A: ?Sized> {
+    pub(crate) action: Arc<A>,
+    scope: ObjectScope,
+}
+
+impl<A: ?Sized> Scoped<A> {
+    /// Whether it is called for an object as the API server has sent it.
+    pub(crate) fn applies(&self, item: &Item) -> bool {
+        self.scope.covers(&item.resource.group_resource(), item.head.namespace.as_deref())
+            && self.scope.selects(&item.head.labels)
+    }
+
+    /// Whether it is called for objects of this type in any place.
+    pub(crate) fn covers_type(&self, resource: &GroupResource) -> bool {
+        self.scope.covers_type(resource)
+    }
+}
+
+impl<A: ?Sized> Clone for Scoped<A> {
+    fn clone(&self) -> Self {
+        Self { action: Arc::clone(&self.action), scope: self.scope.clone() }
+    }
+}
+
+/// The actions of a backup, and the types that are in the scope of any.
+pub(crate) struct Lane {
+    types: BTreeSet<GroupResource>,
+    backup_item: Vec<Scoped<dyn BackupItemAction>>,
+    pub(crate) item_block: Vec<Scoped<dyn ItemBlockAction>>,
+}
+
+impl Lane {
+    /// Resolves what the actions apply to against what the cluster serves.
+    ///
+    /// # Errors
+    /// When the label selector of one cannot be read: it cannot be known what it must see.
+    pub(crate) fn new(catalog: &Catalog, actions: &Actions) -> Result<Self, BackupError> {
+        let own = built_in(Arc::default());
+        let backup_item = own.iter().chain(&actions.backup_item).map(|action| {
+            Ok(Scoped { action: Arc::clone(action), scope: resolve(action.name(), action.applies_to(), catalog)? })
+        });
+        let backup_item: Vec<Scoped<dyn BackupItemAction>> = backup_item.collect::<Result<_, BackupError>>()?;
+        let item_block = actions.item_block.iter().map(|action| {
+            Ok(Scoped { action: Arc::clone(action), scope: resolve(action.name(), action.applies_to(), catalog)? })
+        });
+        let item_block: Vec<Scoped<dyn ItemBlockAction>> = item_block.collect::<Result<_, BackupError>>()?;
+        let looked_into = |resource: &GroupResource| {
+            TYPES.contains(&(resource.group.as_str(), resource.resource.as_str()))
+                || backup_item.iter().any(|action| action.covers_type(resource))
+                || item_block.iter().any(|action| action.covers_type(resource))
+        };
+        let types = catalog.preferred().map(|r| r.group_resource()).filter(looked_into).collect();
+        Ok(Self { types, backup_item, item_block })
+    }
+
+    /// Whether objects of this type are in the lane.
+    pub(crate) fn takes(&self, resource: &ApiResource) -> bool {
+        self.types.contains(&resource.group_resource())
+    }
+
+    /// The backup item actions in the order in which they are called, the engine's own with what they go by.
+    pub(crate) fn backup_item(&self, bindings: Arc<Bindings>) -> Vec<Scoped<dyn BackupItemAction>> {
+        let mut actions = self.backup_item.clone();
+        for (scoped, own) in actions.iter_mut().zip(built_in(bindings)) {
+            scoped.action = own;
+        }
+        actions
+    }
+}
+
+fn resolve(name: &str, scope: ActionScope, catalog: &Catalog) -> Result<ObjectScope, BackupError> {
+    let text = ScopeText {
+        included_resources: &scope.included_resources,
+        excluded_resources: &scope.excluded_resources,
+        included_namespaces: &scope.included_namespaces,
+        excluded_namespaces: &scope.excluded_namespaces,
+        label_selector: &scope.label_selector,
+    };
+    ObjectScope::resolve(text, catalog).map_err(|e| BackupError::ActionScope(name.to_owned(), e))
+}

@@ -1,0 +1,127 @@
+//! Fetches what belongs to saved objects, did not come with the lists, and is known only when all of them went through
+//! (backup.md 1.10, 1.13): objects that no action looks at, definitions, and namespaces.
+
+use crate::deeds::Wish;
+use crate::env::Env;
+use crate::fetch::{Taker, named, pick, tell_absent};
+use crate::pass::Pass;
+use crate::save::Worker;
+use crate::scope::Scope;
+use crate::stopped::Stopped;
+use crate::tally::Tally;
+use lifeboat_object::{Item, ObjectKey};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What this stage does.
+pub(crate) const FETCHING: &str = "fetching related objects";
+/// Rounds in which these objects bring further ones.
+const ROUNDS: usize = 16;
+
+/// Both lanes at their end, so that what comes late can take either.
+pub(crate) struct Late {
+    pub(crate) scope: Arc<Scope>,
+    pub(crate) env: Env,
+    pub(crate) tally: Arc<Tally>,
+    pub(crate) pass: Pass,
+    pub(crate) worker: Worker,
+    /// What is being fetched.
+    asked: BTreeMap<ObjectKey, Wish>,
+}
+
+impl Taker for Late {
+    async fn take(&mut self, item: Item) -> Result<(), Stopped> {
+        self.tally.came(1);
+        self.env.operation.progress.found(1);
+        let must_include = self.asked.get(&item.key()).is_some_and(|wish| wish.must_include);
+        if self.scope.lane.takes(&item.resource) {
+            self.worker.found(item, must_include).await?;
+        } else if let Some(entry) = self.pass.take(item, must_include) {
+            self.worker.out.take(entry).await?;
+        }
+        Ok(())
+    }
+
+    fn absent(&mut self, key: ObjectKey) {
+        if let Some(wish) = self.asked.get(&key) {
+            tell_absent(&key, &wish.parent, &self.env);
+        }
+    }
+
+    fn unread(&mut self, _: ObjectKey) {}
+}
+
+impl Late {
+    pub(crate) fn new(pass: Pass, worker: Worker) -> Self {
+        let desk = worker.desk();
+        let (scope, env, tally) = (Arc::clone(&desk.scope), desk.env.clone(), Arc::clone(&desk.tally));
+        Self { scope, env, tally, pass, worker, asked: BTreeMap::new() }
+    }
+
+    /// Fetches all of it.
+    pub(crate) async fn run(&mut self) -> Result<(), Stopped> {
+        let mut defined = BTreeSet::new();
+        for _ in 0..ROUNDS {
+            self.wishes().await?;
+            self.definitions(&mut defined).await?;
+            if self.worker.deeds.wishes.is_empty() {
+                break;
+            }
+        }
+        self.namespaces().await?;
+        self.wishes().await
+    }
+
+    /// What actions have named.
+    async fn wishes(&mut self) -> Result<(), Stopped> {
+        let scope = Arc::clone(&self.scope);
+        let is_open = |key: &ObjectKey, wish: &Wish| {
+            let found = scope.catalog.find(&key.resource);
+            !self.pass.has_seen(key)
+                && found.is_some_and(|r| wish.must_include || scope.can_include(r, key.namespace.as_deref()))
+        };
+        let mut asked = std::mem::take(&mut self.worker.deeds.wishes);
+        asked.retain(|key, wish| is_open(key, wish));
+        self.asked = asked;
+        let keys: Vec<ObjectKey> = self.asked.keys().cloned().collect();
+        let env = self.env.clone();
+        named(keys, &scope, &env, self).await
+    }
+
+    /// The definitions of the custom resources that were saved.
+    async fn definitions(&mut self, defined: &mut BTreeSet<String>) -> Result<(), Stopped> {
+        let (scope, env) = (Arc::clone(&self.scope), self.env.clone());
+        let Some(resource) = scope.find("apiextensions.k8s.io", "customresourcedefinitions") else { return Ok(()) };
+        if scope.lists_all_of(resource) || scope.filter.excludes_additional(resource) {
+            return Ok(());
+        }
+        let used = self.pass.used.types.iter().chain(&self.worker.deeds.used.types);
+        // Definitions of built-in types do not exist; a name without a dot is one.
+        let new: BTreeSet<String> = used.filter(|t| t.contains('.') && !defined.contains(*t)).cloned().collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        pick(resource, None, |item| new.contains(&item.head.name), &env, self).await?;
+        defined.extend(new);
+        Ok(())
+    }
+
+    /// The namespaces themselves, known since before the lists.
+    async fn namespaces(&mut self) -> Result<(), Stopped> {
+        let scope = Arc::clone(&self.scope);
+        let Some(resource) = scope.find("", "namespaces") else { return Ok(()) };
+        if scope.filter.collects(resource).is_err() {
+            return Ok(());
+        }
+        // Which of them hold something is known by now: a namespace itself changes nothing about it.
+        let (pass, deeds) = (&self.pass.used.namespaces, &self.worker.deeds.used.namespaces);
+        let is_used = |name: &String| pass.contains(name) || deeds.contains(name);
+        let tracked =
+            scope.namespaces.iter().filter(|n| scope.filter.tracks_namespace(&n.facts, is_used(&n.facts.name)));
+        let items: Vec<Item> = tracked.filter_map(|n| n.item.clone()).collect();
+        for item in items {
+            self.take(item).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,109 @@
+//! The fast lane: decides about objects that no action looks at, and gives their bytes on as they came.
+
+use crate::entry::{Entries, Entry, tell_too_deep};
+use crate::scope::Scope;
+use crate::spool::Batch;
+use crate::stopped::Stopped;
+use crate::tally::Tally;
+use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey, is_too_deep};
+use lifeboat_operation::Operation;
+use lifeboat_store::{StreamReceiver, StreamSender};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+/// How many objects of each type were left out, by reason.
+pub(crate) type LeftOut = BTreeMap<(GroupResource, &'static str), u64>;
+
+/// Namespaces and types of which something is in the backup.
+#[derive(Debug, Default)]
+pub(crate) struct Used {
+    /// Namespaces that hold an object.
+    pub(crate) namespaces: HashSet<String>,
+    /// Types of objects.
+    pub(crate) types: BTreeSet<String>,
+    /// The type of the last object, which is in that set.
+    last_type: Option<Arc<ApiResource>>,
+}
+
+impl Used {
+    pub(crate) fn note(&mut self, item: &Item) {
+        if let Some(namespace) = &item.head.namespace
+            && !self.namespaces.contains(namespace)
+        {
+            self.namespaces.insert(namespace.clone());
+        }
+        if !self.last_type.as_ref().is_some_and(|last| Arc::ptr_eq(last, &item.resource)) {
+            self.types.insert(item.resource.group_resource().to_string());
+            self.last_type = Some(Arc::clone(&item.resource));
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.namespaces.extend(other.namespaces);
+        self.types.extend(other.types);
+    }
+}
+
+/// What the fast lane remembers.
+pub(crate) struct Pass {
+    scope: Arc<Scope>,
+    operation: Operation,
+    tally: Arc<Tally>,
+    /// Objects that went through, by digest: a list that was interrupted may bring one twice.
+    seen: HashSet<[u8; 16]>,
+    pub(crate) left_out: LeftOut,
+    pub(crate) used: Used,
+}
+
+impl Pass {
+    pub(crate) fn new(scope: Arc<Scope>, operation: Operation, tally: Arc<Tally>) -> Self {
+        let (seen, left_out, used) = Default::default();
+        Self { scope, operation, tally, seen, left_out, used }
+    }
+
+    /// Takes all batches, until their end is said. The end of its own is for the caller to say.
+    pub(crate) async fn run(
+        mut self,
+        mut batches: StreamReceiver<Batch>,
+        sender: &StreamSender<Entries>,
+    ) -> Result<Self, Stopped> {
+        while let Some(batch) = batches.next().await? {
+            if self.operation.cancel.is_cancelled() {
+                return Err(Stopped::Over);
+            }
+            let entries = batch.items.into_iter().filter_map(|item| self.take(item, false)).collect();
+            sender.send(Entries { entries, budget: Some(batch.budget) }).await?;
+        }
+        Ok(self)
+    }
+
+    /// Whether the object went through already.
+    pub(crate) fn has_seen(&self, key: &ObjectKey) -> bool {
+        self.seen.contains(&key.digest())
+    }
+
+    /// The entry to write for an object; `None` when it is out of scope or was saved before. One that must be included is in
+    /// scope unless it is being deleted.
+    pub(crate) fn take(&mut self, item: Item, must_include: bool) -> Option<Entry> {
+        let entry = self.entry(item, must_include);
+        if entry.is_none() {
+            self.tally.settled(1);
+        }
+        entry
+    }
+
+    fn entry(&mut self, item: Item, must_include: bool) -> Option<Entry> {
+        if let Err(reason) = self.scope.includes(&item, must_include) {
+            *self.left_out.entry((item.resource.group_resource(), reason)).or_default() += 1;
+            return None;
+        }
+        if !self.seen.insert(item.digest()) {
+            return None;
+        }
+        self.used.note(&item);
+        if is_too_deep(&item.body) {
+            tell_too_deep(&item.key(), &self.operation.journal);
+        }
+        Some(Entry::as_sent(item))
+    }
+}

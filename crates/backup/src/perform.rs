@@ -1,0 +1,79 @@
+//! Calls the actions of one object, one after the other.
+
+use futures::FutureExt;
+use lifeboat_action::{ActionError, BackupItemAction, BackupItemInput, BackupItemOutput, call};
+use lifeboat_api::Backup;
+use lifeboat_api::well_known::{ANNOTATION_BACKUP_MUST_INCLUDE, ANNOTATION_SKIP_FROM_BACKUP};
+use serde_json::Value;
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use tokio_util::sync::CancellationToken;
+
+/// Calls an action for an object, again where that can help: with what `again` gives. A panic in it is an error of the object.
+pub(crate) async fn perform(
+    action: &dyn BackupItemAction,
+    object: Value,
+    again: impl Fn() -> Value,
+    backup: &Backup,
+    cancel: &CancellationToken,
+) -> Result<BackupItemOutput, ActionError> {
+    let mut first = Some(object);
+    call(cancel, || {
+        let item = first.take().unwrap_or_else(&again);
+        let called = AssertUnwindSafe(action.execute(BackupItemInput { item, backup })).catch_unwind();
+        async move { called.await.unwrap_or_else(|panic| Err(ActionError::item(said(&*panic)))) }
+    })
+    .await
+}
+
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.map_or_else(|| "it panicked".to_owned(), |text| format!("it panicked: {text}"))
+}
+
+/// What the annotations of an answered object say to the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Said {
+    /// Leave the object out.
+    pub(crate) skip: bool,
+    /// The additional items must be in the backup.
+    pub(crate) must_include: bool,
+    /// The object was changed by taking out what was said.
+    pub(crate) is_changed: bool,
+}
+
+/// Reads what an answered object says to the engine, and takes it out: it is not saved.
+pub(crate) fn listen(object: &mut Value) -> Said {
+    let annotations = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
+    let Some(annotations) = annotations else { return Said { skip: false, must_include: false, is_changed: false } };
+    let skip = annotations.contains_key(ANNOTATION_SKIP_FROM_BACKUP);
+    // compat: any other value than "true" says nothing, and stays.
+    let must_include = annotations.get(ANNOTATION_BACKUP_MUST_INCLUDE).is_some_and(|value| value == "true");
+    let is_changed = must_include && annotations.remove(ANNOTATION_BACKUP_MUST_INCLUDE).is_some();
+    Said { skip, must_include, is_changed }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn annotations_of_an_answer_speak_to_the_engine() {
+        let said = |skip, must_include| Said { skip, must_include, is_changed: must_include };
+        let must = "backup.velero.io/must-include-additional-items";
+        for (before, expected, after) in [
+            (json!({}), said(false, false), json!({})),
+            (json!({"a": "b"}), said(false, false), json!({"a": "b"})),
+            (json!({"velero.io/skip-from-backup": ""}), said(true, false), json!({"velero.io/skip-from-backup": ""})),
+            (json!({must: "true", "a": "b"}), said(false, true), json!({"a": "b"})),
+            (json!({must: "yes"}), said(false, false), json!({must: "yes"})),
+            (json!("odd"), said(false, false), json!("odd")),
+        ] {
+            let mut object = json!({"metadata": {"annotations": before}});
+            assert_eq!(listen(&mut object), expected, "{before}");
+            assert_eq!(object, json!({"metadata": {"annotations": after}}));
+        }
+        assert_eq!(listen(&mut json!([])), said(false, false));
+    }
+}

@@ -1,0 +1,375 @@
+//! Saves one object of the action lane: its actions in their order, what they name before it, then the object itself
+//! (backup.md 2.1, 2.2).
+
+use crate::actions::service_account::Digest;
+use crate::deeds::{Deeds, OfVolumes, Wish};
+use crate::entry::{Entry, FAILED, tell_too_deep};
+use crate::env::Env;
+use crate::fates::{Fate, Fates, Who};
+use crate::fetch::{failed, get, tell_absent};
+use crate::index::{Body, Index, Outside, Record};
+use crate::lane::Scoped;
+use crate::output::Output;
+use crate::perform::{listen, perform};
+use crate::scope::Scope;
+use crate::shelf::Shelf;
+use crate::stopped::{Refusal, Stopped};
+use crate::tally::Tally;
+use futures::future::BoxFuture;
+use lifeboat_action::{ActionError, BackupItemAction, BackupItemOutput};
+use lifeboat_api::Time;
+use lifeboat_archive::operations::{BackupOperation, BackupOperationSpec, OperationPhase, OperationStatus};
+use lifeboat_object::{ApiResource, Item, ObjectKey, Place, Severity, is_too_deep};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// How deep additional items may have additional items; Velero's own are three deep.
+const DEEPEST: usize = 64;
+/// Why an object is left out that its actions do not want.
+const SKIPPED: &str = "an action leaves it out (annotation velero.io/skip-from-backup)";
+
+/// What all workers of the stage use. Nothing of it changes but the fates.
+pub(crate) struct Desk {
+    pub(crate) scope: Arc<Scope>,
+    pub(crate) env: Env,
+    pub(crate) tally: Arc<Tally>,
+    pub(crate) actions: Vec<Scoped<dyn BackupItemAction>>,
+    pub(crate) index: Index,
+    pub(crate) shelf: Shelf,
+    pub(crate) fates: Fates,
+}
+
+impl Desk {
+    /// Whether the object is in the backup, or an error in the results.
+    pub(crate) fn has_seen(&self, key: &ObjectKey) -> bool {
+        matches!(self.fates.of(self.who(&key.digest())), Some(Fate::Saved | Fate::Failed))
+    }
+
+    /// An object of the index; `None` when it is lost, which stands in the results.
+    async fn read(&self, record: &Record) -> Option<Item> {
+        let journal = &self.env.operation.journal;
+        let place = match &record.body {
+            Body::Shelf(place) => place,
+            Body::Cluster(key) => {
+                let read = get(&record.resource, key, &self.env).await.ok()?;
+                if read.is_none() {
+                    let error = "it was deleted while it waited for its turn";
+                    journal.item(Severity::Error, key, FAILED, Some(error));
+                }
+                return read;
+            }
+        };
+        let body = self.shelf.take(place).await.map_err(|e| e.to_string());
+        let item = body.and_then(|body| Item::parse(Arc::clone(&record.resource), body).map_err(|e| e.to_string()));
+        let lost = |e: &String| {
+            let (resource, folder) = (record.resource.group_resource(), self.shelf.folder());
+            let text = format!("1 object of {resource} is lost: reading it back from {folder}: {e}");
+            journal.error(&Place::Velero, text);
+        };
+        item.inspect_err(lost).ok()
+    }
+
+    fn who(&self, digest: &Digest) -> Who {
+        self.index.number(digest).map_or(Who::Outsider(*digest), Who::Indexed)
+    }
+}
+
+/// What the stage has come to.
+pub(crate) struct Acted {
+    pub(crate) desk: Arc<Desk>,
+    pub(crate) deeds: Deeds,
+}
+
+/// Saves objects, one after the other.
+pub(crate) struct Worker {
+    desk: Arc<Desk>,
+    pub(crate) out: Output,
+    pub(crate) deeds: Deeds,
+}
+
+impl Worker {
+    pub(crate) fn new(desk: Arc<Desk>, out: Output) -> Self {
+        Self { desk, out, deeds: Deeds::default() }
+    }
+
+    /// One that goes on where the stage has ended.
+    pub(crate) fn taking_over(acted: Acted, out: Output) -> Self {
+        Self { desk: acted.desk, out, deeds: acted.deeds }
+    }
+
+    pub(crate) fn desk(&self) -> &Desk {
+        &self.desk
+    }
+
+    /// Sends what is left, and gives what was learned.
+    pub(crate) async fn end(self) -> Result<Acted, Stopped> {
+        self.out.end().await?;
+        Ok(Acted { desk: self.desk, deeds: self.deeds })
+    }
+
+    /// Saves an object of the index, unless somebody has begun it before.
+    pub(crate) async fn indexed(&mut self, number: u32) -> Result<Fate, Stopped> {
+        self.of_index(number, 0).await
+    }
+
+    /// Saves an object that was read for it and is counted, unless somebody has begun it before. One that must be included
+    /// is, whatever the filters say.
+    pub(crate) async fn found(&mut self, item: Item, must_include: bool) -> Result<Fate, Stopped> {
+        let who = self.desk.who(&item.digest());
+        if let Some(before) = self.desk.fates.begin(who, must_include) {
+            self.desk.tally.settled(1);
+            return Ok(before);
+        }
+        self.judged(item, must_include, 0).await
+    }
+
+    async fn of_index(&mut self, number: u32, depth: usize) -> Result<Fate, Stopped> {
+        let desk = Arc::clone(&self.desk);
+        let Some(record) = desk.index.record(number) else { return Ok(Fate::Absent) };
+        let who = Who::Indexed(number);
+        if let Some(before) = desk.fates.begin(who, false) {
+            return Ok(before);
+        }
+        match desk.read(record).await {
+            Some(item) => self.item(item, depth).await,
+            None => Ok(self.settle(who, Fate::Failed)),
+        }
+    }
+
+    /// Notes what became of an object that does not go into the archive.
+    fn settle(&mut self, who: Who, fate: Fate) -> Fate {
+        self.desk.tally.settled(1);
+        self.desk.fates.settle(who, fate);
+        fate
+    }
+
+    /// Saves an object that the filters have not seen.
+    async fn judged(&mut self, item: Item, must_include: bool, depth: usize) -> Result<Fate, Stopped> {
+        if let Err(reason) = self.desk.scope.includes(&item, must_include) {
+            *self.deeds.left_out.entry((item.resource.group_resource(), reason)).or_default() += 1;
+            return Ok(self.settle(self.desk.who(&item.digest()), Fate::LeftOut));
+        }
+        self.deeds.used.note(&item);
+        self.item(item, depth).await
+    }
+
+    /// Saves an object that is begun and in scope.
+    fn item(&mut self, item: Item, depth: usize) -> BoxFuture<'_, Result<Fate, Stopped>> {
+        Box::pin(async move {
+            let desk = Arc::clone(&self.desk);
+            if desk.env.operation.cancel.is_cancelled() {
+                return Err(Stopped::Over);
+            }
+            let who = desk.who(&item.digest());
+            let entry = match self.entry(item, depth).await? {
+                Made::Entry(entry) => entry,
+                Made::Nothing(fate) => return Ok(self.settle(who, fate)),
+            };
+            self.out.take(entry).await?;
+            desk.fates.settle(who, Fate::Saved);
+            Ok(Fate::Saved)
+        })
+    }
+
+    async fn entry(&mut self, item: Item, depth: usize) -> Result<Made, Stopped> {
+        let desk = Arc::clone(&self.desk);
+        let actions: Vec<_> = desk.actions.iter().filter(|action| action.applies(&item)).collect();
+        if is_too_deep(&item.body) {
+            tell_too_deep(&item.key(), &desk.env.operation.journal);
+            return Ok(Made::Entry(Entry::as_sent(item)));
+        }
+        if actions.is_empty() && !OfVolumes::has(&item) {
+            return Ok(Made::Entry(Entry::as_sent(item)));
+        }
+        let mut object: Value = match serde_json::from_slice(&item.body) {
+            Ok(object) => object,
+            Err(e) => return Ok(self.fails(&item, &e.to_string())),
+        };
+        let of_volumes = OfVolumes::of(&item, &object, &desk.scope.backup.spec.volume_group_snapshot_label_key);
+        let mut is_changed = false;
+        for action in actions {
+            match self.act(&item, object, is_changed, &*action.action).await? {
+                Err(error) => return Ok(self.fails(&item, &error)),
+                Ok(mut answer) => {
+                    let said = listen(&mut answer.item);
+                    if said.skip {
+                        return Ok(self.skipped(&item, action.action.name()));
+                    }
+                    is_changed |= answer.is_changed || said.is_changed;
+                    self.note_operation(&item, action.action.name(), &answer);
+                    object = answer.item;
+                    for key in answer.additional_items {
+                        let wish = Wish { parent: item.key(), must_include: said.must_include };
+                        let fate = self.additional(&key, wish, depth + 1).await?;
+                        if fate == Fate::Failed {
+                            let error = format!("{key}, which {} saves with it, failed", action.action.name());
+                            return Ok(self.fails(&item, &error));
+                        }
+                    }
+                }
+            }
+        }
+        of_volumes.note(&item, &mut self.deeds.volumes);
+        Ok(Made::Entry(if is_changed { Entry::changed(item, object) } else { Entry::as_sent(item) }))
+    }
+
+    /// Calls one action; the inner error is that of the object.
+    async fn act(
+        &self,
+        item: &Item,
+        object: Value,
+        is_changed: bool,
+        action: &dyn BackupItemAction,
+    ) -> Result<Result<BackupItemOutput, String>, Stopped> {
+        let (backup, cancel) = (&self.desk.scope.backup, &self.desk.env.operation.cancel);
+        let kept = is_changed.then(|| object.clone());
+        let again = || kept.clone().unwrap_or_else(|| serde_json::from_slice(&item.body).unwrap_or_default());
+        let answer = tokio::select! {
+            () = cancel.cancelled() => return Err(Stopped::Over),
+            answer = perform(action, object, again, backup, cancel) => answer,
+        };
+        let refused = |error: ActionError| Refusal {
+            action: action.name().to_owned(),
+            object: item.key(),
+            message: error.message,
+        };
+        match answer {
+            Ok(answer) => Ok(Ok(answer)),
+            Err(error) if error.is_fatal() => Err(Stopped::Refused(Box::new(refused(error)))),
+            Err(error) => Ok(Err(format!("{}: {error}", action.name()))),
+        }
+    }
+
+    fn fails(&self, item: &Item, error: &str) -> Made {
+        self.desk.env.operation.journal.item(Severity::Error, &item.key(), FAILED, Some(error));
+        Made::Nothing(Fate::Failed)
+    }
+
+    fn skipped(&mut self, item: &Item, action: &str) -> Made {
+        let key = item.key().to_string();
+        self.desk.env.operation.journal.info("An action leaves out an object", &[("object", &key), ("action", action)]);
+        *self.deeds.left_out.entry((item.resource.group_resource(), SKIPPED)).or_default() += 1;
+        Made::Nothing(Fate::LeftOut)
+    }
+
+    fn note_operation(&mut self, item: &Item, action: &str, answer: &BackupItemOutput) {
+        if answer.operation_id.is_empty() {
+            return;
+        }
+        let metadata = &self.desk.scope.backup.metadata;
+        let post = (!answer.post_operation_items.is_empty())
+            .then(|| answer.post_operation_items.iter().map(Into::into).collect());
+        let created = Some(Time::new((self.desk.env.operation.clock)()));
+        self.deeds.operations.push(BackupOperation {
+            spec: BackupOperationSpec {
+                backup_name: metadata.name.clone(),
+                backup_uid: metadata.uid.clone(),
+                backup_item_action: action.to_owned(),
+                resource_identifier: (&item.key()).into(),
+                operation_id: answer.operation_id.clone(),
+                post_operation_items: post,
+            },
+            status: OperationStatus { phase: Some(OperationPhase::New), created, ..OperationStatus::default() },
+        });
+    }
+
+    /// Saves an object that an action names, before the one that it was called for. Of a type that no action looks at it is
+    /// only wished for: who fetches these asks whether the lists brought it.
+    async fn additional(&mut self, key: &ObjectKey, wish: Wish, depth: usize) -> Result<Fate, Stopped> {
+        let desk = Arc::clone(&self.desk);
+        let Some(resource) = desk.scope.catalog.find(&key.resource) else {
+            return Ok(self.tell_absent(key, &wish.parent));
+        };
+        if !desk.scope.lane.takes(resource) {
+            self.deeds.wish(key.clone(), wish);
+            return Ok(Fate::Begun);
+        }
+        if depth > DEEPEST {
+            let error = format!("additional items of additional items, more than {DEEPEST} deep");
+            desk.env.operation.journal.item(Severity::Error, key, FAILED, Some(&error));
+            return Ok(Fate::Failed);
+        }
+        let digest = key.digest();
+        if let Some(number) = desk.index.number(&digest) {
+            return Box::pin(self.of_index(number, depth)).await;
+        }
+        let known = desk.fates.of(Who::Outsider(digest)).or(match desk.index.outside(&digest) {
+            Some(Outside::Absent) => Some(Fate::Absent),
+            Some(Outside::LeftOut) => Some(Fate::LeftOut),
+            Some(Outside::Unread) => Some(Fate::Failed),
+            None => None,
+        });
+        match known {
+            Some(Fate::Absent) => return Ok(self.tell_absent(key, &wish.parent)),
+            Some(Fate::LeftOut) if wish.must_include => {}
+            Some(known) => return Ok(known),
+            None if !wish.must_include && !desk.scope.can_include(resource, key.namespace.as_deref()) => {
+                return Ok(Fate::LeftOut);
+            }
+            None => {}
+        }
+        self.outsider(resource, key, &wish, depth).await
+    }
+
+    /// Reads an object that did not come before.
+    async fn outsider(
+        &mut self,
+        resource: &Arc<ApiResource>,
+        key: &ObjectKey,
+        wish: &Wish,
+        depth: usize,
+    ) -> Result<Fate, Stopped> {
+        let desk = Arc::clone(&self.desk);
+        let who = Who::Outsider(key.digest());
+        if let Some(before) = desk.fates.begin(who, wish.must_include) {
+            return Ok(before);
+        }
+        let read = tokio::select! {
+            () = desk.env.operation.cancel.cancelled() => return Err(Stopped::Over),
+            read = get(resource, key, &desk.env) => read,
+        };
+        match read {
+            Ok(Some(item)) if item.key() == *key => {
+                desk.tally.came(1);
+                desk.env.operation.progress.found(1);
+                self.judged(item, wish.must_include, depth).await
+            }
+            Ok(Some(_)) => {
+                failed(key, &OtherObject, &desk.env);
+                desk.fates.settle(who, Fate::Failed);
+                Ok(Fate::Failed)
+            }
+            Ok(None) => {
+                desk.fates.settle(who, Fate::Absent);
+                Ok(self.tell_absent(key, &wish.parent))
+            }
+            Err(_) => {
+                desk.fates.settle(who, Fate::Failed);
+                Ok(Fate::Failed)
+            }
+        }
+    }
+
+    fn tell_absent(&self, key: &ObjectKey, parent: &ObjectKey) -> Fate {
+        tell_absent(key, parent, &self.desk.env);
+        Fate::Absent
+    }
+}
+
+/// What became of an object.
+enum Made {
+    /// It is to be written.
+    Entry(Entry),
+    /// It is not in the backup.
+    Nothing(Fate),
+}
+
+/// The answer of an API server that was asked for something else.
+#[derive(Debug, thiserror::Error)]
+#[error("the API server answered with another object")]
+struct OtherObject;
+
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
+mod tests;

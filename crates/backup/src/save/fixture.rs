@@ -1,0 +1,206 @@
+//! A walk over objects with actions that answer as they are told.
+
+use crate::collect::Collected;
+use crate::entry::Entries;
+use crate::env::{test_env, test_env_of};
+use crate::process::{Processed, process};
+use crate::scope::{Scope, test_scope};
+use crate::spool::{Batch, Raw};
+use crate::tally::Tally;
+use async_trait::async_trait;
+use lifeboat_action::{ActionError, ActionScope, Actions, BackupItemAction, BackupItemInput, BackupItemOutput};
+use lifeboat_archive::operations::BackupOperation;
+use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey};
+use lifeboat_store::stream;
+use lifeboat_testbed::scripted_api_server;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+pub(super) type Answered = Result<BackupItemOutput, ActionError>;
+
+/// Answers as it is told: for this object, at this call of it.
+struct Scripted<F> {
+    types: &'static [&'static str],
+    answer: F,
+    calls: Mutex<BTreeMap<String, usize>>,
+}
+
+#[async_trait]
+impl<F: Fn(Value, usize) -> Answered + Send + Sync> BackupItemAction for Scripted<F> {
+    fn name(&self) -> &str {
+        "test/scripted"
+    }
+
+    fn applies_to(&self) -> ActionScope {
+        ActionScope { label_selector: "quiet!=yes".to_owned(), ..ActionScope::resources(self.types) }
+    }
+
+    async fn execute(&self, input: BackupItemInput<'_>) -> Answered {
+        let name = input.item["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let call = {
+            let mut calls = self.calls.lock().unwrap();
+            let call = calls.entry(name).or_default();
+            *call += 1;
+            *call
+        };
+        (self.answer)(input.item, call)
+    }
+}
+
+pub(super) fn scripted(
+    types: &'static [&'static str],
+    answer: impl Fn(Value, usize) -> Answered + Send + Sync + 'static,
+) -> Arc<dyn BackupItemAction> {
+    Arc::new(Scripted { types, answer, calls: Mutex::default() })
+}
+
+pub(super) fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap()
+}
+
+/// Objects of which actions of these tests see the things and parts, and never the plain ones.
+pub(super) fn types() -> Vec<ApiResource> {
+    [("things", "Thing"), ("parts", "Part"), ("plains", "Plain")]
+        .map(|(resource, kind)| ApiResource {
+            namespaced: true,
+            ..ApiResource::new("example.com", "v1", resource, kind)
+        })
+        .into()
+}
+
+pub(super) fn key(text: &str) -> ObjectKey {
+    let (resource, name) = text.split_once('/').unwrap();
+    ObjectKey::new(GroupResource::new("example.com", resource), Some("a"), name)
+}
+
+/// An object as an API server lists it, with these annotations.
+pub(super) fn object(name: &str, annotations: Value) -> Value {
+    json!({"metadata": {"name": name, "namespace": "a", "annotations": annotations}, "spec": {"n": 1.50}})
+}
+
+/// What the API server answers to someone who reads one.
+pub(super) fn read(kind: &str, name: &str, labels: Value) -> (u16, String) {
+    let metadata = json!({"name": name, "namespace": "a", "labels": labels});
+    (200, json!({"apiVersion": "example.com/v1", "kind": kind, "metadata": metadata}).to_string())
+}
+
+pub(super) fn status(code: u16) -> (u16, String) {
+    (code, json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code}).to_string())
+}
+
+/// What came of a walk.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Seen {
+    /// Entries of the archive in their order, without the namespace.
+    pub(super) saved: Vec<String>,
+    pub(super) errors: Vec<String>,
+    pub(super) warnings: Vec<String>,
+    pub(super) left_out: Vec<String>,
+    pub(super) operations: Vec<BackupOperation>,
+    pub(super) refusal: Option<String>,
+}
+
+pub(super) struct Case {
+    pub(super) actions: Actions,
+    pub(super) answers: Vec<(u16, String)>,
+    pub(super) workers: usize,
+    /// Bytes of memory for what waits; the rest is to lie in this folder.
+    pub(super) room: usize,
+    pub(super) scratch: PathBuf,
+}
+
+pub(super) fn case(actions: Vec<Arc<dyn BackupItemAction>>) -> Case {
+    Case {
+        actions: Actions { backup_item: actions, ..Actions::default() },
+        answers: Vec::new(),
+        workers: 1,
+        room: 1 << 20,
+        scratch: std::env::temp_dir(),
+    }
+}
+
+impl Case {
+    /// Walks over these objects, `type/name` and their annotations. Gives what came of it, and the bodies.
+    pub(super) async fn walk(self, objects: &[(&str, Value)]) -> (Seen, BTreeMap<String, String>) {
+        let mut tasks = JoinSet::new();
+        let mut env = if self.answers.is_empty() {
+            test_env().await
+        } else {
+            let kubeconfig = scripted_api_server(&mut tasks, self.answers).await.unwrap();
+            test_env_of(kubeconfig.path()).await
+        };
+        env.operation.scratch = self.scratch;
+        let scope = Arc::into_inner(test_scope(types(), &self.actions)).unwrap();
+        let scope = Arc::new(Scope { workers: self.workers, ..scope });
+        let (fast, batches) = stream(100, "listing objects");
+        let (lane, looked_at) = stream(100, "listing objects");
+        let tally = Arc::new(Tally::default());
+        tally.came(objects.len());
+        for (id, annotations) in objects {
+            let (of_type, name) = id.split_once('/').unwrap();
+            let resource = Arc::clone(scope.find("example.com", of_type).unwrap());
+            let body: bytes::Bytes = object(name, annotations.clone()).to_string().into();
+            if scope.lane.takes(&resource) {
+                lane.send(Raw { resource, bodies: vec![body] }).await.unwrap();
+            } else {
+                let budget = Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap();
+                let items = vec![Item::parse(resource, body).unwrap()];
+                fast.send(Batch { items, budget }).await.unwrap();
+            }
+        }
+        fast.end();
+        lane.end();
+        let collected = Collected { batches, looked_at, room: self.room };
+        let Processed { mut entries, learned, refusal } = process(collected, scope, &env, &tally, &mut tasks);
+        let (mut seen, mut bodies) = (Seen::default(), BTreeMap::new());
+        let ended = loop {
+            match entries.next().await {
+                Ok(Some(Entries { entries, .. })) => {
+                    tally.settled(entries.len());
+                    for entry in entries.into_iter().filter(|entry| entry.resource.resource != "namespaces") {
+                        let id = format!("{}/{}", entry.resource.resource, entry.name);
+                        bodies.insert(id.clone(), String::from_utf8(entry.body.to_bytes().to_vec()).unwrap());
+                        seen.saved.push(id);
+                    }
+                }
+                ended => break ended.is_ok(),
+            }
+        };
+        if ended {
+            tally.balance().unwrap();
+            let learned = learned.await.unwrap();
+            let what =
+                |((resource, reason), count): (&(GroupResource, &str), &u64)| format!("{count} {resource}: {reason}");
+            seen.left_out = learned.left_out.iter().map(what).collect();
+            seen.operations = learned.operations;
+        } else {
+            let refusal = refusal.await.unwrap();
+            seen.refusal = Some(format!("{} {}: {}", refusal.action, refusal.object, refusal.message));
+        }
+        let results = env.operation.journal.close().results;
+        seen.errors = results.errors.messages().map(str::to_owned).collect();
+        seen.warnings = results.warnings.messages().map(str::to_owned).collect();
+        (seen, bodies)
+    }
+}
+
+pub(super) fn failed(id: &str, why: &str) -> String {
+    let (resource, name) = id.split_once('/').unwrap();
+    format!(" resource: /{resource}.example.com name: /{name} message: /Error backing up item error: /{why}")
+}
+
+pub(super) fn not_found(id: &str, parent: &str) -> String {
+    let (resource, name) = id.split_once('/').unwrap();
+    format!(
+        " resource: /{resource}.example.com name: /{name} message: /an object that {} needs was not found",
+        key(parent)
+    )
+}
+
+pub(super) fn list(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}

@@ -1,0 +1,108 @@
+//! Takes in the objects of the action lane until all of them are known: their bodies go on the shelf, what is known of them
+//! into the index. It waits for no action and no upload.
+
+use crate::actions::service_account::{Binding, Bindings, Digest};
+use crate::deeds::Deeds;
+use crate::env::Env;
+use crate::index::{Body, Facts, Index, Outside, Record};
+use crate::parse;
+use crate::scope::Scope;
+use crate::shelf::Shelf;
+use crate::spool::Raw;
+use crate::stopped::Stopped;
+use crate::tally::Tally;
+use lifeboat_object::{Item, Place};
+use lifeboat_store::StreamReceiver;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What the stage remembers.
+pub(crate) struct Shelves {
+    pub(crate) scope: Arc<Scope>,
+    pub(crate) env: Env,
+    pub(crate) tally: Arc<Tally>,
+    pub(crate) shelf: Shelf,
+    pub(crate) index: Index,
+    /// The cluster role bindings among the objects.
+    pub(crate) bindings: Bindings,
+    /// What actions of plugins have named, by the number of the object that they were asked about.
+    pub(crate) named: BTreeMap<u32, Vec<Digest>>,
+    /// What was left out, what is used, and what is wished for.
+    pub(crate) deeds: Deeds,
+    /// Whether it was told that the disk cannot be used.
+    told: bool,
+}
+
+impl Shelves {
+    /// Empty ones, with room for so many bytes in memory.
+    pub(crate) fn new(room: usize, scope: Arc<Scope>, env: &Env, tally: Arc<Tally>) -> Self {
+        let (index, bindings, named, deeds) = Default::default();
+        let shelf = Shelf::new(room, &env.operation.scratch);
+        Self { scope, env: env.clone(), tally, shelf, index, bindings, named, deeds, told: false }
+    }
+
+    /// Takes in all lists, until their end is said.
+    pub(crate) async fn take_lists(&mut self, mut lists: StreamReceiver<Raw>) -> Result<(), Stopped> {
+        while let Some(Raw { resource, bodies }) = lists.next().await? {
+            if self.env.operation.cancel.is_cancelled() {
+                return Err(Stopped::Over);
+            }
+            let came = bodies.len();
+            let items = parse::items(&resource, bodies, &self.env.operation.journal);
+            self.tally.settled(came - items.len());
+            self.env.operation.progress.found(items.len() as u64);
+            self.take(items).await;
+        }
+        Ok(())
+    }
+
+    /// Takes in objects that are counted already.
+    pub(crate) async fn take(&mut self, items: Vec<Item>) {
+        let mut new: Vec<Item> = Vec::with_capacity(items.len());
+        for item in items {
+            if let Err(reason) = self.scope.includes(&item, false) {
+                *self.deeds.left_out.entry((item.resource.group_resource(), reason)).or_default() += 1;
+                self.index.note(item.digest(), Outside::LeftOut);
+                self.tally.settled(1);
+            } else if self.index.number(&item.digest()).is_some() {
+                // A list that was interrupted may bring one twice.
+                self.tally.settled(1);
+            } else {
+                new.push(item);
+            }
+        }
+        let bodies: Vec<_> = new.iter().map(|item| item.body.clone()).collect();
+        let (places, result) = self.shelf.put(&bodies).await;
+        if let Err(e) = result
+            && !std::mem::replace(&mut self.told, true)
+        {
+            let folder = self.shelf.folder();
+            let text = format!("objects cannot wait in {folder}, so some are read again when their turn comes: {e}");
+            self.env.operation.journal.warn(&Place::Velero, text);
+        }
+        for (item, place) in new.into_iter().zip(places) {
+            // One answer may bring an object twice as well.
+            let digest = item.digest();
+            if self.index.number(&digest).is_some() {
+                self.tally.settled(1);
+                continue;
+            }
+            self.deeds.used.note(&item);
+            if item.resource.resource == "clusterrolebindings" && item.resource.group == "rbac.authorization.k8s.io" {
+                let binding = serde_json::from_slice(&item.body).ok().as_ref().and_then(Binding::of);
+                binding.into_iter().for_each(|binding| self.bindings.add(binding));
+            }
+            let facts = Facts::of(&item, &self.scope.backup.spec.volume_group_snapshot_label_key);
+            let body = place.map_or_else(|| Body::Cluster(Box::new(item.key())), Body::Shelf);
+            self.index.add(Record { digest, resource: item.resource, body, facts });
+        }
+    }
+
+    /// An object that lies on the shelf. One that cannot be read is told when its turn comes.
+    pub(crate) async fn read(&self, number: usize) -> Option<Item> {
+        let record = self.index.records().get(number)?;
+        let Body::Shelf(place) = &record.body else { return None };
+        let body = self.shelf.take(place).await.ok()?;
+        Item::parse(Arc::clone(&record.resource), body).ok()
+    }
+}

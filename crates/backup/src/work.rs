@@ -1,0 +1,99 @@
+//! The action lane: from the lists of its types to objects for the archive.
+
+use crate::block::{Blocks, Relations, blocks};
+use crate::deeds::Deeds;
+use crate::entry::Entries;
+use crate::fates::Fates;
+use crate::gather::gather;
+use crate::index::Index;
+use crate::order::ordered_key;
+use crate::output::Output;
+use crate::save::{Acted, Desk, Worker};
+use crate::scope::Scope;
+use crate::shelve::Shelves;
+use crate::spool::Raw;
+use crate::stopped::Stopped;
+use lifeboat_store::{Broken, StreamReceiver, StreamSender};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::task::JoinSet;
+
+/// What this lane does.
+pub(crate) const ACTING: &str = "running the actions of objects";
+
+/// Takes in all lists, fetches what belongs to their objects, makes blocks of them, and saves these, some at once.
+pub(crate) async fn work(
+    mut shelves: Shelves,
+    lists: StreamReceiver<Raw>,
+    sender: &StreamSender<Entries>,
+) -> Result<Acted, Stopped> {
+    shelves.take_lists(lists).await?;
+    gather(&mut shelves).await?;
+    let Shelves { scope, env, tally, shelf, index, bindings, named, deeds, .. } = shelves;
+    let relations = Relations { index: &index, bindings: &bindings, named: &named };
+    let blocks = blocks(&relations, &ordered(&scope, &index));
+    let (workers, actions) = (scope.workers, scope.lane.backup_item(Arc::new(bindings)));
+    let fates = Fates::new(index.len());
+    let desk = Arc::new(Desk { scope, env, tally, actions, index, shelf, fates });
+    let (queue, out) = (Arc::new(Queue { blocks, next: AtomicUsize::new(0) }), Output::one(sender, ACTING));
+    let mut running = JoinSet::new();
+    for _ in 0..workers {
+        let worker = Worker::new(Arc::clone(&desk), out.for_worker(workers, ACTING));
+        running.spawn(take_turns(Arc::clone(&queue), worker));
+    }
+    let deeds = all_deeds(running, deeds).await?;
+    out.end().await?;
+    Ok(Acted { desk, deeds })
+}
+
+/// The blocks that wait for a worker.
+struct Queue {
+    blocks: Blocks,
+    next: AtomicUsize,
+}
+
+impl Queue {
+    fn next(&self) -> Option<&[u32]> {
+        self.blocks.get(self.next.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+async fn take_turns(queue: Arc<Queue>, mut worker: Worker) -> Result<Deeds, Stopped> {
+    while let Some(block) = queue.next() {
+        for number in block {
+            worker.indexed(*number).await?;
+        }
+    }
+    Ok(worker.end().await?.deeds)
+}
+
+/// Waits for all workers. One that died is no end of its objects.
+async fn all_deeds(mut running: JoinSet<Result<Deeds, Stopped>>, mut deeds: Deeds) -> Result<Deeds, Stopped> {
+    while let Some(ended) = running.join_next().await {
+        deeds.add(ended.map_err(|_| Broken(ACTING))??);
+    }
+    Ok(deeds)
+}
+
+/// The numbers of the objects in `orderedResources`, type by type, each in their order.
+fn ordered(scope: &Scope, index: &Index) -> Vec<Vec<u32>> {
+    let numbers = |names: &[String], resource: &_| {
+        names.iter().filter_map(|name| index.number(&ordered_key(resource, name).digest())).collect()
+    };
+    let types = scope.catalog.preferred().filter(|resource| scope.lane.takes(resource));
+    types.filter_map(|resource| Some(numbers(scope.filter.ordered(resource)?, resource))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_worker_that_died_is_no_end_of_its_objects() {
+        let mut running = JoinSet::new();
+        running.spawn(async { Ok(Deeds::default()) });
+        running.spawn(async { panic!("in the middle") });
+        let ended = all_deeds(running, Deeds::default()).await.map(drop);
+        assert_eq!(ended, Err(Stopped::Broken(Broken(ACTING))));
+    }
+}
