@@ -19,7 +19,7 @@ mod service;
 mod service_account;
 mod storage_class;
 #[cfg(test)]
-mod test_server;
+pub(crate) mod test_server;
 #[cfg(test)]
 mod tests;
 

@@ -1,17 +1,24 @@
-//! Runs the restore item actions on one object (restore.md 2.11).
+//! Asks the restore item actions about one object (restore.md 2.11).
 
-use crate::desired::Ask;
-use lifeboat_action::{ActionError, RestoreItemAction, RestoreItemInput};
-use lifeboat_api::Restore;
-use lifeboat_object::{Catalog, GroupResource, ObjectKey};
-use lifeboat_select::{ObjectScope, ScopeText, SelectorError};
+use crate::operations::Operations;
+use crate::stop::{BrokenOff, Stop};
+use futures::FutureExt;
+use lifeboat_action::{ActionError, ActionErrorKind, RestoreItemAction, RestoreItemInput, RestoreItemOutput, call};
+use lifeboat_api::{Restore, well_known};
+use lifeboat_object::{Catalog, ObjectKey};
+use lifeboat_select::{ObjectScope, ScopeText};
 use serde_json::Value;
+use std::any::Any;
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The actions of a restore, their scopes resolved against the cluster.
 pub(crate) struct Actions {
     all: Vec<Resolved>,
+    restore: Arc<Restore>,
+    stop: Arc<Stop>,
 }
 
 struct Resolved {
@@ -19,26 +26,64 @@ struct Resolved {
     scope: ObjectScope,
 }
 
+/// Which actions are asked.
+#[derive(Clone, Copy)]
+pub(crate) enum Ask<'a> {
+    /// All of them: the object is about to be restored. What they begin is noted here.
+    All(&'a Operations),
+    /// Only those that change nothing anywhere.
+    Pure,
+    /// Only those that detach the object from its cluster.
+    Detaching,
+}
+
 /// What the actions made of an object.
+pub(crate) struct Applied {
+    /// What is left of it.
+    pub(crate) item: Value,
+    /// The action that leaves it out; those after it were not asked.
+    pub(crate) left_out_by: Option<String>,
+    /// What has to be there before it, by action.
+    pub(crate) needs: Vec<Need>,
+    /// Actions that were not asked.
+    pub(crate) unasked: Vec<String>,
+    /// Whether asking again does more than to answer: an action that was asked is not pure, or would be waited for again.
+    pub(crate) is_asked_once: bool,
+}
+
+/// What an action wants of other objects, before the one that it was asked about.
+pub(crate) struct Need {
+    pub(crate) action: Arc<dyn RestoreItemAction>,
+    /// By their keys in the backup.
+    pub(crate) items: Vec<ObjectKey>,
+    /// Whether they are restored also where the filters leave them out.
+    pub(crate) is_past_filters: bool,
+    /// How long it is waited for them; zero for as long as for any resource.
+    pub(crate) wait: Option<Duration>,
+}
+
+/// Why an object could not be made for the cluster.
 #[derive(Debug)]
-pub(crate) enum Applied {
-    /// Go on with this object, after these others of the backup.
-    Go {
-        item: Value,
-        additional: Vec<ObjectKey>,
-        /// Actions that were not asked.
-        unasked: Vec<String>,
-    },
-    /// An action leaves it out.
-    Skip {
-        /// Which.
-        action: String,
-    },
+pub(crate) enum Unprepared {
+    /// It has this error, for people.
+    Failed(String),
+    /// An action ends the restore with it.
+    Fatal(BrokenOff),
+    /// The restore ends early, and not all actions were asked.
+    Stopped,
 }
 
 impl Actions {
     /// Resolves the scopes. Types that the cluster does not serve are never met.
-    pub(crate) fn resolve(actions: Vec<Arc<dyn RestoreItemAction>>, catalog: &Catalog) -> Result<Self, SelectorError> {
+    ///
+    /// # Errors
+    /// Which action has none, for people.
+    pub(crate) fn resolve(
+        actions: Vec<Arc<dyn RestoreItemAction>>,
+        catalog: &Catalog,
+        restore: Arc<Restore>,
+        stop: Arc<Stop>,
+    ) -> Result<Self, String> {
         let mut all = Vec::new();
         for action in actions {
             let scope = action.applies_to();
@@ -49,60 +94,139 @@ impl Actions {
                 excluded_namespaces: &scope.excluded_namespaces,
                 label_selector: &scope.label_selector,
             };
-            all.push(Resolved { scope: ObjectScope::resolve(text, catalog)?, action });
+            let resolved = ObjectScope::resolve(text, catalog);
+            let scope = resolved.map_err(|e| format!("invalid label selector of the action {}: {e}", action.name()))?;
+            all.push(Resolved { scope, action });
         }
-        Ok(Self { all })
+        Ok(Self { all, restore, stop })
     }
 
-    /// Whether an action may do more to an object of this type than to detach it from its cluster.
-    pub(crate) fn may_change(
-        &self,
-        resource: &GroupResource,
-        target_namespace: Option<&str>,
-        restore: &Restore,
-    ) -> bool {
-        self.all.iter().any(|one| !one.action.only_detaches(restore) && one.scope.covers(resource, target_namespace))
+    /// Whether an action may do more to the object of this key in the cluster than to detach it from its cluster.
+    pub(crate) fn may_change(&self, target: &ObjectKey) -> bool {
+        let namespace = target.namespace.as_deref();
+        let covers = |one: &Resolved| one.scope.covers(&target.resource, namespace);
+        self.all.iter().any(|one| !one.action.only_detaches(&self.restore) && covers(one))
     }
 
-    /// Runs every action that applies, one after the other, each on what the one before made. Labels are tested as
+    /// Asks every action that applies, one after the other, each with what the one before made. Labels are tested as
     /// they are then, namespaces as the target's.
-    pub(crate) async fn run(
+    pub(crate) async fn apply(
         &self,
-        resource: &GroupResource,
-        target_namespace: Option<&str>,
-        item: Value,
+        target: &ObjectKey,
+        mut item: Value,
         from_backup: &Value,
-        restore: &Restore,
-        ask: Ask,
-    ) -> Result<Applied, ActionError> {
-        let mut item = item;
-        let mut unasked = Vec::new();
-        let mut additional = Vec::new();
+        ask: Ask<'_>,
+    ) -> Result<Applied, Unprepared> {
+        let (mut needs, mut unasked, mut is_asked_once) = (Vec::new(), Vec::new(), false);
         for one in &self.all {
-            if !(one.scope.covers(resource, target_namespace) && one.scope.selects(&labels(&item))) {
+            let action = &one.action;
+            let is_covered = one.scope.covers(&target.resource, target.namespace.as_deref());
+            if !(is_covered && one.scope.selects(&labels(&item))) {
                 continue;
             }
             match ask {
-                Ask::Pure if !one.action.is_pure() => {
-                    unasked.push(one.action.name().to_owned());
+                Ask::Pure if !action.is_pure() => {
+                    unasked.push(action.name().to_owned());
                     continue;
                 }
-                Ask::Detaching if !(one.action.only_detaches(restore) && one.action.is_pure()) => continue,
+                Ask::Detaching if !(action.only_detaches(&self.restore) && action.is_pure()) => continue,
                 _ => {}
             }
-            let input = RestoreItemInput { item, item_from_backup: from_backup, restore };
-            let output = one.action.execute(input).await?;
+            let output = match self.execute(&**action, &item, from_backup).await {
+                Ok(output) => output,
+                Err(e) => return Err(self.unprepared(action.name(), target, &e)),
+            };
+            if let Ask::All(operations) = ask
+                && !output.operation_id.is_empty()
+            {
+                operations.begin(action.name(), target, &output.operation_id).await;
+            }
+            is_asked_once |= !action.is_pure() || output.wait_for_additional_items.is_some();
             if output.skip {
-                return Ok(Applied::Skip { action: one.action.name().to_owned() });
+                let left_out_by = Some(action.name().to_owned());
+                return Ok(Applied { item, left_out_by, needs, unasked, is_asked_once });
             }
             item = output.item;
-            additional.extend(output.additional_items);
+            needs.extend(Need::of(action, &mut item, output.additional_items, output.wait_for_additional_items));
         }
-        Ok(Applied::Go { item, additional, unasked })
+        Ok(Applied { item, left_out_by: None, needs, unasked, is_asked_once })
     }
+
+    async fn execute(
+        &self,
+        action: &dyn RestoreItemAction,
+        item: &Value,
+        from_backup: &Value,
+    ) -> Result<RestoreItemOutput, ActionError> {
+        let input = || RestoreItemInput { item: item.clone(), item_from_backup: from_backup, restore: &self.restore };
+        call(self.stop.token(), || caught(async { action.execute(input()).await })).await
+    }
+
+    fn unprepared(&self, action: &str, target: &ObjectKey, error: &ActionError) -> Unprepared {
+        match error.kind {
+            ActionErrorKind::Fatal => Unprepared::Fatal(fatal(action, target, error)),
+            // The stop has cut short what might have passed.
+            ActionErrorKind::Passing | ActionErrorKind::Gone if self.stop.has_come() => Unprepared::Stopped,
+            _ => Unprepared::Failed(format!("error preparing {target}: {}", failed(action, error))),
+        }
+    }
+}
+
+impl Need {
+    /// What this answer wants; `None` when it is nothing. The annotation of the answer on the object is taken off.
+    fn of(
+        action: &Arc<dyn RestoreItemAction>,
+        item: &mut Value,
+        items: Vec<ObjectKey>,
+        wait: Option<Duration>,
+    ) -> Option<Self> {
+        let is_past_filters = take_must_include(item);
+        let is_something = !items.is_empty() || wait.is_some();
+        is_something.then(|| Self { action: Arc::clone(action), items, is_past_filters, wait })
+    }
+}
+
+/// That an action has ended the restore.
+pub(crate) fn fatal(action: &str, target: &ObjectKey, error: &ActionError) -> BrokenOff {
+    BrokenOff::Action { action: action.to_owned(), object: target.clone(), why: error.message.clone() }
+}
+
+/// Why an action failed at an object, for people.
+pub(crate) fn failed(action: &str, error: &ActionError) -> String {
+    let then = match error.kind {
+        ActionErrorKind::Passing => "; it was asked again for a minute: run the restore again when the reason is gone",
+        ActionErrorKind::Gone => "; it was started anew and asked once more",
+        ActionErrorKind::Item | ActionErrorKind::Fatal => "",
+    };
+    format!("the action {action} failed: {}{then}", error.message)
+}
+
+/// What a call of an action comes to; one that panics is an error of its object.
+pub(crate) async fn caught<T>(calling: impl Future<Output = Result<T, ActionError>>) -> Result<T, ActionError> {
+    let called = AssertUnwindSafe(calling).catch_unwind().await;
+    called.unwrap_or_else(|panic| Err(ActionError::item(format!("it panicked: {}", said(&*panic)))))
+}
+
+fn said(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it did not say why")
+}
+
+/// Takes the annotation off that says whether an action's additional items are restored past all filters.
+fn take_must_include(item: &mut Value) -> bool {
+    let Some(metadata) = item.get_mut("metadata").and_then(Value::as_object_mut) else { return false };
+    let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else { return false };
+    let Some(value) = annotations.remove(well_known::ANNOTATION_RESTORE_MUST_INCLUDE) else { return false };
+    if annotations.is_empty() {
+        metadata.remove("annotations");
+    }
+    value == "true"
 }
 
 fn labels(item: &Value) -> BTreeMap<String, String> {
     let labels = item.pointer("/metadata/labels").and_then(Value::as_object);
     labels.into_iter().flatten().filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect()
 }
+
+#[cfg(test)]
+mod tests;

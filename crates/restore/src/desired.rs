@@ -1,7 +1,7 @@
 //! What an object of the backup is to become (restore.md 2.8 steps 6 to 13). Nothing is written here, so that a preview
 //! shows what the restore does.
 
-use crate::apply::Applied;
+use crate::apply::{Applied, Ask, Need, Unprepared};
 use crate::existing::strip;
 use crate::item::Context;
 use crate::volumes::{reset_claim, reset_volume};
@@ -12,66 +12,71 @@ use std::sync::Arc;
 
 /// What an object of the backup is to become.
 pub(crate) enum Desired {
-    /// It is not restored, for this reason.
-    Skip(String),
+    /// It is not restored.
+    Skip {
+        /// Why, for people.
+        reason: String,
+        /// What actions want all the same, before another one left the object out.
+        needs: Vec<Need>,
+    },
     /// This object.
     Object(Box<DesiredObject>),
 }
 
 /// An object as it would be created.
+#[derive(Default)]
 pub(crate) struct DesiredObject {
     pub(crate) item: Value,
     /// Its status in the backup.
     pub(crate) status: Option<Value>,
-    /// Objects of the backup that have to be there before it.
-    pub(crate) additional: Vec<ObjectKey>,
+    /// What has to be there before it.
+    pub(crate) needs: Vec<Need>,
     /// Actions that were not asked, because they do more than answer.
     pub(crate) unasked: Vec<String>,
+    /// Whether actions are not to be asked again in this restore.
+    pub(crate) is_asked_once: bool,
 }
 
-/// Which actions are asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ask {
-    /// All of them: the object is about to be restored.
-    All,
-    /// Only those that change nothing anywhere.
-    Pure,
-    /// Only those that detach the object from its cluster.
-    Detaching,
+impl Desired {
+    fn skip(reason: &str) -> Self {
+        Self::Skip { reason: reason.to_owned(), needs: Vec::new() }
+    }
 }
 
 impl Context {
     /// Makes the object that would be created under this key.
     ///
     /// # Errors
-    /// Why it cannot be made, for people.
-    pub(crate) async fn desired(&self, key: &ObjectKey, from_backup: &Value, ask: Ask) -> Result<Desired, String> {
+    /// Why it cannot be made.
+    pub(crate) async fn desired(
+        &self,
+        key: &ObjectKey,
+        from_backup: &Value,
+        ask: Ask<'_>,
+    ) -> Result<Desired, Unprepared> {
         if is_mirror_pod(&key.resource, from_backup) {
-            return Ok(Desired::Skip("the kubelet makes this mirror pod itself".to_owned()));
+            return Ok(Desired::skip("the kubelet makes this mirror pod itself"));
         }
         if is_made_by_controllers(key) {
-            return Ok(Desired::Skip("controllers make it in every namespace".to_owned()));
+            return Ok(Desired::skip("controllers make it in every namespace"));
         }
         let mut item = from_backup.clone();
         let status = strip(&mut item);
-        let namespace = key.namespace.as_deref();
-        let applied = self.actions.run(&key.resource, namespace, item, from_backup, &self.restore, ask).await;
-        let (mut item, additional, unasked) = match applied.map_err(|e| format!("error preparing {key}: {e}"))? {
-            Applied::Go { item, additional, unasked } => (item, additional, unasked),
-            Applied::Skip { action } => return Ok(Desired::Skip(format!("the action {action} leaves it out"))),
-        };
+        let applied = self.actions.apply(key, item, from_backup, ask).await?;
+        let Applied { mut item, left_out_by, needs, unasked, is_asked_once } = applied;
+        if let Some(action) = left_out_by {
+            return Ok(Desired::Skip { reason: format!("the action {action} leaves it out"), needs });
+        }
         match (key.resource.group.as_str(), key.resource.resource.as_str()) {
             ("", "persistentvolumes") if self.provisioned.contains(&key.name) => {
-                return Ok(Desired::Skip(
-                    "it is not made on its old storage: its claim is provisioned anew".to_owned(),
-                ));
+                return Ok(Desired::skip("it is not made on its old storage: its claim is provisioned anew"));
             }
             ("", "persistentvolumes") => reset_volume(&mut item, &self.restore.spec.namespace_mapping),
             ("", "persistentvolumeclaims") => reset_claim(&mut item, &self.provisioned),
             _ => {}
         }
         self.finish(key, &mut item);
-        Ok(Desired::Object(Box::new(DesiredObject { item, status, additional, unasked })))
+        Ok(Desired::Object(Box::new(DesiredObject { item, status, needs, unasked, is_asked_once })))
     }
 
     /// Whether the namespace mapping or an action changes more of an object than what ties it to its cluster, so that one that
@@ -79,18 +84,18 @@ impl Context {
     /// detaching actions alone make of it.
     ///
     /// # Errors
-    /// Why it cannot be made, for people.
+    /// Why it cannot be made.
     pub(crate) async fn is_to_change(
         &self,
         key: &ObjectKey,
         from_backup: &Value,
         desired: &Value,
-    ) -> Result<bool, String> {
-        if !self.actions.may_change(&key.resource, key.namespace.as_deref(), &self.restore) {
+    ) -> Result<bool, Unprepared> {
+        if !self.actions.may_change(key) {
             return Ok(false);
         }
         Ok(match self.desired(key, from_backup, Ask::Detaching).await? {
-            Desired::Skip(_) => false,
+            Desired::Skip { .. } => false,
             Desired::Object(as_it_is) => crate::update::patch(desired, &as_it_is.item).is_some(),
         })
     }

@@ -4,6 +4,7 @@ use crate::action::Action;
 use crate::env::Env;
 use crate::listed::Listed;
 use crate::outcome::{Outcome, Walked};
+use crate::stop::BrokenOff;
 use lifeboat_api::{HookStatus, Restore, RestorePhase, RestoreProgress, RestoreStatus, Time};
 use lifeboat_archive::layout::RestoreFile;
 use lifeboat_archive::sidecar;
@@ -65,6 +66,7 @@ pub(crate) async fn finalize(mut restore: Restore, mut walked: Walked, env: &Env
     let items = i64::try_from(items).unwrap_or(i64::MAX);
     let left = i64::try_from(walked.left).unwrap_or(i64::MAX);
     status.progress = Some(RestoreProgress { total_items: items.saturating_add(left), items_restored: items });
+    status.restore_item_operations_attempted = i64::try_from(walked.operations.count()).unwrap_or(i64::MAX);
     status.hook_status = Some(HookStatus::default());
     status.completion_timestamp = Some(Time::new((env.operation.clock)()));
     status.phase = Some(match errors {
@@ -73,11 +75,10 @@ pub(crate) async fn finalize(mut restore: Restore, mut walked: Walked, env: &Env
         _ => RestorePhase::PartiallyFailed,
     });
     let encode = |what, bytes: Result<Vec<u8>, serde_json::Error>| bytes.map_err(|e| StoreError::Encode(what, e));
-    let empty: [(); 0] = [];
     for (file, bytes) in [
         (RestoreFile::Results, encode("the results", sidecar::encode(&results))?),
         (RestoreFile::ResourceList, encode("the resource list", sidecar::encode(&listed))?),
-        (RestoreFile::ItemOperations, encode("the item operations", sidecar::encode(&empty))?),
+        (RestoreFile::ItemOperations, encode("the item operations", sidecar::encode(&*walked.operations))?),
         (RestoreFile::VolumeInfo, encode("the volume information", sidecar::encode(&volumes.records))?),
     ] {
         files.put(file, bytes).await;
@@ -93,12 +94,13 @@ pub(crate) async fn finalize(mut restore: Restore, mut walked: Walked, env: &Env
 }
 
 /// That a restore broke off, for people.
-fn broke_off(backup: &str, why: &StoreError, left: u64) -> String {
+fn broke_off(backup: &str, why: &BrokenOff, left: u64) -> String {
     let objects = if left == 1 { "1 object was" } else { &format!("{left} objects were") };
-    format!(
-        "the restore broke off, because the archive of backup {backup} could not be read to its end: {}; {objects} not looked at",
-        chain(why)
-    )
+    let what = match why {
+        BrokenOff::Archive(_) => format!("the archive of backup {backup} could not be read to its end: "),
+        BrokenOff::Action { .. } => String::new(),
+    };
+    format!("the restore broke off, because {what}{}; {objects} not looked at", chain(why))
 }
 
 /// What was done with each claim of the backup.
@@ -186,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_restore_that_breaks_off_says_how_many_objects_were_not_looked_at() {
-        let said = |left| broke_off("b", &StoreError::Worker("reading"), left);
+        let said = |left| broke_off("b", &StoreError::Worker("reading").into(), left);
         let expected = |objects: &str| {
             format!(
                 "the restore broke off, because the archive of backup b could not be read to its end: a worker thread died \

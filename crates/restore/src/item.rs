@@ -2,11 +2,14 @@
 
 use crate::action::Action;
 use crate::apply::Actions;
+use crate::aside::Aside;
 use crate::check::{Lookout, Presence, Seen};
 use crate::env::Env;
 use crate::hold_back::lost_claim;
+use crate::kept::Kept;
 use crate::namespaces::{Missing, Namespaces};
 use crate::notes::Notes;
+use crate::operations::Operations;
 use crate::read::{Facts, Kinds, State};
 use crate::retry::can_pass;
 use crate::running::Turn;
@@ -51,6 +54,8 @@ pub(crate) enum Why {
     Namespace,
     /// The one in the cluster is being deleted.
     Leaving,
+    /// It needs to wait for others, and too many do.
+    Crowded,
 }
 
 impl Attempt {
@@ -71,10 +76,16 @@ pub(crate) struct Source {
 
 /// What all objects of one restore share.
 pub(crate) struct Context {
-    pub(crate) restore: Restore,
+    pub(crate) restore: Arc<Restore>,
     pub(crate) catalog: Catalog,
     pub(crate) filter: RestoreFilter,
     pub(crate) actions: Actions,
+    /// What actions have begun.
+    pub(crate) operations: Arc<Operations>,
+    /// What actions have answered about objects that are tried again.
+    pub(crate) kept: Arc<Kept>,
+    /// Objects that wait for others.
+    pub(crate) aside: Arc<Aside>,
     pub(crate) namespaces: Arc<Namespaces>,
     pub(crate) archive: Archive,
     /// The rows of all objects, for additional items.
@@ -94,8 +105,7 @@ pub(crate) struct Context {
 impl Context {
     /// Whether an object is in the cluster in the very state of the backup, and nobody wants it changed.
     pub(crate) fn stays(&self, target: &ObjectKey, in_backup: State, presence: &Presence) -> bool {
-        presence.look(target, in_backup) == Seen::Unchanged
-            && !self.actions.may_change(&target.resource, target.namespace.as_deref(), &self.restore)
+        presence.look(target, in_backup) == Seen::Unchanged && !self.actions.may_change(target)
     }
 
     /// Takes an object that needs nothing more: it stays as it is, or an earlier run did this with it. Nothing is read or written. Tells whether it is listed.
@@ -158,10 +168,12 @@ impl Context {
             // It is there, and could not be changed.
             Ok(Action::Failed) => return Attempt::FAILED,
             Ok(action) => {
-                return Attempt::Done { action, listed: true, settled: !self.notes.is_noted(&target_key) };
+                let settled = !self.notes.is_noted(&target_key) && self.operations.are_noted(&target_key);
+                return Attempt::Done { action, listed: true, settled };
             }
             Err(Refused::Reported) => {}
             Err(Refused::Stopped) => return Attempt::Later(Why::Refused),
+            Err(Refused::Crowded) => return Attempt::Later(Why::Crowded),
             Err(Refused::Leaving(leaving)) => {
                 match leaving.warning_after(&target_key, self.notes.leaving_wait(source.row)) {
                     None => return Attempt::Later(Why::Leaving),

@@ -2,8 +2,8 @@
 //!
 //! One door: [`run`] takes a [`Request`] and an [`Env`], brings a backup back, and says what came of it. Inside, the
 //! modules are the stages of the walk in its order: `request`, `versions` and `read`, `plan`, `check` (with `ahead`),
-//! `execute` (with `running`, `item`, `additional`, `apply`, `existing`, `update`, `hold_back`, `deferred`, `retry`,
-//! `wait`, `stop` and `checkpoint` beneath it), `finalize`.
+//! `execute` (with `running`, `item`, `apply`, `operations`, `additional`, `ready`, `existing`, `update`, `hold_back`,
+//! `deferred`, `retry`, `wait`, `stop` and `checkpoint` beneath it), `finalize`.
 //!
 //! The engine never writes custom resources. Start reading at [`run`].
 
@@ -12,6 +12,7 @@ mod actions;
 mod additional;
 mod ahead;
 mod apply;
+mod aside;
 mod check;
 mod checkpoint;
 mod deferred;
@@ -23,6 +24,7 @@ mod existing;
 mod finalize;
 mod hold_back;
 mod item;
+mod kept;
 mod leaving;
 mod listed;
 mod lock;
@@ -30,17 +32,21 @@ mod managed_fields;
 mod namespaces;
 mod needed;
 mod notes;
+mod operations;
 mod outcome;
 mod plan;
 mod planned;
 mod preview;
 mod priorities;
 mod read;
+mod ready;
 mod request;
 mod retry;
 mod run;
 mod running;
 mod stop;
+#[cfg(test)]
+mod stub;
 mod update;
 mod versions;
 mod volumes;
@@ -58,3 +64,4 @@ pub use preview::{PreviewEnd, preview};
 pub use priorities::{ParsePrioritiesError, Priorities};
 pub use request::{Request, Settings, ValidationErrors, check_source, prepared};
 pub use run::run;
+pub use stop::BrokenOff;

@@ -1,8 +1,10 @@
 //! What came of a restore, or why it did not begin.
 
 use crate::action::{Action, Done};
+use crate::operations::Operations;
 use crate::read::Kinds;
 use crate::request::ValidationErrors;
+use crate::stop::BrokenOff;
 use crate::volumes::Volumes;
 use lifeboat_api::Restore;
 use lifeboat_cluster::ClusterError;
@@ -22,9 +24,9 @@ pub struct Outcome {
     pub unstored: Vec<String>,
     /// How many objects the resource list names, by what was done with them.
     pub done: BTreeMap<Action, u64>,
-    /// Why the archive could not be read to its end. The checkpoint is saved then, and the next run of the same restore goes
-    /// on from there as long as the caller keeps it. `None` when it was read, and when the user cancelled the restore.
-    pub broken_off: Option<StoreError>,
+    /// Why it did not come to its end. The checkpoint is saved then, and the next run of the same restore goes on from there as
+    /// long as the caller keeps it. `None` when it did, and when the user cancelled the restore.
+    pub broken_off: Option<BrokenOff>,
 }
 
 /// A restore that did not begin, or lost the cluster.
@@ -55,8 +57,10 @@ pub(crate) struct Walked {
     pub(crate) archive: Archive,
     pub(crate) kinds: Arc<Kinds>,
     pub(crate) volumes: Volumes,
+    /// What actions have begun.
+    pub(crate) operations: Arc<Operations>,
     /// Objects that were not looked at, because it ended early.
     pub(crate) left: u64,
-    /// Why the archive could not be read to its end.
-    pub(crate) broken_off: Option<StoreError>,
+    /// Why it did not come to its end.
+    pub(crate) broken_off: Option<BrokenOff>,
 }

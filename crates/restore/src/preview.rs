@@ -2,8 +2,9 @@
 
 use crate::action::Action;
 use crate::ahead::Glance;
+use crate::apply::{Ask, Unprepared};
 use crate::check::{LOOK_FOR, Seen};
-use crate::desired::{Ask, Desired};
+use crate::desired::Desired;
 use crate::env::Env;
 use crate::existing::{is_same_state, merge_service_account};
 use crate::item::{Context, Source, is_completed};
@@ -159,8 +160,8 @@ impl Previewer {
         seen: Seen,
         unasked: &mut Vec<String>,
     ) -> Result<Planned, String> {
-        let desired = match self.context.desired(key, from_backup, Ask::Pure).await? {
-            Desired::Skip(reason) => return Ok(Planned::Skip(reason)),
+        let desired = match self.context.desired(key, from_backup, Ask::Pure).await.map_err(said)? {
+            Desired::Skip { reason, .. } => return Ok(Planned::Skip(reason)),
             Desired::Object(object) => *object,
         };
         *unasked = desired.unasked;
@@ -175,10 +176,22 @@ impl Previewer {
         let found = self.context.env.cluster.get(&resource, key.namespace.as_deref(), &key.name).await;
         let Some(existing) = found.map_err(|e| e.to_string())? else { return Ok(Planned::Create) };
         let existing: Value = serde_json::from_slice(&existing).unwrap_or_default();
-        if is_same_state(&existing, from_backup) && !self.context.is_to_change(key, from_backup, &desired.item).await? {
-            return Ok(Planned::Unchanged);
+        if is_same_state(&existing, from_backup) {
+            let is_to_change = self.context.is_to_change(key, from_backup, &desired.item).await;
+            if !is_to_change.map_err(said)? {
+                return Ok(Planned::Unchanged);
+            }
         }
         Ok(compared(&self.context.restore, key, &desired.item, &existing))
+    }
+}
+
+/// Why an object could not be made, for people.
+fn said(why: Unprepared) -> String {
+    match why {
+        Unprepared::Failed(why) => why,
+        Unprepared::Fatal(why) => format!("the restore would break off here: {why}"),
+        Unprepared::Stopped => "the dry run was cancelled".to_owned(),
     }
 }
 

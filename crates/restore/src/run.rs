@@ -39,6 +39,7 @@ async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<Walked,
         begun = Walk::begin(request, restore, env) => begun?,
         () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
     };
+    walk.operations.load().await;
     let mut checkpoint = checkpoint(restore, &walk.archive, env).await;
     walk.resumed = checkpoint.is_resumed();
     env.operation.progress.found(walk.levels.iter().map(|level| level.items.len() as u64).sum());
@@ -56,8 +57,18 @@ async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<Walked,
     }
     // Also of a restore that loses the cluster.
     let namespaces = all_namespaces.report(&env.operation.journal).await;
+    walk.operations.report();
     let Reached { done, left } = reached?;
-    Ok(Walked { done, namespaces, archive, kinds, volumes: walk.volumes, left, broken_off })
+    Ok(Walked {
+        done,
+        namespaces,
+        archive,
+        kinds,
+        volumes: walk.volumes,
+        operations: walk.operations,
+        left,
+        broken_off,
+    })
 }
 
 /// Restores all levels, and what was deferred. When it ends early, the levels that follow are passed over.
@@ -126,3 +137,6 @@ async fn save(checkpoint: &mut Checkpoint, env: &Env) {
         env.operation.journal.warn(&Place::Velero, format!("the checkpoint could not be saved: {e}"));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -100,11 +100,16 @@ impl<'a> Running<'a> {
 
     /// Starts an attempt as soon as the pace allows it.
     pub(crate) async fn start(&mut self, source: Source, turn: Turn) {
-        while self.tasks.len() >= self.room && self.take_next().await {}
+        while self.is_full() && self.take_next().await {}
         self.save().await;
         let (context, row) = (Arc::clone(self.context), source.row);
         let task = self.tasks.spawn(async move { context.restore(&source, turn).await });
         self.flying.insert(task.id(), (row, turn));
+    }
+
+    /// Whether as many are in flight as there may be: who waits for others does not count.
+    fn is_full(&self) -> bool {
+        self.tasks.len() >= self.room.saturating_add(self.context.aside.count())
     }
 
     async fn save(&mut self) {
@@ -114,13 +119,14 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Waits for the next attempt to end; false when there is none.
+    /// Waits for the next attempt to end, or to wait for others; false when there is none.
     ///
     /// A write in flight is awaited even when cancelled, so that its outcome is known, but no longer than the grace.
     async fn take_next(&mut self) -> bool {
         let cancel = self.context.env.operation.cancel.clone();
         let ended = tokio::select! {
             ended = self.tasks.join_next_with_id() => ended,
+            () = self.context.aside.grows() => return true,
             () = overdue(&cancel, &mut self.grace) => {
                 self.give_up().await;
                 None
@@ -195,7 +201,7 @@ impl<'a> Running<'a> {
             Attempt::Elsewhere => {}
             Attempt::Later(why) => {
                 // Who waited for another object to go has all the time before it.
-                let until = turn.until.filter(|_| why != Why::Leaving);
+                let until = turn.until.filter(|_| !matches!(why, Why::Leaving | Why::Crowded));
                 self.ended.later.push(Waiting { row, why, extra: turn.extra, until });
                 return;
             }

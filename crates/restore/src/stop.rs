@@ -1,12 +1,42 @@
 //! Ends a restore before its end.
 
 use crate::lock::lock;
+use lifeboat_object::ObjectKey;
 use lifeboat_store::StoreError;
 use std::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// The end of a restore before its end: the user cancels it, or its archive cannot be read any further. Nothing more is
-/// begun then; what is in flight is awaited.
+/// Why a restore broke off.
+#[derive(Debug, thiserror::Error)]
+pub enum BrokenOff {
+    /// The archive of its backup could not be read to its end.
+    #[error(transparent)]
+    Archive(#[from] StoreError),
+    /// An action said that none of its calls can succeed.
+    #[error("the action {action} says that none of its calls can succeed, asked about {object}: {why}")]
+    Action {
+        /// Its name.
+        action: String,
+        /// The object in the cluster that it was asked about.
+        object: ObjectKey,
+        /// What it said.
+        why: String,
+    },
+}
+
+impl BrokenOff {
+    /// Whether the same restore can succeed a little later, with nothing else changed.
+    #[must_use]
+    pub fn can_pass(&self) -> bool {
+        match self {
+            Self::Archive(e) => e.can_pass(),
+            Self::Action { .. } => false,
+        }
+    }
+}
+
+/// The end of a restore before its end: the user cancels it, its archive cannot be read any further, or an action says that
+/// it cannot go on. Nothing more is begun then; what is in flight is awaited.
 #[derive(Debug)]
 pub(crate) struct Stop {
     token: CancellationToken,
@@ -15,8 +45,9 @@ pub(crate) struct Stop {
 
 #[derive(Debug, Default)]
 struct Broken {
-    is_off: bool,
-    why: Option<StoreError>,
+    /// Why nothing more is begun, for people.
+    said: Option<&'static str>,
+    why: Option<BrokenOff>,
 }
 
 impl Stop {
@@ -26,10 +57,15 @@ impl Stop {
     }
 
     /// Breaks the restore off for this reason; the first one counts.
-    pub(crate) fn break_off(&self, why: StoreError) {
+    pub(crate) fn break_off(&self, why: impl Into<BrokenOff>) {
+        let why = why.into();
         let mut broken = lock(&self.broken);
-        if !broken.is_off {
-            *broken = Broken { is_off: true, why: Some(why) };
+        if broken.said.is_none() {
+            let said = match why {
+                BrokenOff::Archive(_) => "the archive could not be read any further",
+                BrokenOff::Action { .. } => "an action has ended the restore",
+            };
+            *broken = Broken { said: Some(said), why: Some(why) };
         }
         self.token.cancel();
     }
@@ -44,18 +80,19 @@ impl Stop {
         self.token.cancelled().await;
     }
 
+    /// What is set when nothing more is to be begun.
+    pub(crate) fn token(&self) -> &CancellationToken {
+        &self.token
+    }
+
     /// Takes the reason for which the restore broke off; `None` when it did not.
-    pub(crate) fn take_reason(&self) -> Option<StoreError> {
+    pub(crate) fn take_reason(&self) -> Option<BrokenOff> {
         lock(&self.broken).why.take()
     }
 
     /// Why nothing more is begun, for people.
     pub(crate) fn why_nothing_is_begun(&self) -> &'static str {
-        if lock(&self.broken).is_off {
-            "the archive could not be read any further"
-        } else {
-            "the restore was cancelled"
-        }
+        lock(&self.broken).said.unwrap_or("the restore was cancelled")
     }
 }
 

@@ -8,6 +8,7 @@ use crate::env::Env;
 use crate::item::Context;
 use crate::namespaces::Namespaces;
 use crate::notes::Notes;
+use crate::operations::Operations;
 use crate::outcome::RestoreError;
 use crate::plan::{Level, plan};
 use crate::read::{Contents, Facts, Kinds, State, filter_namespace, namespaces_in, scan};
@@ -40,7 +41,7 @@ pub(crate) struct Walk {
     pub(crate) left_out: BTreeMap<(GroupResource, &'static str), u64>,
     /// Whether an earlier run of this restore was cut off.
     pub(crate) resumed: bool,
-    restore: Restore,
+    restore: Arc<Restore>,
     in_backup: BTreeSet<String>,
     pub(crate) archive: Archive,
     /// What was seen of the cluster while the archive was read.
@@ -48,7 +49,9 @@ pub(crate) struct Walk {
     chosen: Arc<Chosen>,
     kinds: Arc<Kinds>,
     provisioned: Arc<BTreeSet<String>>,
-    built_in: Vec<Arc<dyn RestoreItemAction>>,
+    actions: Vec<Arc<dyn RestoreItemAction>>,
+    /// What actions have begun.
+    pub(crate) operations: Arc<Operations>,
     terminating_timeout: Duration,
     resource_timeout: Duration,
     /// Set when nothing more is to be begun.
@@ -83,14 +86,17 @@ impl Walk {
         ahead.keep(&levels);
         let config =
             ActionConfig::load(&env.cluster, &restore.metadata.namespace).await.map_err(|e| config_error(&e))?;
+        let mut actions = built_in_actions(&env.cluster, &config);
+        actions.extend(env.actions.restore_item.iter().cloned());
         Ok(Self {
-            built_in: built_in_actions(&env.cluster, &config),
+            actions,
             catalog,
             levels,
             volumes: contents.volumes,
             left_out: contents.left_out,
             resumed: false,
-            restore: restore.clone(),
+            operations: Arc::new(Operations::new(Arc::new(restore.clone()), &env.operation)),
+            restore: Arc::new(restore.clone()),
             in_backup,
             archive,
             ahead,
@@ -110,6 +116,12 @@ impl Walk {
         Ok(())
     }
 
+    fn resolved_actions(&self) -> Result<Actions, RestoreError> {
+        let (restore, stop) = (Arc::clone(&self.restore), Arc::clone(&self.stop));
+        let actions = Actions::resolve(self.actions.clone(), &self.catalog, restore, stop);
+        actions.map_err(|e| ValidationErrors(vec![e]).into())
+    }
+
     /// When a restore began that was cut off.
     fn began(&self) -> Option<Timestamp> {
         self.restore.metadata.creation_timestamp.filter(|_| self.resumed).map(Time::timestamp)
@@ -124,9 +136,12 @@ impl Walk {
             .cloned()
             .ok_or_else(|| RestoreError::NoNamespaces(self.env.cluster.url().to_owned()))?;
         Ok(Context {
-            restore: self.restore.clone(),
+            restore: Arc::clone(&self.restore),
             filter: RestoreFilter::new(&self.restore.spec, catalog, &self.in_backup).map_err(invalid_selector)?,
-            actions: Actions::resolve(self.built_in.clone(), catalog).map_err(invalid_selector)?,
+            actions: self.resolved_actions()?,
+            operations: Arc::clone(&self.operations),
+            kept: before.map_or_else(Arc::default, |before| Arc::clone(&before.kept)),
+            aside: before.map_or_else(Arc::default, |before| Arc::clone(&before.aside)),
             namespaces: before.map_or_else(
                 || Arc::new(Namespaces::new(namespaces, self.terminating_timeout, self.began())),
                 |before| Arc::clone(&before.namespaces),

@@ -1,7 +1,8 @@
 //! Writes one object: creates it, or brings the one that is there in line (restore.md 2.8, 2.13, 2.14).
 
 use crate::action::Action;
-use crate::desired::{Ask, Desired};
+use crate::apply::{Ask, Unprepared};
+use crate::desired::{Desired, DesiredObject};
 use crate::existing::{is_made_since, is_same_state, merge_service_account};
 use crate::item::{Context, Source};
 use crate::leaving::Leaving;
@@ -42,6 +43,8 @@ pub(crate) enum Refused {
     Leaving(Leaving),
     /// The restore ends early, and what has to be there before it is not.
     Stopped,
+    /// It needs to wait for others, and too many do.
+    Crowded,
 }
 
 impl Context {
@@ -52,20 +55,51 @@ impl Context {
             self.error(&key, &format!("error restoring {key}: held back, because its claim {claim} {why}; {next}"));
             return Err(Refused::Reported);
         }
-        let desired = match self.desired(&key, &from_backup, Ask::All).await {
-            Ok(Desired::Object(object)) => *object,
-            Ok(Desired::Skip(_)) => return Ok(Action::Skipped),
-            Err(e) => {
-                self.error(&key, &e);
-                return Err(Refused::Reported);
-            }
+        let mut desired = match self.kept.take(source.row) {
+            Some(desired) => desired,
+            None => match self.desired(&key, &from_backup, Ask::All(&self.operations)).await {
+                Ok(Desired::Object(object)) => *object,
+                Ok(Desired::Skip { mut needs, .. }) => {
+                    needs.iter_mut().for_each(|need| need.wait = None);
+                    self.additional(&source.key, &mut needs).await?;
+                    return Ok(Action::Skipped);
+                }
+                Err(e) => return Err(self.unprepared(&key, e)),
+            },
         };
+        let written = self.write_desired(source, key, &from_backup, &mut desired).await;
+        if desired.is_asked_once && !matches!(written, Ok(_) | Err(Refused::Reported)) {
+            self.kept.keep(source.row, desired);
+        }
+        written
+    }
+
+    /// Tells why an object could not be made for the cluster.
+    fn unprepared(&self, key: &ObjectKey, why: Unprepared) -> Refused {
+        match why {
+            Unprepared::Failed(e) => {
+                self.error(key, &e);
+                Refused::Reported
+            }
+            Unprepared::Fatal(why) => {
+                self.stop.break_off(why);
+                Refused::Stopped
+            }
+            Unprepared::Stopped => Refused::Stopped,
+        }
+    }
+
+    async fn write_desired(
+        &self,
+        source: &Source,
+        key: ObjectKey,
+        from_backup: &Value,
+        desired: &mut DesiredObject,
+    ) -> Result<Action, Refused> {
         if let Some(namespace) = &source.key.namespace {
             self.ensure_namespace(namespace).await.map_err(Refused::Namespace)?;
         }
-        if !self.additional(&source.key, desired.additional).await && self.stop.has_come() {
-            return Err(Refused::Stopped);
-        }
+        self.additional(&source.key, &mut desired.needs).await?;
         let resource = match self.served(&key, &desired.item) {
             Ok(resource) => resource,
             Err(e) => {
@@ -75,7 +109,7 @@ impl Context {
         };
         let owners = decide(&from_backup["metadata"]["managedFields"]);
         let target = Target { key, source: &source.key, resource };
-        let written = Written { owners, from_backup: &from_backup, status: desired.status.as_ref() };
+        let written = Written { owners, from_backup, status: desired.status.as_ref() };
         if source.exists
             && let Ok(Some(body)) =
                 self.env.cluster.get(&target.resource, target.key.namespace.as_deref(), &target.key.name).await
@@ -194,10 +228,7 @@ impl Context {
             match self.is_to_change(key, written.from_backup, desired).await {
                 Ok(true) => {}
                 Ok(false) => return Ok(Action::Skipped),
-                Err(e) => {
-                    self.error(key, &e);
-                    return Err(Refused::Reported);
-                }
+                Err(e) => return Err(self.unprepared(key, e)),
             }
         }
         let Some(difference) = crate::update::patch(desired, existing) else { return Ok(Action::Skipped) };

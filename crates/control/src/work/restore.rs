@@ -13,8 +13,8 @@ use lifeboat_api::{
 use lifeboat_client::Identity;
 use lifeboat_client::is_refused;
 use lifeboat_operation::Operation;
-use lifeboat_restore::{Outcome, Request, RestoreError, check_source, prepared, record_failure};
-use lifeboat_store::{Store, StoreError};
+use lifeboat_restore::{BrokenOff, Outcome, Request, RestoreError, check_source, prepared, record_failure};
+use lifeboat_store::Store;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -215,11 +215,11 @@ async fn begin(
         return Err(left(context, &current).await);
     }
     let effects = match outcome {
-        Ok(Outcome { broken_off: Some(why), .. }) if goes_on(&why, attempt) => {
+        Ok(Outcome { broken_off: Some(why), .. }) if goes_on(why.can_pass(), attempt) => {
             return Err(broke_off(context, &current, &why.to_string()));
         }
         Ok(mut outcome) => {
-            if outcome.broken_off.as_ref().is_some_and(StoreError::can_pass) {
+            if outcome.broken_off.as_ref().is_some_and(BrokenOff::can_pass) {
                 let status = &mut outcome.restore.status;
                 status.failure_reason = shortened(given_up(&status.failure_reason));
             }
@@ -230,7 +230,7 @@ async fn begin(
             refused(context, &current, after, errors.0).await?
         }
         // An earlier attempt has done something.
-        Err(RestoreError::Store(why)) if has_begun && goes_on(&why, attempt) => {
+        Err(RestoreError::Store(why)) if has_begun && goes_on(why.can_pass(), attempt) => {
             return Err(broke_off(context, &current, &why.to_string()));
         }
         Err(RestoreError::Store(why)) if why.can_pass() => {
@@ -242,9 +242,9 @@ async fn begin(
     Ok(effects)
 }
 
-/// Whether a restore that broke off for this reason in this attempt goes on in another one.
-fn goes_on(why: &StoreError, attempt: u32) -> bool {
-    why.can_pass() && has_more(attempt)
+/// Whether a restore that broke off in this attempt, for a reason that can pass or not, goes on in another one.
+fn goes_on(can_pass: bool, attempt: u32) -> bool {
+    can_pass && has_more(attempt)
 }
 
 /// That a restore has no further attempt, though what stopped it can pass. Running it again is in nobody's power.
@@ -418,6 +418,7 @@ async fn saved(context: &Context, before: &Restore, after: &Restore) -> Finished
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_store::StoreError;
 
     #[test]
     fn the_attempts_at_a_restore_that_broke_off_are_a_minute_apart() {
@@ -430,6 +431,6 @@ mod tests {
     fn a_restore_whose_bucket_is_away_has_three_attempts() {
         assert_eq!([1, 2, 3, 4].map(has_more), [true, true, false, false]);
         let lost = StoreError::NoBackup { name: "b".into(), place: "the bucket".into(), key: "backups/b".into() };
-        assert!(!goes_on(&lost, 1), "it is gone for good");
+        assert!(!goes_on(lost.can_pass(), 1), "it is gone for good");
     }
 }

@@ -57,7 +57,8 @@ impl TestServer {
     }
 }
 
-async fn connect(url: &str) -> Cluster {
+/// A client of the API server at this address.
+pub(crate) async fn connect(url: &str) -> Cluster {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kubeconfig");
     let config = json!({

@@ -1,0 +1,61 @@
+//! Places for those who wait: an object that waits for others keeps none of the few places of those that can go on.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::sync::Notify;
+
+/// Objects that may wait at once, beside those that are being written: each keeps its content in memory.
+const MOST: usize = 1024;
+
+/// Objects that wait.
+#[derive(Debug, Default)]
+pub(crate) struct Aside {
+    count: AtomicUsize,
+    changed: Notify,
+}
+
+impl Aside {
+    /// Lets the caller wait beside the others, until the value is dropped; `None` when too many do so already.
+    pub(crate) fn step(&self) -> Option<Stepped<'_>> {
+        let more = |count: usize| (count < MOST).then_some(count + 1);
+        self.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
+        self.changed.notify_one();
+        Some(Stepped(self))
+    }
+
+    /// How many wait.
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Waits until one more waits. One call is answered for all since the one before.
+    pub(crate) async fn grows(&self) {
+        self.changed.notified().await;
+    }
+}
+
+/// One that waits.
+#[derive(Debug)]
+pub(crate) struct Stepped<'a>(&'a Aside);
+
+impl Drop for Stepped<'_> {
+    fn drop(&mut self) {
+        self.0.count.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn so_many_may_wait_and_no_more() {
+        let aside = Aside::default();
+        let mut all: Vec<_> = (0..MOST).map(|_| aside.step().unwrap()).collect();
+        aside.grows().await;
+        assert!(aside.step().is_none() && aside.count() == MOST);
+        all.pop();
+        assert!(aside.count() == MOST - 1 && aside.step().is_some());
+        drop(all);
+        assert_eq!(aside.count(), 0);
+    }
+}

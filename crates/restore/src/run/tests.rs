@@ -1,0 +1,216 @@
+//! Whole restores with an action that does as it is told.
+
+use crate::stub::{Ground, Scripted, config_map, key};
+use lifeboat_action::{ActionError, RestoreItemOutput};
+use lifeboat_api::{RestorePhase, well_known};
+use lifeboat_archive::layout::RestoreFile;
+use lifeboat_object::Results;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+fn namespace() -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
+}
+
+fn name(item: &Value) -> &str {
+    item["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+fn messages(results: &Results) -> [Vec<String>; 2] {
+    [&results.warnings, &results.errors].map(|all| all.messages().map(str::to_owned).collect())
+}
+
+/// A backup of a, b and c.
+async fn ground(action: &Arc<Scripted>) -> Ground {
+    Ground::new(&[namespace(), config_map("a"), config_map("b"), config_map("c")], action).await
+}
+
+/// The operations file of the restore, and its resource list.
+async fn files(ground: &Ground) -> (Value, Value) {
+    let store = &ground.env.store;
+    let operations = store.restore_file("r", RestoreFile::ItemOperations).await.unwrap();
+    let list = store.restore_file("r", RestoreFile::ResourceList).await.unwrap();
+    (operations.unwrap(), list.unwrap())
+}
+
+#[tokio::test]
+async fn an_action_that_fails_costs_its_object_only() {
+    let action = Arc::new(Scripted::new(|item, _| match name(&item) {
+        "a" => Err(ActionError::item("odd")),
+        "b" => panic!("oh"),
+        _ => Ok(RestoreItemOutput::with(item)),
+    }));
+    let ground = ground(&action).await;
+    let outcome = ground.run().await.unwrap();
+    let said = |name: &str, why: &str| {
+        format!("error preparing configmaps/shop/{name}: the action test/scripted failed: {why}")
+    };
+    let [warnings, mut errors] = messages(&outcome.results);
+    errors.sort();
+    assert_eq!((warnings, errors), (vec![], vec![said("a", "odd"), said("b", "it panicked: oh")]));
+    assert_eq!(outcome.restore.status.phase, Some(RestorePhase::PartiallyFailed));
+    let listed = ["shop/a(failed)", "shop/b(failed)", "shop/c(created)"];
+    assert_eq!(files(&ground).await, (json!([]), json!({"v1/ConfigMap": listed, "v1/Namespace": ["shop(created)"]})));
+}
+
+#[tokio::test]
+async fn an_action_that_says_that_no_call_can_succeed_ends_the_restore_which_goes_on_when_it_is_run_again() {
+    let action = Arc::new(Scripted::new(|item, before| match (name(&item), before) {
+        ("a", 0) => Err(ActionError::fatal("no licence")),
+        _ => Ok(RestoreItemOutput::with(item)),
+    }));
+    let mut ground = ground(&action).await;
+    ground.request.settings.priorities = "namespaces,configmaps".parse().unwrap();
+    let outcome = ground.run().await.unwrap();
+    let why =
+        "the action test/scripted says that none of its calls can succeed, asked about configmaps/shop/a: no licence";
+    assert_eq!(outcome.broken_off.map(|why| (why.to_string(), why.can_pass())), Some((why.to_owned(), false)));
+    let [_, errors] = messages(&outcome.results);
+    let left = outcome.restore.status.progress.map(|progress| progress.total_items - progress.items_restored).unwrap();
+    let objects = if left == 1 { "1 object was".to_owned() } else { format!("{left} objects were") };
+    assert!(errors.contains(&format!("the restore broke off, because {why}; {objects} not looked at")), "{errors:?}");
+    assert_eq!(outcome.restore.status.phase, Some(RestorePhase::PartiallyFailed));
+    let (_, list) = files(&ground).await;
+    assert!(list["v1/ConfigMap"].as_array().unwrap().contains(&json!("shop/a(failed)")), "{list}");
+    assert_eq!(list["v1/Namespace"], json!(["shop(created)"]));
+
+    let outcome = ground.run_again().await.unwrap();
+    assert_eq!(messages(&outcome.results), [vec![], vec![] as Vec<String>]);
+    assert_eq!(outcome.restore.status.phase, Some(RestorePhase::Completed));
+    let (_, list) = files(&ground).await;
+    assert_eq!(list["v1/ConfigMap"], json!(["shop/a(created)", "shop/b(created)", "shop/c(created)"]));
+}
+
+#[tokio::test]
+async fn an_operation_is_listed_and_an_error_also_when_its_object_is_left_out() {
+    let action = Arc::new(Scripted::new(|item, _| {
+        let operation_id = format!("op-{}", name(&item));
+        Ok(match name(&item) {
+            "a" => RestoreItemOutput { operation_id, ..RestoreItemOutput::skip() },
+            "b" => RestoreItemOutput { operation_id, ..RestoreItemOutput::with(item) },
+            _ => RestoreItemOutput::with(item),
+        })
+    }));
+    let mut ground = ground(&action).await;
+    ground.request.restore.spec.namespace_mapping = [("shop".to_owned(), "copy".to_owned())].into();
+    let outcome = ground.run().await.unwrap();
+    let operation = |name: &str| {
+        json!({"spec": {"restoreName": "r", "restoreUID": "u", "restoreItemAction": "test/scripted",
+            "resourceIdentifier": {"Group": "", "Resource": "configmaps", "Namespace": "copy", "Name": name},
+            "operationID": format!("op-{name}")}, "status": {"phase": "New", "created": "2026-01-01T00:00:00Z"}})
+    };
+    let list = json!({"v1/ConfigMap": ["copy/a(skipped)", "copy/b(created)", "copy/c(created)"],
+        "v1/Namespace": ["copy(created)"]});
+    assert_eq!(files(&ground).await, (json!([operation("a"), operation("b")]), list.clone()));
+    let said = |name: &str| {
+        format!(
+            "the operation op-{name} that the action test/scripted has begun for configmaps/copy/{name} is not waited for by \
+             this version: whether it ends well is not known; ask whoever performs it"
+        )
+    };
+    assert_eq!(messages(&outcome.results), [vec![], vec![said("a"), said("b")]]);
+    let status = &outcome.restore.status;
+    let attempted = status.restore_item_operations_attempted;
+    assert_eq!((status.phase, attempted), (Some(RestorePhase::PartiallyFailed), 2));
+
+    // As after a crash, before the checkpoint and after the notes.
+    let keep = ["checkpoint".to_owned()].map(|key| (key, None));
+    ground.env.operation.records.write(keep.into()).await.unwrap();
+    let outcome = ground.run_again().await.unwrap();
+    assert_eq!(files(&ground).await.0, json!([operation("a"), operation("b")]));
+    assert_eq!(messages(&outcome.results)[1], [said("a"), said("b")]);
+}
+
+#[tokio::test]
+async fn an_action_that_is_not_pure_is_asked_once_about_an_object_that_is_tried_again() {
+    let action = Arc::new(Scripted::new(|item, before| {
+        let operation_id = format!("op-{before}");
+        Ok(RestoreItemOutput { operation_id, ..RestoreItemOutput::with(item) })
+    }));
+    let ground = Ground::new(&[namespace(), config_map("a")], &action).await;
+    ground.refuse("a", 2);
+    ground.run().await.unwrap();
+    assert_eq!((action.asked(), ground.made()), (vec!["a".to_owned()], vec!["a".to_owned()]));
+}
+
+#[tokio::test]
+async fn additional_items_pass_the_filters_only_where_their_action_says_so_and_what_the_backup_lacks_is_a_warning() {
+    for (must_include, made) in [(None, vec!["a"]), (Some("true"), vec!["b", "a"]), (Some("false"), vec!["a"])] {
+        let action = Arc::new(Scripted::new(move |mut item, _| {
+            let additional_items = match name(&item) {
+                "a" => vec![key("configmaps", "none"), other("b")],
+                // Not inherited.
+                "b" => vec![other("c")],
+                _ => Vec::new(),
+            };
+            if let Some(value) = must_include.filter(|_| name(&item) == "a") {
+                item["metadata"]["annotations"][well_known::ANNOTATION_RESTORE_MUST_INCLUDE] = value.into();
+            }
+            Ok(RestoreItemOutput { additional_items, ..RestoreItemOutput::with(item) })
+        }));
+        let elsewhere = |name: &str| {
+            let mut object = config_map(name);
+            object["metadata"]["namespace"] = "other".into();
+            object
+        };
+        let mut ground = Ground::new(&[namespace(), config_map("a"), elsewhere("b"), elsewhere("c")], &action).await;
+        ground.request.restore.spec.included_namespaces = vec!["shop".to_owned()];
+        let outcome = ground.run().await.unwrap();
+        let missing = "configmaps/shop/none, which configmaps/shop/a needs, is not in the backup".to_owned();
+        assert_eq!(messages(&outcome.results), [vec![missing], vec![]], "{must_include:?}");
+        assert_eq!(ground.made(), made, "{must_include:?}");
+        assert_eq!(ground.config_map("a").unwrap()["metadata"].get("annotations"), None, "{must_include:?}");
+    }
+}
+
+fn other(name: &str) -> lifeboat_object::ObjectKey {
+    lifeboat_object::ObjectKey { namespace: Some("other".to_owned()), ..key("configmaps", name) }
+}
+
+#[tokio::test]
+async fn an_object_waits_for_what_its_action_has_named_and_is_restored_whatever_comes_of_that() {
+    let late = "additional items for configmaps/copy/a are not ready to use: the action test/scripted has not said so within 1 s; \
+                the object is restored all the same";
+    let error = "error verifying additional items are ready to use: the action test/scripted failed: odd";
+    for (ready, seconds, said) in [
+        (vec![Ok(true)], 600, vec![]),
+        (vec![Ok(false), Ok(true)], 600, vec![]),
+        (vec![Ok(false)], 1, vec![late.to_owned()]),
+        (vec![Err(ActionError::item("odd"))], 600, vec![error.to_owned()]),
+    ] {
+        let action = Arc::new(Scripted::ready(ready.clone()).executing(|item, _| {
+            let is_parent = name(&item) == "a";
+            let additional_items =
+                if is_parent { vec![key("configmaps", "z"), key("configmaps", "none")] } else { vec![] };
+            let wait_for_additional_items = is_parent.then_some(Duration::ZERO);
+            Ok(RestoreItemOutput { additional_items, wait_for_additional_items, ..RestoreItemOutput::with(item) })
+        }));
+        let mut ground = Ground::new(&[namespace(), config_map("a"), config_map("z")], &action).await;
+        ground.request.settings.resource_timeout = lifeboat_api::Duration::from_secs(seconds);
+        ground.request.restore.spec.namespace_mapping = [("shop".to_owned(), "copy".to_owned())].into();
+        let outcome = ground.run().await.unwrap();
+        let there = lifeboat_object::ObjectKey { namespace: Some("copy".to_owned()), ..key("configmaps", "z") };
+        let [warnings, errors] = messages(&outcome.results);
+        let items = action.items();
+        assert!(!items.is_empty() && items.iter().all(|items| *items == [there.clone()]), "{items:?} {ready:?}");
+        assert_eq!((warnings.len(), errors), (1, said), "{warnings:?}");
+        assert_eq!(files(&ground).await.1["v1/ConfigMap"], json!(["copy/a(created)", "copy/z(created)"]));
+    }
+}
+
+#[tokio::test]
+async fn objects_that_wait_for_others_keep_no_place_from_those_that_can_go_on() {
+    // More of them than there are places, and they wait for the last of the level.
+    let names: Vec<String> = (0..200).map(|n| format!("w{n:03}")).collect();
+    let action = Arc::new(Scripted::ready(Vec::new()).until("z").executing(|item, _| {
+        let waits = name(&item).starts_with('w');
+        let wait_for_additional_items = waits.then_some(Duration::from_secs(60));
+        Ok(RestoreItemOutput { wait_for_additional_items, ..RestoreItemOutput::with(item) })
+    }));
+    let objects: Vec<Value> = names.iter().map(|name| config_map(name)).chain([namespace(), config_map("z")]).collect();
+    let ground = Ground::new(&objects, &action).await;
+    let outcome = ground.run().await.unwrap();
+    assert_eq!(messages(&outcome.results), [vec![], vec![] as Vec<String>]);
+    assert_eq!((ground.made().len(), ground.made()[0].as_str()), (201, "z"));
+}

@@ -1,0 +1,296 @@
+//! What tests of whole restores stand on: an API server in memory, a backup, and an action that does as it is told.
+
+use crate::Env;
+use crate::actions::test_server::connect;
+use crate::outcome::{Outcome, RestoreError};
+use crate::request::{Request, Settings};
+use async_trait::async_trait;
+use lifeboat_action::{ActionError, ActionScope, Actions, RestoreItemAction, RestoreItemInput, RestoreItemOutput};
+use lifeboat_api::{Backup, BackupPhase, Restore};
+use lifeboat_archive::gzip::Packer;
+use lifeboat_archive::layout::BackupFile;
+use lifeboat_archive::tarball::{Assembler, ObjectEntry, Segment};
+use lifeboat_object::{GroupResource, ObjectKey};
+use lifeboat_operation::Operation;
+use lifeboat_store::{ClaimOutcome, ClaimRequest, Store, stream};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+/// A key in the namespace `shop`.
+pub(crate) fn key(resource: &str, name: &str) -> ObjectKey {
+    ObjectKey::new(GroupResource::new("", resource), Some("shop"), name)
+}
+
+/// A ConfigMap in the namespace `shop`.
+pub(crate) fn config_map(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "shop"}, "data": {"k": name}})
+}
+
+type Executed = Result<RestoreItemOutput, ActionError>;
+
+/// An action on ConfigMaps that does as it is told.
+pub(crate) struct Scripted {
+    execute: Box<dyn Fn(Value, usize) -> Executed + Send + Sync>,
+    ready: Vec<Result<bool, ActionError>>,
+    ready_after: Option<&'static str>,
+    /// Names of the objects it was asked about.
+    asked: Mutex<Vec<String>>,
+    /// The items it was asked whether they are ready.
+    asked_whether_ready: Mutex<Vec<Vec<ObjectKey>>>,
+}
+
+impl Scripted {
+    /// It is given the object, and how often it was asked about that before.
+    pub(crate) fn new(execute: impl Fn(Value, usize) -> Executed + Send + Sync + 'static) -> Self {
+        let (asked, asked_whether_ready) = (Mutex::default(), Mutex::default());
+        Self { execute: Box::new(execute), ready: vec![Ok(true)], ready_after: None, asked, asked_whether_ready }
+    }
+
+    /// One that says this when it is asked whether items are ready, the last for ever.
+    pub(crate) fn ready(ready: Vec<Result<bool, ActionError>>) -> Self {
+        Self { ready, ..Self::new(|item, _| Ok(RestoreItemOutput::with(item))) }
+    }
+
+    /// The same one, that does this.
+    pub(crate) fn executing(self, execute: impl Fn(Value, usize) -> Executed + Send + Sync + 'static) -> Self {
+        Self { execute: Box::new(execute), ..self }
+    }
+
+    /// The same one, for which items are ready when it was asked about the object of this name.
+    pub(crate) fn until(self, name: &'static str) -> Self {
+        Self { ready_after: Some(name), ..self }
+    }
+
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    pub(crate) fn asked_whether_ready(&self) -> usize {
+        self.asked_whether_ready.lock().unwrap().len()
+    }
+
+    pub(crate) fn items(&self) -> Vec<Vec<ObjectKey>> {
+        self.asked_whether_ready.lock().unwrap().clone()
+    }
+}
+
+#[async_trait]
+impl RestoreItemAction for Scripted {
+    fn name(&self) -> &str {
+        "test/scripted"
+    }
+
+    fn applies_to(&self) -> ActionScope {
+        ActionScope::resources(&["configmaps"])
+    }
+
+    async fn execute(&self, input: RestoreItemInput<'_>) -> Executed {
+        let name = input.item["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let before = self.asked().iter().filter(|asked| **asked == name).count();
+        self.asked.lock().unwrap().push(name);
+        (self.execute)(input.item, before)
+    }
+
+    async fn are_additional_items_ready(&self, items: &[ObjectKey], _: &Restore) -> Result<bool, ActionError> {
+        let asked = {
+            let mut all = self.asked_whether_ready.lock().unwrap();
+            all.push(items.to_vec());
+            all.len()
+        };
+        if let Some(name) = self.ready_after {
+            return Ok(self.asked().iter().any(|asked| asked == name));
+        }
+        self.ready[asked.min(self.ready.len()) - 1].clone()
+    }
+}
+
+/// A restore of a backup of some objects, to a cluster that has nothing.
+pub(crate) struct Ground {
+    pub(crate) env: Env,
+    pub(crate) request: Request,
+    api: Arc<Api>,
+    _tasks: JoinSet<()>,
+}
+
+impl Ground {
+    pub(crate) async fn new(objects: &[Value], action: &Arc<Scripted>) -> Self {
+        let (mut tasks, api) = (JoinSet::new(), Arc::new(Api::default()));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let serving = Arc::clone(&api);
+        tasks.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                let api = Arc::clone(&serving);
+                connections.spawn(async move { api.answer(stream).await });
+            }
+        });
+        let clock = Arc::new(|| "2026-01-01T00:00:00Z".parse().unwrap());
+        let operation = Operation::new(clock, "restore=velero/r", std::env::temp_dir());
+        let restore_item: Vec<Arc<dyn RestoreItemAction>> = vec![Arc::clone(action) as _];
+        let actions = Actions { restore_item, ..Actions::default() };
+        let mut restore = Restore::default();
+        restore.metadata.name = "r".to_owned();
+        restore.metadata.namespace = "velero".to_owned();
+        restore.metadata.uid = "u".to_owned();
+        restore.metadata.creation_timestamp =
+            Some("2026-01-01T00:00:00Z".parse().map(lifeboat_api::Time::new).unwrap());
+        restore.spec.backup_name = "b".to_owned();
+        let request = Request { restore, settings: Settings::default() };
+        let env = Env { cluster: connect(&url).await, store: backup(objects).await, actions, operation };
+        Self { env, request, api, _tasks: tasks }
+    }
+
+    pub(crate) async fn run(&self) -> Result<Outcome, RestoreError> {
+        crate::run(&self.request, &self.env).await
+    }
+
+    /// A run again of the same restore, with a log of its own.
+    pub(crate) async fn run_again(&mut self) -> Result<Outcome, RestoreError> {
+        let old = &self.env.operation;
+        let new = Operation::new(Arc::clone(&old.clock), "restore=velero/r", old.scratch.clone());
+        self.env.operation = Operation { records: Arc::clone(&old.records), ..new };
+        self.run().await
+    }
+
+    /// A ConfigMap of the cluster.
+    pub(crate) fn config_map(&self, name: &str) -> Option<Value> {
+        self.api.objects.lock().unwrap().get(&format!("/api/v1/namespaces/shop/configmaps/{name}")).cloned()
+    }
+
+    /// Names of the ConfigMaps, in the order in which they were made.
+    pub(crate) fn made(&self) -> Vec<String> {
+        self.api.made.lock().unwrap().clone()
+    }
+
+    /// Refuses the next creations of ConfigMaps of this name for a reason that can pass.
+    pub(crate) fn refuse(&self, name: &str, times: usize) {
+        self.api.refused.lock().unwrap().insert(name.to_owned(), times);
+    }
+}
+
+/// A backup in memory.
+async fn backup(objects: &[Value]) -> Store {
+    let store = Store::in_memory();
+    let request = ClaimRequest {
+        name: "b".into(),
+        backup_uid: "b".into(),
+        cluster_uid: "c".into(),
+        namespace: String::new(),
+        take_over: false,
+        now: jiff::Timestamp::UNIX_EPOCH,
+    };
+    let ClaimOutcome::Writer(mut writer) = store.claim(&request).await.unwrap() else { panic!("a new name") };
+    let (mut assembler, mut segment) = (Assembler::new(), Segment::default());
+    for object in objects {
+        let text = |field: &str| object["metadata"][field].as_str();
+        let resource = GroupResource::new("", format!("{}s", object["kind"].as_str().unwrap().to_lowercase()));
+        let body = object.to_string();
+        let entry = ObjectEntry {
+            resource: &resource,
+            version: "v1",
+            preferred: true,
+            namespace: text("namespace"),
+            name: text("name").unwrap(),
+            body: [body.as_bytes(), b""],
+        };
+        segment.push_object(&entry, 0).unwrap();
+    }
+    let first = assembler.append(segment.compress(&mut Packer::new(1)));
+    let (last, summary, index) = assembler.finish();
+    let (sender, receiver) = stream(2, "making the archive");
+    sender.send(first.into()).await.unwrap();
+    sender.send(last.into()).await.unwrap();
+    sender.end();
+    writer.put_tarball(receiver).await.unwrap();
+    writer.record_tarball(&summary);
+    writer.put(BackupFile::Index, index).await.unwrap();
+    let mut backup = Backup::default();
+    backup.metadata.name = "b".into();
+    backup.metadata.uid = "b".into();
+    backup.status.phase = Some(BackupPhase::Completed);
+    writer.commit(&backup, "test", BTreeMap::new(), "v1").await.unwrap();
+    store
+}
+
+/// Namespaces and ConfigMaps: what is created is there, and lists are empty.
+#[derive(Default)]
+struct Api {
+    objects: Mutex<BTreeMap<String, Value>>,
+    made: Mutex<Vec<String>>,
+    /// How often creations of a name are yet to be refused.
+    refused: Mutex<BTreeMap<String, usize>>,
+}
+
+impl Api {
+    async fn answer(&self, stream: TcpStream) {
+        let mut stream = BufReader::new(stream);
+        let (mut head, mut line, mut length) = (String::new(), String::new(), 0);
+        stream.read_line(&mut head).await.unwrap();
+        while stream.read_line(&mut line).await.unwrap() > 2 {
+            if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            line.clear();
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).await.unwrap();
+        let mut words = head.split(' ');
+        let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let path = path.split('?').next().unwrap_or_default();
+        let (code, answer) = self.say(method, path, serde_json::from_slice(&body).unwrap_or_default());
+        let answer = answer.to_string();
+        let head = format!("HTTP/1.1 {code} x\r\ncontent-type: application/json\r\nconnection: close\r\n");
+        let all = format!("{head}content-length: {}\r\n\r\n{answer}", answer.len());
+        // The client may have been stopped.
+        let _ = stream.write_all(all.as_bytes()).await;
+        let _ = stream.shutdown().await;
+    }
+
+    fn say(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
+        let resource = |plural: &str, kind: &str, scope: &str| json!({"resource": plural, "responseKind": {"kind": kind}, "scope": scope, "verbs": ["get", "list", "create", "patch"]});
+        let groups = |items: Value| (200, json!({"kind": "APIGroupDiscoveryList", "items": items}));
+        let mut objects = self.objects.lock().unwrap();
+        match (method, path) {
+            (_, "/api") => {
+                let all =
+                    [resource("namespaces", "Namespace", "Cluster"), resource("configmaps", "ConfigMap", "Namespaced")];
+                groups(json!([{"metadata": {}, "versions": [{"version": "v1", "resources": all}]}]))
+            }
+            (_, "/apis") => groups(json!([])),
+            ("POST", _) => {
+                let name = body["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+                let path = format!("{path}/{name}");
+                if let Some(times) = self.refused.lock().unwrap().get_mut(&name).filter(|times| **times > 0) {
+                    *times -= 1;
+                    return status(403, "not yet ready to handle request");
+                }
+                if objects.contains_key(&path) {
+                    return status(409, "AlreadyExists");
+                }
+                let mut object = body;
+                object["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:01Z");
+                objects.insert(path, object.clone());
+                if object["kind"] == "ConfigMap" {
+                    self.made.lock().unwrap().push(name);
+                }
+                (201, object)
+            }
+            _ if path.ends_with("/configmaps") || path.ends_with("/namespaces") => {
+                (200, json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": []}))
+            }
+            _ => objects.get(path).map_or_else(|| status(404, "NotFound"), |object| (200, object.clone())),
+        }
+    }
+}
+
+fn status(code: u16, reason: &str) -> (u16, Value) {
+    (
+        code,
+        json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "message": reason, "code": code}),
+    )
+}
