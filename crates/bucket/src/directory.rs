@@ -1,5 +1,6 @@
 //! A directory as a bucket.
 
+mod folder;
 mod walk;
 
 use crate::key::{TEMPORARY, components, is_temporary};
@@ -7,6 +8,7 @@ use crate::page::page_of;
 use crate::{BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, ObjectInfo, Page, PutOptions};
 use async_trait::async_trait;
 use bytes::Bytes;
+use folder::{DIRECTORY, open_folder};
 use futures::{StreamExt, TryStreamExt};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -40,7 +42,6 @@ struct Inner {
     counter: AtomicU64,
 }
 
-const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// Bytes per read.
 const PIECE: usize = 256 << 10;
 
@@ -149,28 +150,8 @@ impl Inner {
         self.fail(kind, operation, key, &message)
     }
 
-    /// Opens the folder with these components, never through a link; makes missing ones when asked.
-    fn folder(&self, parts: &[String], make: bool) -> Result<OwnedFd, Errno> {
-        let mut at = rustix::fs::openat(&self.root, ".", DIRECTORY, Mode::empty())?;
-        for part in parts {
-            let next = rustix::fs::openat(&at, part.as_str(), DIRECTORY, Mode::empty());
-            at = match next {
-                Err(Errno::NOENT) if make => {
-                    match rustix::fs::mkdirat(&at, part.as_str(), Mode::RWXU) {
-                        Ok(()) => rustix::fs::fsync(&at)?,
-                        Err(Errno::EXIST) => {}
-                        Err(e) => return Err(e),
-                    }
-                    rustix::fs::openat(&at, part.as_str(), DIRECTORY, Mode::empty())?
-                }
-                other => other?,
-            };
-        }
-        Ok(at)
-    }
-
     fn open_file(&self, parts: &[String], name: &str) -> Result<(File, u64, Option<SystemTime>), Errno> {
-        let folder = self.folder(parts, false)?;
+        let folder = open_folder(&self.root, parts, false)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = File::from(rustix::fs::openat(&folder, name, flags, Mode::empty())?);
         let meta = file.metadata().map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
@@ -191,7 +172,7 @@ struct Temporary {
 
 impl Temporary {
     fn create(inner: &Inner, parts: &[String]) -> Result<Self, Errno> {
-        let folder = inner.folder(parts, true)?;
+        let folder = open_folder(&inner.root, parts, true)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         loop {
             let number = inner.counter.fetch_add(1, Ordering::Relaxed);
@@ -302,7 +283,7 @@ impl BlobStore for Directory {
     async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
         let prefix = options.prefix.clone();
         let work = move |inner: &Inner| {
-            let mut walk = Walk::open(inner, &options.prefix)?;
+            let mut walk = Walk::open(&inner.root, &options.prefix)?;
             page_of(&options, |mark| walk.next(mark))
         };
         self.blocking("list", &prefix, work).await
@@ -312,7 +293,7 @@ impl BlobStore for Directory {
         for key in keys {
             let (parts, name) = self.parts("delete", key)?;
             let work = move |inner: &Inner| {
-                let folder = match inner.folder(&parts, false) {
+                let folder = match open_folder(&inner.root, &parts, false) {
                     Err(Errno::NOENT) => return Ok(()),
                     other => other?,
                 };
@@ -323,7 +304,7 @@ impl BlobStore for Directory {
                 }
                 // Folders that became empty go too, as in a bucket; one that is still in use stays.
                 for depth in (1..=parts.len()).rev() {
-                    let above = inner.folder(&parts[..depth - 1], false)?;
+                    let above = open_folder(&inner.root, &parts[..depth - 1], false)?;
                     if rustix::fs::unlinkat(&above, parts[depth - 1].as_str(), AtFlags::REMOVEDIR).is_err() {
                         break;
                     }
@@ -344,7 +325,7 @@ impl BlobStore for Directory {
                 parts
             }
         };
-        self.blocking("sweep", prefix, move |inner| match inner.folder(&parts, false) {
+        self.blocking("sweep", prefix, move |inner| match open_folder(&inner.root, &parts, false) {
             Ok(folder) => sweep(&folder, age),
             Err(Errno::NOENT) => Ok(0),
             Err(e) => Err(e),

@@ -1,6 +1,6 @@
 //! A walk through the keys of a directory.
 
-use super::{DIRECTORY, Inner};
+use super::folder::{DIRECTORY, open_folder};
 use crate::ObjectInfo;
 use crate::key::{components, is_temporary};
 use crate::page::Mark;
@@ -29,7 +29,7 @@ struct Folder {
 
 impl<'a> Walk<'a> {
     /// Begins at the folder that holds all keys with this prefix; without it there are none.
-    pub(super) fn open(inner: &Inner, prefix: &'a str) -> Result<Self, Errno> {
+    pub(super) fn open(root: &OwnedFd, prefix: &'a str) -> Result<Self, Errno> {
         let mut walk = Self {
             prefix,
             open: Vec::new(),
@@ -42,7 +42,7 @@ impl<'a> Walk<'a> {
             Some(Some(parts)) => parts.into_iter().map(str::to_owned).collect(),
             Some(None) => return Ok(walk),
         };
-        match inner.folder(&parts, false) {
+        match open_folder(root, &parts, false) {
             Ok(folder) => walk.enter(folder, start.to_owned())?,
             Err(Errno::NOENT | Errno::NOTDIR) => {}
             Err(e) => return Err(e),
@@ -154,7 +154,7 @@ mod tests {
     fn pages(bucket: &Directory, mut options: ListOptions) -> Vec<(Vec<String>, usize)> {
         let mut pages = Vec::new();
         loop {
-            let mut walk = Walk::open(&bucket.inner, &options.prefix).unwrap();
+            let mut walk = Walk::open(&bucket.inner.root, &options.prefix).unwrap();
             let page = page_of(&options, |mark| walk.next(mark)).unwrap();
             let name = |entry: Entry| match entry {
                 Entry::Prefix(prefix) => prefix,
