@@ -31,17 +31,21 @@ pub(crate) struct Wish {
 }
 
 impl Deeds {
+    /// Notes that an object be in the backup.
     pub(crate) fn wish(&mut self, key: ObjectKey, wish: Wish) {
         match self.wishes.get_mut(&key) {
             Some(before) => {
                 before.must_include |= wish.must_include;
-                before.parent = wish.parent.min(before.parent.clone());
+                if wish.parent < before.parent {
+                    before.parent = wish.parent;
+                }
             }
             None => drop(self.wishes.insert(key, wish)),
         }
     }
 
-    pub(crate) fn left_out_too(&mut self, left_out: LeftOut) {
+    /// Adds what was left out elsewhere.
+    pub(crate) fn add_left_out(&mut self, left_out: LeftOut) {
         for (what, count) in left_out {
             *self.left_out.entry(what).or_default() += count;
         }
@@ -50,7 +54,7 @@ impl Deeds {
     /// Adds what another worker has learned.
     pub(crate) fn add(&mut self, other: Self) {
         self.volumes.add(other.volumes);
-        self.left_out_too(other.left_out);
+        self.add_left_out(other.left_out);
         self.used.add(other.used);
         self.operations.extend(other.operations);
         other.wishes.into_iter().for_each(|(key, wish)| self.wish(key, wish));

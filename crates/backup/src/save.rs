@@ -277,13 +277,11 @@ impl Worker {
     /// only wished for: who fetches these asks whether the lists brought it.
     async fn additional(&mut self, key: &ObjectKey, wish: Wish, depth: usize) -> Result<Fate, Stopped> {
         let desk = Arc::clone(&self.desk);
-        let Some(resource) = desk.scope.catalog.find(&key.resource) else {
-            return Ok(self.tell_absent(key, &wish.parent));
-        };
-        if !desk.scope.lane.takes(resource) {
+        let looked_at = desk.scope.catalog.find(&key.resource).filter(|resource| desk.scope.lane.takes(resource));
+        let Some(resource) = looked_at else {
             self.deeds.wish(key.clone(), wish);
             return Ok(Fate::Begun);
-        }
+        };
         if depth > DEEPEST {
             let error = format!("additional items of additional items, more than {DEEPEST} deep");
             desk.env.operation.journal.item(Severity::Error, key, FAILED, Some(&error));

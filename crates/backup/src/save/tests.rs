@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 /// Three things: what `test/scripted` says of the second one, and what comes of it.
 #[tokio::test(start_paused = true)]
@@ -314,6 +315,34 @@ async fn an_object_that_waits_for_its_action_holds_up_no_other() {
     expected.sort();
     seen.saved.sort();
     assert_eq!(seen, Seen { saved: expected, ..Seen::default() });
+}
+
+/// Never answers, and is cancelled as soon as it is asked.
+struct Silent(CancellationToken);
+
+#[async_trait]
+impl BackupItemAction for Silent {
+    fn name(&self) -> &str {
+        "test/silent"
+    }
+
+    fn applies_to(&self) -> ActionScope {
+        ActionScope::resources(&["things.example.com"])
+    }
+
+    async fn execute(&self, _: BackupItemInput<'_>) -> Answered {
+        self.0.cancel();
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_ends_the_wait_for_an_action() {
+    let cancel = CancellationToken::new();
+    let silent: Arc<dyn BackupItemAction> = Arc::new(Silent(cancel.clone()));
+    let objects = ["things/x", "things/y"].map(|id| (id, json!({})));
+    let (seen, _) = Case { cancel, ..case(vec![silent]) }.walk(&objects).await;
+    assert_eq!(seen, Seen { refusal: Some("no action".to_owned()), ..Seen::default() });
 }
 
 /// Says of `x` what belongs to it, and fails for `y`.
