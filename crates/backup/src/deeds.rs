@@ -1,7 +1,7 @@
 //! What was learned of the objects of the action lane while they were saved.
 
 use crate::actions::pod::mounts_of_pod;
-use crate::actions::pv::claim;
+use crate::actions::pv::{Claim, claim};
 use crate::pass::{LeftOut, Used};
 use crate::volumes::{VolumeFacts, Volumes};
 use lifeboat_archive::operations::BackupOperation;
@@ -65,7 +65,7 @@ impl Deeds {
 pub(crate) enum OfVolumes {
     /// The claims that a pod mounts, and whether it asks for their files.
     Mounts(Vec<(String, bool)>),
-    Claim(crate::actions::pv::Claim),
+    Claim(Claim),
     Volume(VolumeFacts),
     Nothing,
 }

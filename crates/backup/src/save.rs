@@ -234,6 +234,8 @@ impl Worker {
             message: error.message,
         };
         match answer {
+            // What is no object would stand in the archive, where nothing could be made of it.
+            Ok(answer) if !answer.item.is_object() => Ok(Err(format!("{} answered with no object", action.name()))),
             Ok(answer) => Ok(Ok(answer)),
             Err(error) if error.is_fatal() => Err(Stopped::Refused(Box::new(refused(error)))),
             Err(error) => Ok(Err(format!("{}: {error}", action.name()))),

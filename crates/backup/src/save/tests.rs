@@ -80,6 +80,16 @@ async fn an_action_changes_an_object_and_the_next_one_sees_that_though_it_is_cho
 }
 
 #[tokio::test]
+async fn an_answer_that_is_no_object_is_an_error_of_the_object() {
+    let action = scripted(&["things.example.com"], |object, _| {
+        Ok(BackupItemOutput::changed(if name(&object) == "x" { Value::Null } else { object }))
+    });
+    let (seen, _) = case(vec![action]).walk(&[("things/x", json!({})), ("things/y", json!({}))]).await;
+    let error = failed("things/x", "test/scripted answered with no object");
+    assert_eq!(seen, Seen { saved: list(&["things/y"]), errors: vec![error], ..Seen::default() });
+}
+
+#[tokio::test]
 async fn an_action_leaves_an_object_out_and_no_further_one_is_called() {
     let skips = scripted(&["things.example.com"], |mut object, _| {
         if name(&object) == "x" {
