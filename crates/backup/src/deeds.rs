@@ -1,7 +1,7 @@
 //! What was learned of the objects of the action lane while they were saved.
 
 use crate::actions::pod::mounts_of_pod;
-use crate::actions::pv::claim;
+use crate::actions::pv::{Claim, claim};
 use crate::pass::{LeftOut, Used};
 use crate::volumes::{VolumeFacts, Volumes};
 use lifeboat_archive::operations::BackupOperation;
@@ -31,17 +31,21 @@ pub(crate) struct Wish {
 }
 
 impl Deeds {
+    /// Notes that an object be in the backup.
     pub(crate) fn wish(&mut self, key: ObjectKey, wish: Wish) {
         match self.wishes.get_mut(&key) {
             Some(before) => {
                 before.must_include |= wish.must_include;
-                before.parent = wish.parent.min(before.parent.clone());
+                if wish.parent < before.parent {
+                    before.parent = wish.parent;
+                }
             }
             None => drop(self.wishes.insert(key, wish)),
         }
     }
 
-    pub(crate) fn left_out_too(&mut self, left_out: LeftOut) {
+    /// Adds what was left out elsewhere.
+    pub(crate) fn add_left_out(&mut self, left_out: LeftOut) {
         for (what, count) in left_out {
             *self.left_out.entry(what).or_default() += count;
         }
@@ -50,7 +54,7 @@ impl Deeds {
     /// Adds what another worker has learned.
     pub(crate) fn add(&mut self, other: Self) {
         self.volumes.add(other.volumes);
-        self.left_out_too(other.left_out);
+        self.add_left_out(other.left_out);
         self.used.add(other.used);
         self.operations.extend(other.operations);
         other.wishes.into_iter().for_each(|(key, wish)| self.wish(key, wish));
@@ -61,7 +65,7 @@ impl Deeds {
 pub(crate) enum OfVolumes {
     /// The claims that a pod mounts, and whether it asks for their files.
     Mounts(Vec<(String, bool)>),
-    Claim(crate::actions::pv::Claim),
+    Claim(Claim),
     Volume(VolumeFacts),
     Nothing,
 }

@@ -10,7 +10,7 @@ use crate::fetch::{Taker, failed, named, pick, tell_absent};
 use crate::index::{Facts, Outside, group_digest};
 use crate::shelve::Shelves;
 use crate::stopped::Stopped;
-use lifeboat_object::{GroupResource, Item, ObjectKey};
+use lifeboat_object::{GroupResource, Item, ObjectKey, Place};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 /// Rounds in which related objects bring further ones; Velero's relations are four deep.
 const ROUNDS: usize = 16;
+/// Objects whose answers of plugins are in memory together.
+const TOGETHER: usize = 1000;
 
 impl Taker for Shelves {
     async fn take(&mut self, item: Item) -> Result<(), Stopped> {
@@ -58,6 +60,12 @@ pub(crate) async fn gather(shelves: &mut Shelves) -> Result<(), Stopped> {
             }
         }
     }
+    if done < shelves.index.len() {
+        let text = format!(
+            "objects that belong to objects that belong to others were looked for {ROUNDS} times, and no further"
+        );
+        shelves.env.operation.journal.warn(&Place::Velero, text);
+    }
     Ok(())
 }
 
@@ -65,20 +73,19 @@ pub(crate) async fn gather(shelves: &mut Shelves) -> Result<(), Stopped> {
 async fn asked(new: Range<usize>, shelves: &mut Shelves) -> Result<BTreeMap<ObjectKey, ObjectKey>, Stopped> {
     let scope = Arc::clone(&shelves.scope);
     let mut out = BTreeMap::new();
-    for named in ask(new, shelves).await? {
-        shelves.named.insert(named.number, named.digests());
-        for key in named.related {
-            let parent = named.object.clone();
-            match scope.catalog.find(&key.resource) {
-                None => tell_absent(&key, &parent, &shelves.env),
-                Some(resource) if !scope.lane.takes(resource) => {
-                    shelves.deeds.wish(key, Wish { parent, must_include: false });
-                }
-                Some(resource) => {
-                    let is_missing = !shelves.index.knows(&key.digest());
-                    if is_missing && scope.can_include(resource, key.namespace.as_deref()) {
-                        out.entry(key).or_insert(parent);
+    for start in new.clone().step_by(TOGETHER) {
+        for named in ask(start..new.end.min(start + TOGETHER), shelves).await? {
+            shelves.named.insert(named.number, named.digests());
+            for key in named.related {
+                let parent = named.object.clone();
+                match scope.catalog.find(&key.resource) {
+                    Some(resource) if scope.lane.takes(resource) => {
+                        let is_missing = !shelves.index.knows(&key.digest());
+                        if is_missing && scope.can_include(resource, key.namespace.as_deref()) {
+                            out.entry(key).or_insert(parent);
+                        }
                     }
+                    _ => shelves.deeds.wish(key, Wish { parent, must_include: false }),
                 }
             }
         }

@@ -78,7 +78,7 @@ impl Late {
         let is_open = |key: &ObjectKey, wish: &Wish| {
             let found = scope.catalog.find(&key.resource);
             !self.pass.has_seen(key)
-                && found.is_some_and(|r| wish.must_include || scope.can_include(r, key.namespace.as_deref()))
+                && found.is_none_or(|r| wish.must_include || scope.can_include(r, key.namespace.as_deref()))
         };
         let mut asked = std::mem::take(&mut self.worker.deeds.wishes);
         asked.retain(|key, wish| is_open(key, wish));

@@ -109,7 +109,7 @@ async fn bring_together(
     let Late { pass, worker, .. } = late;
     let Acted { desk, mut deeds } = worker.end().await?;
     tell_missing(&pass, &desk);
-    deeds.left_out_too(pass.left_out);
+    deeds.add_left_out(pass.left_out);
     deeds.operations.sort_by(|a, b| order(a).cmp(&order(b)));
     Ok(Learned { volumes: deeds.volumes, left_out: deeds.left_out, operations: deeds.operations })
 }

@@ -234,6 +234,8 @@ impl Worker {
             message: error.message,
         };
         match answer {
+            // What is no object would stand in the archive, where nothing could be made of it.
+            Ok(answer) if !answer.item.is_object() => Ok(Err(format!("{} answered with no object", action.name()))),
             Ok(answer) => Ok(Ok(answer)),
             Err(error) if error.is_fatal() => Err(Stopped::Refused(Box::new(refused(error)))),
             Err(error) => Ok(Err(format!("{}: {error}", action.name()))),
@@ -277,13 +279,11 @@ impl Worker {
     /// only wished for: who fetches these asks whether the lists brought it.
     async fn additional(&mut self, key: &ObjectKey, wish: Wish, depth: usize) -> Result<Fate, Stopped> {
         let desk = Arc::clone(&self.desk);
-        let Some(resource) = desk.scope.catalog.find(&key.resource) else {
-            return Ok(self.tell_absent(key, &wish.parent));
-        };
-        if !desk.scope.lane.takes(resource) {
+        let looked_at = desk.scope.catalog.find(&key.resource).filter(|resource| desk.scope.lane.takes(resource));
+        let Some(resource) = looked_at else {
             self.deeds.wish(key.clone(), wish);
             return Ok(Fate::Begun);
-        }
+        };
         if depth > DEEPEST {
             let error = format!("additional items of additional items, more than {DEEPEST} deep");
             desk.env.operation.journal.item(Severity::Error, key, FAILED, Some(&error));

@@ -9,7 +9,7 @@ use crate::local::journal::clock;
 use crate::program::VERSION;
 use crate::sandbox::terminated;
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, value_parser};
 use lifeboat_action::Actions;
 use lifeboat_api::Duration;
 use lifeboat_archive::ReadLimits;
@@ -128,9 +128,10 @@ pub(crate) struct ServerArgs {
     /// A ConfigMap with resource modifiers for restores that name none (no effect yet)
     #[arg(long, default_value = "", value_name = "NAME")]
     default_resource_modifier_configmap: String,
-    /// Item blocks of one backup at once (no effect yet)
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    item_block_worker_count: u32,
+    /// Item blocks of one backup at once: objects that actions look at, with what belongs to them. When left out, one for each
+    /// processor, and at least 4
+    #[arg(long, value_parser = value_parser!(u32).range(1..=1024), value_name = "N")]
+    item_block_worker_count: Option<u32>,
     /// Backups at once
     #[arg(long, default_value_t = 1, value_name = "N")]
     concurrent_backups: usize,
@@ -271,7 +272,6 @@ impl ServerArgs {
             ("repo-maintenance-job-configmap", !self.repo_maintenance_job_configmap.is_empty()),
             ("global-backup-volume-policies-configmap", !self.global_backup_volume_policies_configmap.is_empty()),
             ("default-resource-modifier-configmap", !self.default_resource_modifier_configmap.is_empty()),
-            ("item-block-worker-count", self.item_block_worker_count != 1),
         ]
         .into_iter()
         .filter_map(|(flag, given)| given.then_some(flag))
@@ -310,6 +310,8 @@ impl ServerArgs {
             let total = self.max_backup_extraction_size.saturating_mul(1 << 20);
             restore.limits = ReadLimits { total, ..restore.limits };
         }
+        let backup = lifeboat_backup::Settings::default();
+        let item_block_workers = self.item_block_worker_count.map_or(backup.item_block_workers, |count| count as usize);
         Ok(Options {
             namespace: globals.namespace.clone(),
             identity,
@@ -330,9 +332,10 @@ impl ServerArgs {
                 default_ttl: self.default_backup_ttl,
                 default_item_operation_timeout: self.default_item_operation_timeout,
                 resource_timeout: self.resource_timeout,
+                item_block_workers,
                 served: true,
                 tool: format!("lifeboat {}", env!("CARGO_PKG_VERSION")),
-                ..lifeboat_backup::Settings::default()
+                ..backup
             },
             restore,
         })
@@ -393,6 +396,27 @@ fn host_name() -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        globals: Globals,
+        #[command(flatten)]
+        server: ServerArgs,
+    }
+
+    #[test]
+    fn as_many_item_blocks_are_worked_on_as_the_flag_says_or_a_few() {
+        let workers = |args: &[&str]| {
+            let line = Line::try_parse_from(std::iter::once(&"server").chain(args)).ok()?;
+            Some(line.server.options(&line.globals, "i".to_owned()).unwrap().backup.item_block_workers)
+        };
+        let flag = "--item-block-worker-count";
+        assert_eq!([&[flag, "1"], &[flag, "7"], &[flag, "0"]].map(|args| workers(args)), [Some(1), Some(7), None]);
+        assert_eq!(workers(&[]), Some(lifeboat_backup::Settings::default().item_block_workers));
+        assert!(workers(&[]) >= Some(4));
+    }
 
     #[test]
     fn a_lease_lasts_whole_seconds() {

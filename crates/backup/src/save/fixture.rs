@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 pub(super) type Answered = Result<BackupItemOutput, ActionError>;
 
@@ -101,6 +102,7 @@ pub(super) struct Seen {
     pub(super) warnings: Vec<String>,
     pub(super) left_out: Vec<String>,
     pub(super) operations: Vec<BackupOperation>,
+    /// Why the walk did not come to its end.
     pub(super) refusal: Option<String>,
 }
 
@@ -111,6 +113,7 @@ pub(super) struct Case {
     /// Bytes of memory for what waits; the rest is to lie in this folder.
     pub(super) room: usize,
     pub(super) scratch: PathBuf,
+    pub(super) cancel: CancellationToken,
 }
 
 pub(super) fn case(actions: Vec<Arc<dyn BackupItemAction>>) -> Case {
@@ -120,6 +123,7 @@ pub(super) fn case(actions: Vec<Arc<dyn BackupItemAction>>) -> Case {
         workers: 1,
         room: 1 << 20,
         scratch: std::env::temp_dir(),
+        cancel: CancellationToken::new(),
     }
 }
 
@@ -134,6 +138,7 @@ impl Case {
             test_env_of(kubeconfig.path()).await
         };
         env.operation.scratch = self.scratch;
+        env.operation.cancel = self.cancel;
         let scope = Arc::into_inner(test_scope(types(), &self.actions)).unwrap();
         let scope = Arc::new(Scope { workers: self.workers, ..scope });
         let (fast, batches) = stream(100, "listing objects");
@@ -178,8 +183,8 @@ impl Case {
             seen.left_out = learned.left_out.iter().map(what).collect();
             seen.operations = learned.operations;
         } else {
-            let refusal = refusal.await.unwrap();
-            seen.refusal = Some(format!("{} {}: {}", refusal.action, refusal.object, refusal.message));
+            let refusal = refusal.await.map(|r| format!("{} {}: {}", r.action, r.object, r.message));
+            seen.refusal = Some(refusal.unwrap_or_else(|_| "no action".to_owned()));
         }
         let results = env.operation.journal.close().results;
         seen.errors = results.errors.messages().map(str::to_owned).collect();

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 /// Three things: what `test/scripted` says of the second one, and what comes of it.
 #[tokio::test(start_paused = true)]
@@ -76,6 +77,16 @@ async fn an_action_changes_an_object_and_the_next_one_sees_that_though_it_is_cho
     assert_eq!(seen, Seen { saved: list(&["things/x"]), ..Seen::default() });
     let expected = r#"{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"annotations":{},"labels":{"quiet":"yes"},"name":"x","namespace":"a"},"spec":{"n":1.5,"seen":"yes"}}"#;
     assert_eq!(bodies["things/x"], expected);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_no_object_is_an_error_of_the_object() {
+    let action = scripted(&["things.example.com"], |object, _| {
+        Ok(BackupItemOutput::changed(if name(&object) == "x" { Value::Null } else { object }))
+    });
+    let (seen, _) = case(vec![action]).walk(&[("things/x", json!({})), ("things/y", json!({}))]).await;
+    let error = failed("things/x", "test/scripted answered with no object");
+    assert_eq!(seen, Seen { saved: list(&["things/y"]), errors: vec![error], ..Seen::default() });
 }
 
 #[tokio::test]
@@ -314,6 +325,34 @@ async fn an_object_that_waits_for_its_action_holds_up_no_other() {
     expected.sort();
     seen.saved.sort();
     assert_eq!(seen, Seen { saved: expected, ..Seen::default() });
+}
+
+/// Never answers, and is cancelled as soon as it is asked.
+struct Silent(CancellationToken);
+
+#[async_trait]
+impl BackupItemAction for Silent {
+    fn name(&self) -> &str {
+        "test/silent"
+    }
+
+    fn applies_to(&self) -> ActionScope {
+        ActionScope::resources(&["things.example.com"])
+    }
+
+    async fn execute(&self, _: BackupItemInput<'_>) -> Answered {
+        self.0.cancel();
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_ends_the_wait_for_an_action() {
+    let cancel = CancellationToken::new();
+    let silent: Arc<dyn BackupItemAction> = Arc::new(Silent(cancel.clone()));
+    let objects = ["things/x", "things/y"].map(|id| (id, json!({})));
+    let (seen, _) = Case { cancel, ..case(vec![silent]) }.walk(&objects).await;
+    assert_eq!(seen, Seen { refusal: Some("no action".to_owned()), ..Seen::default() });
 }
 
 /// Says of `x` what belongs to it, and fails for `y`.

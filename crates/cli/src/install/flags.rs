@@ -137,7 +137,7 @@ pub(crate) struct InstallArgs {
     /// A ConfigMap with settings of the node agent (no effect yet)
     #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
     pub(super) node_agent_configmap: String,
-    /// Item blocks of one backup at once; 0 for one
+    /// Item blocks of one backup at once; 0 for one for each processor, and at least 4
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub(super) item_block_worker_count: u32,
     /// Backups at once; 0 for one

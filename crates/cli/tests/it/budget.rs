@@ -14,10 +14,15 @@ fn local(sandbox: &Sandbox, folder: &Path, args: &[&str]) -> Run {
 
 /// Config maps of 360 kB each, with this label.
 fn large_config_maps(count: usize, label: &str) -> String {
+    large_objects("ConfigMap", count, label)
+}
+
+/// Objects of 360 kB each, with this label.
+fn large_objects(kind: &str, count: usize, label: &str) -> String {
     let text = "lifeboat ".repeat(40_000);
     let one = |n| {
         format!(
-            "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: big-{n}, namespace: default, labels: {{{label}}}}}, \
+            "{{apiVersion: v1, kind: {kind}, metadata: {{name: big-{n}, namespace: default, labels: {{{label}}}}}, \
              data: {{text: \"{n} {text}\"}}}}"
         )
     };
@@ -39,6 +44,24 @@ fn more_than_the_budget_is_saved_whole() {
     for name in ["one", "two"] {
         let proved = local(&["verify", name]);
         assert!(proved.code == 0 && proved.out.contains(" 25 objects"), "{proved:?}");
+    }
+}
+
+#[test]
+fn more_than_the_budget_of_what_actions_look_at_is_saved_whole() {
+    let sandbox = Sandbox::start(&large_objects("Pod", 24, "size: large"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let local = |args: &[&str]| local(&sandbox, folder.path(), args);
+    let only = ["--include-resources", "pods", "--include-namespaces", "default"];
+    let made = local(&[&["backup", "one", "--memory-budget", "4"], &only[..]].concat());
+    assert_eq!((made.code, made.err.as_str()), (0, ""), "{made:?}");
+    // Without a place on disk they are read again, and the user is told.
+    let again = ["backup", "two", "--memory-budget", "4", "--scratch", "/nonexistent"];
+    let made = local(&[&again[..], &only[..]].concat());
+    assert!(made.code == 0 && made.err.contains("so some are read again when their turn comes"), "{made:?}");
+    for name in ["one", "two"] {
+        let proved = local(&["verify", name]);
+        assert!(proved.code == 0 && proved.out.contains(" 24 objects"), "{proved:?}");
     }
 }
 
