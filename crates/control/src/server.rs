@@ -1,10 +1,13 @@
 //! The loop: see, decide, do.
 
+mod explain;
 mod key;
 mod memory;
 mod perform;
 mod plan;
 mod step;
+mod wait;
+mod words;
 
 use crate::buckets::Buckets;
 use crate::event::{emit, event};
@@ -16,6 +19,7 @@ use crate::metrics::Metrics;
 use crate::options::{Env, Listeners, Options};
 use crate::work::{Context, Finished, Unfinished};
 use crate::world::{Change, Kind, World};
+pub use explain::{AtRest, ExplainedStep, ExplainedWait, Explanation, explain};
 use key::Key;
 use lifeboat_api::well_known::LABEL_EXCLUDE_FROM_BACKUP;
 use lifeboat_client::Client;
@@ -242,7 +246,8 @@ impl Server {
             running.stop.cancel();
         }
         let now = (self.context.env.now(), Instant::now());
-        let view = View { world: &self.world, options: &self.context.options, memory: &self.memory, now };
+        let view =
+            View { world: &self.world, options: &self.context.options, memory: &self.memory, now, explain: false };
         let plan = plan(view, self.tasks.running().map(|running| &running.key));
         self.world.left.clear();
         self.memory.looked(&self.world);

@@ -7,7 +7,7 @@ use unreadable::meta;
 
 use bytes::Bytes;
 use lifeboat_api::{
-    Backup, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, ObjectMeta, Restore, Schedule,
+    Backup, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, ObjectMeta, Resource, Restore, Schedule,
     ServerStatusRequest,
 };
 use lifeboat_client::{Identity, Object};
@@ -40,6 +40,13 @@ macro_rules! mirrored {
                     $(Self::$kind => lifeboat_client::api_resource::<$kind>()),*
                 }
             }
+
+            /// Its name, as it stands in manifests.
+            pub(crate) const fn word(self) -> &'static str {
+                match self {
+                    $(Self::$kind => <$kind as Resource>::KIND),*
+                }
+            }
         }
 
         /// Everything mirrored, by name.
@@ -63,6 +70,11 @@ macro_rules! mirrored {
             /// Whether every kind was listed once: before that, what is missing is not known to be missing.
             pub(crate) fn is_complete(&self) -> bool {
                 $(self.$field.listed)&&*
+            }
+
+            /// Every object, be it one that cannot be read: its kind, its name and the word of its phase.
+            pub(crate) fn all(&self) -> impl Iterator<Item = (Kind, &str, &str)> {
+                std::iter::empty()$(.chain(self.$field.phases().map(|(name, phase)| (Kind::$kind, name, phase))))*
             }
         }
 
@@ -157,6 +169,12 @@ impl<T: Meta> Objects<T> {
     /// In order of their names.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.by_name.values()
+    }
+
+    /// The names and the words of their phases, also of those that cannot be read.
+    fn phases(&self) -> impl Iterator<Item = (&str, &str)> {
+        let readable = self.by_name.iter().map(|(name, object)| (name.as_str(), object.phase().unwrap_or_default()));
+        readable.chain(self.unreadable.iter().map(|(name, object)| (name.as_str(), object.phase())))
     }
 
     /// Takes in what a write of ours was answered with; the mirror may be behind it.

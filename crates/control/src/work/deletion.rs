@@ -57,6 +57,11 @@ impl Target {
         }
     }
 
+    /// Why the deletion cannot begin; `None` when it can.
+    pub(crate) fn refusal(&self, request: &DeleteBackupRequest) -> Option<String> {
+        self.check(request).err()
+    }
+
     /// Why the deletion cannot begin; otherwise what is deleted, and where it lies.
     fn check(&self, request: &DeleteBackupRequest) -> Result<(&Backup, &BackupStorageLocation), String> {
         if request.spec.backup_name.is_empty() {

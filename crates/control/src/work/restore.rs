@@ -60,6 +60,10 @@ impl Origin {
         check_source(backup).map_err(|errors| errors.0)?;
         Ok(Self { backup: backup.clone(), location: location.clone() })
     }
+
+    pub(crate) fn backup_name(&self) -> &str {
+        &self.backup.metadata.name
+    }
 }
 
 fn has_one_source(restore: &Restore) -> bool {

@@ -245,7 +245,7 @@ impl Play {
     /// One look, and on to the next moment at which something happens.
     fn turn(&mut self) {
         let now = self.now();
-        let view = View { world: &self.world, options: &self.options, memory: &self.memory, now };
+        let view = View { world: &self.world, options: &self.options, memory: &self.memory, now, explain: false };
         let plan = plan(view, self.tasks.iter().map(|task| &task.work.key));
         self.world.left.clear();
         self.memory.looked(&self.world);
