@@ -228,10 +228,7 @@ impl Server {
         let mut events: Vec<_> = self.world.backups.take_turned().iter().map(|b| event(b, identity, now)).collect();
         events.extend(self.world.restores.take_turned().iter().map(|r| event(r, identity, now)));
         events.extend(self.world.locations.take_turned().iter().map(|l| event(l, identity, now)));
-        drop(self.world.delete_requests.take_turned());
-        drop(self.world.download_requests.take_turned());
-        drop(self.world.status_requests.take_turned());
-        drop(self.world.schedules.take_turned());
+        self.world.forget_turned();
         for event in events {
             if self.events.len() < MOST_EVENTS {
                 let context = Arc::clone(&self.context);

@@ -49,6 +49,34 @@ macro_rules! mirrored {
             }
         }
 
+        /// An object of any kind.
+        #[derive(Debug)]
+        pub(crate) enum Stored {
+            $($kind(Box<$kind>)),*
+        }
+
+        $(
+            impl From<$kind> for Stored {
+                fn from(object: $kind) -> Self {
+                    Self::$kind(Box::new(object))
+                }
+            }
+
+            impl Meta for $kind {
+                fn meta(&self) -> &ObjectMeta {
+                    &self.metadata
+                }
+
+                fn meta_mut(&mut self) -> &mut ObjectMeta {
+                    &mut self.metadata
+                }
+
+                fn phase(&self) -> Option<&'static str> {
+                    self.status.phase.map(|phase| phase.as_str())
+                }
+            }
+        )*
+
         /// Everything mirrored, by name.
         #[derive(Debug, Default)]
         pub(crate) struct World {
@@ -67,41 +95,51 @@ macro_rules! mirrored {
                 }
             }
 
+            /// Takes in what a write of ours was answered with.
+            pub(crate) fn put(&mut self, object: Stored) {
+                match object {
+                    $(Stored::$kind(object) => self.$field.put(*object)),*
+                }
+            }
+
+            /// Another object of the name stays.
+            pub(crate) fn remove(&mut self, kind: Kind, object: &Identity) {
+                match kind {
+                    $(Kind::$kind => self.$field.remove(object)),*
+                }
+            }
+
             /// Whether every kind was listed once: before that, what is missing is not known to be missing.
             pub(crate) fn is_complete(&self) -> bool {
                 $(self.$field.listed)&&*
+            }
+
+            /// Whether there is one of the name, be it one that cannot be read.
+            pub(crate) fn is_there(&self, kind: Kind, name: &str) -> bool {
+                match kind {
+                    $(Kind::$kind => self.$field.is_there(name)),*
+                }
             }
 
             /// Every object, be it one that cannot be read: its kind, its name and the word of its phase.
             pub(crate) fn all(&self) -> impl Iterator<Item = (Kind, &str, &str)> {
                 std::iter::empty()$(.chain(self.$field.phases().map(|(name, phase)| (Kind::$kind, name, phase))))*
             }
+
+            /// Every object that cannot be read.
+            pub(crate) fn unreadable(&self) -> impl Iterator<Item = (Kind, &Unreadable)> {
+                std::iter::empty()$(.chain(self.$field.unreadable().map(|object| (Kind::$kind, object))))*
+            }
+
+            /// Nobody asks any more which objects came into another phase.
+            pub(crate) fn forget_turned(&mut self) {
+                $(drop(self.$field.take_turned());)*
+            }
         }
-
-        $(
-            impl Meta for $kind {
-                fn meta(&self) -> &ObjectMeta {
-                    &self.metadata
-                }
-
-                fn meta_mut(&mut self) -> &mut ObjectMeta {
-                    &mut self.metadata
-                }
-
-                fn phase(&self) -> Option<&'static str> {
-                    self.status.phase.map(|phase| phase.as_str())
-                }
-            }
-
-            impl AsMut<Objects<$kind>> for World {
-                fn as_mut(&mut self) -> &mut Objects<$kind> {
-                    &mut self.$field
-                }
-            }
-        )*
     };
 }
 
+// All there is to write for a kind to be mirrored, read, kept when it cannot be read, and counted by its phase.
 mirrored! {
     Backup: backups,
     Restore: restores,

@@ -93,14 +93,8 @@ impl Subject {
 
     /// Whether there is such an object, be it one that cannot be read.
     pub(super) fn is_there(&self, world: &World) -> bool {
-        match self {
-            Self::Backup(name) => world.backups.is_there(name),
-            Self::Restore(name) => world.restores.is_there(name),
-            Self::Location(name) => world.locations.is_there(name),
-            Self::DeleteRequest(name) => world.delete_requests.is_there(name),
-            Self::DownloadRequest(name) => world.download_requests.is_there(name),
-            Self::StatusRequest(name) => world.status_requests.is_there(name),
-        }
+        let (kind, name) = self.object();
+        world.is_there(kind, name)
     }
 }
 

@@ -16,7 +16,7 @@ use super::wait::{Reason, Wait};
 use crate::options::{Controller, Options};
 use crate::phase::{self, Decision, request};
 use crate::work;
-use crate::world::{Kind, Objects, World};
+use crate::world::World;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationPhase};
 use lifeboat_reconcile::{Failure, TaskKey};
@@ -233,23 +233,16 @@ impl<'a> Planner<'a> {
 
     /// What cannot be read is refused, and said to be; what has begun has failed when no task works on it any more.
     fn unreadable(&mut self) {
-        fn find<T: crate::world::Meta>(planner: &mut Planner<'_>, kind: Kind, objects: &Objects<T>) {
-            for object in objects.unreadable() {
-                let key = Key::Unreadable(kind, object.meta.name.clone());
-                if let Some(step) = phase::unreadable::step(kind, object)
-                    && planner.may_begin(&key)
-                {
-                    let world = planner.view.world;
-                    let backup = work::deletion::backup_named(object.names("backupName"), world);
-                    let location = backup.and_then(|b| world.locations.get(&b.spec.storage_location).cloned());
-                    planner.add(key, Step::Unreadable(kind, Box::new(object.clone()), step, location));
-                }
+        let world = self.view.world;
+        for (kind, object) in world.unreadable() {
+            let Some(step) = phase::unreadable::step(kind, object) else { continue };
+            let key = Key::Unreadable(kind, object.meta.name.clone());
+            if self.may_begin(&key) {
+                let backup = work::deletion::backup_named(object.names("backupName"), world);
+                let location = backup.and_then(|b| world.locations.get(&b.spec.storage_location).cloned());
+                self.add(key, Step::Unreadable(kind, Box::new(object.clone()), step, location));
             }
         }
-        let world = self.view.world;
-        find(self, Kind::Backup, &world.backups);
-        find(self, Kind::Restore, &world.restores);
-        find(self, Kind::BackupStorageLocation, &world.locations);
     }
 
     fn locations(&mut self) {

@@ -272,7 +272,7 @@ async fn processed(context: &Context, request: &DeleteBackupRequest, errors: Vec
     after.status.phase = Some(DeleteBackupRequestPhase::Processed);
     after.status.errors = capped(errors);
     let stored = context.client.change(request, &after).await?;
-    Ok(vec![Effect::DeleteRequest(stored)])
+    Ok(vec![Effect::stored(stored)])
 }
 
 #[cfg(test)]

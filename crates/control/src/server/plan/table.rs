@@ -4,7 +4,7 @@ use super::*;
 use crate::phase::{ANNOTATION_ATTEMPT, restore::FINALIZER};
 use crate::server::words::{does, waits_for};
 use crate::stub::options;
-use crate::world::Change;
+use crate::world::{Change, Kind};
 use lifeboat_reconcile::Seen;
 use serde_json::{Value, json};
 

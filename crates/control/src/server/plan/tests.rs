@@ -8,7 +8,7 @@ use crate::phase::{MOST_ATTEMPTS, attempt, note_attempt, restore::FINALIZER};
 use crate::server::step::{Step, Work};
 use crate::stub::options;
 use crate::work::Unfinished;
-use crate::world::Change;
+use crate::world::{Change, Kind};
 use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocationPhase, DeleteBackupRequest, DeleteBackupRequestPhase, DownloadRequest,
     DownloadRequestPhase, ObjectMeta, Restore, RestorePhase, ServerStatusRequest, ServerStatusRequestPhase, Time,
