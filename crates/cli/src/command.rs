@@ -115,7 +115,7 @@ impl Lifeboat {
 
     /// Whether the command starts its own log.
     pub(crate) fn logs_itself(&self) -> bool {
-        matches!(self.command, Command::Server(_))
+        matches!(&self.command, Command::Server(server) if server.serves())
     }
 
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {

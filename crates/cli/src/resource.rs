@@ -10,7 +10,7 @@ pub(crate) mod location;
 mod logs;
 pub(crate) mod restore;
 mod status;
-mod table;
+pub(crate) mod table;
 mod trust;
 pub(crate) mod verbs;
 

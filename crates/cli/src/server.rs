@@ -1,11 +1,13 @@
 //! `lifeboat server`: makes what the `velero.io` resources of a namespace ask for.
 
+mod explain;
 mod logrus;
 mod providers;
 
 use crate::flags;
 use crate::globals::Globals;
 use crate::local::journal::clock;
+use crate::output::Output;
 use crate::program::VERSION;
 use crate::sandbox::terminated;
 use anyhow::{Context, Result, bail};
@@ -13,6 +15,7 @@ use clap::{Args, ValueEnum, value_parser};
 use lifeboat_action::Actions;
 use lifeboat_api::Duration;
 use lifeboat_archive::ReadLimits;
+use lifeboat_client::Client;
 use lifeboat_control::{Controller, Env, Listeners, Options, OwnPod, ServerClock, SigningKey, serve};
 use lifeboat_reconcile::LeaseTimes;
 use logrus::LogLevel;
@@ -27,6 +30,13 @@ use tokio_util::sync::CancellationToken;
 /// Every flag of `velero server` (api-and-controllers.md 4.3), and a few of ours.
 #[derive(Debug, Args)]
 pub(crate) struct ServerArgs {
+    /// Print what a server with these flags would do now with the resources of the namespace, and what each other one waits
+    /// for; then end. It reads only, and takes no part in the leadership
+    #[arg(long)]
+    explain: bool,
+    /// With --explain: print it as JSON or YAML
+    #[arg(short, long, value_enum, requires = "explain", value_name = "FORMAT")]
+    output: Option<Output>,
     /// The least important log lines to write
     #[arg(long, value_enum, default_value_t = LogLevel::Info)]
     log_level: LogLevel,
@@ -195,7 +205,15 @@ enum LogFormat {
 }
 
 impl ServerArgs {
+    /// Whether it runs for long, and writes the log of a server.
+    pub(crate) fn serves(&self) -> bool {
+        !self.explain
+    }
+
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        if self.explain {
+            return self.explain(globals).await;
+        }
         logrus::start(self.log_level, self.log_format == LogFormat::Json);
         self.check()?;
         for flag in self.without_effect(globals) {
@@ -234,6 +252,14 @@ impl ServerArgs {
                 serving.await?;
             }
         }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn explain(self, globals: &Globals) -> Result<ExitCode> {
+        self.check()?;
+        let options = self.options(globals, self.identity.clone().unwrap_or_default())?;
+        let client = Client { cluster: globals.connect().await?, namespace: globals.namespace.clone() };
+        explain::tell(&client, &options, ServerClock(clock()), self.output).await?;
         Ok(ExitCode::SUCCESS)
     }
 

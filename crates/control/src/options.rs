@@ -97,6 +97,12 @@ impl Controller {
         Self::Gc,
         Self::Schedule,
     ];
+
+    /// Velero's name of it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        CONTROLLERS.iter().find(|(_, part)| *part == self).map(|(name, _)| *name).unwrap_or_default()
+    }
 }
 
 impl FromStr for Controller {

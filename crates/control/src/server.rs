@@ -1,10 +1,13 @@
 //! The loop: see, decide, do.
 
+mod explain;
 mod key;
 mod memory;
 mod perform;
 mod plan;
 mod step;
+mod wait;
+mod words;
 
 use crate::buckets::Buckets;
 use crate::event::{emit, event};
@@ -16,6 +19,7 @@ use crate::metrics::Metrics;
 use crate::options::{Env, Listeners, Options};
 use crate::work::{Context, Finished, Unfinished};
 use crate::world::{Change, Kind, World};
+pub use explain::{AtRest, ExplainedStep, ExplainedWait, Explanation, explain};
 use key::Key;
 use lifeboat_api::well_known::LABEL_EXCLUDE_FROM_BACKUP;
 use lifeboat_client::Client;
@@ -224,10 +228,7 @@ impl Server {
         let mut events: Vec<_> = self.world.backups.take_turned().iter().map(|b| event(b, identity, now)).collect();
         events.extend(self.world.restores.take_turned().iter().map(|r| event(r, identity, now)));
         events.extend(self.world.locations.take_turned().iter().map(|l| event(l, identity, now)));
-        drop(self.world.delete_requests.take_turned());
-        drop(self.world.download_requests.take_turned());
-        drop(self.world.status_requests.take_turned());
-        drop(self.world.schedules.take_turned());
+        self.world.forget_turned();
         for event in events {
             if self.events.len() < MOST_EVENTS {
                 let context = Arc::clone(&self.context);
@@ -242,7 +243,8 @@ impl Server {
             running.stop.cancel();
         }
         let now = (self.context.env.now(), Instant::now());
-        let view = View { world: &self.world, options: &self.context.options, memory: &self.memory, now };
+        let view =
+            View { world: &self.world, options: &self.context.options, memory: &self.memory, now, explain: false };
         let plan = plan(view, self.tasks.running().map(|running| &running.key));
         self.world.left.clear();
         self.memory.looked(&self.world);

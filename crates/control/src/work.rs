@@ -20,8 +20,8 @@ use crate::fence::Fenced;
 use crate::http::download::Signer;
 use crate::metrics::Metrics;
 use crate::options::{Env, Options};
-use crate::world::{Kind, Left, World};
-use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, Restore, ServerStatusRequest};
+use crate::world::{Kind, Left, Stored, World};
+use lifeboat_api::BackupStorageLocation;
 use lifeboat_bucket::BlobStore;
 use lifeboat_client::Client;
 use lifeboat_client::Identity;
@@ -46,12 +46,9 @@ pub(crate) struct Context {
 /// Something that a task has changed, ahead of the mirrors.
 #[derive(Debug)]
 pub(crate) enum Effect {
-    Backup(Box<Backup>),
-    Restore(Box<Restore>),
-    Location(Box<BackupStorageLocation>),
-    DeleteRequest(DeleteBackupRequest),
-    DownloadRequest(DownloadRequest),
-    StatusRequest(ServerStatusRequest),
+    /// It is like this now.
+    Stored(Stored),
+    /// It is gone.
     Gone(Kind, Identity),
     /// Files that a Backup left which is gone.
     Left(Box<Left>),
@@ -60,26 +57,18 @@ pub(crate) enum Effect {
 }
 
 impl Effect {
+    /// An object is like this now.
+    pub(crate) fn stored(object: impl Into<Stored>) -> Self {
+        Self::Stored(object.into())
+    }
+
     pub(crate) fn apply(self, world: &mut World) {
         match self {
-            Self::Backup(backup) => world.backups.put(*backup),
-            Self::Restore(restore) => world.restores.put(*restore),
-            Self::Location(location) => world.locations.put(*location),
-            Self::DeleteRequest(request) => world.delete_requests.put(request),
-            Self::DownloadRequest(request) => world.download_requests.put(request),
-            Self::StatusRequest(request) => world.status_requests.put(request),
+            Self::Stored(object) => world.put(object),
+            Self::Gone(kind, object) => world.remove(kind, &object),
             Self::Left(left) => world.left.push(*left),
             // Remembered as a failure; nothing in the world has changed.
             Self::Unsearched(..) => {}
-            Self::Gone(kind, object) => match kind {
-                Kind::Backup => world.backups.remove(&object),
-                Kind::Restore => world.restores.remove(&object),
-                Kind::BackupStorageLocation => world.locations.remove(&object),
-                Kind::DeleteBackupRequest => world.delete_requests.remove(&object),
-                Kind::DownloadRequest => world.download_requests.remove(&object),
-                Kind::ServerStatusRequest => world.status_requests.remove(&object),
-                Kind::Schedule => world.schedules.remove(&object),
-            },
         }
     }
 }

@@ -7,7 +7,7 @@ use unreadable::meta;
 
 use bytes::Bytes;
 use lifeboat_api::{
-    Backup, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, ObjectMeta, Restore, Schedule,
+    Backup, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, ObjectMeta, Resource, Restore, Schedule,
     ServerStatusRequest,
 };
 use lifeboat_client::{Identity, Object};
@@ -40,7 +40,42 @@ macro_rules! mirrored {
                     $(Self::$kind => lifeboat_client::api_resource::<$kind>()),*
                 }
             }
+
+            /// Its name, as it stands in manifests.
+            pub(crate) const fn word(self) -> &'static str {
+                match self {
+                    $(Self::$kind => <$kind as Resource>::KIND),*
+                }
+            }
         }
+
+        /// An object of any kind.
+        #[derive(Debug)]
+        pub(crate) enum Stored {
+            $($kind(Box<$kind>)),*
+        }
+
+        $(
+            impl From<$kind> for Stored {
+                fn from(object: $kind) -> Self {
+                    Self::$kind(Box::new(object))
+                }
+            }
+
+            impl Meta for $kind {
+                fn meta(&self) -> &ObjectMeta {
+                    &self.metadata
+                }
+
+                fn meta_mut(&mut self) -> &mut ObjectMeta {
+                    &mut self.metadata
+                }
+
+                fn phase(&self) -> Option<&'static str> {
+                    self.status.phase.map(|phase| phase.as_str())
+                }
+            }
+        )*
 
         /// Everything mirrored, by name.
         #[derive(Debug, Default)]
@@ -60,36 +95,51 @@ macro_rules! mirrored {
                 }
             }
 
+            /// Takes in what a write of ours was answered with.
+            pub(crate) fn put(&mut self, object: Stored) {
+                match object {
+                    $(Stored::$kind(object) => self.$field.put(*object)),*
+                }
+            }
+
+            /// Another object of the name stays.
+            pub(crate) fn remove(&mut self, kind: Kind, object: &Identity) {
+                match kind {
+                    $(Kind::$kind => self.$field.remove(object)),*
+                }
+            }
+
             /// Whether every kind was listed once: before that, what is missing is not known to be missing.
             pub(crate) fn is_complete(&self) -> bool {
                 $(self.$field.listed)&&*
             }
+
+            /// Whether there is one of the name, be it one that cannot be read.
+            pub(crate) fn is_there(&self, kind: Kind, name: &str) -> bool {
+                match kind {
+                    $(Kind::$kind => self.$field.is_there(name)),*
+                }
+            }
+
+            /// Every object, be it one that cannot be read: its kind, its name and the word of its phase.
+            pub(crate) fn all(&self) -> impl Iterator<Item = (Kind, &str, &str)> {
+                std::iter::empty()$(.chain(self.$field.phases().map(|(name, phase)| (Kind::$kind, name, phase))))*
+            }
+
+            /// Every object that cannot be read.
+            pub(crate) fn unreadable(&self) -> impl Iterator<Item = (Kind, &Unreadable)> {
+                std::iter::empty()$(.chain(self.$field.unreadable().map(|object| (Kind::$kind, object))))*
+            }
+
+            /// Nobody asks any more which objects came into another phase.
+            pub(crate) fn forget_turned(&mut self) {
+                $(drop(self.$field.take_turned());)*
+            }
         }
-
-        $(
-            impl Meta for $kind {
-                fn meta(&self) -> &ObjectMeta {
-                    &self.metadata
-                }
-
-                fn meta_mut(&mut self) -> &mut ObjectMeta {
-                    &mut self.metadata
-                }
-
-                fn phase(&self) -> Option<&'static str> {
-                    self.status.phase.map(|phase| phase.as_str())
-                }
-            }
-
-            impl AsMut<Objects<$kind>> for World {
-                fn as_mut(&mut self) -> &mut Objects<$kind> {
-                    &mut self.$field
-                }
-            }
-        )*
     };
 }
 
+// All there is to write for a kind to be mirrored, read, kept when it cannot be read, and counted by its phase.
 mirrored! {
     Backup: backups,
     Restore: restores,
@@ -157,6 +207,12 @@ impl<T: Meta> Objects<T> {
     /// In order of their names.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.by_name.values()
+    }
+
+    /// The names and the words of their phases, also of those that cannot be read.
+    fn phases(&self) -> impl Iterator<Item = (&str, &str)> {
+        let readable = self.by_name.iter().map(|(name, object)| (name.as_str(), object.phase().unwrap_or_default()));
+        readable.chain(self.unreadable.iter().map(|(name, object)| (name.as_str(), object.phase())))
     }
 
     /// Takes in what a write of ours was answered with; the mirror may be behind it.

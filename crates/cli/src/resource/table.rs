@@ -8,13 +8,13 @@ use std::io::Write;
 use tabwriter::TabWriter;
 
 /// Which labels are shown.
-pub(super) struct Labels<'a> {
-    pub(super) columns: &'a [String],
-    pub(super) all: bool,
+pub(crate) struct Labels<'a> {
+    pub(crate) columns: &'a [String],
+    pub(crate) all: bool,
 }
 
 /// Prints rows beneath their headings; nothing at all when there are no rows.
-pub(super) fn print<'a>(
+pub(crate) fn print<'a>(
     out: &mut impl Write,
     columns: &[&str],
     rows: impl Iterator<Item = (Vec<String>, &'a BTreeMap<String, String>)>,

@@ -31,6 +31,7 @@ mod results;
 mod rights;
 mod sandbox;
 mod server;
+mod server_explain;
 mod serving;
 mod shop;
 mod snapshot;

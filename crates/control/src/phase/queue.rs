@@ -2,7 +2,8 @@
 
 use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_select::has_wildcard;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// A change that the queue asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,24 @@ pub(crate) enum Standing {
     Out,
 }
 
+/// Why a backup cannot run beside the others, or a restore.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Blocked {
+    /// These have the places, so many as there are, or more.
+    Full { by: Arc<[String]>, places: usize },
+    /// This backup, which runs or comes first, may hold one of its namespaces.
+    Overlaps(String),
+}
+
+/// A backup that has no turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NoTurn {
+    pub(crate) name: String,
+    /// In the queue; none when it has left that.
+    pub(crate) position: Option<usize>,
+    pub(crate) why: Blocked,
+}
+
 /// What the queue comes to.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Turns {
@@ -35,6 +54,8 @@ pub(crate) struct Turns {
     pub(crate) moves: Vec<(String, Move)>,
     /// Late ones that have left the queue already and may be tried again.
     pub(crate) again: BTreeSet<String>,
+    /// Those that have no turn, when somebody asks.
+    pub(crate) waits: Vec<NoTurn>,
 }
 
 /// Whose turn it is. The whole state is in the backups and in how they stand, so nothing that was missed or lost can wedge
@@ -42,6 +63,7 @@ pub(crate) struct Turns {
 pub(crate) fn turns<'a>(
     backups: impl Iterator<Item = &'a Backup>,
     most: usize,
+    explain: bool,
     standing: impl Fn(&Backup) -> Standing,
 ) -> Turns {
     let (mut waiting, mut new, mut running, mut late) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -72,11 +94,18 @@ pub(crate) fn turns<'a>(
     let mut slots = Slots::new(most.max(1), running);
     let mut out = Turns::default();
     let mut started = BTreeSet::new();
+    // With who holds one of their namespaces; for those who ask.
+    let mut blocked = Vec::new();
     for (backup, standing) in &waiting {
         match standing {
-            Standing::Good if slots.take(backup) => drop(started.insert(backup.metadata.name.as_str())),
-            // What waits before others and could not start keeps its namespaces.
-            Standing::Good => slots.held.add(backup),
+            Standing::Good => match slots.take(backup) {
+                Ok(()) => drop(started.insert(backup.metadata.name.as_str())),
+                Err(holder) => {
+                    blocked.extend(explain.then_some((backup.metadata.name.as_str(), holder)));
+                    // What waits before others and could not start keeps its namespaces.
+                    slots.held.add(backup);
+                }
+            },
             Standing::Late(failures) => late.push((*failures, backup)),
             Standing::Starts | Standing::Out => {}
         }
@@ -86,7 +115,8 @@ pub(crate) fn turns<'a>(
         (*failures, b.status.queue_position, b.metadata.creation_timestamp, &b.metadata.name)
     });
     for (_, backup) in late {
-        if !slots.take(backup) {
+        if let Err(holder) = slots.take(backup) {
+            blocked.extend(explain.then_some((backup.metadata.name.as_str(), holder)));
             continue;
         }
         if backup.status.phase == Some(BackupPhase::Queued) {
@@ -112,57 +142,77 @@ pub(crate) fn turns<'a>(
     // Behind all that wait, whose positions may be old ones.
     let new = new.into_iter().zip(last.max(position) + 1..);
     out.moves.extend(new.map(|(backup, at)| (backup.metadata.name.clone(), Move::Queue(at))));
+    if explain {
+        let by: Arc<[String]> = slots.taken.iter().map(|backup| backup.metadata.name.clone()).collect();
+        let order = waiting.iter().filter(|(b, _)| !started.contains(b.metadata.name.as_str()));
+        let positions: BTreeMap<&str, usize> = order.map(|(b, _)| b.metadata.name.as_str()).zip(1..).collect();
+        out.waits.extend(blocked.into_iter().map(|(name, holder)| NoTurn {
+            name: name.to_owned(),
+            position: positions.get(name).copied(),
+            why: match holder {
+                Some(holder) => Blocked::Overlaps(holder.metadata.name.clone()),
+                None => Blocked::Full { by: Arc::clone(&by), places: most.max(1) },
+            },
+        }));
+    }
     out
 }
 
 /// The places for backups that run at the same time, and what those that run or come first hold.
 struct Slots<'a> {
-    free: usize,
+    most: usize,
+    taken: Vec<&'a Backup>,
     held: Held<'a>,
 }
 
 impl<'a> Slots<'a> {
     fn new(most: usize, running: Vec<&'a Backup>) -> Self {
-        let free = most.saturating_sub(running.len());
         let mut held = Held::default();
-        running.into_iter().for_each(|backup| held.add(backup));
-        Self { free, held }
+        running.iter().for_each(|backup| held.add(backup));
+        Self { most, taken: running, held }
     }
 
-    /// Takes a place when there is one and nobody holds a namespace of this backup.
-    fn take(&mut self, backup: &'a Backup) -> bool {
-        if self.free == 0 || self.held.overlaps(backup) {
-            return false;
+    /// Takes a place when there is one and nobody holds a namespace of this backup; otherwise who holds one, or nobody when
+    /// all places are taken.
+    fn take(&mut self, backup: &'a Backup) -> Result<(), Option<&'a Backup>> {
+        if self.taken.len() >= self.most {
+            return Err(None);
         }
-        self.free -= 1;
+        if let Some(holder) = self.held.overlaps(backup) {
+            return Err(Some(holder));
+        }
+        self.taken.push(backup);
         self.held.add(backup);
-        true
+        Ok(())
     }
 }
 
-/// The namespaces that some backups may hold.
+/// The namespaces that some backups may hold, and the first of them.
 #[derive(Default)]
 struct Held<'a> {
     /// Of those that name them one by one.
-    names: BTreeSet<&'a str>,
-    /// There is one with a pattern, which may match anything.
-    anything: bool,
-    /// There is one at all.
-    something: bool,
+    names: BTreeMap<&'a str, &'a Backup>,
+    /// One with a pattern, which may match anything.
+    anything: Option<&'a Backup>,
+    /// One at all.
+    something: Option<&'a Backup>,
 }
 
 impl<'a> Held<'a> {
     fn add(&mut self, backup: &'a Backup) {
-        self.something = true;
+        self.something = self.something.or(Some(backup));
         match plain(backup) {
-            Some(names) => self.names.extend(names),
-            None => self.anything = true,
+            Some(names) => names.for_each(|name| {
+                self.names.entry(name).or_insert(backup);
+            }),
+            None => self.anything = self.anything.or(Some(backup)),
         }
     }
 
-    fn overlaps(&self, backup: &Backup) -> bool {
+    /// Who may hold a namespace of this backup.
+    fn overlaps(&self, backup: &Backup) -> Option<&'a Backup> {
         match plain(backup) {
-            Some(mut names) => self.anything || names.any(|name| self.names.contains(name)),
+            Some(mut names) => self.anything.or_else(|| names.find_map(|name| self.names.get(name).copied())),
             None => self.something,
         }
     }
@@ -332,7 +382,7 @@ mod tests {
             ("no limit below one", vec![backup("q", Some(Queued), 1, all)], 0, vec![("q", Move::Start)]),
         ] {
             let expected: Vec<_> = expected.into_iter().map(|(name, to)| (name.to_owned(), to)).collect();
-            assert_eq!(turns(backups.iter(), most, standing).moves, expected, "{what}");
+            assert_eq!(turns(backups.iter(), most, false, standing).moves, expected, "{what}");
         }
     }
 
@@ -354,7 +404,7 @@ mod tests {
             (backup("late1", Some(InProgress), 0, &["x"]), backup("late2", Some(ReadyToStart), 0, &["y"]));
         let again = |others: &[Backup], most| {
             let all = [&late1, &late2].into_iter().chain(others);
-            turns(all, most, standing).again.into_iter().collect::<Vec<_>>()
+            turns(all, most, false, standing).again.into_iter().collect::<Vec<_>>()
         };
         assert_eq!(again(&[], 1), ["late1"]);
         assert_eq!(again(&[], 2), ["late1", "late2"]);
@@ -371,7 +421,7 @@ mod tests {
             let mut backups: Vec<Backup> =
                 (0..5).map(|n| backup(&n.to_string(), phases[(seed >> n) % 4], (seed % 7) as i64, &["*"])).collect();
             for _ in 0..40 {
-                for (name, to) in turns(backups.iter(), 1, |_| Standing::Good).moves {
+                for (name, to) in turns(backups.iter(), 1, false, |_| Standing::Good).moves {
                     let Some(one) = backups.iter_mut().find(|b| b.metadata.name == name) else { continue };
                     match to {
                         Move::Queue(position) | Move::Renumber(position) => {

@@ -1,6 +1,6 @@
 //! What is worked on: which work excludes which, and how much of each kind is done at once.
 
-use crate::world::Kind;
+use crate::world::{Kind, World};
 use lifeboat_reconcile::TaskKey;
 
 /// One kind of work on one object. Failures are counted for it.
@@ -78,7 +78,35 @@ impl TaskKey for Key {
     }
 }
 
+impl Subject {
+    /// The kind and name of the object.
+    pub(super) fn object(&self) -> (Kind, &str) {
+        match self {
+            Self::Backup(name) => (Kind::Backup, name),
+            Self::Restore(name) => (Kind::Restore, name),
+            Self::Location(name) => (Kind::BackupStorageLocation, name),
+            Self::DeleteRequest(name) => (Kind::DeleteBackupRequest, name),
+            Self::DownloadRequest(name) => (Kind::DownloadRequest, name),
+            Self::StatusRequest(name) => (Kind::ServerStatusRequest, name),
+        }
+    }
+
+    /// Whether there is such an object, be it one that cannot be read.
+    pub(super) fn is_there(&self, world: &World) -> bool {
+        let (kind, name) = self.object();
+        world.is_there(kind, name)
+    }
+}
+
 impl Key {
+    /// The object that asks for this work: what is worked on, but for a deletion, which is work on the backup.
+    pub(super) fn object(&self) -> Subject {
+        match self {
+            Self::Deletion { request, .. } => Subject::DeleteRequest(request.clone()),
+            key => key.subject(),
+        }
+    }
+
     /// How many of a kind run at once, for all locations together: each holds a connection to the API server or to a bucket.
     pub(super) const MOST_IN_ALL: usize = 64;
 

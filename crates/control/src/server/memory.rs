@@ -1,11 +1,11 @@
 //! What the server remembers between two looks at everything. Its successor needs nothing of it.
 
-use super::key::{Key, Subject};
+use super::key::Key;
 use super::step::{Step, Work};
 use crate::phase::queue::Move;
 use crate::work::{Effect, Unfinished};
 use crate::world::World;
-use lifeboat_api::BackupStorageLocationSpec;
+use lifeboat_api::{BackupStorageLocation, BackupStorageLocationSpec};
 use lifeboat_reconcile::{Failure, TaskKey};
 use std::collections::HashMap;
 use tokio::time::Instant;
@@ -23,6 +23,18 @@ pub(super) struct Memory {
 }
 
 impl Memory {
+    /// That of a server which has led for a while, as far as it can be told from outside: it has checked all locations as they
+    /// are that somebody has checked, and nothing has failed.
+    pub(super) fn likely(world: &World, now: Instant) -> Self {
+        let is_checked = |location: &&BackupStorageLocation| location.status.last_validation_time.is_some();
+        let checked = world.locations.iter().filter(is_checked);
+        Self {
+            default_is_marked: true,
+            checked: checked.map(|l| (l.metadata.name.clone(), (l.spec.clone(), now))).collect(),
+            ..Self::default()
+        }
+    }
+
     /// Everything was looked at: what is gone has no failures, and left no check.
     pub(super) fn looked(&mut self, world: &World) {
         self.default_is_marked = true;
@@ -74,14 +86,7 @@ fn is_there(key: &Key, world: &World) -> bool {
         Key::Deletion { request, .. } => world.delete_requests.is_there(request),
         // The next search finds it again.
         Key::Sweep { .. } => false,
-        key => match key.subject() {
-            Subject::Backup(name) => world.backups.is_there(&name),
-            Subject::Restore(name) => world.restores.is_there(&name),
-            Subject::Location(name) => world.locations.is_there(&name),
-            Subject::DeleteRequest(name) => world.delete_requests.is_there(&name),
-            Subject::DownloadRequest(name) => world.download_requests.is_there(&name),
-            Subject::StatusRequest(name) => world.status_requests.is_there(&name),
-        },
+        key => key.subject().is_there(world),
     }
 }
 

@@ -1,17 +1,22 @@
 //! What is to be done, from one look at everything. Pure: what is decided is a value, and `perform` does it.
 
+mod notes;
 mod places;
 mod runs;
 #[cfg(test)]
+mod table;
+#[cfg(test)]
 mod tests;
+mod waits;
 
 use super::key::{Key, Subject};
 use super::memory::Memory;
 use super::step::{Step, Work};
+use super::wait::{Reason, Wait};
 use crate::options::{Controller, Options};
 use crate::phase::{self, Decision, request};
 use crate::work;
-use crate::world::{Kind, Objects, World};
+use crate::world::World;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationPhase};
 use lifeboat_reconcile::{Failure, TaskKey};
@@ -19,6 +24,7 @@ use places::Places;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use tokio::time::Instant;
+use waits::{Obstacle, Waits};
 
 /// What one look at everything found.
 #[derive(Debug, Default)]
@@ -29,6 +35,9 @@ pub(super) struct Plan {
     pub(super) wake: Option<Timestamp>,
     /// The earliest time at which something that failed is tried again.
     pub(super) retry: Option<Instant>,
+    /// What every object waits for that has something to do, or will have, and with which nothing begins; only when the view
+    /// asks for it. The rest is at rest for good.
+    pub(super) waits: Vec<Wait>,
 }
 
 /// Everything that is looked at.
@@ -39,6 +48,8 @@ pub(super) struct View<'a> {
     pub(super) memory: &'a Memory,
     /// The time of the world, and that of the timers.
     pub(super) now: (Timestamp, Instant),
+    /// Whether somebody asks why the other objects wait.
+    pub(super) explain: bool,
 }
 
 /// After a backup has left the queue, the others keep their positions for so long: when many are refused one after the
@@ -57,6 +68,7 @@ pub(super) fn plan<'a>(view: View<'a>, running: impl Iterator<Item = &'a Key>) -
         running: running.map(|key| (key.subject(), key)).collect(),
         places: Places::default(),
         late: Vec::new(),
+        waits: view.explain.then(Waits::default),
     };
     let running: Vec<&Key> = planner.running.values().copied().collect();
     running.into_iter().for_each(|key| planner.take(key));
@@ -99,6 +111,8 @@ struct Planner<'a> {
     places: Places,
     /// Work that has failed again and again and is due since then.
     late: Vec<(Instant, Work)>,
+    /// Collected when somebody asks.
+    waits: Option<Waits>,
 }
 
 impl<'a> Planner<'a> {
@@ -124,19 +138,37 @@ impl<'a> Planner<'a> {
         !self.view.options.disabled.contains(&part)
     }
 
+    /// Whether this part of the server is there; that it is left out is what the object waits for.
+    fn may(&mut self, part: Controller, of: impl FnOnce() -> Subject) -> bool {
+        let has = self.has(part);
+        if !has {
+            self.note(|_| (of(), Reason::Disabled(part)));
+        }
+        has
+    }
+
     /// Whether a step can begin: nothing works on the same thing, it is not too early after a failure, and not too many of
     /// its kind run. The end of a task is followed by another look.
     fn may_begin(&mut self, key: &Key) -> bool {
+        let Some(obstacle) = self.obstacle(key) else { return true };
+        if let Obstacle::Early(until) = obstacle {
+            self.look_at(until);
+        }
+        self.note_obstacle(key, obstacle);
+        false
+    }
+
+    fn obstacle(&self, key: &Key) -> Option<Obstacle> {
         if self.taken.contains(&key.subject()) {
-            return false;
+            return Some(Obstacle::Taken);
         }
         let failure = self.failure(key);
         if let Some(until) = failure.map(|failure| failure.until).filter(|until| *until > self.view.now.1) {
-            self.look_at(until);
-            return false;
+            return Some(Obstacle::Early(until));
         }
         // For what is late that is asked at the end.
-        failure.is_some_and(Failure::is_late) || self.has_place(key)
+        let has_place = failure.is_some_and(Failure::is_late) || self.has_place(key);
+        (!has_place).then_some(Obstacle::Full)
     }
 
     fn has_place(&self, key: &Key) -> bool {
@@ -158,10 +190,18 @@ impl<'a> Planner<'a> {
         let mut late = std::mem::take(&mut self.late);
         late.sort_by_key(|(since, _)| *since);
         for (_, work) in late {
-            if !self.taken.contains(&work.key.subject()) && self.has_place(&work.key) {
+            if self.taken.contains(&work.key.subject()) {
+                self.note_obstacle(&work.key, Obstacle::Taken);
+            } else if !self.has_place(&work.key) {
+                self.note_obstacle(&work.key, Obstacle::Full);
+            } else {
                 self.take(&work.key);
                 self.plan.work.push(work);
             }
+        }
+        if let Some(waits) = self.waits.take() {
+            let begun = self.plan.work.iter().map(|work| &work.key);
+            self.plan.waits = waits.of(begun, self.running.values().copied(), self.view.world);
         }
         self.plan
     }
@@ -178,12 +218,13 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// The step, when it is for now; otherwise its time is noted.
-    fn due<S>(&mut self, decision: Decision<S>) -> Option<S> {
+    /// The step of this object, when it is for now; otherwise its time is noted.
+    fn due<S>(&mut self, decision: Decision<S>, of: impl FnOnce() -> Subject) -> Option<S> {
         match decision {
             Decision::Do(step) => Some(step),
             Decision::Wait(until) => {
                 self.plan.wake = Some(self.plan.wake.map_or(until, |wake| wake.min(until)));
+                self.note(|_| (of(), Reason::Due(until)));
                 None
             }
             Decision::Rest => None,
@@ -192,27 +233,20 @@ impl<'a> Planner<'a> {
 
     /// What cannot be read is refused, and said to be; what has begun has failed when no task works on it any more.
     fn unreadable(&mut self) {
-        fn find<T: crate::world::Meta>(planner: &mut Planner<'_>, kind: Kind, objects: &Objects<T>) {
-            for object in objects.unreadable() {
-                let key = Key::Unreadable(kind, object.meta.name.clone());
-                if let Some(step) = phase::unreadable::step(kind, object)
-                    && planner.may_begin(&key)
-                {
-                    let world = planner.view.world;
-                    let backup = work::deletion::backup_named(object.names("backupName"), world);
-                    let location = backup.and_then(|b| world.locations.get(&b.spec.storage_location).cloned());
-                    planner.add(key, Step::Unreadable(kind, Box::new(object.clone()), step, location));
-                }
+        let world = self.view.world;
+        for (kind, object) in world.unreadable() {
+            let Some(step) = phase::unreadable::step(kind, object) else { continue };
+            let key = Key::Unreadable(kind, object.meta.name.clone());
+            if self.may_begin(&key) {
+                let backup = work::deletion::backup_named(object.names("backupName"), world);
+                let location = backup.and_then(|b| world.locations.get(&b.spec.storage_location).cloned());
+                self.add(key, Step::Unreadable(kind, Box::new(object.clone()), step, location));
             }
         }
-        let world = self.view.world;
-        find(self, Kind::Backup, &world.backups);
-        find(self, Kind::Restore, &world.restores);
-        find(self, Kind::BackupStorageLocation, &world.locations);
     }
 
     fn locations(&mut self) {
-        let View { world, options, memory, now } = self.view;
+        let View { world, options, memory, now, .. } = self.view;
         for name in phase::location::surplus_defaults(world.locations.iter()) {
             let key = Key::Default(name.clone());
             if self.may_begin(&key)
@@ -230,7 +264,7 @@ impl<'a> Planner<'a> {
         let mut locations: Vec<&BackupStorageLocation> = world.locations.iter().collect();
         // Of two locations with a backup of the same name, the default one has it: its first search goes first.
         locations.sort_by_key(|location| !location.spec.default);
-        let mut awaited = None;
+        let mut awaited: Option<(&BackupStorageLocation, Instant)> = None;
         for location in locations {
             let name = &location.metadata.name;
             let key = Key::Validation(name.clone());
@@ -242,9 +276,16 @@ impl<'a> Planner<'a> {
             };
             let sync_key = Key::Sync(name.clone());
             let sync = match awaited.filter(|_| !location.spec.default) {
-                _ if !self.has(Controller::BackupSync) => Decision::Rest,
-                Some(until) => {
+                _ if !self.has(Controller::BackupSync) => {
+                    self.note(|_| (Subject::Location(name.clone()), Reason::Disabled(Controller::BackupSync)));
+                    Decision::Rest
+                }
+                Some((first, until)) => {
                     self.look_at(until);
+                    if phase::location::sync(location, options.sync_period, now.0) == Decision::Do(()) {
+                        let why = Reason::FirstSearch { location: first.metadata.name.clone(), until };
+                        self.note(|_| (Subject::Location(name.clone()), why));
+                    }
                     Decision::Rest
                 }
                 None => phase::location::sync(location, options.sync_period, now.0),
@@ -255,8 +296,9 @@ impl<'a> Planner<'a> {
             let both = location.status.last_synced_time.is_some()
                 && phase::location::is_for_both(&validation, &sync, now.0)
                 && !search_failed;
-            let check_is_due = self.due(validation).is_some() || both;
-            let search_is_due = self.due(sync).is_some();
+            let subject = || Subject::Location(name.clone());
+            let check_is_due = self.due(validation, subject).is_some() || both;
+            let search_is_due = self.due(sync, subject).is_some();
             // A search that failed goes before the check: where a check is due every second, it would never have a turn. What
             // was edited is never searched before it is checked: what is not there would be taken for deleted.
             let search_goes_first = search_failed && !changed && self.has_place(&sync_key);
@@ -266,7 +308,7 @@ impl<'a> Planner<'a> {
                 let known = both.then(|| self.known_of(name));
                 self.add(key, Step::Validate(location.clone(), known));
             }
-            awaited = awaited.or_else(|| self.first_search_of_default(location));
+            awaited = awaited.or_else(|| Some((location, self.first_search_of_default(location)?)));
         }
     }
 
@@ -304,12 +346,13 @@ impl<'a> Planner<'a> {
     }
 
     fn deletions(&mut self) {
-        if !self.has(Controller::BackupDeletion) {
-            return;
-        }
         let world = self.view.world;
         for request in world.delete_requests.iter() {
-            let Some(step) = self.due(request::deletion(request, self.view.now.0)) else { continue };
+            let subject = || Subject::DeleteRequest(request.metadata.name.clone());
+            if !self.may(Controller::BackupDeletion, subject) {
+                continue;
+            }
+            let Some(step) = self.due(request::deletion(request, self.view.now.0), subject) else { continue };
             let (name, backup) = (request.metadata.name.clone(), request.spec.backup_name.clone());
             let runs = work::deletion::backup_named(&backup, world).is_some_and(|b| work::deletion::is_running(&b));
             // One that is only refused does not wait for the work on its backup. Of several deletions of one backup the
@@ -328,18 +371,25 @@ impl<'a> Planner<'a> {
 
     fn requests(&mut self) {
         let world = self.view.world;
-        let (downloads, statuses) = (self.has(Controller::DownloadRequest), self.has(Controller::ServerStatusRequest));
-        for request in world.download_requests.iter().filter(|_| downloads) {
+        for request in world.download_requests.iter() {
             let key = Key::Download(request.metadata.name.clone());
-            let Some(step) = self.due(request::download(request, self.view.now.0)) else { continue };
+            if !self.may(Controller::DownloadRequest, || key.object()) {
+                continue;
+            }
+            let decision = request::download(request, self.view.now.0);
+            let Some(step) = self.due(decision, || key.object()) else { continue };
             if self.may_begin(&key) {
                 let target = work::download::Target::of(request, world);
                 self.add(key, Step::Download(request.clone(), target, step));
             }
         }
-        for request in world.status_requests.iter().filter(|_| statuses) {
+        for request in world.status_requests.iter() {
             let key = Key::Status(request.metadata.name.clone());
-            let Some(step) = self.due(request::status(request, self.view.now.0)) else { continue };
+            if !self.may(Controller::ServerStatusRequest, || key.object()) {
+                continue;
+            }
+            let decision = request::status(request, self.view.now.0);
+            let Some(step) = self.due(decision, || key.object()) else { continue };
             if self.may_begin(&key) {
                 self.add(key, Step::Status(request.clone(), step));
             }

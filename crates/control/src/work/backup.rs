@@ -298,7 +298,7 @@ async fn ended(context: &Context, backup: &Backup, record: &Backup) -> Finished 
     tracing::info!(backup = backup.metadata.name, phase = record.phase(), "backup ends");
     let ended = until_written(context, backup, |after| take_status(after, &record.status)).await?;
     context.metrics.backup_ends(&ended, None);
-    Ok(vec![Effect::Backup(Box::new(ended))])
+    Ok(vec![Effect::stored(ended)])
 }
 
 fn fail(backup: &mut Backup, reason: &str, now: Timestamp) {
@@ -336,7 +336,7 @@ async fn finished(context: &Context, current: &Backup, given: &BackupSpec, outco
     .await?;
     tracing::info!(backup = ended.metadata.name, phase = ended.phase(), "backup ends");
     context.metrics.backup_ends(&ended, outcome.archive_size);
-    Ok(vec![Effect::Backup(Box::new(ended))])
+    Ok(vec![Effect::stored(ended)])
 }
 
 /// Without its location nothing can become of a backup that waits, or is being finalized.
@@ -350,7 +350,7 @@ pub(super) async fn end_without_location(context: &Context, backup: &Backup, why
     })
     .await?;
     context.metrics.backup_ends(&ended, None);
-    Ok(vec![Effect::Backup(Box::new(ended))])
+    Ok(vec![Effect::stored(ended)])
 }
 
 /// Takes the outcome of a finalizing backup over from its record in the bucket.
@@ -394,7 +394,7 @@ pub(crate) async fn failed(context: &Context, backup: &Backup, reason: String) -
     let now = context.env.now();
     let ended = until_written(context, backup, |after| fail(after, &reason, now)).await?;
     context.metrics.backup_ends(&ended, None);
-    Ok(vec![Effect::Backup(Box::new(ended))])
+    Ok(vec![Effect::stored(ended)])
 }
 
 async fn refused(context: &Context, before: &Backup, mut after: Backup, errors: Vec<String>) -> Finished {
@@ -420,7 +420,7 @@ async fn refused(context: &Context, before: &Backup, mut after: Backup, errors: 
 
 async fn saved(context: &Context, before: &Backup, after: &Backup) -> Finished {
     let stored = context.client.change(before, after).await?;
-    Ok(vec![Effect::Backup(Box::new(stored))])
+    Ok(vec![Effect::stored(stored)])
 }
 
 #[cfg(test)]

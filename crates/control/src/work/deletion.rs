@@ -57,6 +57,11 @@ impl Target {
         }
     }
 
+    /// Why the deletion cannot begin; `None` when it can.
+    pub(crate) fn refusal(&self, request: &DeleteBackupRequest) -> Option<String> {
+        self.check(request).err()
+    }
+
     /// Why the deletion cannot begin; otherwise what is deleted, and where it lies.
     fn check(&self, request: &DeleteBackupRequest) -> Result<(&Backup, &BackupStorageLocation), String> {
         if request.spec.backup_name.is_empty() {
@@ -267,7 +272,7 @@ async fn processed(context: &Context, request: &DeleteBackupRequest, errors: Vec
     after.status.phase = Some(DeleteBackupRequestPhase::Processed);
     after.status.errors = capped(errors);
     let stored = context.client.change(request, &after).await?;
-    Ok(vec![Effect::DeleteRequest(stored)])
+    Ok(vec![Effect::stored(stored)])
 }
 
 #[cfg(test)]

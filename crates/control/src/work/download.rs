@@ -142,12 +142,12 @@ pub(crate) async fn answer(context: &Context, request: DownloadRequest, target: 
             match context.client.change(&request, &failed).await {
                 // compat: the schema of Velero 1.18 has no such phase; its requests for nothing just expire.
                 Err(e) if e.status().is_some_and(|status| status.code == 422) => {}
-                failed => return Ok(vec![Effect::DownloadRequest(failed?)]),
+                failed => return Ok(vec![Effect::stored(failed?)]),
             }
         }
     }
     let stored = context.client.change(&request, &after).await?;
-    Ok(vec![Effect::DownloadRequest(stored)])
+    Ok(vec![Effect::stored(stored)])
 }
 
 /// Deletes a request whose time is over.

@@ -35,7 +35,7 @@ pub(crate) async fn validate(context: &Context, location: BackupStorageLocation,
             }
         }
     })?;
-    effects.push(Effect::Location(Box::new(stored)));
+    effects.push(Effect::stored(stored));
     Ok(effects)
 }
 
@@ -68,7 +68,7 @@ pub(crate) async fn mark(context: &Context, location: BackupStorageLocation, def
     let mut after = location.clone();
     after.spec.default = default;
     let stored = context.client.change(&location, &after).await?;
-    Ok(vec![Effect::Location(Box::new(stored))])
+    Ok(vec![Effect::stored(stored)])
 }
 
 async fn look(context: &Context, location: &BackupStorageLocation) -> Result<(), String> {
@@ -123,6 +123,7 @@ mod tests {
     use super::*;
     use crate::options::{LocationAccess, Providers};
     use crate::stub::{api_server, context};
+    use crate::world::Stored;
     use crate::world::World;
     use async_trait::async_trait;
     use lifeboat_bucket::Memory;
@@ -185,7 +186,7 @@ mod tests {
             let effects = validate(&context, location.clone(), Some(known)).await.unwrap();
             seen.extend(effects.into_iter().map(|effect| match effect {
                 Effect::Unsearched(name, why) => format!("{opens}: {name} unsearched: {why}"),
-                Effect::Location(stored) => format!("{opens}: {:?}", stored.status.phase),
+                Effect::Stored(Stored::BackupStorageLocation(stored)) => format!("{opens}: {:?}", stored.status.phase),
                 other => format!("{opens}: {other:?}"),
             }));
         }

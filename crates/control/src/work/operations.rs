@@ -52,7 +52,7 @@ pub(crate) async fn backup(context: &Context, backup: Backup, target: Target) ->
     store.replace_file(name, BackupFile::ItemOperations, encode(&operations)?).await.map_err(because)?;
     store.replace_record(&record).await.map_err(because)?;
     let stored = context.client.change(&backup, &after).await?;
-    Ok(vec![Effect::Backup(Box::new(stored))])
+    Ok(vec![Effect::stored(stored)])
 }
 
 /// Ends overdue operations of a restore; when none is left it can be finalized.
@@ -83,5 +83,5 @@ pub(crate) async fn restore(
         after.status.phase = Some(RestorePhase::FinalizingPartiallyFailed);
     }
     let stored = context.client.change(&restore, &after).await?;
-    Ok(vec![Effect::Restore(Box::new(stored))])
+    Ok(vec![Effect::stored(stored)])
 }

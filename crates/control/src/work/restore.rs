@@ -60,6 +60,10 @@ impl Origin {
         check_source(backup).map_err(|errors| errors.0)?;
         Ok(Self { backup: backup.clone(), location: location.clone() })
     }
+
+    pub(crate) fn backup_name(&self) -> &str {
+        &self.backup.metadata.name
+    }
 }
 
 fn has_one_source(restore: &Restore) -> bool {
@@ -309,7 +313,7 @@ async fn finished(context: &Context, current: Restore, outcome: &Outcome) -> Fin
     let ended = until_written(context, &known, |after| take(after, outcome)).await?;
     tracing::info!(restore = ended.metadata.name, phase = ended.phase(), "restore ends");
     context.metrics.restore_ends(&ended);
-    Ok(vec![Effect::Restore(Box::new(ended))])
+    Ok(vec![Effect::stored(ended)])
 }
 
 /// The engine's status, with the time at which the first attempt began.
@@ -386,7 +390,7 @@ async fn note_failure(context: &Context, restore: &Restore, outcome: &Restore) -
     tracing::error!(restore = restore.metadata.name, reason = outcome.status.failure_reason, "restore failed");
     let ended = until_written(context, restore, |after| after.status = outcome.status.clone()).await?;
     context.metrics.restore_ends(&ended);
-    Ok(vec![Effect::Restore(Box::new(ended))])
+    Ok(vec![Effect::stored(ended)])
 }
 
 async fn refused(context: &Context, before: &Restore, mut after: Restore, errors: Vec<String>) -> Finished {
@@ -412,7 +416,7 @@ async fn refused(context: &Context, before: &Restore, mut after: Restore, errors
 
 async fn saved(context: &Context, before: &Restore, after: &Restore) -> Finished {
     let stored = context.client.change(before, after).await?;
-    Ok(vec![Effect::Restore(Box::new(stored))])
+    Ok(vec![Effect::stored(stored)])
 }
 
 #[cfg(test)]

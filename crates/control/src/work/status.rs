@@ -19,7 +19,7 @@ pub(crate) async fn answer(context: &Context, request: ServerStatusRequest) -> F
         })
         .collect();
     let stored = context.client.change(&request, &after).await?;
-    Ok(vec![Effect::StatusRequest(stored)])
+    Ok(vec![Effect::stored(stored)])
 }
 
 /// Deletes a request whose time is over.

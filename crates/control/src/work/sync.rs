@@ -59,7 +59,7 @@ pub(crate) async fn sync(context: &Context, location: BackupStorageLocation, kno
     let mut after = location.clone();
     after.status.last_synced_time = Some(Time::new(context.env.now()));
     let stored = context.client.change(&location, &after).await?;
-    effects.push(Effect::Location(Box::new(stored)));
+    effects.push(Effect::stored(stored));
     Ok(effects)
 }
 
@@ -131,7 +131,7 @@ async fn take_over(
             if let Err(why) = take_over_volumes(context, store, &stored).await {
                 tracing::warn!(backup = name, why, "not all PodVolumeBackups of a backup could be taken over");
             }
-            Some(Effect::Backup(Box::new(stored)))
+            Some(Effect::stored(stored))
         }
         Err(e) => {
             tracing::warn!(backup = name, error = %e, "a backup could not be taken over");

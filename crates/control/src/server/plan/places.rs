@@ -37,6 +37,22 @@ impl Places {
     }
 }
 
+impl Places {
+    /// How many of its kind are worked on, of how many that may be: for all locations together where these are full, otherwise
+    /// for its own.
+    pub(super) fn taken(&self, key: &Key, is_late: bool, world: &World) -> (usize, usize) {
+        let kind = discriminant(key);
+        let in_all = self.in_all.get(&kind).copied().unwrap_or_default();
+        if in_all >= Key::MOST_IN_ALL {
+            return (in_all, Key::MOST_IN_ALL);
+        }
+        let place = location(key, world);
+        let of = |is_late| self.of_location.get(&(kind, is_late, place.clone())).copied().unwrap_or_default();
+        let (late, rest) = (of(true), of(false));
+        if late + rest < key.most(false) { (late, key.most(is_late)) } else { (late + rest, key.most(false)) }
+    }
+}
+
 /// The name of the location whose bucket a task speaks to; empty when it speaks to none, and where that is not known.
 fn location(key: &Key, world: &World) -> String {
     let of_backup = |name: &str| backup_named(name, world).map(|b| b.spec.storage_location.clone());
@@ -118,7 +134,7 @@ mod tests {
     /// What is begun beside what runs, but for the work that is only on what is in the cluster.
     fn begun(world: &World, running: &[Key]) -> Vec<Key> {
         let (options, memory) = (options(1), Memory::default());
-        let view = View { world, options: &options, memory: &memory, now: (NOW, Instant::now()) };
+        let view = View { world, options: &options, memory: &memory, now: (NOW, Instant::now()), explain: false };
         plan(view, running.iter()).work.into_iter().map(|work| work.key).collect()
     }
 
@@ -196,7 +212,13 @@ mod tests {
             world.locations.put(location);
             let (options, memory) = (options(1), Memory::default());
             let minute = jiff::SignedDuration::from_mins(1);
-            let view = View { world: &world, options: &options, memory: &memory, now: (NOW + minute, Instant::now()) };
+            let view = View {
+                world: &world,
+                options: &options,
+                memory: &memory,
+                now: (NOW + minute, Instant::now()),
+                explain: false,
+            };
             let steps = plan(view, std::iter::empty()).work;
             let is_searched: Vec<Option<bool>> = steps
                 .iter()
@@ -219,7 +241,8 @@ mod tests {
         let (options, begun, mut memory) = (options(1), Instant::now(), Memory::default());
         memory.failed(Key::Sync("main".into()), &Unfinished::Because("no".into()), begun);
         let minute = jiff::SignedDuration::from_mins(1);
-        let view = View { world: &world, options: &options, memory: &memory, now: (NOW + minute, begun) };
+        let view =
+            View { world: &world, options: &options, memory: &memory, now: (NOW + minute, begun), explain: false };
         let steps = plan(view, std::iter::empty()).work;
         assert!(matches!(&steps[..], [Work { step: Step::Validate(_, None), .. }]), "{steps:?}");
     }
@@ -238,7 +261,7 @@ mod tests {
         memory.checked.insert("main".into(), (spec.clone(), begun));
         let hour = jiff::SignedDuration::from_hours(1);
         let begins = |memory: &Memory, running: &[Key], now: Instant| {
-            let view = View { world: &world, options: &options, memory, now: (NOW + hour, now) };
+            let view = View { world: &world, options: &options, memory, now: (NOW + hour, now), explain: false };
             plan(view, running.iter()).work.into_iter().map(|work| work.key).collect::<Vec<_>>()
         };
         let (check, search) = (Key::Validation("main".into()), Key::Sync("main".into()));
@@ -277,7 +300,7 @@ mod tests {
         }
         let hanging = Key::Sync("hangs".into());
         let begun = |world: &World, after: Duration| {
-            let view = View { world, options: &options, memory: &memory, now: (NOW, base + after) };
+            let view = View { world, options: &options, memory: &memory, now: (NOW, base + after), explain: false };
             let plan = plan(view, std::iter::once(&hanging));
             (plan.work.into_iter().map(|work| work.key).collect::<Vec<_>>(), plan.retry)
         };

@@ -1,13 +1,14 @@
 //! Backups and restores: whose turn it is, and what each needs.
 
-use super::{Key, Planner, SETTLED, Step, Subject};
+use super::{Key, Planner, Reason, SETTLED, Step, Subject};
 use crate::options::Controller;
-use crate::phase::queue::{Move, Standing, Turns, turns};
+use crate::phase::queue::{Blocked, Move, NoTurn, Standing, Turns, turns};
 use crate::phase::{self, Decision};
 use crate::work::backup::Target;
 use crate::work::restore::{Origin, Source};
 use jiff::SignedDuration;
 use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, Restore, RestorePhase};
+use std::sync::Arc;
 
 /// Whether a step runs the engine, for which there are places.
 fn backup_runs(step: &phase::backup::Step) -> bool {
@@ -28,11 +29,7 @@ fn restore_key(restore: &Restore, step: &phase::restore::Step) -> Key {
 impl Planner<'_> {
     pub(super) fn backups(&mut self) {
         let world = self.view.world;
-        let turns = if self.has(Controller::BackupQueue) {
-            turns(world.backups.iter(), self.view.options.concurrent_backups, |backup| self.backup_stands(backup))
-        } else {
-            Turns::default()
-        };
+        let turns = self.turns();
         for (name, to) in turns.moves {
             let key = if to == Move::Start { Key::Start(name.clone()) } else { Key::Queue(name.clone()) };
             let settles = |started| self.view.now.1.saturating_duration_since(started) < SETTLED;
@@ -48,8 +45,9 @@ impl Planner<'_> {
         }
         for backup in world.backups.iter().filter(|b| b.metadata.deletion_timestamp.is_none()) {
             use phase::backup::Step as S;
+            let subject = || Subject::Backup(backup.metadata.name.clone());
             let step = phase::backup::step(backup, self.view.options.fail_in_progress);
-            let Some(step) = self.due(step) else { continue };
+            let Some(step) = self.due(step, subject) else { continue };
             let part = match step {
                 S::Operations | S::CancelOperations => Controller::BackupOperations,
                 S::Adopt => Controller::BackupFinalizer,
@@ -64,15 +62,80 @@ impl Planner<'_> {
                 S::Cancel | S::CancelOperations => Key::CancelBackup(name),
                 _ => Key::Backup(name),
             };
-            if !self.has(part) || waits_for_place || !self.may_begin(&key) {
+            if !self.may(part, subject) {
                 continue;
             }
-            if step == S::Run && self.location_of(backup).is_ok_and(|location| self.is_unchecked(location)) {
+            if waits_for_place {
+                self.note_missing_turn(backup);
+                continue;
+            }
+            if !self.may_begin(&key) {
+                continue;
+            }
+            if step == S::Run
+                && let Some(location) = self.unchecked_location_of(backup)
+            {
+                self.note(|_| (subject(), Reason::Unchecked(location.clone())));
                 continue;
             }
             let target = self.target(backup);
             self.add(key, Step::Backup(Box::new(backup.clone()), Box::new(target), step));
         }
+    }
+
+    /// Whose turn it is, when there is a queue; and what those wait for that have none, when somebody asks.
+    fn turns(&mut self) -> Turns {
+        let world = self.view.world;
+        let is_queued = |backup: &&Backup| {
+            let is_left = backup.spec.cancel || backup.metadata.deletion_timestamp.is_some();
+            backup.status.phase == Some(BackupPhase::Queued) && !is_left
+        };
+        if !self.has(Controller::BackupQueue) {
+            if self.waits.is_some() {
+                let is_new = |b: &&Backup| matches!(b.status.phase, None | Some(BackupPhase::New)) && !b.spec.cancel;
+                let all = world.backups.iter().filter(|backup| is_queued(backup) || is_new(backup));
+                for backup in all.filter(|backup| backup.metadata.deletion_timestamp.is_none()) {
+                    let subject = Subject::Backup(backup.metadata.name.clone());
+                    self.note(|_| (subject, Reason::Disabled(Controller::BackupQueue)));
+                }
+            }
+            return Turns::default();
+        }
+        let most = self.view.options.concurrent_backups;
+        let mut turns = turns(world.backups.iter(), most, self.waits.is_some(), |backup| self.backup_stands(backup));
+        for NoTurn { name, position, why } in std::mem::take(&mut turns.waits) {
+            let why = match position {
+                Some(position) => Reason::Queued { position, why },
+                None => Reason::NoSlot(why),
+            };
+            self.note(|_| (Subject::Backup(name), why));
+        }
+        if self.waits.is_some() {
+            for backup in world.backups.iter().filter(is_queued) {
+                if self.backup_stands(backup) == Standing::Out {
+                    self.note_missing_turn(backup);
+                }
+            }
+        }
+        turns
+    }
+
+    /// Notes what a backup waits for that has no turn, for itself and not because of others.
+    fn note_missing_turn(&mut self, backup: &Backup) {
+        let is_queued = backup.status.phase == Some(BackupPhase::Queued);
+        let name = || backup.metadata.name.clone();
+        let key = if is_queued { Key::Start(name()) } else { Key::Backup(name()) };
+        if let Some(obstacle) = self.obstacle(&key) {
+            self.note_obstacle(&key, obstacle);
+        } else if let Some(location) = self.unchecked_location_of(backup) {
+            self.note(|_| (key.object(), Reason::Unchecked(location)));
+        }
+    }
+
+    /// The name of its location, when that was never looked at.
+    fn unchecked_location_of(&self, backup: &Backup) -> Option<String> {
+        let location = self.location_of(backup).ok()?;
+        self.is_unchecked(location).then(|| location.metadata.name.clone())
     }
 
     /// How it stands with a backup that waits or is to run.
@@ -140,11 +203,13 @@ impl Planner<'_> {
     pub(super) fn restores(&mut self) {
         use phase::restore::Step as S;
         let (world, options) = (self.view.world, self.view.options);
-        let running = world.restores.iter().filter(|restore| self.has_restore_place(restore)).count();
-        let mut free = options.concurrent_restores.max(1).saturating_sub(running);
+        let places = options.concurrent_restores.max(1);
+        let mut holders: Vec<&Restore> = world.restores.iter().filter(|r| self.has_restore_place(r)).collect();
+        let mut without_place = Vec::new();
         let mut due = Vec::new();
         for restore in world.restores.iter() {
-            if let Some(step) = self.due(phase::restore::step(restore, options.fail_in_progress)) {
+            let subject = || Subject::Restore(restore.metadata.name.clone());
+            if let Some(step) = self.due(phase::restore::step(restore, options.fail_in_progress), subject) {
                 due.push((self.restore_stands(restore, &step), restore, step));
             }
         }
@@ -160,23 +225,33 @@ impl Planner<'_> {
                 _ => Controller::Restore,
             };
             let key = restore_key(restore, &step);
-            if !self.has(part) || !self.may_begin(&key) {
+            if !self.may(part, || key.object()) || !self.may_begin(&key) {
                 continue;
             }
             let backup = world.backups.get(&restore.spec.backup_name);
             let place = backup.and_then(|b| Some((b.clone(), world.locations.get(&b.spec.storage_location)?.clone())));
-            if step == S::Run && place.as_ref().is_some_and(|(_, location)| self.is_unchecked(location)) {
+            if step == S::Run
+                && let Some((_, location)) = place.as_ref().filter(|(_, location)| self.is_unchecked(location))
+            {
+                self.note(|_| (key.object(), Reason::Unchecked(location.metadata.name.clone())));
                 continue;
             }
             // One that is in progress has its place already, unless it is late.
             if step == S::Run || step.runs() && standing != Standing::Good {
-                if free == 0 {
+                if holders.len() >= places {
+                    without_place.extend(self.waits.is_some().then(|| key.object()));
                     continue;
                 }
-                free -= 1;
+                holders.push(restore);
             }
             let origin = if step.runs() { Origin::of(restore, world) } else { Err(Vec::new()) };
             self.add(key, Step::Restore(Box::new(restore.clone()), Box::new(Source { origin, place }), step));
+        }
+        if !without_place.is_empty() {
+            let by: Arc<[String]> = holders.iter().map(|restore| restore.metadata.name.clone()).collect();
+            for subject in without_place {
+                self.note(|_| (subject, Reason::NoSlot(Blocked::Full { by: Arc::clone(&by), places })));
+            }
         }
     }
 

@@ -1,12 +1,14 @@
 //! The plan, step after step, in worlds where steps fail: whatever fails for ever, the rest comes to its end.
 
+mod reasons;
+
 use super::*;
 use crate::phase::queue::Move;
 use crate::phase::{MOST_ATTEMPTS, attempt, note_attempt, restore::FINALIZER};
 use crate::server::step::{Step, Work};
 use crate::stub::options;
 use crate::work::Unfinished;
-use crate::world::Change;
+use crate::world::{Change, Kind};
 use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocationPhase, DeleteBackupRequest, DeleteBackupRequestPhase, DownloadRequest,
     DownloadRequestPhase, ObjectMeta, Restore, RestorePhase, ServerStatusRequest, ServerStatusRequestPhase, Time,
@@ -33,6 +35,10 @@ enum Luck {
     None,
     /// All fail, but what says that the work begins is written.
     NoneInTheMiddle,
+    /// With so many the server dies, and the next one knows nothing of them but what is written.
+    Lost(u32),
+    /// One hangs for an hour, until somebody kills the server.
+    Hangs,
 }
 
 #[derive(Clone, Debug)]
@@ -61,7 +67,14 @@ struct Cast {
 }
 
 fn luck() -> impl Strategy<Value = Luck> {
-    prop_oneof![3 => Just(Luck::Good), 1 => (1u32..9).prop_map(Luck::Bad), 1 => Just(Luck::None), 1 => Just(Luck::NoneInTheMiddle)]
+    prop_oneof![
+        3 => Just(Luck::Good),
+        1 => (1u32..9).prop_map(Luck::Bad),
+        1 => Just(Luck::None),
+        1 => Just(Luck::NoneInTheMiddle),
+        1 => (1u32..3).prop_map(Luck::Lost),
+        1 => Just(Luck::Hangs),
+    ]
 }
 
 fn thing<P: Clone + std::fmt::Debug + 'static>(phases: &[P]) -> impl Strategy<Value = Thing<P>> + use<P> {
@@ -127,8 +140,20 @@ fn cast() -> impl Strategy<Value = Cast> {
 struct Task {
     work: Work,
     ends: u64,
-    fails: bool,
+    end: End,
 }
+
+/// How a task ends.
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    Well,
+    Failed,
+    /// With all others, and with what the server remembers.
+    Lost,
+}
+
+/// An hour, in seconds.
+const HANGS: u64 = 3600;
 
 /// A server without a cluster: time passes, and steps succeed or fail as their objects are lucky.
 struct Play {
@@ -245,8 +270,9 @@ impl Play {
     /// One look, and on to the next moment at which something happens.
     fn turn(&mut self) {
         let now = self.now();
-        let view = View { world: &self.world, options: &self.options, memory: &self.memory, now };
+        let view = View { world: &self.world, options: &self.options, memory: &self.memory, now, explain: true };
         let plan = plan(view, self.tasks.iter().map(|task| &task.work.key));
+        self.check_reasons(&plan);
         self.world.left.clear();
         self.memory.looked(&self.world);
         for work in plan.work {
@@ -265,12 +291,20 @@ impl Play {
         self.tasks = running;
         let _: &Vec<Task> = &ended;
         for task in ended {
-            if task.fails {
-                let now = self.now().1;
-                self.memory.failed(task.work.key, &Unfinished::Because("it is so".into()), now);
-            } else {
-                self.memory.succeeded(&task.work.key, &[], self.now().1);
-                self.apply(task.work.step);
+            match task.end {
+                End::Failed => {
+                    let now = self.now().1;
+                    self.memory.failed(task.work.key, &Unfinished::Because("it is so".into()), now);
+                }
+                End::Well => {
+                    self.memory.succeeded(&task.work.key, &[], self.now().1);
+                    self.apply(task.work.step);
+                }
+                End::Lost => {
+                    self.tasks.clear();
+                    self.memory = Memory::default();
+                    return;
+                }
             }
         }
     }
@@ -291,16 +325,23 @@ impl Play {
     fn begin(&mut self, work: Work) {
         let who = who(&work);
         let (luck, takes) = self.luck.get_mut(&who).map(|(luck, takes)| (luck, *takes)).unwrap();
-        let fails = match luck {
-            Luck::Good => false,
-            Luck::Bad(0) => false,
+        let (end, takes) = match luck {
+            Luck::Good | Luck::Bad(0) | Luck::Lost(0) => (End::Well, takes),
             Luck::Bad(left) => {
                 *left -= 1;
-                true
+                (End::Failed, takes)
             }
-            Luck::None | Luck::NoneInTheMiddle => true,
+            Luck::None | Luck::NoneInTheMiddle => (End::Failed, takes),
+            Luck::Lost(left) => {
+                *left -= 1;
+                (End::Lost, takes)
+            }
+            Luck::Hangs => {
+                *luck = Luck::Good;
+                (End::Lost, HANGS)
+            }
         };
-        if !fails || *luck == Luck::NoneInTheMiddle {
+        if end != End::Failed || *luck == Luck::NoneInTheMiddle {
             match &work.step {
                 Step::Backup(backup, target, phase::backup::Step::Run) if target.is_ok() => {
                     self.in_progress(&backup.metadata.name, 1);
@@ -319,7 +360,7 @@ impl Play {
                 _ => {}
             }
         }
-        self.tasks.push(Task { work, ends: self.clock + takes * 1000, fails });
+        self.tasks.push(Task { work, ends: self.clock + takes * 1000, end });
     }
 
     fn in_progress(&mut self, name: &str, attempt: u32) {
@@ -427,21 +468,27 @@ impl Play {
 
     /// Objects that are not at their end, and could be.
     fn unfinished(&self) -> Vec<Who> {
-        let mut out = Vec::new();
-        let mut add = |kind, name: &str, is_over: bool| {
-            let who = Who(kind, name.to_owned());
-            if !is_over && matches!(self.luck[&who].0, Luck::Good | Luck::Bad(_)) {
-                out.push(who);
-            }
-        };
+        let is_hopeless = |who: &Who| matches!(self.luck[who].0, Luck::None | Luck::NoneInTheMiddle);
         // What is being deleted again and again shares the luck of its deletion.
         let is_unlucky = |request: &&DeleteBackupRequest| {
-            let who = Who(Kind::DeleteBackupRequest, request.metadata.name.clone());
-            matches!(self.luck[&who].0, Luck::None | Luck::NoneInTheMiddle)
+            is_hopeless(&Who(Kind::DeleteBackupRequest, request.metadata.name.clone()))
         };
         let unlucky = self.world.delete_requests.iter().filter(is_unlucky);
         let unlucky: BTreeSet<&str> = unlucky.map(|request| request.spec.backup_name.as_str()).collect();
-        for backup in self.world.backups.iter().filter(|b| !unlucky.contains(b.metadata.name.as_str())) {
+        let is_unlucky = |who: &Who| {
+            let Who(kind, name) = who;
+            *kind == Kind::Backup && self.world.backups.get(name).is_some() && unlucky.contains(name.as_str())
+        };
+        self.not_over().into_iter().filter(|who| !is_hopeless(who) && !is_unlucky(who)).collect()
+    }
+
+    /// Objects that are not at their end.
+    fn not_over(&self) -> Vec<Who> {
+        let mut out = Vec::new();
+        let mut add = |kind, name: &str, is_over: bool| {
+            out.extend((!is_over).then(|| Who(kind, name.to_owned())));
+        };
+        for backup in self.world.backups.iter() {
             use BackupPhase as P;
             let is_over = matches!(
                 backup.status.phase,
@@ -509,8 +556,8 @@ fn who(work: &Work) -> Who {
     }
 }
 
-/// Two days.
-const LONGEST: u64 = 2 * 24 * 3600 * 1000;
+/// Four days.
+const LONGEST: u64 = 4 * 24 * 3600 * 1000;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]

@@ -1,0 +1,183 @@
+//! Tells what the server would do, and why it does nothing with the rest.
+
+use super::key::{Key, Subject};
+use super::memory::Memory;
+use super::plan::{Plan, View, plan};
+use super::wait::Reason;
+use super::words::{does, moment, waits_for};
+use crate::options::{Options, ServerClock};
+use crate::world::{Change, Kind, World};
+use jiff::Timestamp;
+use lifeboat_api::{BackupPhase, DeleteBackupRequestPhase, RestorePhase};
+use lifeboat_client::Client;
+use lifeboat_cluster::{ClusterError, ListRequest};
+use lifeboat_reconcile::{Seen, TaskKey};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use tokio::time::Instant;
+
+/// What the server would do with all resources of its namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// Who leads by the Lease, and works on what is in progress; none when the Lease names nobody.
+    pub leader: Option<String>,
+    /// What would be begun at once.
+    pub steps: Vec<ExplainedStep>,
+    /// Objects with which nothing would be begun yet.
+    pub waits: Vec<ExplainedWait>,
+    /// How many objects are at rest for good, by kind and phase.
+    pub at_rest: Vec<AtRest>,
+    /// When something is due next, if nothing changes.
+    pub wake: Option<Timestamp>,
+}
+
+/// A step that would be begun.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExplainedStep {
+    /// The kind of the object.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: String,
+    /// Its phase.
+    pub state: String,
+    /// What is done with it, for people.
+    pub does: String,
+}
+
+/// An object that waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExplainedWait {
+    /// The kind of the object.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: String,
+    /// Its phase.
+    pub state: String,
+    /// What it waits for, for people.
+    pub waits_for: String,
+    /// Until when, where that is known.
+    pub until: Option<Timestamp>,
+}
+
+/// Objects with which there is nothing to do, nor will be, unless somebody changes them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AtRest {
+    /// Their kind.
+    pub kind: &'static str,
+    /// Their phase.
+    pub phase: String,
+    /// How many there are.
+    pub count: usize,
+}
+
+/// What the server would do with all resources of its namespace if it looked at them now, and what the others wait for.
+/// Reads only: one list of each kind, one after the other, and the Lease.
+///
+/// What only a running server knows is taken for the likeliest: where one leads, it works on all that is in progress, and has
+/// checked the locations as they are; nothing has failed.
+///
+/// # Errors
+/// [`ClusterError`] of a list, or of the Lease.
+pub async fn explain(client: &Client, options: &Options, clock: &ServerClock) -> Result<Explanation, ClusterError> {
+    let mut world = World { namespace: client.namespace.clone(), ..World::default() };
+    for kind in Kind::ALL {
+        let mut list = client.cluster.list(ListRequest {
+            resource: kind.resource(),
+            namespace: Some(client.namespace.clone()),
+            selector: String::new(),
+            metadata_only: false,
+        });
+        let mut all = Vec::new();
+        while let Some(bodies) = list.next().await? {
+            all.extend(bodies);
+        }
+        world.see(Change { kind: *kind, what: Seen::All(all) });
+    }
+    let leader = client.leading_pod().await?;
+    Ok(explained(&world, options, leader, (clock.0)()))
+}
+
+/// The same of a world.
+fn explained(world: &World, options: &Options, leader: Option<String>, now: Timestamp) -> Explanation {
+    let now = (now, Instant::now());
+    let memory = if leader.is_some() { Memory::likely(world, now.1) } else { Memory::default() };
+    let running = if leader.is_some() { in_progress(world) } else { Vec::new() };
+    let plan = plan(View { world, options, memory: &memory, now, explain: true }, running.iter());
+    let states: BTreeMap<(Kind, &str), String> =
+        world.all().map(|(kind, name, phase)| ((kind, name), state(phase))).collect();
+    let state_of = |subject: &Subject| states.get(&subject.object()).cloned().unwrap_or_default();
+    let waits = plan.waits.iter().map(|wait| {
+        let (kind, name) = wait.subject.object();
+        let waits_for = match (&wait.why, &leader) {
+            (Reason::Runs(_), Some(leader)) => {
+                format!("its end: it is worked on by the leader {leader}, or taken up by the next one")
+            }
+            (why, _) => waits_for(why, now),
+        };
+        let until = match &wait.why {
+            Reason::Due(at) => Some(*at),
+            Reason::Failed { until, .. } | Reason::Paused(until) | Reason::FirstSearch { until, .. } => {
+                Some(moment(*until, now))
+            }
+            _ => None,
+        };
+        ExplainedWait { kind: kind.word(), name: name.to_owned(), state: state_of(&wait.subject), waits_for, until }
+    });
+    let steps = plan.work.iter().map(|work| {
+        let object = work.key.object();
+        let (kind, name) = object.object();
+        ExplainedStep { kind: kind.word(), name: name.to_owned(), state: state_of(&object), does: does(&work.step) }
+    });
+    Explanation {
+        steps: steps.collect(),
+        waits: waits.collect(),
+        at_rest: at_rest(world, &plan),
+        wake: plan.wake.into_iter().chain(plan.retry.map(|at| moment(at, now))).min(),
+        leader,
+    }
+}
+
+fn state(phase: &str) -> String {
+    if phase.is_empty() { "New".to_owned() } else { phase.to_owned() }
+}
+
+/// Work that a leader is likely to be at.
+fn in_progress(world: &World) -> Vec<Key> {
+    let mut keys: BTreeMap<Subject, Key> = BTreeMap::new();
+    let mut add = |key: Key| {
+        keys.entry(key.subject()).or_insert(key);
+    };
+    let runs = |phase: &str| phase == BackupPhase::InProgress.as_str() || phase == RestorePhase::InProgress.as_str();
+    for (kind, name, phase) in world.all() {
+        match kind {
+            Kind::Backup if runs(phase) => add(Key::Backup(name.to_owned())),
+            Kind::Restore if runs(phase) => add(Key::Restore(name.to_owned())),
+            _ => {}
+        }
+    }
+    let begun = |phase| phase == Some(DeleteBackupRequestPhase::InProgress);
+    for request in world.delete_requests.iter().filter(|request| begun(request.status.phase)) {
+        let (backup, request) = (request.spec.backup_name.clone(), request.metadata.name.clone());
+        add(Key::Deletion { backup, request });
+    }
+    keys.into_values().collect()
+}
+
+/// All that the plan neither has a step for nor knows what it waits for.
+fn at_rest(world: &World, plan: &Plan) -> Vec<AtRest> {
+    let mut moving: BTreeSet<Subject> = plan.work.iter().map(|work| work.key.object()).collect();
+    moving.extend(plan.waits.iter().map(|wait| wait.subject.clone()));
+    let moving: BTreeSet<(Kind, &str)> = moving.iter().map(Subject::object).collect();
+    let mut counts: BTreeMap<(Kind, &str), usize> = BTreeMap::new();
+    for (kind, name, phase) in world.all() {
+        if !moving.contains(&(kind, name)) {
+            *counts.entry((kind, phase)).or_default() += 1;
+        }
+    }
+    let rows = counts.into_iter();
+    rows.map(|((kind, phase), count)| AtRest { kind: kind.word(), phase: state(phase), count }).collect()
+}

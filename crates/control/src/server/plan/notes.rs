@@ -1,0 +1,48 @@
+//! Notes why nothing begins with an object.
+
+use super::Planner;
+use super::waits::Obstacle;
+use crate::server::key::{Key, Subject};
+use crate::server::wait::Reason;
+use lifeboat_reconcile::TaskKey;
+
+impl Planner<'_> {
+    /// Notes what an object waits for, when somebody asks.
+    pub(super) fn note(&mut self, wait: impl FnOnce(&Self) -> (Subject, Reason)) {
+        if let Some(mut waits) = self.waits.take() {
+            let (subject, why) = wait(self);
+            waits.add(subject, why);
+            self.waits = Some(waits);
+        }
+    }
+
+    /// Notes that this step cannot begin.
+    pub(super) fn note_obstacle(&mut self, key: &Key, obstacle: Obstacle) {
+        self.note(|planner| (key.object(), planner.reason(key, obstacle)));
+    }
+
+    fn reason(&self, key: &Key, obstacle: Obstacle) -> Reason {
+        match obstacle {
+            Obstacle::Taken => self.taken_by(key),
+            Obstacle::Early(until) => match self.failure(key) {
+                Some(failure) if failure.count > 0 => Reason::Failed { times: failure.count, until },
+                _ => Reason::Paused(until),
+            },
+            Obstacle::Full => {
+                let (run, most) = self.places.taken(key, self.is_late(key), self.view.world);
+                Reason::NoPlace { run, most }
+            }
+        }
+    }
+
+    /// The work on the same thing: that of a task, or of a step of this plan.
+    fn taken_by(&self, key: &Key) -> Reason {
+        let subject = key.subject();
+        let planned = || self.plan.work.iter().map(|work| &work.key).find(|other| other.subject() == subject);
+        match self.runs(&subject) {
+            Some(running) if running.object() == key.object() => Reason::Runs(running.clone()),
+            Some(running) => Reason::Excluded(running.clone()),
+            None => Reason::Excluded(planned().unwrap_or(key).clone()),
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! What a look at a whole world comes to: slots, exclusion, failures and defaults together.
+
+use super::*;
+use crate::phase::{ANNOTATION_ATTEMPT, restore::FINALIZER};
+use crate::server::words::{does, waits_for};
+use crate::stub::options;
+use crate::world::{Change, Kind};
+use lifeboat_reconcile::Seen;
+use serde_json::{Value, json};
+
+/// One look at everything.
+struct Scene {
+    world: World,
+    options: Options,
+    memory: Memory,
+    running: Vec<Key>,
+    base: Instant,
+}
+
+impl Scene {
+    /// At noon; the location `main`, which is the default, was checked and searched a moment ago.
+    fn new() -> Self {
+        let mut scene = Self::bare();
+        let times = json!({"phase": "Available", "lastValidationTime": "2026-11-22T11:59:30Z", "lastSyncedTime": "2026-11-22T11:59:40Z"});
+        scene.put(Kind::BackupStorageLocation, "main", &json!({"default": true}), &times);
+        scene
+    }
+
+    fn bare() -> Self {
+        let memory = Memory { default_is_marked: true, ..Memory::default() };
+        Self { world: World::default(), options: options(1), memory, running: Vec::new(), base: Instant::now() }
+    }
+
+    /// Adds an object; each is younger than those before.
+    fn put(&mut self, kind: Kind, name: &str, spec: &Value, status: &Value) {
+        let age = self.world.all().count();
+        let mut metadata =
+            json!({"name": name, "uid": name, "creationTimestamp": format!("2026-11-22T10:00:{age:02}Z")});
+        if status["phase"] == "InProgress" {
+            metadata["annotations"] = json!({ANNOTATION_ATTEMPT: "1"});
+        }
+        if kind == Kind::Restore {
+            metadata["finalizers"] = json!([FINALIZER]);
+        }
+        let object = json!({"apiVersion": "velero.io/v1", "kind": kind.word(), "metadata": metadata, "spec": spec, "status": status});
+        self.world.see(Change { kind, what: Seen::Applied(object.to_string().into()) });
+        if kind == Kind::BackupStorageLocation
+            && let Some(location) = self.world.locations.get(name)
+        {
+            self.memory.checked.insert(name.to_owned(), (location.spec.clone(), self.base));
+        }
+    }
+
+    fn backup(&mut self, name: &str, phase: &str, namespaces: &[&str]) {
+        let waiting = self.world.backups.iter().filter(|b| b.status.queue_position > 0).count();
+        let position = if phase == "Queued" { waiting + 1 } else { 0 };
+        let spec = json!({"storageLocation": "main", "includedNamespaces": namespaces});
+        self.put(Kind::Backup, name, &spec, &json!({"phase": phase, "queuePosition": position}));
+    }
+
+    fn restore(&mut self, name: &str, phase: &str, backup: &str) {
+        self.put(Kind::Restore, name, &json!({"backupName": backup}), &json!({"phase": phase}));
+    }
+
+    /// This has failed so many times, and is tried again in so many seconds.
+    fn failed(&mut self, key: Key, count: u32, seconds: u64) {
+        let until = self.base + Duration::from_secs(seconds);
+        self.memory.failures.insert(key, Failure { count, until });
+    }
+
+    /// What is begun, then what waits: a line each.
+    fn lines(&self) -> Vec<String> {
+        let now = ("2026-11-22T12:00:00Z".parse().unwrap(), self.base);
+        let view = View { world: &self.world, options: &self.options, memory: &self.memory, now, explain: true };
+        let plan = plan(view, self.running.iter());
+        let line =
+            |subject: &Subject, what: &str| format!("{} {}: {what}", subject.object().0.word(), subject.object().1);
+        let steps = plan.work.iter().map(|work| line(&work.key.object(), &does(&work.step)));
+        let waits =
+            plan.waits.iter().map(|wait| line(&wait.subject, &format!("waits for {}", waits_for(&wait.why, now))));
+        steps.chain(waits).collect()
+    }
+}
+
+const MAIN_WAITS: &str = "BackupStorageLocation main: waits for 2026-11-22T12:00:30Z, when it is due";
+
+#[test]
+fn backups_wait_for_places_and_for_one_another() {
+    let mut scene = Scene::new();
+    scene.options.concurrent_backups = 2;
+    scene.backup("done", "Completed", &["a"]);
+    scene.backup("runs", "InProgress", &["a"]);
+    scene.backup("same", "Queued", &["a", "b"]);
+    scene.backup("behind", "Queued", &["b"]);
+    scene.backup("other", "Queued", &["c"]);
+    scene.backup("last", "Queued", &["d"]);
+    scene.backup("new", "New", &["e"]);
+    scene.running = vec![Key::Backup("runs".into())];
+    assert_eq!(
+        scene.lines(),
+        [
+            "Backup other: leaves the queue, to run",
+            "Backup last: is number 3 in the queue from now on",
+            "Backup new: goes into the queue, to position 5",
+            "Backup behind: waits for its turn, as number 2 in the queue: same comes first and may hold one of its namespaces",
+            "Backup runs: waits for the end of the work on it: the backup runs",
+            "Backup same: waits for its turn, as number 1 in the queue: runs comes first and may hold one of its namespaces",
+            MAIN_WAITS,
+        ]
+    );
+    scene.options.concurrent_backups = 1;
+    assert_eq!(
+        scene.lines(),
+        [
+            "Backup new: goes into the queue, to position 5",
+            "Backup behind: waits for its turn, as number 2 in the queue: 1 of 1 may run at once, and do: runs",
+            "Backup last: waits for its turn, as number 4 in the queue: 1 of 1 may run at once, and do: runs",
+            "Backup other: waits for its turn, as number 3 in the queue: 1 of 1 may run at once, and do: runs",
+            "Backup runs: waits for the end of the work on it: the backup runs",
+            "Backup same: waits for its turn, as number 1 in the queue: 1 of 1 may run at once, and do: runs",
+            MAIN_WAITS,
+        ]
+    );
+}
+
+#[test]
+fn what_failed_waits_for_its_moment_and_what_is_late_for_the_others() {
+    let mut scene = Scene::new();
+    scene.backup("again", "InProgress", &["a"]);
+    scene.backup("late", "ReadyToStart", &["b"]);
+    scene.backup("later", "Queued", &["c"]);
+    scene.backup("q", "Queued", &["d"]);
+    scene.failed(Key::Backup("again".into()), 2, 1);
+    scene.failed(Key::Backup("late".into()), 5, 0);
+    scene.failed(Key::Start("later".into()), 7, 30);
+    scene.put(Kind::ServerStatusRequest, "status", &json!({}), &json!({}));
+    scene.failed(Key::Status("status".into()), 0, 5);
+    assert_eq!(
+        scene.lines(),
+        [
+            "Backup again: waits for 2026-11-22T12:00:01Z: it has failed 2 times, and is tried again then",
+            "Backup late: waits for its turn: 1 of 1 may run at once, and do: again",
+            "Backup later: waits for 2026-11-22T12:00:30Z: it has failed 7 times, and is tried again then",
+            "Backup q: waits for its turn, as number 2 in the queue: 1 of 1 may run at once, and do: again",
+            MAIN_WAITS,
+            "ServerStatusRequest status: waits for 2026-11-22T12:00:05Z: there is nothing to do before",
+        ]
+    );
+}
+
+#[test]
+fn restores_wait_for_one_another_and_deletions_for_the_work_on_their_backup() {
+    let mut scene = Scene::new();
+    scene.backup("b", "Completed", &["a"]);
+    scene.backup("queued", "Queued", &["a"]);
+    scene.restore("done", "Completed", "b");
+    scene.restore("runs", "InProgress", "b");
+    scene.restore("first", "New", "b");
+    scene.restore("second", "New", "b");
+    for (name, backup) in [("d1", "b"), ("d2", "b"), ("d3", "queued"), ("d4", "gone")] {
+        scene.put(Kind::DeleteBackupRequest, name, &json!({"backupName": backup}), &json!({"phase": "New"}));
+    }
+    let processed = json!({"phase": "Processed"});
+    scene.put(Kind::DeleteBackupRequest, "old", &json!({"backupName": "older"}), &processed);
+    scene.running = vec![Key::Restore("runs".into()), Key::Queue("queued".into())];
+    assert_eq!(
+        scene.lines(),
+        [
+            "DeleteBackupRequest d1: backup b is deleted",
+            "DeleteBackupRequest d4: is refused: backup not found",
+            "Backup queued: waits for the end of the work on it: its place in the queue is noted",
+            "Restore first: waits for its turn: 1 of 1 may run at once, and do: runs",
+            "Restore runs: waits for the end of the work on it: the restore runs",
+            "Restore second: waits for its turn: 1 of 1 may run at once, and do: runs",
+            MAIN_WAITS,
+            "DeleteBackupRequest d2: waits for the end of other work on the same thing: request d1 deletes backup b",
+            "DeleteBackupRequest d3: waits for the end of other work on the same thing: its place in the queue is noted",
+            "DeleteBackupRequest old: waits for 2026-11-23T10:00:11Z, when it is due",
+        ]
+    );
+}
+
+#[test]
+fn locations_wait_for_the_first_search_of_the_default_one() {
+    let mut scene = Scene::bare();
+    let checked = json!({"phase": "Available", "lastValidationTime": "2026-11-22T11:59:30Z"});
+    scene.put(Kind::BackupStorageLocation, "main", &json!({"default": true}), &checked);
+    scene.put(Kind::BackupStorageLocation, "other", &json!({}), &checked);
+    let never = json!({"validationFrequency": "0s", "backupSyncPeriod": "0s"});
+    scene.put(Kind::BackupStorageLocation, "quiet", &never, &checked);
+    scene.put(Kind::BackupStorageLocation, "new", &json!({}), &json!({}));
+    scene.put(
+        Kind::BackupStorageLocation,
+        "wrong",
+        &json!({"backupSyncPeriod": "often"}),
+        &json!({"phase": "Available"}),
+    );
+    scene.backup("unchecked", "ReadyToStart", &[]);
+    scene.put(Kind::Backup, "to-new", &json!({"storageLocation": "new"}), &json!({"phase": "ReadyToStart"}));
+    scene.options.concurrent_backups = 2;
+    scene.running = vec![Key::Validation("new".into())];
+    assert_eq!(
+        scene.lines(),
+        [
+            "BackupStorageLocation wrong: is refused: it cannot be read: time: invalid duration \"often\"",
+            "BackupStorageLocation main: is searched for backups",
+            "Backup unchecked: is validated, and runs into location main",
+            "Backup to-new: waits for the first check of location new",
+            "BackupStorageLocation new: waits for the end of the work on it: the location is checked",
+            "BackupStorageLocation other: waits for the first search of the default location main, but no longer than until 2026-11-22T12:01:00Z",
+        ]
+    );
+}
+
+#[test]
+fn what_no_part_of_the_server_does_waits_for_one_that_does() {
+    let mut scene = Scene::new();
+    scene.backup("b", "Completed", &[]);
+    scene.backup("new", "New", &[]);
+    scene.backup("queued", "Queued", &[]);
+    scene.backup("ready", "ReadyToStart", &[]);
+    scene.restore("r", "New", "b");
+    scene.put(Kind::Schedule, "nightly", &json!({"schedule": "@daily"}), &json!({"phase": "Enabled"}));
+    let target = json!({"target": {"kind": "BackupLog", "name": "b"}});
+    scene.put(Kind::DownloadRequest, "log", &target, &json!({}));
+    let all = ["backup-queue", "backup", "restore", "backup-sync", "download-request"];
+    scene.options.disabled = all.iter().map(|name| name.parse().unwrap()).collect();
+    assert_eq!(
+        scene.lines(),
+        [
+            "Backup new: waits for a server that does it: backup-queue is disabled",
+            "Backup queued: waits for a server that does it: backup-queue is disabled",
+            "Backup ready: waits for a server that does it: backup is disabled",
+            "Restore r: waits for a server that does it: restore is disabled",
+            MAIN_WAITS,
+            "DownloadRequest log: waits for a server that does it: download-request is disabled",
+        ]
+    );
+}
+
+#[test]
+fn of_many_of_one_kind_some_wait_for_a_place() {
+    let mut scene = Scene::new();
+    for n in 0..18 {
+        scene.put(Kind::ServerStatusRequest, &format!("s{n:02}"), &json!({}), &json!({}));
+    }
+    let lines = scene.lines();
+    assert_eq!(lines[..16].iter().filter(|line| line.ends_with(": is answered")).count(), 16);
+    let waits = "waits for a place: 16 of its kind are worked on, of 16 that may be";
+    let expected = [
+        MAIN_WAITS.to_owned(),
+        format!("ServerStatusRequest s16: {waits}"),
+        format!("ServerStatusRequest s17: {waits}"),
+    ];
+    assert_eq!(lines[16..], expected);
+}
+
+/// A normal pass is the same without the reasons.
+#[test]
+fn reasons_change_nothing_of_what_is_done() {
+    let mut scene = Scene::new();
+    for (name, phase) in [("a", "InProgress"), ("b", "Queued"), ("c", "New"), ("d", "ReadyToStart")] {
+        scene.backup(name, phase, &[]);
+    }
+    scene.restore("r", "New", "a");
+    let look = |explain| {
+        let now = ("2026-11-22T12:00:00Z".parse().unwrap(), scene.base);
+        let view = View { world: &scene.world, options: &scene.options, memory: &scene.memory, now, explain };
+        let plan = plan(view, std::iter::empty());
+        (format!("{:?}", plan.work), plan.wake, plan.retry, plan.waits.len())
+    };
+    let (with, without) = (look(true), look(false));
+    assert_eq!((&with.0, with.1, with.2), (&without.0, without.1, without.2));
+    assert_eq!((with.3, without.3), (2, 0));
+}

@@ -1,0 +1,78 @@
+//! Whatever happens, each object that has something to do has a step, or waits for something that will come.
+
+use super::{Play, Who};
+use crate::phase::queue::Blocked;
+use crate::server::key::{Key, Subject};
+use crate::server::plan::Plan;
+use crate::server::wait::Reason;
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Play {
+    /// What is asked of the reasons of each plan.
+    pub(super) fn check_reasons(&self, plan: &Plan) {
+        let waits: BTreeMap<Subject, &Reason> = plan.waits.iter().map(|w| (w.subject.clone(), &w.why)).collect();
+        assert_eq!(waits.len(), plan.waits.len(), "two reasons of one object");
+        let keys: Vec<&Key> =
+            self.tasks.iter().map(|task| &task.work.key).chain(plan.work.iter().map(|work| &work.key)).collect();
+        let moving: BTreeSet<Subject> = keys.iter().map(|key| key.object()).collect();
+        let begun: BTreeSet<Subject> = plan.work.iter().map(|work| work.key.object()).collect();
+        assert!(waits.keys().all(|subject| !begun.contains(subject)), "waits, and begins");
+        for Who(kind, name) in self.not_over() {
+            let has_reason = waits.keys().chain(&begun).any(|subject| subject.object() == (kind, name.as_str()));
+            assert!(has_reason, "nothing is said of {kind:?} {name}");
+        }
+        for (subject, why) in &waits {
+            self.check_moment(subject, why, &keys);
+            let (mut seen, mut open) = (BTreeSet::new(), vec![subject.clone()]);
+            while let Some(next) = open.pop() {
+                let Some(why) = waits.get(&next) else {
+                    assert!(moving.contains(&next), "{subject:?} waits for {next:?}, with which nothing happens");
+                    continue;
+                };
+                for awaited in others(&next, why) {
+                    assert_ne!(&awaited, subject, "waits for itself");
+                    if seen.insert(awaited.clone()) {
+                        open.push(awaited);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A moment is to come, and work is done or will be.
+    fn check_moment(&self, subject: &Subject, why: &Reason, keys: &[&Key]) {
+        let (time, instant) = self.now();
+        let holds = match why {
+            Reason::Runs(key) => self.tasks.iter().any(|task| task.work.key == *key),
+            Reason::Excluded(key) => keys.contains(&key),
+            Reason::Failed { until, .. } | Reason::Paused(until) | Reason::FirstSearch { until, .. } => {
+                *until > instant
+            }
+            Reason::Due(at) => *at > time,
+            Reason::NoPlace { run, most } => run >= most && *most > 0,
+            Reason::Queued { why, .. } | Reason::NoSlot(why) => match why {
+                Blocked::Full { by, places } => by.len() >= *places,
+                Blocked::Overlaps(_) => true,
+            },
+            Reason::Unchecked(_) => true,
+            Reason::Disabled(_) => false,
+        };
+        assert!(holds, "{subject:?}: {why:?}");
+    }
+}
+
+/// The objects that one waits for.
+fn others(subject: &Subject, why: &Reason) -> Vec<Subject> {
+    let like = |name: &String| match subject {
+        Subject::Restore(_) => Subject::Restore(name.clone()),
+        _ => Subject::Backup(name.clone()),
+    };
+    match why {
+        Reason::Queued { why, .. } | Reason::NoSlot(why) => match why {
+            Blocked::Full { by, .. } => by.iter().map(like).collect(),
+            Blocked::Overlaps(name) => vec![like(name)],
+        },
+        Reason::Unchecked(location) => vec![Subject::Location(location.clone())],
+        _ => Vec::new(),
+    }
+}

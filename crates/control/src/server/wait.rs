@@ -1,0 +1,53 @@
+//! Why nothing begins with an object.
+
+use super::key::{Key, Subject};
+use crate::options::Controller;
+use crate::phase::queue::Blocked;
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+/// An object for which nothing begins now, and what it waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wait {
+    pub(super) subject: Subject,
+    pub(super) why: Reason,
+}
+
+/// What an object waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// Work on it runs.
+    Runs(Key),
+    /// The same thing is worked on by other work, or will be by a step of the same plan.
+    Excluded(Key),
+    /// It has failed so many times in a row, and is tried again at this moment.
+    Failed { times: u32, until: Instant },
+    /// It was looked at, and there is nothing to do with it before this moment.
+    Paused(Instant),
+    /// Of its kind of work (and of its location) so many are worked on, which are all that may.
+    NoPlace { run: usize, most: usize },
+    /// It is due at this time.
+    Due(Timestamp),
+    /// It waits in the queue of backups, at this position.
+    Queued { position: usize, why: Blocked },
+    /// It is a backup that has left the queue and failed again and again, or a restore, and has no place to run.
+    NoSlot(Blocked),
+    /// The location of this name was never checked, which is a matter of a moment.
+    Unchecked(String),
+    /// The first search of this location, which is the default, goes first until this moment.
+    FirstSearch { location: String, until: Instant },
+    /// The part of the server that would do it is left out.
+    Disabled(Controller),
+}
+
+impl Reason {
+    /// Which of two reasons says more about an object: what is wanted of it already, then what will be, then what nobody
+    /// does.
+    pub(super) fn rank(&self) -> (u8, Option<Timestamp>) {
+        match self {
+            Self::Due(at) => (1, Some(*at)),
+            Self::Disabled(_) => (2, None),
+            _ => (0, None),
+        }
+    }
+}

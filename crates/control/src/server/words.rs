@@ -1,0 +1,162 @@
+//! Steps and reasons in words, for people.
+
+use super::key::Key;
+use super::step::Step;
+use super::wait::Reason;
+use crate::phase::queue::{Blocked, Move};
+use crate::phase::{self, request, unreadable};
+use crate::work;
+use jiff::{SignedDuration, Timestamp, Unit};
+use tokio::time::Instant;
+
+/// The most names that are told one by one.
+const MOST_NAMES: usize = 3;
+
+/// What a step does with its object.
+pub(super) fn does(step: &Step) -> String {
+    match step {
+        Step::Unreadable(_, object, unreadable::Step::Refuse, _) => {
+            refused(&[format!("it cannot be read: {}", object.why)])
+        }
+        Step::Unreadable(_, object, unreadable::Step::Fail, _) => format!("fails: it cannot be read: {}", object.why),
+        Step::Unreadable(_, _, unreadable::Step::CleanUp, _) => "its files are deleted, then it goes".to_owned(),
+        Step::Mark { default: true, .. } => "is marked as the default".to_owned(),
+        Step::Mark { default: false, .. } => "is the default no more: there is a newer one".to_owned(),
+        Step::Validate(_, None) => "is checked".to_owned(),
+        Step::Validate(_, Some(_)) => "is checked and searched for backups".to_owned(),
+        Step::Sync(..) => "is searched for backups".to_owned(),
+        Step::Sweep(left) => format!("what it left in location {} is removed", left.location.metadata.name),
+        Step::Queue(_, Move::Queue(position)) => format!("goes into the queue, to position {position}"),
+        Step::Queue(_, Move::Renumber(position)) => format!("is number {position} in the queue from now on"),
+        Step::Queue(_, Move::Start) => "leaves the queue, to run".to_owned(),
+        Step::Backup(_, target, step) => of_backup(step, target),
+        Step::Restore(_, source, step) => of_restore(step, source),
+        Step::Delete(request, target, request::Step::Answer) => match target.refusal(request) {
+            Some(why) => refused(&[why]),
+            None => format!("backup {} is deleted", request.spec.backup_name),
+        },
+        Step::Download(_, work::download::Target::Nothing(why), request::Step::Answer) => {
+            refused(std::slice::from_ref(why))
+        }
+        Step::Download(_, _, request::Step::Answer) | Step::Status(_, request::Step::Answer) => {
+            "is answered".to_owned()
+        }
+        Step::Delete(_, _, request::Step::Forget)
+        | Step::Download(_, _, request::Step::Forget)
+        | Step::Status(_, request::Step::Forget) => "is deleted: its time is over".to_owned(),
+    }
+}
+
+fn refused(why: &[String]) -> String {
+    format!("is refused: {}", why.join("; "))
+}
+
+fn of_backup(step: &phase::backup::Step, target: &work::backup::Target) -> String {
+    use phase::backup::Step as S;
+    match step {
+        S::Run => match target {
+            Ok(location) => match phase::location::refusal(location) {
+                Some(why) => refused(&[why]),
+                None => format!("is validated, and runs into location {}", location.metadata.name),
+            },
+            Err(why) => refused(std::slice::from_ref(why)),
+        },
+        S::RunAgain { attempt } => again(*attempt),
+        S::Fail(why) | S::FailVeleros(why) => format!("fails: {why}"),
+        S::Cancel => "fails: it was cancelled".to_owned(),
+        S::Operations => "its operations are looked after".to_owned(),
+        S::CancelOperations => "its operations are ended: it was cancelled".to_owned(),
+        S::Adopt => "its outcome is taken over from its files".to_owned(),
+    }
+}
+
+fn of_restore(step: &phase::restore::Step, source: &work::restore::Source) -> String {
+    use phase::restore::Step as S;
+    match step {
+        S::CleanUp => "its files are deleted, then it goes".to_owned(),
+        S::Hold => "gets the finalizer that keeps it until its files are deleted".to_owned(),
+        S::Run => match &source.origin {
+            Ok(origin) => format!("is validated, and runs from backup {}", origin.backup_name()),
+            Err(why) => refused(why),
+        },
+        S::RunAgain { attempt } => again(*attempt),
+        S::Fail(why) | S::FailVeleros(why) => format!("fails: {why}"),
+        S::Operations => "its operations are looked after".to_owned(),
+        S::CancelOperations => "its operations are ended: it was cancelled".to_owned(),
+        S::Finish => "is finished: all its files are stored".to_owned(),
+    }
+}
+
+fn again(attempt: u32) -> String {
+    format!("runs again, for attempt {attempt}: its server was cut off")
+}
+
+/// What an object waits for. `now` is one moment by both clocks.
+pub(super) fn waits_for(why: &Reason, now: (Timestamp, Instant)) -> String {
+    match why {
+        Reason::Runs(key) => format!("the end of the work on it: {}", work_of(key)),
+        Reason::Excluded(key) => format!("the end of other work on the same thing: {}", work_of(key)),
+        Reason::Failed { times, until } => {
+            let times = if *times == 1 { "once".to_owned() } else { format!("{times} times") };
+            format!("{}: it has failed {times}, and is tried again then", second(moment(*until, now)))
+        }
+        Reason::Paused(until) => format!("{}: there is nothing to do before", second(moment(*until, now))),
+        Reason::NoPlace { run, most } => format!("a place: {run} of its kind are worked on, of {most} that may be"),
+        Reason::Due(at) => format!("{}, when it is due", second(*at)),
+        Reason::Queued { position, why } => format!("its turn, as number {position} in the queue: {}", blocked(why)),
+        Reason::NoSlot(why) => format!("its turn: {}", blocked(why)),
+        Reason::Unchecked(location) => format!("the first check of location {location}"),
+        Reason::FirstSearch { location, until } => format!(
+            "the first search of the default location {location}, but no longer than until {}",
+            second(moment(*until, now))
+        ),
+        Reason::Disabled(part) => format!("a server that does it: {} is disabled", part.name()),
+    }
+}
+
+fn blocked(why: &Blocked) -> String {
+    match why {
+        Blocked::Full { by, places } => {
+            let names = by.iter().take(MOST_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
+            let more = by.len().saturating_sub(MOST_NAMES);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("{} of {places} may run at once, and do: {names}{more}", by.len())
+        }
+        Blocked::Overlaps(name) => format!("{name} comes first and may hold one of its namespaces"),
+    }
+}
+
+/// The work, for people.
+fn work_of(key: &Key) -> String {
+    let what = match key {
+        Key::Queue(_) => "its place in the queue is noted",
+        Key::Start(_) => "it leaves the queue",
+        Key::Backup(_) => "the backup runs",
+        Key::CancelBackup(_) | Key::CancelRestore(_) => "it is ended",
+        Key::Sweep { location, .. } => {
+            return format!("what a backup of its name left in location {location} is removed");
+        }
+        Key::Restore(_) => "the restore runs",
+        Key::Upkeep(_) => "the restore is brought on",
+        Key::CleanUp(_) => "its files are deleted",
+        Key::Validation(_) => "the location is checked",
+        Key::Default(_) => "its mark as the default is changed",
+        Key::Sync(_) => "the location is searched for backups",
+        Key::Deletion { backup, request } => return format!("request {request} deletes backup {backup}"),
+        Key::Refusal(_) | Key::Download(_) | Key::Status(_) => "it is answered",
+        Key::Unreadable(..) => "it is refused: it cannot be read",
+    };
+    what.to_owned()
+}
+
+/// A moment of the timers as a time.
+pub(super) fn moment(at: Instant, now: (Timestamp, Instant)) -> Timestamp {
+    let pause = SignedDuration::try_from(at.saturating_duration_since(now.1)).unwrap_or_default();
+    now.0.checked_add(pause).unwrap_or(Timestamp::MAX)
+}
+
+/// Never before it.
+fn second(at: Timestamp) -> String {
+    let whole = at.round(jiff::TimestampRound::new().smallest(Unit::Second).mode(jiff::RoundMode::Ceil));
+    whole.unwrap_or(at).to_string()
+}
