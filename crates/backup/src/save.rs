@@ -198,6 +198,11 @@ impl Worker {
                     is_changed |= answer.is_changed || said.is_changed;
                     self.note_operation(&item, action.action.name(), &answer);
                     object = answer.item;
+                    if depth == DEEPEST && !answer.additional_items.is_empty() {
+                        let error =
+                            format!("it is an additional item of an additional item, and so on, {DEEPEST} deep");
+                        return Ok(self.fails(&item, &format!("{error}, and has further ones")));
+                    }
                     for key in answer.additional_items {
                         let wish = Wish { parent: item.key(), must_include: said.must_include };
                         let fate = self.additional(&key, wish, depth + 1).await?;
@@ -284,11 +289,6 @@ impl Worker {
             self.deeds.wish(key.clone(), wish);
             return Ok(Fate::Begun);
         };
-        if depth > DEEPEST {
-            let error = format!("additional items of additional items, more than {DEEPEST} deep");
-            desk.env.operation.journal.item(Severity::Error, key, FAILED, Some(&error));
-            return Ok(Fate::Failed);
-        }
         let digest = key.digest();
         if let Some(number) = desk.index.number(&digest) {
             return Box::pin(self.of_index(number, depth)).await;

@@ -229,6 +229,23 @@ async fn additional_items_come_before_the_object_and_their_failure_is_its_failur
 }
 
 #[tokio::test]
+async fn additional_items_end_sixty_four_deep() {
+    let names: Vec<String> = (0..70).map(|n| format!("things/t{n:02}")).collect();
+    let objects = |count: usize| -> Vec<(&str, Value)> {
+        let next = |n: usize| if n + 1 < count { names[n + 1].clone() } else { String::new() };
+        (0..count).map(|n| (names[n].as_str(), json!({"names": next(n)}))).collect()
+    };
+    let (seen, _) = case(vec![names_others()]).walk(&objects(65)).await;
+    let expected = names[..65].iter().rev().cloned().collect();
+    assert_eq!(seen, Seen { saved: expected, ..Seen::default() });
+
+    let (seen, _) = case(vec![names_others()]).walk(&objects(70)).await;
+    let why = "it is an additional item of an additional item, and so on, 64 deep, and has further ones";
+    assert_eq!((seen.errors.len(), &seen.errors[0]), (65, &failed("things/t64", why)));
+    assert_eq!(seen.saved, names[65..].iter().rev().cloned().collect::<Vec<_>>(), "the others have their own turns");
+}
+
+#[tokio::test]
 async fn what_an_action_must_have_is_saved_whatever_the_filters_say() {
     let must = "backup.velero.io/must-include-additional-items";
     let action = || {
