@@ -1,6 +1,7 @@
 //! Which server leads.
 
 use crate::Client;
+use jiff::{SignedDuration, Timestamp};
 use lifeboat_cluster::ClusterError;
 use lifeboat_object::ApiResource;
 use serde_json::Value;
@@ -15,14 +16,38 @@ impl Client {
     /// # Errors
     /// [`ClusterError`].
     pub async fn leading_pod(&self) -> Result<Option<String>, ClusterError> {
-        let leases = ApiResource::new("coordination.k8s.io", "v1", "leases", "Lease");
-        let Some(bytes) = self.cluster.get(&leases, Some(&self.namespace), SERVER_LEASE).await? else {
-            return Ok(None);
-        };
-        let lease: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-        let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
-        Ok(Some(name_of(holder)).filter(|pod| !pod.is_empty()).map(str::to_owned))
+        Ok(pod_of(&self.lease().await?))
     }
+
+    /// [`Client::leading_pod`], unless it has not renewed its Lease for twice as long as that holds, by this clock.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn living_leading_pod(&self, now: Timestamp) -> Result<Option<String>, ClusterError> {
+        let lease = self.lease().await?;
+        Ok(pod_of(&lease).filter(|_| is_living(&lease, now)))
+    }
+
+    /// The Lease; nothing when there is none.
+    async fn lease(&self) -> Result<Value, ClusterError> {
+        let leases = ApiResource::new("coordination.k8s.io", "v1", "leases", "Lease");
+        let found = self.cluster.get(&leases, Some(&self.namespace), SERVER_LEASE).await?;
+        Ok(found.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default())
+    }
+}
+
+fn pod_of(lease: &Value) -> Option<String> {
+    let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
+    Some(name_of(holder)).filter(|pod| !pod.is_empty()).map(str::to_owned)
+}
+
+/// Clocks of two machines differ by a little, so a Lease that is only late counts.
+fn is_living(lease: &Value, now: Timestamp) -> bool {
+    let spec = &lease["spec"];
+    let renewed = spec["renewTime"].as_str().and_then(|text| text.parse::<Timestamp>().ok());
+    let seconds = spec["leaseDurationSeconds"].as_i64().unwrap_or_default().clamp(0, i64::from(i32::MAX));
+    let end = renewed.and_then(|renewed| renewed.checked_add(SignedDuration::from_secs(2 * seconds)).ok());
+    end.is_some_and(|end| now <= end)
 }
 
 /// The name in a holder's identity: the instance behind it has no underscore.
@@ -33,6 +58,24 @@ fn name_of(holder: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn who_has_not_renewed_its_lease_for_long_leads_no_more() {
+        let lease =
+            |renewed: &str, seconds: i64| json!({"spec": {"renewTime": renewed, "leaseDurationSeconds": seconds}});
+        let now: Timestamp = "2026-11-22T12:00:30Z".parse().unwrap();
+        for (lease, expected) in [
+            (lease("2026-11-22T12:00:00.000000Z", 15), true),
+            (lease("2026-11-22T11:59:59.000000Z", 15), false),
+            (lease("2026-11-22T12:05:00.000000Z", 15), true),
+            (lease("yesterday", 15), false),
+            (json!({}), false),
+            (lease("2026-11-22T12:00:00Z", i64::MAX), true),
+        ] {
+            assert_eq!(is_living(&lease, now), expected, "{lease}");
+        }
+    }
 
     #[test]
     fn the_name_of_a_holder_is_what_people_call_it() {

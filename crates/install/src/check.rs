@@ -208,7 +208,6 @@ pub fn not_there_yet(installation: &Installation) -> Vec<String> {
         ("--backup-repository-configmap", settings.repository_config_map.is_some()),
         ("--repo-maintenance-job-configmap", settings.maintenance_config_map.is_some()),
         ("--default-resource-modifier-configmap", settings.modifier_config_map.is_some()),
-        ("--item-block-worker-count", settings.item_block_workers > 1),
         ("--keep-latest-maintenance-jobs", jobs.keep_latest > 0),
         ("--maintenance-job-cpu-request", jobs.cpu_request.is_some()),
         ("--maintenance-job-mem-request", jobs.memory_request.is_some()),
@@ -388,7 +387,6 @@ mod tests {
                 "--use-node-agent-windows",
                 "--default-volumes-to-fs-backup",
                 "--features",
-                "--item-block-worker-count",
                 "--maintenance-job-cpu-limit",
             ]
         );

@@ -97,7 +97,8 @@ pub async fn explain(client: &Client, options: &Options, clock: &ServerClock) ->
         }
         world.see(Change { kind: *kind, what: Seen::All(all) });
     }
-    let leader = client.leading_pod().await?;
+    // What one that died worked on is taken up by whoever asks.
+    let leader = client.living_leading_pod((clock.0)()).await?;
     Ok(explained(&world, options, leader, (clock.0)()))
 }
 

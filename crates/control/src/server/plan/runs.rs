@@ -66,7 +66,9 @@ impl Planner<'_> {
                 continue;
             }
             if waits_for_place {
-                self.note_missing_turn(backup);
+                if self.waits.is_some() {
+                    self.note_missing_turn(backup);
+                }
                 continue;
             }
             if !self.may_begin(&key) {
