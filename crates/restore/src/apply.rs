@@ -68,7 +68,7 @@ pub(crate) enum Unprepared {
     /// It has this error, for people.
     Failed(String),
     /// An action ends the restore with it.
-    Fatal(BrokenOff),
+    Fatal(Box<BrokenOff>),
     /// The restore ends early, and not all actions were asked.
     Stopped,
 }
@@ -164,7 +164,7 @@ impl Actions {
 
     fn unprepared(&self, action: &str, target: &ObjectKey, error: &ActionError) -> Unprepared {
         match error.kind {
-            ActionErrorKind::Fatal => Unprepared::Fatal(fatal(action, target, error)),
+            ActionErrorKind::Fatal => Unprepared::Fatal(Box::new(fatal(action, target, error))),
             // The stop has cut short what might have passed.
             ActionErrorKind::Passing | ActionErrorKind::Gone if self.stop.has_come() => Unprepared::Stopped,
             _ => Unprepared::Failed(format!("error preparing {target}: {}", failed(action, error))),

@@ -2,15 +2,16 @@
 //! their row numbers.
 
 use crate::action::{Action, Done};
+use crate::attempt::{Attempt, Obstacle, Source, Turn};
 use crate::checkpoint::Checkpoint;
-use crate::item::{Attempt, Context, Source, Why};
+use crate::execution::Execution;
+use crate::mapping::Mapping;
 use crate::plan;
 use crate::retry::can_be_read_later;
-use crate::running::{Running, Turn, Waiting};
+use crate::running::{Running, Waiting};
 use lifeboat_archive::index::Row;
 use lifeboat_object::{GroupResource, Place};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -37,14 +38,15 @@ impl Deferred {
     /// is yet to be restored may be what holds it.
     pub(crate) async fn drain(
         &mut self,
-        context: &Arc<Context>,
+        context: &Execution,
         checkpoint: &mut Checkpoint,
         at_the_end: bool,
     ) -> Vec<Done> {
         let mut pause = FIRST_PAUSE;
         let mut out = Vec::new();
         loop {
-            let is_due = |one: &mut Waiting| at_the_end || one.why != Why::Leaving || is_built_on(context, one.row);
+            let is_due =
+                |one: &mut Waiting| at_the_end || one.obstacle != Obstacle::Leaving || is_built_on(context, one.row);
             let waiting: Vec<Waiting> = self.waiting.extract_if(.., is_due).collect();
             if waiting.is_empty() {
                 return out;
@@ -69,27 +71,31 @@ impl Deferred {
     }
 }
 
-fn is_built_on(context: &Context, row: usize) -> bool {
-    context.archive.row(row).is_some_and(|row| plan::is_built_on(&row.resource.to_string()))
+fn is_built_on(context: &Execution, row: usize) -> bool {
+    context.row(row).is_some_and(|row| plan::is_built_on(&row.resource.to_string()))
 }
 
 /// Tries each of these objects again, if its namespace is there; those whose time is over before `next` for the last
 /// time.
-async fn again(waiting: Vec<Waiting>, next: Instant, context: &Arc<Context>, running: &mut Running<'_>) {
+async fn again(waiting: Vec<Waiting>, next: Instant, context: &Execution, running: &mut Running<'_>) {
     context.namespaces.next_round();
-    let rows = waiting.iter().filter(|one| one.why == Why::Namespace).filter_map(|one| context.archive.row(one.row));
+    let rows =
+        waiting.iter().filter(|one| one.obstacle == Obstacle::NamespaceMissing).filter_map(|one| context.row(one.row));
     // Objects of those that are still missing need not be read.
-    let missing = context.missing_namespaces(rows.filter_map(|row| context.namespace_needed(row)).collect()).await;
+    let missing = context.namespaces.missing(rows.filter_map(|row| Mapping::namespace_needed(row)).collect()).await;
     let mut turns = BTreeMap::new();
     for one in waiting {
-        let Some(row) = context.archive.row(one.row) else { continue };
+        let Some(row) = context.row(one.row) else { continue };
         let until = one.until.unwrap_or_else(|| Instant::now() + PATIENCE);
-        let exists = one.why == Why::Leaving;
+        let exists = one.obstacle == Obstacle::Leaving;
         let turn = Turn { again: true, exists, extra: one.extra, until: Some(until), last: next > until };
-        match context.namespace_needed(row) {
-            Some(needed) if one.why == Why::Namespace && missing.contains(needed) => {
-                let attempt =
-                    if turn.last { context.without_namespace(row).await } else { Attempt::Later(Why::Namespace) };
+        match Mapping::namespace_needed(row) {
+            Some(needed) if one.obstacle == Obstacle::NamespaceMissing && missing.contains(needed) => {
+                let attempt = if turn.last {
+                    context.restorer.without_namespace(row).await
+                } else {
+                    Attempt::Later(Obstacle::NamespaceMissing)
+                };
                 running.take(one.row, turn, attempt);
             }
             _ => {
@@ -100,9 +106,9 @@ async fn again(waiting: Vec<Waiting>, next: Instant, context: &Arc<Context>, run
     read_again(turns, context, running).await;
 }
 
-async fn read_again(mut turns: BTreeMap<usize, Turn>, context: &Arc<Context>, running: &mut Running<'_>) {
+async fn read_again(mut turns: BTreeMap<usize, Turn>, context: &Execution, running: &mut Running<'_>) {
     let mut reading = JoinSet::new();
-    let mut contents = context.archive.read(turns.keys().copied().collect(), &mut reading);
+    let mut contents = context.mapping.archive.read(turns.keys().copied().collect(), &mut reading);
     let failure = loop {
         let item = tokio::select! {
             biased;
@@ -111,7 +117,7 @@ async fn read_again(mut turns: BTreeMap<usize, Turn>, context: &Arc<Context>, ru
         };
         match item {
             Ok(Some(item)) => {
-                let (Some(row), Some(turn)) = (context.archive.row(item.row), turns.remove(&item.row)) else {
+                let (Some(row), Some(turn)) = (context.row(item.row), turns.remove(&item.row)) else {
                     continue;
                 };
                 let key = row.key();
@@ -129,15 +135,15 @@ async fn read_again(mut turns: BTreeMap<usize, Turn>, context: &Arc<Context>, ru
     // Nothing follows a failure: these were not read.
     for (row, turn) in turns {
         let attempt = match &failure {
-            Some(e) if turn.last || !can_be_read_later(e) => context.unreadable(row, e),
-            _ => Attempt::Later(Why::Refused),
+            Some(e) if turn.last || !can_be_read_later(e) => context.restorer.unreadable(row, e),
+            _ => Attempt::Later(Obstacle::Passing),
         };
         running.take(row, turn, attempt);
     }
 }
 
 /// Ends what waits when the restore ends early.
-fn given_up(waiting: &[Waiting], context: &Context) -> Vec<Done> {
+fn given_up(waiting: &[Waiting], context: &Execution) -> Vec<Done> {
     let (count, why) = (waiting.len(), context.stop.why_nothing_is_begun());
     let message = match count {
         1 => format!("1 object that could not be restored at first was not tried again: {why}"),
@@ -147,6 +153,6 @@ fn given_up(waiting: &[Waiting], context: &Context) -> Vec<Done> {
     // Namespaces have a list of their own.
     let is_namespace = |row: &Row| *row.resource == GroupResource::new("", "namespaces");
     let rows = waiting.iter().map(|one| one.row);
-    let rows = rows.filter(|number| context.archive.row(*number).is_some_and(|row| !is_namespace(row)));
+    let rows = rows.filter(|number| context.row(*number).is_some_and(|row| !is_namespace(row)));
     rows.map(|row| Done { row, action: Action::Failed }).collect()
 }

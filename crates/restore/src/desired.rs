@@ -1,13 +1,15 @@
 //! What an object of the backup is to become (restore.md 2.8 steps 6 to 13). Nothing is written here, so that a preview
 //! shows what the restore does.
 
-use crate::apply::{Applied, Ask, Need, Unprepared};
+use crate::apply::{Actions, Applied, Ask, Need, Unprepared};
+use crate::check::Seen;
 use crate::existing::strip;
-use crate::item::Context;
+use crate::mapping::Mapping;
 use crate::volumes::{reset_claim, reset_volume};
 use lifeboat_api::{label_value, well_known};
-use lifeboat_object::{ApiResource, GroupResource, ObjectKey};
+use lifeboat_object::{GroupResource, ObjectKey};
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What an object of the backup is to become.
@@ -43,7 +45,15 @@ impl Desired {
     }
 }
 
-impl Context {
+/// Makes the objects that are written of those of the backup.
+pub(crate) struct Maker {
+    pub(crate) mapping: Arc<Mapping>,
+    pub(crate) actions: Actions,
+    /// Volumes that are provisioned anew.
+    pub(crate) provisioned: Arc<BTreeSet<String>>,
+}
+
+impl Maker {
     /// Makes the object that would be created under this key.
     ///
     /// # Errors
@@ -71,7 +81,7 @@ impl Context {
             ("", "persistentvolumes") if self.provisioned.contains(&key.name) => {
                 return Ok(Desired::skip("it is not made on its old storage: its claim is provisioned anew"));
             }
-            ("", "persistentvolumes") => reset_volume(&mut item, &self.restore.spec.namespace_mapping),
+            ("", "persistentvolumes") => reset_volume(&mut item, &self.mapping.restore.spec.namespace_mapping),
             ("", "persistentvolumeclaims") => reset_claim(&mut item, &self.provisioned),
             _ => {}
         }
@@ -100,15 +110,9 @@ impl Context {
         })
     }
 
-    /// The type of an object as the cluster serves it.
-    ///
-    /// # Errors
-    /// That it does not, for people.
-    pub(crate) fn served(&self, key: &ObjectKey, object: &Value) -> Result<Arc<ApiResource>, String> {
-        let api_version = object["apiVersion"].as_str().unwrap_or_default();
-        let version = api_version.rsplit('/').next().unwrap_or_default();
-        let found = self.catalog.find_version(&key.resource, version).cloned();
-        found.ok_or_else(|| format!("the cluster does not serve {} in {api_version}", key.resource))
+    /// Whether an object is in the cluster in the very state of the backup, and nobody wants it changed.
+    pub(crate) fn stays(&self, target: &ObjectKey, seen: Seen) -> bool {
+        seen == Seen::Unchanged && !self.actions.may_change(target)
     }
 
     /// Namespace and labels of the restored object (restore.md 2.8 steps 12 and 13).
@@ -122,8 +126,8 @@ impl Context {
         if !labels.is_object() {
             *labels = Value::Object(Map::new());
         }
-        labels[well_known::LABEL_BACKUP_NAME] = label_value(&self.restore.spec.backup_name).into();
-        labels[well_known::LABEL_RESTORE_NAME] = label_value(&self.restore.metadata.name).into();
+        labels[well_known::LABEL_BACKUP_NAME] = label_value(&self.mapping.restore.spec.backup_name).into();
+        labels[well_known::LABEL_RESTORE_NAME] = label_value(&self.mapping.restore.metadata.name).into();
     }
 }
 

@@ -1,24 +1,36 @@
 //! The namespace that an object needs is there before the object (restore.md 2.7).
 
 use crate::action::Action;
-use crate::item::{Attempt, Context, Why};
-use crate::namespaces::Missing;
+use crate::attempt::{Attempt, Obstacle};
+use crate::env::Env;
+use crate::mapping::Mapping;
+use crate::namespaces::{Missing, Namespaces};
+use crate::reader::Reader;
 use futures::future::join_all;
 use lifeboat_archive::index::Row;
 use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_store::StoreError;
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-impl Context {
-    /// A namespace object: its target is ensured. The resource list gets it from the namespaces that were made; one
+/// Sees to it that the namespaces which objects need are there.
+pub(crate) struct NeededNamespaces {
+    pub(crate) mapping: Arc<Mapping>,
+    pub(crate) namespaces: Arc<Namespaces>,
+    pub(crate) reader: Arc<Reader>,
+    pub(crate) env: Env,
+}
+
+impl NeededNamespaces {
+    /// Restores a namespace object: its target is ensured. The resource list gets it from the namespaces that were made; one
     /// that was there is left untouched and not listed.
-    pub(crate) async fn namespace(&self, key: &ObjectKey, object: Value, last: bool) -> Attempt {
-        let target = self.mapped(&key.name);
+    pub(crate) async fn restore(&self, key: &ObjectKey, object: Value, last: bool) -> Attempt {
+        let target = self.mapping.namespace(&key.name);
         let done = |action| Attempt::Done { action, listed: false, settled: action != Action::Failed };
         match self.namespaces.ensure(target, async { Ok(Some(object)) }, &self.env).await {
             Ok(made) => done(if made { Action::Created } else { Action::Skipped }),
-            Err(Missing::ForNow) if !last => Attempt::Later(Why::Namespace),
+            Err(Missing::ForNow) if !last => Attempt::Later(Obstacle::NamespaceMissing),
             Err(_) => {
                 self.namespaces.give_up(target).await;
                 done(Action::Failed)
@@ -27,46 +39,43 @@ impl Context {
     }
 
     /// Makes sure that the target of a namespace of the backup is there.
-    pub(crate) async fn ensure_namespace(&self, needed: &str) -> Result<(), Missing> {
-        let in_backup = self.namespace_in_backup(needed);
-        self.namespaces.ensure(self.mapped(needed), in_backup, &self.env).await.map(drop)
+    pub(crate) async fn ensure(&self, needed: &str) -> Result<(), Missing> {
+        let in_backup = self.in_backup(needed);
+        self.namespaces.ensure(self.mapping.namespace(needed), in_backup, &self.env).await.map(drop)
     }
 
     /// Ends an object whose namespace does not come: the namespace has the error.
-    pub(crate) async fn without_namespace(&self, row: &Row) -> Attempt {
-        let Some(needed) = self.namespace_needed(row) else { return Attempt::FAILED };
-        let target = self.mapped(needed);
+    pub(crate) async fn give_up(&self, row: &Row) -> Attempt {
+        let Some(needed) = Mapping::namespace_needed(row) else { return Attempt::FAILED };
+        let target = self.mapping.namespace(needed);
         self.namespaces.give_up(target).await;
         if row.namespace().is_none() {
             return Attempt::Done { action: Action::Failed, listed: false, settled: false };
         }
-        self.namespaces.miss(target);
-        self.lost(&self.target_of(&row.key()));
+        self.namespaces.count_unrestored(target);
         Attempt::FAILED
     }
 
-    /// The namespace of the backup that an object needs; a namespace needs itself.
-    pub(crate) fn namespace_needed<'a>(&self, row: &'a Row) -> Option<&'a str> {
-        let is_namespace = *row.resource == GroupResource::new("", "namespaces");
-        row.namespace().or(is_namespace.then_some(&*row.name))
-    }
-
     /// Makes sure that the targets of these namespaces of the backup are there; gives those that are not.
-    pub(crate) async fn missing_namespaces<'a>(&self, needed: BTreeSet<&'a str>) -> BTreeSet<&'a str> {
-        missing(needed, |name| self.ensure_namespace(name)).await
+    pub(crate) async fn missing<'a>(&self, needed: BTreeSet<&'a str>) -> BTreeSet<&'a str> {
+        missing(needed, |name| self.ensure(name)).await
     }
 
-    /// The target of a namespace of the backup.
-    pub(crate) fn mapped<'a>(&'a self, namespace: &'a str) -> &'a str {
-        self.restore.spec.namespace_mapping.get(namespace).map_or(namespace, String::as_str)
+    /// Lets refused namespaces be tried again.
+    pub(crate) fn next_round(&self) {
+        self.namespaces.next_round();
+    }
+
+    /// Whether one was not there, or is not yet: what was seen before that is no longer so.
+    pub(crate) fn has_changed_any(&self) -> bool {
+        self.namespaces.has_changed_any()
     }
 
     /// A namespace as the backup has it. compat: one that cannot be parsed counts as missing.
-    async fn namespace_in_backup(&self, name: &str) -> Result<Option<Value>, StoreError> {
-        let Some(row) = self.find(&ObjectKey::new(GroupResource::new("", "namespaces"), None, name)) else {
-            return Ok(None);
-        };
-        Ok(serde_json::from_slice(&self.load_to_restore(row).await?).ok())
+    async fn in_backup(&self, name: &str) -> Result<Option<Value>, StoreError> {
+        let key = ObjectKey::new(GroupResource::new("", "namespaces"), None, name);
+        let Some(row) = self.mapping.find(&key) else { return Ok(None) };
+        Ok(serde_json::from_slice(&self.reader.load_to_restore(row).await?).ok())
     }
 }
 

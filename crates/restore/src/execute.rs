@@ -2,13 +2,14 @@
 
 use crate::action::{Action, Done};
 use crate::ahead::Glance;
+use crate::attempt::{Source, Turn};
 use crate::check::{LOOK_FOR, Presence, Seen};
 use crate::checkpoint::Checkpoint;
 use crate::deferred::Deferred;
-use crate::item::{Context, Source};
+use crate::execution::Execution;
 use crate::plan::Level;
 use crate::read::{Facts, State};
-use crate::running::{Running, Turn};
+use crate::running::Running;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -18,7 +19,7 @@ use tokio::task::JoinSet;
 pub(crate) struct Reached {
     pub(crate) done: Vec<Done>,
     /// Objects that were not looked at, because it ended early.
-    pub(crate) left: u64,
+    pub(crate) not_looked_at: u64,
 }
 
 /// Restores the objects of one level and waits for all of them. Objects go to the cluster as many at once as its pace
@@ -27,15 +28,15 @@ pub(crate) struct Reached {
 pub(crate) async fn level(
     level: Level,
     ahead: Option<Glance>,
-    context: &Arc<Context>,
+    context: &Execution,
     checkpoint: &mut Checkpoint,
     deferred: &mut Deferred,
 ) -> Reached {
     context.namespaces.next_round();
-    if context.resumed {
+    if context.is_resumed {
         // Also of objects that are done: who made the namespace is asked of the cluster.
-        let rows = level.items.iter().filter_map(|one| context.archive.row(one.row));
-        context.missing_namespaces(rows.filter_map(|row| row.namespace()).collect()).await;
+        let rows = level.items.iter().filter_map(|one| context.row(one.row));
+        context.namespaces.missing(rows.filter_map(|row| row.namespace()).collect()).await;
     }
     let is_of_namespaces = level.is_of_namespaces();
     let (mut settled, open) = split(&level.items, |one| checkpoint.done(one.row).filter(|_| !is_of_namespaces));
@@ -47,8 +48,8 @@ pub(crate) async fn level(
     let are_namespaces = level.is_of_namespaces();
     let mut rows = Vec::new();
     for one in level.items {
-        let Some(row) = context.archive.row(one.row) else { continue };
-        if context.stays(&context.target_of(&row.key()), one.state, &presence) {
+        let Some(row) = context.row(one.row) else { continue };
+        if context.stays(row, one, &presence) {
             settled.push((one, Action::Skipped));
         } else {
             rows.push(one.row);
@@ -62,7 +63,7 @@ pub(crate) async fn level(
         running.make_room();
     }
     let mut reading = JoinSet::new();
-    let mut contents = context.archive.read(rows.clone(), &mut reading);
+    let mut contents = context.mapping.archive.read(rows.clone(), &mut reading);
     loop {
         let item = tokio::select! {
             biased;
@@ -78,7 +79,7 @@ pub(crate) async fn level(
                 break;
             }
         };
-        let Some(row) = context.archive.row(item.row) else { continue };
+        let Some(row) = context.row(item.row) else { continue };
         let key = row.key();
         let seen = presence.look(&context.target_of(&key), State::of(&item.head));
         let exists = matches!(seen, Seen::Exists | Seen::Unchanged);
@@ -86,12 +87,12 @@ pub(crate) async fn level(
     }
     let done = running.finish().await;
     deferred.add(done.later);
-    let left = if context.stop.has_come() { take_untouched(&rows, context) } else { 0 };
-    Reached { done: done.done, left }
+    let not_looked_at = if context.stop.has_come() { take_untouched(&rows, context) } else { 0 };
+    Reached { done: done.done, not_looked_at }
 }
 
 /// Passes a level over when the restore ends early: what an earlier run has done of it is listed, and the rest is left.
-pub(crate) async fn pass_over(level: Level, context: &Arc<Context>, checkpoint: &mut Checkpoint) -> Reached {
+pub(crate) async fn pass_over(level: Level, context: &Execution, checkpoint: &mut Checkpoint) -> Reached {
     let (settled, open) = split(&level.items, |one| checkpoint.done(one.row));
     let mut running = Running::new(context, checkpoint);
     // Namespaces have a list of their own.
@@ -99,7 +100,7 @@ pub(crate) async fn pass_over(level: Level, context: &Arc<Context>, checkpoint: 
         running.settled(one, action);
     }
     let rows: Vec<usize> = open.into_iter().map(|one| one.row).collect();
-    Reached { done: running.finish().await.done, left: take_untouched(&rows, context) }
+    Reached { done: running.finish().await.done, not_looked_at: take_untouched(&rows, context) }
 }
 
 /// The objects with which an earlier run has done something, and the others.
@@ -115,23 +116,23 @@ fn split(items: &[Facts], done: impl Fn(&Facts) -> Option<Action>) -> (Vec<(Fact
 }
 
 /// Takes those of these objects that nobody has begun, so that nobody does; gives how many.
-fn take_untouched(rows: &[usize], context: &Context) -> u64 {
-    rows.iter().filter(|row| context.notes.begin(**row)).count() as u64
+fn take_untouched(rows: &[usize], context: &Execution) -> u64 {
+    rows.iter().filter(|row| context.begun.begin(**row)).count() as u64
 }
 
 /// What of a level is there already.
-async fn look(level: &Level, ahead: Option<Glance>, context: &Arc<Context>) -> Arc<Presence> {
+async fn look(level: &Level, ahead: Option<Glance>, context: &Execution) -> Arc<Presence> {
     let lookout = context.lookout();
     let places = lookout.places(level);
     // What is seen in a namespace that is being deleted will not be there when it is gone.
     let namespaces_to_list = places.keys().filter_map(|(_, namespace)| namespace.as_deref());
     let namespaces_seen = ahead.iter().flat_map(Glance::namespaces);
     let looked_at: HashSet<&str> = namespaces_to_list.chain(namespaces_seen).collect();
-    let rows = level.items.iter().filter_map(|one| context.archive.row(one.row));
+    let rows = level.items.iter().filter_map(|one| context.row(one.row));
     let names: BTreeSet<&str> = rows.filter_map(|row| row.namespace()).collect();
-    let needed = names.into_iter().filter(|name| looked_at.contains(context.mapped(name))).collect();
+    let needed = names.into_iter().filter(|name| looked_at.contains(context.mapping.namespace(name))).collect();
     // Who restores an object in one that is missing says what is wrong.
-    context.missing_namespaces(needed).await;
+    context.namespaces.missing(needed).await;
     // Asked after the wait for namespaces: what was seen before one went says nothing about the one that came.
     match ahead.filter(|_| !context.namespaces.has_changed_any()).and_then(Glance::still_counts) {
         Some(presence) => presence,

@@ -37,7 +37,7 @@ pub(crate) async fn finalize(mut restore: Restore, mut walked: Walked, env: &Env
         env.operation.journal.error(&Place::Velero, ended_early.as_str());
     }
     if let Some(why) = &broken_off {
-        restore.status.failure_reason = broke_off(&spec.backup_name, why, walked.left);
+        restore.status.failure_reason = broke_off(&spec.backup_name, why, walked.not_looked_at);
         env.operation.journal.error(&Place::Velero, &restore.status.failure_reason);
     }
     let claims = claims(&walked);
@@ -64,8 +64,9 @@ pub(crate) async fn finalize(mut restore: Restore, mut walked: Walked, env: &Env
     let status = &mut restore.status;
     count(status, warnings, errors);
     let items = i64::try_from(items).unwrap_or(i64::MAX);
-    let left = i64::try_from(walked.left).unwrap_or(i64::MAX);
-    status.progress = Some(RestoreProgress { total_items: items.saturating_add(left), items_restored: items });
+    let not_looked_at = i64::try_from(walked.not_looked_at).unwrap_or(i64::MAX);
+    let total_items = items.saturating_add(not_looked_at);
+    status.progress = Some(RestoreProgress { total_items, items_restored: items });
     status.restore_item_operations_attempted = i64::try_from(walked.operations.count()).unwrap_or(i64::MAX);
     status.hook_status = Some(HookStatus::default());
     status.completion_timestamp = Some(Time::new((env.operation.clock)()));
@@ -94,8 +95,8 @@ pub(crate) async fn finalize(mut restore: Restore, mut walked: Walked, env: &Env
 }
 
 /// That a restore broke off, for people.
-fn broke_off(backup: &str, why: &BrokenOff, left: u64) -> String {
-    let objects = if left == 1 { "1 object was" } else { &format!("{left} objects were") };
+fn broke_off(backup: &str, why: &BrokenOff, not_looked_at: u64) -> String {
+    let objects = if not_looked_at == 1 { "1 object was" } else { &format!("{not_looked_at} objects were") };
     let what = match why {
         BrokenOff::Archive(_) => format!("the archive of backup {backup} could not be read to its end: "),
         BrokenOff::Action { .. } => String::new(),
@@ -188,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_restore_that_breaks_off_says_how_many_objects_were_not_looked_at() {
-        let said = |left| broke_off("b", &StoreError::Worker("reading").into(), left);
+        let said = |objects| broke_off("b", &StoreError::Worker("reading").into(), objects);
         let expected = |objects: &str| {
             format!(
                 "the restore broke off, because the archive of backup b could not be read to its end: a worker thread died \

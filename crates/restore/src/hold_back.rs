@@ -1,13 +1,38 @@
-//! StatefulSets whose storage could not be restored. Pure.
+//! StatefulSets whose storage could not be restored.
 //!
 //! A StatefulSet makes the claims of its templates that are missing, empty ones. So when the claim of the backup failed
 //! for good, the set must not start: it would run on nothing and look well.
 
+use crate::lock::lock;
+use lifeboat_object::{GroupResource, ObjectKey};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+
+/// Claims that could not be restored, by target namespace.
+#[derive(Debug, Default)]
+pub(crate) struct LostClaims(Mutex<BTreeMap<String, BTreeSet<String>>>);
+
+impl LostClaims {
+    /// Remembers an object of the cluster that could not be restored, when it is a claim.
+    pub(crate) fn add(&self, target: &ObjectKey) {
+        if target.resource == GroupResource::new("", "persistentvolumeclaims") {
+            let namespace = target.namespace.clone().unwrap_or_default();
+            lock(&self.0).entry(namespace).or_default().insert(target.name.clone());
+        }
+    }
+
+    /// The claim whose loss holds a StatefulSet back; `None` for other objects.
+    pub(crate) fn holding_back(&self, target: &ObjectKey, object: &Value) -> Option<String> {
+        if target.resource != GroupResource::new("apps", "statefulsets") {
+            return None;
+        }
+        lost_claim(object, lock(&self.0).get(target.namespace.as_deref()?)?).map(str::to_owned)
+    }
+}
 
 /// The first of the lost claims (names in the set's namespace) that the set would make anew.
-pub(crate) fn lost_claim<'a>(stateful_set: &Value, lost: &'a BTreeSet<String>) -> Option<&'a str> {
+fn lost_claim<'a>(stateful_set: &Value, lost: &'a BTreeSet<String>) -> Option<&'a str> {
     let name = stateful_set["metadata"]["name"].as_str()?;
     let spec = &stateful_set["spec"];
     let templates: Vec<&str> = spec["volumeClaimTemplates"]

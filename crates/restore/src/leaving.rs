@@ -1,8 +1,13 @@
-//! Objects of the cluster that are being deleted (restore.md 2.13): what is there does not count, for it goes. Pure.
+//! Objects of the cluster that are being deleted (restore.md 2.13): what is there does not count, for it goes.
 
-use crate::wait::Share;
+use crate::lock::lock;
+use crate::wait::{Share, Together};
 use lifeboat_object::ObjectKey;
 use serde_json::Value;
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// An object that is being deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +24,28 @@ pub(crate) enum LeavingWait {
     GoesOn,
     /// It is over, after this.
     Over(Share),
+}
+
+/// The waits for objects that are being deleted: all of a restore have one deadline, which the first of them sets.
+#[derive(Debug)]
+pub(crate) struct LeavingWaits {
+    time: Together,
+    /// Since when each object, by row, is waited for.
+    since: Mutex<HashMap<usize, Instant>>,
+}
+
+impl LeavingWaits {
+    /// So long together.
+    pub(crate) fn new(time: Duration) -> Self {
+        Self { time: Together::new(time), since: Mutex::default() }
+    }
+
+    /// How the wait for an object of the backup stands; the first call begins it.
+    pub(crate) fn of(&self, row: usize) -> LeavingWait {
+        let now = Instant::now();
+        let since = *lock(&self.since).entry(row).or_insert(now);
+        if now < self.time.until() { LeavingWait::GoesOn } else { LeavingWait::Over(self.time.from(since)) }
+    }
 }
 
 impl Leaving {
@@ -60,7 +87,6 @@ mod tests {
     use super::*;
     use lifeboat_object::GroupResource;
     use serde_json::json;
-    use std::time::Duration;
 
     #[test]
     fn who_waits_in_vain_is_told_what_holds_the_object() {
@@ -85,5 +111,20 @@ mod tests {
         assert_eq!(said(json!(null), too_late), expected("", late));
         assert_eq!(said(json!(null), LeavingWait::GoesOn), None);
         assert_eq!(Leaving::of(&json!({"metadata": {"name": "a", "finalizers": ["b"]}})), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_objects_that_are_being_deleted_have_one_deadline_and_each_tells_how_long_it_was_waited_for() {
+        let waits = LeavingWaits::new(Duration::from_secs(10));
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(waits.of(1), LeavingWait::GoesOn);
+        tokio::time::advance(Duration::from_secs(7)).await;
+        assert_eq!(waits.of(2), LeavingWait::GoesOn);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        let ended = [1, 2, 3].map(|row| waits.of(row));
+        let [ten, three] = [10, 3].map(Duration::from_secs);
+        let expected = [Share::Some(ten), Share::Some(three), Share::Nothing(ten)].map(LeavingWait::Over);
+        assert_eq!(ended, expected);
+        assert_eq!(waits.of(3), expected[2], "however often it is asked");
     }
 }

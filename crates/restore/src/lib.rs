@@ -2,8 +2,14 @@
 //!
 //! One door: [`run`] takes a [`Request`] and an [`Env`], brings a backup back, and says what came of it. Inside, the
 //! modules are the stages of the walk in its order: `request`, `versions` and `read`, `plan`, `check` (with `ahead`),
-//! `execute` (with `running`, `item`, `apply`, `operations`, `additional`, `ready`, `existing`, `update`, `hold_back`,
-//! `deferred`, `retry`, `wait`, `stop` and `checkpoint` beneath it), `finalize`.
+//! `execute`, `finalize`. `walk` holds what is known before anything is written, `execution` makes the stages beneath
+//! `execute` and holds what lasts over all levels:
+//!
+//! - `execute` takes a level, `running` has its attempts in flight, `deferred` those that are tried again; `checkpoint`
+//!   is written by both.
+//! - `item` leads one object through `desired` (with `apply` and `operations`), `ensure` (with `namespaces`),
+//!   `additional` (with `ready` and `aside`) and `write` (with `existing` and `update`), and decides what follows.
+//! - `mapping` is read by all of them, `messages`, `begun`, `reader` and `stop` are handed to those who need them.
 //!
 //! The engine never writes custom resources. Start reading at [`run`].
 
@@ -13,6 +19,8 @@ mod additional;
 mod ahead;
 mod apply;
 mod aside;
+mod attempt;
+mod begun;
 mod check;
 mod checkpoint;
 mod deferred;
@@ -20,6 +28,7 @@ mod desired;
 mod ensure;
 mod env;
 mod execute;
+mod execution;
 mod existing;
 mod finalize;
 mod hold_back;
@@ -29,9 +38,10 @@ mod leaving;
 mod listed;
 mod lock;
 mod managed_fields;
+mod mapping;
+mod messages;
 mod namespaces;
 mod needed;
-mod notes;
 mod operations;
 mod outcome;
 mod plan;
@@ -39,7 +49,9 @@ mod planned;
 mod preview;
 mod priorities;
 mod read;
+mod reader;
 mod ready;
+mod refused;
 mod request;
 mod retry;
 mod run;

@@ -40,7 +40,7 @@ pub(crate) struct Namespaces {
 struct Cell {
     state: tokio::sync::Mutex<State>,
     /// Objects that were not restored because it is missing.
-    missed: AtomicU64,
+    unrestored: AtomicU64,
 }
 
 /// What is known of a namespace.
@@ -127,8 +127,8 @@ impl Namespaces {
     }
 
     /// Counts an object that is not restored because this namespace is missing.
-    pub(crate) fn miss(&self, name: &str) {
-        self.cell(name).missed.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn count_unrestored(&self, name: &str) {
+        self.cell(name).unrestored.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Writes one error for each namespace that did not come, with what it has cost. Gives all that are to be listed:
@@ -140,7 +140,7 @@ impl Namespaces {
             match &*cell.state.lock().await {
                 State::There { made: true } => out.push((name, Action::Created)),
                 State::Lost { why } => {
-                    journal.error(&Place::Velero, with_cost(why, cell.missed.load(Ordering::Relaxed)));
+                    journal.error(&Place::Velero, with_cost(why, cell.unrestored.load(Ordering::Relaxed)));
                     out.push((name, Action::Failed));
                 }
                 State::There { made: false } | State::Refused { .. } | State::Unknown => {}

@@ -1,7 +1,9 @@
 //! Namespaces that a restore would make although it does not select them: objects that it would create need them.
 
-use crate::item::Context;
+use crate::env::Env;
+use crate::mapping::Mapping;
 use crate::planned::{Planned, PreviewItem, namespace};
+use crate::reader::Reader;
 use lifeboat_object::{GroupResource, Head, ObjectKey};
 use lifeboat_store::StoreError;
 use std::collections::{BTreeMap, HashSet};
@@ -12,15 +14,17 @@ type LeftOut = BTreeMap<(GroupResource, &'static str), u64>;
 
 /// The namespaces of a preview.
 pub(crate) struct Needed {
-    context: Arc<Context>,
+    mapping: Arc<Mapping>,
+    reader: Reader,
+    env: Env,
     /// Target namespaces that were looked for.
     known: HashSet<String>,
     left_out: LeftOut,
 }
 
 impl Needed {
-    pub(crate) fn new(context: Arc<Context>, left_out: LeftOut) -> Self {
-        Self { context, known: HashSet::new(), left_out }
+    pub(crate) fn new(mapping: Arc<Mapping>, reader: Reader, env: Env, left_out: LeftOut) -> Self {
+        Self { mapping, reader, env, known: HashSet::new(), left_out }
     }
 
     /// What is left out, without the namespaces that would be made all the same.
@@ -37,7 +41,7 @@ impl Needed {
         if item.planned != Planned::Create || !self.known.insert(target.clone()) {
             return Ok(vec![item]);
         }
-        let found = namespace(&self.context, target).await;
+        let found = namespace(target, &self.mapping, &self.env).await;
         if found.planned == Planned::Unchanged {
             return Ok(vec![item]);
         }
@@ -48,9 +52,9 @@ impl Needed {
     /// Takes a namespace of the backup out of what is left out.
     async fn is_not_left_out(&mut self, name: &str) -> Result<(), StoreError> {
         let key = ObjectKey::new(GroupResource::new("", "namespaces"), None, name);
-        let Some(row) = self.context.find(&key) else { return Ok(()) };
-        let labels = Head::parse(&self.context.load(row).await?).map(|head| head.labels).unwrap_or_default();
-        let Err(reason) = self.context.filter.includes_item(&key.resource, Some(name), &labels) else { return Ok(()) };
+        let Some(row) = self.mapping.find(&key) else { return Ok(()) };
+        let labels = Head::parse(&self.reader.load(row).await?).map(|head| head.labels).unwrap_or_default();
+        let Err(reason) = self.mapping.filter.includes_item(&key.resource, Some(name), &labels) else { return Ok(()) };
         let left_out = (key.resource, reason);
         if let Some(count) = self.left_out.get_mut(&left_out) {
             *count -= 1;

@@ -5,7 +5,7 @@ use crate::operations::Operations;
 use crate::read::Kinds;
 use crate::request::ValidationErrors;
 use crate::stop::BrokenOff;
-use crate::volumes::Volumes;
+use crate::volumes::VolumeFates;
 use lifeboat_api::Restore;
 use lifeboat_cluster::ClusterError;
 use lifeboat_object::Results;
@@ -55,12 +55,12 @@ pub(crate) struct Walked {
     /// Namespaces that were made, or could not be.
     pub(crate) namespaces: Vec<(String, Action)>,
     pub(crate) archive: Archive,
-    pub(crate) kinds: Arc<Kinds>,
-    pub(crate) volumes: Volumes,
+    pub(crate) kinds: Kinds,
+    pub(crate) volumes: VolumeFates,
     /// What actions have begun.
     pub(crate) operations: Arc<Operations>,
     /// Objects that were not looked at, because it ended early.
-    pub(crate) left: u64,
+    pub(crate) not_looked_at: u64,
     /// Why it did not come to its end.
     pub(crate) broken_off: Option<BrokenOff>,
 }

@@ -1,6 +1,7 @@
 //! What would be done with objects.
 
-use crate::item::Context;
+use crate::env::Env;
+use crate::mapping::Mapping;
 use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_patch::Difference;
 
@@ -34,10 +35,10 @@ pub enum Planned {
 }
 
 /// What would be done with a target namespace.
-pub(crate) async fn namespace(context: &Context, name: &str) -> PreviewItem {
+pub(crate) async fn namespace(name: &str, mapping: &Mapping, env: &Env) -> PreviewItem {
     let key = ObjectKey::new(GroupResource::new("", "namespaces"), None, name);
-    let found = match context.catalog.find(&key.resource) {
-        Some(resource) => context.env.cluster.get(resource, None, name).await,
+    let found = match mapping.catalog.find(&key.resource) {
+        Some(resource) => env.cluster.get(resource, None, name).await,
         None => Ok(None),
     };
     let planned = match found {

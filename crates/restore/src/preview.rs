@@ -3,16 +3,18 @@
 use crate::action::Action;
 use crate::ahead::Glance;
 use crate::apply::{Ask, Unprepared};
+use crate::attempt::Source;
 use crate::check::{LOOK_FOR, Seen};
-use crate::desired::Desired;
+use crate::desired::{Desired, Maker};
 use crate::env::Env;
 use crate::existing::{is_same_state, merge_service_account};
-use crate::item::{Context, Source, is_completed};
+use crate::mapping::Mapping;
 use crate::needed::Needed;
 use crate::outcome::RestoreError;
 use crate::plan::Level;
 use crate::planned::{Planned, PreviewItem, namespace};
-use crate::read::State;
+use crate::read::{State, is_completed};
+use crate::reader::Reader;
 use crate::request::{Request, check_source, prepare};
 use crate::update;
 use crate::volumes::Told;
@@ -56,9 +58,12 @@ pub async fn preview(request: &Request, env: &Env, out: mpsc::Sender<PreviewItem
     let mut walk = Walk::begin(request, &restore, env).await?;
     env.operation.progress.found(walk.levels.iter().map(|level| level.items.len() as u64).sum());
     env.operation.progress.found_all();
-    let context = Arc::new(walk.context(None)?);
-    let mut needed = Needed::new(Arc::clone(&context), std::mem::take(&mut walk.left_out));
-    let mut previewer = Previewer { context, defined: HashSet::new() };
+    let maker = walk.maker()?;
+    let mapping = Arc::clone(&maker.mapping);
+    let reader = Reader::new(walk.archive.clone(), Arc::clone(&walk.stop));
+    let left_out = std::mem::take(&mut walk.left_out);
+    let mut needed = Needed::new(Arc::clone(&mapping), reader, env.clone(), left_out);
+    let mut previewer = Previewer { mapping, maker, env: env.clone(), defined: HashSet::new() };
     for level in std::mem::take(&mut walk.levels) {
         if env.operation.cancel.is_cancelled() || out.is_closed() {
             break;
@@ -75,7 +80,9 @@ pub async fn preview(request: &Request, env: &Env, out: mpsc::Sender<PreviewItem
 }
 
 struct Previewer {
-    context: Arc<Context>,
+    mapping: Arc<Mapping>,
+    maker: Maker,
+    env: Env,
     /// Types that the restore would define itself.
     defined: HashSet<String>,
 }
@@ -88,12 +95,12 @@ impl Previewer {
         needed: &mut Needed,
         out: &mpsc::Sender<PreviewItem>,
     ) -> Result<(), RestoreError> {
-        let lookout = self.context.lookout();
+        let lookout = self.mapping.lookout(&self.env);
         let presence = match ahead.and_then(Glance::still_counts) {
             Some(presence) => presence,
             None => Arc::new(lookout.look(lookout.places(&level), LOOK_FOR).await),
         };
-        let archive = &self.context.archive;
+        let archive = &self.mapping.archive;
         if level.defines_types() {
             // The name of a definition is that of its type.
             self.defined.extend(level.items.iter().filter_map(|one| Some(archive.row(one.row)?.name.to_string())));
@@ -101,12 +108,12 @@ impl Previewer {
         let mut rows = Vec::new();
         for one in level.items {
             let Some(row) = archive.row(one.row) else { continue };
-            let key = self.context.target_of(&row.key());
-            if self.context.stays(&key, one.state, &presence) {
+            let key = self.mapping.target_of(&row.key());
+            if self.maker.stays(&key, presence.look(&key, one.state)) {
                 let planned = if one.ended { ended() } else { Planned::Unchanged };
                 // The receiver is gone: nobody wants more.
                 let _ = out.send(PreviewItem { key, planned, unasked: Vec::new() }).await;
-                self.context.env.operation.progress.finished(1);
+                self.env.operation.progress.finished(1);
             } else {
                 rows.push(one.row);
             }
@@ -121,14 +128,14 @@ impl Previewer {
                 let item = item?;
                 let Some(row) = archive.row(item.row) else { return Ok(None) };
                 let key = row.key();
-                let seen = presence.look(&self.context.target_of(&key), State::of(&item.head));
+                let seen = presence.look(&self.mapping.target_of(&key), State::of(&item.head));
                 let source = Source { row: item.row, key: key.clone(), body: item.body, exists: false };
                 Ok(Some((key, self.one(source, seen).await)))
             })
             .buffered(READS);
         let mut previews = pin!(previews);
         while let Some(item) = previews.next().await {
-            self.context.env.operation.progress.finished(1);
+            self.env.operation.progress.finished(1);
             let Some((source, item)) = item.map_err(RestoreError::Store)? else { continue };
             for item in needed.with(&source, item).await? {
                 if out.send(item).await.is_err() {
@@ -140,13 +147,13 @@ impl Previewer {
     }
 
     async fn one(&self, source: Source, seen: Seen) -> PreviewItem {
-        let key = self.context.target_of(&source.key);
+        let key = self.mapping.target_of(&source.key);
         let mut unasked = Vec::new();
         let planned = match serde_json::from_slice::<Value>(&source.body) {
             Err(e) => Planned::Refused(format!("error decoding {}: {e}", source.key)),
             Ok(object) if is_completed(&key.resource, &object) => ended(),
             Ok(_) if key.resource == GroupResource::new("", "namespaces") => {
-                return namespace(&self.context, self.context.mapped(&source.key.name)).await;
+                return namespace(self.mapping.namespace(&source.key.name), &self.mapping, &self.env).await;
             }
             Ok(object) => self.object(&key, &object, seen, &mut unasked).await.unwrap_or_else(Planned::Refused),
         };
@@ -160,12 +167,12 @@ impl Previewer {
         seen: Seen,
         unasked: &mut Vec<String>,
     ) -> Result<Planned, String> {
-        let desired = match self.context.desired(key, from_backup, Ask::Pure).await.map_err(said)? {
+        let desired = match self.maker.desired(key, from_backup, Ask::Pure).await.map_err(said)? {
             Desired::Skip { reason, .. } => return Ok(Planned::Skip(reason)),
             Desired::Object(object) => *object,
         };
         *unasked = desired.unasked;
-        let resource = match self.context.served(key, &desired.item) {
+        let resource = match self.mapping.served(key, &desired.item) {
             Ok(resource) => resource,
             Err(_) if self.defined.contains(&key.resource.to_string()) => return Ok(Planned::Create),
             Err(e) => return Err(e),
@@ -173,16 +180,16 @@ impl Previewer {
         if seen == Seen::Absent {
             return Ok(Planned::Create);
         }
-        let found = self.context.env.cluster.get(&resource, key.namespace.as_deref(), &key.name).await;
+        let found = self.env.cluster.get(&resource, key.namespace.as_deref(), &key.name).await;
         let Some(existing) = found.map_err(|e| e.to_string())? else { return Ok(Planned::Create) };
         let existing: Value = serde_json::from_slice(&existing).unwrap_or_default();
         if is_same_state(&existing, from_backup) {
-            let is_to_change = self.context.is_to_change(key, from_backup, &desired.item).await;
+            let is_to_change = self.maker.is_to_change(key, from_backup, &desired.item).await;
             if !is_to_change.map_err(said)? {
                 return Ok(Planned::Unchanged);
             }
         }
-        Ok(compared(&self.context.restore, key, &desired.item, &existing))
+        Ok(compared(&self.mapping.restore, key, &desired.item, &existing))
     }
 }
 

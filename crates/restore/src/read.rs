@@ -1,8 +1,7 @@
 //! Reads the whole archive once before anything is changed: every object is checked, and what planning needs is kept.
 
 use crate::env::Env;
-use crate::item::is_completed;
-use crate::volumes::{Recorded, Verdict, Volumes, decide};
+use crate::volumes::{Recorded, Verdict, VolumeFates, decide};
 use lifeboat_archive::index::Row;
 use lifeboat_object::{GroupResource, Head, ObjectKey};
 use lifeboat_select::RestoreFilter;
@@ -18,7 +17,7 @@ use tokio::task::JoinSet;
 pub(crate) struct Contents {
     /// Objects to restore.
     pub(crate) facts: Vec<Facts>,
-    /// Volumes that are provisioned anew, whether the restore selects their objects or not: a claim must not wait for
+    /// VolumeFates that are provisioned anew, whether the restore selects their objects or not: a claim must not wait for
     /// a volume that never comes.
     pub(crate) provisioned: BTreeSet<String>,
     /// How many objects of each type are left out, by reason.
@@ -26,7 +25,7 @@ pub(crate) struct Contents {
     /// The kinds of the objects.
     pub(crate) kinds: Kinds,
     /// What becomes of each volume and claim to restore.
-    pub(crate) volumes: Volumes,
+    pub(crate) volumes: VolumeFates,
 }
 
 /// What planning and checking need of one object; the rest is read again when its turn comes.
@@ -128,6 +127,15 @@ impl State {
         let mut out = [0; 8];
         out.copy_from_slice(&Sha256::digest(format!("{}\0{}", head.uid, head.resource_version))[..8]);
         Self(out)
+    }
+}
+
+/// Pods and jobs that have ended are not started again (restore.md 2.8 step 4).
+pub(crate) fn is_completed(resource: &GroupResource, object: &Value) -> bool {
+    match (resource.group.as_str(), resource.resource.as_str()) {
+        ("", "pods") => matches!(object["status"]["phase"].as_str(), Some("Failed" | "Succeeded")),
+        ("batch", "jobs") => object["status"]["completionTime"].as_str().is_some_and(|t| !t.is_empty()),
+        _ => false,
     }
 }
 

@@ -1,12 +1,14 @@
 //! The door.
 
 use crate::action::Done;
+use crate::begun::Begun;
 use crate::checkpoint::Checkpoint;
 use crate::deferred::Deferred;
 use crate::env::Env;
 use crate::execute::{Reached, level, pass_over};
+use crate::execution::{Execution, Lasting};
 use crate::finalize::finalize;
-use crate::item::Context;
+use crate::operations::Operations;
 use crate::outcome::{Outcome, RestoreError, Walked};
 use crate::request::{Request, check_source, prepare};
 use crate::walk::Walk;
@@ -39,52 +41,43 @@ async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<Walked,
         begun = Walk::begin(request, restore, env) => begun?,
         () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
     };
-    walk.operations.load().await;
+    let operations = Arc::new(Operations::new(Arc::clone(&walk.restore), &env.operation));
+    operations.load().await;
     let mut checkpoint = checkpoint(restore, &walk.archive, env).await;
-    walk.resumed = checkpoint.is_resumed();
     env.operation.progress.found(walk.levels.iter().map(|level| level.items.len() as u64).sum());
     env.operation.progress.found_all();
-    let current = Arc::new(walk.context(None)?);
-    let (archive, kinds) = (walk.archive.clone(), Arc::clone(&current.kinds));
-    let all_namespaces = Arc::clone(&current.namespaces);
-    let mut reached = levels(&mut walk, Arc::clone(&current), &mut checkpoint, env).await;
+    let lasting = Lasting::new(&walk, Arc::clone(&operations), checkpoint.is_resumed())?;
+    let mut reached = levels(&mut walk, &lasting, &mut checkpoint, env).await;
     if let Ok(reached) = &mut reached {
-        reached.done.extend(done_before(&current, &checkpoint));
+        reached.done.extend(done_before(&walk.archive, &lasting.begun, &checkpoint));
     }
     let broken_off = walk.stop.take_reason().filter(|_| !env.operation.cancel.is_cancelled());
     if broken_off.is_some() {
         save(&mut checkpoint, env).await;
     }
     // Also of a restore that loses the cluster.
-    let namespaces = all_namespaces.report(&env.operation.journal).await;
-    walk.operations.report();
-    let Reached { done, left } = reached?;
-    Ok(Walked {
-        done,
-        namespaces,
-        archive,
-        kinds,
-        volumes: walk.volumes,
-        operations: walk.operations,
-        left,
-        broken_off,
-    })
+    let namespaces = lasting.namespaces.report(&env.operation.journal).await;
+    operations.report();
+    let Reached { done, not_looked_at } = reached?;
+    let Walk { archive, kinds, volumes, .. } = walk;
+    Ok(Walked { done, namespaces, archive, kinds, volumes, operations, not_looked_at, broken_off })
 }
 
 /// Restores all levels, and what was deferred. When it ends early, the levels that follow are passed over.
 async fn levels(
     walk: &mut Walk,
-    mut current: Arc<Context>,
+    lasting: &Lasting,
     checkpoint: &mut Checkpoint,
     env: &Env,
 ) -> Result<Reached, RestoreError> {
+    let mut current = Execution::new(lasting, walk)?;
     let mut deferred = Deferred::default();
-    let Reached { mut done, mut left } = Reached::default();
+    let Reached { mut done, mut not_looked_at } = Reached::default();
     for one in std::mem::take(&mut walk.levels) {
         if walk.stop.has_come() {
             let passed = pass_over(one, &current, checkpoint).await;
             done.extend(passed.done);
-            left += passed.left;
+            not_looked_at += passed.not_looked_at;
             continue;
         }
         let (settles, defines_types) = (one.must_settle(), one.defines_types());
@@ -94,7 +87,7 @@ async fn levels(
         let ahead = walk.ahead.take(&one.name);
         let reached = level(one, ahead, &current, checkpoint, &mut deferred).await;
         let mut of_level = reached.done;
-        left += reached.left;
+        not_looked_at += reached.not_looked_at;
         if settles || defines_types {
             of_level.extend(deferred.drain(&current, checkpoint, false).await);
         }
@@ -103,20 +96,20 @@ async fn levels(
         if defines_types && !walk.stop.has_come() {
             // The types that were just defined are served now.
             walk.discover_again().await?;
-            current = Arc::new(walk.context(Some(&current))?);
+            current = Execution::new(lasting, walk)?;
         }
     }
     done.extend(deferred.drain(&current, checkpoint, true).await);
-    Ok(Reached { done, left })
+    Ok(Reached { done, not_looked_at })
 }
 
 /// Objects that an earlier run has restored because others need them, and that no turn of their own leads to.
-fn done_before(context: &Context, checkpoint: &Checkpoint) -> Vec<Done> {
+fn done_before(archive: &Archive, begun: &Begun, checkpoint: &Checkpoint) -> Vec<Done> {
     // Namespaces have a list of their own.
     let namespaces = GroupResource::new("", "namespaces");
-    let rows = context.archive.rows().enumerate().filter(|(_, row)| *row.resource != namespaces);
+    let rows = archive.rows().enumerate().filter(|(_, row)| *row.resource != namespaces);
     let done = rows.filter_map(|(row, _)| Some(Done { row, action: checkpoint.done(row)? }));
-    done.filter(|one| context.notes.begin(one.row)).collect()
+    done.filter(|one| begun.begin(one.row)).collect()
 }
 
 async fn checkpoint(restore: &Restore, archive: &Archive, env: &Env) -> Checkpoint {

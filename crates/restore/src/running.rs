@@ -1,8 +1,9 @@
 //! Attempts in flight: as many at once as the cluster's pace allows.
 
 use crate::action::{Action, Done};
+use crate::attempt::{Attempt, Obstacle, Source, Turn};
 use crate::checkpoint::Checkpoint;
-use crate::item::{Attempt, Context, Source, Why};
+use crate::execution::Execution;
 use crate::read::Facts;
 use lifeboat_object::Place;
 use std::collections::HashMap;
@@ -24,26 +25,11 @@ async fn overdue(cancel: &CancellationToken, grace: &mut Option<Instant>) {
     sleep_until(*grace.get_or_insert_with(|| Instant::now() + GRACE)).await;
 }
 
-/// Which attempt at an object this is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Turn {
-    /// It is not the first.
-    pub(crate) again: bool,
-    /// One of this name was seen in the cluster.
-    pub(crate) exists: bool,
-    /// The object came as an additional item: its own turn counts it.
-    pub(crate) extra: bool,
-    /// When the object is given up; not known before its first turn in the queue.
-    pub(crate) until: Option<Instant>,
-    /// There is no later one.
-    pub(crate) last: bool,
-}
-
 /// An object that may go well later, by its row number: its content is read again then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {
     pub(crate) row: usize,
-    pub(crate) why: Why,
+    pub(crate) obstacle: Obstacle,
     /// It came as an additional item: its own turn counts it.
     pub(crate) extra: bool,
     /// When it is given up; not known before its first turn in the queue.
@@ -59,7 +45,7 @@ pub(crate) struct Ended {
 
 /// Attempts in flight.
 pub(crate) struct Running<'a> {
-    context: &'a Arc<Context>,
+    context: &'a Execution,
     checkpoint: &'a mut Checkpoint,
     /// How many there may be.
     room: usize,
@@ -72,7 +58,7 @@ pub(crate) struct Running<'a> {
 }
 
 impl<'a> Running<'a> {
-    pub(crate) fn new(context: &'a Arc<Context>, checkpoint: &'a mut Checkpoint) -> Self {
+    pub(crate) fn new(context: &'a Execution, checkpoint: &'a mut Checkpoint) -> Self {
         Self {
             context,
             checkpoint,
@@ -89,9 +75,10 @@ impl<'a> Running<'a> {
         self.room = self.room.max(NAMESPACES);
     }
 
-    /// Ends an object that needs nothing more.
+    /// Ends an object that needs nothing more: it stays as it is, or an earlier run did this with it. Nothing is read or
+    /// written. What had ended when it was saved is not listed.
     pub(crate) fn settled(&mut self, one: Facts, action: Action) {
-        if self.context.settled(one) {
+        if self.context.begun.begin(one.row) && !one.ended {
             self.ended.done.push(Done { row: one.row, action });
         }
         self.checkpoint.mark(one.row, action);
@@ -102,8 +89,8 @@ impl<'a> Running<'a> {
     pub(crate) async fn start(&mut self, source: Source, turn: Turn) {
         while self.is_full() && self.take_next().await {}
         self.save().await;
-        let (context, row) = (Arc::clone(self.context), source.row);
-        let task = self.tasks.spawn(async move { context.restore(&source, turn).await });
+        let (restorer, row) = (Arc::clone(&self.context.restorer), source.row);
+        let task = self.tasks.spawn(async move { restorer.restore(&source, turn).await });
         self.flying.insert(task.id(), (row, turn));
     }
 
@@ -147,8 +134,8 @@ impl<'a> Running<'a> {
         self.tasks.shutdown().await;
         self.take_extra();
         let flying = std::mem::take(&mut self.flying).into_values().map(|(row, _)| row);
-        for row in flying.chain(self.context.notes.take_cut_off()) {
-            let Some(row) = self.context.archive.row(row) else { continue };
+        for row in flying.chain(self.context.begun.take_cut_off()) {
+            let Some(row) = self.context.row(row) else { continue };
             let key = self.context.target_of(&row.key());
             let message = format!(
                 "{key} was being written when the restore was cancelled, and no answer came: whether it was is not known"
@@ -172,17 +159,17 @@ impl<'a> Running<'a> {
         };
         let Some((row, turn)) = self.flying.remove(&id) else { return };
         let attempt = attempt.unwrap_or_else(|died| {
-            for row in self.context.notes.take_cut_off() {
-                let attempt = self.context.died(row, &died);
+            for row in self.context.begun.take_cut_off() {
+                let attempt = self.context.restorer.died(row, &died);
                 self.take(row, Turn { extra: true, ..Turn::default() }, attempt);
             }
-            self.context.died(row, &died)
+            self.context.restorer.died(row, &died)
         });
         self.take(row, turn, attempt);
     }
 
     fn take_extra(&mut self) {
-        for (row, attempt) in self.context.notes.take_extra() {
+        for (row, attempt) in self.context.begun.take_extra() {
             self.take(row, Turn { extra: true, ..Turn::default() }, attempt);
         }
     }
@@ -199,10 +186,9 @@ impl<'a> Running<'a> {
                 }
             }
             Attempt::Elsewhere => {}
-            Attempt::Later(why) => {
-                // Who waited for another object to go has all the time before it.
-                let until = turn.until.filter(|_| !matches!(why, Why::Leaving | Why::Crowded));
-                self.ended.later.push(Waiting { row, why, extra: turn.extra, until });
+            Attempt::Later(obstacle) => {
+                let until = turn.until.filter(|_| !obstacle.restarts_patience());
+                self.ended.later.push(Waiting { row, obstacle, extra: turn.extra, until });
                 return;
             }
         }

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Recorded {
     /// Method by volume, from the volume information; empty for skipped ones.
     pub(crate) methods: BTreeMap<String, String>,
-    /// Volumes with a native snapshot.
+    /// VolumeFates with a native snapshot.
     pub(crate) native: BTreeSet<String>,
     /// Claims (`namespace`, `name`) with a completed pod volume backup.
     pub(crate) pod_volumes: BTreeSet<(String, String)>,
@@ -85,7 +85,7 @@ pub(crate) fn decide(name: &str, volume: &Value, recorded: &Recorded) -> Verdict
 
 /// The volumes and claims of a restore, for its volume information file and its warning.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Volumes {
+pub(crate) struct VolumeFates {
     /// The volumes of the archive, by name.
     volumes: BTreeMap<String, Volume>,
     /// Claims to restore with the names of their volumes.
@@ -108,7 +108,7 @@ pub(crate) struct Told {
     pub(crate) warning: Option<String>,
 }
 
-impl Volumes {
+impl VolumeFates {
     /// Adds a volume of the archive. A claim is provisioned anew also when its volume is not part of the restore.
     pub(crate) fn volume(&mut self, name: &str, verdict: Verdict, included: bool) {
         self.volumes.insert(name.to_owned(), Volume { verdict, included });
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn every_claim_and_volume_is_recorded_with_what_became_of_it() {
-        let mut volumes = Volumes::default();
+        let mut volumes = VolumeFates::default();
         for (name, verdict, included) in [
             ("kept", Verdict::AsIs, true),
             ("filtered", Verdict::AsIs, false),
@@ -404,7 +404,7 @@ mod tests {
     #[test]
     fn one_warning_counts_the_claims_that_come_back_empty() {
         let told = |claims: usize, verdict: Verdict, action: Action| {
-            let mut volumes = Volumes::default();
+            let mut volumes = VolumeFates::default();
             for n in 0..claims {
                 volumes.volume(&format!("pv-{n}"), verdict, true);
                 volumes.claim(&key(&format!("c-{n}")), &json!({"spec": {"volumeName": format!("pv-{n}")}}));

@@ -4,25 +4,22 @@ use crate::actions::{ActionConfig, built_in_actions};
 use crate::ahead::Ahead;
 use crate::apply::Actions;
 use crate::check::Lookout;
+use crate::desired::Maker;
 use crate::env::Env;
-use crate::item::Context;
-use crate::namespaces::Namespaces;
-use crate::notes::Notes;
-use crate::operations::Operations;
+use crate::mapping::Mapping;
 use crate::outcome::RestoreError;
 use crate::plan::{Level, plan};
 use crate::read::{Contents, Facts, Kinds, State, filter_namespace, namespaces_in, scan};
 use crate::request::{Request, ValidationErrors};
 use crate::stop::Stop;
 use crate::versions::{Chosen, choose};
-use crate::volumes::{Recorded, Volumes};
+use crate::volumes::{Recorded, VolumeFates};
 use futures::FutureExt;
-use jiff::Timestamp;
 use lifeboat_action::{ActionError, RestoreItemAction};
-use lifeboat_api::{Restore, Time};
+use lifeboat_api::Restore;
 use lifeboat_archive::index::Row;
 use lifeboat_archive::layout::BackupFile;
-use lifeboat_object::{Catalog, GroupResource, Place};
+use lifeboat_object::{ApiResource, Catalog, GroupResource, Place};
 use lifeboat_select::{RestoreFilter, SelectorError};
 use lifeboat_store::{Archive, OpenOptions, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,27 +33,24 @@ pub(crate) struct Walk {
     /// What is restored, in order.
     pub(crate) levels: Vec<Level>,
     /// What becomes of volumes and claims.
-    pub(crate) volumes: Volumes,
+    pub(crate) volumes: VolumeFates,
     /// How many objects of each type are left out, by reason.
     pub(crate) left_out: BTreeMap<(GroupResource, &'static str), u64>,
-    /// Whether an earlier run of this restore was cut off.
-    pub(crate) resumed: bool,
-    restore: Arc<Restore>,
+    pub(crate) restore: Arc<Restore>,
     in_backup: BTreeSet<String>,
     pub(crate) archive: Archive,
     /// What was seen of the cluster while the archive was read.
     pub(crate) ahead: Ahead,
     chosen: Arc<Chosen>,
-    kinds: Arc<Kinds>,
+    pub(crate) kinds: Kinds,
     provisioned: Arc<BTreeSet<String>>,
     actions: Vec<Arc<dyn RestoreItemAction>>,
-    /// What actions have begun.
-    pub(crate) operations: Arc<Operations>,
-    terminating_timeout: Duration,
-    resource_timeout: Duration,
+    /// How long what is being deleted is waited for, and any resource.
+    pub(crate) terminating_timeout: Duration,
+    pub(crate) resource_timeout: Duration,
     /// Set when nothing more is to be begun.
     pub(crate) stop: Arc<Stop>,
-    env: Env,
+    pub(crate) env: Env,
 }
 
 impl Walk {
@@ -68,13 +62,14 @@ impl Walk {
         let mut archive = open(request, restore, false, env).await?;
         let catalog = discover(&Catalog::default(), env).await?;
         let recorded = recorded(&restore.spec.backup_name, env).await?;
-        let selected = match select(request, restore, &archive, &catalog, &recorded, env).await {
+        let selecting = Selecting { request, restore, catalog: &catalog, recorded: &recorded, env };
+        let selected = match selecting.select(&archive).await {
             // Velero may have rewritten it.
             Err(RestoreError::Store(e @ StoreError::Index { .. })) => {
                 let text = format!("the archive is read as a stream, its index does not fit: {e}");
                 env.operation.journal.warn(&Place::Velero, text);
                 archive = open(request, restore, true, env).await?;
-                select(request, restore, &archive, &catalog, &recorded, env).await?
+                selecting.select(&archive).await?
             }
             selected => selected?,
         };
@@ -94,14 +89,12 @@ impl Walk {
             levels,
             volumes: contents.volumes,
             left_out: contents.left_out,
-            resumed: false,
-            operations: Arc::new(Operations::new(Arc::new(restore.clone()), &env.operation)),
             restore: Arc::new(restore.clone()),
             in_backup,
             archive,
             ahead,
             chosen: Arc::new(chosen),
-            kinds: Arc::new(contents.kinds),
+            kinds: contents.kinds,
             provisioned: Arc::new(contents.provisioned),
             terminating_timeout: request.settings.terminating_resource_timeout.to_std(),
             resource_timeout: request.settings.resource_timeout.to_std(),
@@ -116,49 +109,27 @@ impl Walk {
         Ok(())
     }
 
-    fn resolved_actions(&self) -> Result<Actions, RestoreError> {
-        let (restore, stop) = (Arc::clone(&self.restore), Arc::clone(&self.stop));
-        let actions = Actions::resolve(self.actions.clone(), &self.catalog, restore, stop);
-        actions.map_err(|e| ValidationErrors(vec![e]).into())
+    /// The type of namespaces.
+    ///
+    /// # Errors
+    /// The cluster serves none.
+    pub(crate) fn namespaces(&self) -> Result<Arc<ApiResource>, RestoreError> {
+        let found = self.catalog.find(&GroupResource::new("", "namespaces")).cloned();
+        found.ok_or_else(|| RestoreError::NoNamespaces(self.env.cluster.url().to_owned()))
     }
 
-    /// When a restore began that was cut off.
-    fn began(&self) -> Option<Timestamp> {
-        self.restore.metadata.creation_timestamp.filter(|_| self.resumed).map(Time::timestamp)
-    }
-
-    /// What all objects share while the cluster serves these types; namespaces and what was noted of objects are taken
-    /// over from the context before.
-    pub(crate) fn context(&self, before: Option<&Context>) -> Result<Context, RestoreError> {
+    /// What makes the objects to be written while the cluster serves these types; which become which is a part of it.
+    pub(crate) fn maker(&self) -> Result<Maker, RestoreError> {
+        self.namespaces()?;
         let catalog = &self.catalog;
-        let namespaces = catalog
-            .find(&GroupResource::new("", "namespaces"))
-            .cloned()
-            .ok_or_else(|| RestoreError::NoNamespaces(self.env.cluster.url().to_owned()))?;
-        Ok(Context {
-            restore: Arc::clone(&self.restore),
-            filter: RestoreFilter::new(&self.restore.spec, catalog, &self.in_backup).map_err(invalid_selector)?,
-            actions: self.resolved_actions()?,
-            operations: Arc::clone(&self.operations),
-            kept: before.map_or_else(Arc::default, |before| Arc::clone(&before.kept)),
-            aside: before.map_or_else(Arc::default, |before| Arc::clone(&before.aside)),
-            namespaces: before.map_or_else(
-                || Arc::new(Namespaces::new(namespaces, self.terminating_timeout, self.began())),
-                |before| Arc::clone(&before.namespaces),
-            ),
-            archive: self.archive.clone(),
-            chosen: Arc::clone(&self.chosen),
+        let filter = RestoreFilter::new(&self.restore.spec, catalog, &self.in_backup).map_err(invalid_selector)?;
+        let (restore, stop) = (Arc::clone(&self.restore), Arc::clone(&self.stop));
+        let actions = Actions::resolve(self.actions.clone(), catalog, Arc::clone(&restore), stop);
+        let (archive, chosen) = (self.archive.clone(), Arc::clone(&self.chosen));
+        Ok(Maker {
+            mapping: Arc::new(Mapping { restore, catalog: catalog.clone(), filter, archive, chosen }),
+            actions: actions.map_err(|e| ValidationErrors(vec![e]))?,
             provisioned: Arc::clone(&self.provisioned),
-            notes: before.map_or_else(
-                || Arc::new(Notes::new(self.archive.rows().len(), self.terminating_timeout)),
-                |before| Arc::clone(&before.notes),
-            ),
-            kinds: Arc::clone(&self.kinds),
-            resumed: self.resumed,
-            resource_timeout: self.resource_timeout,
-            catalog: catalog.clone(),
-            stop: Arc::clone(&self.stop),
-            env: self.env.clone(),
         })
     }
 }
@@ -172,25 +143,30 @@ struct Selected {
     ahead: Ahead,
 }
 
-async fn select(
-    request: &Request,
-    restore: &Restore,
-    archive: &Archive,
-    catalog: &Catalog,
-    recorded: &Recorded,
-    env: &Env,
-) -> Result<Selected, RestoreError> {
-    let in_backup = namespaces_in(archive);
-    let filter = RestoreFilter::new(&restore.spec, catalog, &in_backup).map_err(invalid_selector)?;
-    let chosen = choose(archive.rows(), catalog);
-    let namespace_mapping = &restore.spec.namespace_mapping;
-    let lookout = Lookout { archive, catalog, namespace_mapping, env };
-    let likely = likely(archive, chosen.rows(), &filter);
-    let look = Ahead::look(&lookout, plan(likely, |n| archive.row(n), &request.settings.priorities, catalog));
-    let scan = scan(archive, chosen.rows().to_vec(), &filter, recorded, env);
-    // An archive that cannot be read ends this at once, without waiting for the lists.
-    let (contents, ahead) = futures::try_join!(scan, look.map(Ok))?;
-    Ok(Selected { in_backup, filter, chosen, contents, ahead })
+/// What is asked for, from which backup, and of which cluster.
+struct Selecting<'a> {
+    request: &'a Request,
+    restore: &'a Restore,
+    catalog: &'a Catalog,
+    recorded: &'a Recorded,
+    env: &'a Env,
+}
+
+impl Selecting<'_> {
+    async fn select(&self, archive: &Archive) -> Result<Selected, RestoreError> {
+        let Self { request, restore, catalog, recorded, env } = self;
+        let in_backup = namespaces_in(archive);
+        let filter = RestoreFilter::new(&restore.spec, catalog, &in_backup).map_err(invalid_selector)?;
+        let chosen = choose(archive.rows(), catalog);
+        let namespace_mapping = &restore.spec.namespace_mapping;
+        let lookout = Lookout { archive, catalog, namespace_mapping, env };
+        let likely = likely(archive, chosen.rows(), &filter);
+        let look = Ahead::look(&lookout, plan(likely, |n| archive.row(n), &request.settings.priorities, catalog));
+        let scan = scan(archive, chosen.rows().to_vec(), &filter, recorded, env);
+        // An archive that cannot be read ends this at once, without waiting for the lists.
+        let (contents, ahead) = futures::try_join!(scan, look.map(Ok))?;
+        Ok(Selected { in_backup, filter, chosen, contents, ahead })
+    }
 }
 
 /// What will be restored, as far as the index knows: labels stand in the objects.

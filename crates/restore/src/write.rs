@@ -1,13 +1,15 @@
 //! Writes one object: creates it, or brings the one that is there in line (restore.md 2.8, 2.13, 2.14).
 
 use crate::action::Action;
-use crate::apply::{Ask, Unprepared};
-use crate::desired::{Desired, DesiredObject};
+use crate::attempt::Source;
+use crate::desired::Maker;
+use crate::env::Env;
 use crate::existing::{is_made_since, is_same_state, merge_service_account};
-use crate::item::{Context, Source};
 use crate::leaving::Leaving;
 use crate::managed_fields::{Owners, decide};
-use crate::namespaces::Missing;
+use crate::mapping::Mapping;
+use crate::messages::Messages;
+use crate::refused::Refused;
 use crate::wait::established;
 use bytes::Bytes;
 use lifeboat_api::{ExistingResourcePolicy, Time, label_value, well_known};
@@ -15,121 +17,75 @@ use lifeboat_cluster::{ClusterError, Create, PatchKind};
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 
-/// An object on its way, with what messages need.
+/// Writes objects, and what follows a create.
+pub(crate) struct Writer {
+    pub(crate) mapping: Arc<Mapping>,
+    pub(crate) maker: Arc<Maker>,
+    pub(crate) messages: Arc<Messages>,
+    /// Whether an earlier run of this restore was cut off.
+    pub(crate) is_resumed: bool,
+    /// How long a resource definition is waited for.
+    pub(crate) timeout: Duration,
+    pub(crate) env: Env,
+}
+
+/// An object that is to be written.
+pub(crate) struct ToWrite<'a> {
+    /// What it was read from.
+    pub(crate) source: &'a Source,
+    /// Its key in the cluster.
+    pub(crate) key: &'a ObjectKey,
+    /// The object as it stands in the backup.
+    pub(crate) from_backup: &'a Value,
+    /// As it would be created, and its status in the backup.
+    pub(crate) desired: &'a Value,
+    pub(crate) status: Option<&'a Value>,
+}
+
+/// An object on its way, with its type and who owns its fields.
 struct Target<'a> {
-    /// `resource/target namespace/name`.
-    key: ObjectKey,
-    source: &'a ObjectKey,
+    object: &'a ToWrite<'a>,
     resource: Arc<ApiResource>,
-}
-
-/// What was written of an object, and what has yet to follow.
-struct Written<'a> {
     owners: Owners,
-    from_backup: &'a Value,
-    status: Option<&'a Value>,
 }
 
-/// Why an object was not written.
-pub(crate) enum Refused {
-    /// The journal has it.
-    Reported,
-    /// The server's word; nobody has reported it yet.
-    Because(Box<ClusterError>),
-    /// Its namespace is not there; nobody has reported that yet.
-    Namespace(Missing),
-    /// The one in the cluster is being deleted; nobody has reported that yet.
-    Leaving(Leaving),
-    /// The restore ends early, and what has to be there before it is not.
-    Stopped,
-    /// It needs to wait for others, and too many do.
-    Crowded,
-}
-
-impl Context {
-    pub(crate) async fn write(&self, source: &Source, key: ObjectKey, from_backup: Value) -> Result<Action, Refused> {
-        if let Some(claim) = self.held_back_by(&key, &from_backup) {
-            let why = "could not be restored and would be made anew, empty";
-            let next = "restore the claim, then run the restore again";
-            self.error(&key, &format!("error restoring {key}: held back, because its claim {claim} {why}; {next}"));
-            return Err(Refused::Reported);
-        }
-        let mut desired = match self.kept.take(source.row) {
-            Some(desired) => desired,
-            None => match self.desired(&key, &from_backup, Ask::All(&self.operations)).await {
-                Ok(Desired::Object(object)) => *object,
-                Ok(Desired::Skip { mut needs, .. }) => {
-                    needs.iter_mut().for_each(|need| need.wait = None);
-                    self.additional(&source.key, &mut needs).await?;
-                    return Ok(Action::Skipped);
-                }
-                Err(e) => return Err(self.unprepared(&key, e)),
-            },
-        };
-        let written = self.write_desired(source, key, &from_backup, &mut desired).await;
-        if desired.is_asked_once && !matches!(written, Ok(_) | Err(Refused::Reported)) {
-            self.kept.keep(source.row, desired);
-        }
-        written
-    }
-
-    /// Tells why an object could not be made for the cluster.
-    fn unprepared(&self, key: &ObjectKey, why: Unprepared) -> Refused {
-        match why {
-            Unprepared::Failed(e) => {
-                self.error(key, &e);
-                Refused::Reported
-            }
-            Unprepared::Fatal(why) => {
-                self.stop.break_off(why);
-                Refused::Stopped
-            }
-            Unprepared::Stopped => Refused::Stopped,
-        }
-    }
-
-    async fn write_desired(
-        &self,
-        source: &Source,
-        key: ObjectKey,
-        from_backup: &Value,
-        desired: &mut DesiredObject,
-    ) -> Result<Action, Refused> {
-        if let Some(namespace) = &source.key.namespace {
-            self.ensure_namespace(namespace).await.map_err(Refused::Namespace)?;
-        }
-        self.additional(&source.key, &mut desired.needs).await?;
-        let resource = match self.served(&key, &desired.item) {
+impl Writer {
+    /// Creates the object, or brings the one that is there in line.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub(crate) async fn write(&self, object: &ToWrite<'_>) -> Result<Action, Refused> {
+        let ToWrite { source, key, desired, .. } = object;
+        let resource = match self.mapping.served(key, desired) {
             Ok(resource) => resource,
             Err(e) => {
-                self.error(&key, &format!("error restoring {key}: {e}"));
+                self.messages.error(key, &format!("error restoring {key}: {e}"));
                 return Err(Refused::Reported);
             }
         };
-        let owners = decide(&from_backup["metadata"]["managedFields"]);
-        let target = Target { key, source: &source.key, resource };
-        let written = Written { owners, from_backup, status: desired.status.as_ref() };
+        let owners = decide(&object.from_backup["metadata"]["managedFields"]);
+        let target = Target { object, resource, owners };
+        let namespace = key.namespace.as_deref();
         if source.exists
-            && let Ok(Some(body)) =
-                self.env.cluster.get(&target.resource, target.key.namespace.as_deref(), &target.key.name).await
+            && let Ok(Some(body)) = self.env.cluster.get(&target.resource, namespace, &key.name).await
         {
             let existing = staying(&body)?;
-            if self.resumed && self.is_ours(&existing) {
-                self.after_create(&target, &written).await;
+            if self.is_resumed && self.is_ours(&existing) {
+                self.after_create(&target).await;
                 return Ok(Action::Created);
             }
-            return self.existing(&target, &desired.item, &written, &existing).await;
+            return self.existing(&target, &existing).await;
         }
-        let body = Bytes::from(desired.item.to_string());
-        let how = Create { field_manager: &written.owners.field_manager, dry_run: false };
-        let namespace = target.key.namespace.as_deref();
-        match self.env.cluster.create(&target.resource, namespace, &target.key.name, body, how).await {
+        let body = Bytes::from(desired.to_string());
+        let how = Create { field_manager: &target.owners.field_manager, dry_run: false };
+        match self.env.cluster.create(&target.resource, namespace, &key.name, body, how).await {
             Ok(_) => {
-                self.after_create(&target, &written).await;
+                self.after_create(&target).await;
                 Ok(Action::Created)
             }
-            Err(e) => self.not_created(&target, &desired.item, &written, e).await,
+            Err(e) => self.not_created(&target, e).await,
         }
     }
 
@@ -137,26 +93,25 @@ impl Context {
     /// lost.
     fn is_ours(&self, existing: &Value) -> bool {
         let labels = &existing["metadata"]["labels"];
-        let began = self.restore.metadata.creation_timestamp.map(Time::timestamp);
-        labels[well_known::LABEL_RESTORE_NAME] == label_value(&self.restore.metadata.name).as_str()
-            && labels[well_known::LABEL_BACKUP_NAME] == label_value(&self.restore.spec.backup_name).as_str()
+        let began = self.mapping.restore.metadata.creation_timestamp.map(Time::timestamp);
+        labels[well_known::LABEL_RESTORE_NAME] == label_value(&self.mapping.restore.metadata.name).as_str()
+            && labels[well_known::LABEL_BACKUP_NAME] == label_value(&self.mapping.restore.spec.backup_name).as_str()
             && is_made_since(existing, began)
     }
 
     /// The writes that follow a create; making them again does no harm.
-    async fn after_create(&self, target: &Target<'_>, written: &Written<'_>) {
-        let Target { key, source, resource } = target;
-        let Written { owners, from_backup, status } = written;
+    async fn after_create(&self, target: &Target<'_>) {
+        let Target { object: ToWrite { source, key, from_backup, status, .. }, resource, owners } = target;
         let namespace = key.namespace.as_deref();
         if let Some(status) = status
-            && self.wants_status(source, from_backup)
+            && self.wants_status(&source.key, from_backup)
         {
             let patch = Bytes::from(json!({ "status": status }).to_string());
             let subresource = resource.has_subresource("status").then_some("status");
             let written =
                 self.env.cluster.patch(resource, namespace, &key.name, subresource, PatchKind::Merge, patch).await;
             if let Err(e) = written {
-                self.warning(key, &format!("status of {key} could not be restored: {}", e.failure));
+                self.messages.warning(key, &format!("status of {key} could not be restored: {}", e.failure));
             }
         }
         if owners.second_write {
@@ -166,15 +121,15 @@ impl Context {
             match written {
                 Ok(_) => {}
                 Err(e) if e.is_not_found() => {
-                    self.warning(key, &format!("error restoring managedFields of {key}: {}", e.failure));
+                    self.messages.warning(key, &format!("error restoring managedFields of {key}: {}", e.failure));
                 }
-                Err(e) => self.error(key, &format!("error restoring managedFields of {key}: {}", e.failure)),
+                Err(e) => self.messages.error(key, &format!("error restoring managedFields of {key}: {}", e.failure)),
             }
         }
         if key.resource.resource == "customresourcedefinitions"
-            && let Err(e) = established(resource, &key.name, self.resource_timeout, &self.env).await
+            && let Err(e) = established(resource, &key.name, self.timeout, &self.env).await
         {
-            self.error(key, &e);
+            self.messages.error(key, &e);
         }
     }
 
@@ -184,55 +139,44 @@ impl Context {
         match annotation.map(|v| v.trim().to_lowercase()).as_deref() {
             Some("true") => true,
             Some("false") => false,
-            _ => self.filter.restores_status(&source.resource),
+            _ => self.mapping.filter.restores_status(&source.resource),
         }
     }
 
     /// The object is there already, or it was refused.
-    async fn not_created(
-        &self,
-        target: &Target<'_>,
-        desired: &Value,
-        written: &Written<'_>,
-        error: ClusterError,
-    ) -> Result<Action, Refused> {
-        let Target { key, resource, .. } = target;
+    async fn not_created(&self, target: &Target<'_>, error: ClusterError) -> Result<Action, Refused> {
+        let Target { object: ToWrite { key, desired, .. }, resource, .. } = target;
         match self.env.cluster.get(resource, key.namespace.as_deref(), &key.name).await {
             Ok(Some(body)) => {
                 let existing = staying(&body)?;
                 // A controller may have made it meanwhile, with our labels copied from its parent: then it differs.
                 let same = || crate::update::patch(desired, &existing).is_none();
-                if error.is_already_exists() && self.is_ours(&existing) && (self.resumed || same()) {
-                    self.after_create(target, written).await;
+                if error.is_already_exists() && self.is_ours(&existing) && (self.is_resumed || same()) {
+                    self.after_create(target).await;
                     return Ok(Action::Created);
                 }
-                self.existing(target, desired, written, &existing).await
+                self.existing(target, &existing).await
             }
             Ok(None) => Err(Refused::Because(Box::new(error))),
             Err(e) => {
-                self.error(key, &format!("error restoring {key}: {}; reading it: {}", error.failure, e.failure));
+                self.messages
+                    .error(key, &format!("error restoring {key}: {}; reading it: {}", error.failure, e.failure));
                 Err(Refused::Reported)
             }
         }
     }
 
-    async fn existing(
-        &self,
-        target: &Target<'_>,
-        desired: &Value,
-        written: &Written<'_>,
-        existing: &Value,
-    ) -> Result<Action, Refused> {
-        let Target { key, resource, .. } = target;
-        if is_same_state(existing, written.from_backup) {
-            match self.is_to_change(key, written.from_backup, desired).await {
+    async fn existing(&self, target: &Target<'_>, existing: &Value) -> Result<Action, Refused> {
+        let Target { object: ToWrite { key, from_backup, desired, .. }, resource, .. } = target;
+        if is_same_state(existing, from_backup) {
+            match self.maker.is_to_change(key, from_backup, desired).await {
                 Ok(true) => {}
                 Ok(false) => return Ok(Action::Skipped),
-                Err(e) => return Err(self.unprepared(key, e)),
+                Err(e) => return Err(Refused::Unprepared(e)),
             }
         }
         let Some(difference) = crate::update::patch(desired, existing) else { return Ok(Action::Skipped) };
-        let policy = &self.restore.spec.existing_resource_policy;
+        let policy = &self.mapping.restore.spec.existing_resource_policy;
         let patch = if key.resource == GroupResource::new("", "serviceaccounts") {
             merge_service_account(desired, existing)
         } else if *policy == ExistingResourcePolicy::Update {
@@ -243,7 +187,7 @@ impl Context {
                 ExistingResourcePolicy::None => format!("{} {:?}", resource.kind, key.name),
                 _ => format!("{}:{}", resource.kind, key.name),
             };
-            self.warning(
+            self.messages.warning(
                 key,
                 &format!(
                     "could not restore, {subject} already exists. Warning: the in-cluster version is different than the backed-up version"
@@ -257,7 +201,7 @@ impl Context {
         match self.env.cluster.patch(resource, namespace, &key.name, None, PatchKind::Merge, body).await {
             Ok(_) => Ok(Action::Updated),
             Err(e) => {
-                self.warning(key, &format!("could not update {key} to match the backup: {}", e.failure));
+                self.messages.warning(key, &format!("could not update {key} to match the backup: {}", e.failure));
                 Ok(Action::Failed)
             }
         }

@@ -1,0 +1,145 @@
+//! What levels are restored with, while the cluster serves the same types.
+
+use crate::additional::{Additional, ToldMissing};
+use crate::aside::Aside;
+use crate::begun::Begun;
+use crate::check::{Lookout, Presence};
+use crate::desired::Maker;
+use crate::ensure::NeededNamespaces;
+use crate::env::Env;
+use crate::item::{Remembered, Restorer};
+use crate::leaving::LeavingWaits;
+use crate::mapping::Mapping;
+use crate::messages::Messages;
+use crate::namespaces::Namespaces;
+use crate::operations::Operations;
+use crate::outcome::RestoreError;
+use crate::read::Facts;
+use crate::reader::Reader;
+use crate::stop::Stop;
+use crate::walk::Walk;
+use crate::write::Writer;
+use lifeboat_api::Time;
+use lifeboat_archive::index::Row;
+use lifeboat_object::ObjectKey;
+use std::sync::Arc;
+
+/// What levels are restored with: handles of the stages beneath, each with a state of its own.
+pub(crate) struct Execution {
+    pub(crate) mapping: Arc<Mapping>,
+    pub(crate) namespaces: Arc<NeededNamespaces>,
+    pub(crate) restorer: Arc<Restorer>,
+    pub(crate) maker: Arc<Maker>,
+    pub(crate) begun: Arc<Begun>,
+    pub(crate) aside: Arc<Aside>,
+    /// Set when nothing more is to be begun.
+    pub(crate) stop: Arc<Stop>,
+    /// Whether an earlier run of this restore was cut off.
+    pub(crate) is_resumed: bool,
+    pub(crate) env: Env,
+}
+
+/// What lasts over all levels of a restore, whatever types the cluster serves.
+pub(crate) struct Lasting {
+    pub(crate) namespaces: Arc<Namespaces>,
+    pub(crate) begun: Arc<Begun>,
+    messages: Arc<Messages>,
+    reader: Arc<Reader>,
+    aside: Arc<Aside>,
+    told_missing: Arc<ToldMissing>,
+    remembered: Remembered,
+    is_resumed: bool,
+}
+
+impl Lasting {
+    /// Of a restore that begins, or that goes on where an earlier run was cut off.
+    ///
+    /// # Errors
+    /// The cluster serves no namespaces.
+    pub(crate) fn new(walk: &Walk, operations: Arc<Operations>, is_resumed: bool) -> Result<Self, RestoreError> {
+        let timeout = walk.terminating_timeout;
+        let began = walk.restore.metadata.creation_timestamp.filter(|_| is_resumed).map(Time::timestamp);
+        let leaving = Arc::new(LeavingWaits::new(timeout));
+        Ok(Self {
+            namespaces: Arc::new(Namespaces::new(walk.namespaces()?, timeout, began)),
+            begun: Arc::new(Begun::new(walk.archive.rows().len())),
+            messages: Arc::new(Messages::new(&walk.env.operation.journal)),
+            reader: Arc::new(Reader::new(walk.archive.clone(), Arc::clone(&walk.stop))),
+            aside: Arc::default(),
+            told_missing: Arc::default(),
+            remembered: Remembered { operations, kept: Arc::default(), lost_claims: Arc::default(), leaving },
+            is_resumed,
+        })
+    }
+}
+
+impl Execution {
+    /// While the cluster serves the types that are known.
+    ///
+    /// # Errors
+    /// It serves no namespaces, or the restore selects with what is no selector.
+    pub(crate) fn new(lasting: &Lasting, walk: &Walk) -> Result<Self, RestoreError> {
+        let (stop, env) = (Arc::clone(&walk.stop), walk.env.clone());
+        let maker = Arc::new(walk.maker()?);
+        let mapping = Arc::clone(&maker.mapping);
+        let namespaces = Arc::new(NeededNamespaces {
+            mapping: Arc::clone(&mapping),
+            namespaces: Arc::clone(&lasting.namespaces),
+            reader: Arc::clone(&lasting.reader),
+            env: env.clone(),
+        });
+        let additional = Additional {
+            mapping: Arc::clone(&mapping),
+            messages: Arc::clone(&lasting.messages),
+            begun: Arc::clone(&lasting.begun),
+            aside: Arc::clone(&lasting.aside),
+            stop: Arc::clone(&stop),
+            told_missing: Arc::clone(&lasting.told_missing),
+            timeout: walk.resource_timeout,
+            env: env.clone(),
+        };
+        let writer = Writer {
+            mapping: Arc::clone(&mapping),
+            maker: Arc::clone(&maker),
+            messages: Arc::clone(&lasting.messages),
+            is_resumed: lasting.is_resumed,
+            timeout: walk.resource_timeout,
+            env: env.clone(),
+        };
+        let restorer = Arc::new(Restorer {
+            mapping: Arc::clone(&mapping),
+            messages: Arc::clone(&lasting.messages),
+            begun: Arc::clone(&lasting.begun),
+            reader: Arc::clone(&lasting.reader),
+            maker: Arc::clone(&maker),
+            namespaces: Arc::clone(&namespaces),
+            additional,
+            writer,
+            remembered: lasting.remembered.clone(),
+            stop: Arc::clone(&stop),
+        });
+        let (begun, aside) = (Arc::clone(&lasting.begun), Arc::clone(&lasting.aside));
+        Ok(Self { mapping, namespaces, restorer, maker, begun, aside, stop, is_resumed: lasting.is_resumed, env })
+    }
+
+    /// A row of the archive.
+    pub(crate) fn row(&self, number: usize) -> Option<&Row> {
+        self.mapping.archive.row(number)
+    }
+
+    /// What an object of the backup becomes.
+    pub(crate) fn target_of(&self, key: &ObjectKey) -> ObjectKey {
+        self.mapping.target_of(key)
+    }
+
+    /// Whether an object, seen like this, stays as it is.
+    pub(crate) fn stays(&self, row: &Row, one: Facts, presence: &Presence) -> bool {
+        let target = self.target_of(&row.key());
+        self.maker.stays(&target, presence.look(&target, one.state))
+    }
+
+    /// Where to look for what is there already.
+    pub(crate) fn lookout(&self) -> Lookout<'_> {
+        self.mapping.lookout(&self.env)
+    }
+}

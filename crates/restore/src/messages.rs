@@ -1,0 +1,41 @@
+//! What is said of objects, and which of them a run again comes back to because of that.
+
+use crate::lock::lock;
+use lifeboat_object::{ObjectKey, Place};
+use lifeboat_operation::Journal;
+use std::collections::HashSet;
+use std::sync::Mutex;
+
+/// Writes messages about objects into the journal, and remembers about which.
+#[derive(Debug)]
+pub(crate) struct Messages {
+    journal: Journal,
+    /// Objects (target keys) that a run again comes back to.
+    open: Mutex<HashSet<[u8; 16]>>,
+}
+
+impl Messages {
+    pub(crate) fn new(journal: &Journal) -> Self {
+        Self { journal: journal.clone(), open: Mutex::default() }
+    }
+
+    pub(crate) fn error(&self, target: &ObjectKey, message: &str) {
+        self.leave_open(target);
+        self.journal.error(&Place::of(target.namespace.as_deref()), message);
+    }
+
+    pub(crate) fn warning(&self, target: &ObjectKey, message: &str) {
+        self.leave_open(target);
+        self.journal.warn(&Place::of(target.namespace.as_deref()), message);
+    }
+
+    /// Lets a run again come back to an object.
+    pub(crate) fn leave_open(&self, target: &ObjectKey) {
+        lock(&self.open).insert(target.digest());
+    }
+
+    /// Whether a run again comes back to an object: a message was about it, or it was left open.
+    pub(crate) fn is_open(&self, target: &ObjectKey) -> bool {
+        lock(&self.open).contains(&target.digest())
+    }
+}
