@@ -35,7 +35,7 @@ pub(crate) struct ServerArgs {
     #[arg(long)]
     explain: bool,
     /// With --explain: print it as JSON or YAML
-    #[arg(short, long, value_enum, requires = "explain", value_name = "FORMAT")]
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Output>,
     /// The least important log lines to write
     #[arg(long, value_enum, default_value_t = LogLevel::Info)]
@@ -213,6 +213,9 @@ impl ServerArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         if self.explain {
             return self.explain(globals).await;
+        }
+        if self.output.is_some() {
+            bail!("--output says how an explanation is printed: use it with --explain, or leave it out");
         }
         logrus::start(self.log_level, self.log_format == LogFormat::Json);
         self.check()?;

@@ -85,6 +85,10 @@ fn who_may_only_read_is_told_what_the_server_would_do_and_why_the_rest_waits() {
         })
     );
     assert!(explain(&["--output=yaml"]).contains("atRest:\n"));
+    let mut serving = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
+    let refused = run(serving.args(["server", "--output=json"]).env("KUBECONFIG", &kubeconfig));
+    let why = "--output says how an explanation is printed: use it with --explain, or leave it out";
+    assert_eq!((refused.code, refused.err), (1, format!("An error occurred: {why}\n")));
     assert_eq!(state(), before, "nothing is changed, and no Lease is made");
 
     // Of what a leader is at, another process knows only that.

@@ -109,7 +109,7 @@ fn explained(world: &World, options: &Options, leader: Option<String>, now: Time
     let running = if leader.is_some() { in_progress(world) } else { Vec::new() };
     let plan = plan(View { world, options, memory: &memory, now, explain: true }, running.iter());
     let states: BTreeMap<(Kind, &str), String> =
-        world.all().map(|(kind, name, phase)| ((kind, name), state(phase))).collect();
+        world.all().map(|(kind, name, phase)| ((kind, name), state(kind, phase))).collect();
     let state_of = |subject: &Subject| states.get(&subject.object()).cloned().unwrap_or_default();
     let waits = plan.waits.iter().map(|wait| {
         let (kind, name) = wait.subject.object();
@@ -142,8 +142,13 @@ fn explained(world: &World, options: &Options, leader: Option<String>, now: Time
     }
 }
 
-fn state(phase: &str) -> String {
-    if phase.is_empty() { "New".to_owned() } else { phase.to_owned() }
+/// The phase, in the word that tables have for none.
+fn state(kind: Kind, phase: &str) -> String {
+    match (kind, phase) {
+        (Kind::BackupStorageLocation, "") => "Unknown".to_owned(),
+        (_, "") => "New".to_owned(),
+        (_, phase) => phase.to_owned(),
+    }
 }
 
 /// Work that a leader is likely to be at.
@@ -173,12 +178,12 @@ fn at_rest(world: &World, plan: &Plan) -> Vec<AtRest> {
     let mut moving: BTreeSet<Subject> = plan.work.iter().map(|work| work.key.object()).collect();
     moving.extend(plan.waits.iter().map(|wait| wait.subject.clone()));
     let moving: BTreeSet<(Kind, &str)> = moving.iter().map(Subject::object).collect();
-    let mut counts: BTreeMap<(Kind, &str), usize> = BTreeMap::new();
+    let mut counts: BTreeMap<(Kind, String), usize> = BTreeMap::new();
     for (kind, name, phase) in world.all() {
         if !moving.contains(&(kind, name)) {
-            *counts.entry((kind, phase)).or_default() += 1;
+            *counts.entry((kind, state(kind, phase))).or_default() += 1;
         }
     }
     let rows = counts.into_iter();
-    rows.map(|((kind, phase), count)| AtRest { kind: kind.word(), phase: state(phase), count }).collect()
+    rows.map(|((kind, phase), count)| AtRest { kind: kind.word(), phase, count }).collect()
 }
