@@ -38,20 +38,20 @@ const PLACES: u32 = 14;
 /// Compresses one text after the other; keeps its memory.
 pub(crate) struct Deflater {
     /// Where four bytes of this hash stood last, and the time before; plus one.
-    table: Box<[[u32; 2]; 1 << PLACES]>,
+    table: Vec<[u32; 2]>,
     block: Block,
 }
 
 impl Deflater {
     pub(crate) fn new() -> Self {
-        Self { table: Box::new([[0; 2]; 1 << PLACES]), block: Block::new(TOKENS + MOST_SKIPPED + 1) }
+        Self { table: vec![[0; 2]; 1 << PLACES], block: Block::new(TOKENS + MOST_SKIPPED + 1) }
     }
 
     /// Appends one gzip member of these bytes. What is said to be alike is compared, so a wrong word costs only size.
     pub(crate) fn member(&mut self, bytes: &[u8], alike: &[Likeness], out: &mut Vec<u8>) {
         // Magic, deflate, no flags, no time, fastest, unknown system.
         out.extend_from_slice(&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff]);
-        *self.table = [[0; 2]; 1 << PLACES];
+        self.table.fill([0; 2]);
         let mut from = 0;
         for one in alike {
             let (at, end) = (one.at.min(bytes.len()), one.at.saturating_add(one.length).min(bytes.len()));

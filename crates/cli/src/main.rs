@@ -31,6 +31,9 @@ mod yaml;
 use program::Program;
 use std::process::ExitCode;
 
+/// Bytes of stack of each thread. The work of a server is many calls deep, and without optimisation each takes a lot.
+const STACK: usize = 16 << 20;
+
 fn main() -> ExitCode {
     if let Some(code) = helper::run() {
         return code;
@@ -50,7 +53,8 @@ fn main() -> ExitCode {
     {
         return errors::report(&e);
     }
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let threads = &mut tokio::runtime::Builder::new_multi_thread();
+    let runtime = match threads.thread_stack_size(STACK).enable_all().build() {
         Ok(runtime) => runtime,
         Err(e) => return errors::report(&anyhow::Error::new(e).context("start the runtime")),
     };
