@@ -94,7 +94,8 @@ fn who_may_only_read_is_told_what_the_server_would_do_and_why_the_rest_waits() {
     // Of what a leader is at, another process knows only that.
     ground.create(&json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"name": "lifeboat-server", "namespace": "velero"},
-        "spec": {"holderIdentity": "velero-5d8f_1f0e", "leaseDurationSeconds": 15}}));
+        "spec": {"holderIdentity": "velero-5d8f_1f0e", "renewTime": "2026-11-22T10:00:00.000000Z",
+            "leaseDurationSeconds": i32::MAX}}));
     assert_eq!(
         explain(&[]),
         [
