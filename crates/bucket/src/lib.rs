@@ -3,13 +3,15 @@
 //! [`BlobStore`] is what Lifeboat asks of a bucket; [`Directory`] and [`Memory`] are two that need nothing else, the
 //! cloud providers are rooms of their own. Every implementation passes [`conformance::run`].
 //!
-//! A store is wrapped to get an ability: [`Prefixed`] puts it below a prefix, [`Retried`] tries again what can pass.
+//! A store is wrapped to get an ability: [`Prefixed`] puts it below a prefix, [`Retried`] tries again what can pass,
+//! [`Deadlined`] ends what hangs.
 //!
 //! Keys are strings exactly as the bucket has them. Errors are classified by what the caller does next
 //! ([`ErrorKind`]). Start reading at [`BlobStore`].
 
 mod attempts;
 pub mod conformance;
+mod deadline;
 mod directory;
 mod error;
 mod key;
@@ -22,6 +24,7 @@ mod store;
 mod troubled;
 
 pub use attempts::{Attempts, PATIENCE, retry};
+pub use deadline::{Deadlined, Deadlines};
 pub use directory::Directory;
 pub use error::{BucketError, ErrorKind};
 pub use memory::Memory;

@@ -1,4 +1,4 @@
-//! A store for tests that fails and breaks as it is told.
+//! A store for tests that fails, hangs and breaks as it is told.
 
 use crate::{
     BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, Memory, ObjectInfo, Page, PutOptions, collect,
@@ -16,10 +16,16 @@ use std::time::{Duration, SystemTime};
 pub(crate) enum Fate {
     Go,
     Fail(ErrorKind),
+    /// It never answers.
+    Hang,
+    /// Of a `put`: it takes so many pieces, and the end if it comes before, and never answers.
+    Takes(usize),
     /// Of a `get`: the stream breaks after so many bytes.
     Cut(usize),
     /// Of a `get`: the stream ends after so many bytes as if that were all.
     End(usize),
+    /// Of a `get`: nothing more comes after so many bytes.
+    Stall(usize),
     /// Somebody stores another object of this size, and then it is done.
     Replaced(usize),
 }
@@ -64,6 +70,7 @@ impl Troubled {
         let fate = (self.plan)(number, &text);
         match fate {
             Fate::Fail(kind) => return Err(error(kind, operation, key, "it fails")),
+            Fate::Hang => std::future::pending().await,
             Fate::Replaced(size) => {
                 self.fill(key, &vec![2; size]).await;
                 *self.replaced.lock().unwrap() += 1;
@@ -91,7 +98,15 @@ impl BlobStore for Troubled {
     }
 
     async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
-        self.ask("put", key, "").await?;
+        if let Fate::Takes(most) = self.ask("put", key, "").await? {
+            let mut body = body.into_stream();
+            for _ in 0..most {
+                if body.next().await.is_none() {
+                    break;
+                }
+            }
+            return std::future::pending().await;
+        }
         self.inner.put(key, body, options).await
     }
 
@@ -100,7 +115,7 @@ impl BlobStore for Troubled {
         let fate = self.ask("get", key, &more).await?;
         let bytes = collect(self.inner.get(key, range).await?, usize::MAX).await?;
         let most = match fate {
-            Fate::Cut(most) | Fate::End(most) => most.min(bytes.len()),
+            Fate::Cut(most) | Fate::End(most) | Fate::Stall(most) => most.min(bytes.len()),
             _ => bytes.len(),
         };
         let pieces: Vec<_> = bytes[..most].chunks(PIECE).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
@@ -108,6 +123,7 @@ impl BlobStore for Troubled {
         let broken = error(ErrorKind::Transient, "get", key, "the stream broke");
         Ok(match fate {
             Fate::Cut(_) => pieces.chain(futures::stream::once(async { Err(broken) })).boxed(),
+            Fate::Stall(_) => pieces.chain(futures::stream::pending()).boxed(),
             _ => pieces.boxed(),
         })
     }
