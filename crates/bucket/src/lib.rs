@@ -4,7 +4,7 @@
 //! cloud providers are rooms of their own. Every implementation passes [`conformance::run`].
 //!
 //! A store is wrapped to get an ability: [`Prefixed`] puts it below a prefix, [`Retried`] tries again what can pass,
-//! [`Deadlined`] ends what hangs.
+//! [`Deadlined`] ends what hangs, [`Limited`] limits calls and bytes a second.
 //!
 //! Keys are strings exactly as the bucket has them. Errors are classified by what the caller does next
 //! ([`ErrorKind`]). Start reading at [`BlobStore`].
@@ -15,6 +15,7 @@ mod deadline;
 mod directory;
 mod error;
 mod key;
+mod limited;
 mod memory;
 mod page;
 mod prefixed;
@@ -27,6 +28,7 @@ pub use attempts::{Attempts, PATIENCE, retry};
 pub use deadline::{Deadlined, Deadlines};
 pub use directory::Directory;
 pub use error::{BucketError, ErrorKind};
+pub use limited::{Limited, Limits};
 pub use memory::Memory;
 pub use prefixed::Prefixed;
 pub use retried::Retried;
