@@ -4,7 +4,7 @@
 //! cloud providers are rooms of their own. Every implementation passes [`conformance::run`].
 //!
 //! A store is wrapped to get an ability: [`Prefixed`] puts it below a prefix, [`Retried`] tries again what can pass,
-//! [`Deadlined`] ends what hangs, [`Limited`] limits calls and bytes a second.
+//! [`Deadlined`] ends what hangs, [`Limited`] limits calls and bytes a second, [`Measured`] tells of each call.
 //!
 //! Keys are strings exactly as the bucket has them. Errors are classified by what the caller does next
 //! ([`ErrorKind`]). Start reading at [`BlobStore`].
@@ -16,6 +16,7 @@ mod directory;
 mod error;
 mod key;
 mod limited;
+mod measured;
 mod memory;
 mod page;
 mod prefixed;
@@ -29,6 +30,7 @@ pub use deadline::{Deadlined, Deadlines};
 pub use directory::Directory;
 pub use error::{BucketError, ErrorKind};
 pub use limited::{Limited, Limits};
+pub use measured::{Call, Measured, Meter};
 pub use memory::Memory;
 pub use prefixed::Prefixed;
 pub use retried::Retried;
