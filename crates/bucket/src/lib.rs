@@ -34,4 +34,6 @@ pub use measured::{Call, Measured, Meter};
 pub use memory::Memory;
 pub use prefixed::Prefixed;
 pub use retried::Retried;
-pub use store::{BlobStore, Body, ByteStream, Entry, ListOptions, ObjectInfo, Page, PutOptions, collect};
+pub use store::{
+    BlobStore, Body, ByteStream, Entry, ListOptions, ObjectInfo, Page, PutOptions, Retention, RetentionMode, collect,
+};

@@ -89,7 +89,7 @@ impl Store {
             claimed: request.now,
             refreshed: None,
         };
-        let options = PutOptions { if_absent: true, content_type: Some("application/json") };
+        let options = PutOptions { if_absent: true, content_type: Some("application/json"), ..PutOptions::default() };
         match self.put(&key, encode_claim(&claim)?.into(), options).await {
             Ok(()) => {}
             Err(StoreError::Bucket(e)) if e.kind == ErrorKind::Exists => {
@@ -131,7 +131,8 @@ impl Store {
         loop {
             claim.attempt = claim.attempt.saturating_add(1);
             tried += 1;
-            let options = PutOptions { if_absent: true, content_type: Some("application/json") };
+            let options =
+                PutOptions { if_absent: true, content_type: Some("application/json"), ..PutOptions::default() };
             match self.put(&attempt_key(name, claim.attempt), encode_claim(claim)?.into(), options).await {
                 Err(StoreError::Bucket(e)) if e.kind == ErrorKind::Exists && tried < NUMBERS => {}
                 put => return put,
