@@ -10,6 +10,8 @@ pub const PATIENCE: Duration = Duration::from_secs(180);
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Who waits longer than this for a bucket is told why.
+const QUIET: Duration = Duration::from_secs(10);
 
 /// The attempts of one operation: ask [`Attempts::again`] after each one that failed.
 #[derive(Debug)]
@@ -17,13 +19,15 @@ pub struct Attempts {
     began: Instant,
     patience: Duration,
     failed: u32,
+    /// Whether somebody was told that this takes long.
+    told: bool,
 }
 
 impl Attempts {
     /// Begins now. With no patience there is one attempt.
     #[must_use]
     pub fn within(patience: Duration) -> Self {
-        Self { began: Instant::now(), patience, failed: 0 }
+        Self { began: Instant::now(), patience, failed: 0, told: false }
     }
 
     /// Time since the first one began.
@@ -32,7 +36,7 @@ impl Attempts {
         self.began.elapsed()
     }
 
-    /// Waits before the next attempt.
+    /// Waits before the next attempt. The first error after ten seconds of trouble is a warning in the log.
     ///
     /// # Errors
     /// `error` itself, when another attempt cannot help or patience would end before it.
@@ -41,6 +45,7 @@ impl Attempts {
         let left = self.patience.saturating_sub(self.lasted());
         if error.is_retryable() && pause < left {
             self.failed += 1;
+            self.tell(&error);
             sleep(pause).await;
             return Ok(());
         }
@@ -49,6 +54,14 @@ impl Attempts {
             error.message.push_str(&format!("; tried {times} times in {seconds} s"));
         }
         Err(error)
+    }
+
+    fn tell(&mut self, error: &BucketError) {
+        if self.lasted() > QUIET && !std::mem::replace(&mut self.told, true) {
+            tracing::warn!(%error, "the bucket fails; it is tried for {} s in all", self.patience.as_secs());
+        } else {
+            tracing::debug!(%error, "trying the bucket again");
+        }
     }
 }
 

@@ -1,12 +1,15 @@
 //! One suite that every [`BlobStore`] passes. Panics at the first deviation; the store should be empty before.
 
-use crate::{BlobStore, Body, BucketError, Entry, ErrorKind, ListOptions, PutOptions, collect};
+use crate::{
+    BlobStore, Body, BucketError, Entry, ErrorKind, ListOptions, PutOptions, Retention, RetentionMode, collect,
+};
 use bytes::Bytes;
 use futures::StreamExt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-/// Runs the suite against an empty store.
+/// Runs the suite against an empty store. What it can store it can also delete: where a store can keep objects, that is
+/// another one, for [`retention_is_honoured`].
 ///
 /// # Panics
 /// When the store deviates.
@@ -17,6 +20,62 @@ pub async fn run(store: Arc<dyn BlobStore>) {
     an_aborted_put_leaves_nothing(&*store).await;
     listing(&*store).await;
     deleting(&*store).await;
+    retention_is_refused(&*store).await;
+}
+
+/// Runs what [`run`] leaves out: on a store that can keep objects, those with a retention are kept, however they are put.
+/// `is_kept` finds out by other means whether the object with this key has this retention, and whether deleting that
+/// version is refused. The objects stay in the store until `until`.
+///
+/// # Panics
+/// When the store deviates.
+pub async fn retention_is_honoured(
+    store: &dyn BlobStore,
+    until: SystemTime,
+    is_kept: impl AsyncFn(&str, Retention) -> bool,
+) {
+    let large = Bytes::from(vec![7u8; 9 << 20]);
+    for (name, mode) in [("governance", RetentionMode::Governance), ("compliance", RetentionMode::Compliance)] {
+        let retention = Retention { mode, until };
+        for (size, bytes) in [("small", Bytes::from_static(b"kept")), ("large", large.clone())] {
+            let pieces: Vec<_> = bytes.chunks(1 << 20).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
+            let stream = Body::Stream(futures::stream::iter(pieces).boxed());
+            for (form, body, if_absent) in [("whole", bytes.clone().into(), false), ("stream", stream, true)] {
+                let key = format!("k/{name}/{size}/{form}");
+                let options = PutOptions { if_absent, retention: Some(retention), ..PutOptions::default() };
+                assert_eq!(store.put(&key, body, options).await.expect(&key), bytes.len() as u64);
+                assert!(is_kept(&key, retention).await, "{key} is not kept");
+                assert!(read(store, &key).await.expect(&key) == bytes, "{key}");
+            }
+        }
+    }
+}
+
+/// A store that cannot keep objects, or a bucket where that is not switched on, says so before anything is written.
+async fn retention_is_refused(store: &dyn BlobStore) {
+    let until = SystemTime::UNIX_EPOCH + Duration::from_secs(4_000_000_000);
+    let retention = Some(Retention { mode: RetentionMode::Governance, until });
+    let bodies = || {
+        let stream = futures::stream::iter([Ok(Bytes::from_static(b"new"))]).boxed();
+        [Body::Bytes(Bytes::from_static(b"new")), Body::Stream(stream)]
+    };
+    put(store, "k/old", b"old").await;
+    for if_absent in [false, true] {
+        for body in bodies() {
+            let options = PutOptions { if_absent, retention, ..PutOptions::default() };
+            assert_eq!(
+                kind(store.put("k/new", body, options).await),
+                Some(ErrorKind::Invalid),
+                "retention was ignored"
+            );
+            assert_eq!(kind(store.head("k/new").await), Some(ErrorKind::NotFound));
+        }
+    }
+    for body in bodies() {
+        let options = PutOptions { retention, ..PutOptions::default() };
+        assert_eq!(kind(store.put("k/old", body, options).await), Some(ErrorKind::Invalid), "retention was ignored");
+        assert_eq!(read(store, "k/old").await.expect("it was put"), Bytes::from_static(b"old"));
+    }
 }
 
 async fn put(store: &dyn BlobStore, key: &str, bytes: &'static [u8]) {

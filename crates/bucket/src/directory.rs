@@ -224,6 +224,7 @@ impl BlobStore for Directory {
     }
 
     async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
+        options.refuse_retention(key, self)?;
         let (parts, name) = self.parts("put", key)?;
         let mut temporary = self.blocking("put", key, move |inner| Temporary::create(inner, &parts)).await?;
         let mut stream = body.into_stream();

@@ -41,6 +41,11 @@ pub struct BucketError {
 }
 
 impl BucketError {
+    /// An error without a cause below.
+    pub(crate) fn new(kind: ErrorKind, operation: &'static str, key: &str, store: String, message: String) -> Self {
+        Self { kind, operation, key: key.to_owned(), store, message, source: None }
+    }
+
     /// Whether trying again can help.
     #[must_use]
     pub fn is_retryable(&self) -> bool {

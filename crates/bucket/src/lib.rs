@@ -1,25 +1,39 @@
 //! Object storage behind one small trait.
 //!
 //! [`BlobStore`] is what Lifeboat asks of a bucket; [`Directory`] and [`Memory`] are two that need nothing else, the
-//! cloud providers are rooms of their own. [`Prefixed`] puts a store below a prefix. Every implementation passes
-//! [`conformance::run`].
+//! cloud providers are rooms of their own. Every implementation passes [`conformance::run`].
+//!
+//! A store is wrapped to get an ability: [`Prefixed`] puts it below a prefix, [`Retried`] tries again what can pass,
+//! [`Deadlined`] ends what hangs, [`Limited`] limits calls and bytes a second, [`Measured`] tells of each call.
 //!
 //! Keys are strings exactly as the bucket has them. Errors are classified by what the caller does next
 //! ([`ErrorKind`]). Start reading at [`BlobStore`].
 
 mod attempts;
 pub mod conformance;
+mod deadline;
 mod directory;
 mod error;
 mod key;
+mod limited;
+mod measured;
 mod memory;
 mod page;
 mod prefixed;
+mod retried;
 mod store;
+#[cfg(test)]
+mod troubled;
 
 pub use attempts::{Attempts, PATIENCE, retry};
+pub use deadline::{Deadlined, Deadlines};
 pub use directory::Directory;
 pub use error::{BucketError, ErrorKind};
+pub use limited::{Limited, Limits};
+pub use measured::{Call, Measured, Meter};
 pub use memory::Memory;
 pub use prefixed::Prefixed;
-pub use store::{BlobStore, Body, ByteStream, Entry, ListOptions, ObjectInfo, Page, PutOptions, collect};
+pub use retried::Retried;
+pub use store::{
+    BlobStore, Body, ByteStream, Entry, ListOptions, ObjectInfo, Page, PutOptions, Retention, RetentionMode, collect,
+};

@@ -40,6 +40,7 @@ impl BlobStore for Memory {
     }
 
     async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
+        options.refuse_retention(key, self)?;
         let mut stream = body.into_stream();
         let mut bytes = BytesMut::new();
         while let Some(piece) = stream.try_next().await? {

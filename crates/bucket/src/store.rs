@@ -50,6 +50,39 @@ pub struct PutOptions {
     pub if_absent: bool,
     /// Media type; stores without types ignore it.
     pub content_type: Option<&'static str>,
+    /// Keep the object from being deleted or replaced. A store that cannot do that refuses the put as
+    /// [`ErrorKind::Invalid`] before anything is written; none ignores it.
+    pub retention: Option<Retention>,
+}
+
+impl PutOptions {
+    /// For stores that cannot keep an object.
+    pub(crate) fn refuse_retention(self, key: &str, store: &dyn BlobStore) -> Result<(), BucketError> {
+        if self.retention.is_none() {
+            return Ok(());
+        }
+        let message = "nothing here keeps an object from being deleted: use a bucket with object lock, or put it \
+                       without retention";
+        Err(BucketError::new(ErrorKind::Invalid, "put", key, store.describe(), message.to_owned()))
+    }
+}
+
+/// Until when the store may not delete or replace this version of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// For whom.
+    pub mode: RetentionMode,
+    /// At least until then; stores may count whole seconds.
+    pub until: SystemTime,
+}
+
+/// Whom a retention binds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetentionMode {
+    /// Everybody but those who have a permission to end it.
+    Governance,
+    /// Everybody, also the owner of the account: nobody can take it back.
+    Compliance,
 }
 
 /// What a store says of an object.

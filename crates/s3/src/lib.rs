@@ -13,6 +13,7 @@ mod delete;
 mod error;
 mod list;
 mod percent;
+mod retention;
 mod store;
 mod trust;
 mod upload;

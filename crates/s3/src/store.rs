@@ -24,6 +24,9 @@ use std::time::{Duration, SystemTime};
 ///
 /// What a put sends, be it an object or a part of one, is sent again until patience ends: nobody else can, when the
 /// object comes as a stream. A conditional put is sent once: when it says that the object exists, this put has not written it.
+///
+/// What is put with a retention is sent with it and with a checksum, which the protocol demands then. Before the first one the
+/// bucket is asked whether it has object lock, so that no server takes the object and leaves it unprotected.
 pub struct S3 {
     client: Client,
     public: Client,

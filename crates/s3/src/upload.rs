@@ -3,10 +3,11 @@
 use crate::S3Config;
 use crate::connect::Times;
 use crate::error::Failures;
+use crate::retention::Locks;
 use aws_sdk_s3::Client;
-use aws_sdk_s3::config::Builder;
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::timeout::TimeoutConfig;
+use aws_sdk_s3::config::{Builder, RequestChecksumCalculation};
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::primitives::ByteStream as SdkStream;
 use aws_sdk_s3::types::{ChecksumAlgorithm, CompletedMultipartUpload, CompletedPart, ServerSideEncryption};
@@ -44,6 +45,7 @@ pub(crate) struct Writer {
     encryption: Option<ServerSideEncryption>,
     kms_key: Option<String>,
     tagging: Option<String>,
+    locks: Locks,
     aborts: Arc<Aborts>,
 }
 
@@ -60,6 +62,7 @@ impl Writer {
             (named, _) => named.as_deref().map(ServerSideEncryption::from),
         };
         Self {
+            locks: Locks::new(client.clone(), failures.clone()),
             client,
             failures,
             times,
@@ -74,6 +77,10 @@ impl Writer {
     pub(crate) async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
         // Who has all bytes puts them again itself, and asks before whether it still may.
         let can_caller_repeat = matches!(body, Body::Bytes(_));
+        if options.retention.is_some() {
+            let patience = if can_caller_repeat { Duration::ZERO } else { self.times.patience };
+            retry(patience, || self.locks.check(key)).await?;
+        }
         let mut pieces = Pieces::new(body.into_stream());
         match pieces.next(PART).await? {
             Some(only) if only.len() < PART && can_caller_repeat => self.try_whole(key, only, options).await,
@@ -89,15 +96,18 @@ impl Writer {
 
     async fn try_whole(&self, key: &str, bytes: Bytes, options: PutOptions) -> Result<u64, BucketError> {
         let size = bytes.len();
+        let lock = self.locks.of(key, options.retention)?;
         self.client
             .put_object()
             .bucket(&self.failures.bucket)
             .key(key)
             .set_content_type(options.content_type.map(str::to_owned))
-            .set_checksum_algorithm(self.checksum.clone())
+            .set_checksum_algorithm(self.checksum(options))
             .set_server_side_encryption(self.encryption.clone())
             .set_ssekms_key_id(self.kms_key.clone())
             .set_tagging(self.tagging.clone())
+            .set_object_lock_mode(lock.mode)
+            .set_object_lock_retain_until_date(lock.until)
             .set_if_none_match(options.if_absent.then(|| "*".to_owned()))
             .body(SdkStream::from(bytes))
             .customize()
@@ -117,12 +127,13 @@ impl Writer {
     ) -> Result<u64, BucketError> {
         let id = retry(self.times.patience, || self.begin(key, options)).await?;
         let id = id.as_str();
+        let upload = Upload { key, id, options };
         let mut guard = AbortOnDrop { writer: self, key, id, armed: true };
         let done = async {
-            let (parts, size) = self.send_parts(key, id, first, pieces).await?;
+            let (parts, size) = self.send_parts(upload, first, pieces).await?;
             let tag = tag_of(&parts);
             let completed = || async {
-                match self.complete(key, id, parts.clone(), options).await {
+                match self.complete(upload, parts.clone()).await {
                     // The answer may be lost, and a second attempt meets an upload that is no more.
                     Err(e) | Ok(Err(e))
                         if e.kind == ErrorKind::Transient && self.is_stored(key, tag.as_deref(), size).await =>
@@ -145,21 +156,29 @@ impl Writer {
     }
 
     async fn begin(&self, key: &str, options: PutOptions) -> Result<String, BucketError> {
+        let lock = self.locks.of(key, options.retention)?;
         let begun = self
             .client
             .create_multipart_upload()
             .bucket(&self.failures.bucket)
             .key(key)
             .set_content_type(options.content_type.map(str::to_owned))
-            .set_checksum_algorithm(self.checksum.clone())
+            .set_checksum_algorithm(self.checksum(options))
             .set_server_side_encryption(self.encryption.clone())
             .set_ssekms_key_id(self.kms_key.clone())
             .set_tagging(self.tagging.clone())
+            .set_object_lock_mode(lock.mode)
+            .set_object_lock_retain_until_date(lock.until)
             .send()
             .await
             .map_err(|e| self.failures.of("put", key, e))?;
         let unnamed = || self.failures.own(ErrorKind::Other, "put", key, "the server began an upload without a name");
         begun.upload_id.ok_or_else(unnamed)
+    }
+
+    /// The checksum that is sent. The protocol demands one of what is to be kept.
+    fn checksum(&self, options: PutOptions) -> Option<ChecksumAlgorithm> {
+        self.checksum.clone().or(options.retention.map(|_| ChecksumAlgorithm::Crc32))
     }
 
     /// How long a request of a put is sent again. A conditional one never is: it would meet the object that the first
@@ -186,13 +205,12 @@ impl Writer {
 
     async fn send_parts(
         &self,
-        key: &str,
-        id: &str,
+        upload: Upload<'_>,
         first: Bytes,
         pieces: Pieces,
     ) -> Result<(Vec<CompletedPart>, u64), BucketError> {
         let mut on_the_way = FuturesUnordered::new();
-        let sent = self.send_all(key, id, first, pieces, &mut on_the_way).await;
+        let sent = self.send_all(upload, first, pieces, &mut on_the_way).await;
         if sent.is_err() {
             // A part that arrives after the abort of its upload would stay where nobody sees it.
             let all = async { while on_the_way.next().await.is_some() {} };
@@ -203,8 +221,7 @@ impl Writer {
 
     async fn send_all<'a>(
         &'a self,
-        key: &'a str,
-        id: &'a str,
+        upload: Upload<'a>,
         first: Bytes,
         mut pieces: Pieces,
         on_the_way: &mut FuturesUnordered<BoxFuture<'a, Result<(CompletedPart, usize), BucketError>>>,
@@ -223,12 +240,12 @@ impl Writer {
             number += 1;
             if number > MOST_PARTS {
                 let message = format!("the object is larger than {MOST_PARTS} parts can hold");
-                return Err(self.failures.own(ErrorKind::Invalid, "put", key, message));
+                return Err(self.failures.own(ErrorKind::Invalid, "put", upload.key, message));
             }
             total += part.len() as u64;
             bytes_on_the_way += part.len();
             let sent = async move {
-                let answer = retry(self.times.patience, || self.send_part(key, id, number, part.clone()));
+                let answer = retry(self.times.patience, || self.send_part(upload, number, part.clone()));
                 answer.await?
             };
             on_the_way.push(sent.boxed());
@@ -255,11 +272,11 @@ impl Writer {
 
     async fn send_part(
         &self,
-        key: &str,
-        id: &str,
+        upload: Upload<'_>,
         number: usize,
         bytes: Bytes,
     ) -> Result<Result<(CompletedPart, usize), BucketError>, BucketError> {
+        let Upload { key, id, options } = upload;
         let size = bytes.len();
         let number = i32::try_from(number).unwrap_or(i32::MAX);
         let answer = self
@@ -269,10 +286,10 @@ impl Writer {
             .key(key)
             .upload_id(id)
             .part_number(number)
-            .set_checksum_algorithm(self.checksum.clone())
+            .set_checksum_algorithm(self.checksum(options))
             .body(SdkStream::from(bytes))
             .customize()
-            .config_override(overrides(self.times.of(size), PutOptions::default()))
+            .config_override(overrides(self.times.of(size), PutOptions { if_absent: false, ..options }))
             .send()
             .await;
         let answer = match self.within_upload(key, answer)? {
@@ -293,11 +310,10 @@ impl Writer {
 
     async fn complete(
         &self,
-        key: &str,
-        id: &str,
+        upload: Upload<'_>,
         parts: Vec<CompletedPart>,
-        options: PutOptions,
     ) -> Result<Result<(), BucketError>, BucketError> {
+        let Upload { key, id, options } = upload;
         let answer = self
             .client
             .complete_multipart_upload()
@@ -334,8 +350,19 @@ impl Writer {
     }
 }
 
+/// An object that is stored in parts, while it is.
+#[derive(Clone, Copy)]
+struct Upload<'a> {
+    key: &'a str,
+    id: &'a str,
+    options: PutOptions,
+}
+
 fn overrides(times: TimeoutConfig, options: PutOptions) -> Builder {
-    let builder = Builder::new().timeout_config(times);
+    let mut builder = Builder::new().timeout_config(times);
+    if options.retention.is_some() {
+        builder = builder.request_checksum_calculation(RequestChecksumCalculation::WhenSupported);
+    }
     if options.if_absent {
         // A second attempt would meet the object that the first one wrote, and call it somebody else's.
         return builder.retry_config(RetryConfig::disabled());

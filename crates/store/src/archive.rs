@@ -9,7 +9,7 @@ use lifeboat_archive::gzip::unpack_whole;
 use lifeboat_archive::index::{Index, IndexError, MemberRange, Row};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::{ObjectPath, ReadLimits};
-use lifeboat_bucket::{BucketError, ErrorKind, collect};
+use lifeboat_bucket::{BlobStore, collect};
 use lifeboat_object::Head;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -99,7 +99,7 @@ impl Store {
     /// [`Archive::read`] otherwise.
     pub async fn open_archive(&self, name: &str, options: &OpenOptions) -> Result<Archive, StoreError> {
         let key = BackupFile::Tarball.key(name);
-        let size = match self.retry(|| self.bucket.head(&key)).await {
+        let size = match self.bucket.head(&key).await {
             Ok(info) => info.size,
             Err(e) if e.is_not_found() => {
                 return Err(StoreError::NoBackup { name: name.to_owned(), place: self.describe(), key });
@@ -120,7 +120,7 @@ impl Store {
 
     async fn fitting_index(&self, name: &str, size: u64, limits: ReadLimits) -> Result<Option<Index>, StoreError> {
         let key = BackupFile::Index.key(name);
-        let read = || async {
+        let read = async {
             let stream = self.bucket.get(&key, None).await?;
             match with_reader(stream, move |reader| Index::read(reader, size, limits)).await {
                 Ok(read) => Ok(Ok(read)),
@@ -128,7 +128,7 @@ impl Store {
                 Err(Interrupted::Stream(e)) => Err(e),
             }
         };
-        let read = match self.retry(read).await {
+        let read = match read.await {
             Ok(read) => read?,
             Err(e) if e.is_not_found() => return Ok(None),
             Err(e) => return Err(e.into()),
@@ -247,12 +247,8 @@ impl Archive {
         match &*self.source {
             Source::Bucket(store) => {
                 let limit = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
-                let get = || async { collect(store.bucket.get(&self.key, Some(range.clone())).await?, limit).await };
-                let bytes = store.retry(get).await?;
-                if bytes.len() != limit {
-                    return Err(short(&self.key, store).into());
-                }
-                Ok(bytes)
+                // As many bytes as were asked for, or an error.
+                Ok(collect(store.bucket.get(&self.key, Some(range)).await?, limit).await?)
             }
             Source::Scratch(_) => {
                 let source = Arc::clone(&self.source);
@@ -312,17 +308,6 @@ pub(crate) fn checked_head(key: &str, row: &Row, body: &[u8]) -> Result<Head, St
     let head = head(key, &path.key, body)?;
     path.check(&head).map_err(|source| StoreError::Disagrees { key: key.to_owned(), source })?;
     Ok(head)
-}
-
-fn short(key: &str, store: &Store) -> BucketError {
-    BucketError {
-        kind: ErrorKind::Other,
-        operation: "get",
-        key: key.to_owned(),
-        store: store.describe(),
-        message: "the answer is shorter than the range that was asked for".to_owned(),
-        source: None,
-    }
 }
 
 fn read_range(file: &NamedTempFile, range: &Range<u64>) -> std::io::Result<Bytes> {

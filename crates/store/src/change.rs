@@ -4,7 +4,7 @@ use crate::{Store, StoreError};
 use lifeboat_api::Backup;
 use lifeboat_archive::gojson;
 use lifeboat_archive::layout::{BACKUPS, BackupFile, RESTORES};
-use lifeboat_bucket::{BucketError, Entry, ErrorKind, ListOptions, PutOptions};
+use lifeboat_bucket::{BlobStore, BucketError, Entry, ErrorKind, ListOptions, PutOptions};
 use std::time::Duration;
 
 impl Store {
@@ -17,7 +17,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Bucket`].
     pub async fn delete_backup(&self, name: &str) -> Result<(), StoreError> {
-        self.retry(|| self.delete_keys(vec![BackupFile::Metadata.key(name)])).await?;
+        self.bucket.delete(&[BackupFile::Metadata.key(name)]).await?;
         self.abort_uploads(name).await?;
         self.delete_folder(&folder(name), Some(&BackupFile::Claim.key(name))).await
     }
@@ -36,7 +36,7 @@ impl Store {
     /// them: listing them is not among the permissions that Velero asks for.
     pub(crate) async fn abort_uploads(&self, name: &str) -> Result<(), BucketError> {
         let folder = folder(name);
-        match self.retry(|| self.bucket.abort_stale_uploads(&folder, Duration::ZERO)).await {
+        match self.bucket.abort_stale_uploads(&folder, Duration::ZERO).await {
             Err(e) if e.kind == ErrorKind::Denied => {
                 tracing::warn!(folder, error = %e, "uploads that nobody goes on with may stay open");
                 Ok(())
@@ -76,7 +76,7 @@ impl Store {
     async fn delete_folder(&self, prefix: &str, last: Option<&str>) -> Result<(), StoreError> {
         let mut options = ListOptions { prefix: prefix.to_owned(), ..ListOptions::default() };
         loop {
-            let page = self.retry(|| self.bucket.list(options.clone())).await?;
+            let page = self.bucket.list(options.clone()).await?;
             let keys: Vec<String> = page
                 .entries
                 .into_iter()
@@ -86,7 +86,7 @@ impl Store {
                 })
                 .collect();
             if !keys.is_empty() {
-                self.retry(|| self.delete_keys(keys.clone())).await?;
+                self.bucket.delete(&keys).await?;
             }
             options.continuation = page.continuation;
             if options.continuation.is_none() {
@@ -94,13 +94,9 @@ impl Store {
             }
         }
         match last {
-            Some(last) => Ok(self.retry(|| self.delete_keys(vec![last.to_owned()])).await?),
+            Some(last) => Ok(self.bucket.delete(&[last.to_owned()]).await?),
             None => Ok(()),
         }
-    }
-
-    async fn delete_keys(&self, keys: Vec<String>) -> Result<(), BucketError> {
-        self.bucket.delete(&keys).await
     }
 }
 
@@ -112,7 +108,7 @@ pub(crate) fn folder(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_bucket::{BlobStore, Body, ByteStream, Memory, ObjectInfo, Page};
+    use lifeboat_bucket::{Body, ByteStream, Memory, ObjectInfo, Page};
     use std::ops::Range;
     use std::sync::{Arc, Mutex};
 

@@ -12,7 +12,6 @@ mod change;
 mod error;
 mod open;
 mod refresh;
-mod retry;
 mod rewrite;
 mod store;
 mod stream;

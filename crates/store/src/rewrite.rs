@@ -12,7 +12,7 @@ use lifeboat_archive::gzip::Packer;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::sidecar::{FileDigest, Manifest, NextFiles};
 use lifeboat_archive::tarball::{Assembler, Member, ObjectEntry, Segment, TarballSummary};
-use lifeboat_bucket::{Body, BucketError, ByteStream, ErrorKind, PutOptions};
+use lifeboat_bucket::{BlobStore, Body, BucketError, ByteStream, ErrorKind, PutOptions};
 use lifeboat_object::ObjectKey;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashSet};
@@ -132,7 +132,7 @@ impl Store {
         // A rewriting that was cut off has left some files old and some new.
         for file in next.files.keys() {
             let key = format!("{}{file}", folder(name));
-            match self.retry(|| self.digest(&key)).await {
+            match self.digest(&key).await {
                 Ok(found) if manifest.admits(file, &found) => drop(manifest.files.insert(file.clone(), found)),
                 Ok(_) => {
                     let problem = "its content is neither what was stored nor what was to take its place".to_owned();
@@ -161,8 +161,9 @@ impl Store {
     async fn put_built(&self, name: &str, built: &Built) -> Result<(), StoreError> {
         let key = BackupFile::Tarball.key(name);
         let options = PutOptions { content_type: Some(BackupFile::Tarball.content_type()), ..PutOptions::default() };
-        let put = || async { self.bucket.put(&key, Body::Stream(pieces(built.file.path())), options).await };
-        self.retry(put).await.map(drop).map_err(Into::into)
+        // As the first archive, it is given to the bucket once: a bucket of many requests repeats those.
+        self.bucket.put(&key, Body::Stream(pieces(built.file.path())), options).await?;
+        Ok(())
     }
 }
 

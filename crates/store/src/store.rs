@@ -6,7 +6,9 @@ use futures::{StreamExt, TryStreamExt};
 use lifeboat_api::Backup;
 use lifeboat_archive::layout::{BACKUPS, BackupFile, RestoreFile};
 use lifeboat_archive::sidecar::{self, Claim};
-use lifeboat_bucket::{BlobStore, Body, Entry, ErrorKind, ListOptions, Memory, PATIENCE, PutOptions, collect};
+use lifeboat_bucket::{
+    BlobStore, Body, Entry, ErrorKind, ListOptions, Memory, PATIENCE, PutOptions, Retried, collect, retry,
+};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,9 +22,10 @@ pub(crate) const AT_ONCE: usize = 16;
 /// A storage location: a bucket, already below its prefix.
 #[derive(Clone, Debug)]
 pub struct Store {
-    pub(crate) bucket: Arc<dyn BlobStore>,
+    /// Tries again what can pass.
+    pub(crate) bucket: Retried,
     /// For one request with all its attempts.
-    pub(crate) patience: Duration,
+    patience: Duration,
 }
 
 /// A backup in a listing.
@@ -38,13 +41,13 @@ impl Store {
     /// The store in this bucket.
     #[must_use]
     pub fn new(bucket: Arc<dyn BlobStore>) -> Self {
-        Self { bucket, patience: PATIENCE }
+        Self { bucket: Retried::new(bucket, PATIENCE), patience: PATIENCE }
     }
 
     /// The same store, for one request of which so much time is taken, all attempts together; three minutes when not said.
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
-        Self { patience, ..self }
+        Self { bucket: self.bucket.with_patience(patience), patience }
     }
 
     /// An empty store in memory, for tests.
@@ -97,7 +100,7 @@ impl Store {
         let mut options =
             ListOptions { prefix: BACKUPS.to_owned(), delimiter: Some("/".to_owned()), ..ListOptions::default() };
         loop {
-            let page = self.retry(|| self.bucket.list(options.clone())).await?;
+            let page = self.bucket.list(options.clone()).await?;
             names.extend(page.entries.into_iter().filter_map(|entry| match entry {
                 Entry::Prefix(prefix) => Some(prefix[BACKUPS.len()..].trim_end_matches('/').to_owned()),
                 Entry::Object(_) => None,
@@ -177,14 +180,16 @@ impl Store {
     }
 
     pub(crate) async fn put(&self, key: &str, bytes: Bytes, options: PutOptions) -> Result<(), StoreError> {
-        self.retry(|| self.bucket.put(key, Body::Bytes(bytes.clone()), options)).await?;
+        // The bucket never repeats a conditional put. Only claims are put so, and who meets his own takes it up.
+        let patience = if options.if_absent { self.patience } else { Duration::ZERO };
+        retry(patience, || self.bucket.put(key, Body::Bytes(bytes.clone()), options)).await?;
         Ok(())
     }
 
     /// A whole object in memory; `None` when it does not exist.
     pub(crate) async fn read(&self, key: &str) -> Result<Option<Bytes>, StoreError> {
         let limit = usize::try_from(LARGEST_JSON).unwrap_or(usize::MAX);
-        let read = self.retry(|| async { collect(self.bucket.get(key, None).await?, limit).await }).await;
+        let read = async { collect(self.bucket.get(key, None).await?, limit).await }.await;
         match read {
             Ok(bytes) => Ok(Some(bytes)),
             Err(e) if e.kind == ErrorKind::NotFound => Ok(None),
@@ -193,10 +198,166 @@ impl Store {
     }
 
     pub(crate) async fn exists(&self, key: &str) -> Result<bool, StoreError> {
-        match self.retry(|| self.bucket.head(key)).await {
+        match self.bucket.head(key).await {
             Ok(_) => Ok(true),
             Err(e) if e.is_not_found() => Ok(false),
             Err(e) => Err(e.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ClaimOutcome, ClaimRequest};
+    use async_trait::async_trait;
+    use jiff::Timestamp;
+    use lifeboat_bucket::{BucketError, ByteStream, ObjectInfo, Page};
+    use std::ops::Range;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use tokio::time::Instant;
+
+    /// A bucket that is away for a while, or for good.
+    #[derive(Debug)]
+    struct Away {
+        inner: Memory,
+        kind: ErrorKind,
+        until: Instant,
+        /// Whether it answers all but puts.
+        is_read: bool,
+        /// Bytes after which each answer ends.
+        cut: usize,
+        asked: AtomicU64,
+    }
+
+    impl Away {
+        async fn store(kind: ErrorKind, seconds: u64) -> (Arc<Self>, Store) {
+            let away = Arc::new(Self::until(kind, seconds).await);
+            (Arc::clone(&away), Store::new(away))
+        }
+
+        async fn until(kind: ErrorKind, seconds: u64) -> Self {
+            let inner = Memory::default();
+            inner.put("k", b"0123456789".to_vec().into(), PutOptions::default()).await.unwrap();
+            let until = Instant::now() + Duration::from_secs(seconds);
+            Self { inner, kind, until, is_read: false, cut: usize::MAX, asked: AtomicU64::new(0) }
+        }
+
+        fn here(&self, operation: &'static str, key: &str) -> Result<(), BucketError> {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            if Instant::now() >= self.until || self.is_read && operation != "put" {
+                return Ok(());
+            }
+            let (key, store, message) = (key.to_owned(), self.describe(), "it is away".to_owned());
+            Err(BucketError { kind: self.kind, operation, key, store, message, source: None })
+        }
+    }
+
+    #[async_trait]
+    impl BlobStore for Away {
+        fn describe(&self) -> String {
+            "away".to_owned()
+        }
+        async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
+            self.here("put", key)?;
+            self.inner.put(key, body, options).await
+        }
+        async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
+            self.here("get", key)?;
+            let bytes = collect(self.inner.get(key, range).await?, 1 << 20).await?;
+            let bytes = bytes.slice(..bytes.len().min(self.cut));
+            Ok(futures::stream::once(async { Ok(bytes) }).boxed())
+        }
+        async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
+            self.here("head", key)?;
+            self.inner.head(key).await
+        }
+        async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
+            self.here("list", &options.prefix)?;
+            self.inner.list(options).await
+        }
+        async fn delete(&self, keys: &[String]) -> Result<(), BucketError> {
+            self.here("delete", "")?;
+            self.inner.delete(keys).await
+        }
+        async fn abort_stale_uploads(&self, prefix: &str, _: Duration) -> Result<u64, BucketError> {
+            self.here("sweep", prefix).map(|()| 0)
+        }
+        async fn presign(&self, _: &str, _: Duration) -> Result<Option<String>, BucketError> {
+            Ok(None)
+        }
+    }
+
+    /// The ten bytes of an object of known size.
+    async fn ten(store: &Store) -> Result<Bytes, BucketError> {
+        collect(store.bucket.get("k", Some(0..10)).await?, 100).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_bucket_that_is_away_for_two_minutes_is_waited_for() {
+        let (_, store) = Away::store(ErrorKind::Transient, 120).await;
+        assert_eq!(store.read("k").await.unwrap().unwrap(), b"0123456789"[..]);
+        let (_, store) = Away::store(ErrorKind::Throttled, 120).await;
+        let bytes = ten(&store).await.unwrap();
+        assert_eq!(bytes, b"0123456789"[..]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn patience_ends_when_the_user_says_so_and_the_error_tells() {
+        for (patience, expected) in [
+            (10, "cannot get \"k\" in away: it is away; tried 6 times in 7 s"),
+            (180, "cannot get \"k\" in away: it is away; tried 40 times in 177 s"),
+            (0, "cannot get \"k\" in away: it is away"),
+        ] {
+            let (_, store) = Away::store(ErrorKind::Transient, 3600).await;
+            let store = store.with_patience(Duration::from_secs(patience));
+            let began = Instant::now();
+            let error = store.read("k").await.unwrap_err();
+            assert!(matches!(error, StoreError::Bucket(_)));
+            assert_eq!(error.to_string(), expected);
+            assert!(began.elapsed() <= Duration::from_secs(patience), "{:?}", began.elapsed());
+            let error = ten(&store).await.unwrap_err();
+            assert_eq!(error.to_string(), expected);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_cannot_pass_is_asked_once() {
+        let (away, store) = Away::store(ErrorKind::Denied, 3600).await;
+        let error = store.read("k").await.unwrap_err();
+        assert_eq!(
+            (error.to_string().as_str(), away.asked.load(Ordering::Relaxed)),
+            ("cannot get \"k\" in away: it is away", 1)
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_ends_too_early_is_read_on() {
+        let away = Arc::new(Away { cut: 3, ..Away::until(ErrorKind::Transient, 0).await });
+        let bytes = ten(&Store::new(away.clone())).await.unwrap();
+        assert_eq!((bytes, away.asked.load(Ordering::Relaxed)), (b"0123456789"[..].into(), 4));
+    }
+
+    /// Conditional puts are repeated by who can tell his own claim, and by nobody else.
+    #[tokio::test(start_paused = true)]
+    async fn a_claim_is_put_again_until_patience_ends() {
+        let request = ClaimRequest {
+            name: "nightly".into(),
+            backup_uid: "u".into(),
+            cluster_uid: "c".into(),
+            namespace: String::new(),
+            take_over: false,
+            now: Timestamp::UNIX_EPOCH,
+        };
+        let away = Away { is_read: true, ..Away::until(ErrorKind::Transient, 120).await };
+        let store = Store::new(Arc::new(away));
+        let Ok(ClaimOutcome::Writer(writer)) = store.claim(&request).await else { panic!("it is claimed") };
+        assert_eq!(writer.attempt(), 1);
+        let away = Away { is_read: true, ..Away::until(ErrorKind::Transient, 3600).await };
+        let store = Store::new(Arc::new(away));
+        let error = store.claim(&request).await.unwrap_err().to_string();
+        let expected =
+            "cannot put \"backups/nightly/lifeboat-claim.json\" in away: it is away; tried 40 times in 177 s";
+        assert_eq!(error, expected);
     }
 }

@@ -7,6 +7,7 @@ use lifeboat_archive::gzip::{Packer, capped};
 use lifeboat_archive::index::{Index, IndexError};
 use lifeboat_archive::tarball::{Assembler, ObjectEntry, Segment};
 use lifeboat_archive::{ArchivePath, ObjectPath, ReadError, ReadLimits, TarReader};
+use lifeboat_bucket::BlobStore;
 use std::io::Write;
 use tempfile::NamedTempFile;
 
@@ -23,7 +24,7 @@ pub(crate) async fn transcode(
     size: u64,
     options: &OpenOptions,
 ) -> Result<(Index, NamedTempFile), StoreError> {
-    let stream = store.read_on(key.to_owned(), size);
+    let stream = store.bucket.get(key, Some(0..size)).await?;
     let (owned, options) = (key.to_owned(), options.clone());
     match with_reader(stream, move |reader| copy(reader, &owned, &options)).await {
         Ok(copied) => copied,

@@ -7,7 +7,7 @@ use crate::{Store, StoreError};
 use futures::TryStreamExt;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::sidecar::{FileDigest, Manifest};
-use lifeboat_bucket::BucketError;
+use lifeboat_bucket::{BlobStore, BucketError};
 use lifeboat_object::chain;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -68,7 +68,7 @@ impl Store {
     async fn verify_files(&self, name: &str, manifest: &Manifest, out: &mut Verification) -> Result<(), StoreError> {
         for (file, expected) in &manifest.files {
             let key = format!("{}{file}", folder(name));
-            match self.retry(|| self.digest(&key)).await {
+            match self.digest(&key).await {
                 Ok(found) if manifest.admits(file, &found) => {
                     out.files += 1;
                     out.bytes += found.size;

@@ -11,7 +11,7 @@ use lifeboat_archive::gojson;
 use lifeboat_archive::layout::{BackupFile, attempt_key};
 use lifeboat_archive::sidecar::{CLAIM_FORMAT, Claim, FileDigest, MANIFEST_FORMAT, Manifest};
 use lifeboat_archive::tarball::TarballSummary;
-use lifeboat_bucket::{Body, BucketError, ErrorKind, PutOptions};
+use lifeboat_bucket::{BlobStore, Body, BucketError, ErrorKind, PutOptions};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
@@ -89,7 +89,7 @@ impl Store {
             claimed: request.now,
             refreshed: None,
         };
-        let options = PutOptions { if_absent: true, content_type: Some("application/json") };
+        let options = PutOptions { if_absent: true, content_type: Some("application/json"), ..PutOptions::default() };
         match self.put(&key, encode_claim(&claim)?.into(), options).await {
             Ok(()) => {}
             Err(StoreError::Bucket(e)) if e.kind == ErrorKind::Exists => {
@@ -131,7 +131,8 @@ impl Store {
         loop {
             claim.attempt = claim.attempt.saturating_add(1);
             tried += 1;
-            let options = PutOptions { if_absent: true, content_type: Some("application/json") };
+            let options =
+                PutOptions { if_absent: true, content_type: Some("application/json"), ..PutOptions::default() };
             match self.put(&attempt_key(name, claim.attempt), encode_claim(claim)?.into(), options).await {
                 Err(StoreError::Bucket(e)) if e.kind == ErrorKind::Exists && tried < NUMBERS => {}
                 put => return put,
@@ -271,7 +272,7 @@ impl BackupWriter {
 
     async fn confirm_file(&self, file: &str, size: u64) -> Result<(), StoreError> {
         let key = format!("{}{file}", folder(&self.name));
-        let problem = match self.store.retry(|| self.store.bucket.head(&key)).await {
+        let problem = match self.store.bucket.head(&key).await {
             Ok(found) if found.size == size => return Ok(()),
             Ok(found) => format!("it has {} bytes, {size} were stored", found.size),
             Err(e) if e.is_not_found() => "it is missing".to_owned(),
@@ -306,7 +307,7 @@ fn is_valid_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_bucket::{BlobStore, ByteStream, ListOptions, Memory, ObjectInfo, Page};
+    use lifeboat_bucket::{ByteStream, ListOptions, Memory, ObjectInfo, Page};
     use std::ops::Range;
     use std::sync::Arc;
     use std::task::Poll;

@@ -5,6 +5,7 @@
 mod access;
 mod conformance;
 mod fake;
+mod retention;
 mod server;
 mod tls;
 mod upload;

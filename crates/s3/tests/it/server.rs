@@ -30,6 +30,15 @@ pub(crate) fn credentials_file(folder: &TempDir, access_key: &str, secret: &str)
 impl Bucket {
     /// Makes one; names are of one test and one run.
     pub(crate) async fn make(test: &str) -> Self {
+        Self::begin(test, false).await
+    }
+
+    /// Makes one with object lock, which keeps versions.
+    pub(crate) async fn make_locked(test: &str) -> Self {
+        Self::begin(test, true).await
+    }
+
+    async fn begin(test: &str, is_locked: bool) -> Self {
         let (access_key, secret) = (variable("LIFEBOAT_TEST_S3_ACCESS_KEY"), variable("LIFEBOAT_TEST_S3_SECRET"));
         let raw = Client::from_conf(
             Builder::new()
@@ -41,7 +50,12 @@ impl Bucket {
                 .build(),
         );
         let name = format!("{test}-{}", std::process::id());
-        raw.create_bucket().bucket(&name).send().await.expect("make a bucket");
+        raw.create_bucket()
+            .bucket(&name)
+            .object_lock_enabled_for_bucket(is_locked)
+            .send()
+            .await
+            .expect("make a bucket");
         let folder = tempfile::tempdir().unwrap();
         credentials_file(&folder, &access_key, &secret);
         Self { folder, name, raw }

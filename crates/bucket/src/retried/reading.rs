@@ -1,0 +1,168 @@
+//! Reads an object on after its stream broke.
+
+use crate::{Attempts, BlobStore, BucketError, ByteStream, ErrorKind, ObjectInfo};
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// So much of a stream must come before a break of it counts as a new one.
+const PROGRESS: u64 = 1 << 20;
+/// What is not larger is gathered before anything of it is given out, so that it can be read anew.
+const SMALL: u64 = 64 << 10;
+
+/// An object, or a range of it, while it is read.
+///
+/// Of a whole object it must be known which one the bytes are of before they can be read on. A small one is gathered,
+/// which takes no question and one request. Of a larger one `head` is asked, and then it is opened once more: what is
+/// opened after the question and before one that has the same answer is that object.
+pub(super) struct Reading {
+    inner: Arc<dyn BlobStore>,
+    key: String,
+    range: Option<Range<u64>>,
+    stream: Option<ByteStream>,
+    /// How many bytes are to come, as soon as that is known.
+    length: Option<u64>,
+    /// A large object that is read whole, as it was before it was opened.
+    seen: Option<ObjectInfo>,
+    /// All pieces of a small object that were not given out.
+    gathered: Option<VecDeque<Bytes>>,
+    got: u64,
+    was_read_on: bool,
+    /// The attempts since a break, and where that was.
+    trying: Option<(Attempts, u64)>,
+}
+
+impl Reading {
+    pub(super) fn new(inner: Arc<dyn BlobStore>, key: &str, range: Option<Range<u64>>, stream: ByteStream) -> Self {
+        Self {
+            inner,
+            key: key.to_owned(),
+            length: range.as_ref().map(|range| range.end.saturating_sub(range.start)),
+            range,
+            stream: Some(stream),
+            seen: None,
+            gathered: None,
+            got: 0,
+            was_read_on: false,
+            trying: None,
+        }
+    }
+
+    /// The bytes, with so much patience after each break.
+    pub(super) fn into_stream(self, patience: Duration) -> ByteStream {
+        let stream = futures::stream::try_unfold(self, move |mut reading| async move {
+            Ok(reading.next(patience).await?.map(|piece| (piece, reading)))
+        });
+        stream.boxed()
+    }
+
+    async fn next(&mut self, patience: Duration) -> Result<Option<Bytes>, BucketError> {
+        loop {
+            match self.attempt().await {
+                Ok(piece) => {
+                    self.got += piece.as_ref().map_or(0, |p| p.len() as u64);
+                    self.trying.take_if(|(_, at)| self.got - *at >= PROGRESS);
+                    return Ok(piece);
+                }
+                Err(e) => {
+                    self.stream = None;
+                    let (trying, _) = self.trying.get_or_insert_with(|| (Attempts::within(patience), self.got));
+                    trying.again(e).await?;
+                }
+            }
+        }
+    }
+
+    async fn attempt(&mut self) -> Result<Option<Bytes>, BucketError> {
+        if self.length.is_none() {
+            self.begin().await?;
+        }
+        if let Some(gathered) = &mut self.gathered {
+            return Ok(gathered.pop_front());
+        }
+        self.read_on(self.length.unwrap_or(0)).await
+    }
+
+    /// Gathers a small object; of a larger one, asks which it is.
+    async fn begin(&mut self) -> Result<(), BucketError> {
+        let mut stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => self.inner.get(&self.key, None).await?,
+        };
+        let (mut pieces, mut size) = (VecDeque::new(), 0);
+        while size <= SMALL {
+            let Some(piece) = stream.try_next().await? else {
+                (self.length, self.gathered) = (Some(size), Some(pieces));
+                return Ok(());
+            };
+            size += piece.len() as u64;
+            pieces.push_back(piece);
+        }
+        // A store that limits its calls may have one place, which the stream takes.
+        drop(stream);
+        let seen = self.inner.head(&self.key).await?;
+        (self.length, self.seen) = (Some(seen.size), Some(seen));
+        Ok(())
+    }
+
+    async fn read_on(&mut self, length: u64) -> Result<Option<Bytes>, BucketError> {
+        let stream = match &mut self.stream {
+            Some(stream) => stream,
+            None if self.got > 0 && self.got >= length => return self.end(length).await,
+            None => {
+                let stream = self.open(length).await?;
+                self.stream.insert(stream)
+            }
+        };
+        match stream.try_next().await {
+            Ok(None) if self.got < length => {
+                let message = format!("the stream ended after {} of {length} bytes", self.got);
+                Err(self.error(ErrorKind::Transient, message))
+            }
+            Ok(None) => self.end(length).await,
+            // All of it has come: what breaks after the last byte takes nothing away.
+            Err(_) if self.got > 0 && self.got >= length => self.end(length).await,
+            piece => piece,
+        }
+    }
+
+    async fn open(&mut self, length: u64) -> Result<ByteStream, BucketError> {
+        if self.got == 0 {
+            return self.inner.get(&self.key, self.range.clone()).await;
+        }
+        self.check().await?;
+        self.was_read_on = true;
+        let start = self.range.as_ref().map_or(0, |range| range.start);
+        self.inner.get(&self.key, Some(start + self.got..start + length)).await
+    }
+
+    /// The end counts when all bytes are of one object.
+    async fn end(&mut self, length: u64) -> Result<Option<Bytes>, BucketError> {
+        self.stream = None;
+        if self.was_read_on || self.got != length {
+            self.check().await?;
+        }
+        if self.got > length {
+            let message = format!("the stream has {} bytes instead of {length}", self.got);
+            return Err(self.error(ErrorKind::Other, message));
+        }
+        Ok(None)
+    }
+
+    /// Asks whether the object that was opened is still there.
+    async fn check(&mut self) -> Result<(), BucketError> {
+        let Some(seen) = &self.seen else { return Ok(()) };
+        let found = self.inner.head(&self.key).await?;
+        if (found.size, found.modified) == (seen.size, seen.modified) {
+            return Ok(());
+        }
+        Err(self.error(ErrorKind::Other, "it was replaced while it was read: read it again".to_owned()))
+    }
+
+    fn error(&self, kind: ErrorKind, message: String) -> BucketError {
+        BucketError::new(kind, "get", &self.key, self.inner.describe(), message)
+    }
+}
