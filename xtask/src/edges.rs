@@ -50,8 +50,12 @@ const EDGES: [(&str, &[&str]); 19] = [
 const DEV_ROOMS: [(&str, &[&str]); 2] = [("testbed", &["object"]), (FLOOR, &[])];
 
 /// What the tests of a room may use beside what the room itself may, and beside the rooms for development.
-const TEST_EDGES: [(&str, &[&str]); 3] =
-    [("operation", &["archive"]), ("control", &["sandbox"]), ("sandbox", &["cluster"])];
+const TEST_EDGES: [(&str, &[&str]); 4] = [
+    ("operation", &["archive"]),
+    ("backup", &["bucket", "sandbox"]),
+    ("control", &["sandbox"]),
+    ("sandbox", &["cluster"]),
+];
 
 /// What benchmarks compare with: no room of the house, so without our prefix, and it may use none of them.
 const FLOOR: &str = "floor";

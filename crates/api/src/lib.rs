@@ -14,6 +14,7 @@ mod duration;
 mod label;
 mod location;
 mod meta;
+mod operation;
 mod pod_volume;
 mod reference;
 mod repository;
@@ -42,6 +43,7 @@ pub use location::{
     VolumeSnapshotLocationSpec, VolumeSnapshotLocationStatus,
 };
 pub use meta::{ObjectMeta, OwnerReference};
+pub use operation::{OperationPhase, OperationStatus};
 pub use pod_volume::{
     PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus, PodVolumeRestore, PodVolumeRestoreSpec,
     PodVolumeRestoreStatus, UploaderType,

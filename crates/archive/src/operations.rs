@@ -1,7 +1,7 @@
 //! Asynchronous operations of objects, as they stand in `<name>-itemoperations.json.gz` (backup.md 4.6,
 //! api-and-controllers.md 3.4 and 3.11).
 
-use lifeboat_api::Time;
+use lifeboat_api::OperationStatus;
 use lifeboat_object::{GroupResource, ObjectKey};
 use serde::{Deserialize, Serialize};
 
@@ -16,8 +16,8 @@ pub struct BackupOperation {
 }
 
 /// What an operation of a backup is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct BackupOperationSpec {
     /// Name of the backup.
     pub backup_name: String,
@@ -46,8 +46,8 @@ pub struct RestoreOperation {
 }
 
 /// What an operation of a restore is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct RestoreOperationSpec {
     /// Name of the restore.
     pub restore_name: String,
@@ -93,56 +93,6 @@ impl From<&ResourceIdentifier> for ObjectKey {
         let namespace = Some(id.namespace.as_str()).filter(|namespace| !namespace.is_empty());
         Self::new(GroupResource::new(&id.group, &id.resource), namespace, id.name.as_str())
     }
-}
-
-/// How far an operation is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct OperationStatus {
-    /// Where it stands; operations without one are new.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub phase: Option<OperationPhase>,
-    /// Why it failed.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub error: String,
-    /// How much is done.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub n_completed: i64,
-    /// How much there is.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub n_total: i64,
-    /// Of what, such as `Byte`.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub operation_units: String,
-    /// For people.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub description: String,
-    /// When the action was called.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub created: Option<Time>,
-    /// When it began, by the action.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started: Option<Time>,
-    /// When this was true.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub updated: Option<Time>,
-}
-
-/// Where an operation stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum OperationPhase {
-    /// Nothing is known of its beginning.
-    New,
-    /// It has begun.
-    InProgress,
-    /// It has ended well.
-    Completed,
-    /// It has failed, was cancelled, or took too long.
-    Failed,
-}
-
-fn is_zero(number: &i64) -> bool {
-    *number == 0
 }
 
 #[cfg(test)]

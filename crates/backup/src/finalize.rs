@@ -1,76 +1,174 @@
-//! Everything after the archive: sidecars, manifest, and the record that makes the backup exist.
+//! The second door: ends a backup whose operations have ended (backup.md 1.15).
 
+use crate::again::{NotNow, save_again};
+use crate::entry::Entry;
 use crate::env::Env;
-use crate::error::BackupError;
-use crate::write::Written;
-use lifeboat_api::{Backup, BackupPhase, BackupProgress, HookStatus, Time};
+use crate::look_after::{open_options, read};
+use lifeboat_api::{Backup, BackupPhase, OperationPhase, Time};
 use lifeboat_archive::layout::BackupFile;
-use lifeboat_archive::operations::{BackupOperation, BackupOperationSpec};
-use lifeboat_archive::sidecar::{self, BackupVolumeInfo};
-use lifeboat_object::Severity;
-use lifeboat_operation::Closed;
-use lifeboat_store::{BackupWriter, Sealed, StoreError};
+use lifeboat_archive::operations::BackupOperation;
+use lifeboat_archive::sidecar::{self, ResourceList};
+use lifeboat_cluster::ClusterError;
+use lifeboat_object::{ObjectKey, Place, Results, Severity};
+use lifeboat_store::{NewObject, Rewrite, StoreError};
 use std::collections::BTreeMap;
 
-/// The parts that end a backup.
-pub(crate) struct Finale {
-    pub(crate) backup: Backup,
-    pub(crate) writer: BackupWriter,
-    pub(crate) written: Written,
-    pub(crate) volumes: Vec<BackupVolumeInfo>,
-    /// Operations that actions have begun.
-    pub(crate) operations: Vec<BackupOperation>,
-    pub(crate) tool: String,
-    pub(crate) cluster_version: String,
+/// Why a backup could not be finalized now. It is there as before or with a part of the change, and can be proved and restored;
+/// doing it again goes on.
+#[derive(Debug, thiserror::Error)]
+pub enum FinalizeError {
+    /// The bucket.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The cluster as a whole did not answer.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// A thread of ours died.
+    #[error("a worker thread died while {0}")]
+    Worker(&'static str),
+    /// The operation was told to stop.
+    #[error("finalizing was stopped: it goes on when it is done again")]
+    Stopped,
 }
 
-/// A backup of which only the record is missing.
-pub(crate) struct Finished {
-    pub(crate) backup: Backup,
-    pub(crate) closed: Closed,
-    pub(crate) sealed: Sealed,
-}
-
-/// An operation that nobody waits for leaves the backup without what it was to bring.
-fn tell_unawaited(operation: &BackupOperation, env: &Env) {
-    let BackupOperationSpec { backup_item_action, operation_id, resource_identifier, .. } = &operation.spec;
-    let message = format!(
-        "the action {backup_item_action} has begun the operation {operation_id}, for which this version of Lifeboat does not \
-         wait: whether it ends well is not known"
-    );
-    env.operation.journal.item(Severity::Error, &resource_identifier.into(), &message, None);
-}
-
-/// Puts every file but `velero-backup.json`, and makes the final resource.
-pub(crate) async fn finalize(finale: Finale, env: &Env) -> Result<Finished, BackupError> {
-    let Finale { mut backup, mut writer, written, volumes, operations, tool, cluster_version } = finale;
-    writer.record_tarball(&written.summary);
-    writer.put(BackupFile::Index, written.index).await?;
-    let encode = |what, bytes: Result<Vec<u8>, serde_json::Error>| bytes.map_err(|e| StoreError::Encode(what, e));
-    operations.iter().for_each(|operation| tell_unawaited(operation, env));
-    for (file, bytes) in [
-        (BackupFile::PodVolumeBackups, sidecar::encode_nil()),
-        (BackupFile::VolumeSnapshots, sidecar::encode_nil()),
-        (BackupFile::ItemOperations, encode("the item operations", sidecar::encode(&operations))?),
-        (BackupFile::ResourceList, encode("the resource list", sidecar::encode(&written.resources))?),
-        (BackupFile::VolumeInfo, encode("the volume information", sidecar::encode(&volumes))?),
-    ] {
-        writer.put(file, bytes).await?;
+impl From<NotNow> for FinalizeError {
+    fn from(why: NotNow) -> Self {
+        match why {
+            NotNow::Stopped => Self::Stopped,
+            NotNow::Broken(broken) => Self::Worker(broken.0),
+            NotNow::Cluster(e) => Self::Cluster(e),
+        }
     }
-    let (warnings, errors) = env.operation.journal.counts();
-    let items = i64::try_from(written.summary.objects).unwrap_or(i64::MAX);
-    let status = &mut backup.status;
-    status.phase = Some(if errors == 0 { BackupPhase::Completed } else { BackupPhase::PartiallyFailed });
-    status.warnings = i64::try_from(warnings).unwrap_or(i64::MAX);
-    status.errors = i64::try_from(errors).unwrap_or(i64::MAX);
-    status.progress = Some(BackupProgress { total_items: items, items_backed_up: items });
-    status.hook_status = Some(HookStatus::default());
+}
+
+/// Ends a backup none of whose operations goes on: saves again what they name for that, brings what they have come to into the
+/// results and the log, and stores the record in its last state, which is returned. `record` is what
+/// [`lifeboat_store::Store::backup`] gives; one that is not to be finalized is given back as it is. Of a backup that the user
+/// has cancelled nothing is saved again, which is an error in its results.
+///
+/// It may be cut off anywhere and done again. The backup can be proved ([`lifeboat_store::Store::verify`]) and restored at
+/// every moment. What is saved again is in memory until it is stored.
+///
+/// # Errors
+/// [`FinalizeError`]. Objects that cannot be saved again are errors in the results, and the backup is `PartiallyFailed`.
+pub async fn finalize(mut record: Backup, is_cancelled: bool, env: &Env) -> Result<Backup, FinalizeError> {
+    let has_failed = match record.status.phase {
+        Some(BackupPhase::Finalizing) => false,
+        Some(BackupPhase::FinalizingPartiallyFailed) => true,
+        _ => return Ok(record),
+    };
+    let name = record.metadata.name.clone();
+    let operations = read(&name, env).await?;
+    let mut change = Changes::default();
+    if !operations.is_empty() {
+        env.operation.journal.info("Finalizing the backup", &[("operations", &operations.len().to_string())]);
+        operations.iter().for_each(|operation| tell_failed(operation, env));
+        let wanted = to_be_saved_again(&operations);
+        let saved = if is_cancelled && !wanted.is_empty() {
+            let message = format!(
+                "cancelled on request: {} objects stand in the archive as they were before their operations",
+                wanted.len()
+            );
+            env.operation.journal.error(&Place::Velero, message);
+            Vec::new()
+        } else if wanted.is_empty() {
+            Vec::new()
+        } else {
+            Box::pin(save_again(wanted, &record, env)).await?
+        };
+        change = changes(&name, saved, env).await?;
+    }
+    let count = |set: usize| i64::try_from(set).unwrap_or(i64::MAX);
+    let status = &mut record.status;
+    if let Some(results) = &change.results {
+        // More than the results have room for was counted when it happened.
+        status.errors = status.errors.max(count(results.errors.len()));
+        status.warnings = status.warnings.max(count(results.warnings.len()));
+    }
+    status.phase = Some(match has_failed || status.errors > 0 {
+        true => BackupPhase::PartiallyFailed,
+        false => BackupPhase::Completed,
+    });
+    if let Some(progress) = &mut status.progress {
+        progress.items_backed_up += count(change.added);
+        progress.total_items += count(change.added);
+    }
     status.completion_timestamp = Some(Time::new((env.operation.clock)()));
-    env.operation.journal.info(&format!("Backed up a total of {items} items"), &[]);
+    if change.files.is_empty() {
+        env.store.replace_record(&record).await?;
+        return Ok(record);
+    }
+    let mtime = u64::try_from((env.operation.clock)().as_second()).unwrap_or(0);
+    let change = Rewrite { objects: change.objects, files: change.files, record: record.clone(), mtime };
+    Box::pin(env.store.rewrite(&name, change, &open_options(env))).await?;
+    Ok(record)
+}
+
+/// What is to be stored beside the record.
+#[derive(Default)]
+struct Changes {
+    objects: Vec<NewObject>,
+    files: Vec<(BackupFile, Vec<u8>)>,
+    results: Option<Results>,
+    /// Objects that the archive did not have.
+    added: usize,
+}
+
+/// Makes the files that say what finalizing has come to. An earlier run that was cut off may have stored them before.
+async fn changes(name: &str, saved: Vec<Entry>, env: &Env) -> Result<Changes, StoreError> {
+    let encode = |what, bytes: Result<Vec<u8>, serde_json::Error>| bytes.map_err(|e| StoreError::Encode(what, e));
+    let mut resources: ResourceList = env.store.backup_file(name, BackupFile::ResourceList).await?.unwrap_or_default();
+    let before = resources.len();
+    for Entry { resource, namespace, name, .. } in &saved {
+        resources.add(&resource.api_version(), &resource.kind, namespace.as_deref(), name);
+    }
+    let added = resources.len() - before;
+    env.operation.journal.info("Saved objects again", &[("count", &saved.len().to_string())]);
     let closed = env.operation.journal.close();
-    writer.put(BackupFile::Results, encode("the results", sidecar::encode(&closed.results))?).await?;
-    writer.put(BackupFile::Logs, closed.log.clone()).await?;
-    let counts: BTreeMap<String, u64> = written.counts;
-    let sealed = writer.seal(&backup.metadata.uid, &tool, counts, &cluster_version).await?;
-    Ok(Finished { backup, closed, sealed })
+    let mut results: Results = env.store.backup_file(name, BackupFile::Results).await?.unwrap_or_default();
+    results.errors.merge(closed.results.errors);
+    results.warnings.merge(closed.results.warnings);
+    // A log is one or more gzip members.
+    let mut log = env.store.backup_file_bytes(name, BackupFile::Logs).await?.unwrap_or_default().to_vec();
+    log.extend(closed.log);
+    let mut files = Vec::new();
+    if added > 0 {
+        files.push((BackupFile::ResourceList, encode("the resource list", sidecar::encode(&resources))?));
+    }
+    files.push((BackupFile::Results, encode("the results", sidecar::encode(&results))?));
+    files.push((BackupFile::Logs, log));
+    let objects = saved.into_iter().map(new_object).collect();
+    Ok(Changes { objects, files, results: Some(results), added })
+}
+
+fn new_object(entry: Entry) -> NewObject {
+    let Entry { resource, namespace, name, body } = entry;
+    NewObject {
+        key: ObjectKey::new(resource.group_resource(), namespace.as_deref(), name),
+        version: resource.version.clone(),
+        preferred: resource.preferred,
+        body: body.to_bytes(),
+    }
+}
+
+/// The objects that operations name to be saved again, each with the object of one of those. Velero does so whatever the
+/// operation has come to.
+fn to_be_saved_again(operations: &[BackupOperation]) -> BTreeMap<ObjectKey, ObjectKey> {
+    let mut wanted = BTreeMap::new();
+    for operation in operations {
+        for item in operation.spec.post_operation_items.iter().flatten() {
+            wanted.entry(item.into()).or_insert_with(|| (&operation.spec.resource_identifier).into());
+        }
+    }
+    wanted
+}
+
+fn tell_failed(operation: &BackupOperation, env: &Env) {
+    if operation.status.phase != Some(OperationPhase::Failed) {
+        return;
+    }
+    let spec = &operation.spec;
+    let message = format!("the operation {} of the action {} has failed", spec.operation_id, spec.backup_item_action);
+    let error = Some(operation.status.error.as_str());
+    env.operation.journal.item(Severity::Error, &(&spec.resource_identifier).into(), &message, error);
 }

@@ -1,8 +1,10 @@
 //! The backup engine.
 //!
-//! One door: [`run`] takes a [`Request`] and an [`Env`], makes the backup, and says what came of it. Inside, the
-//! modules are the stages of the walk in its order: `request`, `scope` (with `lane`), `plan`, `collect` (with `spool` beneath it),
-//! `process`, `write`, `finalize`. Processing has two lanes: `pass` for objects that no action looks at; for the others `work`,
+//! Two doors: [`run`] takes a [`Request`] and an [`Env`], makes the backup, and says what came of it. A backup whose actions have
+//! begun asynchronous operations is pending then: [`look_after_operations`] asks how far they are, and [`finalize`], the second
+//! door, saves again what they name and ends the backup. Inside, the modules are the stages of the walk in its order:
+//! `request`, `scope` (with `lane`), `plan`, `collect` (with `spool` beneath it), `process`, `write`, `seal`; then `look_after`,
+//! `again`, `finalize`. Processing has two lanes: `pass` for objects that no action looks at; for the others `work`,
 //! with `shelve` (`index`, `shelf`), `gather` (`ask`, `fetch`), `block` and `save` (`perform`, `fates`, `deeds`) beneath it. `late`
 //! brings in what is known only when both have ended. A stage is a function from stream to stream and owns its state; only the
 //! workers of one stage share which objects were begun (`fates`). Each stream says its end, and `tally` counts that nothing was
@@ -11,6 +13,7 @@
 //! The engine never writes custom resources. Start reading at [`run`].
 
 mod actions;
+mod again;
 mod ask;
 mod block;
 mod collect;
@@ -26,6 +29,7 @@ mod gather;
 mod index;
 mod lane;
 mod late;
+mod look_after;
 mod order;
 mod output;
 mod parse;
@@ -39,6 +43,7 @@ mod run;
 mod save;
 mod scope;
 mod scratch;
+mod seal;
 mod shelf;
 mod shelve;
 mod spool;
@@ -51,6 +56,8 @@ mod write;
 pub use env::Env;
 pub use error::BackupError;
 pub use failure::record_failure;
+pub use finalize::{FinalizeError, finalize};
+pub use look_after::look_after_operations;
 pub use plan::{Excluded, Plan, PlannedList};
 pub use preview::{Preview, PreviewedType, preview};
 pub use request::{MEMORY_BUDGET_MIB, Request, Settings, ValidationErrors, prepared};

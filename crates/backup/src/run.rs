@@ -4,16 +4,16 @@ use crate::collect::collect;
 use crate::entry::Entries;
 use crate::env::Env;
 use crate::error::BackupError;
-use crate::finalize::{Finale, Finished, finalize};
 use crate::lane::Lane;
 use crate::plan::{Plan, plan};
 use crate::process::{Learned, Processed, process};
 use crate::request::{Request, Settings, ValidationErrors, prepare};
 use crate::scope::{Scope, read_namespaces};
+use crate::seal::{Finale, Finished, seal};
 use crate::stopped::{Refusal, Stopped};
 use crate::tally::Tally;
 use crate::write::{Written, write};
-use lifeboat_api::{Backup, well_known};
+use lifeboat_api::{Backup, BackupPhase, well_known};
 use lifeboat_object::{Catalog, Place, Results};
 use lifeboat_select::BackupFilter;
 use lifeboat_store::{BackupWriter, ClaimOutcome, ClaimRequest, StreamReceiver, stream};
@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 /// What came of a backup.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The resource in its final state, as stored in the bucket.
+    /// The resource as stored in the bucket. In its final state, unless it waits for operations ([`Outcome::is_pending`]).
     pub backup: Backup,
     /// Warnings and errors.
     pub results: Results,
@@ -35,20 +35,37 @@ pub struct Outcome {
     pub archive_size: Option<u64>,
 }
 
+impl Outcome {
+    /// Whether actions have begun operations for which the backup waits. It can be proved and restored meanwhile;
+    /// [`crate::look_after_operations`] says when they have ended, and [`crate::finalize`] ends it then.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        use BackupPhase as P;
+        let owes = [
+            P::WaitingForPluginOperations,
+            P::WaitingForPluginOperationsPartiallyFailed,
+            P::Finalizing,
+            P::FinalizingPartiallyFailed,
+        ];
+        self.backup.status.phase.is_some_and(|phase| owes.contains(&phase))
+    }
+}
+
 /// Pieces of the archive waiting for the upload.
 const WAITING: usize = 4;
 
 /// Makes a backup: claims its name, lists the cluster, writes the archive, and commits.
 ///
 /// Objects that fail are in the results and the others go on. Running it again with the same UID takes up what an
-/// interrupted run left, and finds a complete backup complete.
+/// interrupted run left, and finds a backup that was committed as it is. One whose actions have begun asynchronous operations
+/// is committed too, and pending: nothing runs for it then.
 ///
 /// # Errors
 /// [`BackupError`]; then the name stays claimed and nothing else is visible.
 pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
     let mut tasks = JoinSet::new();
     let made = tokio::select! {
-        made = make(request, env, &mut tasks) => made,
+        made = Box::pin(make(request, env, &mut tasks)) => made,
         () = overdue(env) => Err(BackupError::Cancelled),
     };
     // Whatever happened: nothing of this operation runs on.
@@ -60,7 +77,7 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
             }
             let archive_size = Some(finale.written.summary.size);
             let Finished { backup, closed, sealed } = tokio::select! {
-                finished = finalize(*finale, env) => finished?,
+                finished = Box::pin(seal(*finale, env)) => finished?,
                 () = overdue(env) => return Err(BackupError::Cancelled),
             };
             // Whether it had its effect must be known: it is awaited.
@@ -285,11 +302,11 @@ async fn scope(backup: &Backup, catalog: Catalog, workers: usize, env: &Env) -> 
 mod tests {
     use super::*;
     use crate::env::test_env;
-    use lifeboat_api::{BackupPhase, Time};
+    use lifeboat_api::{OperationPhase, OperationStatus, Time};
     use lifeboat_archive::ReadLimits;
     use lifeboat_archive::layout::BackupFile;
-    use lifeboat_archive::operations::{BackupOperation, BackupOperationSpec, OperationPhase, OperationStatus};
-    use lifeboat_object::{GroupResource, ObjectKey, Severity};
+    use lifeboat_archive::operations::{BackupOperation, BackupOperationSpec};
+    use lifeboat_object::{GroupResource, ObjectKey};
     use lifeboat_store::OpenOptions;
 
     async fn writer(env: &Env) -> BackupWriter {
@@ -350,7 +367,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_operation_that_nobody_waits_for_is_stored_and_makes_the_backup_partially_failed() {
+    async fn a_backup_waits_for_operations_that_actions_have_begun() {
         let env = test_env().await;
         let writer = writer(&env).await;
         let (sender, entries) = stream(4, "processing objects");
@@ -375,12 +392,11 @@ mod tests {
         let operations = vec![operation.clone()];
         let (volumes, tool, cluster_version) = Default::default();
         let finale = Finale { backup, writer, written, volumes, operations, tool, cluster_version };
-        let Finished { backup, closed, .. } = finalize(finale, &env).await.unwrap();
-        let mut expected = Results::default();
-        let text = " resource: /pods name: /web message: /the action x/y has begun the operation op-1, for which this version of \
-                    Lifeboat does not wait: whether it ends well is not known";
-        expected.add(Severity::Error, &Place::of(Some("n")), text);
-        assert_eq!((backup.status.phase, closed.results), (Some(BackupPhase::PartiallyFailed), expected));
+        let Finished { backup, closed, .. } = seal(finale, &env).await.unwrap();
+        let status =
+            (backup.status.phase, backup.status.backup_item_operations_attempted, backup.status.completion_timestamp);
+        assert_eq!(status, (Some(BackupPhase::WaitingForPluginOperations), 1, None));
+        assert_eq!(closed.results, Results::default());
         let stored: Vec<BackupOperation> =
             env.store.backup_file("b", BackupFile::ItemOperations).await.unwrap().unwrap();
         assert_eq!(stored, [operation]);

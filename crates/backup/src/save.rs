@@ -17,8 +17,8 @@ use crate::stopped::{Refusal, Stopped};
 use crate::tally::Tally;
 use futures::future::BoxFuture;
 use lifeboat_action::{ActionError, BackupItemAction, BackupItemOutput};
-use lifeboat_api::Time;
-use lifeboat_archive::operations::{BackupOperation, BackupOperationSpec, OperationPhase, OperationStatus};
+use lifeboat_api::{OperationPhase, OperationStatus, Time};
+use lifeboat_archive::operations::{BackupOperation, BackupOperationSpec};
 use lifeboat_object::{ApiResource, Item, ObjectKey, Place, Severity, is_too_deep};
 use serde_json::Value;
 use std::sync::Arc;
@@ -37,6 +37,17 @@ pub(crate) struct Desk {
     pub(crate) index: Index,
     pub(crate) shelf: Shelf,
     pub(crate) fates: Fates,
+    pub(crate) turn: Turn,
+}
+
+/// Which turn of its objects it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// The backup is being made.
+    First,
+    /// Operations have ended, and objects that they name are saved again. What actions name must be saved with them, and they
+    /// may begin no further operation, for the backup would never end.
+    AfterOperations,
 }
 
 impl Desk {
@@ -196,15 +207,18 @@ impl Worker {
                         return Ok(self.skipped(&item, action.action.name()));
                     }
                     is_changed |= answer.is_changed || said.is_changed;
-                    self.note_operation(&item, action.action.name(), &answer);
+                    if let Err(error) = self.note_operation(&item, action.action.name(), &answer) {
+                        return Ok(self.fails(&item, &error));
+                    }
                     object = answer.item;
                     if depth == DEEPEST && !answer.additional_items.is_empty() {
                         let error =
                             format!("it is an additional item of an additional item, and so on, {DEEPEST} deep");
                         return Ok(self.fails(&item, &format!("{error}, and has further ones")));
                     }
+                    let must_include = said.must_include || desk.turn == Turn::AfterOperations;
                     for key in answer.additional_items {
-                        let wish = Wish { parent: item.key(), must_include: said.must_include };
+                        let wish = Wish { parent: item.key(), must_include };
                         let fate = self.additional(&key, wish, depth + 1).await?;
                         if fate == Fate::Failed {
                             let error = format!("{key}, which {} saves with it, failed", action.action.name());
@@ -259,9 +273,16 @@ impl Worker {
         Made::Nothing(Fate::LeftOut)
     }
 
-    fn note_operation(&mut self, item: &Item, action: &str, answer: &BackupItemOutput) {
+    /// Notes the operation that an action has begun, if any; the error is that of the object.
+    fn note_operation(&mut self, item: &Item, action: &str, answer: &BackupItemOutput) -> Result<(), String> {
         if answer.operation_id.is_empty() {
-            return;
+            return Ok(());
+        }
+        if self.desk.turn == Turn::AfterOperations {
+            let id = &answer.operation_id;
+            return Err(format!(
+                "{action} has begun the operation {id} for an object that is saved after its operation"
+            ));
         }
         let metadata = &self.desk.scope.backup.metadata;
         let post = (!answer.post_operation_items.is_empty())
@@ -278,6 +299,7 @@ impl Worker {
             },
             status: OperationStatus { phase: Some(OperationPhase::New), created, ..OperationStatus::default() },
         });
+        Ok(())
     }
 
     /// Saves an object that an action names, before the one that it was called for. Of a type that no action looks at it is

@@ -57,9 +57,12 @@ impl Scratch {
         Ok(at)
     }
 
-    /// Bytes that were put into it.
+    /// Bytes that were put into it. Those that the kernel still has in memory are read at once, others by another thread.
     pub(crate) async fn read(&self, at: u64, length: usize) -> io::Result<Bytes> {
         let Some(file) = self.file.clone() else { return Err(io::ErrorKind::NotFound.into()) };
+        if let Some(bytes) = read_from_memory(&file, at, length) {
+            return Ok(bytes);
+        }
         blocking(move || {
             let mut all = vec![0; length];
             file.read_exact_at(&mut all, at)?;
@@ -76,6 +79,20 @@ impl Scratch {
         self.file = Some(Arc::clone(&file));
         Ok(file)
     }
+}
+
+/// Bytes of a file, when a read gives all of them without waiting for the disk. Not every file system can say so.
+#[cfg(target_os = "linux")]
+fn read_from_memory(file: &File, at: u64, length: usize) -> Option<Bytes> {
+    use rustix::io::{ReadWriteFlags, preadv2};
+    let mut all = vec![0; length];
+    let read = preadv2(file, &mut [io::IoSliceMut::new(&mut all)], at, ReadWriteFlags::NOWAIT);
+    (read == Ok(length)).then(|| all.into())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn read_from_memory(_: &File, _: u64, _: usize) -> Option<Bytes> {
+    None
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {

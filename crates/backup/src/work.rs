@@ -8,7 +8,7 @@ use crate::gather::gather;
 use crate::index::Index;
 use crate::order::ordered_key;
 use crate::output::Output;
-use crate::save::{Acted, Desk, Worker};
+use crate::save::{Acted, Desk, Turn, Worker};
 use crate::scope::Scope;
 use crate::shelve::Shelves;
 use crate::spool::Raw;
@@ -34,7 +34,7 @@ pub(crate) async fn work(
     let blocks = blocks(&relations, &ordered(&scope, &index));
     let (workers, actions) = (scope.workers, scope.lane.backup_item(Arc::new(bindings)));
     let fates = Fates::new(index.len());
-    let desk = Arc::new(Desk { scope, env, tally, actions, index, shelf, fates });
+    let desk = Arc::new(Desk { scope, env, tally, actions, index, shelf, fates, turn: Turn::First });
     let (queue, out) = (Arc::new(Queue { blocks, next: AtomicUsize::new(0) }), Output::one(sender, ACTING));
     let mut running = JoinSet::new();
     for _ in 0..workers {

@@ -37,8 +37,8 @@ enum LocalCommand {
 impl Local {
     pub(crate) async fn run(self, globals: &Globals) -> anyhow::Result<ExitCode> {
         match self.command {
-            LocalCommand::Backup(args) => args.run(globals).await,
-            LocalCommand::Restore(args) => args.run(globals).await,
+            LocalCommand::Backup(args) => Box::pin(args.run(globals)).await,
+            LocalCommand::Restore(args) => Box::pin(args.run(globals)).await,
             LocalCommand::Ls(args) => args.run(globals).await,
             LocalCommand::Describe(args) => args.run(globals).await,
             LocalCommand::Verify(args) => args.run(globals).await,

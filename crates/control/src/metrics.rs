@@ -174,7 +174,7 @@ impl Metrics {
             self.backup_duration.with_label_values(&schedule).observe(seconds.max(0.0));
         }
         if let Some(size) = size {
-            self.backup_size.with_label_values(&schedule).set(size as f64);
+            self.backup_archived(backup, size);
         }
         let items = status.progress.as_ref().map_or(0, |progress| progress.total_items);
         self.backup_items.with_label_values(&schedule).set(items as f64);
@@ -182,6 +182,11 @@ impl Metrics {
         if status.warnings > 0 {
             self.backup_warning.with_label_values(&schedule).inc();
         }
+    }
+
+    /// The archive of a backup has this many bytes.
+    pub(crate) fn backup_archived(&self, backup: &Backup, size: u64) {
+        self.backup_size.with_label_values(&[schedule_of(backup)]).set(size as f64);
     }
 
     pub(crate) fn deletion_begins(&self, backup: &Backup) {

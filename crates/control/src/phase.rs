@@ -3,7 +3,6 @@
 
 pub(crate) mod backup;
 pub(crate) mod location;
-pub(crate) mod operations;
 pub(crate) mod queue;
 pub(crate) mod request;
 pub(crate) mod restore;

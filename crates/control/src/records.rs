@@ -264,8 +264,7 @@ fn config_maps() -> ApiResource {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stub::api_server;
-    use lifeboat_cluster::ConnectOptions;
+    use crate::stub::{api_server, sandbox};
     use std::sync::Arc;
     use tokio::task::JoinSet;
 
@@ -305,28 +304,11 @@ mod tests {
 
     #[tokio::test]
     async fn notes_in_a_config_map_pass_the_suite() {
-        let options = lifeboat_sandbox::SandboxOptions {
-            listen: ([127, 0, 0, 1], 0).into(),
-            token: "t".into(),
-            now: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
-            new_uid: Arc::new(|| "made".into()),
-            version: "v1.34.0".into(),
-        };
-        let sandbox = lifeboat_sandbox::Sandbox::start(options).await.unwrap();
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "velero"}});
-        sandbox.apply(vec![namespace]).await.unwrap();
-        let kubeconfig = tempfile::NamedTempFile::new().unwrap();
-        let config = json!({
-            "clusters": [{"name": "c", "cluster": {
-                "server": format!("https://{}", sandbox.address()),
-                "certificate-authority-data": STANDARD.encode(sandbox.authority_pem()),
-            }}],
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-            "users": [{"name": "u", "user": {"token": "t"}}], "current-context": "c"
-        });
-        std::fs::write(&kubeconfig, config.to_string()).unwrap();
-        let options = ConnectOptions { kubeconfig: Some(kubeconfig.path().into()), ..ConnectOptions::default() };
-        let cluster = Cluster::connect(&options).await.unwrap();
+        let (sandbox, cluster) = sandbox().await;
+        // Without it the notes would be garbage.
+        let owner = json!({"apiVersion": "velero.io/v1", "kind": "Restore", "spec": {},
+            "metadata": {"name": "r", "namespace": "velero", "uid": "u"}});
+        sandbox.apply(vec![owner]).await.unwrap();
         let restore =
             ObjectMeta { name: "r".into(), namespace: "velero".into(), uid: "u".into(), ..ObjectMeta::default() };
         let map = RecordMap::of(cluster, Leadership::for_ever(), restore, CancellationToken::new());

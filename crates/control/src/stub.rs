@@ -4,14 +4,17 @@ use crate::buckets::Buckets;
 use crate::metrics::Metrics;
 use crate::options::{Env, Options, Providers, ServerClock, SigningKey};
 use crate::work::Context;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as STANDARD;
 use jiff::Timestamp;
 use lifeboat_action::Actions;
 use lifeboat_api::Duration;
 use lifeboat_client::Client;
 use lifeboat_cluster::{Cluster, ConnectOptions};
 use lifeboat_reconcile::Leadership;
+use lifeboat_sandbox::{Sandbox, SandboxOptions};
 use lifeboat_testbed::scripted_api_server;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +26,34 @@ pub(crate) async fn api_server(tasks: &mut JoinSet<()>, answers: Vec<(u16, Value
     let kubeconfig = scripted_api_server(tasks, answers).await.unwrap();
     let options = ConnectOptions { kubeconfig: Some(kubeconfig.path().to_owned()), ..ConnectOptions::default() };
     Cluster::connect(&options).await.unwrap()
+}
+
+/// An empty API server in memory that serves our resources and has the namespace `velero`, and the cluster that it is.
+pub(crate) async fn sandbox() -> (Sandbox, Cluster) {
+    let options = SandboxOptions {
+        listen: ([127, 0, 0, 1], 0).into(),
+        token: "t".into(),
+        now: Arc::new(|| Timestamp::UNIX_EPOCH),
+        new_uid: Arc::new(|| "made".into()),
+        version: "v1.34.0".into(),
+    };
+    let sandbox = Sandbox::start(options).await.unwrap();
+    let namespaces = ["kube-system", "velero"]
+        .map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
+    sandbox.apply(namespaces.into_iter().chain(lifeboat_api::crds()).collect()).await.unwrap();
+    let kubeconfig = tempfile::NamedTempFile::new().unwrap();
+    let config = json!({
+        "clusters": [{"name": "c", "cluster": {
+            "server": format!("https://{}", sandbox.address()),
+            "certificate-authority-data": STANDARD.encode(sandbox.authority_pem()),
+        }}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "users": [{"name": "u", "user": {"token": "t"}}], "current-context": "c"
+    });
+    std::fs::write(&kubeconfig, config.to_string()).unwrap();
+    let options = ConnectOptions { kubeconfig: Some(kubeconfig.path().into()), ..ConnectOptions::default() };
+    let cluster = Cluster::connect(&options).await.unwrap();
+    (sandbox, cluster)
 }
 
 /// Options of a server that runs this many backups at once, and as many restores.

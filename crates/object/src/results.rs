@@ -1,7 +1,7 @@
 //! What went wrong, per object: the shape of Velero's results files (backup.md 4.7, restore.md 1.8).
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// How bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +55,19 @@ impl ResultSet {
         }
     }
 
+    /// Takes over those messages of another set that are not there.
+    pub fn merge(&mut self, other: Self) {
+        fn merge(into: &mut Vec<String>, from: Vec<String>) {
+            let known: HashSet<String> = into.iter().cloned().collect();
+            into.extend(from.into_iter().filter(|message| !known.contains(message)));
+        }
+        merge(&mut self.velero, other.velero);
+        merge(&mut self.cluster, other.cluster);
+        for (namespace, messages) in other.namespaces {
+            merge(self.namespaces.entry(namespace).or_default(), messages);
+        }
+    }
+
     /// How many messages there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -97,6 +110,22 @@ impl Results {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_merged_twice_is_there_once() {
+        let set = |texts: &[(Option<&str>, &str)]| {
+            let mut set = ResultSet::default();
+            texts.iter().for_each(|(namespace, text)| set.add(&Place::of(*namespace), *text));
+            set
+        };
+        let mut merged = set(&[(None, "a"), (Some("n"), "b"), (Some("n"), "b")]);
+        let other = set(&[(None, "c"), (Some("n"), "b"), (Some("m"), "b"), (Some("m"), "b")]);
+        merged.merge(other.clone());
+        merged.merge(other);
+        let expected =
+            [(None, "a"), (Some("n"), "b"), (Some("n"), "b"), (None, "c"), (Some("m"), "b"), (Some("m"), "b")];
+        assert_eq!(merged, set(&expected));
+    }
 
     #[test]
     fn empty_parts_are_left_out_but_both_outer_keys_stand() {

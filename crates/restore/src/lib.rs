@@ -1,8 +1,9 @@
 //! The restore engine.
 //!
-//! One door: [`run`] takes a [`Request`] and an [`Env`], brings a backup back, and says what came of it. Inside, the
-//! modules are the stages of the walk in its order: `request`, `versions` and `read`, `plan`, `check` (with `ahead`),
-//! `execute`, `finalize`. `walk` holds what is known before anything is written, `execution` makes the stages beneath
+//! Two doors: [`run`] takes a [`Request`] and an [`Env`], brings a backup back, and says what came of it. A restore whose
+//! actions have begun asynchronous operations is pending then: [`look_after_operations`] asks how far they are, and
+//! [`finalize`], the second door, ends the restore. Inside, the modules are the stages of the walk in its order: `request`,
+//! `versions` and `read`, `plan`, `check` (with `ahead`), `execute`, `record`; then `look_after`, `finalize`. `walk` holds what is known before anything is written, `execution` makes the stages beneath
 //! `execute` and holds what lasts over all levels:
 //!
 //! - `execute` takes a level, `running` has its attempts in flight, `deferred` those that are tried again; `checkpoint`
@@ -37,6 +38,7 @@ mod kept;
 mod leaving;
 mod listed;
 mod lock;
+mod look_after;
 mod managed_fields;
 mod mapping;
 mod messages;
@@ -51,6 +53,7 @@ mod priorities;
 mod read;
 mod reader;
 mod ready;
+mod record;
 mod refused;
 mod request;
 mod retry;
@@ -69,11 +72,13 @@ mod write;
 pub use action::Action;
 pub use actions::{ActionConfig, built_in_actions};
 pub use env::Env;
-pub use finalize::record_failure;
+pub use finalize::finalize;
+pub use look_after::look_after_operations;
 pub use outcome::{Outcome, RestoreError};
 pub use planned::{Planned, PreviewItem};
 pub use preview::{PreviewEnd, preview};
 pub use priorities::{ParsePrioritiesError, Priorities};
+pub use record::record_failure;
 pub use request::{Request, Settings, ValidationErrors, check_source, prepared};
 pub use run::run;
 pub use stop::BrokenOff;

@@ -6,10 +6,8 @@
 use crate::lock::lock;
 use bytes::Bytes;
 use jiff::Timestamp;
-use lifeboat_api::{Restore, Time};
-use lifeboat_archive::operations::{
-    OperationPhase, OperationStatus, ResourceIdentifier, RestoreOperation, RestoreOperationSpec,
-};
+use lifeboat_api::{OperationPhase, OperationStatus, Restore, Time};
+use lifeboat_archive::operations::{ResourceIdentifier, RestoreOperation, RestoreOperationSpec};
 use lifeboat_object::{ObjectKey, Place};
 use lifeboat_operation::{Operation, RecordsError};
 use serde::ser::{Serialize, Serializer};
@@ -200,13 +198,13 @@ impl Operations {
         lock(&self.begun).all.len()
     }
 
-    /// Writes an error for each, because nobody waits for them.
-    pub(crate) fn report(&self) {
+    /// Writes an error for each: it goes on, and the restore does not wait for it, for this reason.
+    pub(crate) fn tell_left(&self, why: &str) {
         let begun = lock(&self.begun);
         for Id { object, action, id } in begun.all.keys() {
             let message = format!(
-                "the operation {id} that the action {action} has begun for {object} is not waited for by this version: whether \
-                 it ends well is not known; ask whoever performs it"
+                "the operation {id} that the action {action} has begun for {object} goes on and is not waited for, because \
+                 {why}: whether it ends well is not known; ask what performs it"
             );
             self.operation.journal.error(&Place::of(object.namespace.as_deref()), message);
         }

@@ -6,7 +6,7 @@ use crate::read::Kinds;
 use crate::request::ValidationErrors;
 use crate::stop::BrokenOff;
 use crate::volumes::VolumeFates;
-use lifeboat_api::Restore;
+use lifeboat_api::{Restore, RestorePhase};
 use lifeboat_cluster::ClusterError;
 use lifeboat_object::Results;
 use lifeboat_store::{Archive, StoreError};
@@ -16,7 +16,8 @@ use std::sync::Arc;
 /// What came of a restore.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The resource in its final state; of one that broke off, the one that it has when it is not run again.
+    /// The resource in its final state, unless it waits for operations ([`Outcome::is_pending`]); of one that broke off, the one
+    /// that it has when it is not run again.
     pub restore: Restore,
     /// Warnings and errors.
     pub results: Results,
@@ -27,6 +28,17 @@ pub struct Outcome {
     /// Why it did not come to its end. The checkpoint is saved then, and the next run of the same restore goes on from there as
     /// long as the caller keeps it. `None` when it did, and when the user cancelled the restore.
     pub broken_off: Option<BrokenOff>,
+}
+
+impl Outcome {
+    /// Whether actions have begun operations for which the restore waits. [`crate::look_after_operations`] says when they have
+    /// ended, and [`crate::finalize`] ends it then.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        use RestorePhase::{WaitingForPluginOperations, WaitingForPluginOperationsPartiallyFailed};
+        let phase = self.restore.status.phase;
+        matches!(phase, Some(WaitingForPluginOperations | WaitingForPluginOperationsPartiallyFailed))
+    }
 }
 
 /// A restore that did not begin, or lost the cluster.

@@ -7,9 +7,9 @@ use crate::deferred::Deferred;
 use crate::env::Env;
 use crate::execute::{Reached, level, pass_over};
 use crate::execution::{Execution, Lasting};
-use crate::finalize::finalize;
 use crate::operations::Operations;
 use crate::outcome::{Outcome, RestoreError, Walked};
+use crate::record::record;
 use crate::request::{Request, check_source, prepare};
 use crate::walk::Walk;
 use lifeboat_api::{Restore, RestorePhase, Time};
@@ -24,6 +24,8 @@ use std::sync::Arc;
 /// where the checkpoint says that the last run was cut off, and makes good the writes that follow a create; otherwise
 /// what is there already is left alone.
 ///
+/// A restore whose actions have begun asynchronous operations is pending then ([`Outcome::is_pending`]): nothing runs for it.
+///
 /// # Errors
 /// [`RestoreError`].
 pub async fn run(request: &Request, env: &Env) -> Result<Outcome, RestoreError> {
@@ -32,8 +34,8 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, RestoreError> 
     // A restore that was cut off keeps the time at which it began.
     restore.status.start_timestamp.get_or_insert(Time::new((env.operation.clock)()));
     restore.status.phase = Some(RestorePhase::InProgress);
-    let walked = walk(request, &restore, env).await?;
-    Ok(finalize(restore, walked, env).await?)
+    let walked = Box::pin(walk(request, &restore, env)).await?;
+    Ok(Box::pin(record(restore, walked, env)).await?)
 }
 
 async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<Walked, RestoreError> {
@@ -57,7 +59,6 @@ async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<Walked,
     }
     // Also of a restore that loses the cluster.
     let namespaces = lasting.namespaces.report(&env.operation.journal).await;
-    operations.report();
     let Reached { done, not_looked_at } = reached?;
     let Walk { archive, kinds, volumes, .. } = walk;
     Ok(Walked { done, namespaces, archive, kinds, volumes, operations, not_looked_at, broken_off })

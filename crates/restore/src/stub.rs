@@ -5,7 +5,9 @@ use crate::actions::test_server::connect;
 use crate::outcome::{Outcome, RestoreError};
 use crate::request::{Request, Settings};
 use async_trait::async_trait;
-use lifeboat_action::{ActionError, ActionScope, Actions, RestoreItemAction, RestoreItemInput, RestoreItemOutput};
+use lifeboat_action::{
+    ActionError, ActionScope, Actions, OperationProgress, RestoreItemAction, RestoreItemInput, RestoreItemOutput,
+};
 use lifeboat_api::{Backup, BackupPhase, Restore};
 use lifeboat_archive::gzip::Packer;
 use lifeboat_archive::layout::BackupFile;
@@ -31,6 +33,7 @@ pub(crate) fn config_map(name: &str) -> Value {
 }
 
 type Executed = Result<RestoreItemOutput, ActionError>;
+type Progress = Result<OperationProgress, ActionError>;
 
 /// An action on ConfigMaps that does as it is told.
 pub(crate) struct Scripted {
@@ -41,13 +44,34 @@ pub(crate) struct Scripted {
     asked: Mutex<Vec<String>>,
     /// The items it was asked whether they are ready.
     asked_whether_ready: Mutex<Vec<Vec<ObjectKey>>>,
+    progress: Box<dyn Fn(&str, usize) -> Progress + Send + Sync>,
+    /// The operations it was asked how far they are, and those it was told to end.
+    followed: Mutex<Vec<String>>,
+    cancelled: Mutex<Vec<String>>,
 }
 
 impl Scripted {
     /// It is given the object, and how often it was asked about that before.
     pub(crate) fn new(execute: impl Fn(Value, usize) -> Executed + Send + Sync + 'static) -> Self {
-        let (asked, asked_whether_ready) = (Mutex::default(), Mutex::default());
-        Self { execute: Box::new(execute), ready: vec![Ok(true)], ready_after: None, asked, asked_whether_ready }
+        Self {
+            execute: Box::new(execute),
+            ready: vec![Ok(true)],
+            ready_after: None,
+            asked: Mutex::default(),
+            asked_whether_ready: Mutex::default(),
+            progress: Box::new(|_, _| Ok(OperationProgress::default())),
+            followed: Mutex::default(),
+            cancelled: Mutex::default(),
+        }
+    }
+
+    /// The same one, that says this of an operation of which it was asked so often before.
+    pub(crate) fn progressing(self, progress: impl Fn(&str, usize) -> Progress + Send + Sync + 'static) -> Self {
+        Self { progress: Box::new(progress), ..self }
+    }
+
+    pub(crate) fn cancelled(&self) -> Vec<String> {
+        self.cancelled.lock().unwrap().clone()
     }
 
     /// One that says this when it is asked whether items are ready, the last for ever.
@@ -106,6 +130,20 @@ impl RestoreItemAction for Scripted {
         }
         self.ready[asked.min(self.ready.len()) - 1].clone()
     }
+
+    async fn progress(&self, id: &str, _: &Restore) -> Progress {
+        let before = {
+            let mut followed = self.followed.lock().unwrap();
+            followed.push(id.to_owned());
+            followed.iter().filter(|one| *one == id).count() - 1
+        };
+        (self.progress)(id, before)
+    }
+
+    async fn cancel(&self, id: &str, _: &Restore) -> Result<(), ActionError> {
+        self.cancelled.lock().unwrap().push(id.to_owned());
+        Ok(())
+    }
 }
 
 /// A restore of a backup of some objects, to a cluster that has nothing.
@@ -151,10 +189,15 @@ impl Ground {
 
     /// A run again of the same restore, with a log of its own.
     pub(crate) async fn run_again(&mut self) -> Result<Outcome, RestoreError> {
+        self.renew();
+        self.run().await
+    }
+
+    /// Begins a log of its own for what comes next.
+    pub(crate) fn renew(&mut self) {
         let old = &self.env.operation;
         let new = Operation::new(Arc::clone(&old.clock), "restore=velero/r", old.scratch.clone());
         self.env.operation = Operation { records: Arc::clone(&old.records), ..new };
-        self.run().await
     }
 
     /// A ConfigMap of the cluster.

@@ -15,7 +15,7 @@ use lifeboat_archive::tarball::{Assembler, Member, ObjectEntry, Segment, Tarball
 use lifeboat_bucket::{BlobStore, Body, BucketError, ByteStream, ErrorKind, PutOptions};
 use lifeboat_object::ObjectKey;
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::{Read, Write};
 use std::path::Path;
 use tempfile::NamedTempFile;
@@ -74,8 +74,12 @@ impl Store {
         let manifest = self.manifest(name, &change.record.metadata.uid).await?;
         let mut files: Vec<(BackupFile, Bytes)> =
             change.files.into_iter().map(|(file, bytes)| (file, bytes.into())).collect();
+        let tarball = BackupFile::Tarball.file_name(name);
+        // One that was cut off may have left an archive that its index does not belong to.
+        let may_disagree =
+            manifest.as_ref().and_then(|m| m.next.as_ref()).is_some_and(|n| n.files.contains_key(&tarball));
         let built = match change.objects.as_slice() {
-            [] => None,
+            [] if !may_disagree => None,
             objects => {
                 let archive = self.open_archive(name, options).await?;
                 Some(build(&archive, objects, change.mtime, &options.scratch).await?)
@@ -84,7 +88,7 @@ impl Store {
         let mut next: BTreeMap<String, FileDigest> = BTreeMap::new();
         if let Some(built) = &built {
             let TarballSummary { size, sha256, .. } = &built.summary;
-            next.insert(BackupFile::Tarball.file_name(name), FileDigest { size: *size, sha256: sha256.clone() });
+            next.insert(tarball, FileDigest { size: *size, sha256: sha256.clone() });
             files.insert(0, (BackupFile::Index, built.index.clone().into()));
         }
         for (file, bytes) in &files {
@@ -129,8 +133,10 @@ impl Store {
 
     /// Puts the manifest that says what is there, and what will be.
     async fn announce(&self, name: &str, mut manifest: Manifest, next: NextFiles) -> Result<Manifest, StoreError> {
-        // A rewriting that was cut off has left some files old and some new.
-        for file in next.files.keys() {
+        // A rewriting that was cut off has left some files old and some new, also such that this one leaves as they are.
+        let of_before = manifest.next.iter().flat_map(|before| before.files.keys().cloned());
+        let files: BTreeSet<String> = next.files.keys().cloned().chain(of_before).collect();
+        for file in &files {
             let key = format!("{}{file}", folder(name));
             match self.digest(&key).await {
                 Ok(found) if manifest.admits(file, &found) => drop(manifest.files.insert(file.clone(), found)),

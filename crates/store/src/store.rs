@@ -148,6 +148,22 @@ impl Store {
         self.json(file.key(name)).await
     }
 
+    /// The bytes of a file beside the archive of a backup, as they are stored; `None` when it is absent. At most 1 GiB.
+    ///
+    /// # Errors
+    /// [`StoreError::Bucket`].
+    pub async fn backup_file_bytes(&self, name: &str, file: BackupFile) -> Result<Option<Bytes>, StoreError> {
+        self.read(&file.key(name)).await
+    }
+
+    /// [`Store::backup_file_bytes`] of a restore.
+    ///
+    /// # Errors
+    /// [`StoreError::Bucket`].
+    pub async fn restore_file_bytes(&self, name: &str, file: RestoreFile) -> Result<Option<Bytes>, StoreError> {
+        self.read(&file.key(name)).await
+    }
+
     /// A gzip-compressed JSON file of a restore; `None` when it is absent, which means empty.
     ///
     /// # Errors

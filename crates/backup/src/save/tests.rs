@@ -3,8 +3,8 @@
 use super::fixture::{Answered, Case, Seen, case, failed, key, list, name, not_found, object, read, scripted, status};
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, BackupItemAction, BackupItemInput, BackupItemOutput, ItemBlockAction};
-use lifeboat_api::Backup;
-use lifeboat_archive::operations::{BackupOperation, BackupOperationSpec, OperationPhase, OperationStatus};
+use lifeboat_api::{Backup, OperationPhase, OperationStatus};
+use lifeboat_archive::operations::{BackupOperation, BackupOperationSpec};
 use lifeboat_object::ObjectKey;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

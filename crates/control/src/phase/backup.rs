@@ -19,12 +19,12 @@ pub(crate) enum Step {
     FailVeleros(String),
     /// It was cancelled while no task worked on it.
     Cancel,
-    /// Look after the operations that a server of Velero has left.
+    /// Ask its operations how far they are.
     Operations,
     /// End those operations: it was cancelled.
     CancelOperations,
-    /// All its files are stored: take the outcome over from them.
-    Adopt,
+    /// Its operations have ended, if it had any: end it too, unless its record says that this is done.
+    Finish,
 }
 
 /// Decides for a backup on which no task works. `fail_in_progress` is Velero's way with interrupted ones.
@@ -48,7 +48,7 @@ pub(crate) fn step(backup: &Backup, fail_in_progress: bool) -> Decision<Step> {
         Some(P::WaitingForPluginOperations | P::WaitingForPluginOperationsPartiallyFailed) => {
             Decision::Do(if backup.spec.cancel { Step::CancelOperations } else { Step::Operations })
         }
-        Some(P::Finalizing | P::FinalizingPartiallyFailed) => Decision::Do(Step::Adopt),
+        Some(P::Finalizing | P::FinalizingPartiallyFailed) => Decision::Do(Step::Finish),
         _ => Decision::Rest,
     }
 }
@@ -82,8 +82,8 @@ mod tests {
                 false,
                 fail("the server was cut off 3 times while this backup was in progress"),
             ),
-            (Some(P::Finalizing), Some("1"), false, Decision::Do(Step::Adopt)),
-            (Some(P::FinalizingPartiallyFailed), None, true, Decision::Do(Step::Adopt)),
+            (Some(P::Finalizing), Some("1"), false, Decision::Do(Step::Finish)),
+            (Some(P::FinalizingPartiallyFailed), None, true, Decision::Do(Step::Finish)),
             (Some(P::WaitingForPluginOperations), None, false, Decision::Do(Step::Operations)),
             (Some(P::WaitingForPluginOperationsPartiallyFailed), None, true, Decision::Do(Step::Operations)),
             // The end, or another one's.

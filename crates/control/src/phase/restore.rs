@@ -24,7 +24,7 @@ pub(crate) enum Step {
     Fail(String),
     /// A server of Velero was cut off in it: it has failed, and what it began must stop.
     FailVeleros(String),
-    /// Look after the operations that a server of Velero has left.
+    /// Ask its operations how far they are.
     Operations,
     /// End those operations: it was cancelled.
     CancelOperations,

@@ -18,8 +18,8 @@ pub(super) async fn perform(context: &Context, step: Step, stop: CancellationTok
         Step::Sync(location, known) => work::sync::sync(context, location, known).await,
         Step::Sweep(left) => work::sweep::sweep(context, left).await,
         Step::Queue(backup, to) => work::backup::queue(context, *backup, to).await,
-        Step::Backup(backup, target, step) => of_backup(context, *backup, *target, step, stop).await,
-        Step::Restore(restore, source, step) => of_restore(context, *restore, *source, step, stop).await,
+        Step::Backup(backup, target, step) => Box::pin(of_backup(context, *backup, *target, step, stop)).await,
+        Step::Restore(restore, source, step) => Box::pin(of_restore(context, *restore, *source, step, stop)).await,
         Step::Delete(request, target, request::Step::Answer) => work::deletion::delete(context, request, *target).await,
         Step::Delete(request, _, request::Step::Forget) => work::deletion::expire(context, request).await,
         Step::Download(request, target, request::Step::Answer) => {
@@ -59,14 +59,14 @@ async fn of_backup(
     match step {
         S::Run => work::backup::run(context, backup, target, stop).await,
         S::RunAgain { attempt } => work::backup::run_again(context, backup, target, attempt, stop).await,
-        S::Cancel => work::backup::cancel(context, backup, target).await,
-        S::Fail(reason) => work::backup::give_up(context, &backup, target, reason).await,
+        S::Cancel => Box::pin(work::backup::cancel(context, backup, target)).await,
+        S::Fail(reason) => Box::pin(work::backup::give_up(context, &backup, target, reason)).await,
         S::FailVeleros(reason) => {
             work::left::stop_backup(context, &backup).await?;
             work::backup::failed(context, &backup, reason).await
         }
         S::Operations | S::CancelOperations => work::operations::backup(context, backup, target).await,
-        S::Adopt => work::backup::adopt(context, backup, target).await,
+        S::Finish => work::backup::finish(context, backup, target).await,
     }
 }
 

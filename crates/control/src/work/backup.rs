@@ -4,6 +4,7 @@ use super::claim::refreshed;
 use super::merge::take_changes;
 use super::running::{
     Now, Phased, RECORDING, capped, left, not_taken, now, recorded, shortened, silent_for, until_written, watched,
+    while_leading,
 };
 use super::sweep::sweep_own;
 use super::{Context, Effect, Finished, Unfinished};
@@ -15,7 +16,7 @@ use jiff::Timestamp;
 use lifeboat_api::{
     Backup, BackupPhase, BackupSpec, BackupStatus, BackupStorageLocation, Time, VolumeSnapshotLocation,
 };
-use lifeboat_backup::{BackupError, Outcome, Request, prepared, record_failure};
+use lifeboat_backup::{BackupError, FinalizeError, Outcome, Request, finalize, prepared, record_failure};
 use lifeboat_client::Identity;
 use lifeboat_client::is_refused;
 use lifeboat_cluster::{ClusterError, Failure};
@@ -68,7 +69,7 @@ pub(crate) async fn run(context: &Context, backup: Backup, target: Target, stop:
     let Some(location) = location.filter(|_| errors.is_empty()) else {
         return refused(context, &request.backup, started, errors).await;
     };
-    begin(context, request, started, location, 1, stop).await
+    Box::pin(begin(context, request, started, location, 1, stop)).await
 }
 
 /// Runs a backup again that was valid, after a server was cut off in it. What has changed since is found out when it is
@@ -87,7 +88,7 @@ pub(crate) async fn run_again(
     let started = backup.clone();
     let mut settings = context.options.backup.clone();
     settings.storage_location.clone_from(&location.metadata.name);
-    begin(context, Request { backup, settings }, started, location, attempt, stop).await
+    Box::pin(begin(context, Request { backup, settings }, started, location, attempt, stop)).await
 }
 
 /// The snapshot locations of a backup, or what is wrong with them. What can pass is tried again.
@@ -134,7 +135,7 @@ async fn begin(
     request.backup = current.clone();
     let env = engine_env(context, &current, store, stop);
     let (name, uid) = (&request.backup.metadata.name, &request.backup.metadata.uid);
-    let running = lifeboat_backup::run(&request, &env);
+    let running = Box::pin(lifeboat_backup::run(&request, &env));
     let running = refreshed(&env.store, (name, uid), || context.env.now(), running);
     let outcome = watched(context, &mut current, running, &env.operation.progress, &env.operation.cancel).await;
     if let Err(e) = &outcome
@@ -238,7 +239,12 @@ pub(crate) async fn give_up(context: &Context, backup: &Backup, target: Target, 
 /// What the failure reason of a backup says when its name is that of another one in the bucket (backup.md 1.3).
 pub(crate) const NAME_TAKEN: &str = "backup already exists in object storage";
 
-fn engine_env(context: &Context, backup: &Backup, store: Store, cancel: CancellationToken) -> lifeboat_backup::Env {
+pub(super) fn engine_env(
+    context: &Context,
+    backup: &Backup,
+    store: Store,
+    cancel: CancellationToken,
+) -> lifeboat_backup::Env {
     let clock = &context.env.clock.0;
     let subject = format!("backup={}/{}", backup.metadata.namespace, backup.metadata.name);
     let operation = Operation::new(Arc::clone(clock), &subject, context.env.scratch.clone());
@@ -288,7 +294,7 @@ pub(super) fn is_record_of(record: &Backup, backup: &Backup) -> bool {
 
 /// Takes a status over from a record. Which attempt it was of which the record is the outcome, says the record; how many
 /// were begun, the object.
-fn take_status(backup: &mut Backup, record: &BackupStatus) {
+pub(super) fn take_status(backup: &mut Backup, record: &BackupStatus) {
     let attempt = backup.status.attempt;
     backup.status = BackupStatus { attempt, ..record.clone() };
 }
@@ -318,6 +324,18 @@ async fn finished(context: &Context, current: &Backup, given: &BackupSpec, outco
     if outcome.was_complete {
         // The record is of an earlier attempt: what else differs was changed since then.
         made = BackupSpec { excluded_namespaces: made.excluded_namespaces, ..given.clone() };
+    }
+    if outcome.is_pending() {
+        let pending = until_written(context, current, |after| {
+            take_changes(&mut after.spec, given, &made);
+            take_status(after, &outcome.backup.status);
+        })
+        .await?;
+        tracing::info!(backup = pending.metadata.name, phase = pending.phase(), "backup waits for its operations");
+        if let Some(size) = outcome.archive_size {
+            context.metrics.backup_archived(&pending, size);
+        }
+        return Ok(vec![Effect::stored(pending)]);
     }
     let finalizing = until_written(context, current, |after| {
         take_changes(&mut after.spec, given, &made);
@@ -353,37 +371,45 @@ pub(super) async fn end_without_location(context: &Context, backup: &Backup, why
     Ok(vec![Effect::stored(ended)])
 }
 
-/// Takes the outcome of a finalizing backup over from its record in the bucket.
-pub(crate) async fn adopt(context: &Context, backup: Backup, target: Target) -> Finished {
+/// The record of a backup in its location; the inner error is what was done because there is none of it.
+pub(super) async fn own_record(
+    context: &Context,
+    backup: &Backup,
+    store: &Store,
+) -> Result<Result<Backup, Vec<Effect>>, Unfinished> {
+    let why = match store.backup(&backup.metadata.name).await {
+        Ok(record) if is_record_of(&record, backup) => return Ok(Ok(record)),
+        Ok(_) => "the files in the bucket are those of another backup",
+        Err(StoreError::NoBackup { .. }) => "the files of the backup are not in the bucket",
+        Err(e) => return Err(Unfinished::Because(e.to_string())),
+    };
+    failed(context, backup, why.to_owned()).await.map(Err)
+}
+
+/// Finalizes a backup whose operations have ended, if that is still to be done, and takes its outcome over from its record.
+pub(crate) async fn finish(context: &Context, backup: Backup, target: Target) -> Finished {
     let location = match target {
         Ok(location) => location,
         Err(why) => return end_without_location(context, &backup, &why).await,
     };
     let store = context.store(&location).await.map_err(Unfinished::Because)?;
-    let mut record = match store.backup(&backup.metadata.name).await {
-        Ok(record) if !is_record_of(&record, &backup) => {
-            return failed(context, &backup, "the files in the bucket are those of another backup".to_owned()).await;
-        }
+    let record = match own_record(context, &backup, &store).await? {
         Ok(record) => record,
-        Err(StoreError::NoBackup { .. }) => {
-            return failed(context, &backup, "the files of the backup are not in the bucket".to_owned()).await;
+        Err(ended) => return Ok(ended),
+    };
+    let env = engine_env(context, &backup, store, context.env.cancel.child_token());
+    let finalizing = finalize(record, backup.spec.cancel, &env);
+    let record = match while_leading(&context.leadership, &env.operation.cancel, finalizing).await {
+        Ok(record) => record,
+        Err(FinalizeError::Store(e)) if !e.can_pass() => {
+            return end_without_location(context, &backup, &format!("it cannot be finalized: {e}")).await;
         }
         Err(e) => return Err(Unfinished::Because(e.to_string())),
     };
-    let owed = match record.status.phase {
-        Some(BackupPhase::Finalizing) => Some(BackupPhase::Completed),
-        Some(BackupPhase::FinalizingPartiallyFailed) => Some(BackupPhase::PartiallyFailed),
-        _ => None,
-    };
-    if owed.is_some() {
-        // Left by Velero: nothing else is to be done, so its record says how it ended.
-        record.status.phase = owed;
-        record.status.completion_timestamp = Some(Time::new(context.env.now()));
-        store.replace_record(&record).await.map_err(|e| Unfinished::Because(e.to_string()))?;
-    }
     let mut after = backup.clone();
     take_status(&mut after, &record.status);
     let saved = saved(context, &backup, &after).await?;
+    tracing::info!(backup = after.metadata.name, phase = after.phase(), "backup ends");
     context.metrics.backup_ends(&after, None);
     Ok(saved)
 }

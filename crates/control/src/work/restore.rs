@@ -1,6 +1,6 @@
 //! Runs a restore, and removes what it left in the bucket (api-and-controllers.md 3.10 and 3.12).
 
-use super::running::{Phased, capped, left, not_taken, recorded, shortened, until_written, watched};
+use super::running::{Phased, capped, left, not_taken, recorded, shortened, until_written, watched, while_leading};
 use super::{Context, Effect, Finished, Unfinished};
 use crate::phase::MOST_ATTEMPTS;
 use crate::phase::restore::FINALIZER;
@@ -13,7 +13,7 @@ use lifeboat_api::{
 use lifeboat_client::Identity;
 use lifeboat_client::is_refused;
 use lifeboat_operation::Operation;
-use lifeboat_restore::{BrokenOff, Outcome, Request, RestoreError, check_source, prepared, record_failure};
+use lifeboat_restore::{BrokenOff, Outcome, Request, RestoreError, check_source, finalize, prepared, record_failure};
 use lifeboat_store::Store;
 use std::sync::Arc;
 use std::time::Duration;
@@ -157,7 +157,7 @@ pub(crate) async fn run(
     };
     started.status.phase = Some(RestorePhase::InProgress);
     started.status.start_timestamp.get_or_insert(Time::new(context.env.now()));
-    begin(context, request, started, origin, 1, stop).await
+    Box::pin(begin(context, request, started, origin, 1, stop)).await
 }
 
 /// Runs a restore again that was valid, after a server was cut off in it. What is missing now fails it.
@@ -172,7 +172,7 @@ pub(crate) async fn run_again(
         Ok(origin) => {
             let started = restore.clone();
             let request = Request { restore, settings: context.options.restore.clone() };
-            begin(context, request, started, origin, attempt, stop).await
+            Box::pin(begin(context, request, started, origin, attempt, stop)).await
         }
         Err(wrong) => failed(context, &restore, wrong.join("; ")).await,
     }
@@ -278,7 +278,12 @@ fn pause(patience: Duration) -> Duration {
     (patience / 3).min(LONGEST_PAUSE)
 }
 
-fn engine_env(context: &Context, restore: &Restore, store: Store, cancel: CancellationToken) -> lifeboat_restore::Env {
+pub(super) fn engine_env(
+    context: &Context,
+    restore: &Restore,
+    store: Store,
+    cancel: CancellationToken,
+) -> lifeboat_restore::Env {
     let clock = &context.env.clock.0;
     let subject = format!("restore={}/{}", restore.metadata.namespace, restore.metadata.name);
     let records = Arc::new(RecordMap::until_cancelled(context, restore, cancel.clone()));
@@ -296,6 +301,11 @@ fn engine_env(context: &Context, restore: &Restore, store: Store, cancel: Cancel
 async fn finished(context: &Context, current: Restore, outcome: &Outcome) -> Finished {
     for why in &outcome.unstored {
         tracing::error!(restore = current.metadata.name, "{why}");
+    }
+    if outcome.is_pending() {
+        let pending = until_written(context, &current, |after| take(after, outcome)).await?;
+        tracing::info!(restore = pending.metadata.name, phase = pending.phase(), "restore waits for its operations");
+        return Ok(vec![Effect::stored(pending)]);
     }
     let last = outcome.restore.status.phase;
     let mut known = current;
@@ -323,19 +333,33 @@ fn take(restore: &mut Restore, outcome: &Outcome) {
     restore.status.start_timestamp = begun;
 }
 
-/// Ends a finalizing restore: its files are stored already. Without its backup or the location there is nobody left who
-/// could say that it is complete.
+/// Finalizes a restore whose operations have ended, if that is still to be done, and ends it. Without its backup or the
+/// location there is nothing that could say that it is complete.
 pub(crate) async fn finish(context: &Context, restore: Restore, place: Option<Place>) -> Finished {
-    let mut after = restore.clone();
-    after.status.phase = Some(match restore.status.phase {
-        Some(RestorePhase::Finalizing) if place.is_some() => RestorePhase::Completed,
-        _ => RestorePhase::PartiallyFailed,
-    });
-    after.status.completion_timestamp = Some(Time::new(context.env.now()));
+    let after = match place {
+        Some((_, location)) => {
+            let store = context.store(&location).await.map_err(Unfinished::Because)?;
+            let env = engine_env(context, &restore, store, context.env.cancel.child_token());
+            let finalizing = finalize(restore.clone(), &env);
+            match while_leading(&context.leadership, &env.operation.cancel, finalizing).await {
+                Ok(after) => after,
+                Err(e) if e.can_pass() => return Err(Unfinished::Because(e.to_string())),
+                Err(e) => ended_without_files(context, restore.clone(), &e.to_string()),
+            }
+        }
+        None => ended_without_files(context, restore.clone(), "its backup or the location of that is gone"),
+    };
     let finished = saved(context, &restore, &after).await?;
     context.metrics.restore_ends(&after);
     RecordMap::new(context, &restore).forget().await;
     Ok(finished)
+}
+
+fn ended_without_files(context: &Context, mut restore: Restore, why: &str) -> Restore {
+    tracing::error!(restore = restore.metadata.name, why, "the results of a restore cannot be brought up to date");
+    restore.status.phase = Some(RestorePhase::PartiallyFailed);
+    restore.status.completion_timestamp = Some(Time::new(context.env.now()));
+    restore
 }
 
 /// Fails a restore that was begun and that no task works on, and stores its log where that can be done.

@@ -215,7 +215,11 @@ pub(super) async fn watched<T: Phased, O>(
 }
 
 /// Runs an operation to its end, and cancels it when the leadership ends before.
-async fn while_leading<O>(leadership: &Leadership, cancel: &CancellationToken, running: impl Future<Output = O>) -> O {
+pub(super) async fn while_leading<O>(
+    leadership: &Leadership,
+    cancel: &CancellationToken,
+    running: impl Future<Output = O>,
+) -> O {
     let mut running = std::pin::pin!(running);
     tokio::select! {
         outcome = &mut running => return outcome,

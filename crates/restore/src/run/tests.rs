@@ -1,7 +1,9 @@
 //! Whole restores with an action that does as it is told.
 
+use crate::finalize::finalize;
+use crate::look_after::look_after_operations;
 use crate::stub::{Ground, Scripted, config_map, key};
-use lifeboat_action::{ActionError, RestoreItemOutput};
+use lifeboat_action::{ActionError, OperationProgress, RestoreItemOutput};
 use lifeboat_api::{RestorePhase, well_known};
 use lifeboat_archive::layout::RestoreFile;
 use lifeboat_object::Results;
@@ -83,7 +85,7 @@ async fn an_action_that_says_that_no_call_can_succeed_ends_the_restore_which_goe
 }
 
 #[tokio::test]
-async fn an_operation_is_listed_and_an_error_also_when_its_object_is_left_out() {
+async fn an_operation_is_listed_and_waited_for_also_when_its_object_is_left_out() {
     let action = Arc::new(Scripted::new(|item, _| {
         let operation_id = format!("op-{}", name(&item));
         Ok(match name(&item) {
@@ -103,23 +105,74 @@ async fn an_operation_is_listed_and_an_error_also_when_its_object_is_left_out() 
     let list = json!({"v1/ConfigMap": ["copy/a(skipped)", "copy/b(created)", "copy/c(created)"],
         "v1/Namespace": ["copy(created)"]});
     assert_eq!(files(&ground).await, (json!([operation("a"), operation("b")]), list.clone()));
-    let said = |name: &str| {
-        format!(
-            "the operation op-{name} that the action test/scripted has begun for configmaps/copy/{name} is not waited for by \
-             this version: whether it ends well is not known; ask whoever performs it"
-        )
-    };
-    assert_eq!(messages(&outcome.results), [vec![], vec![said("a"), said("b")]]);
+    assert_eq!(messages(&outcome.results), [vec![], vec![] as Vec<String>]);
     let status = &outcome.restore.status;
-    let attempted = status.restore_item_operations_attempted;
-    assert_eq!((status.phase, attempted), (Some(RestorePhase::PartiallyFailed), 2));
+    let attempted = (status.phase, status.restore_item_operations_attempted, status.completion_timestamp);
+    assert_eq!(attempted, (Some(RestorePhase::WaitingForPluginOperations), 2, None));
 
     // As after a crash, before the checkpoint and after the notes.
     let keep = ["checkpoint".to_owned()].map(|key| (key, None));
     ground.env.operation.records.write(keep.into()).await.unwrap();
     let outcome = ground.run_again().await.unwrap();
     assert_eq!(files(&ground).await.0, json!([operation("a"), operation("b")]));
-    assert_eq!(messages(&outcome.results)[1], [said("a"), said("b")]);
+    assert!(outcome.is_pending());
+}
+
+#[tokio::test]
+async fn a_restore_ends_when_its_operations_have() {
+    let action = Arc::new(
+        Scripted::new(|item, _| {
+            let operation_id = name(&item).to_owned();
+            Ok(RestoreItemOutput { operation_id, ..RestoreItemOutput::with(item) })
+        })
+        .progressing(|id, count| match (id, count) {
+            ("a", _) => Ok(OperationProgress { completed: true, error: "no space".to_owned(), ..Default::default() }),
+            ("b", 0) => Err(ActionError::passing("busy")),
+            ("b", 1) => Ok(OperationProgress::default()),
+            _ => Ok(OperationProgress { completed: true, ..OperationProgress::default() }),
+        }),
+    );
+    let mut ground = ground(&action).await;
+    let mut restore = ground.run().await.unwrap().restore;
+    let mut phases = Vec::new();
+    for _ in 0..3 {
+        restore = look_after_operations(restore, &ground.env).await.unwrap();
+        phases.push(restore.status.phase.unwrap());
+    }
+    let waiting = RestorePhase::WaitingForPluginOperationsPartiallyFailed;
+    assert_eq!(phases, [waiting, waiting, RestorePhase::FinalizingPartiallyFailed]);
+    let again = look_after_operations(restore.clone(), &ground.env).await.unwrap();
+    assert_eq!(again, restore, "operations that have ended are not asked again");
+    for _ in 0..2 {
+        // Cut off before its end was noted, it is done again.
+        ground.renew();
+        let ended = finalize(restore.clone(), &ground.env).await.unwrap();
+        let status = &ended.status;
+        assert_eq!((status.phase, status.errors), (Some(RestorePhase::PartiallyFailed), 1));
+        let counts = (status.restore_item_operations_completed, status.restore_item_operations_failed);
+        assert_eq!((counts, status.completion_timestamp.is_some()), ((2, 1), true));
+        let results: Results = ground.env.store.restore_file("r", RestoreFile::Results).await.unwrap().unwrap();
+        let why = "the operation a that the action test/scripted has begun for configmaps/shop/a has failed: no space";
+        assert_eq!(messages(&results), [vec![], vec![why.to_owned()]]);
+        let log = ground.env.store.restore_file_bytes("r", RestoreFile::Logs).await.unwrap().unwrap();
+        let log = String::from_utf8(lifeboat_archive::gzip::unpack(&log, 1 << 20).unwrap()).unwrap();
+        assert!(log.contains("restore completed") && log.contains(why), "{log}");
+    }
+}
+
+#[tokio::test]
+async fn operations_of_a_cancelled_restore_are_told_to_end() {
+    let action = Arc::new(Scripted::new(|item, _| {
+        let operation_id = name(&item).to_owned();
+        Ok(RestoreItemOutput { operation_id, ..RestoreItemOutput::with(item) })
+    }));
+    let ground = Ground::new(&[namespace(), config_map("a")], &action).await;
+    let mut restore = ground.run().await.unwrap().restore;
+    restore.spec.cancel = true;
+    let ended = look_after_operations(restore, &ground.env).await.unwrap();
+    assert_eq!(ended.status.phase, Some(RestorePhase::FinalizingPartiallyFailed));
+    assert_eq!(action.cancelled(), ["a"]);
+    assert_eq!(files(&ground).await.0[0]["status"]["error"], "cancelled on request");
 }
 
 #[tokio::test]

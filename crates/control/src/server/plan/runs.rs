@@ -50,7 +50,7 @@ impl Planner<'_> {
             let Some(step) = self.due(step, subject) else { continue };
             let part = match step {
                 S::Operations | S::CancelOperations => Controller::BackupOperations,
-                S::Adopt => Controller::BackupFinalizer,
+                S::Finish => Controller::BackupFinalizer,
                 _ => Controller::Backup,
             };
             let name = backup.metadata.name.clone();

@@ -421,7 +421,7 @@ impl Play {
                 use phase::backup::Step as S;
                 backup.status.phase = Some(match step {
                     S::Run if target.is_err() => BackupPhase::FailedValidation,
-                    S::Run | S::RunAgain { .. } | S::Adopt => BackupPhase::Completed,
+                    S::Run | S::RunAgain { .. } | S::Finish => BackupPhase::Completed,
                     S::Operations | S::CancelOperations => BackupPhase::Finalizing,
                     S::Cancel | S::Fail(_) | S::FailVeleros(_) => BackupPhase::Failed,
                 });

@@ -1,0 +1,249 @@
+//! How an asynchronous operation goes on when its action is asked (api-and-controllers.md 3.4).
+
+use crate::{ActionError, ActionErrorKind, OperationProgress};
+use jiff::{SignedDuration, Timestamp};
+use lifeboat_api::{OperationPhase, OperationStatus, Time};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How long an action may take to say how far an operation is, or to take note that it is to end.
+const ANSWER: Duration = Duration::from_secs(30);
+/// How long an operation may take that nothing is said of.
+const DEFAULT_TIMEOUT: SignedDuration = SignedDuration::from_hours(4);
+/// What stands in the status of an operation whose time is over; the words are Velero's.
+const TIMED_OUT: &str = "Asynchronous action timed out";
+
+/// An operation that has not ended, and how long it may go on.
+#[derive(Clone, Debug)]
+pub struct Follow {
+    /// What was known of it before.
+    pub before: OperationStatus,
+    /// The time.
+    pub now: Timestamp,
+    /// How long it may take, from the call of the action that has begun it; zero for four hours.
+    pub within: SignedDuration,
+    /// Whether the user has cancelled what it belongs to: then it ends now.
+    pub is_cancelled: bool,
+}
+
+/// What an operation has come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Followed {
+    /// What is known of it: it has ended when the phase says so.
+    pub status: OperationStatus,
+    /// Why the action could not say how far it is, where that can pass. It is to be asked again.
+    pub trouble: Option<String>,
+}
+
+impl Followed {
+    /// What a log says of it, if there is anything to say: a message, and a field with the reason.
+    #[must_use]
+    pub fn news(&self) -> Option<(&'static str, (&'static str, &str))> {
+        match &self.trouble {
+            Some(trouble) => {
+                Some(("An operation could not be asked how far it is, and will be again", ("why", trouble)))
+            }
+            None if self.status.phase == Some(OperationPhase::Failed) => {
+                Some(("An operation has failed", ("error", &self.status.error)))
+            }
+            None => None,
+        }
+    }
+}
+
+/// How many of some operations have come to what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Those that have ended well.
+    pub completed: i64,
+    /// Those that have failed.
+    pub failed: i64,
+    /// Those that go on.
+    pub waiting: i64,
+}
+
+impl Standing {
+    /// Counts operations.
+    pub fn of<'a>(operations: impl Iterator<Item = &'a OperationStatus>) -> Self {
+        let mut out = Self::default();
+        for status in operations {
+            *match status.phase {
+                Some(OperationPhase::Completed) => &mut out.completed,
+                Some(OperationPhase::Failed) => &mut out.failed,
+                _ => &mut out.waiting,
+            } += 1;
+        }
+        out
+    }
+}
+
+impl Follow {
+    /// Asks the action by `progress`. An operation that is to end, and has not, is told so by `cancel` and counts as failed,
+    /// whatever it makes of it. Both calls have a deadline of 30 seconds.
+    pub async fn ask<P, C>(self, progress: P, cancel: C) -> Followed
+    where
+        P: Future<Output = Result<OperationProgress, ActionError>>,
+        C: Future<Output = Result<(), ActionError>>,
+    {
+        let mut status = self.before.clone();
+        let trouble = match answered(progress).await {
+            Ok(progress) => {
+                let (has_ended, error) = (progress.completed, progress.error.clone());
+                take(&mut status, progress, self.now);
+                match (has_ended, error.is_empty()) {
+                    (true, true) => return self.ended(status, OperationPhase::Completed, String::new()),
+                    (true, false) => return self.ended(status, OperationPhase::Failed, error),
+                    (false, _) => None,
+                }
+            }
+            Err(e) if matches!(e.kind, ActionErrorKind::Passing | ActionErrorKind::Gone) => Some(e.message),
+            Err(e) => return self.ended(status, OperationPhase::Failed, e.message),
+        };
+        let Some(mut why) = self.over() else {
+            if status.started.is_some() || status.phase.is_none() {
+                status.phase = Some(status.started.map_or(OperationPhase::New, |_| OperationPhase::InProgress));
+            }
+            return Followed { status, trouble };
+        };
+        if let Some(trouble) = trouble {
+            why = format!("{why}; when it was asked for its progress: {trouble}");
+        }
+        if let Err(e) = answered(cancel).await {
+            why = format!("{why}; it could not be told to end: {e}");
+        }
+        self.ended(status, OperationPhase::Failed, why)
+    }
+
+    /// Why it may not go on.
+    fn over(&self) -> Option<String> {
+        if self.is_cancelled {
+            return Some("cancelled on request".to_owned());
+        }
+        let created = self.before.created.map(|created| created.timestamp());
+        let within = if self.within.is_zero() { DEFAULT_TIMEOUT } else { self.within };
+        let end = created.and_then(|created| created.checked_add(within).ok());
+        end.is_none_or(|end| end < self.now).then(|| TIMED_OUT.to_owned())
+    }
+
+    fn ended(&self, mut status: OperationStatus, phase: OperationPhase, error: String) -> Followed {
+        (status.phase, status.error, status.updated) = (Some(phase), error, Some(Time::new(self.now)));
+        Followed { status, trouble: None }
+    }
+}
+
+/// Takes over what an action says.
+fn take(status: &mut OperationStatus, progress: OperationProgress, now: Timestamp) {
+    (status.n_completed, status.n_total) = (progress.n_completed, progress.n_total);
+    (status.operation_units, status.description) = (progress.operation_units, progress.description);
+    status.started = progress.started.map(Time::new).or(status.started);
+    status.updated = Some(Time::new(progress.updated.unwrap_or(now)));
+}
+
+async fn answered<T>(call: impl Future<Output = Result<T, ActionError>>) -> Result<T, ActionError> {
+    let silent = || ActionError::passing(format!("it did not answer within {} s", ANSWER.as_secs()));
+    timeout(ANSWER, call).await.unwrap_or_else(|_| Err(silent()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::{pending, ready};
+
+    fn time(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    /// Created at noon; it is asked an hour later.
+    fn follow(minutes: i64, is_cancelled: bool) -> Follow {
+        let created = Some(Time::new(time("2026-11-22T12:00:00Z")));
+        let before = OperationStatus { phase: Some(OperationPhase::New), created, ..OperationStatus::default() };
+        Follow { before, now: time("2026-11-22T13:00:00Z"), within: SignedDuration::from_mins(minutes), is_cancelled }
+    }
+
+    fn runs() -> OperationProgress {
+        let started = Some(time("2026-11-22T12:01:00Z"));
+        OperationProgress {
+            n_completed: 3,
+            n_total: 7,
+            operation_units: "Bytes".to_owned(),
+            started,
+            ..Default::default()
+        }
+    }
+
+    /// The phase, the error and the trouble.
+    async fn asked(
+        follow: Follow,
+        progress: Result<OperationProgress, ActionError>,
+        cancel: Result<(), ActionError>,
+    ) -> (OperationPhase, String, Option<String>) {
+        let followed = follow.ask(ready(progress), ready(cancel)).await;
+        (followed.status.phase.unwrap(), followed.status.error, followed.trouble)
+    }
+
+    #[tokio::test]
+    async fn an_answer_says_how_an_operation_goes_on() {
+        use OperationPhase::{Completed, Failed, InProgress, New};
+        let ended = |error: &str| OperationProgress { completed: true, error: error.to_owned(), ..runs() };
+        let not_begun = || OperationProgress { started: None, ..runs() };
+        let late = "Asynchronous action timed out";
+        for (follow, progress, cancel, expected) in [
+            (follow(60, false), Ok(runs()), Ok(()), (InProgress, "", None)),
+            (follow(60, false), Ok(not_begun()), Ok(()), (New, "", None)),
+            (follow(59, false), Ok(runs()), Ok(()), (Failed, late, None)),
+            (follow(0, false), Ok(runs()), Ok(()), (InProgress, "", None)),
+            (follow(0, true), Ok(ended("")), Ok(()), (Completed, "", None)),
+            (follow(60, false), Ok(ended("no space")), Ok(()), (Failed, "no space", None)),
+            (follow(60, true), Ok(runs()), Ok(()), (Failed, "cancelled on request", None)),
+            (
+                follow(60, true),
+                Ok(runs()),
+                Err(ActionError::item("not now")),
+                (Failed, "cancelled on request; it could not be told to end: not now", None),
+            ),
+            (follow(60, false), Err(ActionError::passing("busy")), Ok(()), (New, "", Some("busy"))),
+            (follow(60, false), Err(ActionError::gone("killed")), Ok(()), (New, "", Some("killed"))),
+            (
+                follow(59, false),
+                Err(ActionError::passing("busy")),
+                Ok(()),
+                (Failed, "Asynchronous action timed out; when it was asked for its progress: busy", None),
+            ),
+            (follow(60, false), Err(ActionError::item("unknown")), Ok(()), (Failed, "unknown", None)),
+            (follow(60, false), Err(ActionError::fatal("no licence")), Ok(()), (Failed, "no licence", None)),
+        ] {
+            let (phase, error, trouble) = expected;
+            let expected = (phase, error.to_owned(), trouble.map(str::to_owned));
+            assert_eq!(asked(follow, progress, cancel).await, expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_an_action_says_is_kept() {
+        let followed = follow(60, false).ask(ready(Ok(runs())), ready(Ok(()))).await;
+        let expected = OperationStatus {
+            phase: Some(OperationPhase::InProgress),
+            n_completed: 3,
+            n_total: 7,
+            operation_units: "Bytes".to_owned(),
+            created: follow(60, false).before.created,
+            started: Some(Time::new(time("2026-11-22T12:01:00Z"))),
+            updated: Some(Time::new(time("2026-11-22T13:00:00Z"))),
+            ..OperationStatus::default()
+        };
+        assert_eq!(followed, Followed { status: expected, trouble: None });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_action_that_hangs_is_asked_again_until_the_time_is_over() {
+        let followed = follow(60, false).ask(pending(), pending()).await;
+        let expected = Some("it did not answer within 30 s".to_owned());
+        assert_eq!((followed.status.phase, followed.trouble), (Some(OperationPhase::New), expected));
+        let followed = follow(59, false).ask(pending(), pending()).await;
+        let silent = "it did not answer within 30 s";
+        let expected = format!(
+            "Asynchronous action timed out; when it was asked for its progress: {silent}; it could not be told to end: {silent}"
+        );
+        assert_eq!((followed.status.phase, followed.status.error), (Some(OperationPhase::Failed), expected));
+    }
+}

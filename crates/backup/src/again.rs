@@ -1,0 +1,161 @@
+//! Saves objects again whose operations have ended (backup.md 1.15): as they are in the cluster now, with their actions, past
+//! all filters, without hooks and without volumes.
+
+use crate::deeds::Wish;
+use crate::entry::{Entries, Entry, FAILED};
+use crate::env::Env;
+use crate::error::BackupError;
+use crate::fates::Fates;
+use crate::fetch::{Taker, named, tell_absent};
+use crate::index::Index;
+use crate::lane::Lane;
+use crate::output::Output;
+use crate::save::{Desk, Turn, Worker};
+use crate::scope::Scope;
+use crate::shelf::Shelf;
+use crate::stopped::{Refusal, Stopped};
+use crate::tally::Tally;
+use lifeboat_api::{Backup, BackupSpec};
+use lifeboat_cluster::ClusterError;
+use lifeboat_object::{Item, ObjectKey, Place, Severity};
+use lifeboat_select::BackupFilter;
+use lifeboat_store::{Broken, StreamReceiver, stream};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// What this stage does.
+const SAVING_AGAIN: &str = "saving objects again after their operations";
+/// How long all of it may take: an action that hangs must not keep the backup from its end.
+const LONGEST: Duration = Duration::from_secs(600);
+/// Rounds in which objects bring further ones.
+const ROUNDS: usize = 16;
+/// Batches between saving and gathering.
+const WAITING: usize = 4;
+
+/// Why objects could not be saved again for now.
+pub(crate) enum NotNow {
+    /// The operation was stopped.
+    Stopped,
+    /// A part of it died.
+    Broken(Broken),
+    /// The cluster as a whole did not answer.
+    Cluster(ClusterError),
+}
+
+/// Reads these objects and saves them, each with the object whose operation names it. What cannot be saved stands in the
+/// journal, and the others go on.
+pub(crate) async fn save_again(
+    wanted: BTreeMap<ObjectKey, ObjectKey>,
+    record: &Backup,
+    env: &Env,
+) -> Result<Vec<Entry>, NotNow> {
+    let scope = match scope(record, env).await? {
+        Ok(scope) => Arc::new(scope),
+        Err(e) => {
+            env.operation.journal.error(&Place::Velero, format!("no object is saved again after its operation: {e}"));
+            return Ok(Vec::new());
+        }
+    };
+    let desk = Desk {
+        actions: scope.lane.backup_item(Arc::default()),
+        scope,
+        env: env.clone(),
+        tally: Arc::new(Tally::default()),
+        index: Index::default(),
+        shelf: Shelf::new(0, &env.operation.scratch),
+        fates: Fates::new(0),
+        turn: Turn::AfterOperations,
+    };
+    let (sender, entries) = stream(WAITING, SAVING_AGAIN);
+    let worker = Worker::new(Arc::new(desk), Output::one(&sender, SAVING_AGAIN));
+    sender.end();
+    let again = Again { env: env.clone(), worker, asked: BTreeMap::new() };
+    let mut saved = Vec::new();
+    let ended = tokio::select! {
+        (ended, gathered) = async { tokio::join!(again.run(wanted), gather(entries, &mut saved)) } => {
+            ended.and(gathered.map_err(Stopped::Broken))
+        }
+        () = sleep(LONGEST) => {
+            let message = format!("not all objects could be saved again after their operations within {} s", LONGEST.as_secs());
+            env.operation.journal.error(&Place::Velero, message);
+            Ok(())
+        }
+        () = env.operation.cancel.cancelled() => Err(Stopped::Over),
+    };
+    match ended {
+        Ok(()) => Ok(saved),
+        Err(Stopped::Over) => Err(NotNow::Stopped),
+        Err(Stopped::Broken(broken)) => Err(NotNow::Broken(broken)),
+        Err(Stopped::Refused(refusal)) => {
+            let Refusal { action, object, message } = *refusal;
+            let error = format!("{action}: {message}: no further object is saved again");
+            env.operation.journal.item(Severity::Error, &object, FAILED, Some(&error));
+            Ok(saved)
+        }
+    }
+}
+
+/// Everything in scope; the inner error says why no action can be called.
+async fn scope(record: &Backup, env: &Env) -> Result<Result<Scope, BackupError>, NotNow> {
+    let catalog = env.cluster.discover().await.map_err(NotNow::Cluster)?;
+    let filter = BackupFilter::new(&BackupSpec::default(), &catalog, &[]);
+    let lane = Lane::new(&catalog, &env.actions);
+    Ok(match (filter, lane) {
+        (Ok(filter), Ok(lane)) => {
+            Ok(Scope { backup: record.clone(), catalog, filter, namespaces: Vec::new(), lane, workers: 1 })
+        }
+        (_, Err(e)) => Err(e),
+        (Err(e), Ok(_)) => Err(BackupError::Invalid(crate::request::ValidationErrors(vec![e.to_string()]))),
+    })
+}
+
+async fn gather(mut entries: StreamReceiver<Entries>, saved: &mut Vec<Entry>) -> Result<(), Broken> {
+    while let Some(Entries { entries, .. }) = entries.next().await? {
+        saved.extend(entries);
+    }
+    Ok(())
+}
+
+struct Again {
+    env: Env,
+    worker: Worker,
+    /// What is being read, and the object that needs it.
+    asked: BTreeMap<ObjectKey, ObjectKey>,
+}
+
+impl Again {
+    async fn run(mut self, mut wanted: BTreeMap<ObjectKey, ObjectKey>) -> Result<(), Stopped> {
+        let scope = Arc::clone(&self.worker.desk().scope);
+        let env = self.env.clone();
+        for _ in 0..ROUNDS {
+            self.asked = wanted;
+            let keys: Vec<ObjectKey> = self.asked.keys().cloned().collect();
+            named(keys, &scope, &env, &mut self).await?;
+            let wishes = std::mem::take(&mut self.worker.deeds.wishes);
+            wanted = wishes.into_iter().map(|(key, Wish { parent, .. })| (key, parent)).collect();
+            if wanted.is_empty() {
+                break;
+            }
+        }
+        self.worker.end().await.map(drop)
+    }
+}
+
+impl Taker for Again {
+    async fn take(&mut self, item: Item) -> Result<(), Stopped> {
+        self.worker.found(item, true).await?;
+        // What is saved counts, also when the time is over before the next one is.
+        self.worker.out.flush().await?;
+        Ok(())
+    }
+
+    fn absent(&mut self, key: ObjectKey) {
+        if let Some(parent) = self.asked.get(&key) {
+            tell_absent(&key, parent, &self.env);
+        }
+    }
+
+    fn unread(&mut self, _: ObjectKey) {}
+}

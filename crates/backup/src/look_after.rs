@@ -1,0 +1,134 @@
+//! Looks after the operations that actions have begun for a pending backup (backup.md 1.15, api-and-controllers.md 3.4).
+
+use crate::env::Env;
+use futures::{FutureExt, StreamExt};
+use jiff::SignedDuration;
+use lifeboat_action::{ActionError, BackupItemAction, Follow, Followed, Standing};
+use lifeboat_api::{Backup, BackupPhase, BackupStatus, OperationPhase};
+use lifeboat_archive::ReadLimits;
+use lifeboat_archive::layout::BackupFile;
+use lifeboat_archive::operations::BackupOperation;
+use lifeboat_archive::sidecar;
+use lifeboat_store::{OpenOptions, Rewrite, StoreError};
+use std::sync::Arc;
+
+/// Operations that are asked for at once.
+const AT_ONCE: usize = 8;
+
+/// Asks each operation of a pending backup how far it is, and ends those whose time is over; all of them when the user has
+/// cancelled the backup. Gives the record as it is stored then: its phase says whether operations go on, or
+/// [`crate::finalize`] can end the backup. `record` is what [`lifeboat_store::Store::backup`] gives; one that does not wait is
+/// given back as it is.
+///
+/// What has ended is stored before this returns, so that it may be cut off anywhere and done again; the backup can be proved
+/// at every moment. An operation whose action cannot answer is asked again the next time, until its time is over.
+///
+/// # Errors
+/// [`StoreError`]: the backup waits as before.
+pub async fn look_after_operations(mut record: Backup, is_cancelled: bool, env: &Env) -> Result<Backup, StoreError> {
+    use BackupPhase::{WaitingForPluginOperations, WaitingForPluginOperationsPartiallyFailed};
+    if !matches!(record.status.phase, Some(WaitingForPluginOperations | WaitingForPluginOperationsPartiallyFailed)) {
+        return Ok(record);
+    }
+    let name = record.metadata.name.clone();
+    let mut operations = read(&name, env).await?;
+    let followed: Vec<Option<Followed>> = {
+        let asked: Vec<_> =
+            operations.iter().map(|operation| follow(operation, &record, is_cancelled, env).boxed()).collect();
+        futures::stream::iter(asked).buffered(AT_ONCE).collect().await
+    };
+    let mut is_changed = false;
+    for (operation, followed) in operations.iter_mut().zip(followed) {
+        let Some(followed) = followed else { continue };
+        if let Some((message, why)) = followed.news() {
+            let spec = &operation.spec;
+            let fields = [("action", spec.backup_item_action.as_str()), ("operation", &spec.operation_id), why];
+            env.operation.journal.info(message, &fields);
+        }
+        is_changed |= followed.status.has_ended();
+        operation.status = followed.status;
+    }
+    is_changed |= settle(&mut record.status, &operations);
+    if is_changed {
+        let operations = sidecar::encode(&operations).map_err(|e| StoreError::Encode("the item operations", e))?;
+        let change = Rewrite {
+            objects: Vec::new(),
+            files: vec![(BackupFile::ItemOperations, operations)],
+            record: record.clone(),
+            mtime: 0,
+        };
+        Box::pin(env.store.rewrite(&name, change, &open_options(env))).await?;
+    }
+    Ok(record)
+}
+
+/// The operations of a backup, as they were last stored.
+pub(crate) async fn read(name: &str, env: &Env) -> Result<Vec<BackupOperation>, StoreError> {
+    Ok(env.store.backup_file(name, BackupFile::ItemOperations).await?.unwrap_or_default())
+}
+
+/// How the archive of a committed backup is opened, to be rewritten.
+pub(crate) fn open_options(env: &Env) -> OpenOptions {
+    OpenOptions { limits: ReadLimits::default(), scratch: env.operation.scratch.clone(), ignore_index: false }
+}
+
+/// Asks one operation; `None` when it has ended before.
+async fn follow(operation: &BackupOperation, record: &Backup, is_cancelled: bool, env: &Env) -> Option<Followed> {
+    if operation.status.has_ended() {
+        return None;
+    }
+    let follow = Follow {
+        before: operation.status.clone(),
+        now: (env.operation.clock)(),
+        within: SignedDuration::from_nanos(record.spec.item_operation_timeout.nanoseconds()),
+        is_cancelled,
+    };
+    let action = action(&operation.spec.backup_item_action, env);
+    let id = &operation.spec.operation_id;
+    let missing = || ActionError::item("this server has no action of that name, which alone knows how far it is");
+    let progress = async { action.as_ref().ok_or_else(missing)?.progress(id, record).await };
+    let cancel = async { action.as_ref().ok_or_else(missing)?.cancel(id, record).await };
+    let mut followed = follow.ask(progress, cancel).await;
+    if followed.status.phase == Some(OperationPhase::Failed) {
+        // compat: the message names the plugin.
+        followed.status.error += &format!(", plugin: {}", operation.spec.backup_item_action);
+    }
+    Some(followed)
+}
+
+/// The action of a name, one of the engine's own first.
+fn action(name: &str, env: &Env) -> Option<Arc<dyn BackupItemAction>> {
+    let own = crate::actions::built_in(Arc::default());
+    own.into_iter().chain(env.actions.backup_item.iter().cloned()).find(|action| action.name() == name)
+}
+
+/// Brings what the operations have come to into the status of a backup. Says whether that changes it.
+fn settle(status: &mut BackupStatus, operations: &[BackupOperation]) -> bool {
+    use BackupPhase as P;
+    let before = status.clone();
+    let Standing { completed, failed, waiting } = Standing::of(operations.iter().map(|operation| &operation.status));
+    status.errors += (failed - status.backup_item_operations_failed).max(0);
+    status.backup_item_operations_attempted = completed + failed + waiting;
+    status.backup_item_operations_completed = completed;
+    status.backup_item_operations_failed = failed;
+    // compat: completed snapshots count as such by the type of their object (backup.md 1.15).
+    status.csi_volume_snapshots_completed = completed_snapshots(operations);
+    let is_good = status.phase == Some(P::WaitingForPluginOperations) && failed == 0;
+    status.phase = Some(match (waiting, is_good) {
+        (0, true) => P::Finalizing,
+        (0, false) => P::FinalizingPartiallyFailed,
+        (_, true) => P::WaitingForPluginOperations,
+        (_, false) => P::WaitingForPluginOperationsPartiallyFailed,
+    });
+    *status != before
+}
+
+fn completed_snapshots(operations: &[BackupOperation]) -> i64 {
+    let is_one = |operation: &&BackupOperation| {
+        let object = &operation.spec.resource_identifier;
+        object.resource == "volumesnapshots"
+            && object.group == "snapshot.storage.k8s.io"
+            && operation.status.phase == Some(OperationPhase::Completed)
+    };
+    i64::try_from(operations.iter().filter(is_one).count()).unwrap_or(i64::MAX)
+}

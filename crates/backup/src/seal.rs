@@ -1,0 +1,72 @@
+//! Everything after the archive: sidecars, manifest, and the record that makes the backup exist. A backup whose actions have
+//! begun operations waits for these then (backup.md 1.15, 6.3).
+
+use crate::env::Env;
+use crate::error::BackupError;
+use crate::write::Written;
+use lifeboat_api::{Backup, BackupPhase, BackupProgress, HookStatus, Time};
+use lifeboat_archive::layout::BackupFile;
+use lifeboat_archive::operations::BackupOperation;
+use lifeboat_archive::sidecar::{self, BackupVolumeInfo};
+use lifeboat_operation::Closed;
+use lifeboat_store::{BackupWriter, Sealed, StoreError};
+use std::collections::BTreeMap;
+
+/// The parts that end a backup.
+pub(crate) struct Finale {
+    pub(crate) backup: Backup,
+    pub(crate) writer: BackupWriter,
+    pub(crate) written: Written,
+    pub(crate) volumes: Vec<BackupVolumeInfo>,
+    /// Operations that actions have begun.
+    pub(crate) operations: Vec<BackupOperation>,
+    pub(crate) tool: String,
+    pub(crate) cluster_version: String,
+}
+
+/// A backup of which only the record is missing.
+pub(crate) struct Finished {
+    pub(crate) backup: Backup,
+    pub(crate) closed: Closed,
+    pub(crate) sealed: Sealed,
+}
+
+/// Puts every file but `velero-backup.json`, and makes the resource as that will have it.
+pub(crate) async fn seal(finale: Finale, env: &Env) -> Result<Finished, BackupError> {
+    let Finale { mut backup, mut writer, written, volumes, operations, tool, cluster_version } = finale;
+    writer.record_tarball(&written.summary);
+    writer.put(BackupFile::Index, written.index).await?;
+    let encode = |what, bytes: Result<Vec<u8>, serde_json::Error>| bytes.map_err(|e| StoreError::Encode(what, e));
+    for (file, bytes) in [
+        (BackupFile::PodVolumeBackups, sidecar::encode_nil()),
+        (BackupFile::VolumeSnapshots, sidecar::encode_nil()),
+        (BackupFile::ItemOperations, encode("the item operations", sidecar::encode(&operations))?),
+        (BackupFile::ResourceList, encode("the resource list", sidecar::encode(&written.resources))?),
+        (BackupFile::VolumeInfo, encode("the volume information", sidecar::encode(&volumes))?),
+    ] {
+        writer.put(file, bytes).await?;
+    }
+    let (warnings, errors) = env.operation.journal.counts();
+    let items = i64::try_from(written.summary.objects).unwrap_or(i64::MAX);
+    let status = &mut backup.status;
+    let is_pending = !operations.is_empty();
+    status.phase = Some(match (is_pending, errors) {
+        (false, 0) => BackupPhase::Completed,
+        (false, _) => BackupPhase::PartiallyFailed,
+        (true, 0) => BackupPhase::WaitingForPluginOperations,
+        (true, _) => BackupPhase::WaitingForPluginOperationsPartiallyFailed,
+    });
+    status.backup_item_operations_attempted = i64::try_from(operations.len()).unwrap_or(i64::MAX);
+    status.warnings = i64::try_from(warnings).unwrap_or(i64::MAX);
+    status.errors = i64::try_from(errors).unwrap_or(i64::MAX);
+    status.progress = Some(BackupProgress { total_items: items, items_backed_up: items });
+    status.hook_status = Some(HookStatus::default());
+    status.completion_timestamp = (!is_pending).then(|| Time::new((env.operation.clock)()));
+    env.operation.journal.info(&format!("Backed up a total of {items} items"), &[]);
+    let closed = env.operation.journal.close();
+    writer.put(BackupFile::Results, encode("the results", sidecar::encode(&closed.results))?).await?;
+    writer.put(BackupFile::Logs, closed.log.clone()).await?;
+    let counts: BTreeMap<String, u64> = written.counts;
+    let sealed = writer.seal(&backup.metadata.uid, &tool, counts, &cluster_version).await?;
+    Ok(Finished { backup, closed, sealed })
+}

@@ -1,0 +1,184 @@
+//! A cluster and a bucket of one test, and an action that begins operations.
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use lifeboat_action::{
+    ActionError, ActionScope, Actions, BackupItemAction, BackupItemInput, BackupItemOutput, OperationProgress,
+};
+use lifeboat_api::Backup;
+use lifeboat_archive::ReadLimits;
+use lifeboat_backup::{Env, Request, Settings};
+use lifeboat_bucket::{BlobStore, Memory};
+use lifeboat_cluster::{Cluster, ConnectOptions};
+use lifeboat_object::{GroupResource, ObjectKey};
+use lifeboat_operation::Operation;
+use lifeboat_sandbox::{Sandbox, SandboxOptions};
+use lifeboat_store::{OpenOptions, Store};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use tokio::task::JoinSet;
+
+pub(crate) const NAME: &str = "b";
+
+pub(crate) struct Ground {
+    sandbox: Sandbox,
+    cluster: Cluster,
+    pub(crate) bucket: Arc<dyn BlobStore>,
+    pub(crate) actions: Actions,
+    /// Seconds since 1970.
+    pub(crate) now: Arc<Mutex<i64>>,
+}
+
+impl Ground {
+    /// A cluster in which the namespace `shop` has these ConfigMaps, and an empty bucket.
+    pub(crate) async fn start(config_maps: &[&str], actions: Vec<Arc<dyn BackupItemAction>>) -> Self {
+        let options = SandboxOptions {
+            listen: ([127, 0, 0, 1], 0).into(),
+            token: "t".into(),
+            now: Arc::new(|| Timestamp::UNIX_EPOCH),
+            new_uid: Arc::new(|| "made".into()),
+            version: "v1.34.0".into(),
+        };
+        let sandbox = Sandbox::start(options).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let authority = folder.path().join("ca.crt");
+        std::fs::write(&authority, sandbox.authority_pem()).unwrap();
+        let kubeconfig = folder.path().join("config");
+        let config = json!({
+            "clusters": [{"name": "c", "cluster": {
+                "server": format!("https://{}", sandbox.address()), "certificate-authority": authority}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "users": [{"name": "u", "user": {"token": "t"}}], "current-context": "c"
+        });
+        std::fs::write(&kubeconfig, config.to_string()).unwrap();
+        let options = ConnectOptions { kubeconfig: Some(kubeconfig), ..ConnectOptions::default() };
+        let cluster = Cluster::connect(&options).await.unwrap();
+        let actions = Actions { backup_item: actions, ..Actions::default() };
+        let ground = Self { sandbox, cluster, bucket: Arc::new(Memory::default()), actions, now: Arc::default() };
+        let namespaces = ["kube-system", "shop"]
+            .map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "uid": name}}));
+        ground.sandbox.apply(namespaces.into()).await.unwrap();
+        for name in config_maps {
+            ground.set(name, "before").await;
+        }
+        ground
+    }
+
+    /// Gives a ConfigMap this content.
+    pub(crate) async fn set(&self, name: &str, content: &str) {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "shop"},
+            "data": {"x": content}});
+        self.sandbox.apply(vec![object]).await.unwrap();
+    }
+
+    pub(crate) fn store(&self) -> Store {
+        Store::new(Arc::clone(&self.bucket))
+    }
+
+    /// What an operation on this bucket is given.
+    pub(crate) fn env(&self, store: Store) -> Env {
+        let now = Arc::clone(&self.now);
+        let clock = Arc::new(move || Timestamp::UNIX_EPOCH + SignedDuration::from_secs(*now.lock().unwrap()));
+        Env {
+            cluster: self.cluster.clone(),
+            store,
+            actions: self.actions.clone(),
+            operation: Operation::new(clock, "backup=velero/b", std::env::temp_dir()),
+        }
+    }
+
+    pub(crate) fn request() -> Request {
+        let mut backup = Backup::default();
+        backup.metadata.name = NAME.to_owned();
+        backup.metadata.uid = "u".to_owned();
+        backup.spec.included_namespaces = vec!["shop".to_owned()];
+        Request { backup, settings: Settings::default() }
+    }
+
+    /// What the bucket says of the content of each ConfigMap.
+    pub(crate) async fn saved(&self) -> BTreeMap<String, String> {
+        let archive = self.store().open_archive(NAME, &open()).await.unwrap();
+        let mut tasks = JoinSet::new();
+        let mut contents = archive.read((0..archive.rows().len()).collect(), &mut tasks);
+        let mut out = BTreeMap::new();
+        while let Some(item) = contents.next().await.unwrap() {
+            let object: Value = serde_json::from_slice(&item.body).unwrap();
+            // The namespace is there too.
+            let Some(content) = object["data"]["x"].as_str() else { continue };
+            let before = out.insert(item.head.name, content.to_owned());
+            assert_eq!(before, None, "an object is there once");
+        }
+        out
+    }
+
+    /// Fails when the backup is not what its manifest says.
+    pub(crate) async fn verify(&self, when: &str) {
+        let found = self.store().verify(NAME, &open()).await.unwrap();
+        assert!(found.has_manifest && found.problems.is_empty(), "{when}: {:?}", found.problems);
+    }
+}
+
+fn open() -> OpenOptions {
+    OpenOptions { limits: ReadLimits::default(), scratch: std::env::temp_dir(), ignore_index: false }
+}
+
+pub(crate) fn key(name: &str) -> ObjectKey {
+    ObjectKey::new(GroupResource::new("", "configmaps"), Some("shop"), name)
+}
+
+pub(crate) fn texts(all: &[(&str, &str)]) -> BTreeMap<String, String> {
+    all.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+}
+
+type Answer = Result<BackupItemOutput, ActionError>;
+type Progress = Result<OperationProgress, ActionError>;
+
+/// An action for ConfigMaps that answers as it is told.
+pub(crate) struct Scripted {
+    pub(crate) execute: Box<dyn Fn(Value) -> Answer + Send + Sync>,
+    /// What it says of an operation when it is asked the n-th time.
+    pub(crate) progress: Box<dyn Fn(&str, usize) -> Progress + Send + Sync>,
+    pub(crate) asked: Mutex<BTreeMap<String, usize>>,
+    pub(crate) cancelled: Mutex<Vec<String>>,
+}
+
+impl Scripted {
+    pub(crate) fn new(
+        execute: impl Fn(Value) -> Answer + Send + Sync + 'static,
+        progress: impl Fn(&str, usize) -> Progress + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        let (execute, progress) = (Box::new(execute), Box::new(progress));
+        Arc::new(Self { execute, progress, asked: Mutex::default(), cancelled: Mutex::default() })
+    }
+}
+
+#[async_trait]
+impl BackupItemAction for Scripted {
+    fn name(&self) -> &str {
+        "test/scripted"
+    }
+
+    fn applies_to(&self) -> ActionScope {
+        ActionScope::resources(&["configmaps"])
+    }
+
+    async fn execute(&self, input: BackupItemInput<'_>) -> Answer {
+        (self.execute)(input.item)
+    }
+
+    async fn progress(&self, id: &str, _: &Backup) -> Progress {
+        let count = {
+            let mut asked = self.asked.lock().unwrap();
+            let count = asked.entry(id.to_owned()).or_default();
+            *count += 1;
+            *count
+        };
+        (self.progress)(id, count)
+    }
+
+    async fn cancel(&self, id: &str, _: &Backup) -> Result<(), ActionError> {
+        self.cancelled.lock().unwrap().push(id.to_owned());
+        Ok(())
+    }
+}

@@ -1,0 +1,4 @@
+//! Backups of a sandbox, by the doors of the room.
+
+mod finalize;
+mod ground;

@@ -1,0 +1,240 @@
+//! Backups and restores whose actions have begun operations, step by step.
+
+use super::super::{backup as backups, restore as restores};
+use super::*;
+use crate::options::{LocationAccess, Providers};
+use crate::stub::{context, sandbox};
+use crate::work::restore::Origin;
+use crate::world::{Stored, World};
+use async_trait::async_trait;
+use lifeboat_action::{
+    ActionError, ActionScope, Actions, BackupItemAction, BackupItemInput, BackupItemOutput, OperationProgress,
+    RestoreItemAction, RestoreItemInput, RestoreItemOutput,
+};
+use lifeboat_api::{BackupPhase, BackupStorageLocationPhase};
+use lifeboat_archive::layout::BackupFile;
+use lifeboat_bucket::{BlobStore, Memory};
+use lifeboat_object::Results;
+use lifeboat_sandbox::Sandbox;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio_util::sync::CancellationToken;
+
+#[derive(Debug)]
+struct OneBucket(Arc<dyn BlobStore>);
+
+#[async_trait]
+impl Providers for OneBucket {
+    async fn open(&self, _: &BackupStorageLocation, _: LocationAccess) -> Result<Arc<dyn BlobStore>, String> {
+        Ok(Arc::clone(&self.0))
+    }
+
+    fn may_keep(&self, _: &BackupStorageLocation) -> bool {
+        true
+    }
+
+    fn plugins(&self) -> BTreeMap<String, Vec<&'static str>> {
+        BTreeMap::new()
+    }
+}
+
+/// Begins an operation for each ConfigMap of the name `job`, which is done when it is asked for the second time.
+#[derive(Default)]
+struct Slow {
+    asked: AtomicUsize,
+}
+
+impl Slow {
+    fn answer(&self) -> OperationProgress {
+        let completed = self.asked.fetch_add(1, Ordering::Relaxed) % 2 == 1;
+        OperationProgress { completed, ..OperationProgress::default() }
+    }
+}
+
+fn id_for(item: &serde_json::Value) -> String {
+    if item["metadata"]["name"] == "job" { "op-1".to_owned() } else { String::new() }
+}
+
+#[async_trait]
+impl BackupItemAction for Slow {
+    fn name(&self) -> &str {
+        "test/slow"
+    }
+
+    fn applies_to(&self) -> ActionScope {
+        ActionScope::resources(&["configmaps"])
+    }
+
+    async fn execute(&self, input: BackupItemInput<'_>) -> Result<BackupItemOutput, ActionError> {
+        Ok(BackupItemOutput { operation_id: id_for(&input.item), ..BackupItemOutput::unchanged(input.item) })
+    }
+
+    async fn progress(&self, _: &str, _: &Backup) -> Result<OperationProgress, ActionError> {
+        Ok(self.answer())
+    }
+}
+
+#[async_trait]
+impl RestoreItemAction for Slow {
+    fn name(&self) -> &str {
+        "test/slow"
+    }
+
+    fn applies_to(&self) -> ActionScope {
+        ActionScope::resources(&["configmaps"])
+    }
+
+    async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> {
+        Ok(RestoreItemOutput { operation_id: id_for(&input.item), ..RestoreItemOutput::with(input.item) })
+    }
+
+    async fn progress(&self, _: &str, _: &Restore) -> Result<OperationProgress, ActionError> {
+        Ok(self.answer())
+    }
+}
+
+struct Ground {
+    sandbox: Sandbox,
+    context: Context,
+    location: BackupStorageLocation,
+}
+
+impl Ground {
+    async fn start() -> Self {
+        let (sandbox, cluster) = sandbox().await;
+        let mut context = context(cluster, Arc::new(OneBucket(Arc::new(Memory::default()))));
+        let slow = Arc::new(Slow::default());
+        context.env.actions =
+            Actions { backup_item: vec![slow.clone()], restore_item: vec![slow], ..Actions::default() };
+        let mut location = BackupStorageLocation::default();
+        location.metadata.name = "main".to_owned();
+        location.spec.provider = "memory".to_owned();
+        location.status.phase = Some(BackupStorageLocationPhase::Available);
+        let objects = vec![
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}),
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "job", "namespace": "shop"}}),
+            json!({"apiVersion": "velero.io/v1", "kind": "Backup", "metadata": {"name": "b", "namespace": "velero", "uid": "u"},
+                "spec": {"includedNamespaces": ["shop"], "storageLocation": "main"}}),
+            json!({"apiVersion": "velero.io/v1", "kind": "Restore", "metadata": {"name": "r", "namespace": "velero", "uid": "v"},
+                "spec": {"backupName": "b", "namespaceMapping": {"shop": "copy"}}}),
+        ];
+        sandbox.apply(objects).await.unwrap();
+        Self { sandbox, context, location }
+    }
+
+    async fn backup(&self) -> Backup {
+        self.context.client.get("b").await.unwrap().unwrap()
+    }
+
+    async fn restore(&self) -> Restore {
+        self.context.client.get("r").await.unwrap().unwrap()
+    }
+
+    fn target(&self) -> Target {
+        Ok(self.location.clone())
+    }
+
+    async fn run(&self) -> Backup {
+        let running = backups::run(&self.context, self.backup().await, self.target(), CancellationToken::new());
+        running.await.unwrap();
+        self.backup().await
+    }
+}
+
+#[tokio::test]
+async fn a_backup_waits_for_its_operations_in_phases_that_take_no_place_and_is_finalized_then() {
+    let ground = Ground::start().await;
+    let pending = ground.run().await;
+    let status = &pending.status;
+    assert_eq!(status.phase, Some(BackupPhase::WaitingForPluginOperations));
+    assert_eq!((status.backup_item_operations_attempted, status.completion_timestamp), (1, None));
+
+    let looked = backup(&ground.context, ground.backup().await, ground.target()).await;
+    assert!(matches!(looked, Err(Unfinished::NotYet(_))), "{looked:?}");
+    assert_eq!(ground.backup().await, pending);
+    backup(&ground.context, ground.backup().await, ground.target()).await.unwrap();
+    let finalizing = ground.backup().await;
+    assert_eq!(finalizing.status.phase, Some(BackupPhase::Finalizing));
+    backups::finish(&ground.context, finalizing, ground.target()).await.unwrap();
+    let ended = ground.backup().await;
+    assert_eq!(ended.status.phase, Some(BackupPhase::Completed));
+    assert_eq!((ended.status.backup_item_operations_completed, ended.status.completion_timestamp.is_some()), (1, true));
+    let store = ground.context.store(&ground.location).await.unwrap();
+    let mut record = store.backup("b").await.unwrap().status;
+    record.attempt = ended.status.attempt;
+    assert_eq!(record, ended.status);
+    drop(ground.sandbox);
+}
+
+#[tokio::test]
+async fn what_a_dead_server_has_stored_of_operations_is_taken_over() {
+    let ground = Ground::start().await;
+    let pending = ground.run().await;
+    for _ in 0..2 {
+        let _ = backup(&ground.context, pending.clone(), ground.target()).await;
+    }
+    let finalizing = ground.backup().await;
+    backups::finish(&ground.context, finalizing.clone(), ground.target()).await.unwrap();
+    let ended = ground.backup().await;
+    // Its last writes into the cluster were lost, one after the other.
+    for (before, step) in [(finalizing, "finish"), (pending, "operations")] {
+        let current = ground.backup().await;
+        let mut lost = current.clone();
+        lost.status = before.status;
+        let lost = ground.context.client.change(&current, &lost).await.unwrap();
+        match step {
+            "finish" => backups::finish(&ground.context, lost, ground.target()).await.unwrap(),
+            _ => backup(&ground.context, lost, ground.target()).await.unwrap(),
+        };
+        assert_eq!(ground.backup().await.status, ended.status, "{step}");
+    }
+}
+
+#[tokio::test]
+async fn a_backup_that_is_cancelled_while_it_waits_ends_with_its_operations() {
+    let ground = Ground::start().await;
+    let pending = ground.run().await;
+    let mut cancelled = pending.clone();
+    cancelled.spec.cancel = true;
+    let cancelled = ground.context.client.change(&pending, &cancelled).await.unwrap();
+    backup(&ground.context, cancelled, ground.target()).await.unwrap();
+    backups::finish(&ground.context, ground.backup().await, ground.target()).await.unwrap();
+    let ended = ground.backup().await;
+    assert_eq!((ended.status.phase, ended.status.errors), (Some(BackupPhase::PartiallyFailed), 1));
+    let store = ground.context.store(&ground.location).await.unwrap();
+    let results: Results = store.backup_file("b", BackupFile::Results).await.unwrap().unwrap();
+    let errors: Vec<&str> = results.errors.messages().collect();
+    let expected = " resource: /configmaps name: /job message: /the operation op-1 of the action test/slow has failed error: \
+                    /cancelled on request, plugin: test/slow";
+    assert_eq!(errors, [expected]);
+}
+
+#[tokio::test]
+async fn a_restore_waits_for_its_operations_and_is_finalized_then() {
+    let ground = Ground::start().await;
+    ground.run().await;
+    for _ in 0..2 {
+        let _ = backup(&ground.context, ground.backup().await, ground.target()).await;
+    }
+    backups::finish(&ground.context, ground.backup().await, ground.target()).await.unwrap();
+    let mut world = World::default();
+    world.put(Stored::from(ground.backup().await));
+    world.put(Stored::from(ground.location.clone()));
+    let place = || async { Some((ground.backup().await, ground.location.clone())) };
+    let origin = Origin::of(&ground.restore().await, &world);
+    restores::run(&ground.context, ground.restore().await, origin, CancellationToken::new()).await.unwrap();
+    let pending = ground.restore().await;
+    assert_eq!(pending.status.phase, Some(RestorePhase::WaitingForPluginOperations));
+    assert_eq!((pending.status.restore_item_operations_attempted, pending.status.completion_timestamp), (1, None));
+
+    let looked = restore(&ground.context, ground.restore().await, place().await).await;
+    assert!(matches!(looked, Err(Unfinished::NotYet(_))), "{looked:?}");
+    restore(&ground.context, ground.restore().await, place().await).await.unwrap();
+    assert_eq!(ground.restore().await.status.phase, Some(RestorePhase::Finalizing));
+    restores::finish(&ground.context, ground.restore().await, place().await).await.unwrap();
+    let ended = ground.restore().await.status;
+    assert_eq!((ended.phase, ended.restore_item_operations_completed), (Some(RestorePhase::Completed), 1));
+    assert!(ended.completion_timestamp.is_some());
+}
