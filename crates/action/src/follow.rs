@@ -119,7 +119,7 @@ impl Follow {
         if self.is_cancelled {
             return Some("cancelled on request".to_owned());
         }
-        let created = self.before.created.map(|created| created.timestamp());
+        let created = self.before.created.map(Time::timestamp);
         let within = if self.within.is_zero() { DEFAULT_TIMEOUT } else { self.within };
         let end = created.and_then(|created| created.checked_add(within).ok());
         end.is_none_or(|end| end < self.now).then(|| TIMED_OUT.to_owned())

@@ -1,4 +1,5 @@
 //! Backups of a sandbox, by the doors of the room.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod finalize;
 mod ground;
