@@ -3,7 +3,7 @@
 use crate::{ActionError, ActionScope, OperationProgress};
 use async_trait::async_trait;
 use lifeboat_api::Backup;
-use lifeboat_object::ObjectKey;
+use lifeboat_object::{Item, ObjectKey};
 use serde_json::Value;
 
 /// What an action is called with.
@@ -58,6 +58,13 @@ pub trait BackupItemAction: Send + Sync {
     /// Called for each object, at the same time for several. It may be called again for one after a crash, or after an error
     /// that can pass: what it begins elsewhere goes by a name that follows from the backup and the object.
     async fn execute(&self, input: BackupItemInput<'_>) -> Result<BackupItemOutput, ActionError>;
+
+    /// What it names for an object that it would leave as it is, found without reading all of it: exactly what
+    /// [`Self::execute`] would answer, and nothing else comes of that. `None` when that is to be called.
+    fn glance(&self, item: &Item, backup: &Backup) -> Option<Vec<ObjectKey>> {
+        let _ = (item, backup);
+        None
+    }
 
     /// How far an operation is that [`Self::execute`] has begun, perhaps in an earlier process.
     async fn progress(&self, operation_id: &str, backup: &Backup) -> Result<OperationProgress, ActionError> {

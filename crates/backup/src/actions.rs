@@ -5,7 +5,7 @@
 
 pub(crate) mod pod;
 pub(crate) mod pv;
-mod read;
+pub(crate) mod read;
 pub(crate) mod service_account;
 
 use lifeboat_action::BackupItemAction;

@@ -1,12 +1,12 @@
 //! What was learned of the objects of the action lane while they were saved.
 
-use crate::actions::pod::mounts_of_pod;
+use crate::actions::pod::PodView;
 use crate::actions::pv::{Claim, claim};
+use crate::actions::read::view;
 use crate::pass::{LeftOut, Used};
 use crate::volumes::{VolumeFacts, Volumes};
 use lifeboat_archive::operations::BackupOperation;
 use lifeboat_object::{Item, ObjectKey};
-use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// What one worker has learned.
@@ -77,13 +77,15 @@ impl OfVolumes {
             && matches!(item.resource.resource.as_str(), "pods" | "persistentvolumeclaims" | "persistentvolumes")
     }
 
-    pub(crate) fn of(item: &Item, object: &Value, group_label: &str) -> Self {
-        let namespace = item.head.namespace.as_deref().unwrap_or_default();
+    pub(crate) fn of(item: &Item, group_label: &str) -> Self {
         match item.resource.resource.as_str() {
             _ if !Self::has(item) => Self::Nothing,
-            "pods" => Self::Mounts(mounts_of_pod(object).into_iter().map(|(c, asks)| (c.to_owned(), asks)).collect()),
-            "persistentvolumeclaims" => Self::Claim(claim(namespace, &item.head.name, object, group_label)),
-            _ => Self::Volume(VolumeFacts::of(object)),
+            "pods" => {
+                let pod = view::<PodView>(&item.body).unwrap_or_default();
+                Self::Mounts(pod.mounts().map(|(claim, asks)| (claim.to_owned(), asks)).collect())
+            }
+            "persistentvolumeclaims" => Self::Claim(claim(item, group_label)),
+            _ => Self::Volume(VolumeFacts::of(item)),
         }
     }
 

@@ -1,8 +1,9 @@
 //! Fetches what belongs to objects on the shelf, is of a type that actions look at, and did not come with the lists
 //! (backup.md 1.11).
 
-use crate::actions::pod::{claims_of_pod, is_running, of_pod};
-use crate::actions::pv::{bound_to, volume_key};
+use crate::actions::pod::PodView;
+use crate::actions::pv::{ClaimView, volume_key};
+use crate::actions::read::view;
 use crate::actions::service_account::{Binding, Digest};
 use crate::ask::ask;
 use crate::deeds::Wish;
@@ -11,7 +12,6 @@ use crate::index::{Facts, Outside, group_digest};
 use crate::shelve::Shelves;
 use crate::stopped::Stopped;
 use lifeboat_object::{GroupResource, Item, ObjectKey, Place};
-use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
@@ -141,11 +141,12 @@ async fn neighbours(new: Range<usize>, shelves: &mut Shelves) -> Result<(), Stop
             let digest =
                 |name| ObjectKey::new(GroupResource::new("", "persistentvolumeclaims"), Some(&namespace), name);
             let mounts = |item: &Item| {
-                let pod: Value = serde_json::from_slice(&item.body)
+                let pod: PodView = serde_json::from_slice(&item.body)
                     .inspect_err(|e| failed(&item.key(), e, &env))
                     .unwrap_or_default();
-                is_running(&pod)
-                    && claims_of_pod(&pod).into_iter().any(|name| claims.contains(&digest(name.to_owned()).digest()))
+                pod.is_running()
+                    && !item.head.deleting
+                    && pod.claims().any(|name| claims.contains(&digest(name.to_owned()).digest()))
             };
             pick(pods, Some(&namespace), mounts, &env, shelves).await?;
         }
@@ -183,10 +184,12 @@ async fn missing(new: Range<usize>, shelves: &Shelves) -> Result<BTreeSet<Object
             return Err(Stopped::Over);
         }
         let Some(item) = shelves.read(number).await else { continue };
-        let Ok(object) = serde_json::from_slice::<Value>(&item.body) else { continue };
         let keys = match &record.facts {
-            Facts::Pod { .. } => of_pod(item.head.namespace.as_deref().unwrap_or_default(), &object),
-            _ => bound_to(&object).map(volume_key).into_iter().collect(),
+            Facts::Pod { .. } => {
+                let pod = view::<PodView>(&item.body).unwrap_or_default();
+                pod.needs(item.head.namespace.as_deref().unwrap_or_default())
+            }
+            _ => view::<ClaimView>(&item.body).and_then(|claim| claim.bound_to().map(volume_key)).into_iter().collect(),
         };
         let is_wanted = |key: &ObjectKey| {
             scope.catalog.find(&key.resource).is_some_and(|resource| {

@@ -1,11 +1,11 @@
 //! What is known of each object of the action lane while its body waits on the shelf: about 200 bytes.
 
-use crate::actions::pod::{claims_of_pod, is_running};
+use crate::actions::pod::PodView;
 use crate::actions::pv::{claim, volume_key};
+use crate::actions::read::view;
 use crate::actions::service_account::Digest;
 use crate::shelf::Place;
 use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey};
-use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -55,13 +55,13 @@ impl Facts {
             ("", "persistentvolumeclaims") => false,
             _ => return Self::Other,
         };
-        let Ok(object) = serde_json::from_slice::<Value>(&item.body) else { return Self::Other };
         let namespace = item.head.namespace.as_deref().unwrap_or_default();
         if is_pod {
-            let claims = claims_of_pod(&object).into_iter().map(|name| claim_digest(namespace, name)).collect();
-            return Self::Pod { is_running: is_running(&object), claims };
+            let pod = view::<PodView>(&item.body).unwrap_or_default();
+            let claims = pod.claims().map(|name| claim_digest(namespace, name)).collect();
+            return Self::Pod { is_running: pod.is_running() && !item.head.deleting, claims };
         }
-        let claim = claim(namespace, &item.head.name, &object, group_label);
+        let claim = claim(item, group_label);
         Self::Claim {
             volume: claim.volume.map(|volume| volume_key(&volume).digest()),
             group: claim.group.map(|value| group_digest(namespace, &value)),

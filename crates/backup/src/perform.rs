@@ -42,6 +42,14 @@ pub(crate) struct Said {
     pub(crate) is_changed: bool,
 }
 
+/// Whether an object may say anything to the engine ([`listen`]): the annotations of that, or an escaped text that could be
+/// one, stand somewhere in it.
+pub(crate) fn may_speak(body: &[u8]) -> bool {
+    [ANNOTATION_BACKUP_MUST_INCLUDE.as_bytes(), ANNOTATION_SKIP_FROM_BACKUP.as_bytes(), br"\u", br"\/"]
+        .iter()
+        .any(|text| memchr::memmem::find(body, text).is_some())
+}
+
 /// Reads what an answered object says to the engine, and takes it out: it is not saved.
 pub(crate) fn listen(object: &mut Value) -> Said {
     let annotations = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
@@ -75,5 +83,18 @@ mod tests {
             assert_eq!(object, json!({"metadata": {"annotations": after}}));
         }
         assert_eq!(listen(&mut json!([])), said(false, false));
+    }
+
+    #[test]
+    fn an_object_that_says_something_is_not_passed_over() {
+        for (body, expected) in [
+            (r#"{"metadata":{"annotations":{"a":"b"}}}"#, false),
+            (r#"{"metadata":{"annotations":{"velero.io/skip-from-backup":""}}}"#, true),
+            (r#"{"metadata":{"annotations":{"backup.velero.io/must-include-additional-items":"true"}}}"#, true),
+            (r#"{"metadata":{"annotations":{"velero.io\/skip-from-backup":""}}}"#, true),
+            (r#"{"metadata":{"annotations":{"velero.io\u002fskip-from-backup":""}}}"#, true),
+        ] {
+            assert_eq!(may_speak(body.as_bytes()), expected, "{body}");
+        }
     }
 }

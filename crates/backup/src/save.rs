@@ -10,7 +10,7 @@ use crate::fetch::{failed, get, tell_absent};
 use crate::index::{Body, Index, Outside, Record};
 use crate::lane::Scoped;
 use crate::output::Output;
-use crate::perform::{listen, perform};
+use crate::perform::{listen, may_speak, perform};
 use crate::scope::Scope;
 use crate::shelf::Shelf;
 use crate::stopped::{Refusal, Stopped};
@@ -78,6 +78,21 @@ impl Desk {
             journal.error(&Place::Velero, text);
         };
         item.inspect_err(lost).ok()
+    }
+
+    /// What each of these actions names for an object, when all of them see at a glance that they leave it as it is.
+    fn glance<'a>(
+        &self,
+        item: &Item,
+        actions: &[&'a Scoped<dyn BackupItemAction>],
+    ) -> Option<Vec<(&'a str, Vec<ObjectKey>)>> {
+        if may_speak(&item.body) {
+            return None;
+        }
+        let glance = |action: &&'a Scoped<dyn BackupItemAction>| {
+            Some((action.action.name(), action.action.glance(item, &self.scope.backup)?))
+        };
+        actions.iter().map(glance).collect()
     }
 
     fn who(&self, digest: &Digest) -> Who {
@@ -189,47 +204,66 @@ impl Worker {
             tell_too_deep(&item.key(), &desk.env.operation.journal);
             return Ok(Made::Entry(Entry::as_sent(item)));
         }
-        if actions.is_empty() && !OfVolumes::has(&item) {
+        let of_volumes = OfVolumes::of(&item, &desk.scope.backup.spec.volume_group_snapshot_label_key);
+        if let Some(named) = desk.glance(&item, &actions) {
+            for (action, keys) in named {
+                let named = Named { action, keys, must_include: false };
+                if let Err(error) = Box::pin(self.all_additional(&item, named, depth)).await? {
+                    return Ok(self.fails(&item, &error));
+                }
+            }
+            of_volumes.note(&item, &mut self.deeds.volumes);
             return Ok(Made::Entry(Entry::as_sent(item)));
         }
         let mut object: Value = match serde_json::from_slice(&item.body) {
             Ok(object) => object,
             Err(e) => return Ok(self.fails(&item, &e.to_string())),
         };
-        let of_volumes = OfVolumes::of(&item, &object, &desk.scope.backup.spec.volume_group_snapshot_label_key);
         let mut is_changed = false;
         for action in actions {
-            match self.act(&item, object, is_changed, &*action.action).await? {
+            match Box::pin(self.act(&item, object, is_changed, &*action.action)).await? {
                 Err(error) => return Ok(self.fails(&item, &error)),
                 Ok(mut answer) => {
-                    let said = listen(&mut answer.item);
+                    let (said, action) = (listen(&mut answer.item), action.action.name());
                     if said.skip {
-                        return Ok(self.skipped(&item, action.action.name()));
+                        return Ok(self.skipped(&item, action));
                     }
                     is_changed |= answer.is_changed || said.is_changed;
-                    if let Err(error) = self.note_operation(&item, action.action.name(), &answer) {
+                    if let Err(error) = self.note_operation(&item, action, &answer) {
                         return Ok(self.fails(&item, &error));
                     }
                     object = answer.item;
-                    if depth == DEEPEST && !answer.additional_items.is_empty() {
-                        let error =
-                            format!("it is an additional item of an additional item, and so on, {DEEPEST} deep");
-                        return Ok(self.fails(&item, &format!("{error}, and has further ones")));
-                    }
-                    let must_include = said.must_include || desk.turn == Turn::AfterOperations;
-                    for key in answer.additional_items {
-                        let wish = Wish { parent: item.key(), must_include };
-                        let fate = self.additional(&key, wish, depth + 1).await?;
-                        if fate == Fate::Failed {
-                            let error = format!("{key}, which {} saves with it, failed", action.action.name());
-                            return Ok(self.fails(&item, &error));
-                        }
+                    let named = Named { action, keys: answer.additional_items, must_include: said.must_include };
+                    if let Err(error) = Box::pin(self.all_additional(&item, named, depth)).await? {
+                        return Ok(self.fails(&item, &error));
                     }
                 }
             }
         }
         of_volumes.note(&item, &mut self.deeds.volumes);
         Ok(Made::Entry(if is_changed { Entry::changed(item, object) } else { Entry::as_sent(item) }))
+    }
+
+    /// Saves what an action names for an object, before that; the inner error is that of the object.
+    async fn all_additional(
+        &mut self,
+        item: &Item,
+        named: Named<'_>,
+        depth: usize,
+    ) -> Result<Result<(), String>, Stopped> {
+        let Named { action, keys, must_include } = named;
+        if depth == DEEPEST && !keys.is_empty() {
+            let error = format!("it is an additional item of an additional item, and so on, {DEEPEST} deep");
+            return Ok(Err(format!("{error}, and has further ones")));
+        }
+        let must_include = must_include || self.desk.turn == Turn::AfterOperations;
+        for key in keys {
+            let wish = Wish { parent: item.key(), must_include };
+            if self.additional(&key, wish, depth + 1).await? == Fate::Failed {
+                return Ok(Err(format!("{key}, which {action} saves with it, failed")));
+            }
+        }
+        Ok(Ok(()))
     }
 
     /// Calls one action; the inner error is that of the object.
@@ -376,6 +410,14 @@ impl Worker {
         tell_absent(key, parent, &self.desk.env);
         Fate::Absent
     }
+}
+
+/// What an action names for an object.
+struct Named<'a> {
+    action: &'a str,
+    keys: Vec<ObjectKey>,
+    /// Past all filters.
+    must_include: bool,
 }
 
 /// What became of an object.

@@ -5,9 +5,10 @@
 //! (backup.md 2.4), and says why it was not.
 
 use crate::actions::pv::Claim;
+use crate::actions::read::{Text, view};
 use lifeboat_archive::sidecar::{BackupVolumeInfo, PvInfo};
-use lifeboat_object::first_names;
-use serde_json::Value;
+use lifeboat_object::{Item, first_names};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// Claims and volumes that were saved, and who mounts them.
@@ -37,19 +38,45 @@ pub(crate) struct VolumeFacts {
 }
 
 impl VolumeFacts {
-    pub(crate) fn of(volume: &Value) -> Self {
-        let text = |pointer: &str| volume.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (namespace, name) = (text("/spec/claimRef/namespace"), text("/spec/claimRef/name"));
-        let labels = volume
-            .pointer("/metadata/labels")
-            .and_then(Value::as_object)
-            .map(|map| map.iter().filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect());
+    /// What is read of a volume; one that is shaped otherwise has nothing.
+    pub(crate) fn of(item: &Item) -> Self {
+        let VolumeView { metadata, spec } = view(&item.body).unwrap_or_default();
+        let SpecView { persistent_volume_reclaim_policy, claim_ref } = spec.unwrap_or_default();
+        let ClaimRefView { namespace, name } = claim_ref.unwrap_or_default();
+        let labels = metadata.and_then(|metadata| metadata.labels);
         Self {
-            reclaim_policy: text("/spec/persistentVolumeReclaimPolicy"),
-            labels,
-            claim: (!name.is_empty()).then_some((namespace, name)),
+            reclaim_policy: persistent_volume_reclaim_policy.0,
+            labels: labels.map(|labels| labels.into_iter().map(|(label, value)| (label, value.0)).collect()),
+            claim: (!name.0.is_empty()).then_some((namespace.0, name.0)),
         }
     }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct VolumeView {
+    metadata: Option<MetadataView>,
+    spec: Option<SpecView>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct MetadataView {
+    labels: Option<BTreeMap<String, Text>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct SpecView {
+    persistent_volume_reclaim_policy: Text,
+    claim_ref: Option<ClaimRefView>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ClaimRefView {
+    namespace: Text,
+    name: Text,
 }
 
 const NO_SNAPSHOTS: &str = "volumeSnapshot: this version takes no snapshots and moves no data;";
@@ -169,7 +196,14 @@ impl Volumes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use lifeboat_object::ApiResource;
+    use serde_json::{Value, json};
+    use std::sync::Arc;
+
+    fn facts(volume: &Value) -> VolumeFacts {
+        let resource = ApiResource::new("", "v1", "persistentvolumes", "PersistentVolume");
+        VolumeFacts::of(&Item::parse(Arc::new(resource), volume.to_string().into()).unwrap())
+    }
 
     fn claim(name: &str, volume: Option<&str>, phase: &str) -> Claim {
         Claim {
@@ -193,12 +227,15 @@ mod tests {
         volumes.claim(&claim("data", Some("pv-data"), "Bound"));
         volumes.claim(&claim("pgdata", None, "Pending"));
         volumes.claim(&claim("far", Some("pv-far"), "Bound"));
-        let bound = json!({"metadata": {"labels": {"disk": "data"}}, "spec": {"persistentVolumeReclaimPolicy": "Retain", "claimRef": {"namespace": "app1", "name": "data"}}});
-        volumes.volume("pv-data", VolumeFacts::of(&bound));
+        let bound = json!({"metadata": {"name": "v", "labels": {"disk": "data"}}, "spec": {"persistentVolumeReclaimPolicy": "Retain", "claimRef": {"namespace": "app1", "name": "data"}}});
+        volumes.volume("pv-data", facts(&bound));
         volumes.claim(&claim("lost", None, "Lost"));
-        let other = json!({"spec": {"persistentVolumeReclaimPolicy": "Retain", "claimRef": {"namespace": "app1", "name": "other"}}});
-        volumes.volume("pv-other", VolumeFacts::of(&other));
-        volumes.volume("pv-free", VolumeFacts::of(&json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}})));
+        let other = json!({"metadata": {"name": "o"}, "spec": {"persistentVolumeReclaimPolicy": "Retain", "claimRef": {"namespace": "app1", "name": "other"}}});
+        volumes.volume("pv-other", facts(&other));
+        volumes.volume(
+            "pv-free",
+            facts(&json!({"metadata": {"name": "pv-free"}, "spec": {"persistentVolumeReclaimPolicy": "Delete"}})),
+        );
         let record =
             |pvc: &str, ns: &str, pv: &str, reason: &str, info: Option<(&str, Option<&str>)>| BackupVolumeInfo {
                 pvc_name: pvc.into(),

@@ -1,43 +1,94 @@
 //! `velero.io/pod`: what belongs to a pod (backup.md 1.11, 2.3).
 
-use crate::actions::read::{key, text};
+use crate::actions::read::{Text, key, text, view};
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, BackupItemAction, BackupItemInput, BackupItemOutput};
-use lifeboat_object::ObjectKey;
-use serde_json::Value;
+use lifeboat_api::Backup;
+use lifeboat_object::{Item, ObjectKey};
+use serde::Deserialize;
 
-/// Names of the claims that a pod mounts.
-pub(crate) fn claims_of_pod(pod: &Value) -> Vec<&str> {
-    mounts_of_pod(pod).into_iter().map(|(claim, _)| claim).collect()
+/// What is read of a pod.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PodView {
+    metadata: Option<MetadataView>,
+    spec: Option<SpecView>,
+    status: Option<StatusView>,
 }
 
-/// The claims that a pod mounts, and whether its annotation asks for the files of each to be saved.
-pub(crate) fn mounts_of_pod(pod: &Value) -> Vec<(&str, bool)> {
-    let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let asked = text(pod, "/metadata/annotations/backup.velero.io~1backup-volumes");
-    volumes
-        .iter()
-        .map(|v| (text(v, "/persistentVolumeClaim/claimName"), asked.split(',').any(|name| name == text(v, "/name"))))
-        .filter(|(claim, _)| !claim.is_empty())
-        .collect()
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct MetadataView {
+    annotations: Option<AnnotationsView>,
 }
 
-/// Whether a pod runs: it has a node, the phase Running, and is not being deleted.
-pub(crate) fn is_running(pod: &Value) -> bool {
-    !text(pod, "/spec/nodeName").is_empty()
-        && text(pod, "/status/phase") == "Running"
-        && pod.pointer("/metadata/deletionTimestamp").is_none_or(Value::is_null)
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct AnnotationsView {
+    #[serde(rename = "backup.velero.io/backup-volumes")]
+    backup_volumes: Text,
 }
 
-/// What a pod needs: its claims, and its priority class.
-pub(crate) fn of_pod(namespace: &str, pod: &Value) -> Vec<ObjectKey> {
-    let mut out: Vec<ObjectKey> =
-        claims_of_pod(pod).into_iter().map(|name| key("", "persistentvolumeclaims", Some(namespace), name)).collect();
-    let class = text(pod, "/spec/priorityClassName");
-    if !class.is_empty() {
-        out.push(key("scheduling.k8s.io", "priorityclasses", None, class));
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct SpecView {
+    node_name: Text,
+    priority_class_name: Text,
+    volumes: Option<Vec<VolumeView>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct VolumeView {
+    name: Text,
+    persistent_volume_claim: Option<ClaimOfVolumeView>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ClaimOfVolumeView {
+    claim_name: Text,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct StatusView {
+    phase: Text,
+}
+
+impl PodView {
+    /// Names of the claims that it mounts.
+    pub(crate) fn claims(&self) -> impl Iterator<Item = &str> {
+        self.mounts().map(|(claim, _)| claim)
     }
-    out
+
+    /// The claims that it mounts, and whether its annotation asks for the files of each to be saved.
+    pub(crate) fn mounts(&self) -> impl Iterator<Item = (&str, bool)> {
+        let annotations = self.metadata.as_ref().and_then(|metadata| metadata.annotations.as_ref());
+        let asked = annotations.map_or("", |annotations| annotations.backup_volumes.0.as_str());
+        let volumes = self.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
+        volumes.iter().filter_map(move |volume| {
+            let claim = volume.persistent_volume_claim.as_ref()?.claim_name.0.as_str();
+            (!claim.is_empty()).then(|| (claim, asked.split(',').any(|name| name == volume.name.0)))
+        })
+    }
+
+    /// Whether it runs, unless it is being deleted: it has a node, and the phase Running.
+    pub(crate) fn is_running(&self) -> bool {
+        self.spec.as_ref().is_some_and(|spec| !spec.node_name.0.is_empty())
+            && self.status.as_ref().is_some_and(|status| status.phase.0 == "Running")
+    }
+
+    /// What it needs: its claims, and its priority class.
+    pub(crate) fn needs(&self, namespace: &str) -> Vec<ObjectKey> {
+        let mut out: Vec<ObjectKey> =
+            self.claims().map(|name| key("", "persistentvolumeclaims", Some(namespace), name)).collect();
+        let class = self.spec.as_ref().map_or("", |spec| spec.priority_class_name.0.as_str());
+        if !class.is_empty() {
+            out.push(key("scheduling.k8s.io", "priorityclasses", None, class));
+        }
+        out
+    }
 }
 
 /// Names the claims and the priority class of a pod; the pod stays as it is.
@@ -55,15 +106,23 @@ impl BackupItemAction for Pod {
 
     async fn execute(&self, input: BackupItemInput<'_>) -> Result<BackupItemOutput, ActionError> {
         let namespace = text(&input.item, "/metadata/namespace");
-        let additional_items = of_pod(namespace, &input.item);
+        let additional_items = PodView::deserialize(&input.item).unwrap_or_default().needs(namespace);
         Ok(BackupItemOutput { additional_items, ..BackupItemOutput::unchanged(input.item) })
+    }
+
+    fn glance(&self, item: &Item, _: &Backup) -> Option<Vec<ObjectKey>> {
+        Some(view::<PodView>(&item.body)?.needs(item.head.namespace.as_deref().unwrap_or_default()))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
+
+    fn pod_view(pod: &Value) -> PodView {
+        view(pod.to_string().as_bytes()).unwrap_or_default()
+    }
 
     fn names(keys: &[ObjectKey]) -> Vec<String> {
         keys.iter().map(ToString::to_string).collect()
@@ -75,14 +134,14 @@ mod tests {
             {"name": "a", "persistentVolumeClaim": {"claimName": "data"}}, {"name": "b", "emptyDir": {}},
             {"name": "c", "persistentVolumeClaim": {"claimName": "logs"}}]}});
         assert_eq!(
-            names(&of_pod("shop", &pod)),
+            names(&pod_view(&pod).needs("shop")),
             [
                 "persistentvolumeclaims/shop/data",
                 "persistentvolumeclaims/shop/logs",
                 "priorityclasses.scheduling.k8s.io/high"
             ]
         );
-        assert_eq!(names(&of_pod("shop", &json!({"spec": {"volumes": "odd"}}))), [""; 0]);
+        assert_eq!(names(&pod_view(&json!({"spec": {"volumes": "odd"}})).needs("shop")), [""; 0]);
     }
 
     #[test]
@@ -99,7 +158,8 @@ mod tests {
             (json!({"backup.velero.io/backup-volumes-excludes": "a"}), false, false),
             (Value::Null, false, false),
         ] {
-            assert_eq!(mounts_of_pod(&pod(annotations.clone())), [("data", data), ("logs", logs)], "{annotations}");
+            let view = pod_view(&pod(annotations.clone()));
+            assert_eq!(view.mounts().collect::<Vec<_>>(), [("data", data), ("logs", logs)], "{annotations}");
         }
     }
 }

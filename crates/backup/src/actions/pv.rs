@@ -1,10 +1,12 @@
 //! `velero.io/pv`: what belongs to a claim, and what is taken out of it (backup.md 1.11, 2.3).
 
-use crate::actions::read::{key, text};
+use crate::actions::read::{Text, is_there, key, view};
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, BackupItemAction, BackupItemInput, BackupItemOutput};
+use lifeboat_api::Backup;
 use lifeboat_api::well_known::{ANNOTATION_BACKUP_MUST_INCLUDE, LABEL_BACKUP_NAME, LABEL_RESTORE_NAME};
-use lifeboat_object::ObjectKey;
+use lifeboat_object::{Head, Item, ObjectKey};
+use serde::Deserialize;
 use serde_json::Value;
 
 /// A claim and what the volume information says of it.
@@ -20,28 +22,69 @@ pub(crate) struct Claim {
     pub(crate) group: Option<String>,
 }
 
-/// The facts of a claim.
-pub(crate) fn claim(namespace: &str, name: &str, claim: &Value, group_label: &str) -> Claim {
-    let group = claim.pointer("/metadata/labels").and_then(|l| l.get(group_label)).and_then(Value::as_str);
-    Claim {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        volume: bound_to(claim).map(str::to_owned),
-        phase: text(claim, "/status/phase").to_owned(),
-        group: group.filter(|g| !g.is_empty()).map(str::to_owned),
+/// What is read of a claim.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ClaimView {
+    spec: Option<SpecView>,
+    status: Option<StatusView>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct SpecView {
+    volume_name: Text,
+    #[serde(deserialize_with = "is_there")]
+    data_source: bool,
+    #[serde(deserialize_with = "is_there")]
+    data_source_ref: bool,
+    #[serde(deserialize_with = "is_there")]
+    selector: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct StatusView {
+    phase: Text,
+}
+
+impl ClaimView {
+    fn phase(&self) -> &str {
+        self.status.as_ref().map_or("", |status| &status.phase.0)
+    }
+
+    /// Its volume, when it is bound.
+    pub(crate) fn bound_to(&self) -> Option<&str> {
+        let volume = self.spec.as_ref().map_or("", |spec| spec.volume_name.0.as_str());
+        (self.phase() == "Bound" && !volume.is_empty()).then_some(volume)
+    }
+
+    /// Whether [`clean_claim`] may find something in its spec.
+    fn may_have_ties(&self) -> bool {
+        self.spec.as_ref().is_some_and(|spec| spec.data_source || spec.data_source_ref || spec.selector)
     }
 }
 
-/// The volume of a claim that is bound.
-pub(crate) fn bound_to(claim: &Value) -> Option<&str> {
-    let volume = text(claim, "/spec/volumeName");
-    (text(claim, "/status/phase") == "Bound" && !volume.is_empty()).then_some(volume)
+/// The facts of a claim; one that is shaped otherwise has none.
+pub(crate) fn claim(item: &Item, group_label: &str) -> Claim {
+    let view = view::<ClaimView>(&item.body).unwrap_or_default();
+    let Head { namespace, name, labels, .. } = &item.head;
+    Claim {
+        namespace: namespace.clone().unwrap_or_default(),
+        name: name.clone(),
+        volume: view.bound_to().map(str::to_owned),
+        phase: view.phase().to_owned(),
+        group: labels.get(group_label).filter(|group| !group.is_empty()).cloned(),
+    }
 }
 
 /// The key of a volume.
 pub(crate) fn volume_key(name: &str) -> ObjectKey {
     key("", "persistentvolumes", None, name)
 }
+
+/// Labels that say where the data of a claim came from.
+const STALE_LABELS: [&str; 3] = [LABEL_RESTORE_NAME, ANNOTATION_BACKUP_MUST_INCLUDE, "velero.io/volume-snapshot-name"];
 
 /// Takes out of a bound claim what ties it to where its data came from (backup.md 2.3 `velero.io/pv`). Works on the
 /// untyped object: Velero loses unknown fields here, we do not. Says whether anything was taken out.
@@ -62,7 +105,7 @@ fn clean_claim(claim: &mut Value, backup: &str) -> bool {
         }
     }
     if let Some(labels) = claim.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
-        for stale in [LABEL_RESTORE_NAME, ANNOTATION_BACKUP_MUST_INCLUDE, "velero.io/volume-snapshot-name"] {
+        for stale in STALE_LABELS {
             changed |= labels.remove(stale).is_some();
         }
         if labels.get(LABEL_BACKUP_NAME).is_some_and(|v| v != backup) {
@@ -93,28 +136,81 @@ impl BackupItemAction for Pv {
 
     async fn execute(&self, input: BackupItemInput<'_>) -> Result<BackupItemOutput, ActionError> {
         let BackupItemInput { mut item, backup } = input;
-        let Some(volume) = bound_to(&item) else { return Ok(BackupItemOutput::unchanged(item)) };
+        let view = ClaimView::deserialize(&item).unwrap_or_default();
+        let Some(volume) = view.bound_to() else { return Ok(BackupItemOutput::unchanged(item)) };
         let additional_items = vec![volume_key(volume)];
         let is_changed = clean_claim(&mut item, &backup.metadata.name);
         Ok(BackupItemOutput { additional_items, is_changed, ..BackupItemOutput::unchanged(item) })
+    }
+
+    fn glance(&self, item: &Item, backup: &Backup) -> Option<Vec<ObjectKey>> {
+        let view = view::<ClaimView>(&item.body)?;
+        let Some(volume) = view.bound_to() else { return Some(Vec::new()) };
+        let labels = &item.head.labels;
+        let is_tied = view.may_have_ties()
+            || STALE_LABELS.iter().any(|label| labels.contains_key(*label))
+            || labels.get(LABEL_BACKUP_NAME).is_some_and(|name| *name != backup.metadata.name);
+        (!is_tied).then(|| vec![volume_key(volume)])
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures::FutureExt;
+    use lifeboat_object::ApiResource;
     use serde_json::json;
+    use std::sync::Arc;
+
+    fn item(claim: &Value) -> Item {
+        let resource = ApiResource::new("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim");
+        Item::parse(Arc::new(resource), claim.to_string().into()).unwrap()
+    }
+
+    #[test]
+    fn a_glance_at_a_claim_says_what_the_action_would_or_nothing() {
+        let mut backup = Backup::default();
+        backup.metadata.name = "new".to_owned();
+        for (labels, spec, phase, is_clear) in [
+            (json!({}), json!({"volumeName": "pv"}), "Bound", true),
+            (json!({"velero.io/backup-name": "new"}), json!({"volumeName": "pv"}), "Bound", true),
+            (json!({"velero.io/backup-name": "old"}), json!({"volumeName": "pv"}), "Bound", false),
+            (json!({"velero.io/restore-name": "r"}), json!({"volumeName": "pv"}), "Bound", false),
+            (json!({}), json!({"volumeName": "pv", "dataSource": null}), "Bound", false),
+            (json!({}), json!({"volumeName": "pv", "dataSourceRef": {}}), "Bound", false),
+            (json!({}), json!({"volumeName": "pv", "selector": {}}), "Bound", false),
+            (json!({}), json!({"volumeName": "pv", "selector": {}}), "Lost", true),
+            (json!({}), json!({}), "Bound", true),
+            (json!({}), json!({"volumeName": 7}), "Bound", true),
+            (json!({}), json!("odd"), "Bound", false),
+        ] {
+            let claim = json!({"metadata": {"name": "c", "labels": labels}, "spec": spec, "status": {"phase": phase}});
+            let seen = Pv.glance(&item(&claim), &backup);
+            let input = BackupItemInput { item: claim.clone(), backup: &backup };
+            let answer = Pv.execute(input).now_or_never().unwrap().unwrap();
+            assert_eq!(seen.is_some(), is_clear, "{claim}");
+            if let Some(seen) = seen {
+                assert_eq!((seen, false), (answer.additional_items, answer.is_changed), "{claim}");
+            }
+        }
+    }
 
     #[test]
     fn only_a_bound_claim_needs_its_volume() {
-        let object =
-            json!({"metadata": {"labels": {"g": "x"}}, "spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}});
-        let bound = claim("s", "c", &object, "g");
+        let bound = claim(
+            &item(&json!({"metadata": {"name": "c", "namespace": "s", "labels": {"g": "x"}},
+            "spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}})),
+            "g",
+        );
         assert_eq!(
             (bound.volume.as_deref().map(|v| volume_key(v).to_string()), bound.group),
             (Some("persistentvolumes/pv".to_owned()), Some("x".into()))
         );
-        let pending = claim("s", "c", &json!({"spec": {"volumeName": "pv"}, "status": {"phase": "Pending"}}), "g");
+        let pending = claim(
+            &item(&json!({"metadata": {"name": "c"}, "spec": {"volumeName": "pv"},
+            "status": {"phase": "Pending"}})),
+            "g",
+        );
         assert_eq!((pending.volume.as_deref(), pending.phase.as_str()), (None, "Pending"));
     }
 

@@ -3,7 +3,8 @@
 use crate::actions::read::{key, text};
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, BackupItemAction, BackupItemInput, BackupItemOutput};
-use lifeboat_object::ObjectKey;
+use lifeboat_api::Backup;
+use lifeboat_object::{Item, ObjectKey};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -93,6 +94,11 @@ impl BackupItemAction for ServiceAccount {
         let (namespace, name) = (text(&input.item, "/metadata/namespace"), text(&input.item, "/metadata/name"));
         let additional_items = self.bindings.of(&account(namespace, name));
         Ok(BackupItemOutput { additional_items, ..BackupItemOutput::unchanged(input.item) })
+    }
+
+    fn glance(&self, item: &Item, _: &Backup) -> Option<Vec<ObjectKey>> {
+        let namespace = item.head.namespace.as_deref().unwrap_or_default();
+        Some(self.bindings.of(&account(namespace, &item.head.name)))
     }
 }
 
