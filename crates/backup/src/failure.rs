@@ -4,6 +4,7 @@ use crate::env::Env;
 use crate::error::BackupError;
 use crate::request::Settings;
 use crate::run::claim;
+use crate::seal::log_content;
 use lifeboat_api::Backup;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::sidecar;
@@ -31,7 +32,7 @@ pub async fn record_failure(mut backup: Backup, settings: &Settings, env: &Env) 
     (backup.status.warnings, backup.status.errors) = (count(closed.warnings), count(closed.errors));
     let results = sidecar::encode(&closed.results).map_err(|e| StoreError::Encode("the results", e))?;
     writer.put(BackupFile::Results, results).await?;
-    writer.put(BackupFile::Logs, closed.log).await?;
+    writer.put(BackupFile::Logs, log_content(closed.log)).await?;
     writer.commit(&backup, &settings.tool, BTreeMap::new(), &cluster_version).await?;
     Ok(backup)
 }

@@ -4,13 +4,14 @@ use crate::again::{NotNow, save_again};
 use crate::entry::Entry;
 use crate::env::Env;
 use crate::look_after::{open_options, read};
+use crate::seal::log_content;
 use lifeboat_api::{Backup, BackupPhase, OperationPhase, Time};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::operations::BackupOperation;
 use lifeboat_archive::sidecar::{self, ResourceList};
 use lifeboat_cluster::ClusterError;
 use lifeboat_object::{ObjectKey, Place, Results, Severity};
-use lifeboat_store::{NewObject, Rewrite, StoreError};
+use lifeboat_store::{Content, NewObject, Rewrite, StoreError};
 use std::collections::BTreeMap;
 
 /// Why a backup could not be finalized now. It is there as before or with a part of the change, and can be proved and restored;
@@ -108,7 +109,7 @@ pub async fn finalize(mut record: Backup, is_cancelled: bool, env: &Env) -> Resu
 #[derive(Default)]
 struct Changes {
     objects: Vec<NewObject>,
-    files: Vec<(BackupFile, Vec<u8>)>,
+    files: Vec<(BackupFile, Content)>,
     results: Option<Results>,
     /// Objects that the archive did not have.
     added: usize,
@@ -129,13 +130,13 @@ async fn changes(name: &str, saved: Vec<Entry>, env: &Env) -> Result<Changes, St
     results.errors.merge(closed.results.errors);
     results.warnings.merge(closed.results.warnings);
     // A log is one or more gzip members.
-    let mut log = env.store.backup_file_bytes(name, BackupFile::Logs).await?.unwrap_or_default().to_vec();
-    log.extend(closed.log);
+    let before = env.store.backup_file_content(name, BackupFile::Logs, &env.operation.scratch).await?;
+    let log = before.unwrap_or_default().followed_by(log_content(closed.log));
     let mut files = Vec::new();
     if added > 0 {
-        files.push((BackupFile::ResourceList, encode("the resource list", sidecar::encode(&resources))?));
+        files.push((BackupFile::ResourceList, encode("the resource list", sidecar::encode(&resources))?.into()));
     }
-    files.push((BackupFile::Results, encode("the results", sidecar::encode(&results))?));
+    files.push((BackupFile::Results, encode("the results", sidecar::encode(&results))?.into()));
     files.push((BackupFile::Logs, log));
     let objects = saved.into_iter().map(new_object).collect();
     Ok(Changes { objects, files, results: Some(results), added })

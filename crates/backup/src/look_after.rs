@@ -53,7 +53,7 @@ pub async fn look_after_operations(mut record: Backup, is_cancelled: bool, env: 
         let operations = sidecar::encode(&operations).map_err(|e| StoreError::Encode("the item operations", e))?;
         let change = Rewrite {
             objects: Vec::new(),
-            files: vec![(BackupFile::ItemOperations, operations)],
+            files: vec![(BackupFile::ItemOperations, operations.into())],
             record: record.clone(),
             mtime: 0,
         };

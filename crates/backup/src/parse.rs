@@ -28,7 +28,7 @@ mod tests {
 
     #[test]
     fn what_is_no_object_is_an_error_and_the_others_stay() {
-        let journal = Journal::new(Arc::new(|| jiff::Timestamp::UNIX_EPOCH), "backup=velero/b");
+        let journal = Journal::new(Arc::new(|| jiff::Timestamp::UNIX_EPOCH), "backup=velero/b", &std::env::temp_dir());
         let resource = Arc::new(ApiResource::new("", "v1", "configmaps", "ConfigMap"));
         let bodies = [r#"{"metadata":{"name":"a"}}"#, r#"{"metadata":{}}"#, r#"{"metadata":{"name":"b"}}"#];
         let items = items(&resource, bodies.map(Bytes::from).into(), &journal);

@@ -8,8 +8,8 @@ use lifeboat_api::{Backup, BackupPhase, BackupProgress, HookStatus, Time};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::operations::BackupOperation;
 use lifeboat_archive::sidecar::{self, BackupVolumeInfo};
-use lifeboat_operation::Closed;
-use lifeboat_store::{BackupWriter, Sealed, StoreError};
+use lifeboat_operation::{Closed, Log};
+use lifeboat_store::{BackupWriter, Content, Sealed, StoreError};
 use std::collections::BTreeMap;
 
 /// The parts that end a backup.
@@ -65,8 +65,13 @@ pub(crate) async fn seal(finale: Finale, env: &Env) -> Result<Finished, BackupEr
     env.operation.journal.info(&format!("Backed up a total of {items} items"), &[]);
     let closed = env.operation.journal.close();
     writer.put(BackupFile::Results, encode("the results", sidecar::encode(&closed.results))?).await?;
-    writer.put(BackupFile::Logs, closed.log.clone()).await?;
+    writer.put(BackupFile::Logs, log_content(closed.log.clone())).await?;
     let counts: BTreeMap<String, u64> = written.counts;
     let sealed = writer.seal(&backup.metadata.uid, &tool, counts, &cluster_version).await?;
     Ok(Finished { backup, closed, sealed })
+}
+
+/// A log, to be stored.
+pub(crate) fn log_content(log: Log) -> Content {
+    Content::read_by(log.length(), move |at, most| log.read_at(at, most))
 }

@@ -168,7 +168,8 @@ mod tests {
                 tracing::warn!(target: "kube_client::client::tls", "Server cert bypassed");
                 tracing::warn!(target: "lifeboat_cluster::connect", "ours");
                 tracing::info!(target: "lifeboat_store", "a step");
-                Journal::new(Arc::new(|| Timestamp::UNIX_EPOCH), "backup=velero/b").warn(&Place::Velero, "of a backup");
+                let journal = Journal::new(Arc::new(|| Timestamp::UNIX_EPOCH), "backup=velero/b", folder.path());
+                journal.warn(&Place::Velero, "of a backup");
             });
             std::fs::read_to_string(&file).unwrap()
         };

@@ -29,7 +29,7 @@ impl Operation {
     #[must_use]
     pub fn new(clock: Clock, subject: &str, scratch: PathBuf) -> Self {
         Self {
-            journal: Journal::new(Arc::clone(&clock), subject),
+            journal: Journal::new(Arc::clone(&clock), subject, &scratch),
             clock,
             progress: Arc::default(),
             records: Arc::new(InMemory::default()),

@@ -1,13 +1,12 @@
 //! The log of one operation: one call adds the typed result, the line of the uploaded log and the tracing event.
 
 use crate::Clock;
-use flate2::Compression;
-use flate2::write::GzEncoder;
+use crate::log::{self, Log, LogWriter, Room};
 use jiff::Timestamp;
 use lifeboat_object::{ObjectKey, Place, Results, Severity};
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The target of the tracing events of all journals, by which they can be told from others. It begins as those of all our
@@ -18,17 +17,18 @@ const MAX_MESSAGE: usize = 8 << 10;
 /// Bytes that a result takes beside its text.
 const RESULT: usize = 64;
 
-/// What an operation may keep of itself in memory, whatever happens to it.
+/// What an operation may keep of itself, whatever happens to it.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     /// Bytes of results of each severity; beyond it they are counted and the log has them.
     results: usize,
-    /// Bytes of the compressed log; beyond it lines are counted.
-    log: usize,
+    /// The compressed log; beyond it lines are counted.
+    log: log::Limits,
 }
 
-/// The log is in memory twice while it is stored.
-const LIMITS: Limits = Limits { results: 4 << 20, log: 32 << 20 };
+/// What is in memory of the log is there twice while it is stored.
+const LIMITS: Limits =
+    Limits { results: 4 << 20, log: log::Limits { memory: 2 << 20, without_file: 32 << 20, all: 1 << 30 } };
 
 /// The log of one operation. Clones write to the same log.
 ///
@@ -38,16 +38,13 @@ const LIMITS: Limits = Limits { results: 4 << 20, log: 32 << 20 };
 pub struct Journal {
     clock: Clock,
     subject: Arc<str>,
-    limits: Limits,
+    /// Bytes of results of each severity.
+    most_results: usize,
     inner: Arc<Mutex<Inner>>,
 }
 
 struct Inner {
-    /// What was packed before, member after member.
-    packed: Vec<u8>,
-    log: GzEncoder<Vec<u8>>,
-    /// Lines that the log has no room for.
-    left_out: u64,
+    log: LogWriter,
     results: Results,
     warnings: Count,
     errors: Count,
@@ -72,7 +69,7 @@ impl std::fmt::Debug for Journal {
 #[derive(Debug)]
 pub struct Closed {
     /// The gzip-compressed log.
-    pub log: Vec<u8>,
+    pub log: Log,
     /// What went wrong.
     pub results: Results,
     /// How many warnings there were.
@@ -82,22 +79,21 @@ pub struct Closed {
 }
 
 impl Journal {
-    /// An empty log. `subject` is the field every line carries, such as `backup=velero/nightly`.
+    /// An empty log. `subject` is the field every line carries, such as `backup=velero/nightly`; `scratch` is the folder for
+    /// what of it memory cannot hold.
     #[must_use]
-    pub fn new(clock: Clock, subject: &str) -> Self {
-        Self::within(LIMITS, clock, subject)
+    pub fn new(clock: Clock, subject: &str, scratch: &Path) -> Self {
+        Self::within(LIMITS, clock, subject, scratch)
     }
 
-    fn within(limits: Limits, clock: Clock, subject: &str) -> Self {
+    fn within(limits: Limits, clock: Clock, subject: &str, scratch: &Path) -> Self {
         let inner = Inner {
-            packed: Vec::new(),
-            log: GzEncoder::new(Vec::new(), Compression::new(3)),
-            left_out: 0,
+            log: LogWriter::new(limits.log, scratch),
             results: Results::default(),
             warnings: Count::default(),
             errors: Count::default(),
         };
-        Self { clock, subject: subject.into(), limits, inner: Arc::new(Mutex::new(inner)) }
+        Self { clock, subject: subject.into(), most_results: limits.results, inner: Arc::new(Mutex::new(inner)) }
     }
 
     /// A step that an operator recognises. `fields` are key and value pairs, written in the given order.
@@ -166,7 +162,7 @@ impl Journal {
         };
         count.all += 1;
         // One after the other: a short one does not slip in behind others that are left out.
-        if count.kept + 1 == count.all && count.bytes + text.len() + RESULT <= self.limits.results {
+        if count.kept + 1 == count.all && count.bytes + text.len() + RESULT <= self.most_results {
             count.kept += 1;
             count.bytes += text.len() + RESULT;
             inner.results.add(severity, place, text);
@@ -183,20 +179,11 @@ impl Journal {
     /// Everything up to now as whole files. What is logged later is in those of the next call, behind the same.
     #[must_use]
     pub fn close(&self) -> Closed {
-        let left_out = self.lock().left_out;
-        if left_out > 0 {
-            let text = format!(
-                "{left_out} more lines are left out: the log of one operation holds {} MiB",
-                self.limits.log >> 20
-            );
-            let line = self.format("warning", &text, &[]);
-            // Compressing into a Vec cannot fail.
-            let _ = self.lock().log.write_all(line.as_bytes());
-        }
         let mut inner = self.lock();
-        let log = std::mem::replace(&mut inner.log, GzEncoder::new(Vec::new(), Compression::new(3)));
-        // Compressing into a Vec cannot fail.
-        inner.packed.extend(log.finish().unwrap_or_default());
+        if let Some(text) = inner.log.lacks() {
+            inner.log.append(&self.format("warning", &text, &[]));
+        }
+        let log = inner.log.close();
         let mut results = inner.results.clone();
         for (severity, count) in [(Severity::Warning, inner.warnings), (Severity::Error, inner.errors)] {
             if count.all > count.kept {
@@ -204,20 +191,13 @@ impl Journal {
             }
         }
         let (warnings, errors) = (inner.warnings.all, inner.errors.all);
-        Closed { log: inner.packed.clone(), results, warnings, errors }
+        Closed { log, results, warnings, errors }
     }
 
     fn line(&self, level: &str, message: &str, fields: &[(&str, &str)]) {
         let line = self.format(level, message, fields);
-        let mut inner = self.lock();
-        // What went wrong has room when what went well has filled its part.
-        let most = if level == "info" { self.limits.log / 4 * 3 } else { self.limits.log };
-        if inner.packed.len() + inner.log.get_ref().len() >= most {
-            inner.left_out += 1;
-            return;
-        }
-        // Compressing into a Vec cannot fail.
-        let _ = inner.log.write_all(line.as_bytes());
+        let room = if level == "info" { Room::Most } else { Room::All };
+        self.lock().log.add(&line, room);
     }
 
     fn format(&self, level: &str, message: &str, fields: &[(&str, &str)]) -> String {
@@ -261,12 +241,12 @@ fn cut(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_archive::gzip::unpack;
     use lifeboat_object::GroupResource;
 
     #[test]
     fn one_call_writes_the_line_and_counts_the_result() {
-        let journal = Journal::new(Arc::new(|| "2026-11-21T07:33:54.9Z".parse().unwrap()), "backup=velero/b");
+        let journal =
+            Journal::new(Arc::new(|| "2026-11-21T07:33:54.9Z".parse().unwrap()), "backup=velero/b", Path::new("."));
         journal.info("Summary for skipped PVs: []", &[("logSource", "x.go:1")]);
         let key = ObjectKey::new(GroupResource::new("apps", "deployments"), Some("shop"), "web");
         journal.item(Severity::Error, &key, "Error backing up item", Some("no\nluck"));
@@ -274,7 +254,7 @@ mod tests {
         assert_eq!(journal.counts(), (1, 1));
         let closed = journal.close();
         assert_eq!(
-            String::from_utf8(unpack(&closed.log, 64 << 20).unwrap()).unwrap(),
+            closed.log.text(1 << 20),
             "time=\"2026-11-21T07:33:54Z\" level=info msg=\"Summary for skipped PVs: []\" backup=velero/b logSource=\"x.go:1\"\n\
              time=\"2026-11-21T07:33:54Z\" level=error msg=\"Error backing up item\" backup=velero/b name=web resource=deployments.apps namespace=shop error=\"no\\nluck\"\n\
              time=\"2026-11-21T07:33:54Z\" level=warning msg=w backup=velero/b\n"
@@ -292,21 +272,18 @@ mod tests {
         journal.error(&Place::Velero, "e");
         let again = journal.close();
         let last = "time=\"2026-11-21T07:33:54Z\" level=error msg=e backup=velero/b\n";
-        assert_eq!(
-            unpack(&again.log, 64 << 20).unwrap(),
-            [unpack(&closed.log, 64 << 20).unwrap(), last.into()].concat()
-        );
+        assert_eq!(again.log.text(1 << 20), closed.log.text(1 << 20) + last);
         expected.add(Severity::Error, &Place::Velero, "e");
         assert_eq!((again.results, again.warnings, again.errors), (expected, 1, 2));
     }
 
     fn journal(limits: Limits) -> Journal {
-        Journal::within(limits, Arc::new(|| Timestamp::UNIX_EPOCH), "backup=velero/b")
+        Journal::within(limits, Arc::new(|| Timestamp::UNIX_EPOCH), "backup=velero/b", &std::env::temp_dir())
     }
 
     #[test]
     fn many_long_results_take_no_more_than_their_share_and_are_all_counted() {
-        let journal = journal(Limits { results: 1000, log: 1 << 20 });
+        let journal = journal(Limits { results: 1000, log: log::Limits { all: 1 << 20, ..LIMITS.log } });
         for n in 0..50 {
             journal.warn(&Place::Velero, format!("w{n}: {}", "x".repeat(100)));
         }
@@ -322,13 +299,13 @@ mod tests {
         expected.add(Severity::Warning, &Place::Velero, "and 46 more, see the log");
         expected.add(Severity::Error, &Place::Cluster, "e");
         assert_eq!(closed.results, expected);
-        let log = String::from_utf8(unpack(&closed.log, 64 << 20).unwrap()).unwrap();
+        let log = closed.log.text(1 << 20);
         assert_eq!(log.lines().count(), 52, "the log has them all");
     }
 
     #[test]
     fn a_log_that_is_too_long_says_how_many_lines_it_lacks() {
-        let journal = journal(Limits { results: 1000, log: 1 << 20 });
+        let journal = journal(Limits { results: 1000, log: log::Limits { all: 1 << 20, ..LIMITS.log } });
         // What hardly compresses.
         let line = |n: u64| {
             (0..500).map(|i| format!("{:x}", (n * 500 + i).wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect::<String>()
@@ -338,8 +315,8 @@ mod tests {
         }
         journal.error(&Place::Velero, "in the end");
         let closed = journal.close();
-        assert!((700 << 10..900 << 10).contains(&closed.log.len()), "{} bytes", closed.log.len());
-        let log = String::from_utf8(unpack(&closed.log, 64 << 20).unwrap()).unwrap();
+        assert!((700 << 10..900 << 10).contains(&closed.log.length()), "{} bytes", closed.log.length());
+        let log = closed.log.text(1 << 20);
         let lines: Vec<&str> = log.lines().collect();
         let left_out = 1000 - (lines.len() - 2);
         let prefix = "time=\"1970-01-01T00:00:00Z\" level";
@@ -362,7 +339,7 @@ mod tests {
         let key = ObjectKey::new(GroupResource::new("", "pods"), None, "p");
         journal.item(Severity::Error, &key, "m", Some(&"é".repeat(1 << 20)));
         let closed = journal.close();
-        let log = unpack(&closed.log, 64 << 20).unwrap();
+        let log = closed.log.text(1 << 20);
         assert!(log.len() < MAX_MESSAGE + 200, "{} bytes", log.len());
         assert_eq!(closed.results.errors.messages().map(str::len).sum::<usize>(), MAX_MESSAGE + '…'.len_utf8());
     }

@@ -10,11 +10,13 @@ mod clock;
 pub mod conformance;
 mod given;
 mod journal;
+mod log;
 mod progress;
 mod records;
 
 pub use clock::Clock;
 pub use given::Operation;
 pub use journal::{Closed, Journal, LOG_TARGET};
+pub use log::Log;
 pub use progress::Progress;
 pub use records::{InMemory, Records, RecordsError, is_key};

@@ -2,6 +2,7 @@
 
 use crate::env::Env;
 use crate::look_after::read;
+use crate::record::log_content;
 use lifeboat_api::{OperationPhase, Restore, RestorePhase, Time};
 use lifeboat_archive::layout::RestoreFile;
 use lifeboat_archive::operations::RestoreOperation;
@@ -44,8 +45,8 @@ async fn store(restore: &mut Restore, env: &Env) -> Result<(), StoreError> {
     results.errors.merge(closed.results.errors);
     results.warnings.merge(closed.results.warnings);
     // A log is one or more gzip members.
-    let mut log = env.store.restore_file_bytes(name, RestoreFile::Logs).await?.unwrap_or_default().to_vec();
-    log.extend(closed.log);
+    let before = env.store.restore_file_content(name, RestoreFile::Logs, &env.operation.scratch).await?;
+    let log = before.unwrap_or_default().followed_by(log_content(closed.log));
     let bytes = sidecar::encode(&results).map_err(|e| StoreError::Encode("the results", e))?;
     env.store.put_restore_file(name, RestoreFile::Results, bytes).await?;
     env.store.put_restore_file(name, RestoreFile::Logs, log).await?;

@@ -10,8 +10,8 @@ use lifeboat_api::{HookStatus, Restore, RestorePhase, RestoreProgress, RestoreSt
 use lifeboat_archive::layout::RestoreFile;
 use lifeboat_archive::sidecar;
 use lifeboat_object::{GroupResource, ObjectKey, Place, chain};
-use lifeboat_operation::Closed;
-use lifeboat_store::StoreError;
+use lifeboat_operation::{Closed, Log};
+use lifeboat_store::{Content, StoreError};
 use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -68,7 +68,7 @@ pub(crate) async fn record(mut restore: Restore, mut walked: Walked, env: &Env) 
             walked.operations.tell_left("the list of all operations could not be stored");
         }
     }
-    files.put(RestoreFile::Logs, env.operation.journal.close().log).await;
+    files.put(RestoreFile::Logs, log_content(env.operation.journal.close().log)).await;
     // What was restored is there; only that its log is missing counts (restore.md 1.7).
     if let Some(why) = files.unstored.first() {
         env.operation.journal.error(&Place::Velero, why.as_str());
@@ -139,9 +139,9 @@ struct Files<'a> {
 }
 
 impl Files<'_> {
-    async fn put(&mut self, file: RestoreFile, bytes: Vec<u8>) {
+    async fn put(&mut self, file: RestoreFile, content: impl Into<Content>) {
         let what = if file == RestoreFile::Logs { "log file".to_owned() } else { file.key(self.name) };
-        let putting = self.env.store.put_restore_file(self.name, file, bytes);
+        let putting = self.env.store.put_restore_file(self.name, file, content);
         let why = match self.time.bound(&self.env.operation.cancel, putting).await {
             Some(Ok(())) => return,
             Some(Err(e)) => e.to_string(),
@@ -189,9 +189,14 @@ pub async fn record_failure(mut restore: Restore, env: &Env) -> Result<Restore, 
     count(&mut restore.status, closed.warnings, closed.errors);
     let results = sidecar::encode(&closed.results).map_err(|e| StoreError::Encode("the results", e))?;
     let name = &restore.metadata.name;
-    env.store.put_restore_file(name, RestoreFile::Logs, closed.log).await?;
+    env.store.put_restore_file(name, RestoreFile::Logs, log_content(closed.log)).await?;
     env.store.put_restore_file(name, RestoreFile::Results, results).await?;
     Ok(restore)
+}
+
+/// A log, to be stored.
+pub(crate) fn log_content(log: Log) -> Content {
+    Content::read_by(log.length(), move |at, most| log.read_at(at, most))
 }
 
 fn count(status: &mut RestoreStatus, warnings: u64, errors: u64) {

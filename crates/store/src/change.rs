@@ -1,6 +1,6 @@
 //! Deletes backups and restores, and replaces files of theirs.
 
-use crate::{Store, StoreError};
+use crate::{Content, Store, StoreError};
 use lifeboat_api::Backup;
 use lifeboat_archive::gojson;
 use lifeboat_archive::layout::{BACKUPS, BackupFile, RESTORES};
@@ -67,9 +67,14 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Bucket`].
-    pub async fn replace_file(&self, name: &str, file: BackupFile, bytes: Vec<u8>) -> Result<(), StoreError> {
+    pub async fn replace_file(
+        &self,
+        name: &str,
+        file: BackupFile,
+        content: impl Into<Content>,
+    ) -> Result<(), StoreError> {
         let options = PutOptions { content_type: Some(file.content_type()), ..PutOptions::default() };
-        self.put(&file.key(name), bytes.into(), options).await
+        self.put_content(&file.key(name), &content.into(), options).await.map(drop)
     }
 
     /// Deletes all files of a folder, and `last` after the others.

@@ -9,17 +9,20 @@
 mod archive;
 mod bridge;
 mod change;
+mod content;
 mod error;
 mod open;
 mod refresh;
 mod rewrite;
 mod store;
+mod stored;
 mod stream;
 mod transcode;
 mod verify;
 mod write;
 
 pub use archive::{Archive, ArchiveItem, Contents};
+pub use content::Content;
 pub use error::StoreError;
 pub use open::OpenOptions;
 pub use rewrite::{NewObject, Rewrite};

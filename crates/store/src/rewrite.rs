@@ -3,28 +3,23 @@
 use crate::archive::Archive;
 use crate::change::folder;
 use crate::open::OpenOptions;
-use crate::{Store, StoreError};
+use crate::{Content, Store, StoreError};
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt};
 use lifeboat_api::Backup;
 use lifeboat_archive::gojson;
 use lifeboat_archive::gzip::Packer;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::sidecar::{FileDigest, Manifest, NextFiles};
 use lifeboat_archive::tarball::{Assembler, Member, ObjectEntry, Segment, TarballSummary};
-use lifeboat_bucket::{BlobStore, Body, BucketError, ByteStream, ErrorKind, PutOptions};
 use lifeboat_object::ObjectKey;
-use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::Path;
 use tempfile::NamedTempFile;
 use tokio::task::{JoinSet, spawn_blocking};
 
 /// Compression of what is packed anew.
 const LEVEL: u32 = 1;
-/// Bytes of the new archive that are read at once for its upload.
-const PIECE: usize = 1 << 20;
 
 /// What changes in a committed backup.
 #[derive(Debug)]
@@ -32,7 +27,7 @@ pub struct Rewrite {
     /// Objects that take the place of those of their key and version; the others are added.
     pub objects: Vec<NewObject>,
     /// Files beside the archive.
-    pub files: Vec<(BackupFile, Vec<u8>)>,
+    pub files: Vec<(BackupFile, Content)>,
     /// The record, which is put last.
     pub record: Backup,
     /// Modification time of the new entries, in seconds since 1970.
@@ -54,7 +49,7 @@ pub struct NewObject {
 
 /// The new archive, in scratch space.
 struct Built {
-    file: NamedTempFile,
+    archive: Content,
     summary: TarballSummary,
     index: Vec<u8>,
     counts: BTreeMap<String, u64>,
@@ -72,8 +67,7 @@ impl Store {
     /// anything is changed.
     pub async fn rewrite(&self, name: &str, change: Rewrite, options: &OpenOptions) -> Result<(), StoreError> {
         let manifest = self.manifest(name, &change.record.metadata.uid).await?;
-        let mut files: Vec<(BackupFile, Bytes)> =
-            change.files.into_iter().map(|(file, bytes)| (file, bytes.into())).collect();
+        let mut files = change.files;
         let tarball = BackupFile::Tarball.file_name(name);
         // One that was cut off may have left an archive that its index does not belong to.
         let may_disagree =
@@ -91,9 +85,8 @@ impl Store {
             next.insert(tarball, FileDigest { size: *size, sha256: sha256.clone() });
             files.insert(0, (BackupFile::Index, built.index.clone().into()));
         }
-        for (file, bytes) in &files {
-            let digest = FileDigest { size: bytes.len() as u64, sha256: hex::encode(Sha256::digest(bytes)) };
-            next.insert(file.file_name(name), digest);
+        for (file, content) in &files {
+            next.insert(file.file_name(name), content.digest(&file.key(name)).await?);
         }
         let manifest = match manifest {
             None => None,
@@ -103,10 +96,10 @@ impl Store {
             }
         };
         if let Some(built) = &built {
-            self.put_built(name, built).await?;
+            self.replace_file(name, BackupFile::Tarball, built.archive.clone()).await?;
         }
-        for (file, bytes) in files {
-            self.replace_file(name, file, bytes.to_vec()).await?;
+        for (file, content) in files {
+            self.replace_file(name, file, content).await?;
         }
         if let Some(mut manifest) = manifest {
             if let Some(next) = manifest.next.take() {
@@ -163,40 +156,6 @@ impl Store {
         let bytes = gojson::to_vec_pretty(manifest).map_err(|e| StoreError::Encode("the manifest", e))?;
         self.replace_file(name, BackupFile::Manifest, bytes).await
     }
-
-    async fn put_built(&self, name: &str, built: &Built) -> Result<(), StoreError> {
-        let key = BackupFile::Tarball.key(name);
-        let options = PutOptions { content_type: Some(BackupFile::Tarball.content_type()), ..PutOptions::default() };
-        // As the first archive, it is given to the bucket once: a bucket of many requests repeats those.
-        self.bucket.put(&key, Body::Stream(pieces(built.file.path())), options).await?;
-        Ok(())
-    }
-}
-
-/// The bytes of a file, read as they are asked for.
-fn pieces(path: &Path) -> ByteStream {
-    let failed = |source: std::io::Error| BucketError {
-        kind: ErrorKind::Other,
-        operation: "put",
-        key: String::new(),
-        store: "scratch space".to_owned(),
-        message: format!("the new archive cannot be read: {source}"),
-        source: None,
-    };
-    let path = path.to_owned();
-    let begin = async move {
-        let file = tokio::fs::File::open(path).await.map_err(failed)?.into_std().await;
-        Ok(futures::stream::try_unfold(file, move |mut file| async move {
-            let read = spawn_blocking(move || {
-                let mut piece = Vec::new();
-                (&mut file).take(PIECE as u64).read_to_end(&mut piece)?;
-                Ok((piece, file))
-            });
-            let (piece, file) = read.await.map_err(std::io::Error::other).flatten().map_err(failed)?;
-            Ok((!piece.is_empty()).then(|| (Bytes::from(piece), file)))
-        }))
-    };
-    futures::stream::once(begin).try_flatten().boxed()
 }
 
 /// Makes the new archive: members without any of the objects are copied, the others packed anew.
@@ -308,6 +267,7 @@ impl Output {
         let (last, summary, index) = std::mem::take(&mut self.assembler).finish_unlike(before);
         self.write(&last)?;
         self.file.flush().map_err(|source| StoreError::Scratch { place: self.place.clone(), source })?;
-        Ok(Built { file: self.file, summary, index, counts })
+        let archive = Content::of_file(self.file.into_file(), summary.size);
+        Ok(Built { archive, summary, index, counts })
     }
 }

@@ -1,16 +1,17 @@
 //! Backups of a location.
 
-use crate::StoreError;
+use crate::{Content, StoreError};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use lifeboat_api::Backup;
 use lifeboat_archive::layout::{BACKUPS, BackupFile, RestoreFile};
-use lifeboat_archive::sidecar::{self, Claim};
+use lifeboat_archive::sidecar::{self, Claim, FileDigest};
 use lifeboat_bucket::{
     BlobStore, Body, Entry, ErrorKind, ListOptions, Memory, PATIENCE, PutOptions, Retried, collect, retry,
 };
 use serde::de::DeserializeOwned;
-use std::sync::Arc;
+use sha2::{Digest, Sha256};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Largest JSON file that is read, decompressed (Velero's readers have the same bound).
@@ -186,13 +187,40 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Bucket`].
-    pub async fn put_restore_file(&self, name: &str, file: RestoreFile, bytes: Vec<u8>) -> Result<(), StoreError> {
-        self.put(
-            &file.key(name),
-            bytes.into(),
-            PutOptions { content_type: Some("application/gzip"), ..PutOptions::default() },
-        )
-        .await
+    pub async fn put_restore_file(
+        &self,
+        name: &str,
+        file: RestoreFile,
+        content: impl Into<Content>,
+    ) -> Result<(), StoreError> {
+        let options = PutOptions { content_type: Some("application/gzip"), ..PutOptions::default() };
+        self.put_content(&file.key(name), &content.into(), options).await.map(drop)
+    }
+
+    /// Stores an object; says what was stored.
+    pub(crate) async fn put_content(
+        &self,
+        key: &str,
+        content: &Content,
+        options: PutOptions,
+    ) -> Result<FileDigest, StoreError> {
+        if let Some(bytes) = content.whole(key).await? {
+            let digest = FileDigest { size: bytes.len() as u64, sha256: hex::encode(Sha256::digest(&bytes)) };
+            self.put(key, bytes, options).await?;
+            return Ok(digest);
+        }
+        // A bucket takes a stream once. This one is made anew for each attempt, and so is its digest.
+        let stored = retry(self.patience, || async {
+            let hasher = Arc::new(Mutex::new(Sha256::new()));
+            let hashing = Arc::clone(&hasher);
+            let pieces = content.pieces(key).inspect_ok(move |piece| {
+                hashing.lock().unwrap_or_else(PoisonError::into_inner).update(piece);
+            });
+            let size = self.bucket.put(key, Body::Stream(pieces.boxed()), options).await?;
+            let hasher = hasher.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            Ok(FileDigest { size, sha256: hex::encode(hasher.finalize()) })
+        });
+        Ok(stored.await?)
     }
 
     pub(crate) async fn put(&self, key: &str, bytes: Bytes, options: PutOptions) -> Result<(), StoreError> {
@@ -275,12 +303,16 @@ mod tests {
             "away".to_owned()
         }
         async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
-            self.here("put", key)?;
+            if let Err(e) = self.here("put", key) {
+                // It has begun to take it.
+                let _ = body.into_stream().next().await;
+                return Err(e);
+            }
             self.inner.put(key, body, options).await
         }
         async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
             self.here("get", key)?;
-            let bytes = collect(self.inner.get(key, range).await?, 1 << 20).await?;
+            let bytes = collect(self.inner.get(key, range).await?, 16 << 20).await?;
             let bytes = bytes.slice(..bytes.len().min(self.cut));
             Ok(futures::stream::once(async { Ok(bytes) }).boxed())
         }
@@ -316,6 +348,24 @@ mod tests {
         let (_, store) = Away::store(ErrorKind::Throttled, 120).await;
         let bytes = ten(&store).await.unwrap();
         assert_eq!(bytes, b"0123456789"[..]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_is_not_in_memory_is_stored_again_from_its_first_byte() {
+        let whole: Vec<u8> = (0..9_u32 << 20).map(|n| n.to_be_bytes()[1]).collect();
+        let file = whole.clone();
+        let content = Content::read_by(whole.len() as u64, move |at, most| {
+            let at = usize::try_from(at).unwrap();
+            Ok(Bytes::copy_from_slice(&file[at..at + most]))
+        });
+        let (_, store) = Away::store(ErrorKind::Transient, 120).await;
+        let stored = store.put_content("k", &content, PutOptions::default()).await.unwrap();
+        assert_eq!(stored, content.digest("k").await.unwrap());
+        assert!(store.read("k").await.unwrap().unwrap() == whole);
+        let (away, store) = Away::store(ErrorKind::Transient, 3600).await;
+        let error = store.put_content("k", &content, PutOptions::default()).await.unwrap_err().to_string();
+        assert_eq!(error, "cannot put \"k\" in away: it is away; tried 40 times in 177 s");
+        assert_eq!(away.asked.load(Ordering::Relaxed), 40);
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 use crate::change::folder;
 use crate::store::AT_ONCE;
 use crate::stream::StreamReceiver;
-use crate::{Store, StoreError};
+use crate::{Content, Store, StoreError};
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use lifeboat_api::Backup;
@@ -12,7 +12,6 @@ use lifeboat_archive::layout::{BackupFile, attempt_key};
 use lifeboat_archive::sidecar::{CLAIM_FORMAT, Claim, FileDigest, MANIFEST_FORMAT, Manifest};
 use lifeboat_archive::tarball::TarballSummary;
 use lifeboat_bucket::{BlobStore, Body, BucketError, ErrorKind, PutOptions};
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
 /// Who wants to write a backup.
@@ -169,13 +168,18 @@ impl BackupWriter {
         });
         let options = PutOptions { content_type: Some(file.content_type()), ..PutOptions::default() };
         let size = self.store.bucket.put(&file.key(&self.name), Body::Stream(stream.boxed()), options).await?;
-        if size >= SMALLEST_UPLOAD {
-            // Beside the upload that became the archive there may be one whose beginning nobody answered.
-            if let Err(e) = self.store.abort_uploads(&self.name).await {
-                tracing::warn!(backup = self.name, error = %e, "uploads that were begun twice may stay open");
-            }
-        }
+        self.end_uploads(size).await;
         Ok(size)
+    }
+
+    /// After a file of this size was stored: beside the upload that became the file there may be one whose beginning nobody
+    /// answered.
+    async fn end_uploads(&self, size: u64) {
+        if size >= SMALLEST_UPLOAD
+            && let Err(e) = self.store.abort_uploads(&self.name).await
+        {
+            tracing::warn!(backup = self.name, error = %e, "uploads that were begun twice may stay open");
+        }
     }
 
     /// Records the archive that [`BackupWriter::put_tarball`] has stored.
@@ -188,10 +192,10 @@ impl BackupWriter {
     ///
     /// # Errors
     /// [`StoreError::Bucket`].
-    pub async fn put(&mut self, file: BackupFile, bytes: Vec<u8>) -> Result<(), StoreError> {
-        let digest = FileDigest { size: bytes.len() as u64, sha256: hex::encode(Sha256::digest(&bytes)) };
+    pub async fn put(&mut self, file: BackupFile, content: impl Into<Content>) -> Result<(), StoreError> {
         let options = PutOptions { content_type: Some(file.content_type()), ..PutOptions::default() };
-        self.store.put(&file.key(&self.name), bytes.into(), options).await?;
+        let digest = self.store.put_content(&file.key(&self.name), &content.into(), options).await?;
+        self.end_uploads(digest.size).await;
         self.files.insert(file.file_name(&self.name), digest);
         Ok(())
     }

@@ -105,6 +105,37 @@ async fn a_backup_ends_when_its_operations_have_and_saves_again_what_they_name()
     assert_eq!(finalize(ended.clone(), false, &env).await.unwrap(), ended, "it ends once");
 }
 
+/// Lines that a log of so many megabytes has, compressed.
+fn noise(megabytes: u64, env: &Env) -> Vec<String> {
+    let words = |line: u64| (0..128).map(move |n| (line * 128 + n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let line = |n| format!("{n}-{}", words(n).map(|word| format!("{word:016x}")).collect::<String>());
+    let lines: Vec<String> = (0..megabytes << 10).map(line).collect();
+    lines.iter().for_each(|line| env.operation.journal.info(line, &[]));
+    lines
+}
+
+/// More than memory holds of it.
+#[tokio::test]
+async fn the_log_of_a_backup_is_stored_whole_however_long_it_is() {
+    let ground = Ground::start(&["job", "result"], vec![jobs()]).await;
+    let env = ground.env(ground.store());
+    let mut expected = noise(6, &env);
+    run(&Ground::request(), &env).await.unwrap();
+    ground.verify("it waits").await;
+    look_after(&env).await;
+    look_after(&env).await;
+    let env = ground.env(ground.store());
+    expected.extend(noise(3, &env));
+    finalize(record(&env.store).await, false, &env).await.unwrap();
+    ground.verify("it has ended").await;
+    let log = env.store.backup_file_bytes(NAME, BackupFile::Logs).await.unwrap().unwrap();
+    assert!(log.len() > 9 << 20, "{} bytes", log.len());
+    let log = String::from_utf8(gzip::unpack(&log, 64 << 20).unwrap()).unwrap();
+    let messages = log.lines().filter_map(|line| line.split_once(" msg=")?.1.split_once(' '));
+    let messages: Vec<&str> = messages.map(|(message, _)| message).filter(|message| message.len() > 1000).collect();
+    assert!(messages == expected);
+}
+
 #[tokio::test]
 async fn a_backup_can_be_proved_wherever_its_end_is_cut_off() {
     let mut cuts = 0;

@@ -146,7 +146,7 @@ mod tests {
             let lines = tracing_subscriber::fmt().with_env_filter(level.directives()).with_writer(file);
             let lines = lines.event_format(Logrus { json: true }).finish();
             tracing::subscriber::with_default(lines, || {
-                let journal = Journal::new(Arc::new(|| jiff::Timestamp::UNIX_EPOCH), "backup=velero/b");
+                let journal = Journal::new(Arc::new(|| jiff::Timestamp::UNIX_EPOCH), "backup=velero/b", folder.path());
                 journal.info("begins", &[]);
                 journal.warn(&Place::Velero, "warns");
                 let key = ObjectKey::new(lifeboat_object::GroupResource::new("", "pods"), Some("n"), "p");

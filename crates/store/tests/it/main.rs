@@ -3,6 +3,7 @@
 
 mod rewrite;
 
+use bytes::Bytes;
 use jiff::Timestamp;
 use lifeboat_api::Backup;
 use lifeboat_archive::ReadLimits;
@@ -11,8 +12,11 @@ use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::tarball::{Assembler, ObjectEntry, Segment};
 use lifeboat_bucket::{BlobStore, Memory, PutOptions, collect};
 use lifeboat_object::GroupResource;
-use lifeboat_store::{Archive, ClaimOutcome, ClaimRequest, OpenOptions, Store, StoreError, stream};
+use lifeboat_store::{
+    Archive, BackupWriter, ClaimOutcome, ClaimRequest, Content, OpenOptions, Store, StoreError, VerifyProblem, stream,
+};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
@@ -39,6 +43,18 @@ async fn write_bodies(
     path: impl Fn(u32) -> String,
     object: impl Fn(u32) -> String,
 ) -> Store {
+    let (store, writer) = begin(bucket, objects, path, object).await;
+    commit(writer, objects).await;
+    store
+}
+
+/// A backup that has its archive, and lacks its record.
+async fn begin(
+    bucket: &Arc<dyn BlobStore>,
+    objects: u32,
+    path: impl Fn(u32) -> String,
+    object: impl Fn(u32) -> String,
+) -> (Store, BackupWriter) {
     let store = Store::new(Arc::clone(bucket));
     let request = ClaimRequest {
         name: NAME.into(),
@@ -76,11 +92,68 @@ async fn write_bodies(
     writer.put_tarball(receiver).await.unwrap();
     writer.record_tarball(&summary);
     writer.put(BackupFile::Index, index).await.unwrap();
+    (store, *writer)
+}
+
+async fn commit(writer: BackupWriter, objects: u32) {
     let mut backup = Backup::default();
     backup.metadata.uid = "u".into();
     let counts = BTreeMap::from([("configmaps".to_owned(), u64::from(objects))]);
     writer.commit(&backup, "test", counts, "v1").await.unwrap();
-    store
+}
+
+/// Bytes of a file that is nowhere as a whole.
+fn bytes(range: Range<u64>, seed: u64) -> Vec<u8> {
+    range.map(|n| (n.wrapping_mul(seed) >> 3).to_le_bytes()[0]).collect()
+}
+
+fn content(length: u64, seed: u64) -> Content {
+    Content::read_by(length, move |at, most| {
+        assert!(most <= 1 << 20 && at + most as u64 <= length);
+        // It need not give all that it is asked for.
+        let most = most.min(700_000) as u64;
+        Ok(bytes(at..at + most, seed).into())
+    })
+}
+
+#[tokio::test]
+async fn a_file_of_many_pieces_is_stored_whole_and_can_be_proved() {
+    for length in [0, 1, 3 << 20, 10 << 20] {
+        let bucket = memory();
+        let (store, mut writer) = begin(&bucket, 3, names, names).await;
+        writer.put(BackupFile::Logs, content(length, 3)).await.unwrap();
+        commit(writer, 3).await;
+        let key = BackupFile::Logs.key(NAME);
+        let stored = collect(bucket.get(&key, None).await.unwrap(), 16 << 20).await.unwrap();
+        assert!(stored == bytes(0..length, 3), "{length}");
+        let found = store.verify(NAME, &options(false)).await.unwrap();
+        // The archive, its index and the log.
+        assert_eq!((found.problems.as_slice(), found.files), ([].as_slice(), 3), "{length}");
+
+        change(&bucket, BackupFile::Logs, |bytes| bytes.push(0)).await;
+        let found = store.verify(NAME, &options(false)).await.unwrap();
+        let problem = format!("it has {} bytes, {length} were written", length + 1);
+        assert_eq!(found.problems, [VerifyProblem { what: key, problem }]);
+    }
+}
+
+#[tokio::test]
+async fn a_file_whose_pieces_cannot_be_read_is_never_visible() {
+    let bucket = memory();
+    let (_, mut writer) = begin(&bucket, 1, names, names).await;
+    type Read = fn(u64) -> std::io::Result<Bytes>;
+    let fails: Read = |_| Err(std::io::Error::other("the disk is gone"));
+    let ends: Read = |at| Ok(vec![1; if at == 0 { 1000 } else { 0 }].into());
+    for (read, why) in [(fails, "the disk is gone"), (ends, "unexpected end of file")] {
+        for length in [2000, 10 << 20] {
+            let key = BackupFile::Logs.key(NAME);
+            let content = Content::read_by(length, move |at, _| read(at));
+            let error = writer.put(BackupFile::Logs, content).await.unwrap_err().to_string();
+            let expected = format!("cannot put \"{key}\" in scratch space: what is to be stored cannot be read: {why}");
+            assert_eq!(error, expected);
+            assert!(bucket.head(&key).await.unwrap_err().is_not_found());
+        }
+    }
 }
 
 fn names(n: u32) -> String {
@@ -101,7 +174,7 @@ async fn read(archive: &Archive) -> Result<Vec<String>, StoreError> {
 
 async fn change(bucket: &Arc<dyn BlobStore>, file: BackupFile, edit: impl FnOnce(&mut Vec<u8>)) {
     let key = file.key(NAME);
-    let mut bytes = collect(bucket.get(&key, None).await.unwrap(), 1 << 20).await.unwrap().to_vec();
+    let mut bytes = collect(bucket.get(&key, None).await.unwrap(), 16 << 20).await.unwrap().to_vec();
     edit(&mut bytes);
     bucket.put(&key, bytes.into(), PutOptions::default()).await.unwrap();
 }

@@ -1,6 +1,6 @@
 //! Backups that are rewritten after they were committed.
 
-use crate::{NAME, memory, names, options, write};
+use crate::{NAME, bytes, content, memory, names, options, write};
 use bytes::Bytes;
 use lifeboat_api::Backup;
 use lifeboat_archive::layout::BackupFile;
@@ -36,7 +36,7 @@ fn record(note: &str) -> Backup {
 fn change(note: &str) -> Rewrite {
     Rewrite {
         objects: vec![object("c0", note), object("c2", note), object("new", note)],
-        files: vec![(BackupFile::ItemOperations, format!("operations {note}").into_bytes())],
+        files: vec![(BackupFile::ItemOperations, format!("operations {note}").into_bytes().into())],
         record: record(note),
         mtime: 7,
     }
@@ -142,6 +142,21 @@ async fn files_alone_leave_the_archive() {
     assert_eq!(store.backup(NAME).await.unwrap(), record("f"));
     let operations = bucket.get(&BackupFile::ItemOperations.key(NAME), None).await.unwrap();
     assert_eq!(collect(operations, 100).await.unwrap(), Bytes::from_static(b"operations f"));
+}
+
+#[tokio::test]
+async fn a_file_of_many_pieces_takes_the_place_of_the_one_before_it() {
+    let bucket = memory();
+    let store = write(&bucket, 2, names).await;
+    for seed in [3, 5] {
+        let log = content(9 << 20, seed);
+        let files = vec![(BackupFile::Logs, content(1 << 20, 1).followed_by(log))];
+        store.rewrite(NAME, Rewrite { files, ..change("f") }, &options(false)).await.unwrap();
+        assert_eq!(problems(&store).await, [""; 0]);
+        let stored = bucket.get(&BackupFile::Logs.key(NAME), None).await.unwrap();
+        let expected = [bytes(0..1 << 20, 1), bytes(0..9 << 20, seed)].concat();
+        assert!(collect(stored, 16 << 20).await.unwrap() == expected);
+    }
 }
 
 #[tokio::test]
