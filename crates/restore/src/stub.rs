@@ -34,6 +34,8 @@ pub(crate) fn config_map(name: &str) -> Value {
 
 type Executed = Result<RestoreItemOutput, ActionError>;
 type Progress = Result<OperationProgress, ActionError>;
+/// What an action says of an operation of which it was asked so often before.
+type Told = Box<dyn Fn(&str, usize) -> Progress + Send + Sync>;
 
 /// An action on ConfigMaps that does as it is told.
 pub(crate) struct Scripted {
@@ -44,7 +46,7 @@ pub(crate) struct Scripted {
     asked: Mutex<Vec<String>>,
     /// The items it was asked whether they are ready.
     asked_whether_ready: Mutex<Vec<Vec<ObjectKey>>>,
-    progress: Box<dyn Fn(&str, usize) -> Progress + Send + Sync>,
+    progress: Told,
     /// The operations it was asked how far they are, and those it was told to end.
     followed: Mutex<Vec<String>>,
     cancelled: Mutex<Vec<String>>,

@@ -133,12 +133,13 @@ pub(crate) fn texts(all: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 type Answer = Result<BackupItemOutput, ActionError>;
 type Progress = Result<OperationProgress, ActionError>;
+/// What an action says of an operation when it is asked the n-th time.
+type Told = Box<dyn Fn(&str, usize) -> Progress + Send + Sync>;
 
 /// An action for ConfigMaps that answers as it is told.
 pub(crate) struct Scripted {
     pub(crate) execute: Box<dyn Fn(Value) -> Answer + Send + Sync>,
-    /// What it says of an operation when it is asked the n-th time.
-    pub(crate) progress: Box<dyn Fn(&str, usize) -> Progress + Send + Sync>,
+    pub(crate) progress: Told,
     pub(crate) asked: Mutex<BTreeMap<String, usize>>,
     pub(crate) cancelled: Mutex<Vec<String>>,
 }
