@@ -5,10 +5,11 @@ mod bench;
 mod circles;
 mod edges;
 mod image;
+mod test;
 mod tools;
 
 use anyhow::{Result, bail};
-use lifeboat_testbed::{Binaries, ControlPlane, S3Server};
+use lifeboat_testbed::Binaries;
 use std::process::Command;
 use std::time::Instant;
 
@@ -20,9 +21,11 @@ fn main() -> Result<()> {
         "check-edges" => edges::check(),
         "check-circles" => circles::check(),
         "setup" => setup(),
-        "test" if args.is_empty() => test(&["--workspace", "--quiet"], &[]),
-        "test" => test(&args.iter().map(String::as_str).collect::<Vec<_>>(), &[]),
-        "test-long" => test(&["--package", "lifeboat-cli", "--test", "it"], &["--ignored", "--nocapture", "long_"]),
+        "test" if args.is_empty() => test::all(),
+        "test" => test::some(&args.iter().map(String::as_str).collect::<Vec<_>>(), &[]),
+        "test-long" => {
+            test::some(&["--package", "lifeboat-cli", "--test", "it"], &["--ignored", "--nocapture", "long_"])
+        }
         "bench" => bench::run(&args),
         "bench-large" => bench::run_large(&args),
         "measured" => bench::measure(&args),
@@ -66,26 +69,6 @@ fn fuzz(args: &[String]) -> Result<()> {
 
 fn setup() -> Result<()> {
     timed("test bed programs", || Binaries::ensure().map(drop))
-}
-
-/// Runs `cargo test WHICH -- HOW` with one control plane and one S3 server for all tests; they find them by
-/// `LIFEBOAT_TEST_KUBECONFIG` and `LIFEBOAT_TEST_S3_*`.
-fn test(which: &[&str], how: &[&str]) -> Result<()> {
-    setup()?;
-    let begun = Instant::now();
-    let plane = ControlPlane::start()?;
-    println!("-- control plane: {} s", begun.elapsed().as_secs());
-    let s3 = S3Server::start()?;
-    let mut tests = cargo();
-    tests.arg("test").args(which);
-    if !how.is_empty() {
-        tests.arg("--").args(how);
-    }
-    tests.env("LIFEBOAT_TEST_KUBECONFIG", plane.kubeconfig());
-    tests.env("LIFEBOAT_TEST_S3_ENDPOINT", s3.endpoint());
-    tests.env("LIFEBOAT_TEST_S3_ACCESS_KEY", s3.access_key());
-    tests.env("LIFEBOAT_TEST_S3_SECRET", s3.secret_key());
-    run("tests", &mut tests)
 }
 
 fn cargo() -> Command {

@@ -52,11 +52,6 @@ impl Ground {
         Self::on(Bed::start())
     }
 
-    /// For a test that mostly waits.
-    pub(crate) fn start_patient() -> Self {
-        Self::on(Bed::start_patient())
-    }
-
     fn on(bed: Bed) -> Self {
         let kubectl = bed.plane.kubectl();
         for definition in lifeboat_api::crds() {

@@ -132,7 +132,7 @@ fn attempt(object: &Value) -> i64 {
 
 /// 500 objects or a multiple of it, and what a backup of them holds.
 fn ground(times: usize) -> (Ground, Vec<String>) {
-    let ground = Ground::start_patient();
+    let ground = Ground::start();
     ground.create(&json!({"apiVersion": "v1", "kind": "List", "items": many(times)}));
     // What controllers put into every namespace, at their own pace.
     eventually("what every namespace has", || {

@@ -411,7 +411,7 @@ fn say(what: &str) {
 
 /// So many objects by chance, with a good backup in the middle.
 fn nonsense(seed: u64, count: u64, limit: Duration) {
-    let ground = Ground::start_patient();
+    let ground = Ground::start();
     ground.create(&namespace("shop"));
     ground.create(&json!({"apiVersion": "v1", "kind": "List", "items": config_maps("shop", 20).collect::<Vec<_>>()}));
     ground.directory(GOOD, &json!({"default": true}));

@@ -4,23 +4,60 @@ use lifeboat_testbed::{ControlPlane, Kubectl};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A control plane of its own, a bucket, and the binary with a home of its own. One at a time: each takes half a
-/// gigabyte and both cores.
+/// A control plane of its own, a bucket, and the binary with a home of its own. There are as many at once as [`places`].
 pub(crate) struct Bed {
     pub(crate) plane: ControlPlane,
     folder: TempDir,
-    _turn: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
-static TURN: Mutex<()> = Mutex::new(());
-/// For tests that mostly wait: they run beside the others.
-static PATIENT_TURN: Mutex<()> = Mutex::new(());
+/// One of the places for a test with a control plane.
+struct Turn;
+
+/// Turns that are taken.
+static TAKEN: Mutex<usize> = Mutex::new(0);
+static GIVEN_BACK: Condvar = Condvar::new();
+
+impl Turn {
+    /// Waits for a place.
+    fn take() -> Self {
+        let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let places = places();
+        let mut taken = GIVEN_BACK.wait_while(taken, |taken| *taken >= places).unwrap_or_else(PoisonError::into_inner);
+        *taken += 1;
+        Self
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        // A test that failed before is no reason not to run.
+        *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        GIVEN_BACK.notify_one();
+    }
+}
+
+/// How many control planes there may be at once: each takes half a gigabyte, and its test waits most of the time for others.
+/// `LIFEBOAT_TEST_PLACES` says another number.
+fn places() -> usize {
+    static PLACES: OnceLock<usize> = OnceLock::new();
+    *PLACES.get_or_init(|| {
+        let asked = std::env::var("LIFEBOAT_TEST_PLACES").ok().and_then(|text| text.parse().ok());
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let available =
+            memory.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.strip_suffix("kB")?.trim().parse().ok());
+        let by_memory: usize = available.map_or(1, |kilobytes: usize| kilobytes / (3 << 19));
+        asked.unwrap_or(by_memory.min(cores + 1)).max(1)
+    })
+}
 
 /// `lifeboat sandbox` with these manifests; it ends with this value.
 pub(crate) struct Sandbox {
@@ -75,17 +112,7 @@ pub(crate) struct Run {
 
 impl Bed {
     pub(crate) fn start() -> Self {
-        Self::start_in_turn(&TURN)
-    }
-
-    /// One for a test that mostly waits, for instance for Leases to run out.
-    pub(crate) fn start_patient() -> Self {
-        Self::start_in_turn(&PATIENT_TURN)
-    }
-
-    fn start_in_turn(turn: &'static Mutex<()>) -> Self {
-        // A test that failed before is no reason not to run.
-        let turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = Turn::take();
         let plane = ControlPlane::start().expect("a control plane");
         Self { plane, folder: tempfile::tempdir().expect("a folder"), _turn: turn }
     }

@@ -1,0 +1,125 @@
+//! Runs the tests, and says which take the longest.
+
+use crate::{cargo, setup};
+use anyhow::{Context, Result, bail};
+use lifeboat_testbed::{ControlPlane, S3Server};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// How many of the slowest are named.
+const SLOWEST: usize = 20;
+
+/// Runs all tests of the workspace, and names the slowest.
+pub(crate) fn all() -> Result<()> {
+    let bed = Bed::start()?;
+    let begun = Instant::now();
+    let mut tests = bed.give(cargo());
+    tests.args(["test", "--workspace", "--lib", "--bins", "--tests", "--", "-Z", "unstable-options", "--report-time"]);
+    // Only the harness is asked for something unstable, not the compiler.
+    tests.env(format!("CARGO_TARGET_{}_RUNNER", host()?), "env RUSTC_BOOTSTRAP=1");
+    let times = watch(&mut tests)?;
+    slowest(times, begun.elapsed().as_secs());
+    let mut examples = bed.give(cargo());
+    crate::run("examples in documentation", examples.args(["test", "--workspace", "--doc", "--quiet"]))
+}
+
+/// Runs `cargo test WHICH -- HOW`.
+pub(crate) fn some(which: &[&str], how: &[&str]) -> Result<()> {
+    let bed = Bed::start()?;
+    let mut tests = bed.give(cargo());
+    tests.arg("test").args(which);
+    if !how.is_empty() {
+        tests.arg("--").args(how);
+    }
+    crate::run("tests", &mut tests)
+}
+
+/// One control plane and one S3 server for all tests.
+struct Bed {
+    plane: ControlPlane,
+    s3: S3Server,
+}
+
+impl Bed {
+    fn start() -> Result<Self> {
+        setup()?;
+        let begun = Instant::now();
+        let plane = ControlPlane::start()?;
+        println!("-- control plane: {} s", begun.elapsed().as_secs());
+        Ok(Self { plane, s3: S3Server::start()? })
+    }
+
+    /// Lets the tests of a command find them by `LIFEBOAT_TEST_KUBECONFIG` and `LIFEBOAT_TEST_S3_*`.
+    fn give(&self, mut command: Command) -> Command {
+        command.env("LIFEBOAT_TEST_KUBECONFIG", self.plane.kubeconfig());
+        command.env("LIFEBOAT_TEST_S3_ENDPOINT", self.s3.endpoint());
+        command.env("LIFEBOAT_TEST_S3_ACCESS_KEY", self.s3.access_key());
+        command.env("LIFEBOAT_TEST_S3_SECRET", self.s3.secret_key());
+        command
+    }
+}
+
+/// The platform that we run on, in the form in which cargo's variables name it.
+fn host() -> Result<String> {
+    let output = Command::new("rustc").arg("-vV").output().context("run rustc")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let host = text.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc says no host")?;
+    Ok(host.to_uppercase().replace('-', "_"))
+}
+
+/// A test that went well, and its seconds.
+type Time = (String, f64);
+
+/// Runs tests and prints what they print, but the line of each that went well; gives the times of these.
+fn watch(tests: &mut Command) -> Result<Vec<Time>> {
+    let mut running = tests.stdout(Stdio::piped()).spawn()?;
+    let output = running.stdout.take().context("the output of the tests")?;
+    let mut times = Vec::new();
+    for line in BufReader::new(output).split(b'\n') {
+        let line = line?;
+        let line = String::from_utf8_lossy(&line);
+        match time(&line) {
+            Some(time) => times.push(time),
+            None if line.is_empty() || line.starts_with("running ") => {}
+            None => println!("{line}"),
+        }
+    }
+    let status = running.wait()?;
+    if !status.success() {
+        bail!("tests failed: {status}");
+    }
+    Ok(times)
+}
+
+/// The time of a test in a line such as `test stage::a_fact ... ok <0.012s>`.
+fn time(line: &str) -> Option<Time> {
+    let (name, seconds) = line.strip_prefix("test ")?.split_once(" ... ok <")?;
+    Some((name.to_owned(), seconds.strip_suffix("s>")?.parse().ok()?))
+}
+
+fn slowest(mut times: Vec<Time>, seconds: u64) {
+    times.sort_by(|a, b| b.1.total_cmp(&a.1));
+    println!("-- tests: {seconds} s, {} went well; the slowest:", times.len());
+    for (name, seconds) in times.iter().take(SLOWEST) {
+        println!("   {seconds:7.1} s  {name}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_test_that_went_well_is_read() {
+        for (line, expected) in [
+            ("test a::b ... ok <1.250s>", Some(("a::b".to_owned(), 1.25))),
+            ("test a::b ... FAILED <1.250s>", None),
+            ("test a::b ... ignored", None),
+            ("test a::b has been running for over 60 seconds", None),
+            ("", None),
+        ] {
+            assert_eq!(time(line), expected, "{line}");
+        }
+    }
+}
