@@ -1,6 +1,6 @@
 //! Reads and writes of single objects.
 
-use crate::list::{resource_path, segment};
+use crate::path::{resource_path, segment};
 use crate::send::Call;
 use crate::{Cluster, ClusterError};
 use bytes::Bytes;
