@@ -1,14 +1,17 @@
 //! Create, update and patch.
 
+use crate::answer::{Answer, answer, json_answer};
+use crate::call::Call;
 use crate::error::ApiError;
+use crate::known::{is_definition, is_namespace, namespace_key};
 use crate::managed;
-use crate::memory::{is_definition, is_namespace, namespace_key};
-use crate::server::{Answer, Call, Server, answer};
+use crate::server::Server;
 use crate::shape::{
     check_definition, check_finalizers, check_life, check_place, check_shape, complete_type, is_path_segment,
     metadata_mut,
 };
-use crate::store::{StoreError, StoredObject};
+use crate::store::StoreError;
+use crate::stored::StoredObject;
 use crate::{crd, json_patch, protobuf};
 use http::StatusCode;
 use lifeboat_object::{ApiResource, ObjectKey};
@@ -36,7 +39,7 @@ impl Server {
     pub(crate) async fn create(&self, call: &Call) -> Answer {
         let object = self.parse_object(call)?;
         if let Some(review) = self.review(&call.resource, &object)? {
-            return Ok(crate::server::json_answer(StatusCode::CREATED, &review));
+            return Ok(json_answer(StatusCode::CREATED, &review));
         }
         let namespace = call.place.namespace.as_deref();
         if call.resource.namespaced && namespace.is_none() {
