@@ -69,7 +69,7 @@ impl Server {
                 );
                 return Err(ApiError::invalid(&key, &call.resource.kind, message));
             }
-            let replaced = self.replace(call, &key, &old, object.clone(), dry_run).await;
+            let replaced = self.replace(call, &old, object.clone(), dry_run).await;
             match replaced {
                 Err(Replace::Raced) => {}
                 Err(Replace::Refused(error)) => return Err(*error),
@@ -93,7 +93,7 @@ impl Server {
             object["apiVersion"] = call.resource.api_version().into();
             patched(call, &key, &mut object)?;
             // A resource version that the patch did not set is that of the object it was applied to.
-            match self.replace(call, &key, &old, object, dry_run).await {
+            match self.replace(call, &old, object, dry_run).await {
                 Err(Replace::Raced) => {}
                 Err(Replace::Refused(error)) => return Err(*error),
                 Ok(made) => {
@@ -285,11 +285,11 @@ impl Server {
     async fn replace(
         &self,
         call: &Call,
-        key: &ObjectKey,
         old: &Arc<StoredObject>,
         new: Value,
         dry_run: bool,
     ) -> Result<Arc<StoredObject>, Replace> {
+        let key = &old.key;
         let mut before = old.value();
         before["apiVersion"] = call.resource.api_version().into();
         check_life(key, &before, &new)?;
