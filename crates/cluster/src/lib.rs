@@ -24,7 +24,7 @@ pub use cluster::Cluster;
 pub use connect::{ConnectError, ConnectOptions};
 pub use error::{ApiStatus, ClusterError, Failure};
 pub use list::{List, ListEnd, ListRequest};
-pub use object::{Create, PatchKind};
+pub use object::{MergePatch, Wanted};
 pub use pace::{Pace, PaceOptions, Permit};
 pub use port_forward::Forwarded;
 pub use server::ServerVersion;
