@@ -8,6 +8,7 @@
 //! capped where it is read ([`ReadLimits`]). Start reading at [`tarball`].
 
 mod deflate;
+mod entry;
 pub mod gojson;
 pub mod gzip;
 pub mod index;

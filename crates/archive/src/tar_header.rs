@@ -2,6 +2,10 @@
 
 /// Size of a tar block.
 pub const BLOCK: usize = 512;
+/// The kind of a regular file.
+const FILE: u8 = b'0';
+/// The kind of a PAX record, which belongs to the file behind it.
+const PAX: u8 = b'x';
 
 /// Appends one regular file with mode 0755 and owner 0 (backup.md 4.3): header, body, padding.
 /// The body may come in pieces.
@@ -13,15 +17,16 @@ pub fn append_file(out: &mut Vec<u8>, path: &str, body: &[&[u8]], mtime: u64) {
 /// Appends what stands before the body of such a file.
 pub fn append_header(out: &mut Vec<u8>, path: &str, size: u64, mtime: u64) {
     match split_ustar(path) {
-        Some((prefix, name)) => push_header(out, prefix, name, b'0', size, mtime),
+        Some((prefix, name)) => Header { prefix, name, kind: FILE, size, mtime }.append(out),
         None => {
             let record = pax_record("path", path);
-            push_header(out, "", "PaxHeaders.0/entry", b'x', record.len() as u64, mtime);
+            let name = "PaxHeaders.0/entry";
+            Header { prefix: "", name, kind: PAX, size: record.len() as u64, mtime }.append(out);
             out.extend_from_slice(&record);
             pad(out);
             // Readers that know no PAX see a cut name; those that do take the record.
             let short: String = path.chars().filter(char::is_ascii).take(100).collect();
-            push_header(out, "", &short, b'0', size, mtime);
+            Header { prefix: "", name: &short, kind: FILE, size, mtime }.append(out);
         }
     }
 }
@@ -67,25 +72,40 @@ fn pax_record(key: &str, value: &str) -> Vec<u8> {
     format!("{length} {key}={value}\n").into_bytes()
 }
 
-fn push_header(out: &mut Vec<u8>, prefix: &str, name: &str, kind: u8, size: u64, mtime: u64) {
-    let start = out.len();
-    out.resize(start + BLOCK, 0);
-    let header = &mut out[start..];
-    header[..name.len()].copy_from_slice(name.as_bytes());
-    let mode: u64 = if kind == b'x' { 0o644 } else { 0o755 };
-    octal(&mut header[100..108], mode);
-    octal(&mut header[108..116], 0);
-    octal(&mut header[116..124], 0);
-    octal(&mut header[124..136], size);
-    octal(&mut header[136..148], mtime);
-    header[156] = kind;
-    header[257..265].copy_from_slice(b"ustar\x0000");
-    octal(&mut header[329..337], 0);
-    octal(&mut header[337..345], 0);
-    header[345..345 + prefix.len()].copy_from_slice(prefix.as_bytes());
-    let sum = checksum(header);
-    octal(&mut header[148..155], sum);
-    header[155] = b' ';
+/// What stands in the header of one file.
+struct Header<'a> {
+    /// The part of the path before the name, when the name alone cannot hold the path.
+    prefix: &'a str,
+    name: &'a str,
+    /// A regular file, or a PAX record.
+    kind: u8,
+    /// Bytes of the body.
+    size: u64,
+    mtime: u64,
+}
+
+impl Header<'_> {
+    fn append(&self, out: &mut Vec<u8>) {
+        let Self { prefix, name, kind, size, mtime } = *self;
+        let start = out.len();
+        out.resize(start + BLOCK, 0);
+        let header = &mut out[start..];
+        header[..name.len()].copy_from_slice(name.as_bytes());
+        let mode: u64 = if kind == PAX { 0o644 } else { 0o755 };
+        octal(&mut header[100..108], mode);
+        octal(&mut header[108..116], 0);
+        octal(&mut header[116..124], 0);
+        octal(&mut header[124..136], size);
+        octal(&mut header[136..148], mtime);
+        header[156] = kind;
+        header[257..265].copy_from_slice(b"ustar\x0000");
+        octal(&mut header[329..337], 0);
+        octal(&mut header[337..345], 0);
+        header[345..345 + prefix.len()].copy_from_slice(prefix.as_bytes());
+        let sum = checksum(header);
+        octal(&mut header[148..155], sum);
+        header[155] = b' ';
+    }
 }
 
 /// Octal digits, zero-filled, with a trailing NUL. An entry never reaches 8 GiB: sizes are capped far below.

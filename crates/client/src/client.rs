@@ -4,7 +4,7 @@ use crate::Identity;
 use base64::Engine;
 use bytes::Bytes;
 use lifeboat_api::{GROUP, Resource};
-use lifeboat_cluster::{Cluster, ClusterError, Create, Failure, ListRequest, PatchKind};
+use lifeboat_cluster::{Cluster, ClusterError, Failure, ListRequest, MergePatch, Wanted};
 use lifeboat_object::ApiResource;
 use lifeboat_patch::merge_diff;
 use serde::Serialize;
@@ -96,7 +96,7 @@ impl Client {
         let name = from["metadata"]["name"].as_str().unwrap_or_default();
         let (resource, namespace) = (api_resource::<T>(), Some(self.namespace.as_str()));
         let patch = Bytes::from(patch.to_string());
-        let stored = self.cluster.patch(&resource, namespace, name, None, PatchKind::Merge, patch).await?;
+        let stored = self.cluster.patch(&resource, namespace, name, MergePatch::of(patch)).await?;
         Ok(Some((name.to_owned(), stored)))
     }
 
@@ -120,7 +120,7 @@ impl Client {
     pub async fn patch<T: Object>(&self, name: &str, patch: &Value) -> Result<(), ClusterError> {
         let (resource, namespace) = (api_resource::<T>(), Some(self.namespace.as_str()));
         let patch = Bytes::from(patch.to_string());
-        self.cluster.patch(&resource, namespace, name, None, PatchKind::Merge, patch).await.map(drop)
+        self.cluster.patch(&resource, namespace, name, MergePatch::of(patch)).await.map(drop)
     }
 
     /// Creates an object; `None` when there is one of this name already.
@@ -130,7 +130,7 @@ impl Client {
     pub async fn create<T: Object>(&self, name: &str, object: &T) -> Result<Option<T>, ClusterError> {
         let (resource, namespace) = (api_resource::<T>(), Some(self.namespace.as_str()));
         let body = Bytes::from(value(object)?.to_string());
-        match self.cluster.create(&resource, namespace, name, body, Create::default()).await {
+        match self.cluster.create(&resource, namespace, name, Wanted::of(body)).await {
             Ok(stored) => parse("create", name, &stored).map(Some),
             Err(e) if e.is_already_exists() => Ok(None),
             Err(e) => Err(e),

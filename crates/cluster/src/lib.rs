@@ -6,21 +6,26 @@
 //!
 //! Objects are bytes; nothing here knows a kind. Start reading at [`Cluster`].
 
+mod cluster;
 mod connect;
 mod discovery;
 mod error;
 mod list;
 mod object;
 mod pace;
+mod path;
 mod port_forward;
 mod send;
+mod server;
 mod transport;
 mod watch;
 
-pub use connect::{Cluster, ConnectError, ConnectOptions, ServerVersion};
+pub use cluster::Cluster;
+pub use connect::{ConnectError, ConnectOptions};
 pub use error::{ApiStatus, ClusterError, Failure};
 pub use list::{List, ListEnd, ListRequest};
-pub use object::{Create, PatchKind};
+pub use object::{MergePatch, Wanted};
 pub use pace::{Pace, PaceOptions, Permit};
 pub use port_forward::Forwarded;
+pub use server::ServerVersion;
 pub use watch::{Watch, WatchEvent, WatchRequest};

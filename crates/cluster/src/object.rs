@@ -1,6 +1,6 @@
 //! Reads and writes of single objects.
 
-use crate::list::{resource_path, segment};
+use crate::path::{resource_path, segment};
 use crate::send::Call;
 use crate::{Cluster, ClusterError};
 use bytes::Bytes;
@@ -8,31 +8,38 @@ use http::Method;
 use lifeboat_object::ApiResource;
 use serde_json::json;
 
-/// How a patch is meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PatchKind {
-    /// RFC 7386.
-    Merge,
-    /// RFC 6902.
-    Json,
+/// The JSON that an object is to have, and who owns its fields.
+#[derive(Clone, Debug)]
+pub struct Wanted<'a> {
+    /// The JSON.
+    pub body: Bytes,
+    /// Who owns its fields; empty for what the server makes of the user agent.
+    pub field_manager: &'a str,
 }
 
-impl PatchKind {
-    fn content_type(self) -> &'static str {
-        match self {
-            Self::Merge => "application/merge-patch+json",
-            Self::Json => "application/json-patch+json",
-        }
+impl Wanted<'_> {
+    /// JSON whose fields belong to what the server makes of the user agent.
+    #[must_use]
+    pub fn of(body: Bytes) -> Self {
+        Self { body, field_manager: "" }
     }
 }
 
-/// How to create.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Create<'a> {
-    /// Who owns the fields; empty for what the server makes of the user agent.
-    pub field_manager: &'a str,
-    /// Let the server check everything but store nothing.
-    pub dry_run: bool,
+/// A merge patch (RFC 7386) of an object or of a subresource of it.
+#[derive(Clone, Debug)]
+pub struct MergePatch<'a> {
+    /// The JSON.
+    pub body: Bytes,
+    /// The subresource that is patched, such as `status`; otherwise the object itself.
+    pub subresource: Option<&'a str>,
+}
+
+impl MergePatch<'_> {
+    /// A patch of the object itself.
+    #[must_use]
+    pub fn of(body: Bytes) -> Self {
+        Self { body, subresource: None }
+    }
 }
 
 impl Cluster {
@@ -46,7 +53,7 @@ impl Cluster {
         namespace: Option<&str>,
         name: &str,
     ) -> Result<Option<Bytes>, ClusterError> {
-        let call = self.single("get", Method::GET, resource, namespace, name);
+        let call = single("get", Method::GET, resource, namespace, name);
         match self.call(&call).await {
             Ok(body) => Ok(Some(body)),
             Err(e) if e.is_not_found() => Ok(None),
@@ -54,7 +61,7 @@ impl Cluster {
         }
     }
 
-    /// Creates an object of the given JSON and returns it as stored. Paced.
+    /// Creates an object and returns it as stored. Paced.
     ///
     /// # Errors
     /// [`ClusterError`]; after a lost answer the repetition says "already exists" for our own object.
@@ -63,24 +70,18 @@ impl Cluster {
         resource: &ApiResource,
         namespace: Option<&str>,
         name: &str,
-        body: Bytes,
-        how: Create<'_>,
+        object: Wanted<'_>,
     ) -> Result<Bytes, ClusterError> {
-        let mut call = self.single("create", Method::POST, resource, namespace, name);
+        let mut call = single("create", Method::POST, resource, namespace, name);
         call.path = resource_path(resource, namespace);
-        let mut separator = '?';
-        if !how.field_manager.is_empty() {
-            call.path.push_str(&format!("{separator}fieldManager={}", segment(how.field_manager)));
-            separator = '&';
+        if !object.field_manager.is_empty() {
+            call.path.push_str(&format!("?fieldManager={}", segment(object.field_manager)));
         }
-        if how.dry_run {
-            call.path.push_str(&format!("{separator}dryRun=All"));
-        }
-        call.body = Some(("application/json", body));
+        call.body = Some(("application/json", object.body));
         self.paced(&call).await
     }
 
-    /// Patches an object, or its status, and returns it as stored. Paced.
+    /// Patches an object, or a subresource of it, and returns it as stored. Paced.
     ///
     /// # Errors
     /// [`ClusterError`].
@@ -89,17 +90,15 @@ impl Cluster {
         resource: &ApiResource,
         namespace: Option<&str>,
         name: &str,
-        subresource: Option<&str>,
-        kind: PatchKind,
-        patch: Bytes,
+        patch: MergePatch<'_>,
     ) -> Result<Bytes, ClusterError> {
-        let mut call = self.single("patch", Method::PATCH, resource, namespace, name);
-        if let Some(subresource) = subresource {
+        let mut call = single("patch", Method::PATCH, resource, namespace, name);
+        if let Some(subresource) = patch.subresource {
             call.path.push('/');
             call.path.push_str(subresource);
             call.what = format!("{subresource} of {}", call.what);
         }
-        call.body = Some((kind.content_type(), patch));
+        call.body = Some(("application/merge-patch+json", patch.body));
         self.paced(&call).await
     }
 
@@ -113,13 +112,12 @@ impl Cluster {
         resource: &ApiResource,
         namespace: Option<&str>,
         name: &str,
-        body: Bytes,
-        field_manager: &str,
+        fields: Wanted<'_>,
     ) -> Result<Bytes, ClusterError> {
-        let mut call = self.single("apply", Method::PATCH, resource, namespace, name);
-        call.path.push_str(&format!("?fieldManager={}&force=true", segment(field_manager)));
+        let mut call = single("apply", Method::PATCH, resource, namespace, name);
+        call.path.push_str(&format!("?fieldManager={}&force=true", segment(fields.field_manager)));
         // JSON is YAML.
-        call.body = Some(("application/apply-patch+yaml", body));
+        call.body = Some(("application/apply-patch+yaml", fields.body));
         self.paced(&call).await
     }
 
@@ -133,7 +131,7 @@ impl Cluster {
         namespace: Option<&str>,
         name: &str,
     ) -> Result<bool, ClusterError> {
-        let call = self.single("delete", Method::DELETE, resource, namespace, name);
+        let call = single("delete", Method::DELETE, resource, namespace, name);
         match self.paced(&call).await {
             Ok(_) => Ok(true),
             Err(e) if e.is_not_found() => Ok(false),
@@ -152,7 +150,7 @@ impl Cluster {
         name: &str,
         uid: &str,
     ) -> Result<bool, ClusterError> {
-        let mut call = self.single("delete", Method::DELETE, resource, namespace, name);
+        let mut call = single("delete", Method::DELETE, resource, namespace, name);
         let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}});
         call.body = Some(("application/json", Bytes::from(options.to_string())));
         match self.paced(&call).await {
@@ -168,20 +166,20 @@ impl Cluster {
         permit.leave(&result);
         result
     }
+}
 
-    fn single(
-        &self,
-        verb: &'static str,
-        method: Method,
-        resource: &ApiResource,
-        namespace: Option<&str>,
-        name: &str,
-    ) -> Call {
-        let what = match namespace {
-            Some(namespace) => format!("{}/{namespace}/{name}", resource.group_resource()),
-            None => format!("{}/{name}", resource.group_resource()),
-        };
-        let path = format!("{}/{}", resource_path(resource, namespace), segment(name));
-        Call { verb, what, method, path, accept: None, body: None }
-    }
+/// A call about one object, without a body.
+fn single(
+    verb: &'static str,
+    method: Method,
+    resource: &ApiResource,
+    namespace: Option<&str>,
+    name: &str,
+) -> Call {
+    let what = match namespace {
+        Some(namespace) => format!("{}/{namespace}/{name}", resource.group_resource()),
+        None => format!("{}/{name}", resource.group_resource()),
+    };
+    let path = format!("{}/{}", resource_path(resource, namespace), segment(name));
+    Call { verb, what, method, path, accept: None, body: None }
 }

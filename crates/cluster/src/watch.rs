@@ -1,6 +1,6 @@
 //! Watches: what happens to the objects of a type from a revision on.
 
-use crate::list::{query, resource_path};
+use crate::path::{query, resource_path};
 use crate::send::Call;
 use crate::{ApiStatus, Cluster, ClusterError, Failure};
 use bytes::{Buf, Bytes, BytesMut};

@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use lifeboat_api::{API_VERSION, ObjectMeta, Resource, Restore, well_known};
-use lifeboat_cluster::{Cluster, Create, PatchKind};
+use lifeboat_cluster::{Cluster, MergePatch, Wanted};
 use lifeboat_object::ApiResource;
 use lifeboat_operation::{Records, RecordsError, is_key};
 use lifeboat_reconcile::Leadership;
@@ -216,14 +216,14 @@ impl RecordMap {
         });
         // They are the next leader's by now, who may be further.
         self.leadership.check().map_err(|lost| lost.to_string())?;
-        match self.cluster.patch(&resource, namespace, &name, None, PatchKind::Merge, patch).await {
+        match self.cluster.patch(&resource, namespace, &name, MergePatch::of(patch)).await {
             Ok(_) => return Ok(Written::Into),
             Err(e) if e.is_not_found() => {}
             Err(e) => return Err(e.to_string()),
         }
         self.leadership.check().map_err(|lost| lost.to_string())?;
         let body = Bytes::from(map.to_string());
-        let created = self.cluster.create(&resource, namespace, &name, body, Create::default()).await;
+        let created = self.cluster.create(&resource, namespace, &name, Wanted::of(body)).await;
         created.map(|_| Written::Anew).map_err(|e| e.to_string())
     }
 }

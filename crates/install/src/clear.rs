@@ -3,7 +3,7 @@
 use crate::error::InstallError;
 use crate::single::{address, found};
 use bytes::Bytes;
-use lifeboat_cluster::{Cluster, PatchKind};
+use lifeboat_cluster::{Cluster, MergePatch};
 use serde_json::{Value, json};
 
 /// Removes what stands against an object that is to be applied, where an apply would not: it removes no field of somebody
@@ -16,7 +16,7 @@ pub(crate) async fn clear(cluster: &Cluster, object: &Value, restricted: bool) -
     if let Some(patch) = cleared(&found, object, restricted) {
         let (resource, namespace, name) = address(object)?;
         let patch = Bytes::from(patch.to_string());
-        cluster.patch(&resource, namespace, name, None, PatchKind::Merge, patch).await?;
+        cluster.patch(&resource, namespace, name, MergePatch::of(patch)).await?;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::well_known::{FINALIZER_DATA_PATH, FINALIZER_RESTORE};
 use lifeboat_api::{DataDownload, DataUpload, Restore};
-use lifeboat_cluster::{Cluster, ClusterError, PatchKind};
+use lifeboat_cluster::{Cluster, ClusterError, MergePatch};
 use lifeboat_object::ApiResource;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -87,7 +87,7 @@ async fn free(
         "finalizers": others, "resourceVersion": object["metadata"]["resourceVersion"],
     }});
     let body = Bytes::from(patch.to_string());
-    let patched = cluster.patch(resource, Some(namespace), name(object), None, PatchKind::Merge, body);
+    let patched = cluster.patch(resource, Some(namespace), name(object), MergePatch::of(body));
     match patched.await {
         Err(e) if !e.is_not_found() => Err(e),
         _ => Ok(()),

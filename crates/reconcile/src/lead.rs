@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use lifeboat_cluster::{Cluster, ClusterError, Create, PatchKind};
+use lifeboat_cluster::{Cluster, ClusterError, MergePatch, Wanted};
 use lifeboat_object::ApiResource;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
@@ -258,7 +258,7 @@ impl Candidate {
             "spec": spec,
         });
         let body = Bytes::from(lease.to_string());
-        match self.cluster.create(&leases(), Some(&self.namespace), &self.name, body, Create::default()).await {
+        match self.cluster.create(&leases(), Some(&self.namespace), &self.name, Wanted::of(body)).await {
             Ok(_) => Ok(true),
             Err(e) if e.is_already_exists() => Ok(false),
             Err(e) => Err(e),
@@ -269,7 +269,7 @@ impl Candidate {
     async fn write(&self, lease: &Value, spec: Value) -> Result<Option<Value>, ClusterError> {
         let patch = json!({"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]}, "spec": spec});
         let patch = Bytes::from(patch.to_string());
-        match self.cluster.patch(&leases(), Some(&self.namespace), &self.name, None, PatchKind::Merge, patch).await {
+        match self.cluster.patch(&leases(), Some(&self.namespace), &self.name, MergePatch::of(patch)).await {
             Ok(stored) => Ok(serde_json::from_slice(&stored).ok()),
             Err(e) if e.is_conflict() || e.is_not_found() => Ok(None),
             Err(e) => Err(e),

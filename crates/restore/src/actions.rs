@@ -11,7 +11,7 @@ mod crd;
 mod edit;
 mod images;
 mod job;
-mod known;
+pub(crate) mod known;
 mod pod;
 mod pvc;
 mod secret;

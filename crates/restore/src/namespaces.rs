@@ -9,7 +9,7 @@ use crate::retry::{can_be_read_later, can_pass};
 use crate::wait::{Share, Together, Waited, poll};
 use bytes::Bytes;
 use jiff::Timestamp;
-use lifeboat_cluster::{ClusterError, Create, PatchKind};
+use lifeboat_cluster::{ClusterError, MergePatch, Wanted};
 use lifeboat_object::{ApiResource, Place};
 use lifeboat_operation::Journal;
 use lifeboat_store::StoreError;
@@ -161,13 +161,13 @@ impl Namespaces {
         let round = self.round.load(Ordering::Relaxed);
         let body = Bytes::from(target(name, source).to_string());
         let owners = source.map(|namespace| decide(&namespace["metadata"]["managedFields"])).unwrap_or_default();
-        let how = || Create { field_manager: &owners.field_manager, ..Create::default() };
+        let wanted = || Wanted { body: body.clone(), field_manager: &owners.field_manager };
         let since = Instant::now();
         let tried = poll(
             || self.terminating.until(),
             &env.operation.cancel,
             || async {
-                match env.cluster.create(&self.resource, None, name, body.clone(), how()).await {
+                match env.cluster.create(&self.resource, None, name, wanted()).await {
                     Ok(_) => Ok(Some(true)),
                     Err(e) if e.is_already_exists() || is_terminating(&e) => {
                         let found = env.cluster.get(&self.resource, None, name).await?;
@@ -206,7 +206,7 @@ impl Namespaces {
         }
         let managed_fields = &source["metadata"]["managedFields"];
         let patch = Bytes::from(json!({"metadata": {"managedFields": managed_fields}}).to_string());
-        if let Err(e) = env.cluster.patch(&self.resource, None, name, None, PatchKind::Merge, patch).await {
+        if let Err(e) = env.cluster.patch(&self.resource, None, name, MergePatch::of(patch)).await {
             let message = format!("error restoring managedFields of namespaces/{name}: {}", e.failure);
             env.operation.journal.warn(&Place::Cluster, message);
         }

@@ -4,6 +4,7 @@
 //! its claim is left to be provisioned anew, and the user is told that it comes back empty.
 
 use crate::action::Action;
+use crate::actions::known;
 use lifeboat_archive::sidecar::{BackupVolumeInfo, RestoreVolumeInfo};
 use lifeboat_object::{ObjectKey, first_names};
 use serde_json::Value;
@@ -14,10 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Recorded {
     /// Method by volume, from the volume information; empty for skipped ones.
     pub(crate) methods: BTreeMap<String, String>,
-    /// VolumeFates with a native snapshot.
+    /// Volumes with a native snapshot.
     pub(crate) native: BTreeSet<String>,
-    /// Claims (`namespace`, `name`) with a completed pod volume backup.
-    pub(crate) pod_volumes: BTreeSet<(String, String)>,
+    /// Claims with a completed pod volume backup.
+    pub(crate) pod_volumes: BTreeSet<ObjectKey>,
 }
 
 impl Recorded {
@@ -38,7 +39,10 @@ impl Recorded {
                 .unwrap_or_default()
                 .iter()
                 .filter(completed)
-                .map(|v| (text(v, "/spec/pod/namespace"), text(v, "/metadata/annotations/velero.io~1pvc-name")))
+                .map(|v| {
+                    let name = text(v, "/metadata/annotations/velero.io~1pvc-name");
+                    known::claim(&text(v, "/spec/pod/namespace"), &name)
+                })
                 .collect(),
         }
     }
@@ -70,15 +74,14 @@ pub(crate) fn decide(name: &str, volume: &Value, recorded: &Recorded) -> Verdict
         "Delete" => Verdict::Provision(Loss::NotSaved),
         _ => Verdict::AsIs,
     };
+    let claim = known::claim(&text("/spec/claimRef/namespace"), &text("/spec/claimRef/name"));
     match recorded.methods.get(name).map(String::as_str) {
         Some("NativeSnapshot") => unreadable("native snapshot"),
         Some("PodVolumeBackup") => unreadable("pod volume backup"),
         Some("CSISnapshot") => unreadable("CSI snapshot"),
         Some(_) => by_policy(),
         None if recorded.native.contains(name) => unreadable("native snapshot"),
-        None if recorded.pod_volumes.contains(&(text("/spec/claimRef/namespace"), text("/spec/claimRef/name"))) => {
-            unreadable("pod volume backup")
-        }
+        None if recorded.pod_volumes.contains(&claim) => unreadable("pod volume backup"),
         None => by_policy(),
     }
 }

@@ -13,7 +13,7 @@ use crate::refused::Refused;
 use crate::wait::established;
 use bytes::Bytes;
 use lifeboat_api::{ExistingResourcePolicy, Time, label_value, well_known};
-use lifeboat_cluster::{ClusterError, Create, PatchKind};
+use lifeboat_cluster::{ClusterError, MergePatch, Wanted};
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -78,9 +78,9 @@ impl Writer {
             }
             return self.existing(&target, &existing).await;
         }
-        let body = Bytes::from(desired.to_string());
-        let how = Create { field_manager: &target.owners.field_manager, dry_run: false };
-        match self.env.cluster.create(&target.resource, namespace, &key.name, body, how).await {
+        let wanted =
+            Wanted { body: Bytes::from(desired.to_string()), field_manager: &target.owners.field_manager };
+        match self.env.cluster.create(&target.resource, namespace, &key.name, wanted).await {
             Ok(_) => {
                 self.after_create(&target).await;
                 Ok(Action::Created)
@@ -106,10 +106,9 @@ impl Writer {
         if let Some(status) = status
             && self.wants_status(&source.key, from_backup)
         {
-            let patch = Bytes::from(json!({ "status": status }).to_string());
-            let subresource = resource.has_subresource("status").then_some("status");
-            let written =
-                self.env.cluster.patch(resource, namespace, &key.name, subresource, PatchKind::Merge, patch).await;
+            let body = Bytes::from(json!({ "status": status }).to_string());
+            let patch = MergePatch { body, subresource: resource.has_subresource("status").then_some("status") };
+            let written = self.env.cluster.patch(resource, namespace, &key.name, patch).await;
             if let Err(e) = written {
                 self.messages.warning(key, &format!("status of {key} could not be restored: {}", e.failure));
             }
@@ -117,7 +116,7 @@ impl Writer {
         if owners.second_write {
             let managed_fields = &from_backup["metadata"]["managedFields"];
             let patch = Bytes::from(json!({"metadata": {"managedFields": managed_fields}}).to_string());
-            let written = self.env.cluster.patch(resource, namespace, &key.name, None, PatchKind::Merge, patch).await;
+            let written = self.env.cluster.patch(resource, namespace, &key.name, MergePatch::of(patch)).await;
             match written {
                 Ok(_) => {}
                 Err(e) if e.is_not_found() => {
@@ -198,7 +197,7 @@ impl Writer {
         let Some(patch) = patch else { return Ok(Action::Skipped) };
         let body = Bytes::from(patch.to_string());
         let namespace = key.namespace.as_deref();
-        match self.env.cluster.patch(resource, namespace, &key.name, None, PatchKind::Merge, body).await {
+        match self.env.cluster.patch(resource, namespace, &key.name, MergePatch::of(body)).await {
             Ok(_) => Ok(Action::Updated),
             Err(e) => {
                 self.messages.warning(key, &format!("could not update {key} to match the backup: {}", e.failure));

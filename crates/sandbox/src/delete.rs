@@ -1,10 +1,13 @@
 //! Deletion: preconditions, finalizers, namespaces.
 
+use crate::answer::{Answer, answer, json_answer};
+use crate::call::Call;
 use crate::error::{self, ApiError};
-use crate::memory::is_namespace;
+use crate::known::is_namespace;
 use crate::read::list_answer;
-use crate::server::{Answer, Call, Server, answer, json_answer, timestamp};
-use crate::store::{ListPage, ObjectStore, StoreError, StoredObject};
+use crate::server::{Server, timestamp};
+use crate::store::{ListPage, ObjectStore, StoreError};
+use crate::stored::StoredObject;
 use crate::write::{MOST_TRIES, has_finalizers, parse_body};
 use http::StatusCode;
 use lifeboat_object::ObjectKey;

@@ -1,6 +1,6 @@
 //! The documents of discovery, and the little OpenAPI that clients ask for.
 
-use crate::Types;
+use crate::types::Types;
 use lifeboat_object::ApiResource;
 use serde_json::{Map, Value, json};
 

@@ -1,8 +1,9 @@
 //! Refusals, as a `Status` object.
 
-use crate::StoreError;
+use crate::known::namespace_key;
 use crate::selector::SelectorError;
-use lifeboat_object::{ApiResource, GroupResource, ObjectKey};
+use crate::store::StoreError;
+use lifeboat_object::{ApiResource, ObjectKey};
 use serde_json::{Value, json};
 
 /// An answer other than success.
@@ -60,7 +61,7 @@ impl ApiError {
     }
 
     pub(crate) fn no_namespace(namespace: &str) -> Self {
-        Self::not_found(&ObjectKey::new(GroupResource::new("", "namespaces"), None, namespace))
+        Self::not_found(&namespace_key(namespace))
     }
 
     /// A new object in a namespace that is going away; client-go looks for the cause.

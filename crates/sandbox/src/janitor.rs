@@ -3,10 +3,13 @@
 
 use crate::delete::{self, Deletion};
 use crate::error::ApiError;
-use crate::memory::{is_namespace, namespace_key};
+use crate::known::{is_namespace, namespace_key};
+use crate::selector::Selector;
 use crate::server::Server;
-use crate::store::{Change, ChangeKind, ListQuery, StoreError, StoredObject};
-use crate::{Selector, Types};
+use crate::store::{Change, ChangeKind, ListQuery, StoreError};
+use crate::stored::StoredObject;
+use crate::types::Types;
+use crate::write::has_finalizers;
 use lifeboat_object::{GroupResource, ObjectKey};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -194,7 +197,7 @@ impl Janitor {
         if let Some(finalizers) = object["spec"]["finalizers"].as_array_mut() {
             finalizers.retain(|f| f != "kubernetes");
         }
-        let done = if crate::write::has_finalizers(&object, true) {
+        let done = if has_finalizers(&object, true) {
             if object == old.value() { Ok(()) } else { self.write(&key, old.revision, &object).await }
         } else {
             store.remove(&key, old.revision).await.map(drop)

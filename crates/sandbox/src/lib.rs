@@ -13,21 +13,27 @@
 //! server-side apply are answered with 415, subresources that need a behaviour with 501.
 //!
 //! Bounds: bodies of 16 MiB, JSON nested 128 deep, 1024 connections, a history of 10,000 changes or 64 MiB; who asks for
-//! an older revision is told 410. Start reading at [`ObjectStore`], then `server.rs`.
+//! an older revision is told 410. Start reading at [`ObjectStore`], then `respond.rs`.
 
+mod answer;
 mod builtin;
+mod call;
 mod crd;
 mod delete;
 mod discovery;
 mod error;
+mod identity;
 mod janitor;
 mod json_patch;
+mod known;
 mod managed;
 mod memory;
+mod options;
 mod path;
 mod protobuf;
 mod read;
 mod render;
+mod respond;
 mod review;
 mod sandbox;
 mod selector;
@@ -35,13 +41,16 @@ mod serve;
 mod server;
 mod shape;
 mod store;
+mod stored;
 mod token;
 mod types;
 mod watch;
 mod write;
 
 pub use memory::MemoryStore;
-pub use sandbox::{Sandbox, SandboxError, SandboxOptions};
+pub use options::SandboxOptions;
+pub use sandbox::{Sandbox, SandboxError};
 pub use selector::{Selector, SelectorError};
-pub use store::{Change, ChangeKind, Changes, ListPage, ListQuery, ObjectStore, Owner, StoreError, StoredObject};
+pub use store::{Change, ChangeKind, Changes, ListPage, ListQuery, ObjectStore, StoreError};
+pub use stored::{Owner, StoredObject};
 pub use types::Types;

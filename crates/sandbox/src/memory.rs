@@ -1,7 +1,10 @@
 //! Objects in memory.
 
-use crate::store::{Change, ChangeKind, Changes, ListPage, ListQuery, ObjectStore, StoreError, StoredObject};
-use crate::{Types, crd};
+use crate::crd;
+use crate::known::{is_definition, is_namespace, namespace_key};
+use crate::store::{Change, ChangeKind, Changes, ListPage, ListQuery, ObjectStore, StoreError};
+use crate::stored::StoredObject;
+use crate::types::Types;
 use async_trait::async_trait;
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey};
 use serde_json::Value;
@@ -347,22 +350,10 @@ fn from_namespace(namespace: &str) -> (Bound<Place>, Bound<Place>) {
     (Bound::Included((namespace.to_owned(), String::new())), Bound::Unbounded)
 }
 
-pub(crate) fn namespace_key(name: &str) -> ObjectKey {
-    ObjectKey::new(GroupResource::new("", "namespaces"), None, name)
-}
-
-pub(crate) fn is_namespace(key: &ObjectKey) -> bool {
-    key.resource.group.is_empty() && key.resource.resource == "namespaces"
-}
-
-pub(crate) fn is_definition(key: &ObjectKey) -> bool {
-    key.resource.group == "apiextensions.k8s.io" && key.resource.resource == "customresourcedefinitions"
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Selector;
+    use crate::selector::Selector;
     use serde_json::json;
 
     fn key(namespace: &str, name: &str) -> ObjectKey {

@@ -1,10 +1,13 @@
 //! Get and list.
 
-use crate::Selector;
+use crate::answer::{Answer, Body, answer};
+use crate::call::Call;
 use crate::error::ApiError;
 use crate::render::Renderer;
-use crate::server::{Answer, Body, Call, Server, answer};
-use crate::store::{ListPage, ListQuery, StoreError, StoredObject};
+use crate::selector::Selector;
+use crate::server::Server;
+use crate::store::{ListPage, ListQuery, StoreError};
+use crate::stored::StoredObject;
 use crate::token::ContinueToken;
 use bytes::{Bytes, BytesMut};
 use futures::stream;

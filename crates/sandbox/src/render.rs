@@ -1,6 +1,6 @@
 //! The forms in which objects are answered.
 
-use crate::StoredObject;
+use crate::stored::StoredObject;
 use bytes::{BufMut, Bytes, BytesMut};
 use jiff::Timestamp;
 use lifeboat_object::ApiResource;

@@ -1,10 +1,13 @@
 //! The running server.
 
 use crate::error::ApiError;
+use crate::identity::Identity;
 use crate::janitor::Janitor;
-use crate::serve::{self, Identity};
+use crate::memory::MemoryStore;
+use crate::options::SandboxOptions;
+use crate::serve;
 use crate::server::Server;
-use crate::{MemoryStore, ObjectStore};
+use crate::store::ObjectStore;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -17,21 +20,6 @@ use tokio::task::JoinSet;
 
 /// Namespaces that a cluster has from the start.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
-
-/// What a sandbox is made of.
-#[derive(Clone)]
-pub struct SandboxOptions {
-    /// Where to listen; port 0 for any.
-    pub listen: SocketAddr,
-    /// What clients must bear.
-    pub token: String,
-    /// The clock.
-    pub now: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
-    /// The source of uids; every call gives another.
-    pub new_uid: Arc<dyn Fn() -> String + Send + Sync>,
-    /// The Kubernetes version to claim, such as `v1.34.4`.
-    pub version: String,
-}
 
 /// The sandbox cannot start, or refuses an object.
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +72,7 @@ impl Sandbox {
         let failed = |source| SandboxError::Listen { address: asked, source };
         let listener = TcpListener::bind(asked).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let identity = Identity::new(address)?;
+        let identity = Identity::new(address).map_err(|e| SandboxError::Certificate(e.to_string()))?;
         let (stop, stopped) = watch::channel(false);
         let server = Arc::new(Server {
             store,

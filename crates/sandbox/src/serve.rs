@@ -1,18 +1,12 @@
 //! Connections: TLS, HTTP/1 and HTTP/2.
 
-use crate::SandboxError;
 use crate::server::Server;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
-};
 use rustls::ServerConfig;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -30,43 +24,6 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const HEADERS: Duration = Duration::from_secs(30);
 /// For open answers to end when the server stops.
 const FAREWELL: Duration = Duration::from_secs(2);
-
-/// A certificate authority that lives as long as the server, and the configuration that uses it.
-pub(crate) struct Identity {
-    pub(crate) authority_pem: String,
-    pub(crate) config: Arc<ServerConfig>,
-}
-
-impl Identity {
-    pub(crate) fn new(address: SocketAddr) -> Result<Self, SandboxError> {
-        let wrong = |e: rcgen::Error| SandboxError::Certificate(e.to_string());
-        let authority_key = KeyPair::generate().map_err(wrong)?;
-        let mut authority = CertificateParams::new(Vec::new()).map_err(wrong)?;
-        authority.distinguished_name.push(DnType::CommonName, "sandbox-ca");
-        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let authority_pem = authority.self_signed(&authority_key).map_err(wrong)?.pem();
-        let issuer = Issuer::new(authority, authority_key);
-        let key = KeyPair::generate().map_err(wrong)?;
-        let mut names: Vec<String> = ["127.0.0.1", "::1", "localhost", "kubernetes"].map(str::to_owned).into();
-        let own = address.ip().to_string();
-        if !address.ip().is_unspecified() && !names.contains(&own) {
-            names.push(own);
-        }
-        let mut server = CertificateParams::new(names).map_err(wrong)?;
-        server.distinguished_name.push(DnType::CommonName, "sandbox");
-        server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        let certificate = CertificateDer::from(server.signed_by(&key, &issuer).map_err(wrong)?.der().to_vec());
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .and_then(|c| c.with_no_client_auth().with_single_cert(vec![certificate], key))
-            .map_err(|e| SandboxError::Certificate(e.to_string()))?;
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Self { authority_pem, config: Arc::new(config) })
-    }
-}
 
 /// Accepts connections until `stop`, then gives open answers a moment to end.
 pub(crate) async fn accept(listener: TcpListener, config: Arc<ServerConfig>, server: Arc<Server>) {

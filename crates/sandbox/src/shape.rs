@@ -1,7 +1,7 @@
 //! What must hold of an object that a client sends.
 
+use crate::call::Call;
 use crate::error::ApiError;
-use crate::server::Call;
 use lifeboat_object::{ApiResource, ObjectKey};
 use serde_json::{Map, Value, json};
 

@@ -3,12 +3,15 @@
 //! A watch reads the store's history at its own speed; one that falls too far behind is told that its revision has
 //! expired and ends. So a slow client costs no memory.
 
-use crate::Selector;
+use crate::answer::Answer;
+use crate::call::Call;
 use crate::error::ApiError;
 use crate::read::{number, selector};
 use crate::render::Renderer;
-use crate::server::{Answer, Call, Server};
-use crate::store::{Change, ChangeKind, ListQuery, ObjectStore, StoredObject};
+use crate::selector::Selector;
+use crate::server::Server;
+use crate::store::{Change, ChangeKind, ListQuery, ObjectStore};
+use crate::stored::StoredObject;
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::stream;
 use http::header::CONTENT_TYPE;

@@ -1,14 +1,17 @@
 //! Create, update and patch.
 
+use crate::answer::{Answer, answer, json_answer};
+use crate::call::Call;
 use crate::error::ApiError;
+use crate::known::{is_definition, is_namespace, namespace_key};
 use crate::managed;
-use crate::memory::{is_definition, is_namespace, namespace_key};
-use crate::server::{Answer, Call, Server, answer};
+use crate::server::Server;
 use crate::shape::{
     check_definition, check_finalizers, check_life, check_place, check_shape, complete_type, is_path_segment,
     metadata_mut,
 };
-use crate::store::{StoreError, StoredObject};
+use crate::store::StoreError;
+use crate::stored::StoredObject;
 use crate::{crd, json_patch, protobuf};
 use http::StatusCode;
 use lifeboat_object::{ApiResource, ObjectKey};
@@ -36,7 +39,7 @@ impl Server {
     pub(crate) async fn create(&self, call: &Call) -> Answer {
         let object = self.parse_object(call)?;
         if let Some(review) = self.review(&call.resource, &object)? {
-            return Ok(crate::server::json_answer(StatusCode::CREATED, &review));
+            return Ok(json_answer(StatusCode::CREATED, &review));
         }
         let namespace = call.place.namespace.as_deref();
         if call.resource.namespaced && namespace.is_none() {
@@ -66,7 +69,7 @@ impl Server {
                 );
                 return Err(ApiError::invalid(&key, &call.resource.kind, message));
             }
-            let replaced = self.replace(call, &key, &old, object.clone(), dry_run).await;
+            let replaced = self.replace(call, &old, object.clone(), dry_run).await;
             match replaced {
                 Err(Replace::Raced) => {}
                 Err(Replace::Refused(error)) => return Err(*error),
@@ -90,7 +93,7 @@ impl Server {
             object["apiVersion"] = call.resource.api_version().into();
             patched(call, &key, &mut object)?;
             // A resource version that the patch did not set is that of the object it was applied to.
-            match self.replace(call, &key, &old, object, dry_run).await {
+            match self.replace(call, &old, object, dry_run).await {
                 Err(Replace::Raced) => {}
                 Err(Replace::Refused(error)) => return Err(*error),
                 Ok(made) => {
@@ -282,11 +285,11 @@ impl Server {
     async fn replace(
         &self,
         call: &Call,
-        key: &ObjectKey,
         old: &Arc<StoredObject>,
         new: Value,
         dry_run: bool,
     ) -> Result<Arc<StoredObject>, Replace> {
+        let key = &old.key;
         let mut before = old.value();
         before["apiVersion"] = call.resource.api_version().into();
         check_life(key, &before, &new)?;

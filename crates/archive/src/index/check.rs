@@ -1,10 +1,11 @@
 //! What an index may say: nothing that its archive cannot hold, and nothing beyond the limits of who reads it.
 
-use super::{Index, IndexError, MemberRange, Row};
+use super::content::{Content, MemberRange, Row};
+use super::error::IndexError;
 use crate::gzip::TooLarge;
 use crate::tar_header::BLOCK;
 use crate::tar_reader::{ReadError, ReadLimits};
-use crate::tarball::SEGMENT_SIZE;
+use crate::tarball::segment::SEGMENT_SIZE;
 use lifeboat_object::GroupResource;
 use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
@@ -46,30 +47,30 @@ impl Bounds {
 
 /// Members follow each other inside the archive; rows follow each other inside their members, so that reading them all reads
 /// no byte twice; no object stands there twice.
-pub(super) fn check(index: &Index, bounds: Bounds) -> Result<(), IndexError> {
+pub(super) fn check(content: &Content, bounds: Bounds) -> Result<(), IndexError> {
     let wrong = |what: &str| Err(IndexError::Inconsistent(what.to_owned()));
-    if index.tarball.size != bounds.archive {
+    if content.tarball.size != bounds.archive {
         return wrong("it is of another archive");
     }
-    if index.rows.len() as u64 != index.tarball.objects {
+    if content.rows.len() as u64 != content.tarball.objects {
         return wrong("the number of objects is not that of the archive");
     }
-    if index.members.len() > index.rows.len() + 1 {
+    if content.members.len() > content.rows.len() + 1 {
         return wrong("there are members without objects");
     }
-    members(index, bounds)?;
-    rows(index, bounds)?;
-    let mut seen = HashSet::with_capacity(index.rows.len());
-    match index.rows.iter().find(|row| !seen.insert(Identity(row))) {
+    members(content, bounds)?;
+    rows(content, bounds)?;
+    let mut seen = HashSet::with_capacity(content.rows.len());
+    match content.rows.iter().find(|row| !seen.insert(Identity(row))) {
         Some(row) => Err(IndexError::Twice(row.key().to_string())),
         None => Ok(()),
     }
 }
 
-fn members(index: &Index, bounds: Bounds) -> Result<(), IndexError> {
+fn members(content: &Content, bounds: Bounds) -> Result<(), IndexError> {
     let wrong = |what: String| Err(IndexError::Inconsistent(what));
     let (mut end, mut total) = (0_u64, 2 * HEADER);
-    for (number, MemberRange { offset, length, tar_length }) in index.members.iter().copied().enumerate() {
+    for (number, MemberRange { offset, length, tar_length }) in content.members.iter().copied().enumerate() {
         if offset != end {
             return wrong(format!("member {number} does not follow the one before"));
         }
@@ -89,11 +90,11 @@ fn members(index: &Index, bounds: Bounds) -> Result<(), IndexError> {
     Ok(())
 }
 
-fn rows(index: &Index, bounds: Bounds) -> Result<(), IndexError> {
+fn rows(content: &Content, bounds: Bounds) -> Result<(), IndexError> {
     let limits = bounds.limits;
     let refused = |what: String| Err(IndexError::Refused(ReadError::Refused(what)));
     let (mut member, mut end, mut entries) = (0, 0, 1_u64);
-    for row in &index.rows {
+    for row in &content.rows {
         let length = u64::from(row.length);
         if length > limits.entry {
             return refused(format!(
@@ -107,7 +108,7 @@ fn rows(index: &Index, bounds: Bounds) -> Result<(), IndexError> {
         }
         let begin = u64::from(row.offset);
         let copies = if row.preferred { 2 } else { 1 };
-        let inside = index.members.get(row.member as usize).map_or(0, |member| member.tar_length);
+        let inside = content.members.get(row.member as usize).map_or(0, |member| member.tar_length);
         if row.member < member || begin < end {
             return Err(IndexError::Inconsistent(format!("{} does not follow the object before", row.key())));
         }

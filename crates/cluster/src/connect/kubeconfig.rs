@@ -3,7 +3,7 @@
 //! A file that is there and cannot be used is an error, and never a reason to look elsewhere: the next place may be
 //! another cluster. In one thing we are stricter: `$KUBECONFIG` that names nothing but missing files is an error too.
 
-use super::ConnectError;
+use super::error::ConnectError;
 use kube::config::{Kubeconfig, KubeconfigError};
 use lifeboat_object::chain;
 use std::ffi::OsStr;

@@ -3,7 +3,7 @@
 use super::claim::refreshed;
 use super::merge::take_changes;
 use super::running::{
-    Now, Phased, RECORDING, capped, left, not_taken, now, recorded, shortened, silent_for, until_written, watched,
+    Attempt, Now, Phased, RECORDING, capped, left, not_taken, now, recorded, shortened, silent_for, until_written, watched,
     while_leading,
 };
 use super::sweep::sweep_own;
@@ -69,7 +69,7 @@ pub(crate) async fn run(context: &Context, backup: Backup, target: Target, stop:
     let Some(location) = location.filter(|_| errors.is_empty()) else {
         return refused(context, &request.backup, started, errors).await;
     };
-    Box::pin(begin(context, request, started, location, 1, stop)).await
+    Box::pin(begin(context, request, Attempt::of(1, started), location, stop)).await
 }
 
 /// Runs a backup again that was valid, after a server was cut off in it. What has changed since is found out when it is
@@ -85,10 +85,10 @@ pub(crate) async fn run_again(
         Ok(location) => location,
         Err(why) => return failed(context, &backup, why).await,
     };
-    let started = backup.clone();
+    let attempt = Attempt::of(attempt, backup.clone());
     let mut settings = context.options.backup.clone();
     settings.storage_location.clone_from(&location.metadata.name);
-    Box::pin(begin(context, Request { backup, settings }, started, location, attempt, stop)).await
+    Box::pin(begin(context, Request { backup, settings }, attempt, location, stop)).await
 }
 
 /// The snapshot locations of a backup, or what is wrong with them. What can pass is tried again.
@@ -110,12 +110,10 @@ async fn snapshot_locations(
 async fn begin(
     context: &Context,
     mut request: Request,
-    mut started: Backup,
+    Attempt { number: attempt, started }: Attempt<Backup>,
     location: BackupStorageLocation,
-    attempt: u32,
     stop: CancellationToken,
 ) -> Finished {
-    started.set_attempt(attempt);
     let mut current = match context.client.change(&request.backup, &started).await {
         Err(e) if is_refused(&e) && attempt == 1 => {
             let after = request.backup.clone();

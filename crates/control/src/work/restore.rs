@@ -1,6 +1,6 @@
 //! Runs a restore, and removes what it left in the bucket (api-and-controllers.md 3.10 and 3.12).
 
-use super::running::{Phased, capped, left, not_taken, recorded, shortened, until_written, watched, while_leading};
+use super::running::{Attempt, Phased, capped, left, not_taken, recorded, shortened, until_written, watched, while_leading};
 use super::{Context, Effect, Finished, Unfinished};
 use crate::phase::MOST_ATTEMPTS;
 use crate::phase::restore::FINALIZER;
@@ -157,7 +157,7 @@ pub(crate) async fn run(
     };
     started.status.phase = Some(RestorePhase::InProgress);
     started.status.start_timestamp.get_or_insert(Time::new(context.env.now()));
-    Box::pin(begin(context, request, started, origin, 1, stop)).await
+    Box::pin(begin(context, request, Attempt::of(1, started), origin, stop)).await
 }
 
 /// Runs a restore again that was valid, after a server was cut off in it. What is missing now fails it.
@@ -170,9 +170,9 @@ pub(crate) async fn run_again(
 ) -> Finished {
     match origin {
         Ok(origin) => {
-            let started = restore.clone();
+            let attempt = Attempt::of(attempt, restore.clone());
             let request = Request { restore, settings: context.options.restore.clone() };
-            Box::pin(begin(context, request, started, origin, attempt, stop)).await
+            Box::pin(begin(context, request, attempt, origin, stop)).await
         }
         Err(wrong) => failed(context, &restore, wrong.join("; ")).await,
     }
@@ -182,13 +182,11 @@ pub(crate) async fn run_again(
 async fn begin(
     context: &Context,
     mut request: Request,
-    mut started: Restore,
+    Attempt { number: attempt, started }: Attempt<Restore>,
     origin: Origin,
-    attempt: u32,
     stop: CancellationToken,
 ) -> Finished {
     let has_begun = request.restore.status.phase == Some(RestorePhase::InProgress);
-    started.set_attempt(attempt);
     let mut current = match context.client.change(&request.restore, &started).await {
         Err(e) if is_refused(&e) && attempt == 1 => {
             let after = request.restore.clone();

@@ -122,6 +122,22 @@ impl Phased for Restore {
     }
 }
 
+/// An attempt at the work on an object.
+pub(super) struct Attempt<T> {
+    /// Which one, from 1 on.
+    pub(super) number: u32,
+    /// The object as it is to be stored when the attempt begins; the attempt is noted in it.
+    pub(super) started: T,
+}
+
+impl<T: Phased> Attempt<T> {
+    /// Notes in an object that this attempt begins.
+    pub(super) fn of(number: u32, mut started: T) -> Self {
+        started.set_attempt(number);
+        Self { number, started }
+    }
+}
+
 /// What has become of an object that is worked on.
 pub(super) enum Now<T> {
     /// It is in the phase and the attempt that we know.

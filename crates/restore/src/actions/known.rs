@@ -20,7 +20,8 @@ fn resource(group: &str, resource: &str, kind: &str, namespaced: bool) -> Arc<Ap
     Arc::new(ApiResource { namespaced, verbs, ..ApiResource::new(group, "v1", resource, kind) })
 }
 
-pub(super) fn claim(namespace: &str, name: &str) -> ObjectKey {
+/// The key of a persistent volume claim.
+pub(crate) fn claim(namespace: &str, name: &str) -> ObjectKey {
     ObjectKey::new(GroupResource::new("", "persistentvolumeclaims"), Some(namespace), name)
 }
 

@@ -1,0 +1,66 @@
+//! The connection to a cluster that all calls are made through.
+
+use crate::pace::Pace;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A connection to one cluster. Clones share it.
+#[derive(Clone)]
+pub struct Cluster {
+    pub(crate) client: kube::Client,
+    /// For what our own transport does not do: connections that change their protocol.
+    pub(crate) config: Arc<kube::Config>,
+    pub(crate) url: String,
+    /// The kubeconfig's context; none in a pod.
+    pub(crate) context: Option<String>,
+    pub(crate) namespace: String,
+    pub(crate) pace: Arc<Pace>,
+    /// For one request with all its attempts.
+    pub(crate) patience: Duration,
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cluster").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+impl Cluster {
+    /// The server's URL, for people.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The kubeconfig's context, for people; `None` when a pod's service account is used.
+    #[must_use]
+    pub fn context(&self) -> Option<&str> {
+        self.context.as_deref()
+    }
+
+    /// The file with the token by which the API server knows us, if it is in one: in a pod that of its service account.
+    #[must_use]
+    pub fn token_file(&self) -> Option<&Path> {
+        let own = &self.config.auth_info;
+        own.token_file.as_deref().filter(|_| own.token.is_none()).map(Path::new)
+    }
+
+    /// The namespace of the kubeconfig's context.
+    #[must_use]
+    pub fn default_namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// How long one request may take, all attempts together.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// How writes to this cluster are paced.
+    #[must_use]
+    pub fn pace(&self) -> &Arc<Pace> {
+        &self.pace
+    }
+}

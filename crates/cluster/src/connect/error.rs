@@ -1,0 +1,27 @@
+//! Why there is no connection to a cluster.
+
+/// The cluster cannot be reached, or it is not known where it is.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The kubeconfig is missing, unreadable or inconsistent.
+    #[error("cannot use the kubeconfig {place}: {message}")]
+    Kubeconfig {
+        /// Where it was looked for.
+        place: String,
+        /// Why it cannot be used.
+        message: String,
+    },
+    /// Nothing says where the cluster is.
+    #[error(
+        "no cluster is configured: give --kubeconfig, set $KUBECONFIG, write ~/.kube/config, or run in a pod ({0})"
+    )]
+    Nowhere(String),
+    /// The client cannot be made of the configuration.
+    #[error("cannot connect to {url}: {message}")]
+    Client {
+        /// The server.
+        url: String,
+        /// Why.
+        message: String,
+    },
+}

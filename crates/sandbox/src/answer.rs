@@ -1,0 +1,30 @@
+//! Answers of HTTP.
+
+use crate::error::ApiError;
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use serde_json::Value;
+use std::convert::Infallible;
+
+pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
+pub(crate) type Answer = Result<Response<Body>, ApiError>;
+
+pub(crate) fn answer(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Body> {
+    let mut response = Response::new(Full::new(body).boxed_unsync());
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+pub(crate) fn json_answer(status: StatusCode, value: &Value) -> Response<Body> {
+    answer(status, "application/json", value.to_string().into())
+}
+
+/// The answer to a request that is refused.
+pub(crate) fn refuse(error: &ApiError) -> Response<Body> {
+    let code = StatusCode::from_u16(error.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    json_answer(code, &error.status())
+}

@@ -1,0 +1,52 @@
+//! A request for objects.
+
+use crate::error::ApiError;
+use crate::path::{Place, Query};
+use crate::render::{Accept, Form, Renderer};
+use crate::server::Server;
+use bytes::Bytes;
+use lifeboat_object::{ApiResource, ObjectKey};
+use std::sync::Arc;
+
+/// A request for objects, with all that the parts need.
+pub(crate) struct Call {
+    pub(crate) place: Place,
+    pub(crate) resource: Arc<ApiResource>,
+    pub(crate) is_custom: bool,
+    pub(crate) query: Query,
+    pub(crate) accept: Accept,
+    pub(crate) user_agent: String,
+    pub(crate) content_type: String,
+    pub(crate) body: Bytes,
+}
+
+impl Call {
+    /// The key of the object of this name.
+    pub(crate) fn key(&self, name: &str) -> ObjectKey {
+        ObjectKey::new(self.resource.group_resource(), self.place.namespace.as_deref(), name)
+    }
+
+    pub(crate) fn is_dry_run(&self) -> Result<bool, ApiError> {
+        match self.query.text("dryRun") {
+            "" => Ok(false),
+            "All" => Ok(true),
+            other => Err(ApiError::bad_request(format!("invalid value {other:?} of dryRun: only All is known"))),
+        }
+    }
+}
+
+impl Server {
+    pub(crate) fn renderer(&self, call: &Call) -> Result<Renderer, ApiError> {
+        let form = call.accept.form().ok_or_else(|| {
+            ApiError::new(406, "NotAcceptable", "none of the forms that the request accepts is served")
+        })?;
+        let include = call.query.text("includeObject").to_owned();
+        Ok(Renderer { resource: call.resource.clone(), form, now: (self.options.now)(), include })
+    }
+
+    /// The renderer of an answer to a write: the object, never a table.
+    pub(crate) fn write_renderer(&self, call: &Call) -> Renderer {
+        let form = call.accept.form().unwrap_or(Form::Full);
+        Renderer { resource: call.resource.clone(), form, now: (self.options.now)(), include: String::new() }
+    }
+}
