@@ -2,6 +2,7 @@
 
 mod explain;
 mod key;
+mod look;
 mod memory;
 mod perform;
 mod plan;
@@ -25,6 +26,8 @@ use lifeboat_api::well_known::LABEL_EXCLUDE_FROM_BACKUP;
 use lifeboat_client::Client;
 use lifeboat_client::SERVER_LEASE;
 use lifeboat_reconcile::{Candidate, Died, LeaseTimes, LostLease, Mirrored, Tasks};
+#[doc(hidden)]
+pub use look::Look;
 use memory::Memory;
 use perform::perform;
 use plan::{View, is_wanted, plan};

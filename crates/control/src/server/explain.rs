@@ -103,7 +103,7 @@ pub async fn explain(client: &Client, options: &Options, clock: &ServerClock) ->
 }
 
 /// The same of a world.
-fn explained(world: &World, options: &Options, leader: Option<String>, now: Timestamp) -> Explanation {
+pub(super) fn explained(world: &World, options: &Options, leader: Option<String>, now: Timestamp) -> Explanation {
     let now = (now, Instant::now());
     let memory = if leader.is_some() { Memory::likely(world, now.1) } else { Memory::default() };
     let running = if leader.is_some() { in_progress(world) } else { Vec::new() };
