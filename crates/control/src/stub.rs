@@ -7,7 +7,7 @@ use crate::work::Context;
 use jiff::Timestamp;
 use lifeboat_action::Actions;
 use lifeboat_api::Duration;
-use lifeboat_client::Client;
+use lifeboat_client::{Client, NamespacedName};
 use lifeboat_cluster::{Cluster, ConnectOptions};
 use lifeboat_reconcile::Leadership;
 use lifeboat_testbed::scripted_api_server;
@@ -23,6 +23,11 @@ pub(crate) async fn api_server(tasks: &mut JoinSet<()>, answers: Vec<(u16, Value
     let kubeconfig = scripted_api_server(tasks, answers).await.unwrap();
     let options = ConnectOptions { kubeconfig: Some(kubeconfig.path().to_owned()), ..ConnectOptions::default() };
     Cluster::connect(&options).await.unwrap()
+}
+
+/// How an object of this name is called that says nothing of its namespace, as those of most tests.
+pub(crate) fn named(name: &str) -> NamespacedName {
+    NamespacedName { namespace: String::new(), name: name.to_owned() }
 }
 
 /// Options of a server that runs this many backups at once, and as many restores.

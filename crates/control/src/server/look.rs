@@ -24,7 +24,7 @@ impl Look {
     /// At these objects, by kind; those of other kinds are left out.
     #[must_use]
     pub fn new(options: Options, mut objects: BTreeMap<&str, Vec<Bytes>>, now: Timestamp) -> Self {
-        let mut world = World { namespace: options.namespace.clone(), ..World::default() };
+        let mut world = World::default();
         for kind in Kind::ALL {
             let all = objects.remove(kind.word()).unwrap_or_default();
             world.see(Change { kind: *kind, what: Seen::All(all) });
