@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: the release build against the floor, on a real control plane.
 //!
-//! The rows are in [`rows`]; what a row does is in [`backup`], [`restore`], [`mixed`] and [`large`]. How to read the result is in
+//! The rows are in [`rows`]; what a row does is in [`backup`], [`restore`], [`mixed`], [`plan`] and [`large`]. How to read the result is in
 //! `docs/development.md`.
 
 mod audit;
@@ -9,6 +9,7 @@ mod bed;
 mod large;
 mod measure;
 mod mixed;
+mod plan;
 mod programs;
 mod report;
 mod restore;
@@ -28,13 +29,18 @@ use std::path::Path;
 /// objects. Speed is no reason to fail; a command that fails, or did not do its work, is.
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let rows = rows::chosen(args)?;
-    Binaries::ensure()?;
-    let programs = Programs::build()?;
+    // A plan needs neither a cluster nor the command.
+    let programs = if rows.iter().any(|row| !matches!(row.work, Work::Plan)) {
+        Binaries::ensure()?;
+        Some(Programs::build()?)
+    } else {
+        None
+    };
     let mut done = Vec::new();
     let mut failed = Vec::new();
     for row in rows {
         println!("-- {}, {} objects", row.name, row.objects);
-        match run_row(&row, &programs) {
+        match run_row(&row, programs.as_ref()) {
             Ok(measured) => {
                 println!("   {}", measured.line());
                 done.push(measured);
@@ -45,7 +51,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
             }
         }
     }
-    tell(&done, &programs.target.join("bench/report.json"))?;
+    tell(&done, &programs::target()?.join("bench/report.json"))?;
     if !failed.is_empty() {
         bail!("failed: {}", failed.join(", "));
     }
@@ -77,15 +83,17 @@ fn tell(done: &[Measured], path: &Path) -> Result<()> {
     Ok(())
 }
 
-fn run_row(row: &Row, programs: &Programs) -> Result<Measured> {
-    match row.work {
-        Work::Backup(place) => backup::run(row, place, programs),
-        Work::BackupMixed => mixed::run(row, programs),
-        Work::Restore => restore::run_new(row, programs),
-        Work::RestoreUnchanged => restore::run_unchanged(row, programs),
-        Work::ServerBackup => server::run_backup(row, programs),
-        Work::ServerRestore => server::run_restore(row, programs),
-        Work::Verify | Work::Preview => bail!("this is a row of bench-large"),
+fn run_row(row: &Row, programs: Option<&Programs>) -> Result<Measured> {
+    match (row.work, programs) {
+        (Work::Plan, _) => plan::run(row),
+        (Work::Verify | Work::Preview, _) => bail!("this is a row of bench-large"),
+        (_, None) => bail!("the programs that it measures were not built"),
+        (Work::Backup(place), Some(programs)) => backup::run(row, place, programs),
+        (Work::BackupMixed, Some(programs)) => mixed::run(row, programs),
+        (Work::Restore, Some(programs)) => restore::run_new(row, programs),
+        (Work::RestoreUnchanged, Some(programs)) => restore::run_unchanged(row, programs),
+        (Work::ServerBackup, Some(programs)) => server::run_backup(row, programs),
+        (Work::ServerRestore, Some(programs)) => server::run_restore(row, programs),
     }
 }
 

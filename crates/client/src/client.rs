@@ -151,7 +151,7 @@ impl Client {
     /// [`ClusterError`].
     pub async fn delete_exactly<T: Object>(&self, object: &Identity) -> Result<bool, ClusterError> {
         let (resource, namespace) = (api_resource::<T>(), Some(self.namespace.as_str()));
-        self.cluster.delete_exactly(&resource, namespace, &object.name, &object.uid).await
+        self.cluster.delete_exactly(&resource, namespace, &object.key.name, &object.uid).await
     }
 
     /// A key of a Secret.

@@ -8,5 +8,5 @@ mod identity;
 mod leader;
 
 pub use client::{Client, Object, api_resource, is_refused};
-pub use identity::Identity;
+pub use identity::{Identity, NamespacedName};
 pub use leader::SERVER_LEASE;

@@ -169,13 +169,7 @@ impl Cluster {
 }
 
 /// A call about one object, without a body.
-fn single(
-    verb: &'static str,
-    method: Method,
-    resource: &ApiResource,
-    namespace: Option<&str>,
-    name: &str,
-) -> Call {
+fn single(verb: &'static str, method: Method, resource: &ApiResource, namespace: Option<&str>, name: &str) -> Call {
     let what = match namespace {
         Some(namespace) => format!("{}/{namespace}/{name}", resource.group_resource()),
         None => format!("{}/{name}", resource.group_resource()),

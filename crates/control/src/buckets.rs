@@ -1,9 +1,10 @@
 //! The clients of buckets, which are kept: each has connections, and credentials that were looked up.
 
 use crate::options::{LocationAccess, Providers};
+use crate::world::Meta;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationSpec};
 use lifeboat_bucket::BlobStore;
-use lifeboat_client::Client;
+use lifeboat_client::{Client, NamespacedName};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,7 +17,7 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// One client a location, as long as that and its Secrets stay the same.
 #[derive(Debug, Default)]
 pub(crate) struct Buckets {
-    kept: Mutex<HashMap<String, Kept>>,
+    kept: Mutex<HashMap<NamespacedName, Kept>>,
 }
 
 #[derive(Debug)]
@@ -57,24 +58,24 @@ impl Buckets {
         if !is_known || !providers.may_keep(location) {
             return providers.open(location, access).await;
         }
-        let name = &location.metadata.name;
-        if let Some(kept) = self.lock().get(name).filter(|kept| kept.is_of(location, &access)) {
+        let key = location.key();
+        if let Some(kept) = self.lock().get(&key).filter(|kept| kept.is_of(location, &access)) {
             return Ok(Arc::clone(&kept.bucket));
         }
         let bucket = providers.open(location, access.clone()).await?;
         let kept = Kept { spec: location.spec.clone(), access, since: Instant::now(), bucket: Arc::clone(&bucket) };
-        self.lock().insert(name.clone(), kept);
+        self.lock().insert(key, kept);
         Ok(bucket)
     }
 
     /// Drops the client of a location, so that the next one is made anew.
-    pub(crate) fn forget(&self, location: &str) {
+    pub(crate) fn forget(&self, location: &NamespacedName) {
         self.lock().remove(location);
     }
 
     /// Drops the client of a location that was made before this moment; whether there was one. Another one that is made
     /// as freshly would be no better.
-    pub(crate) fn forget_kept(&self, location: &str, before: Instant) -> bool {
+    pub(crate) fn forget_kept(&self, location: &NamespacedName, before: Instant) -> bool {
         let mut kept = self.lock();
         let is_older = kept.get(location).is_some_and(|kept| kept.since < before);
         if is_older {
@@ -84,11 +85,11 @@ impl Buckets {
     }
 
     /// Drops the clients of all other locations.
-    pub(crate) fn keep_only(&self, is_there: impl Fn(&str) -> bool) {
-        self.lock().retain(|name, _| is_there(name));
+    pub(crate) fn keep_only(&self, is_there: impl Fn(&NamespacedName) -> bool) {
+        self.lock().retain(|location, _| is_there(location));
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Kept>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<NamespacedName, Kept>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -125,7 +126,7 @@ async fn access(client: &Client, location: &BackupStorageLocation) -> Result<Loc
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stub::api_server;
+    use crate::stub::{api_server, named};
     use async_trait::async_trait;
     use base64::Engine;
     use lifeboat_bucket::Memory;
@@ -205,10 +206,10 @@ mod tests {
         assert_eq!([opened("a").await, opened("b").await, opened("a").await, opened("b").await], [1, 2, 2, 2]);
         tokio::time::advance(LONGEST).await;
         assert_eq!([opened("a").await, opened("a").await], [3, 3]);
-        buckets.forget("a");
+        buckets.forget(&named("a"));
         assert_eq!([opened("a").await, opened("a").await], [4, 4]);
-        buckets.keep_only(|name| name == "b");
-        assert_eq!(buckets.lock().keys().collect::<Vec<_>>(), ["b"]);
+        buckets.keep_only(|location| location.name == "b");
+        assert_eq!(buckets.lock().keys().cloned().collect::<Vec<_>>(), [named("b")]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -221,11 +222,11 @@ mod tests {
             let begun = Instant::now();
             buckets.open(&client, &providers, &location("a"), Purpose::Visit).await.unwrap();
             // The first is fresh, the second one is that of the first time.
-            dropped.push(buckets.forget_kept("a", begun));
+            dropped.push(buckets.forget_kept(&named("a"), begun));
             tokio::time::advance(Duration::from_secs(1)).await;
         }
         assert_eq!(dropped, [false, true]);
-        assert!(!buckets.forget_kept("a", Instant::now()), "there is none any more");
+        assert!(!buckets.forget_kept(&named("a"), Instant::now()), "there is none any more");
     }
 
     #[tokio::test]

@@ -28,5 +28,7 @@ mod world;
 pub use http::download::HEADER_DOWNLOAD;
 pub use options::{Controller, Env, Listeners, LocationAccess, Options, Providers, ServerClock, SigningKey};
 pub use own_pod::OwnPod;
+#[doc(hidden)]
+pub use server::Look;
 pub use server::{AtRest, ExplainedStep, ExplainedWait, Explanation, ServeError, explain, serve};
 pub use work::download::ANNOTATION_THROUGH_SERVER;

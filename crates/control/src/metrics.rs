@@ -7,7 +7,7 @@ use lifeboat_api::{
 use prometheus::core::Collector;
 use prometheus::proto::LabelPair;
 use prometheus::{Encoder, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TextEncoder};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Upper bounds of durations, in seconds.
 const BUCKETS: [f64; 9] = [60.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 10800.0, 14400.0];
@@ -140,7 +140,8 @@ impl Metrics {
                 *latest = end.max(*latest);
             }
         }
-        keep(&self.location_status, |name| world.locations.get(name).is_some());
+        let locations: BTreeSet<&str> = world.locations.iter().map(|l| l.metadata.name.as_str()).collect();
+        keep(&self.location_status, |name| locations.contains(name));
         world.locations.iter().for_each(|location| self.location(location));
         keep(&self.backup_last_success, |schedule| last.contains_key(schedule));
         for (schedule, end) in last {

@@ -2,6 +2,7 @@
 
 mod explain;
 mod key;
+mod look;
 mod memory;
 mod perform;
 mod plan;
@@ -25,13 +26,14 @@ use lifeboat_api::well_known::LABEL_EXCLUDE_FROM_BACKUP;
 use lifeboat_client::Client;
 use lifeboat_client::SERVER_LEASE;
 use lifeboat_reconcile::{Candidate, Died, LeaseTimes, LostLease, Mirrored, Tasks};
+#[doc(hidden)]
+pub use look::Look;
 use memory::Memory;
 use perform::perform;
 use plan::{View, is_wanted, plan};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use step::Work;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -174,7 +176,7 @@ impl Server {
             mirrors.spawn(mirrored.mirror(|what| Change { kind: *kind, what }, sender.clone()));
         }
         Self {
-            world: World { namespace: context.client.namespace.clone(), ..World::default() },
+            world: World::default(),
             context: Arc::new(context),
             health,
             changes,
@@ -248,7 +250,7 @@ impl Server {
         let plan = plan(view, self.tasks.running().map(|running| &running.key));
         self.world.left.clear();
         self.memory.looked(&self.world);
-        self.context.buckets.keep_only(|name| self.world.locations.is_there(name));
+        self.context.buckets.keep_only(|location| self.world.locations.is_there(location));
         self.next = now.1 + LONGEST_PAUSE;
         if let Some(at) = plan.wake {
             self.next = self.next.min(now.1 + at.duration_since(now.0).unsigned_abs());
@@ -258,9 +260,9 @@ impl Server {
         }
         for work in plan.work {
             self.memory.begins(&work, now.1);
-            let Work { key, step } = work;
+            let key = work.key.clone();
             let (context, stop) = (Arc::clone(&self.context), self.context.env.cancel.child_token());
-            self.tasks.spawn(key, stop.clone(), async move { perform(&context, step, stop).await });
+            self.tasks.spawn(key, stop.clone(), async move { perform(&context, work, stop).await });
         }
     }
 

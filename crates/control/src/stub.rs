@@ -9,7 +9,7 @@ use base64::prelude::BASE64_STANDARD as STANDARD;
 use jiff::Timestamp;
 use lifeboat_action::Actions;
 use lifeboat_api::Duration;
-use lifeboat_client::Client;
+use lifeboat_client::{Client, NamespacedName};
 use lifeboat_cluster::{Cluster, ConnectOptions};
 use lifeboat_reconcile::Leadership;
 use lifeboat_sandbox::{Sandbox, SandboxOptions};
@@ -54,6 +54,11 @@ pub(crate) async fn sandbox() -> (Sandbox, Cluster) {
     let options = ConnectOptions { kubeconfig: Some(kubeconfig.path().into()), ..ConnectOptions::default() };
     let cluster = Cluster::connect(&options).await.unwrap();
     (sandbox, cluster)
+}
+
+/// How an object of this name is called that says nothing of its namespace, as those of most tests.
+pub(crate) fn named(name: &str) -> NamespacedName {
+    NamespacedName { namespace: String::new(), name: name.to_owned() }
 }
 
 /// Options of a server that runs this many backups at once, and as many restores.

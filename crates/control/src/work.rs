@@ -23,8 +23,7 @@ use crate::options::{Env, Options};
 use crate::world::{Kind, Left, Stored, World};
 use lifeboat_api::BackupStorageLocation;
 use lifeboat_bucket::BlobStore;
-use lifeboat_client::Client;
-use lifeboat_client::Identity;
+use lifeboat_client::{Client, Identity, NamespacedName};
 use lifeboat_cluster::ClusterError;
 use lifeboat_reconcile::Leadership;
 use lifeboat_store::Store;
@@ -52,8 +51,8 @@ pub(crate) enum Effect {
     Gone(Kind, Identity),
     /// Files that a Backup left which is gone.
     Left(Box<Left>),
-    /// The location of this name could not be searched for backups, for this reason, though it was checked.
-    Unsearched(String, Box<Unfinished>),
+    /// This location could not be searched for backups, for this reason, though it was checked.
+    Unsearched(NamespacedName, Box<Unfinished>),
 }
 
 impl Effect {

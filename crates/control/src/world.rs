@@ -10,7 +10,7 @@ use lifeboat_api::{
     Backup, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, ObjectMeta, Resource, Restore, Schedule,
     ServerStatusRequest,
 };
-use lifeboat_client::{Identity, Object};
+use lifeboat_client::{Identity, NamespacedName, Object};
 use lifeboat_reconcile::Seen;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,6 +19,16 @@ pub(crate) trait Meta: Object {
     fn meta(&self) -> &ObjectMeta;
 
     fn meta_mut(&mut self) -> &mut ObjectMeta;
+
+    /// How it is called.
+    fn key(&self) -> NamespacedName {
+        NamespacedName::of(self.meta())
+    }
+
+    /// How another object is called that this one names: one of its own namespace.
+    fn beside(&self, name: &str) -> NamespacedName {
+        NamespacedName { namespace: self.meta().namespace.clone(), name: name.to_owned() }
+    }
 
     /// The word of its phase.
     fn phase(&self) -> Option<&'static str>;
@@ -77,11 +87,9 @@ macro_rules! mirrored {
             }
         )*
 
-        /// Everything mirrored, by name.
+        /// Everything mirrored, by namespace and name.
         #[derive(Debug, Default)]
         pub(crate) struct World {
-            /// Where everything is.
-            pub(crate) namespace: String,
             /// Found by the last searches of the locations.
             pub(crate) left: Vec<Left>,
             $(pub(crate) $field: Objects<$kind>),*
@@ -115,15 +123,15 @@ macro_rules! mirrored {
             }
 
             /// Whether there is one of the name, be it one that cannot be read.
-            pub(crate) fn is_there(&self, kind: Kind, name: &str) -> bool {
+            pub(crate) fn is_there(&self, kind: Kind, key: &NamespacedName) -> bool {
                 match kind {
-                    $(Kind::$kind => self.$field.is_there(name)),*
+                    $(Kind::$kind => self.$field.is_there(key)),*
                 }
             }
 
             /// Every object, be it one that cannot be read: its kind, its name and the word of its phase.
-            pub(crate) fn all(&self) -> impl Iterator<Item = (Kind, &str, &str)> {
-                std::iter::empty()$(.chain(self.$field.phases().map(|(name, phase)| (Kind::$kind, name, phase))))*
+            pub(crate) fn all(&self) -> impl Iterator<Item = (Kind, &NamespacedName, &str)> {
+                std::iter::empty()$(.chain(self.$field.phases().map(|(key, phase)| (Kind::$kind, key, phase))))*
             }
 
             /// Every object that cannot be read.
@@ -159,6 +167,13 @@ pub(crate) struct Left {
     pub(crate) name: String,
 }
 
+impl Left {
+    /// How the Backup was called.
+    pub(crate) fn backup(&self) -> NamespacedName {
+        self.location.beside(&self.name)
+    }
+}
+
 /// What a mirror saw of a kind.
 #[derive(Debug)]
 pub(crate) struct Change {
@@ -169,8 +184,8 @@ pub(crate) struct Change {
 /// The objects of one kind.
 #[derive(Debug)]
 pub(crate) struct Objects<T> {
-    by_name: BTreeMap<String, T>,
-    unreadable: BTreeMap<String, Unreadable>,
+    readable: BTreeMap<NamespacedName, T>,
+    unreadable: BTreeMap<NamespacedName, Unreadable>,
     listed: bool,
     /// Those that came into another phase since somebody asked, in that phase.
     turned: Vec<T>,
@@ -178,83 +193,90 @@ pub(crate) struct Objects<T> {
 
 impl<T> Default for Objects<T> {
     fn default() -> Self {
-        Self { by_name: BTreeMap::new(), unreadable: BTreeMap::new(), listed: false, turned: Vec::new() }
+        Self { readable: BTreeMap::new(), unreadable: BTreeMap::new(), listed: false, turned: Vec::new() }
     }
 }
 
 impl<T: Meta> Objects<T> {
-    pub(crate) fn get(&self, name: &str) -> Option<&T> {
-        self.by_name.get(name)
+    pub(crate) fn get(&self, key: &NamespacedName) -> Option<&T> {
+        self.readable.get(key)
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.by_name.len()
+        self.readable.len()
     }
 
     pub(crate) fn unreadable(&self) -> impl Iterator<Item = &Unreadable> {
         self.unreadable.values()
     }
 
-    pub(crate) fn get_unreadable(&self, name: &str) -> Option<&Unreadable> {
-        self.unreadable.get(name)
+    pub(crate) fn get_unreadable(&self, key: &NamespacedName) -> Option<&Unreadable> {
+        self.unreadable.get(key)
     }
 
     /// Whether there is one of the name, be it one that cannot be read.
-    pub(crate) fn is_there(&self, name: &str) -> bool {
-        self.by_name.contains_key(name) || self.unreadable.contains_key(name)
+    pub(crate) fn is_there(&self, key: &NamespacedName) -> bool {
+        self.readable.contains_key(key) || self.unreadable.contains_key(key)
     }
 
-    /// In order of their names.
+    /// In order of their namespaces and names.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.by_name.values()
+        self.readable.values()
+    }
+
+    /// Those of the namespace in which this object is.
+    pub(crate) fn beside(&self, object: &impl Meta) -> impl Iterator<Item = &T> {
+        let namespace = &object.meta().namespace;
+        self.iter().filter(move |other| other.meta().namespace == *namespace)
     }
 
     /// The names and the words of their phases, also of those that cannot be read.
-    fn phases(&self) -> impl Iterator<Item = (&str, &str)> {
-        let readable = self.by_name.iter().map(|(name, object)| (name.as_str(), object.phase().unwrap_or_default()));
-        readable.chain(self.unreadable.iter().map(|(name, object)| (name.as_str(), object.phase())))
+    fn phases(&self) -> impl Iterator<Item = (&NamespacedName, &str)> {
+        let readable = self.readable.iter().map(|(key, object)| (key, object.phase().unwrap_or_default()));
+        readable.chain(self.unreadable.iter().map(|(key, object)| (key, object.phase())))
     }
 
     /// Takes in what a write of ours was answered with; the mirror may be behind it.
     pub(crate) fn put(&mut self, mut object: T) {
         // The largest part of an object, and a matter of the API server: writes send differences.
         object.meta_mut().other.remove("managedFields");
-        let meta = object.meta();
-        let newer = self.by_name.get(&meta.name).is_none_or(|known| {
+        let (key, meta) = (object.key(), object.meta());
+        let newer = self.readable.get(&key).is_none_or(|known| {
             known.meta().uid != meta.uid || revision(&known.meta().resource_version) <= revision(&meta.resource_version)
         });
         if !newer {
             return;
         }
         // One that is seen for the first time may have been in its phase for long.
-        let before = self.by_name.get(&meta.name);
+        let before = self.readable.get(&key);
         if before.is_some_and(|before| before.meta().uid == meta.uid && before.phase() != object.phase()) {
             self.turned.push(object.clone());
         }
-        self.unreadable.remove(&meta.name);
-        self.by_name.insert(meta.name.clone(), object);
+        self.unreadable.remove(&key);
+        self.readable.insert(key, object);
     }
 
     /// What cannot be read is not what it was, but it keeps its name.
     fn put_unreadable(&mut self, object: Unreadable) {
-        self.by_name.remove(&object.meta.name);
-        self.unreadable.insert(object.meta.name.clone(), object);
+        let key = NamespacedName::of(&object.meta);
+        self.readable.remove(&key);
+        self.unreadable.insert(key, object);
     }
 
-    /// Takes in what a mirror saw; its name.
-    fn put_seen(&mut self, body: &Bytes) -> Option<String> {
+    /// Takes in what a mirror saw; how it is called.
+    fn put_seen(&mut self, body: &Bytes) -> Option<NamespacedName> {
         match serde_json::from_slice::<T>(body) {
             Ok(object) => {
-                let name = object.meta().name.clone();
+                let key = object.key();
                 self.put(object);
-                Some(name)
+                Some(key)
             }
             Err(e) => {
                 tracing::error!(kind = T::KIND, error = %e, "an object cannot be read");
                 let object = Unreadable::new(body, &e)?;
-                let name = object.meta.name.clone();
+                let key = NamespacedName::of(&object.meta);
                 self.put_unreadable(object);
-                Some(name)
+                Some(key)
             }
         }
     }
@@ -267,17 +289,17 @@ impl<T: Meta> Objects<T> {
     /// Another object of the name stays.
     pub(crate) fn remove(&mut self, object: &Identity) {
         self.unreadable.retain(|_, known| known.meta.uid != object.uid);
-        if self.get(&object.name).is_some_and(|known| known.meta().uid == object.uid) {
-            self.by_name.remove(&object.name);
+        if self.get(&object.key).is_some_and(|known| known.meta().uid == object.uid) {
+            self.readable.remove(&object.key);
         }
     }
 
     fn see(&mut self, seen: Seen) {
         match seen {
             Seen::All(bodies) => {
-                let names: BTreeSet<String> = bodies.iter().filter_map(|body| self.put_seen(body)).collect();
-                self.by_name.retain(|name, _| names.contains(name));
-                self.unreadable.retain(|name, _| names.contains(name));
+                let keys: BTreeSet<NamespacedName> = bodies.iter().filter_map(|body| self.put_seen(body)).collect();
+                self.readable.retain(|key, _| keys.contains(key));
+                self.unreadable.retain(|key, _| keys.contains(key));
                 self.listed = true;
             }
             Seen::Applied(body) => {
@@ -299,6 +321,7 @@ fn revision(text: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stub::named;
 
     fn body(name: &str, uid: &str, revision: &str) -> Bytes {
         format!(r#"{{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{{"name":"{name}","uid":"{uid}","resourceVersion":"{revision}"}}}}"#).into()
@@ -313,7 +336,7 @@ mod tests {
         let mut world = World::default();
         let object = r#"{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{"name":"a","managedFields":[{"manager":"x"}],"deletionGracePeriodSeconds":0}}"#;
         world.see(Change { kind: Kind::Backup, what: Seen::Applied(object.into()) });
-        let other = world.backups.get("a").unwrap().metadata.other.keys().cloned().collect::<Vec<_>>();
+        let other = world.backups.get(&named("a")).unwrap().metadata.other.keys().cloned().collect::<Vec<_>>();
         assert_eq!(other, ["deletionGracePeriodSeconds"]);
     }
 
@@ -343,6 +366,30 @@ mod tests {
         assert_eq!((backups(&world).len(), found(&world).len()), (0, 1));
         see(&mut world, Seen::Deleted(wrong("5")));
         assert!(found(&world).is_empty());
+    }
+
+    #[test]
+    fn objects_of_one_name_in_two_namespaces_are_two() {
+        let mut world = World::default();
+        let object = |namespace: &str, uid: &str, ttl: &str| -> Bytes {
+            format!(r#"{{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{{"namespace":"{namespace}","name":"a","uid":"{uid}","resourceVersion":"1"}},"spec":{{"ttl":"{ttl}"}}}}"#).into()
+        };
+        let see = |world: &mut World, what| world.see(Change { kind: Kind::Backup, what });
+        let key = |namespace: &str| NamespacedName { namespace: namespace.into(), ..named("a") };
+        let all = |world: &World| {
+            let is_readable = |key: &NamespacedName| world.backups.get(key).is_some();
+            world.all().map(|(_, key, _)| (key.to_string(), is_readable(key))).collect::<Vec<_>>()
+        };
+        let (here, there) = (|readable| ("here/a".to_owned(), readable), |readable| ("there/a".to_owned(), readable));
+        see(&mut world, Seen::All(vec![object("here", "1", "1h"), object("there", "2", "1h")]));
+        assert_eq!(all(&world), [here(true), there(true)]);
+        let uid = |namespace: &str| world.backups.get(&key(namespace)).map(|backup| backup.metadata.uid.as_str());
+        assert_eq!([uid("here"), uid("there"), uid("nowhere")], [Some("1"), Some("2"), None]);
+        see(&mut world, Seen::Applied(object("there", "2", "30d")));
+        assert_eq!(all(&world), [here(true), there(false)]);
+        see(&mut world, Seen::Deleted(object("here", "1", "1h")));
+        assert_eq!(all(&world), [there(false)]);
+        assert!(world.is_there(Kind::Backup, &key("there")) && !world.is_there(Kind::Backup, &key("here")));
     }
 
     #[test]

@@ -11,6 +11,17 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
+    /// Builds the example that makes plans of the server.
+    pub(crate) fn planner() -> Result<PathBuf> {
+        let mut build = crate::cargo();
+        build.args(["build", "--release", "--quiet", "--package", "lifeboat-control", "--example", "plan"]);
+        let status = build.status().context("run cargo build")?;
+        if !status.success() {
+            bail!("building the example plan of lifeboat-control failed: {status}");
+        }
+        Ok(target()?.join("release/examples/plan"))
+    }
+
     /// Builds them. Each alone, so that neither lends the other a feature.
     pub(crate) fn build() -> Result<Self> {
         for package in ["lifeboat-cli", "floor"] {
@@ -21,9 +32,14 @@ impl Programs {
                 bail!("building {package} failed: {status}");
             }
         }
-        let metadata = crate::edges::metadata()?;
-        let target = PathBuf::from(metadata["target_directory"].as_str().context("the target folder")?);
+        let target = target()?;
         let release = target.join("release");
         Ok(Self { lifeboat: release.join("lifeboat"), floor: release.join("floor"), target })
     }
+}
+
+/// Cargo's target folder.
+pub(crate) fn target() -> Result<PathBuf> {
+    let metadata = crate::edges::metadata()?;
+    Ok(PathBuf::from(metadata["target_directory"].as_str().context("the target folder")?))
 }

@@ -75,7 +75,8 @@ impl Measured {
 
     fn verdict(&self) -> String {
         let slow = self.target.ratio.is_some_and(|most| self.ratio() > most)
-            || self.target.more.is_some_and(|most| self.seconds() > self.floor_seconds + most);
+            || self.target.more.is_some_and(|most| self.seconds() > self.floor_seconds + most)
+            || self.target.seconds.is_some_and(|most| self.seconds() > most);
         let large = self.peak_mib > self.target.peak_mib;
         match (slow, large) {
             (false, false) => "met".to_owned(),
@@ -89,7 +90,7 @@ impl Measured {
 /// A line for each row.
 pub(crate) fn table(rows: &[Measured]) -> String {
     let mut out = format!(
-        "{:<22} {:>7} {:>8} {:>8} {:>6} {:>9} {:>9}  {:<18} {}\n",
+        "{:<22} {:>7} {:>8} {:>8} {:>6} {:>9} {:>9}  {:<20} {}\n",
         "row", "objects", "seconds", "floor", "ratio", "objects/s", "peak MiB", "target", "verdict"
     );
     for row in rows {
@@ -97,11 +98,12 @@ pub(crate) fn table(rows: &[Measured]) -> String {
         let target = match row.target {
             Target { ratio: Some(ratio), .. } => format!("≤ {ratio}, {memory}"),
             Target { more: Some(more), .. } => format!("≤ +{more} s, {memory}"),
+            Target { seconds: Some(seconds), .. } => format!("≤ {seconds} s, {memory}"),
             _ => memory,
         };
         let _ = writeln!(
             out,
-            "{:<22} {:>7} {:>8.2} {:>8.2} {:>6.2} {:>9.0} {:>9.1}  {target:<18} {}",
+            "{:<22} {:>7} {:>8.2} {:>8.2} {:>6.2} {:>9.0} {:>9.1}  {target:<20} {}",
             row.name,
             row.n,
             row.seconds(),
@@ -175,14 +177,16 @@ mod tests {
             measured("backup-10k", 1.0, 24.5),
             measured("backup-30k", 2.5, 30.0),
             measured("restore-10k", 1.0, 201.0),
+            measured("plan-10k", 0.75, 24.0),
         ];
         assert_eq!(
             table(&rows),
-            "row                    objects  seconds    floor  ratio objects/s  peak MiB  target             verdict\n\
-             backup-1k                 1000     9.00     0.50  18.00       111      24.0  ≤ 96 MiB           met\n\
-             backup-10k               10000     0.75     0.50   1.50     13333      24.5  ≤ 1.6, ≤ 96 MiB    met\n\
-             backup-30k               30000     2.25     0.50   4.50     13333      30.0  ≤ 1.6, ≤ 96 MiB    missed: speed\n\
-             restore-10k              10000     0.75     0.50   1.50     13333     201.0  ≤ 1.43, ≤ 200 MiB  missed: speed, memory\n"
+            "row                    objects  seconds    floor  ratio objects/s  peak MiB  target               verdict\n\
+             backup-1k                 1000     9.00     0.50  18.00       111      24.0  ≤ 96 MiB             met\n\
+             backup-10k               10000     0.75     0.50   1.50     13333      24.5  ≤ 1.6, ≤ 96 MiB      met\n\
+             backup-30k               30000     2.25     0.50   4.50     13333      30.0  ≤ 1.6, ≤ 96 MiB      missed: speed\n\
+             restore-10k              10000     0.75     0.50   1.50     13333     201.0  ≤ 1.43, ≤ 200 MiB    missed: speed, memory\n\
+             plan-10k                 10000     0.50     0.50   1.00     20000      24.0  ≤ 0.15 s, ≤ 125 MiB  missed: speed\n"
         );
         assert_eq!(growth(&rows), ["t(30k)/t(10k), backup of one namespace: 3.00"]);
         assert_eq!(rows[1].line(), "2.00 1.00 s, empty 0.25 s; floor 0.75 0.50 s; note");

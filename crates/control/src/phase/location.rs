@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{
     BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase, Duration, Time,
 };
+use std::collections::BTreeSet;
 
 /// When to check a location. `server` is the frequency of locations that name none.
 pub(crate) fn validation(location: &BackupStorageLocation, server: Duration, now: Timestamp) -> Decision<()> {
@@ -59,22 +60,30 @@ fn due(
     }
 }
 
-/// Locations that are marked as the default but are not: of several the newest stays.
-pub(crate) fn surplus_defaults<'a>(locations: impl Iterator<Item = &'a BackupStorageLocation>) -> Vec<String> {
+/// Locations that are marked as the default but are not: of several in one namespace the newest stays.
+pub(crate) fn surplus_defaults<'a>(
+    locations: impl Iterator<Item = &'a BackupStorageLocation>,
+) -> Vec<&'a BackupStorageLocation> {
     let mut marked: Vec<_> = locations.filter(|l| l.spec.default).collect();
-    marked.sort_by_key(|l| (l.metadata.creation_timestamp, l.metadata.name.clone()));
-    marked.pop();
-    marked.into_iter().map(|l| l.metadata.name.clone()).collect()
+    marked.sort_by_key(|l| (&l.metadata.namespace, l.metadata.creation_timestamp, &l.metadata.name));
+    let is_of_one = |pair: &&[&BackupStorageLocation]| pair[0].metadata.namespace == pair[1].metadata.namespace;
+    marked.windows(2).filter(is_of_one).map(|pair| pair[0]).collect()
 }
 
-/// The location that the server's flag names as the default, when none is marked.
-pub(crate) fn unmarked_default<'a>(
+/// The locations that the server's flag names as the default, in each namespace where none is marked.
+pub(crate) fn unmarked_defaults<'a>(
     locations: impl Iterator<Item = &'a BackupStorageLocation>,
     named: &str,
-) -> Option<&'a BackupStorageLocation> {
+) -> Vec<&'a BackupStorageLocation> {
     let all: Vec<_> = locations.collect();
-    let none = !all.iter().any(|location| location.spec.default);
-    all.into_iter().find(|location| none && location.metadata.name == named)
+    let marked: BTreeSet<&str> = all
+        .iter()
+        .filter(|location| location.spec.default)
+        .map(|location| location.metadata.namespace.as_str())
+        .collect();
+    let is_meant =
+        |l: &&BackupStorageLocation| l.metadata.name == named && !marked.contains(l.metadata.namespace.as_str());
+    all.into_iter().filter(is_meant).collect()
 }
 
 /// Why no backup can go to a location; `None` when one can.
@@ -157,6 +166,10 @@ mod tests {
         }
     }
 
+    fn names(locations: Vec<&BackupStorageLocation>) -> Vec<&str> {
+        locations.into_iter().map(|location| location.metadata.name.as_str()).collect()
+    }
+
     #[test]
     fn the_flag_names_a_default_when_none_is_marked() {
         let location = |name: &str, default: bool| {
@@ -171,8 +184,8 @@ mod tests {
             (vec![location("a", false), location("b", true)], None),
             (vec![location("a", false)], None),
         ] {
-            let found = unmarked_default(locations.iter(), "b").map(|l| l.metadata.name.as_str());
-            assert_eq!(found, expected, "{locations:?}");
+            let found = names(unmarked_defaults(locations.iter(), "b"));
+            assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{locations:?}");
         }
     }
 
@@ -186,8 +199,12 @@ mod tests {
             out
         };
         let all = [location("a", true, 5), location("b", true, 9), location("c", false, 10), location("d", true, 7)];
-        assert_eq!(surplus_defaults(all.iter()), ["a", "d"]);
+        assert_eq!(names(surplus_defaults(all.iter())), ["a", "d"]);
         assert!(surplus_defaults(all[1..3].iter()).is_empty());
+        let mut elsewhere = location("b", true, 1);
+        elsewhere.metadata.namespace = "other".into();
+        let all = [&all[1], &elsewhere];
+        assert!(surplus_defaults(all.into_iter()).is_empty(), "each namespace has its own");
     }
 
     #[test]

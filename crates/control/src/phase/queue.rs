@@ -1,6 +1,8 @@
 //! The queue of backups (api-and-controllers.md 3.2).
 
+use crate::world::Meta;
 use lifeboat_api::{Backup, BackupPhase};
+use lifeboat_client::NamespacedName;
 use lifeboat_select::has_wildcard;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -33,15 +35,15 @@ pub(crate) enum Standing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Blocked {
     /// These have the places, so many as there are, or more.
-    Full { by: Arc<[String]>, places: usize },
+    Full { by: Arc<[NamespacedName]>, places: usize },
     /// This backup, which runs or comes first, may hold one of its namespaces.
-    Overlaps(String),
+    Overlaps(NamespacedName),
 }
 
 /// A backup that has no turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NoTurn {
-    pub(crate) name: String,
+    pub(crate) backup: NamespacedName,
     /// In the queue; none when it has left that.
     pub(crate) position: Option<usize>,
     pub(crate) why: Blocked,
@@ -50,10 +52,10 @@ pub(crate) struct NoTurn {
 /// What the queue comes to.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Turns {
-    /// The next changes, by name.
-    pub(crate) moves: Vec<(String, Move)>,
+    /// The next changes, and of which backup.
+    pub(crate) moves: Vec<(NamespacedName, Move)>,
     /// Late ones that have left the queue already and may be tried again.
-    pub(crate) again: BTreeSet<String>,
+    pub(crate) again: BTreeSet<NamespacedName>,
     /// Those that have no turn, when somebody asks.
     pub(crate) waits: Vec<NoTurn>,
 }
@@ -89,8 +91,10 @@ pub(crate) fn turns<'a>(
             _ => {}
         }
     }
-    waiting.sort_by_key(|(b, _)| (b.status.queue_position, b.metadata.creation_timestamp, &b.metadata.name));
-    new.sort_by_key(|b| (b.metadata.creation_timestamp, &b.metadata.name));
+    waiting.sort_by_key(|(b, _)| {
+        (b.status.queue_position, b.metadata.creation_timestamp, &b.metadata.namespace, &b.metadata.name)
+    });
+    new.sort_by_key(|b| (b.metadata.creation_timestamp, &b.metadata.namespace, &b.metadata.name));
     let mut slots = Slots::new(most.max(1), running);
     let mut out = Turns::default();
     let mut started = BTreeSet::new();
@@ -99,9 +103,9 @@ pub(crate) fn turns<'a>(
     for (backup, standing) in &waiting {
         match standing {
             Standing::Good => match slots.take(backup) {
-                Ok(()) => drop(started.insert(backup.metadata.name.as_str())),
+                Ok(()) => drop(started.insert(backup.key())),
                 Err(holder) => {
-                    blocked.extend(explain.then_some((backup.metadata.name.as_str(), holder)));
+                    blocked.extend(explain.then_some((backup.key(), holder)));
                     // What waits before others and could not start keeps its namespaces.
                     slots.held.add(backup);
                 }
@@ -112,45 +116,45 @@ pub(crate) fn turns<'a>(
     }
     // Who has failed less often is tried first, so that each has its turn.
     late.sort_by_key(|(failures, b)| {
-        (*failures, b.status.queue_position, b.metadata.creation_timestamp, &b.metadata.name)
+        (*failures, b.status.queue_position, b.metadata.creation_timestamp, &b.metadata.namespace, &b.metadata.name)
     });
     for (_, backup) in late {
         if let Err(holder) = slots.take(backup) {
-            blocked.extend(explain.then_some((backup.metadata.name.as_str(), holder)));
+            blocked.extend(explain.then_some((backup.key(), holder)));
             continue;
         }
         if backup.status.phase == Some(BackupPhase::Queued) {
             is_open = true;
-            started.insert(backup.metadata.name.as_str());
+            started.insert(backup.key());
         } else {
-            out.again.insert(backup.metadata.name.clone());
+            out.again.insert(backup.key());
         }
     }
     let (mut position, mut last) = (0, 0);
     for (backup, _) in &waiting {
-        let name = &backup.metadata.name;
+        let key = backup.key();
         last = last.max(backup.status.queue_position);
-        if started.contains(name.as_str()) {
-            out.moves.push((name.clone(), Move::Start));
+        if started.contains(&key) {
+            out.moves.push((key, Move::Start));
             continue;
         }
         position += 1;
         if backup.status.queue_position != position && !is_open {
-            out.moves.push((name.clone(), Move::Renumber(position)));
+            out.moves.push((key, Move::Renumber(position)));
         }
     }
     // Behind all that wait, whose positions may be old ones.
     let new = new.into_iter().zip(last.max(position) + 1..);
-    out.moves.extend(new.map(|(backup, at)| (backup.metadata.name.clone(), Move::Queue(at))));
+    out.moves.extend(new.map(|(backup, at)| (backup.key(), Move::Queue(at))));
     if explain {
-        let by: Arc<[String]> = slots.taken.iter().map(|backup| backup.metadata.name.clone()).collect();
-        let order = waiting.iter().filter(|(b, _)| !started.contains(b.metadata.name.as_str()));
-        let positions: BTreeMap<&str, usize> = order.map(|(b, _)| b.metadata.name.as_str()).zip(1..).collect();
-        out.waits.extend(blocked.into_iter().map(|(name, holder)| NoTurn {
-            name: name.to_owned(),
-            position: positions.get(name).copied(),
+        let by: Arc<[NamespacedName]> = slots.taken.iter().map(|backup| backup.key()).collect();
+        let order = waiting.iter().map(|(b, _)| b.key()).filter(|key| !started.contains(key));
+        let positions: BTreeMap<NamespacedName, usize> = order.zip(1..).collect();
+        out.waits.extend(blocked.into_iter().map(|(backup, holder)| NoTurn {
+            position: positions.get(&backup).copied(),
+            backup,
             why: match holder {
-                Some(holder) => Blocked::Overlaps(holder.metadata.name.clone()),
+                Some(holder) => Blocked::Overlaps(holder.key()),
                 None => Blocked::Full { by: Arc::clone(&by), places: most.max(1) },
             },
         }));
@@ -230,6 +234,7 @@ fn plain(backup: &Backup) -> Option<impl Iterator<Item = &str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stub::named;
 
     fn backup(name: &str, phase: Option<BackupPhase>, position: i64, namespaces: &[&str]) -> Backup {
         let mut out = Backup::default();
@@ -381,7 +386,7 @@ mod tests {
             ),
             ("no limit below one", vec![backup("q", Some(Queued), 1, all)], 0, vec![("q", Move::Start)]),
         ] {
-            let expected: Vec<_> = expected.into_iter().map(|(name, to)| (name.to_owned(), to)).collect();
+            let expected: Vec<_> = expected.into_iter().map(|(name, to)| (named(name), to)).collect();
             assert_eq!(turns(backups.iter(), most, false, standing).moves, expected, "{what}");
         }
     }
@@ -404,7 +409,7 @@ mod tests {
             (backup("late1", Some(InProgress), 0, &["x"]), backup("late2", Some(ReadyToStart), 0, &["y"]));
         let again = |others: &[Backup], most| {
             let all = [&late1, &late2].into_iter().chain(others);
-            turns(all, most, false, standing).again.into_iter().collect::<Vec<_>>()
+            turns(all, most, false, standing).again.into_iter().map(|backup| backup.name).collect::<Vec<_>>()
         };
         assert_eq!(again(&[], 1), ["late1"]);
         assert_eq!(again(&[], 2), ["late1", "late2"]);
@@ -421,8 +426,8 @@ mod tests {
             let mut backups: Vec<Backup> =
                 (0..5).map(|n| backup(&n.to_string(), phases[(seed >> n) % 4], (seed % 7) as i64, &["*"])).collect();
             for _ in 0..40 {
-                for (name, to) in turns(backups.iter(), 1, false, |_| Standing::Good).moves {
-                    let Some(one) = backups.iter_mut().find(|b| b.metadata.name == name) else { continue };
+                for (key, to) in turns(backups.iter(), 1, false, |_| Standing::Good).moves {
+                    let Some(one) = backups.iter_mut().find(|b| b.key() == key) else { continue };
                     match to {
                         Move::Queue(position) | Move::Renumber(position) => {
                             one.status.phase = Some(BackupPhase::Queued);

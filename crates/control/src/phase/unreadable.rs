@@ -40,6 +40,7 @@ pub(crate) fn step(kind: Kind, object: &Unreadable) -> Option<Step> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stub::named;
     use crate::world::{Change, World};
     use lifeboat_reconcile::Seen;
     use serde_json::{Value, json};
@@ -54,9 +55,9 @@ mod tests {
 
     fn of(kind: Kind, world: &World) -> Unreadable {
         match kind {
-            Kind::Backup => world.backups.get_unreadable("x"),
-            Kind::Restore => world.restores.get_unreadable("x"),
-            _ => world.locations.get_unreadable("x"),
+            Kind::Backup => world.backups.get_unreadable(&named("x")),
+            Kind::Restore => world.restores.get_unreadable(&named("x")),
+            _ => world.locations.get_unreadable(&named("x")),
         }
         .unwrap()
         .clone()

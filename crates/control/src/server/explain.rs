@@ -6,10 +6,10 @@ use super::plan::{Plan, View, plan};
 use super::wait::Reason;
 use super::words::{does, moment, waits_for};
 use crate::options::{Options, ServerClock};
-use crate::world::{Change, Kind, World};
+use crate::world::{Change, Kind, Meta, World};
 use jiff::Timestamp;
 use lifeboat_api::{BackupPhase, DeleteBackupRequestPhase, RestorePhase};
-use lifeboat_client::Client;
+use lifeboat_client::{Client, NamespacedName};
 use lifeboat_cluster::{ClusterError, ListRequest};
 use lifeboat_reconcile::{Seen, TaskKey};
 use serde::Serialize;
@@ -83,7 +83,7 @@ pub struct AtRest {
 /// # Errors
 /// [`ClusterError`] of a list, or of the Lease.
 pub async fn explain(client: &Client, options: &Options, clock: &ServerClock) -> Result<Explanation, ClusterError> {
-    let mut world = World { namespace: client.namespace.clone(), ..World::default() };
+    let mut world = World::default();
     for kind in Kind::ALL {
         let mut list = client.cluster.list(ListRequest {
             resource: kind.resource(),
@@ -103,16 +103,16 @@ pub async fn explain(client: &Client, options: &Options, clock: &ServerClock) ->
 }
 
 /// The same of a world.
-fn explained(world: &World, options: &Options, leader: Option<String>, now: Timestamp) -> Explanation {
+pub(super) fn explained(world: &World, options: &Options, leader: Option<String>, now: Timestamp) -> Explanation {
     let now = (now, Instant::now());
     let memory = if leader.is_some() { Memory::likely(world, now.1) } else { Memory::default() };
     let running = if leader.is_some() { in_progress(world) } else { Vec::new() };
     let plan = plan(View { world, options, memory: &memory, now, explain: true }, running.iter());
-    let states: BTreeMap<(Kind, &str), String> =
-        world.all().map(|(kind, name, phase)| ((kind, name), state(kind, phase))).collect();
+    let states: BTreeMap<(Kind, &NamespacedName), String> =
+        world.all().map(|(kind, key, phase)| ((kind, key), state(kind, phase))).collect();
     let state_of = |subject: &Subject| states.get(&subject.object()).cloned().unwrap_or_default();
     let waits = plan.waits.iter().map(|wait| {
-        let (kind, name) = wait.subject.object();
+        let (kind, key) = wait.subject.object();
         let waits_for = match (&wait.why, &leader) {
             (Reason::Runs(_), Some(leader)) => {
                 format!("its end: it is worked on by the leader {leader}, or taken up by the next one")
@@ -126,12 +126,12 @@ fn explained(world: &World, options: &Options, leader: Option<String>, now: Time
             }
             _ => None,
         };
-        ExplainedWait { kind: kind.word(), name: name.to_owned(), state: state_of(&wait.subject), waits_for, until }
+        ExplainedWait { kind: kind.word(), name: key.name.clone(), state: state_of(&wait.subject), waits_for, until }
     });
     let steps = plan.work.iter().map(|work| {
         let object = work.key.object();
-        let (kind, name) = object.object();
-        ExplainedStep { kind: kind.word(), name: name.to_owned(), state: state_of(&object), does: does(&work.step) }
+        let (kind, key) = object.object();
+        ExplainedStep { kind: kind.word(), name: key.name.clone(), state: state_of(&object), does: does(&work.step) }
     });
     Explanation {
         steps: steps.collect(),
@@ -158,17 +158,16 @@ fn in_progress(world: &World) -> Vec<Key> {
         keys.entry(key.subject()).or_insert(key);
     };
     let runs = |phase: &str| phase == BackupPhase::InProgress.as_str() || phase == RestorePhase::InProgress.as_str();
-    for (kind, name, phase) in world.all() {
+    for (kind, key, phase) in world.all() {
         match kind {
-            Kind::Backup if runs(phase) => add(Key::Backup(name.to_owned())),
-            Kind::Restore if runs(phase) => add(Key::Restore(name.to_owned())),
+            Kind::Backup if runs(phase) => add(Key::Backup(key.clone())),
+            Kind::Restore if runs(phase) => add(Key::Restore(key.clone())),
             _ => {}
         }
     }
     let begun = |phase| phase == Some(DeleteBackupRequestPhase::InProgress);
     for request in world.delete_requests.iter().filter(|request| begun(request.status.phase)) {
-        let (backup, request) = (request.spec.backup_name.clone(), request.metadata.name.clone());
-        add(Key::Deletion { backup, request });
+        add(Key::Deletion { backup: request.beside(&request.spec.backup_name), request: request.key() });
     }
     keys.into_values().collect()
 }
@@ -177,10 +176,10 @@ fn in_progress(world: &World) -> Vec<Key> {
 fn at_rest(world: &World, plan: &Plan) -> Vec<AtRest> {
     let mut moving: BTreeSet<Subject> = plan.work.iter().map(|work| work.key.object()).collect();
     moving.extend(plan.waits.iter().map(|wait| wait.subject.clone()));
-    let moving: BTreeSet<(Kind, &str)> = moving.iter().map(Subject::object).collect();
+    let moving: BTreeSet<(Kind, &NamespacedName)> = moving.iter().map(Subject::object).collect();
     let mut counts: BTreeMap<(Kind, String), usize> = BTreeMap::new();
-    for (kind, name, phase) in world.all() {
-        if !moving.contains(&(kind, name)) {
+    for (kind, key, phase) in world.all() {
+        if !moving.contains(&(kind, key)) {
             *counts.entry((kind, state(kind, phase))).or_default() += 1;
         }
     }

@@ -1,54 +1,55 @@
 //! What is worked on: which work excludes which, and how much of each kind is done at once.
 
 use crate::world::{Kind, World};
+use lifeboat_client::NamespacedName;
 use lifeboat_reconcile::TaskKey;
 
 /// One kind of work on one object. Failures are counted for it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Key {
     /// The place of a backup in the queue.
-    Queue(String),
+    Queue(NamespacedName),
     /// The end of its waiting.
-    Start(String),
-    Backup(String),
+    Start(NamespacedName),
+    Backup(NamespacedName),
     /// The end of a backup or restore that no task works on; it does not wait for what failed before.
-    CancelBackup(String),
-    CancelRestore(String),
-    /// Of what the backup of a name has left in a location.
+    CancelBackup(NamespacedName),
+    CancelRestore(NamespacedName),
+    /// Of what the backup of a name has left in a location, which is in the same namespace.
     Sweep {
-        backup: String,
-        location: String,
+        backup: NamespacedName,
+        location: NamespacedName,
     },
     /// The run of a restore, which needs one of the places for them.
-    Restore(String),
+    Restore(NamespacedName),
     /// What else is done with a restore.
-    Upkeep(String),
-    CleanUp(String),
-    Validation(String),
-    Default(String),
-    Sync(String),
-    /// Of the backup, for one of those that ask for it.
+    Upkeep(NamespacedName),
+    CleanUp(NamespacedName),
+    Validation(NamespacedName),
+    Default(NamespacedName),
+    Sync(NamespacedName),
+    /// Of the backup, for one of those that ask for it, which are in the same namespace.
     Deletion {
-        backup: String,
-        request: String,
+        backup: NamespacedName,
+        request: NamespacedName,
     },
     /// A request for a deletion that is only answered.
-    Refusal(String),
-    Download(String),
-    Status(String),
-    Unreadable(Kind, String),
+    Refusal(NamespacedName),
+    Download(NamespacedName),
+    Status(NamespacedName),
+    Unreadable(Kind, NamespacedName),
 }
 
 /// What a task has for itself: at most one works on it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Subject {
     /// All that is called so: the object, its files, its place in the queue.
-    Backup(String),
-    Restore(String),
-    Location(String),
-    DeleteRequest(String),
-    DownloadRequest(String),
-    StatusRequest(String),
+    Backup(NamespacedName),
+    Restore(NamespacedName),
+    Location(NamespacedName),
+    DeleteRequest(NamespacedName),
+    DownloadRequest(NamespacedName),
+    StatusRequest(NamespacedName),
 }
 
 impl TaskKey for Key {
@@ -56,45 +57,45 @@ impl TaskKey for Key {
 
     fn subject(&self) -> Subject {
         match self {
-            Self::Queue(name)
-            | Self::Start(name)
-            | Self::Backup(name)
-            | Self::CancelBackup(name)
-            | Self::Sweep { backup: name, .. }
-            | Self::Deletion { backup: name, .. }
-            | Self::Unreadable(Kind::Backup, name) => Subject::Backup(name.clone()),
-            Self::Restore(name)
-            | Self::Upkeep(name)
-            | Self::CancelRestore(name)
-            | Self::CleanUp(name)
-            | Self::Unreadable(Kind::Restore, name) => Subject::Restore(name.clone()),
-            Self::Validation(name) | Self::Default(name) | Self::Sync(name) | Self::Unreadable(_, name) => {
-                Subject::Location(name.clone())
+            Self::Queue(key)
+            | Self::Start(key)
+            | Self::Backup(key)
+            | Self::CancelBackup(key)
+            | Self::Sweep { backup: key, .. }
+            | Self::Deletion { backup: key, .. }
+            | Self::Unreadable(Kind::Backup, key) => Subject::Backup(key.clone()),
+            Self::Restore(key)
+            | Self::Upkeep(key)
+            | Self::CancelRestore(key)
+            | Self::CleanUp(key)
+            | Self::Unreadable(Kind::Restore, key) => Subject::Restore(key.clone()),
+            Self::Validation(key) | Self::Default(key) | Self::Sync(key) | Self::Unreadable(_, key) => {
+                Subject::Location(key.clone())
             }
-            Self::Refusal(name) => Subject::DeleteRequest(name.clone()),
-            Self::Download(name) => Subject::DownloadRequest(name.clone()),
-            Self::Status(name) => Subject::StatusRequest(name.clone()),
+            Self::Refusal(key) => Subject::DeleteRequest(key.clone()),
+            Self::Download(key) => Subject::DownloadRequest(key.clone()),
+            Self::Status(key) => Subject::StatusRequest(key.clone()),
         }
     }
 }
 
 impl Subject {
-    /// The kind and name of the object.
-    pub(super) fn object(&self) -> (Kind, &str) {
+    /// The kind of the object, and how it is called.
+    pub(super) fn object(&self) -> (Kind, &NamespacedName) {
         match self {
-            Self::Backup(name) => (Kind::Backup, name),
-            Self::Restore(name) => (Kind::Restore, name),
-            Self::Location(name) => (Kind::BackupStorageLocation, name),
-            Self::DeleteRequest(name) => (Kind::DeleteBackupRequest, name),
-            Self::DownloadRequest(name) => (Kind::DownloadRequest, name),
-            Self::StatusRequest(name) => (Kind::ServerStatusRequest, name),
+            Self::Backup(key) => (Kind::Backup, key),
+            Self::Restore(key) => (Kind::Restore, key),
+            Self::Location(key) => (Kind::BackupStorageLocation, key),
+            Self::DeleteRequest(key) => (Kind::DeleteBackupRequest, key),
+            Self::DownloadRequest(key) => (Kind::DownloadRequest, key),
+            Self::StatusRequest(key) => (Kind::ServerStatusRequest, key),
         }
     }
 
     /// Whether there is such an object, be it one that cannot be read.
     pub(super) fn is_there(&self, world: &World) -> bool {
-        let (kind, name) = self.object();
-        world.is_there(kind, name)
+        let (kind, key) = self.object();
+        world.is_there(kind, key)
     }
 }
 
@@ -137,11 +138,12 @@ impl Key {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stub::named;
 
     #[test]
     fn work_on_one_thing_excludes_the_other() {
-        let name = || "x".to_owned();
-        let deletion = Key::Deletion { backup: name(), request: "r".to_owned() };
+        let name = || named("x");
+        let deletion = Key::Deletion { backup: name(), request: named("r") };
         let same = [
             vec![
                 Key::Queue(name()),
@@ -169,5 +171,30 @@ mod tests {
         .map(Key::subject)
         .collect();
         assert_eq!(subjects.len(), 6);
+    }
+
+    #[test]
+    fn work_on_things_of_one_name_in_two_namespaces_excludes_nothing() {
+        let [here, there] =
+            ["here", "there"].map(|namespace| NamespacedName { namespace: namespace.into(), ..named("x") });
+        let keys = |key: &NamespacedName| {
+            let key = || key.clone();
+            [
+                Key::Queue(key()),
+                Key::Deletion { backup: key(), request: key() },
+                Key::Sweep { backup: key(), location: key() },
+                Key::Restore(key()),
+                Key::Sync(key()),
+                Key::Refusal(key()),
+                Key::Download(key()),
+                Key::Status(key()),
+                Key::Unreadable(Kind::Backup, key()),
+            ]
+        };
+        for (one, other) in keys(&here).iter().zip(&keys(&there)) {
+            assert_ne!(one, other);
+            assert_ne!(one.subject(), other.subject());
+            assert_ne!(one.object(), other.object());
+        }
     }
 }

@@ -4,8 +4,9 @@ use super::key::Key;
 use super::step::{Step, Work};
 use crate::phase::queue::Move;
 use crate::work::{Effect, Unfinished};
-use crate::world::World;
+use crate::world::{Meta, World};
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationSpec};
+use lifeboat_client::NamespacedName;
 use lifeboat_reconcile::{Failure, TaskKey};
 use std::collections::HashMap;
 use tokio::time::Instant;
@@ -19,7 +20,7 @@ pub(super) struct Memory {
     /// Whether the location that the flag names was looked at, which is done once.
     pub(super) default_is_marked: bool,
     /// The specs of locations as they were last checked by this server, and when that began.
-    pub(super) checked: HashMap<String, (BackupStorageLocationSpec, Instant)>,
+    pub(super) checked: HashMap<NamespacedName, (BackupStorageLocationSpec, Instant)>,
 }
 
 impl Memory {
@@ -30,7 +31,7 @@ impl Memory {
         let checked = world.locations.iter().filter(is_checked);
         Self {
             default_is_marked: true,
-            checked: checked.map(|l| (l.metadata.name.clone(), (l.spec.clone(), now))).collect(),
+            checked: checked.map(|l| (l.key(), (l.spec.clone(), now))).collect(),
             ..Self::default()
         }
     }
@@ -39,7 +40,7 @@ impl Memory {
     pub(super) fn looked(&mut self, world: &World) {
         self.default_is_marked = true;
         self.failures.retain(|key, _| is_there(key, world));
-        self.checked.retain(|name, _| world.locations.get(name).is_some());
+        self.checked.retain(|key, _| world.locations.get(key).is_some());
     }
 
     /// This begins.
@@ -47,7 +48,7 @@ impl Memory {
         match &work.step {
             Step::Queue(_, Move::Start) => self.started = Some(now),
             Step::Validate(location, _) => {
-                self.checked.insert(location.metadata.name.clone(), (location.spec.clone(), now));
+                self.checked.insert(location.key(), (location.spec.clone(), now));
             }
             _ => {}
         }
@@ -65,8 +66,8 @@ impl Memory {
 
     /// This was not finished, and is tried again later.
     pub(super) fn failed(&mut self, key: Key, why: &Unfinished, now: Instant) {
-        if let Key::Validation(name) = &key {
-            self.checked.remove(name);
+        if let Key::Validation(location) = &key {
+            self.checked.remove(location);
         }
         let failure = match why {
             Unfinished::NotYet(pause) => Failure::waits(*pause, now),
@@ -93,11 +94,12 @@ fn is_there(key: &Key, world: &World) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stub::named;
     use std::time::Duration;
 
     #[test]
     fn what_only_waits_is_no_failure() {
-        let (now, key) = (Instant::now(), Key::Status("s".into()));
+        let (now, key) = (Instant::now(), Key::Status(named("s")));
         let mut memory = Memory::default();
         memory.failed(key.clone(), &Unfinished::Because("no".into()), now);
         assert_eq!(memory.failures[&key].count, 1);
@@ -109,15 +111,15 @@ mod tests {
     #[test]
     fn a_search_that_failed_in_a_check_is_tried_again_later_and_later() {
         let (now, mut memory) = (Instant::now(), Memory::default());
-        let unsearched = || Effect::Unsearched("main".into(), Box::new(Unfinished::Because("no".into())));
-        let checked = Key::Validation("main".into());
+        let unsearched = || Effect::Unsearched(named("main"), Box::new(Unfinished::Because("no".into())));
+        let checked = Key::Validation(named("main"));
         memory.failed(checked.clone(), &Unfinished::Because("no".into()), now);
         let mut pauses = Vec::new();
         for _ in 0..3 {
             memory.succeeded(&checked, &[unsearched()], now);
             let failures: Vec<_> = memory.failures.iter().map(|(key, failure)| (key, failure.until - now)).collect();
             pauses.extend(failures.iter().map(|(_, pause)| pause.as_millis()));
-            assert_eq!(failures[0].0, &Key::Sync("main".into()));
+            assert_eq!(failures[0].0, &Key::Sync(named("main")));
         }
         assert_eq!(pauses, [200, 400, 800]);
     }
@@ -132,8 +134,8 @@ mod tests {
             let mut backup = lifeboat_api::Backup::default();
             backup.metadata.name = n.to_string();
             world.backups.put(backup);
-            memory.failed(Key::Backup(n.to_string()), &Unfinished::Because("no".into()), now);
-            memory.failed(Key::Restore(n.to_string()), &Unfinished::Because("no".into()), now);
+            memory.failed(Key::Backup(named(&n.to_string())), &Unfinished::Because("no".into()), now);
+            memory.failed(Key::Restore(named(&n.to_string())), &Unfinished::Because("no".into()), now);
         }
         memory.looked(&world);
         assert_eq!(memory.failures.len(), 2000);

@@ -1,14 +1,19 @@
 //! Does what was decided.
 
-use super::step::Step;
+use super::key::Key;
+use super::step::{Step, Work};
 use crate::phase::{backup, request, restore, unreadable};
-use crate::work::{self, Context, Finished};
+use crate::work::{self, Context, Finished, Unfinished};
 use crate::world::{Kind, Unreadable};
 use lifeboat_api::{Backup, BackupStorageLocation, Restore};
 use tokio_util::sync::CancellationToken;
 
 /// Performs a step to its end, or until `stop`.
-pub(super) async fn perform(context: &Context, step: Step, stop: CancellationToken) -> Finished {
+pub(super) async fn perform(context: &Context, work: Work, stop: CancellationToken) -> Finished {
+    let Work { key, step } = work;
+    if let Some(why) = foreign(&key, &context.client.namespace) {
+        return Err(Unfinished::Because(why));
+    }
     match step {
         Step::Unreadable(kind, object, step, location) => {
             of_unreadable(context, kind, (&object, step), location.as_ref()).await
@@ -29,6 +34,15 @@ pub(super) async fn perform(context: &Context, step: Step, stop: CancellationTok
         Step::Status(request, request::Step::Answer) => work::status::answer(context, request).await,
         Step::Status(request, request::Step::Forget) => work::status::expire(context, request).await,
     }
+}
+
+/// Why nothing may be done for an object: the client writes into one namespace, in which another object may be called so.
+fn foreign(key: &Key, namespace: &str) -> Option<String> {
+    let object = key.object();
+    let (kind, key) = object.object();
+    (key.namespace != namespace).then(|| {
+        format!("{} {key} is not of the namespace {namespace}, which is all that this server serves", kind.word())
+    })
 }
 
 async fn of_unreadable(
@@ -91,5 +105,32 @@ async fn of_restore(
         }
         S::Operations | S::CancelOperations => work::operations::restore(context, restore, place).await,
         S::Finish => work::restore::finish(context, restore, place).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stub::named;
+    use lifeboat_client::NamespacedName;
+
+    #[test]
+    fn nothing_is_done_for_an_object_of_another_namespace() {
+        let object = |namespace: &str| NamespacedName { namespace: namespace.into(), ..named("x") };
+        for (key, expected) in [
+            (Key::Restore(object("velero")), None),
+            (
+                Key::Restore(object("other")),
+                Some("Restore other/x is not of the namespace velero, which is all that this server serves"),
+            ),
+            (
+                Key::Deletion { backup: object("other"), request: object("other") },
+                Some(
+                    "DeleteBackupRequest other/x is not of the namespace velero, which is all that this server serves",
+                ),
+            ),
+        ] {
+            assert_eq!(foreign(&key, "velero").as_deref(), expected, "{key:?}");
+        }
     }
 }

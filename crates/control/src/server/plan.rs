@@ -16,9 +16,10 @@ use super::wait::{Reason, Wait};
 use crate::options::{Controller, Options};
 use crate::phase::{self, Decision, request};
 use crate::work;
-use crate::world::World;
+use crate::world::{Meta, World};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationPhase};
+use lifeboat_client::NamespacedName;
 use lifeboat_reconcile::{Failure, TaskKey};
 use places::Places;
 use std::collections::{HashMap, HashSet};
@@ -86,16 +87,16 @@ pub(super) fn plan<'a>(view: View<'a>, running: impl Iterator<Item = &'a Key>) -
 /// Whether work that runs is still wanted: what the user has cancelled or deleted is not.
 pub(super) fn is_wanted(key: &Key, world: &World) -> bool {
     match key {
-        Key::Backup(name) => match world.backups.get(name) {
+        Key::Backup(key) => match world.backups.get(key) {
             Some(backup) => !backup.spec.cancel,
             // It was edited since: it goes on as it was.
-            None => world.backups.get_unreadable(name).is_some_and(|backup| !backup.is_cancelled()),
+            None => world.backups.get_unreadable(key).is_some_and(|backup| !backup.is_cancelled()),
         },
-        Key::Restore(name) => match world.restores.get(name) {
+        Key::Restore(key) => match world.restores.get(key) {
             Some(restore) => !restore.spec.cancel && restore.metadata.deletion_timestamp.is_none(),
             None => world
                 .restores
-                .get_unreadable(name)
+                .get_unreadable(key)
                 .is_some_and(|restore| !restore.is_cancelled() && restore.meta.deletion_timestamp.is_none()),
         },
         _ => true,
@@ -236,10 +237,11 @@ impl<'a> Planner<'a> {
         let world = self.view.world;
         for (kind, object) in world.unreadable() {
             let Some(step) = phase::unreadable::step(kind, object) else { continue };
-            let key = Key::Unreadable(kind, object.meta.name.clone());
+            let name = NamespacedName::of(&object.meta);
+            let key = Key::Unreadable(kind, name.clone());
             if self.may_begin(&key) {
-                let backup = work::deletion::backup_named(object.names("backupName"), world);
-                let location = backup.and_then(|b| world.locations.get(&b.spec.storage_location).cloned());
+                let backup = work::deletion::backup_named(&name.beside(object.names("backupName")), world);
+                let location = backup.and_then(|b| world.locations.get(&b.beside(&b.spec.storage_location)).cloned());
                 self.add(key, Step::Unreadable(kind, Box::new(object.clone()), step, location));
             }
         }
@@ -247,43 +249,42 @@ impl<'a> Planner<'a> {
 
     fn locations(&mut self) {
         let View { world, options, memory, now, .. } = self.view;
-        for name in phase::location::surplus_defaults(world.locations.iter()) {
-            let key = Key::Default(name.clone());
-            if self.may_begin(&key)
-                && let Some(location) = world.locations.get(&name).cloned()
-            {
-                self.add(key, Step::Mark { location, default: false });
+        for location in phase::location::surplus_defaults(world.locations.iter()) {
+            let key = Key::Default(location.key());
+            if self.may_begin(&key) {
+                self.add(key, Step::Mark { location: location.clone(), default: false });
             }
         }
-        if !memory.default_is_marked
-            && let Some(location) = phase::location::unmarked_default(world.locations.iter(), &options.default_location)
-        {
-            let key = Key::Default(location.metadata.name.clone());
-            self.add(key, Step::Mark { location: location.clone(), default: true });
+        if !memory.default_is_marked {
+            for location in phase::location::unmarked_defaults(world.locations.iter(), &options.default_location) {
+                self.add(Key::Default(location.key()), Step::Mark { location: location.clone(), default: true });
+            }
         }
         let mut locations: Vec<&BackupStorageLocation> = world.locations.iter().collect();
         // Of two locations with a backup of the same name, the default one has it: its first search goes first.
         locations.sort_by_key(|location| !location.spec.default);
-        let mut awaited: Option<(&BackupStorageLocation, Instant)> = None;
+        // One in each namespace, and until when.
+        let mut awaited: HashMap<&str, (NamespacedName, Instant)> = HashMap::new();
         for location in locations {
-            let name = &location.metadata.name;
+            let name = location.key();
             let key = Key::Validation(name.clone());
-            let changed = memory.checked.get(name).map(|(spec, _)| spec) != Some(&location.spec);
+            let changed = memory.checked.get(&name).map(|(spec, _)| spec) != Some(&location.spec);
             let validation = if changed {
                 Decision::Do(())
             } else {
                 phase::location::validation(location, options.validation_frequency, now.0)
             };
             let sync_key = Key::Sync(name.clone());
-            let sync = match awaited.filter(|_| !location.spec.default) {
+            let namespace = location.metadata.namespace.as_str();
+            let sync = match awaited.get(namespace).filter(|_| !location.spec.default) {
                 _ if !self.has(Controller::BackupSync) => {
                     self.note(|_| (Subject::Location(name.clone()), Reason::Disabled(Controller::BackupSync)));
                     Decision::Rest
                 }
                 Some((first, until)) => {
-                    self.look_at(until);
+                    self.look_at(*until);
                     if phase::location::sync(location, options.sync_period, now.0) == Decision::Do(()) {
-                        let why = Reason::FirstSearch { location: first.metadata.name.clone(), until };
+                        let why = Reason::FirstSearch { location: first.clone(), until: *until };
                         self.note(|_| (Subject::Location(name.clone()), why));
                     }
                     Decision::Rest
@@ -303,18 +304,20 @@ impl<'a> Planner<'a> {
             // was edited is never searched before it is checked: what is not there would be taken for deleted.
             let search_goes_first = search_failed && !changed && self.has_place(&sync_key);
             if search_is_due && (search_goes_first || !check_is_due) && self.may_begin(&sync_key) {
-                self.add(sync_key, Step::Sync(location.clone(), self.known_of(name)));
+                self.add(sync_key, Step::Sync(location.clone(), self.known_of(location)));
             } else if check_is_due && self.may_begin(&key) {
-                let known = both.then(|| self.known_of(name));
+                let known = both.then(|| self.known_of(location));
                 self.add(key, Step::Validate(location.clone(), known));
             }
-            awaited = awaited.or_else(|| Some((location, self.first_search_of_default(location)?)));
+            if let Some(until) = self.first_search_of_default(location) {
+                awaited.entry(namespace).or_insert((name, until));
+            }
         }
     }
 
-    fn known_of(&self, location: &str) -> work::sync::Known {
+    fn known_of(&self, location: &BackupStorageLocation) -> work::sync::Known {
         let busy = self.taken.iter().filter_map(|subject| match subject {
-            Subject::Backup(name) => Some(name.clone()),
+            Subject::Backup(key) => Some(key),
             _ => None,
         });
         work::sync::Known::of(self.view.world, location, busy)
@@ -323,14 +326,14 @@ impl<'a> Planner<'a> {
     /// Until when the other locations wait for the first search of this one: when it is the default, its bucket answers as far
     /// as is known, and a task is at it. One that hangs is not waited for for long.
     fn first_search_of_default(&self, location: &BackupStorageLocation) -> Option<Instant> {
-        let name = &location.metadata.name;
+        let name = location.key();
         let is_first = location.spec.default && location.status.last_synced_time.is_none();
         let answers = location.status.phase != Some(BackupStorageLocationPhase::Unavailable)
             && self.failure(&Key::Sync(name.clone())).is_none();
         if !is_first || !answers || !self.taken.contains(&Subject::Location(name.clone())) {
             return None;
         }
-        let begun = self.view.memory.checked.get(name).map_or(self.view.now.1, |(_, begun)| *begun);
+        let begun = self.view.memory.checked.get(&name).map_or(self.view.now.1, |(_, begun)| *begun);
         Some(begun + FIRST_SEARCH).filter(|until| *until > self.view.now.1)
     }
 
@@ -338,8 +341,10 @@ impl<'a> Planner<'a> {
     /// what cannot begin now is found again by the next search.
     fn sweeps(&mut self) {
         for left in &self.view.world.left {
-            let key = Key::Sweep { backup: left.name.clone(), location: left.location.metadata.name.clone() };
-            if !self.view.world.backups.is_there(&left.name) && self.may_begin(&key) {
+            let backup = left.backup();
+            let is_there = self.view.world.backups.is_there(&backup);
+            let key = Key::Sweep { backup, location: left.location.key() };
+            if !is_there && self.may_begin(&key) {
                 self.add(key, Step::Sweep(left.clone()));
             }
         }
@@ -348,12 +353,12 @@ impl<'a> Planner<'a> {
     fn deletions(&mut self) {
         let world = self.view.world;
         for request in world.delete_requests.iter() {
-            let subject = || Subject::DeleteRequest(request.metadata.name.clone());
+            let subject = || Subject::DeleteRequest(request.key());
             if !self.may(Controller::BackupDeletion, subject) {
                 continue;
             }
             let Some(step) = self.due(request::deletion(request, self.view.now.0), subject) else { continue };
-            let (name, backup) = (request.metadata.name.clone(), request.spec.backup_name.clone());
+            let (name, backup) = (request.key(), request.beside(&request.spec.backup_name));
             let runs = work::deletion::backup_named(&backup, world).is_some_and(|b| work::deletion::is_running(&b));
             // One that is only refused does not wait for the work on its backup. Of several deletions of one backup the
             // next is made when one has ended, and there is nothing left to do then.
@@ -372,7 +377,7 @@ impl<'a> Planner<'a> {
     fn requests(&mut self) {
         let world = self.view.world;
         for request in world.download_requests.iter() {
-            let key = Key::Download(request.metadata.name.clone());
+            let key = Key::Download(request.key());
             if !self.may(Controller::DownloadRequest, || key.object()) {
                 continue;
             }
@@ -384,7 +389,7 @@ impl<'a> Planner<'a> {
             }
         }
         for request in world.status_requests.iter() {
-            let key = Key::Status(request.metadata.name.clone());
+            let key = Key::Status(request.key());
             if !self.may(Controller::ServerStatusRequest, || key.object()) {
                 continue;
             }

@@ -4,6 +4,7 @@ use super::key::{Key, Subject};
 use crate::options::Controller;
 use crate::phase::queue::Blocked;
 use jiff::Timestamp;
+use lifeboat_client::NamespacedName;
 use tokio::time::Instant;
 
 /// An object for which nothing begins now, and what it waits for.
@@ -32,10 +33,10 @@ pub(super) enum Reason {
     Queued { position: usize, why: Blocked },
     /// It is a backup that has left the queue and failed again and again, or a restore, and has no place to run.
     NoSlot(Blocked),
-    /// The location of this name was never checked, which is a matter of a moment.
-    Unchecked(String),
+    /// This location was never checked, which is a matter of a moment.
+    Unchecked(NamespacedName),
     /// The first search of this location, which is the default, goes first until this moment.
-    FirstSearch { location: String, until: Instant },
+    FirstSearch { location: NamespacedName, until: Instant },
     /// The part of the server that would do it is left out.
     Disabled(Controller),
 }

@@ -105,9 +105,10 @@ pub(super) fn waits_for(why: &Reason, now: (Timestamp, Instant)) -> String {
         Reason::Due(at) => format!("{}, when it is due", second(*at)),
         Reason::Queued { position, why } => format!("its turn, as number {position} in the queue: {}", blocked(why)),
         Reason::NoSlot(why) => format!("its turn: {}", blocked(why)),
-        Reason::Unchecked(location) => format!("the first check of location {location}"),
+        Reason::Unchecked(location) => format!("the first check of location {}", location.name),
         Reason::FirstSearch { location, until } => format!(
-            "the first search of the default location {location}, but no longer than until {}",
+            "the first search of the default location {}, but no longer than until {}",
+            location.name,
             second(moment(*until, now))
         ),
         Reason::Disabled(part) => format!("a server that does it: {} is disabled", part.name()),
@@ -117,12 +118,12 @@ pub(super) fn waits_for(why: &Reason, now: (Timestamp, Instant)) -> String {
 fn blocked(why: &Blocked) -> String {
     match why {
         Blocked::Full { by, places } => {
-            let names = by.iter().take(MOST_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
+            let names = by.iter().take(MOST_NAMES).map(|backup| backup.name.as_str()).collect::<Vec<_>>().join(", ");
             let more = by.len().saturating_sub(MOST_NAMES);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             format!("{} of {places} may run at once, and do: {names}{more}", by.len())
         }
-        Blocked::Overlaps(name) => format!("{name} comes first and may hold one of its namespaces"),
+        Blocked::Overlaps(other) => format!("{} comes first and may hold one of its namespaces", other.name),
     }
 }
 
@@ -134,7 +135,7 @@ fn work_of(key: &Key) -> String {
         Key::Backup(_) => "the backup runs",
         Key::CancelBackup(_) | Key::CancelRestore(_) => "it is ended",
         Key::Sweep { location, .. } => {
-            return format!("what a backup of its name left in location {location} is removed");
+            return format!("what a backup of its name left in location {} is removed", location.name);
         }
         Key::Restore(_) => "the restore runs",
         Key::Upkeep(_) => "the restore is brought on",
@@ -142,7 +143,9 @@ fn work_of(key: &Key) -> String {
         Key::Validation(_) => "the location is checked",
         Key::Default(_) => "its mark as the default is changed",
         Key::Sync(_) => "the location is searched for backups",
-        Key::Deletion { backup, request } => return format!("request {request} deletes backup {backup}"),
+        Key::Deletion { backup, request } => {
+            return format!("request {} deletes backup {}", request.name, backup.name);
+        }
         Key::Refusal(_) | Key::Download(_) | Key::Status(_) => "it is answered",
         Key::Unreadable(..) => "it is refused: it cannot be read",
     };

@@ -4,13 +4,13 @@ use super::backup::{NAME_TAKEN, is_record_of};
 use super::restore::has_files;
 use super::running::capped;
 use super::{Context, Effect, Finished, Unfinished};
-use crate::world::{Kind, World};
+use crate::world::{Kind, Meta, Unreadable, World};
 use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase,
     DeleteBackupRequest, DeleteBackupRequestPhase, Restore, label_value, well_known,
 };
-use lifeboat_client::Identity;
 use lifeboat_client::is_refused;
+use lifeboat_client::{Identity, NamespacedName};
 use lifeboat_cluster::ClusterError;
 use lifeboat_store::{Store, StoreError};
 use std::borrow::Cow;
@@ -33,22 +33,23 @@ pub(crate) struct Target {
 
 impl Target {
     pub(crate) fn of(request: &DeleteBackupRequest, world: &World) -> Self {
-        let name = &request.spec.backup_name;
+        let name = request.beside(&request.spec.backup_name);
         // A request may outlive its backup, and must not take another one of the name for it.
-        let backup = backup_named(name, world).filter(|backup| is_meant(request, backup)).map(Cow::into_owned);
+        let backup = backup_named(&name, world).filter(|backup| is_meant(request, backup)).map(Cow::into_owned);
         let location = backup.as_ref().and_then(|b| match b.spec.storage_location.as_str() {
             // It was never brought to a location, and has no files.
-            "" => world.locations.iter().find(|location| location.spec.default),
-            place => world.locations.get(place),
+            "" => world.locations.beside(request).find(|location| location.spec.default),
+            place => world.locations.get(&name.beside(place)),
         });
-        let readable = world.restores.iter().filter(|r| r.spec.backup_name == *name);
+        let readable = world.restores.beside(request).filter(|r| r.spec.backup_name == name.name);
         let readable = readable.map(|r| (Identity::of(&r.metadata), has_files(r)));
-        let unreadable = world.restores.unreadable().filter(|r| r.names("backupName") == name);
+        let is_of_backup = |r: &&Unreadable| r.meta.namespace == name.namespace && r.names("backupName") == name.name;
+        let unreadable = world.restores.unreadable().filter(is_of_backup);
         let restores = readable.chain(unreadable.map(|r| (r.identity(), r.has_begun()))).collect();
-        let others = world
-            .delete_requests
-            .iter()
-            .filter(|other| other.metadata.name != request.metadata.name && other.spec.backup_name == *name);
+        let is_other = |other: &&DeleteBackupRequest| {
+            other.metadata.name != request.metadata.name && other.spec.backup_name == name.name
+        };
+        let others = world.delete_requests.beside(request).filter(is_other);
         Self {
             location: location.cloned(),
             backup,
@@ -87,7 +88,7 @@ impl Target {
 }
 
 /// The backup of a name; of one that cannot be read, what a deletion needs.
-pub(crate) fn backup_named<'a>(name: &str, world: &'a World) -> Option<Cow<'a, Backup>> {
+pub(crate) fn backup_named<'a>(name: &NamespacedName, world: &'a World) -> Option<Cow<'a, Backup>> {
     let unreadable = || world.backups.get_unreadable(name).map(|backup| Cow::Owned(backup.backup()));
     world.backups.get(name).map(Cow::Borrowed).or_else(unreadable)
 }
@@ -163,9 +164,9 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
     let mut errors = Vec::new();
     let mut patience = PATIENCE;
     for (restore, has_files) in &target.restores {
-        let deleted = if *has_files { store.delete_restore(&restore.name).await } else { Ok(()) };
+        let deleted = if *has_files { store.delete_restore(&restore.key.name).await } else { Ok(()) };
         if let Err(e) = deleted {
-            errors.push(format!("error deleting files of restore {}: {e}", restore.name));
+            errors.push(format!("error deleting files of restore {}: {e}", restore.key.name));
         } else if let Err(e) = gone(context, restore, patience).await {
             // The others are told to go, and not waited for.
             patience = Duration::ZERO;
@@ -236,7 +237,7 @@ fn not_noted(why: &ClusterError) -> String {
 
 /// Deletes a restore and waits until it is gone: its finalizer is ours to remove, in another task.
 async fn gone(context: &Context, restore: &Identity, patience: Duration) -> Result<(), String> {
-    let name = &restore.name;
+    let name = &restore.key.name;
     let failed = |e: ClusterError| format!("error deleting restore {name}: {e}");
     context.client.delete_exactly::<Restore>(restore).await.map_err(failed)?;
     let deadline = Instant::now() + patience;
@@ -278,11 +279,13 @@ async fn processed(context: &Context, request: &DeleteBackupRequest, errors: Vec
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::world::Change;
     use jiff::Timestamp;
     use lifeboat_api::Time;
     use lifeboat_archive::layout::BackupFile;
     use lifeboat_archive::sidecar::{CLAIM_FORMAT, Claim};
     use lifeboat_bucket::{BlobStore, Memory, PutOptions};
+    use lifeboat_reconcile::Seen;
     use lifeboat_store::ClaimRequest;
     use std::sync::Arc;
 
@@ -401,6 +404,39 @@ mod tests {
             request.metadata.labels = labels.into_iter().collect();
             assert_eq!(Target::of(&request, &world).backup.is_some(), expected, "{label:?}");
         }
+    }
+
+    #[test]
+    fn a_deletion_takes_nothing_of_another_namespace() {
+        let mut world = World::default();
+        let request = |namespace: &str, name: &str| {
+            let mut request = DeleteBackupRequest::default();
+            (request.metadata.namespace, request.metadata.name) = (namespace.into(), name.into());
+            request.spec.backup_name = "b".into();
+            request
+        };
+        for namespace in ["here", "there"] {
+            let mut backup = begun(namespace, 5);
+            backup.metadata.namespace = namespace.into();
+            world.backups.put(backup);
+            let mut restore = Restore::default();
+            (restore.metadata.namespace, restore.metadata.name) = (namespace.into(), "r".into());
+            restore.metadata.uid = namespace.into();
+            restore.spec.backup_name = "b".into();
+            world.restores.put(restore);
+            let spec = serde_json::json!({"backupName": "b", "itemOperationTimeout": []});
+            let metadata = serde_json::json!({"namespace": namespace, "name": "u", "uid": namespace});
+            let unreadable = serde_json::json!({"metadata": metadata, "spec": spec}).to_string();
+            world.see(Change { kind: Kind::Restore, what: Seen::Applied(unreadable.into()) });
+            world.delete_requests.put(request(namespace, "d1"));
+            world.delete_requests.put(request(namespace, "d2"));
+        }
+        let key = |name: &str| NamespacedName { namespace: "here".into(), name: name.into() };
+        let target = Target::of(&request("here", "d1"), &world);
+        assert_eq!(target.backup.map(|backup| backup.metadata.uid).as_deref(), Some("here"));
+        let restores: Vec<NamespacedName> = target.restores.into_iter().map(|(restore, _)| restore.key).collect();
+        assert_eq!(restores, [key("r"), key("u")]);
+        assert_eq!(target.others.into_iter().map(|other| other.key).collect::<Vec<_>>(), [key("d2")]);
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! Answers download requests (api-and-controllers.md 3.13).
 
 use super::{Context, Effect, Finished, Unfinished};
-use crate::world::{Kind, World};
+use crate::world::{Kind, Meta, World};
 use jiff::SignedDuration;
 use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocation, DownloadRequest, DownloadRequestPhase, DownloadTargetKind, Restore,
     RestorePhase, Time,
 };
 use lifeboat_archive::layout::{BackupFile, RestoreFile};
-use lifeboat_client::Identity;
+use lifeboat_client::{Identity, NamespacedName};
 use std::time::Duration;
 
 /// How long a URL is good for, and a request is kept.
@@ -27,13 +27,16 @@ impl Target {
     pub(crate) fn of(request: &DownloadRequest, world: &World) -> Self {
         let target = &request.spec.target;
         let found = match place(target.kind) {
-            Place::Backup(file) => backup(&target.name, world).map(|backup| (backup, file.key(&target.name))),
-            Place::Restore(file) => restore(&target.name, world)
-                .and_then(|restore| Ok((backup(&restore.spec.backup_name, world)?, file.key(&target.name)))),
+            Place::Backup(file) => {
+                backup(&request.beside(&target.name), world).map(|backup| (backup, file.key(&target.name)))
+            }
+            Place::Restore(file) => restore(&request.beside(&target.name), world).and_then(|restore| {
+                Ok((backup(&request.beside(&restore.spec.backup_name), world)?, file.key(&target.name)))
+            }),
         };
         let located = found.and_then(|(backup, key)| {
             let name = &backup.spec.storage_location;
-            let location = world.locations.get(name).cloned();
+            let location = world.locations.get(&request.beside(name)).cloned();
             location.map(|l| (l, key)).ok_or_else(|| format!("backup storage location {name} not found"))
         });
         match located {
@@ -43,8 +46,9 @@ impl Target {
     }
 }
 
-fn backup<'a>(name: &str, world: &'a World) -> Result<&'a Backup, String> {
-    let found = world.backups.get(name).ok_or_else(|| format!("backup \"{name}\" not found"))?;
+fn backup<'a>(key: &NamespacedName, world: &'a World) -> Result<&'a Backup, String> {
+    let name = &key.name;
+    let found = world.backups.get(key).ok_or_else(|| format!("backup \"{name}\" not found"))?;
     use BackupPhase as P;
     match found.status.phase {
         None => Err(format!("backup \"{name}\" is in phase \"New\" and has not written any artifacts")),
@@ -55,8 +59,9 @@ fn backup<'a>(name: &str, world: &'a World) -> Result<&'a Backup, String> {
     }
 }
 
-fn restore<'a>(name: &str, world: &'a World) -> Result<&'a Restore, String> {
-    let found = world.restores.get(name).ok_or_else(|| format!("restore \"{name}\" not found"))?;
+fn restore<'a>(key: &NamespacedName, world: &'a World) -> Result<&'a Restore, String> {
+    let name = &key.name;
+    let found = world.restores.get(key).ok_or_else(|| format!("restore \"{name}\" not found"))?;
     match found.status.phase {
         None => Err(format!("restore \"{name}\" is in phase \"New\" and has not written any artifacts")),
         Some(phase @ (RestorePhase::New | RestorePhase::FailedValidation)) => {

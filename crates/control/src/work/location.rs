@@ -2,6 +2,7 @@
 
 use super::sync::{Known, search};
 use super::{Context, Effect, Finished};
+use crate::world::Meta;
 use jiff::Timestamp;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationPhase, Time};
 use lifeboat_archive::layout::TOP_LEVEL;
@@ -18,12 +19,12 @@ pub(crate) async fn validate(context: &Context, location: BackupStorageLocation,
         match search(context, &location, &known).await {
             Ok(changed) => (effects, searched) = (changed, true),
             // It is due still, and tried again by itself.
-            Err(why) => effects.push(Effect::Unsearched(location.metadata.name.clone(), Box::new(why))),
+            Err(why) => effects.push(Effect::Unsearched(location.key(), Box::new(why))),
         }
     }
     if let Err(why) = &found {
         // A connection of it may be what is wrong.
-        context.buckets.forget(&location.metadata.name);
+        context.buckets.forget(&location.key());
         tracing::warn!("{}", unavailable(&location, why));
     }
     let after = checked(&location, &found, searched, context.env.now());
@@ -31,7 +32,7 @@ pub(crate) async fn validate(context: &Context, location: BackupStorageLocation,
         // The effects are lost with this step, and the reason with them.
         for effect in &effects {
             if let Effect::Unsearched(location, why) = effect {
-                tracing::warn!(location, error = %why, "a location could not be searched");
+                tracing::warn!(location = location.name, error = %why, "a location could not be searched");
             }
         }
     })?;
@@ -75,7 +76,7 @@ async fn look(context: &Context, location: &BackupStorageLocation) -> Result<(),
     let begun = Instant::now();
     let strange = match strange_folders(&*context.visited_bucket(location).await?).await {
         // The client may have been kept from before its credentials were replaced.
-        Err(e) if e.kind == ErrorKind::Denied && context.buckets.forget_kept(&location.metadata.name, begun) => {
+        Err(e) if e.kind == ErrorKind::Denied && context.buckets.forget_kept(&location.key(), begun) => {
             strange_folders(&*context.visited_bucket(location).await?).await
         }
         found => found,
@@ -182,10 +183,10 @@ mod tests {
             let mut tasks = JoinSet::new();
             let cluster = api_server(&mut tasks, vec![(200, answer)]).await;
             let context = context(cluster, Arc::new(Opens(AtomicUsize::new(opens))));
-            let known = Known::of(&World::default(), "main", std::iter::empty());
+            let known = Known::of(&World::default(), &location, std::iter::empty());
             let effects = validate(&context, location.clone(), Some(known)).await.unwrap();
             seen.extend(effects.into_iter().map(|effect| match effect {
-                Effect::Unsearched(name, why) => format!("{opens}: {name} unsearched: {why}"),
+                Effect::Unsearched(key, why) => format!("{opens}: {} unsearched: {why}", key.name),
                 Effect::Stored(Stored::BackupStorageLocation(stored)) => format!("{opens}: {:?}", stored.status.phase),
                 other => format!("{opens}: {other:?}"),
             }));

@@ -1,6 +1,6 @@
 //! Runs a restore, and removes what it left in the bucket (api-and-controllers.md 3.10 and 3.12).
 
-use super::running::{Attempt, Phased, capped, left, not_taken, recorded, shortened, until_written, watched, while_leading};
+use super::running::{Attempt, capped, left, not_taken, recorded, shortened, until_written, watched, while_leading};
 use super::{Context, Effect, Finished, Unfinished};
 use crate::phase::MOST_ATTEMPTS;
 use crate::phase::restore::FINALIZER;
@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase, Time, well_known,
 };
-use lifeboat_client::Identity;
 use lifeboat_client::is_refused;
+use lifeboat_client::{Identity, NamespacedName};
 use lifeboat_operation::Operation;
 use lifeboat_restore::{BrokenOff, Outcome, Request, RestoreError, check_source, finalize, prepared, record_failure};
 use lifeboat_store::Store;
@@ -43,12 +43,12 @@ impl Origin {
     pub(crate) fn of(restore: &Restore, world: &World) -> Result<Self, Vec<String>> {
         let spec = &restore.spec;
         let backup = if spec.backup_name.is_empty() {
-            newest(&spec.schedule_name, world)?
+            newest(restore, world)?
         } else {
-            named(&spec.backup_name, world)?
+            named(&restore.beside(&spec.backup_name), world)?
         };
         let name = &backup.spec.storage_location;
-        let Some(location) = world.locations.get(name) else {
+        let Some(location) = world.locations.get(&restore.beside(name)) else {
             return Err(vec![format!(
                 "Error retrieving backup: backupstoragelocations.velero.io \"{name}\" not found"
             )]);
@@ -70,19 +70,17 @@ fn has_one_source(restore: &Restore) -> bool {
     restore.spec.backup_name.is_empty() != restore.spec.schedule_name.is_empty()
 }
 
-fn named<'a>(name: &str, world: &'a World) -> Result<&'a Backup, Vec<String>> {
-    world.backups.get(name).ok_or_else(|| {
-        let place = &world.namespace;
-        vec![format!(
-            "Error retrieving backup: can't find backup {place}/{name}: backups.velero.io \"{name}\" not found"
-        )]
+fn named<'a>(key: &NamespacedName, world: &'a World) -> Result<&'a Backup, Vec<String>> {
+    world.backups.get(key).ok_or_else(|| {
+        let name = &key.name;
+        vec![format!("Error retrieving backup: can't find backup {key}: backups.velero.io \"{name}\" not found")]
     })
 }
 
-fn newest<'a>(schedule: &str, world: &'a World) -> Result<&'a Backup, Vec<String>> {
-    let label = lifeboat_api::label_value(schedule);
+fn newest<'a>(restore: &Restore, world: &'a World) -> Result<&'a Backup, Vec<String>> {
+    let label = lifeboat_api::label_value(&restore.spec.schedule_name);
     let of_schedule = |b: &&Backup| b.metadata.labels.get(well_known::LABEL_SCHEDULE_NAME) == Some(&label);
-    let found = || world.backups.iter().filter(of_schedule);
+    let found = || world.backups.beside(restore).filter(of_schedule);
     let complete = found().filter(|b| b.status.phase == Some(BackupPhase::Completed));
     complete.max_by_key(|b| b.status.start_timestamp).ok_or_else(|| {
         let none = found().next().is_none().then(|| "No backups found for schedule".to_owned());

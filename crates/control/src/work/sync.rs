@@ -9,7 +9,7 @@ use lifeboat_api::{
     well_known,
 };
 use lifeboat_archive::layout::BackupFile;
-use lifeboat_client::Identity;
+use lifeboat_client::{Identity, NamespacedName};
 use lifeboat_store::{Store, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,8 +28,13 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// `busy` are names of backups that tasks work on.
-    pub(crate) fn of(world: &World, location: &str, busy: impl Iterator<Item = String>) -> Self {
+    /// `busy` are backups that tasks work on. Nothing of another namespace counts.
+    pub(crate) fn of<'a>(
+        world: &World,
+        location: &BackupStorageLocation,
+        busy: impl Iterator<Item = &'a NamespacedName>,
+    ) -> Self {
+        let label = label_value(&location.metadata.name);
         let stored = |b: &&Backup| {
             let ended = match b.status.phase {
                 Some(BackupPhase::Completed | BackupPhase::PartiallyFailed) => true,
@@ -37,12 +42,20 @@ impl Known {
                 Some(BackupPhase::Failed) => was_taken_over(b),
                 _ => false,
             };
-            ended && b.metadata.labels.get(well_known::LABEL_STORAGE_LOCATION) == Some(&label_value(location))
+            ended && b.metadata.labels.get(well_known::LABEL_STORAGE_LOCATION) == Some(&label)
         };
+        let schedules = world.schedules.beside(location);
+        let busy =
+            busy.filter(|backup| backup.namespace == location.metadata.namespace).map(|backup| backup.name.clone());
         Self {
-            backups: world.backups.iter().map(|b| b.metadata.name.clone()).chain(busy).collect(),
-            stored: world.backups.iter().filter(stored).map(|b| (b.metadata.name.clone(), b.clone())).collect(),
-            schedules: world.schedules.iter().map(|s| (s.metadata.name.clone(), s.metadata.uid.clone())).collect(),
+            backups: world.backups.beside(location).map(|b| b.metadata.name.clone()).chain(busy).collect(),
+            stored: world
+                .backups
+                .beside(location)
+                .filter(stored)
+                .map(|b| (b.metadata.name.clone(), b.clone()))
+                .collect(),
+            schedules: schedules.map(|s| (s.metadata.name.clone(), s.metadata.uid.clone())).collect(),
         }
     }
 }
@@ -217,6 +230,7 @@ fn adopted(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stub::named;
     use lifeboat_api::OwnerReference;
 
     #[test]
@@ -272,7 +286,15 @@ mod tests {
             backup.status.completion_timestamp = time(ended);
             world.backups.put(backup);
         }
-        let known = Known::of(&world, "here", ["gone-and-ending".to_owned()].into_iter());
+        let mut location = BackupStorageLocation::default();
+        location.metadata.name = "here".into();
+        let busy = ["gone-and-ending", "gone-elsewhere"].map(named);
+        let elsewhere = |key: &NamespacedName| NamespacedName { namespace: "other".into(), name: key.name.clone() };
+        // Of another namespace there may be everything once more.
+        let mut completed = world.backups.get(&named("completed")).unwrap().clone();
+        (completed.metadata.namespace, completed.metadata.name) = ("other".into(), "other".into());
+        world.backups.put(completed);
+        let known = Known::of(&world, &location, [&busy[0], &elsewhere(&busy[1])].into_iter());
         let expected: Vec<&str> = vec!["completed", "failed-and-found", "partially"];
         assert_eq!(known.stored.keys().collect::<Vec<_>>(), expected);
         // One whose object is gone while its task still ends it is not taken over.

@@ -3,7 +3,8 @@
 
 use crate::server::key::Key;
 use crate::work::deletion::backup_named;
-use crate::world::{Kind, World};
+use crate::world::{Kind, Meta, World};
+use lifeboat_client::NamespacedName;
 use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
 
@@ -11,7 +12,7 @@ use std::mem::{Discriminant, discriminant};
 #[derive(Debug, Default)]
 pub(super) struct Places {
     /// For each location, by what is late and by the rest.
-    of_location: HashMap<(Discriminant<Key>, bool, String), usize>,
+    of_location: HashMap<(Discriminant<Key>, bool, NamespacedName), usize>,
     in_all: HashMap<Discriminant<Key>, usize>,
 }
 
@@ -53,18 +54,18 @@ impl Places {
     }
 }
 
-/// The name of the location whose bucket a task speaks to; empty when it speaks to none, and where that is not known.
-fn location(key: &Key, world: &World) -> String {
-    let of_backup = |name: &str| backup_named(name, world).map(|b| b.spec.storage_location.clone());
+/// The location whose bucket a task speaks to; one without a name when it speaks to none, and where that is not known.
+fn location(key: &Key, world: &World) -> NamespacedName {
+    let of_backup = |key: &NamespacedName| backup_named(key, world).map(|b| b.beside(&b.spec.storage_location));
     let found = match key {
-        Key::Validation(name) | Key::Sync(name) => Some(name.clone()),
+        Key::Validation(key) | Key::Sync(key) => Some(key.clone()),
         Key::Sweep { location, .. } => Some(location.clone()),
-        Key::Backup(name) | Key::CancelBackup(name) | Key::Deletion { backup: name, .. } => of_backup(name),
-        Key::Restore(name) | Key::Upkeep(name) | Key::CancelRestore(name) | Key::CleanUp(name) => {
-            world.restores.get(name).and_then(|restore| of_backup(&restore.spec.backup_name))
+        Key::Backup(key) | Key::CancelBackup(key) | Key::Deletion { backup: key, .. } => of_backup(key),
+        Key::Restore(key) | Key::Upkeep(key) | Key::CancelRestore(key) | Key::CleanUp(key) => {
+            world.restores.get(key).and_then(|restore| of_backup(&key.beside(&restore.spec.backup_name)))
         }
-        Key::Unreadable(Kind::Restore, name) => {
-            world.restores.get_unreadable(name).and_then(|restore| of_backup(restore.names("backupName")))
+        Key::Unreadable(Kind::Restore, key) => {
+            world.restores.get_unreadable(key).and_then(|restore| of_backup(&key.beside(restore.names("backupName"))))
         }
         Key::Unreadable(..)
         | Key::Default(_)
@@ -83,7 +84,7 @@ mod tests {
     use super::super::{Memory, Step, View, Work, plan};
     use super::*;
     use crate::phase::restore::FINALIZER;
-    use crate::stub::options;
+    use crate::stub::{named, options};
     use crate::work::Unfinished;
     use crate::world::Left;
     use jiff::Timestamp;
@@ -152,14 +153,14 @@ mod tests {
             running.extend(more);
         }
         let expected = |name: &str, n: usize| -> BTreeSet<Key> {
-            let with = |what: &str| format!("{name}-{what}-{n}");
+            let with = |what: &str| named(&format!("{name}-{what}-{n}"));
             [
                 Key::Backup(with("finalizing")),
                 Key::CancelBackup(with("cancelled")),
                 Key::Deletion { backup: with("deleted"), request: with("deletion") },
                 Key::CleanUp(with("gone")),
-                Key::Sweep { backup: with("left"), location: name.into() },
-                Key::Validation(name.into()),
+                Key::Sweep { backup: with("left"), location: named(name) },
+                Key::Validation(named(name)),
             ]
             .into()
         };
@@ -178,7 +179,7 @@ mod tests {
         let names: Vec<String> = (0..40).map(|n| format!("hangs-{n}")).collect();
         names.iter().for_each(|name| put(&mut world, name, 0));
         let begun: BTreeSet<Key> = begun(&world, &[]).into_iter().collect();
-        assert_eq!(begun, names.into_iter().map(Key::Validation).collect());
+        assert_eq!(begun, names.iter().map(|name| Key::Validation(named(name))).collect());
     }
 
     /// It is work on what is in the cluster, so all locations have its places together.
@@ -187,12 +188,12 @@ mod tests {
         let mut world = World::default();
         for n in 0..40 {
             put(&mut world, &format!("{n}"), 0);
-            let mut location = world.locations.get(&n.to_string()).unwrap().clone();
+            let mut location = world.locations.get(&named(&n.to_string())).unwrap().clone();
             location.spec.default = true;
             world.locations.put(location);
         }
         let marks = begun(&world, &[]).into_iter().filter(|key| matches!(key, Key::Default(_))).count();
-        assert_eq!(marks, Key::Default(String::new()).most(false));
+        assert_eq!(marks, Key::Default(named("")).most(false));
     }
 
     /// What waits for a check, such as the backups of a location that is Available from then on, would wait for the search too.
@@ -235,11 +236,11 @@ mod tests {
     fn a_search_that_failed_is_not_part_of_a_check() {
         let mut world = World::default();
         put(&mut world, "main", 0);
-        let mut location = world.locations.get("main").unwrap().clone();
+        let mut location = world.locations.get(&named("main")).unwrap().clone();
         location.status.last_synced_time = Some(Time::new(NOW));
         world.locations.put(location);
         let (options, begun, mut memory) = (options(1), Instant::now(), Memory::default());
-        memory.failed(Key::Sync("main".into()), &Unfinished::Because("no".into()), begun);
+        memory.failed(Key::Sync(named("main")), &Unfinished::Because("no".into()), begun);
         let minute = jiff::SignedDuration::from_mins(1);
         let view =
             View { world: &world, options: &options, memory: &memory, now: (NOW + minute, begun), explain: false };
@@ -251,35 +252,35 @@ mod tests {
     fn a_search_that_failed_is_tried_again_though_checks_are_always_due() {
         let mut world = World::default();
         put(&mut world, "main", 0);
-        let mut location = world.locations.get("main").unwrap().clone();
+        let mut location = world.locations.get(&named("main")).unwrap().clone();
         location.status.last_synced_time = Some(Time::new(NOW));
         location.spec.validation_frequency = Some(lifeboat_api::Duration::from_secs(1));
         world.locations.put(location);
         let (options, begun, mut memory) = (options(1), Instant::now(), Memory::default());
-        memory.failed(Key::Sync("main".into()), &Unfinished::Because("no".into()), begun);
-        let spec = world.locations.get("main").unwrap().spec.clone();
-        memory.checked.insert("main".into(), (spec.clone(), begun));
+        memory.failed(Key::Sync(named("main")), &Unfinished::Because("no".into()), begun);
+        let spec = world.locations.get(&named("main")).unwrap().spec.clone();
+        memory.checked.insert(named("main"), (spec.clone(), begun));
         let hour = jiff::SignedDuration::from_hours(1);
         let begins = |memory: &Memory, running: &[Key], now: Instant| {
             let view = View { world: &world, options: &options, memory, now: (NOW + hour, now), explain: false };
             plan(view, running.iter()).work.into_iter().map(|work| work.key).collect::<Vec<_>>()
         };
-        let (check, search) = (Key::Validation("main".into()), Key::Sync("main".into()));
+        let (check, search) = (Key::Validation(named("main")), Key::Sync(named("main")));
         assert_eq!(begins(&memory, &[], begun), std::slice::from_ref(&check));
         let later = begun + Duration::from_secs(60);
         assert_eq!(begins(&memory, &[], later), [search]);
         // What is in the new place is not known before the check: a search would take the backups of the old one for deleted.
         let mut edited = spec;
         edited.object_storage.bucket = "another".into();
-        memory.checked.insert("main".into(), (edited, begun));
+        memory.checked.insert(named("main"), (edited, begun));
         assert_eq!(begins(&memory, &[], later), std::slice::from_ref(&check), "after an edit");
         // Late, and all places for searches are taken.
-        let spec = world.locations.get("main").unwrap().spec.clone();
-        memory.checked.insert("main".into(), (spec, begun));
+        let spec = world.locations.get(&named("main")).unwrap().spec.clone();
+        memory.checked.insert(named("main"), (spec, begun));
         for _ in 0..4 {
-            memory.failed(Key::Sync("main".into()), &Unfinished::Because("no".into()), begun);
+            memory.failed(Key::Sync(named("main")), &Unfinished::Because("no".into()), begun);
         }
-        let running: Vec<Key> = (0..Key::MOST_IN_ALL).map(|n| Key::Sync(format!("hangs-{n}"))).collect();
+        let running: Vec<Key> = (0..Key::MOST_IN_ALL).map(|n| Key::Sync(named(&format!("hangs-{n}")))).collect();
         assert_eq!(begins(&memory, &running, begun + Duration::from_secs(3600)), [check], "no place for the search");
     }
 
@@ -296,20 +297,20 @@ mod tests {
         let (options, base) = (options(1), Instant::now());
         let mut memory = Memory::default();
         for location in world.locations.iter() {
-            memory.checked.insert(location.metadata.name.clone(), (location.spec.clone(), base));
+            memory.checked.insert(location.key(), (location.spec.clone(), base));
         }
-        let hanging = Key::Sync("hangs".into());
+        let hanging = Key::Sync(named("hangs"));
         let begun = |world: &World, after: Duration| {
             let view = View { world, options: &options, memory: &memory, now: (NOW, base + after), explain: false };
             let plan = plan(view, std::iter::once(&hanging));
             (plan.work.into_iter().map(|work| work.key).collect::<Vec<_>>(), plan.retry)
         };
         let minute = Duration::from_secs(60);
-        let search = vec![Key::Sync("good".into())];
+        let search = vec![Key::Sync(named("good"))];
         assert_eq!(begun(&world, Duration::ZERO), (Vec::new(), Some(base + minute)));
         assert_eq!(begun(&world, minute), (search.clone(), None));
         // It was searched before.
-        let mut default = world.locations.get("hangs").unwrap().clone();
+        let mut default = world.locations.get(&named("hangs")).unwrap().clone();
         default.status.last_synced_time = Some(Time::new(NOW));
         world.locations.put(default);
         assert_eq!(begun(&world, Duration::ZERO), (search, None));

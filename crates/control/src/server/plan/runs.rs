@@ -6,8 +6,10 @@ use crate::phase::queue::{Blocked, Move, NoTurn, Standing, Turns, turns};
 use crate::phase::{self, Decision};
 use crate::work::backup::Target;
 use crate::work::restore::{Origin, Source};
+use crate::world::Meta;
 use jiff::SignedDuration;
 use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, Restore, RestorePhase};
+use lifeboat_client::NamespacedName;
 use std::sync::Arc;
 
 /// Whether a step runs the engine, for which there are places.
@@ -17,12 +19,12 @@ fn backup_runs(step: &phase::backup::Step) -> bool {
 
 fn restore_key(restore: &Restore, step: &phase::restore::Step) -> Key {
     use phase::restore::Step as S;
-    let name = restore.metadata.name.clone();
+    let key = restore.key();
     match step {
-        S::CleanUp => Key::CleanUp(name),
-        S::Fail(_) | S::CancelOperations => Key::CancelRestore(name),
-        S::Run | S::RunAgain { .. } | S::FailVeleros(_) => Key::Restore(name),
-        S::Hold | S::Operations | S::Finish => Key::Upkeep(name),
+        S::CleanUp => Key::CleanUp(key),
+        S::Fail(_) | S::CancelOperations => Key::CancelRestore(key),
+        S::Run | S::RunAgain { .. } | S::FailVeleros(_) => Key::Restore(key),
+        S::Hold | S::Operations | S::Finish => Key::Upkeep(key),
     }
 }
 
@@ -45,7 +47,7 @@ impl Planner<'_> {
         }
         for backup in world.backups.iter().filter(|b| b.metadata.deletion_timestamp.is_none()) {
             use phase::backup::Step as S;
-            let subject = || Subject::Backup(backup.metadata.name.clone());
+            let subject = || Subject::Backup(backup.key());
             let step = phase::backup::step(backup, self.view.options.fail_in_progress);
             let Some(step) = self.due(step, subject) else { continue };
             let part = match step {
@@ -53,7 +55,7 @@ impl Planner<'_> {
                 S::Finish => Controller::BackupFinalizer,
                 _ => Controller::Backup,
             };
-            let name = backup.metadata.name.clone();
+            let name = backup.key();
             let waits_for_place = self.has(Controller::BackupQueue)
                 && backup_runs(&step)
                 && self.backup_stands(backup) != Standing::Good
@@ -97,7 +99,7 @@ impl Planner<'_> {
                 let is_new = |b: &&Backup| matches!(b.status.phase, None | Some(BackupPhase::New)) && !b.spec.cancel;
                 let all = world.backups.iter().filter(|backup| is_queued(backup) || is_new(backup));
                 for backup in all.filter(|backup| backup.metadata.deletion_timestamp.is_none()) {
-                    let subject = Subject::Backup(backup.metadata.name.clone());
+                    let subject = Subject::Backup(backup.key());
                     self.note(|_| (subject, Reason::Disabled(Controller::BackupQueue)));
                 }
             }
@@ -105,12 +107,12 @@ impl Planner<'_> {
         }
         let most = self.view.options.concurrent_backups;
         let mut turns = turns(world.backups.iter(), most, self.waits.is_some(), |backup| self.backup_stands(backup));
-        for NoTurn { name, position, why } in std::mem::take(&mut turns.waits) {
+        for NoTurn { backup, position, why } in std::mem::take(&mut turns.waits) {
             let why = match position {
                 Some(position) => Reason::Queued { position, why },
                 None => Reason::NoSlot(why),
             };
-            self.note(|_| (Subject::Backup(name), why));
+            self.note(|_| (Subject::Backup(backup), why));
         }
         if self.waits.is_some() {
             for backup in world.backups.iter().filter(is_queued) {
@@ -125,7 +127,7 @@ impl Planner<'_> {
     /// Notes what a backup waits for that has no turn, for itself and not because of others.
     fn note_missing_turn(&mut self, backup: &Backup) {
         let is_queued = backup.status.phase == Some(BackupPhase::Queued);
-        let name = || backup.metadata.name.clone();
+        let name = || backup.key();
         let key = if is_queued { Key::Start(name()) } else { Key::Backup(name()) };
         if let Some(obstacle) = self.obstacle(&key) {
             self.note_obstacle(&key, obstacle);
@@ -134,15 +136,15 @@ impl Planner<'_> {
         }
     }
 
-    /// The name of its location, when that was never looked at.
-    fn unchecked_location_of(&self, backup: &Backup) -> Option<String> {
+    /// Its location, when that was never looked at.
+    fn unchecked_location_of(&self, backup: &Backup) -> Option<NamespacedName> {
         let location = self.location_of(backup).ok()?;
-        self.is_unchecked(location).then(|| location.metadata.name.clone())
+        self.is_unchecked(location).then(|| location.key())
     }
 
     /// How it stands with a backup that waits or is to run.
     fn backup_stands(&self, backup: &Backup) -> Standing {
-        let name = backup.metadata.name.clone();
+        let name = backup.key();
         let is_queued = backup.status.phase == Some(BackupPhase::Queued);
         match self.runs(&Subject::Backup(name.clone())) {
             Some(Key::Start(_)) => return Standing::Starts,
@@ -175,19 +177,19 @@ impl Planner<'_> {
     /// Whether a location was never looked at: what needs it waits, because that is a matter of a moment. It waits no longer
     /// when the outcome cannot be noted.
     fn is_unchecked(&self, location: &BackupStorageLocation) -> bool {
-        location.status.phase.is_none() && !self.is_late(&Key::Validation(location.metadata.name.clone()))
+        location.status.phase.is_none() && !self.is_late(&Key::Validation(location.key()))
     }
 
     /// The location that a backup goes to, or the name of the one that there is not.
     fn location_of<'b>(&'b self, backup: &'b Backup) -> Result<&'b BackupStorageLocation, &'b str> {
         let (world, named) = (self.view.world, backup.spec.storage_location.as_str());
         let name = if named.is_empty() {
-            let marked = world.locations.iter().find(|l| l.spec.default).map(|l| l.metadata.name.as_str());
+            let marked = world.locations.beside(backup).find(|l| l.spec.default).map(|l| l.metadata.name.as_str());
             marked.unwrap_or(&self.view.options.default_location)
         } else {
             named
         };
-        world.locations.get(name).ok_or(name)
+        world.locations.get(&backup.beside(name)).ok_or(name)
     }
 
     /// Where a backup goes (api-and-controllers.md 5.2).
@@ -210,7 +212,7 @@ impl Planner<'_> {
         let mut without_place = Vec::new();
         let mut due = Vec::new();
         for restore in world.restores.iter() {
-            let subject = || Subject::Restore(restore.metadata.name.clone());
+            let subject = || Subject::Restore(restore.key());
             if let Some(step) = self.due(phase::restore::step(restore, options.fail_in_progress), subject) {
                 due.push((self.restore_stands(restore, &step), restore, step));
             }
@@ -218,7 +220,7 @@ impl Planner<'_> {
         // Who is late comes after the others, and whoever has failed less often first, so that each has its turn.
         due.sort_by_key(|(standing, restore, _)| {
             let failures = if let Standing::Late(failures) = standing { *failures } else { 0 };
-            (failures, restore.metadata.creation_timestamp, &restore.metadata.name)
+            (failures, restore.metadata.creation_timestamp, &restore.metadata.namespace, &restore.metadata.name)
         });
         for (standing, restore, step) in due {
             let part = match step {
@@ -230,12 +232,13 @@ impl Planner<'_> {
             if !self.may(part, || key.object()) || !self.may_begin(&key) {
                 continue;
             }
-            let backup = world.backups.get(&restore.spec.backup_name);
-            let place = backup.and_then(|b| Some((b.clone(), world.locations.get(&b.spec.storage_location)?.clone())));
+            let backup = world.backups.get(&restore.beside(&restore.spec.backup_name));
+            let location_of = |b: &Backup| world.locations.get(&b.beside(&b.spec.storage_location));
+            let place = backup.and_then(|b| Some((b.clone(), location_of(b)?.clone())));
             if step == S::Run
                 && let Some((_, location)) = place.as_ref().filter(|(_, location)| self.is_unchecked(location))
             {
-                self.note(|_| (key.object(), Reason::Unchecked(location.metadata.name.clone())));
+                self.note(|_| (key.object(), Reason::Unchecked(location.key())));
                 continue;
             }
             // One that is in progress has its place already, unless it is late.
@@ -250,7 +253,7 @@ impl Planner<'_> {
             self.add(key, Step::Restore(Box::new(restore.clone()), Box::new(Source { origin, place }), step));
         }
         if !without_place.is_empty() {
-            let by: Arc<[String]> = holders.iter().map(|restore| restore.metadata.name.clone()).collect();
+            let by: Arc<[NamespacedName]> = holders.iter().map(|restore| restore.key()).collect();
             for subject in without_place {
                 self.note(|_| (subject, Reason::NoSlot(Blocked::Full { by: Arc::clone(&by), places })));
             }
@@ -259,7 +262,7 @@ impl Planner<'_> {
 
     /// How it stands with a restore of which this is the next step.
     fn restore_stands(&self, restore: &Restore, step: &phase::restore::Step) -> Standing {
-        if self.runs(&Subject::Restore(restore.metadata.name.clone())).is_some() {
+        if self.runs(&Subject::Restore(restore.key())).is_some() {
             return Standing::Good;
         }
         self.stands(&restore_key(restore, step))
@@ -273,7 +276,7 @@ impl Planner<'_> {
                 _ => false,
             },
             None | Some(RestorePhase::New) => {
-                let running = self.runs(&Subject::Restore(restore.metadata.name.clone()));
+                let running = self.runs(&Subject::Restore(restore.key()));
                 matches!(running, Some(Key::Restore(_)))
             }
             _ => false,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::phase::{ANNOTATION_ATTEMPT, restore::FINALIZER};
 use crate::server::words::{does, waits_for};
-use crate::stub::options;
+use crate::stub::{named, options};
 use crate::world::{Change, Kind};
 use lifeboat_reconcile::Seen;
 use serde_json::{Value, json};
@@ -33,9 +33,13 @@ impl Scene {
 
     /// Adds an object; each is younger than those before.
     fn put(&mut self, kind: Kind, name: &str, spec: &Value, status: &Value) {
+        self.put_as(kind, &named(name), spec, status);
+    }
+
+    fn put_as(&mut self, kind: Kind, key: &NamespacedName, spec: &Value, status: &Value) {
         let age = self.world.all().count();
-        let mut metadata =
-            json!({"name": name, "uid": name, "creationTimestamp": format!("2026-11-22T10:00:{age:02}Z")});
+        let mut metadata = json!({"namespace": key.namespace, "name": key.name, "uid": key.to_string(),
+            "creationTimestamp": format!("2026-11-22T10:00:{age:02}Z")});
         if status["phase"] == "InProgress" {
             metadata["annotations"] = json!({ANNOTATION_ATTEMPT: "1"});
         }
@@ -45,9 +49,9 @@ impl Scene {
         let object = json!({"apiVersion": "velero.io/v1", "kind": kind.word(), "metadata": metadata, "spec": spec, "status": status});
         self.world.see(Change { kind, what: Seen::Applied(object.to_string().into()) });
         if kind == Kind::BackupStorageLocation
-            && let Some(location) = self.world.locations.get(name)
+            && let Some(location) = self.world.locations.get(key)
         {
-            self.memory.checked.insert(name.to_owned(), (location.spec.clone(), self.base));
+            self.memory.checked.insert(key.clone(), (location.spec.clone(), self.base));
         }
     }
 
@@ -73,8 +77,10 @@ impl Scene {
         let now = ("2026-11-22T12:00:00Z".parse().unwrap(), self.base);
         let view = View { world: &self.world, options: &self.options, memory: &self.memory, now, explain: true };
         let plan = plan(view, self.running.iter());
-        let line =
-            |subject: &Subject, what: &str| format!("{} {}: {what}", subject.object().0.word(), subject.object().1);
+        let line = |subject: &Subject, what: &str| match subject.object() {
+            (kind, key) if key.namespace.is_empty() => format!("{} {}: {what}", kind.word(), key.name),
+            (kind, key) => format!("{} {key}: {what}", kind.word()),
+        };
         let steps = plan.work.iter().map(|work| line(&work.key.object(), &does(&work.step)));
         let waits =
             plan.waits.iter().map(|wait| line(&wait.subject, &format!("waits for {}", waits_for(&wait.why, now))));
@@ -95,7 +101,7 @@ fn backups_wait_for_places_and_for_one_another() {
     scene.backup("other", "Queued", &["c"]);
     scene.backup("last", "Queued", &["d"]);
     scene.backup("new", "New", &["e"]);
-    scene.running = vec![Key::Backup("runs".into())];
+    scene.running = vec![Key::Backup(named("runs"))];
     assert_eq!(
         scene.lines(),
         [
@@ -130,11 +136,11 @@ fn what_failed_waits_for_its_moment_and_what_is_late_for_the_others() {
     scene.backup("late", "ReadyToStart", &["b"]);
     scene.backup("later", "Queued", &["c"]);
     scene.backup("q", "Queued", &["d"]);
-    scene.failed(Key::Backup("again".into()), 2, 1);
-    scene.failed(Key::Backup("late".into()), 5, 0);
-    scene.failed(Key::Start("later".into()), 7, 30);
+    scene.failed(Key::Backup(named("again")), 2, 1);
+    scene.failed(Key::Backup(named("late")), 5, 0);
+    scene.failed(Key::Start(named("later")), 7, 30);
     scene.put(Kind::ServerStatusRequest, "status", &json!({}), &json!({}));
-    scene.failed(Key::Status("status".into()), 0, 5);
+    scene.failed(Key::Status(named("status")), 0, 5);
     assert_eq!(
         scene.lines(),
         [
@@ -162,7 +168,7 @@ fn restores_wait_for_one_another_and_deletions_for_the_work_on_their_backup() {
     }
     let processed = json!({"phase": "Processed"});
     scene.put(Kind::DeleteBackupRequest, "old", &json!({"backupName": "older"}), &processed);
-    scene.running = vec![Key::Restore("runs".into()), Key::Queue("queued".into())];
+    scene.running = vec![Key::Restore(named("runs")), Key::Queue(named("queued"))];
     assert_eq!(
         scene.lines(),
         [
@@ -198,7 +204,7 @@ fn locations_wait_for_the_first_search_of_the_default_one() {
     scene.backup("unchecked", "ReadyToStart", &[]);
     scene.put(Kind::Backup, "to-new", &json!({"storageLocation": "new"}), &json!({"phase": "ReadyToStart"}));
     scene.options.concurrent_backups = 2;
-    scene.running = vec![Key::Validation("new".into())];
+    scene.running = vec![Key::Validation(named("new"))];
     assert_eq!(
         scene.lines(),
         [
@@ -253,6 +259,48 @@ fn of_many_of_one_kind_some_wait_for_a_place() {
         format!("ServerStatusRequest s17: {waits}"),
     ];
     assert_eq!(lines[16..], expected);
+}
+
+/// Neither what runs nor what has failed, what is named nor who is the default.
+#[test]
+fn objects_of_one_name_in_two_namespaces_have_nothing_to_do_with_each_other() {
+    let mut scene = Scene::bare();
+    let key = |namespace: &str, name: &str| NamespacedName { namespace: namespace.into(), name: name.into() };
+    let times = json!({"phase": "Available", "lastValidationTime": "2026-11-22T11:59:30Z", "lastSyncedTime": "2026-11-22T11:59:40Z"});
+    let main = json!({"default": true});
+    let of_main = json!({"storageLocation": "main"});
+    let of_backup = json!({"backupName": "b"});
+    let new = json!({"phase": "New"});
+    for (namespace, phase) in [("here", "InProgress"), ("there", "Completed")] {
+        scene.put_as(Kind::BackupStorageLocation, &key(namespace, "main"), &main, &times);
+        scene.put_as(Kind::Backup, &key(namespace, "b"), &of_main, &json!({"phase": phase}));
+        scene.put_as(Kind::DeleteBackupRequest, &key(namespace, "d"), &of_backup, &new);
+        scene.put_as(Kind::ServerStatusRequest, &key(namespace, "s"), &json!({}), &json!({}));
+    }
+    // There is no backup for it in its own namespace, and no location in that of the other.
+    scene.put_as(Kind::Restore, &key("else", "r"), &of_backup, &new);
+    scene.put_as(Kind::Backup, &key("else", "x"), &of_main, &json!({"phase": "ReadyToStart"}));
+    scene.options.concurrent_backups = 2;
+    scene.running = vec![Key::Backup(key("here", "b"))];
+    scene.failed(Key::Status(key("there", "s")), 2, 1);
+    let missing = "an existing backup storage location was not specified at backup creation time and the default main was not found.";
+    let lines = scene.lines();
+    assert!(lines[2].starts_with(&format!("Backup else/x: is refused: {missing}")), "{lines:?}");
+    let lines: Vec<&str> = lines.iter().map(|line| line.split(" Please").next().unwrap_or_default()).collect();
+    assert_eq!(
+        lines,
+        [
+            "DeleteBackupRequest here/d: is refused: backup is still in progress",
+            "DeleteBackupRequest there/d: backup b is deleted",
+            &format!("Backup else/x: is refused: {missing}"),
+            "Restore else/r: is refused: Error retrieving backup: can't find backup else/b: backups.velero.io \"b\" not found",
+            "ServerStatusRequest here/s: is answered",
+            "Backup here/b: waits for the end of the work on it: the backup runs",
+            "BackupStorageLocation here/main: waits for 2026-11-22T12:00:30Z, when it is due",
+            "BackupStorageLocation there/main: waits for 2026-11-22T12:00:30Z, when it is due",
+            "ServerStatusRequest there/s: waits for 2026-11-22T12:00:01Z: it has failed 2 times, and is tried again then",
+        ]
+    );
 }
 
 /// A normal pass is the same without the reasons.

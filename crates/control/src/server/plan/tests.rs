@@ -6,7 +6,7 @@ use super::*;
 use crate::phase::queue::Move;
 use crate::phase::{MOST_ATTEMPTS, attempt, note_attempt, restore::FINALIZER};
 use crate::server::step::{Step, Work};
-use crate::stub::options;
+use crate::stub::{named, options};
 use crate::work::Unfinished;
 use crate::world::{Change, Kind};
 use lifeboat_api::{
@@ -373,7 +373,7 @@ impl Play {
 
     /// Changes a backup, if it is still there.
     fn change(&mut self, name: &str, change: impl FnOnce(&mut Backup)) {
-        if let Some(mut backup) = self.world.backups.get(name).cloned() {
+        if let Some(mut backup) = self.world.backups.get(&named(name)).cloned() {
             change(&mut backup);
             self.world.backups.put(backup);
         }
@@ -431,7 +431,7 @@ impl Play {
                 self.world.delete_requests.remove(&Identity::of(&request.metadata));
             }
             Step::Delete(mut request, _, request::Step::Answer) => {
-                let backup = self.world.backups.get(&request.spec.backup_name).cloned();
+                let backup = self.world.backups.get(&named(&request.spec.backup_name)).cloned();
                 if let Some(backup) = backup.filter(|backup| !work::deletion::is_running(backup)) {
                     self.world.backups.remove(&Identity::of(&backup.metadata));
                 }
@@ -454,7 +454,7 @@ impl Play {
 
     fn apply_restore(&mut self, name: &str, source: &work::restore::Source, step: phase::restore::Step) {
         use phase::restore::Step as S;
-        let Some(mut restore) = self.world.restores.get(name).cloned() else { return };
+        let Some(mut restore) = self.world.restores.get(&named(name)).cloned() else { return };
         match step {
             S::CleanUp => return self.world.restores.remove(&Identity::of(&restore.metadata)),
             S::Hold => restore.metadata.finalizers.push(FINALIZER.into()),
@@ -477,7 +477,7 @@ impl Play {
         let unlucky: BTreeSet<&str> = unlucky.map(|request| request.spec.backup_name.as_str()).collect();
         let is_unlucky = |who: &Who| {
             let Who(kind, name) = who;
-            *kind == Kind::Backup && self.world.backups.get(name).is_some() && unlucky.contains(name.as_str())
+            *kind == Kind::Backup && self.world.backups.get(&named(name)).is_some() && unlucky.contains(name.as_str())
         };
         self.not_over().into_iter().filter(|who| !is_hopeless(who) && !is_unlucky(who)).collect()
     }
@@ -539,21 +539,9 @@ impl Play {
 }
 
 fn who(work: &Work) -> Who {
-    match &work.key {
-        Key::Queue(name)
-        | Key::Start(name)
-        | Key::Backup(name)
-        | Key::CancelBackup(name)
-        | Key::Sweep { backup: name, .. } => Who(Kind::Backup, name.clone()),
-        Key::Restore(name) | Key::Upkeep(name) | Key::CancelRestore(name) | Key::CleanUp(name) => {
-            Who(Kind::Restore, name.clone())
-        }
-        Key::Validation(name) | Key::Default(name) | Key::Sync(name) => Who(Kind::BackupStorageLocation, name.clone()),
-        Key::Deletion { request: name, .. } | Key::Refusal(name) => Who(Kind::DeleteBackupRequest, name.clone()),
-        Key::Download(name) => Who(Kind::DownloadRequest, name.clone()),
-        Key::Status(name) => Who(Kind::ServerStatusRequest, name.clone()),
-        Key::Unreadable(kind, name) => Who(*kind, name.clone()),
-    }
+    let object = work.key.object();
+    let (kind, key) = object.object();
+    Who(kind, key.name.clone())
 }
 
 /// Four days.

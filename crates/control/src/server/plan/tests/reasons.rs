@@ -5,6 +5,8 @@ use crate::phase::queue::Blocked;
 use crate::server::key::{Key, Subject};
 use crate::server::plan::Plan;
 use crate::server::wait::Reason;
+use crate::stub::named;
+use lifeboat_client::NamespacedName;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Play {
@@ -18,7 +20,7 @@ impl Play {
         let begun: BTreeSet<Subject> = plan.work.iter().map(|work| work.key.object()).collect();
         assert!(waits.keys().all(|subject| !begun.contains(subject)), "waits, and begins");
         for Who(kind, name) in self.not_over() {
-            let has_reason = waits.keys().chain(&begun).any(|subject| subject.object() == (kind, name.as_str()));
+            let has_reason = waits.keys().chain(&begun).any(|subject| subject.object() == (kind, &named(&name)));
             assert!(has_reason, "nothing is said of {kind:?} {name}");
         }
         for (subject, why) in &waits {
@@ -63,14 +65,14 @@ impl Play {
 
 /// The objects that one waits for.
 fn others(subject: &Subject, why: &Reason) -> Vec<Subject> {
-    let like = |name: &String| match subject {
-        Subject::Restore(_) => Subject::Restore(name.clone()),
-        _ => Subject::Backup(name.clone()),
+    let like = |key: &NamespacedName| match subject {
+        Subject::Restore(_) => Subject::Restore(key.clone()),
+        _ => Subject::Backup(key.clone()),
     };
     match why {
         Reason::Queued { why, .. } | Reason::NoSlot(why) => match why {
             Blocked::Full { by, .. } => by.iter().map(like).collect(),
-            Blocked::Overlaps(name) => vec![like(name)],
+            Blocked::Overlaps(key) => vec![like(key)],
         },
         Reason::Unchecked(location) => vec![Subject::Location(location.clone())],
         _ => Vec::new(),
