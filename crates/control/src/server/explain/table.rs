@@ -1,0 +1,101 @@
+//! What is told of whole worlds.
+
+use super::*;
+use crate::phase::queue::Blocked;
+use crate::phase::restore::FINALIZER;
+use crate::stub::{named, options};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+const NOW: &str = "2026-11-22T12:00:00Z";
+
+/// The world of these objects: of a kind, with a name, and what else there is to say.
+fn world(objects: &[(Kind, &str, Value)]) -> World {
+    let mut world = World::default();
+    for (kind, name, rest) in objects {
+        let mut object = json!({"apiVersion": "velero.io/v1", "kind": kind.word(),
+            "metadata": {"namespace": "velero", "name": name, "uid": name, "creationTimestamp": "2026-11-22T10:00:00Z"}});
+        lifeboat_patch::merge(&mut object, rest);
+        world.see(Change { kind: *kind, what: Seen::Applied(object.to_string().into()) });
+    }
+    world
+}
+
+/// What a server would do with them, when one leads.
+fn told(objects: &[(Kind, &str, Value)]) -> Explanation {
+    explained(&world(objects), &options(1), Some("leader".into()), NOW.parse().unwrap())
+}
+
+/// A location that is the default and was checked and searched a moment ago.
+fn main() -> (Kind, &'static str, Value) {
+    let status = json!({"phase": "Available", "lastValidationTime": "2026-11-22T11:59:30Z", "lastSyncedTime": "2026-11-22T11:59:40Z"});
+    (Kind::BackupStorageLocation, "main", json!({"spec": {"default": true}, "status": status}))
+}
+
+fn backup(name: &'static str, phase: &str) -> (Kind, &'static str, Value) {
+    (Kind::Backup, name, json!({"spec": {"storageLocation": "main"}, "status": {"phase": phase, "queuePosition": 1}}))
+}
+
+#[test]
+fn programs_are_told_namespaces_and_a_word_that_stays() {
+    let found = told(&[
+        main(),
+        backup("done", "Completed"),
+        backup("new", "New"),
+        backup("waits", "Queued"),
+        backup("runs", "InProgress"),
+        (Kind::Restore, "again", json!({"spec": {"backupName": "done"}, "metadata": {"finalizers": [FINALIZER]}})),
+        (Kind::DeleteBackupRequest, "gone", json!({"spec": {"backupName": "gone"}})),
+    ]);
+    let due = "2026-11-22T12:00:30Z";
+    let row = |kind: &str, name: &str, state: &str, reason: &str| json!({"kind": kind, "namespace": "velero", "name": name, "state": state, "reason": reason});
+    let with = |mut row: Value, rest: Value| {
+        lifeboat_patch::merge(&mut row, &rest);
+        row
+    };
+    assert_eq!(
+        serde_json::to_value(found).unwrap(),
+        json!({
+            "leader": "leader",
+            "steps": [
+                with(row("DeleteBackupRequest", "gone", "New", "Refuse"), json!({"does": "is refused: backup not found"})),
+                with(row("Backup", "new", "New", "Queue"), json!({"does": "goes into the queue, to position 2"})),
+                with(row("Restore", "again", "New", "Run"), json!({"does": "is validated, and runs from backup done"})),
+            ],
+            "waits": [
+                {"kind": "Backup", "namespace": "velero", "name": "runs", "state": "InProgress", "reason": "Running", "until": null,
+                    "waitsFor": "its end: it is worked on by the leader leader, or taken up by the next one"},
+                {"kind": "Backup", "namespace": "velero", "name": "waits", "state": "Queued", "reason": "NoSlot", "until": null,
+                    "waitsFor": "its turn, as number 1 in the queue: 1 of 1 may run at once, and do: runs"},
+                {"kind": "BackupStorageLocation", "namespace": "velero", "name": "main", "state": "Available", "reason": "NotDue",
+                    "until": due, "waitsFor": format!("{due}, when it is due")},
+            ],
+            "atRest": [{"kind": "Backup", "phase": "Completed", "count": 1}],
+            "wake": due,
+        })
+    );
+}
+
+#[test]
+fn every_reason_to_wait_has_its_word() {
+    let (key, until) = (Key::Backup(named("b")), Instant::now());
+    let full = || Blocked::Full { by: Arc::from([named("b")]), places: 1 };
+    let overlaps = || Blocked::Overlaps(named("b"));
+    for (why, expected) in [
+        (Reason::Runs(key.clone()), "Running"),
+        (Reason::Excluded(key), "OtherWork"),
+        (Reason::Failed { times: 1, until }, "Failed"),
+        (Reason::Paused(until), "Paused"),
+        (Reason::NoPlace { run: 1, most: 1 }, "NoPlace"),
+        (Reason::Due(Timestamp::UNIX_EPOCH), "NotDue"),
+        (Reason::Queued { position: 1, why: full() }, "NoSlot"),
+        (Reason::Queued { position: 1, why: overlaps() }, "Overlap"),
+        (Reason::NoSlot(full()), "NoSlot"),
+        (Reason::NoSlot(overlaps()), "Overlap"),
+        (Reason::Unchecked(named("l")), "LocationNotChecked"),
+        (Reason::FirstSearch { location: named("l"), until }, "FirstSearch"),
+        (Reason::Disabled(crate::options::Controller::Backup), "Disabled"),
+    ] {
+        assert_eq!(codes::of_wait(&why), expected, "{why:?}");
+    }
+}
