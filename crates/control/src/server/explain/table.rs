@@ -32,6 +32,12 @@ fn main() -> (Kind, &'static str, Value) {
     (Kind::BackupStorageLocation, "main", json!({"spec": {"default": true}, "status": status}))
 }
 
+/// One that was checked, and is Available.
+fn location(name: &'static str, spec: Value, mut status: Value) -> (Kind, &'static str, Value) {
+    lifeboat_patch::merge(&mut status, &json!({"phase": "Available", "lastValidationTime": "2026-11-22T11:59:30Z"}));
+    (Kind::BackupStorageLocation, name, json!({"spec": spec, "status": status}))
+}
+
 fn backup(name: &'static str, phase: &str) -> (Kind, &'static str, Value) {
     (Kind::Backup, name, json!({"spec": {"storageLocation": "main"}, "status": {"phase": phase, "queuePosition": 1}}))
 }
@@ -98,4 +104,39 @@ fn every_reason_to_wait_has_its_word() {
     ] {
         assert_eq!(codes::of_wait(&why), expected, "{why:?}");
     }
+}
+
+/// Also while it is kept back by the first search of the default one, and has no time of a check that could be told.
+#[test]
+fn a_location_that_is_never_checked_again_waits_for_its_search() {
+    let found = told(&[
+        (
+            Kind::BackupStorageLocation,
+            "main",
+            json!({"spec": {"default": true}, "status": {"phase": "Available", "lastValidationTime": "2026-11-22T11:59:30Z"}}),
+        ),
+        location("never-searched", json!({"validationFrequency": "0s"}), json!({})),
+        location("searched", json!({"validationFrequency": "0s"}), json!({"lastSyncedTime": "2026-11-22T11:59:40Z"})),
+        location(
+            "searched-for-long",
+            json!({"validationFrequency": "0s", "backupSyncPeriod": "1h"}),
+            json!({"lastSyncedTime": "2026-11-22T11:59:40Z"}),
+        ),
+        location("rests", json!({"validationFrequency": "0s", "backupSyncPeriod": "0s"}), json!({})),
+    ]);
+    let waits: Vec<(&str, &str, Option<String>)> = found
+        .waits
+        .iter()
+        .map(|wait| (wait.name.as_str(), wait.reason, wait.until.map(|until| until.to_string())))
+        .collect();
+    let until = |time: &str| Some(format!("2026-11-22T{time}Z"));
+    assert_eq!(
+        waits,
+        [
+            ("never-searched", "FirstSearch", until("12:01:00")),
+            ("searched", "NotDue", until("12:00:40")),
+            ("searched-for-long", "NotDue", until("12:59:40")),
+        ]
+    );
+    assert_eq!(found.at_rest, [AtRest { kind: "BackupStorageLocation", phase: "Available".into(), count: 1 }]);
 }
