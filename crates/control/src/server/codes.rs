@@ -88,5 +88,8 @@ pub(super) fn of_wait(why: &Reason) -> &'static str {
         Reason::Unchecked(_) => "LocationNotChecked",
         Reason::FirstSearch { .. } => "FirstSearch",
         Reason::Disabled(_) => "Disabled",
+        Reason::Deleted { .. } => "Deleted",
+        Reason::Unreadable(_) => "Unreadable",
+        Reason::NotServed => "NotServed",
     }
 }

@@ -81,6 +81,7 @@ pub(super) fn plan<'a>(view: View<'a>, running: impl Iterator<Item = &'a Key>) -
     planner.backups();
     planner.restores();
     planner.requests();
+    planner.note_left_alone();
     planner.end()
 }
 

@@ -101,6 +101,9 @@ fn every_reason_to_wait_has_its_word() {
         (Reason::Unchecked(named("l")), "LocationNotChecked"),
         (Reason::FirstSearch { location: named("l"), until }, "FirstSearch"),
         (Reason::Disabled(crate::options::Controller::Backup), "Disabled"),
+        (Reason::Deleted { finalizers: Vec::new() }, "Deleted"),
+        (Reason::Unreadable("no".into()), "Unreadable"),
+        (Reason::NotServed, "NotServed"),
     ] {
         assert_eq!(codes::of_wait(&why), expected, "{why:?}");
     }
@@ -139,4 +142,53 @@ fn a_location_that_is_never_checked_again_waits_for_its_search() {
         ]
     );
     assert_eq!(found.at_rest, [AtRest { kind: "BackupStorageLocation", phase: "Available".into(), count: 1 }]);
+}
+
+#[test]
+fn what_is_left_alone_though_it_is_not_over_is_not_at_rest() {
+    let deleted = |finalizers: &[&str], phase: &str| {
+        let metadata = json!({"deletionTimestamp": "2026-11-22T11:00:00Z", "finalizers": finalizers});
+        json!({"metadata": metadata, "status": {"phase": phase}})
+    };
+    let schedule = |paused: bool, phase: &str| json!({"spec": {"paused": paused}, "status": {"phase": phase}});
+    let found = told(&[
+        main(),
+        (Kind::Backup, "kept", deleted(&["a.example/1", "b.example/2", "c.example/3", "d.example/4"], "Completed")),
+        (Kind::Backup, "going", deleted(&[], "Queued")),
+        (Kind::Backup, "unreadable", json!({"metadata": {"deletionTimestamp": "2026-11-22T11:00:00Z"}, "spec": 1})),
+        (Kind::Backup, "done", json!({"spec": 1, "status": {"phase": "Completed"}})),
+        (Kind::Restore, "held", deleted(&["a.example/1"], "Completed")),
+        (Kind::Restore, "ours", deleted(&["a.example/1", FINALIZER], "Completed")),
+        (Kind::DeleteBackupRequest, "wrong", json!({"spec": 1})),
+        (Kind::DownloadRequest, "wrong", json!({"spec": 1, "status": {"phase": "Processed"}})),
+        (Kind::Schedule, "nightly", schedule(false, "Enabled")),
+        (Kind::Schedule, "new", schedule(false, "New")),
+        (Kind::Schedule, "paused", schedule(true, "Enabled")),
+        (Kind::Schedule, "refused", schedule(false, "FailedValidation")),
+    ]);
+    let steps: Vec<String> = found.steps.iter().map(|step| format!("{} {}", step.kind, step.name)).collect();
+    assert_eq!(steps, ["Restore ours"]);
+    let line = |wait: &ExplainedWait| format!("{} {} {}: {}", wait.kind, wait.name, wait.reason, wait.waits_for);
+    let of_others = "its end: it is being deleted, and kept by the finalizers of others";
+    let wrong = "somebody who mends or deletes it: it cannot be read: invalid type: integer `1`, expected";
+    let no_schedules = "a server that does it: this version makes no backups of schedules";
+    assert_eq!(
+        found.waits.iter().map(line).collect::<Vec<_>>(),
+        [
+            "Backup going Deleted: its end: it is being deleted".to_owned(),
+            format!("Backup kept Deleted: {of_others}: a.example/1, b.example/2, c.example/3 and 1 more"),
+            "Backup unreadable Deleted: its end: it is being deleted".to_owned(),
+            format!("Restore held Deleted: {of_others}: a.example/1"),
+            "BackupStorageLocation main NotDue: 2026-11-22T12:00:30Z, when it is due".to_owned(),
+            format!("DeleteBackupRequest wrong Unreadable: {wrong} struct DeleteBackupRequestSpec"),
+            format!("DownloadRequest wrong Unreadable: {wrong} struct DownloadRequestSpec"),
+            format!("Schedule new NotServed: {no_schedules}"),
+            format!("Schedule nightly NotServed: {no_schedules}"),
+        ]
+    );
+    let rest = |kind, phase: &str| AtRest { kind, phase: phase.into(), count: 1 };
+    assert_eq!(
+        found.at_rest,
+        [rest("Backup", "Completed"), rest("Schedule", "Enabled"), rest("Schedule", "FailedValidation")]
+    );
 }
