@@ -1,5 +1,6 @@
 //! The loop: see, decide, do.
 
+mod codes;
 mod explain;
 mod key;
 mod look;

@@ -134,6 +134,11 @@ macro_rules! mirrored {
                 std::iter::empty()$(.chain(self.$field.phases().map(|(key, phase)| (Kind::$kind, key, phase))))*
             }
 
+            /// The metadata of every object that is being deleted, be it one that cannot be read.
+            pub(crate) fn deleted(&self) -> impl Iterator<Item = (Kind, &ObjectMeta)> {
+                std::iter::empty()$(.chain(self.$field.deleted().map(|meta| (Kind::$kind, meta))))*
+            }
+
             /// Every object that cannot be read.
             pub(crate) fn unreadable(&self) -> impl Iterator<Item = (Kind, &Unreadable)> {
                 std::iter::empty()$(.chain(self.$field.unreadable().map(|object| (Kind::$kind, object))))*
@@ -234,6 +239,11 @@ impl<T: Meta> Objects<T> {
     fn phases(&self) -> impl Iterator<Item = (&NamespacedName, &str)> {
         let readable = self.readable.iter().map(|(key, object)| (key, object.phase().unwrap_or_default()));
         readable.chain(self.unreadable.iter().map(|(key, object)| (key, object.phase())))
+    }
+
+    fn deleted(&self) -> impl Iterator<Item = &ObjectMeta> {
+        let all = self.readable.values().map(Meta::meta).chain(self.unreadable.values().map(|object| &object.meta));
+        all.filter(|meta| meta.deletion_timestamp.is_some())
     }
 
     /// Takes in what a write of ours was answered with; the mirror may be behind it.

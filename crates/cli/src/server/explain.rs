@@ -79,14 +79,18 @@ mod tests {
             leader: Some("velero-5d8f".into()),
             steps: vec![ExplainedStep {
                 kind: "Backup",
+                namespace: "velero".into(),
                 name: "first".into(),
                 state: "Queued".into(),
+                reason: "Start",
                 does: "leaves the queue, to run".into(),
             }],
             waits: vec![ExplainedWait {
                 kind: "Restore",
+                namespace: "velero".into(),
                 name: "again".into(),
                 state: "New".into(),
+                reason: "NoSlot",
                 waits_for: "its turn".into(),
                 until: None,
             }],

@@ -64,20 +64,23 @@ fn who_may_only_read_is_told_what_the_server_would_do_and_why_the_rest_waits() {
     let before = state();
 
     let found: Value = serde_json::from_str(&explain(&["-o", "json"])).expect("JSON");
-    let row = |kind: &str, name: &str, state: &str, does: &str| json!({"kind": kind, "name": name, "state": state, "does": does});
+    let row = |kind: &str, name: &str, (state, reason): (&str, &str), does: &str| json!({"kind": kind, "namespace": "velero", "name": name, "state": state, "reason": reason, "does": does});
     let turn = |name: &str, number: u32| {
         let why = format!("its turn, as number {number} in the queue: 1 of 1 may run at once, and do: runs");
-        json!({"kind": "Backup", "name": name, "state": "Queued", "waitsFor": why, "until": null})
+        json!({"kind": "Backup", "namespace": "velero", "name": name, "state": "Queued", "reason": "NoSlot",
+            "waitsFor": why, "until": null})
     };
-    let finalizer = row("Restore", "again", "New", "gets the finalizer that keeps it until its files are deleted");
-    let refused = row("DownloadRequest", "log", "New", "is refused: backup \"gone\" not found");
+    let finalizer =
+        row("Restore", "again", ("New", "Hold"), "gets the finalizer that keeps it until its files are deleted");
+    let refused = row("DownloadRequest", "log", ("New", "Refuse"), "is refused: backup \"gone\" not found");
     let lost = "fails: found a backup with status \"InProgress\" during the server starting, mark it as \"Failed\"";
     let at_rest = json!([{"kind": "Backup", "phase": "Completed", "count": 2}]);
     assert_eq!(
         found,
         json!({
             "leader": null,
-            "steps": [row("BackupStorageLocation", "main", "Available", "is checked"), row("Backup", "runs", "InProgress", lost),
+            "steps": [row("BackupStorageLocation", "main", ("Available", "Check"), "is checked"),
+                row("Backup", "runs", ("InProgress", "Fail"), lost),
                 finalizer, refused],
             "waits": [turn("first", 1), turn("second", 2)],
             "atRest": at_rest,

@@ -14,6 +14,11 @@ pub(crate) enum Step {
     CleanUp,
 }
 
+/// Whether one of this kind that cannot be read is refused, or has failed, in its status: the others have no phase for it.
+pub(crate) fn is_refused(kind: Kind) -> bool {
+    matches!(kind, Kind::Backup | Kind::Restore | Kind::BackupStorageLocation)
+}
+
 /// Decides. What was refused for the same reason rests, and so does what is over.
 pub(crate) fn step(kind: Kind, object: &Unreadable) -> Option<Step> {
     if object.meta.deletion_timestamp.is_some() {

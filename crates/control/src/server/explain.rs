@@ -1,5 +1,9 @@
 //! Tells what the server would do, and why it does nothing with the rest.
 
+#[cfg(test)]
+mod table;
+
+use super::codes;
 use super::key::{Key, Subject};
 use super::memory::Memory;
 use super::plan::{Plan, View, plan};
@@ -38,11 +42,15 @@ pub struct Explanation {
 pub struct ExplainedStep {
     /// The kind of the object.
     pub kind: &'static str,
+    /// Its namespace.
+    pub namespace: String,
     /// Its name.
     pub name: String,
     /// Its phase.
     pub state: String,
-    /// What is done with it, for people.
+    /// What is done with it, for programs: one word, which stays.
+    pub reason: &'static str,
+    /// The same for people.
     pub does: String,
 }
 
@@ -52,11 +60,15 @@ pub struct ExplainedStep {
 pub struct ExplainedWait {
     /// The kind of the object.
     pub kind: &'static str,
+    /// Its namespace.
+    pub namespace: String,
     /// Its name.
     pub name: String,
     /// Its phase.
     pub state: String,
-    /// What it waits for, for people.
+    /// What it waits for, for programs: one word, which stays.
+    pub reason: &'static str,
+    /// The same for people.
     pub waits_for: String,
     /// Until when, where that is known.
     pub until: Option<Timestamp>,
@@ -126,12 +138,27 @@ pub(super) fn explained(world: &World, options: &Options, leader: Option<String>
             }
             _ => None,
         };
-        ExplainedWait { kind: kind.word(), name: key.name.clone(), state: state_of(&wait.subject), waits_for, until }
+        ExplainedWait {
+            kind: kind.word(),
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            state: state_of(&wait.subject),
+            reason: codes::of_wait(&wait.why),
+            waits_for,
+            until,
+        }
     });
     let steps = plan.work.iter().map(|work| {
         let object = work.key.object();
         let (kind, key) = object.object();
-        ExplainedStep { kind: kind.word(), name: key.name.clone(), state: state_of(&object), does: does(&work.step) }
+        ExplainedStep {
+            kind: kind.word(),
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            state: state_of(&object),
+            reason: codes::of_step(&work.step),
+            does: does(&work.step),
+        }
     });
     Explanation {
         steps: steps.collect(),

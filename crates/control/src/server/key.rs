@@ -50,6 +50,8 @@ pub(super) enum Subject {
     DeleteRequest(NamespacedName),
     DownloadRequest(NamespacedName),
     StatusRequest(NamespacedName),
+    /// Nothing is done with it yet.
+    Schedule(NamespacedName),
 }
 
 impl TaskKey for Key {
@@ -62,24 +64,33 @@ impl TaskKey for Key {
             | Self::Backup(key)
             | Self::CancelBackup(key)
             | Self::Sweep { backup: key, .. }
-            | Self::Deletion { backup: key, .. }
-            | Self::Unreadable(Kind::Backup, key) => Subject::Backup(key.clone()),
-            Self::Restore(key)
-            | Self::Upkeep(key)
-            | Self::CancelRestore(key)
-            | Self::CleanUp(key)
-            | Self::Unreadable(Kind::Restore, key) => Subject::Restore(key.clone()),
-            Self::Validation(key) | Self::Default(key) | Self::Sync(key) | Self::Unreadable(_, key) => {
-                Subject::Location(key.clone())
+            | Self::Deletion { backup: key, .. } => Subject::Backup(key.clone()),
+            Self::Restore(key) | Self::Upkeep(key) | Self::CancelRestore(key) | Self::CleanUp(key) => {
+                Subject::Restore(key.clone())
             }
+            Self::Validation(key) | Self::Default(key) | Self::Sync(key) => Subject::Location(key.clone()),
             Self::Refusal(key) => Subject::DeleteRequest(key.clone()),
             Self::Download(key) => Subject::DownloadRequest(key.clone()),
             Self::Status(key) => Subject::StatusRequest(key.clone()),
+            Self::Unreadable(kind, key) => Subject::of(*kind, key.clone()),
         }
     }
 }
 
 impl Subject {
+    /// The object of this kind that is called so.
+    pub(super) fn of(kind: Kind, key: NamespacedName) -> Self {
+        match kind {
+            Kind::Backup => Self::Backup(key),
+            Kind::Restore => Self::Restore(key),
+            Kind::BackupStorageLocation => Self::Location(key),
+            Kind::DeleteBackupRequest => Self::DeleteRequest(key),
+            Kind::DownloadRequest => Self::DownloadRequest(key),
+            Kind::ServerStatusRequest => Self::StatusRequest(key),
+            Kind::Schedule => Self::Schedule(key),
+        }
+    }
+
     /// The kind of the object, and how it is called.
     pub(super) fn object(&self) -> (Kind, &NamespacedName) {
         match self {
@@ -89,6 +100,7 @@ impl Subject {
             Self::DeleteRequest(key) => (Kind::DeleteBackupRequest, key),
             Self::DownloadRequest(key) => (Kind::DownloadRequest, key),
             Self::StatusRequest(key) => (Kind::ServerStatusRequest, key),
+            Self::Schedule(key) => (Kind::Schedule, key),
         }
     }
 

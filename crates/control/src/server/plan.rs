@@ -81,6 +81,7 @@ pub(super) fn plan<'a>(view: View<'a>, running: impl Iterator<Item = &'a Key>) -
     planner.backups();
     planner.restores();
     planner.requests();
+    planner.note_left_alone();
     planner.end()
 }
 
@@ -283,9 +284,13 @@ impl<'a> Planner<'a> {
                 }
                 Some((first, until)) => {
                     self.look_at(*until);
-                    if phase::location::sync(location, options.sync_period, now.0) == Decision::Do(()) {
-                        let why = Reason::FirstSearch { location: first.clone(), until: *until };
-                        self.note(|_| (Subject::Location(name.clone()), why));
+                    match phase::location::sync(location, options.sync_period, now.0) {
+                        Decision::Do(()) => {
+                            let why = Reason::FirstSearch { location: first.clone(), until: *until };
+                            self.note(|_| (Subject::Location(name.clone()), why));
+                        }
+                        Decision::Wait(at) => self.note(|_| (Subject::Location(name.clone()), Reason::Due(at))),
+                        Decision::Rest => {}
                     }
                     Decision::Rest
                 }

@@ -39,15 +39,22 @@ pub(super) enum Reason {
     FirstSearch { location: NamespacedName, until: Instant },
     /// The part of the server that would do it is left out.
     Disabled(Controller),
+    /// It is being deleted, which is left to the API server and to those of whom these finalizers are.
+    Deleted { finalizers: Vec<String> },
+    /// It cannot be read, for this reason, and there is nothing in it by which it could be refused.
+    Unreadable(String),
+    /// No server of this version does anything with it.
+    NotServed,
 }
 
 impl Reason {
     /// Which of two reasons says more about an object: what is wanted of it already, then what will be, then what nobody
-    /// does.
+    /// does, then what others do.
     pub(super) fn rank(&self) -> (u8, Option<Timestamp>) {
         match self {
             Self::Due(at) => (1, Some(*at)),
             Self::Disabled(_) => (2, None),
+            Self::Deleted { .. } | Self::Unreadable(_) | Self::NotServed => (3, None),
             _ => (0, None),
         }
     }

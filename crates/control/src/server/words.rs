@@ -112,19 +112,31 @@ pub(super) fn waits_for(why: &Reason, now: (Timestamp, Instant)) -> String {
             second(moment(*until, now))
         ),
         Reason::Disabled(part) => format!("a server that does it: {} is disabled", part.name()),
+        Reason::Deleted { finalizers } if finalizers.is_empty() => "its end: it is being deleted".to_owned(),
+        Reason::Deleted { finalizers } => {
+            format!("its end: it is being deleted, and kept by the finalizers of others: {}", some(finalizers.iter()))
+        }
+        Reason::Unreadable(why) => format!("somebody who mends or deletes it: it cannot be read: {why}"),
+        Reason::NotServed => "a server that does it: this version makes no backups of schedules".to_owned(),
     }
 }
 
 fn blocked(why: &Blocked) -> String {
     match why {
         Blocked::Full { by, places } => {
-            let names = by.iter().take(MOST_NAMES).map(|backup| backup.name.as_str()).collect::<Vec<_>>().join(", ");
-            let more = by.len().saturating_sub(MOST_NAMES);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            format!("{} of {places} may run at once, and do: {names}{more}", by.len())
+            let names = some(by.iter().map(|backup| &backup.name));
+            format!("{} of {places} may run at once, and do: {names}", by.len())
         }
         Blocked::Overlaps(other) => format!("{} comes first and may hold one of its namespaces", other.name),
     }
+}
+
+/// The first of these names, and how many more there are.
+fn some<'a>(mut names: impl ExactSizeIterator<Item = &'a String>) -> String {
+    let told: Vec<&str> = names.by_ref().take(MOST_NAMES).map(String::as_str).collect();
+    let more = names.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", told.join(", "))
 }
 
 /// The work, for people.

@@ -2,8 +2,12 @@
 
 use super::Planner;
 use super::waits::Obstacle;
+use crate::phase;
 use crate::server::key::{Key, Subject};
 use crate::server::wait::Reason;
+use crate::world::Meta;
+use lifeboat_api::{Schedule, SchedulePhase};
+use lifeboat_client::NamespacedName;
 use lifeboat_reconcile::TaskKey;
 
 impl Planner<'_> {
@@ -13,6 +17,27 @@ impl Planner<'_> {
             let (subject, why) = wait(self);
             waits.add(subject, why);
             self.waits = Some(waits);
+        }
+    }
+
+    /// Notes what nothing is done with though it is not over, when somebody asks: it is being deleted, it cannot even be
+    /// refused, or no server of this version is for it.
+    pub(super) fn note_left_alone(&mut self) {
+        if self.waits.is_none() {
+            return;
+        }
+        let world = self.view.world;
+        for (kind, meta) in world.deleted() {
+            let finalizers = meta.finalizers.clone();
+            self.note(|_| (Subject::of(kind, NamespacedName::of(meta)), Reason::Deleted { finalizers }));
+        }
+        for (kind, object) in world.unreadable().filter(|(kind, _)| !phase::unreadable::is_refused(*kind)) {
+            let why = object.why.clone();
+            self.note(|_| (Subject::of(kind, NamespacedName::of(&object.meta)), Reason::Unreadable(why)));
+        }
+        let is_asked = |s: &&Schedule| !s.spec.paused && s.status.phase != Some(SchedulePhase::FailedValidation);
+        for schedule in world.schedules.iter().filter(is_asked) {
+            self.note(|_| (Subject::Schedule(schedule.key()), Reason::NotServed));
         }
     }
 

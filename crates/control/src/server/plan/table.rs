@@ -240,6 +240,7 @@ fn what_no_part_of_the_server_does_waits_for_one_that_does() {
             "Restore r: waits for a server that does it: restore is disabled",
             MAIN_WAITS,
             "DownloadRequest log: waits for a server that does it: download-request is disabled",
+            "Schedule nightly: waits for a server that does it: this version makes no backups of schedules",
         ]
     );
 }

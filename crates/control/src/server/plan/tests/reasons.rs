@@ -57,7 +57,11 @@ impl Play {
                 Blocked::Overlaps(_) => true,
             },
             Reason::Unchecked(_) => true,
-            Reason::Disabled(_) => false,
+            Reason::Deleted { .. } => {
+                let (kind, key) = subject.object();
+                self.world.deleted().any(|(other, meta)| other == kind && meta.name == key.name)
+            }
+            Reason::Disabled(_) | Reason::Unreadable(_) | Reason::NotServed => false,
         };
         assert!(holds, "{subject:?}: {why:?}");
     }
