@@ -1,7 +1,7 @@
 //! `<backup>-index.json.gz`: where each object stands in the archive. `docs/formats/index.md` has the shape.
 
 mod check;
-mod content;
+pub(crate) mod content;
 mod error;
 mod parse;
 pub(crate) mod write;

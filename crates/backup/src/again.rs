@@ -4,7 +4,7 @@
 use crate::deeds::Wish;
 use crate::entry::{Entries, Entry, FAILED};
 use crate::env::Env;
-use crate::error::BackupError;
+use crate::error::{BackupError, FinalizeError};
 use crate::fates::Fates;
 use crate::fetch::{Taker, named, tell_absent};
 use crate::index::Index;
@@ -16,7 +16,6 @@ use crate::shelf::Shelf;
 use crate::stopped::{Refusal, Stopped};
 use crate::tally::Tally;
 use lifeboat_api::{Backup, BackupSpec};
-use lifeboat_cluster::ClusterError;
 use lifeboat_object::{Item, ObjectKey, Place, Severity};
 use lifeboat_select::BackupFilter;
 use lifeboat_store::{Broken, StreamReceiver, stream};
@@ -34,23 +33,13 @@ const ROUNDS: usize = 16;
 /// Batches between saving and gathering.
 const WAITING: usize = 4;
 
-/// Why objects could not be saved again for now.
-pub(crate) enum NotNow {
-    /// The operation was stopped.
-    Stopped,
-    /// A part of it died.
-    Broken(Broken),
-    /// The cluster as a whole did not answer.
-    Cluster(ClusterError),
-}
-
 /// Reads these objects and saves them, each with the object whose operation names it. What cannot be saved stands in the
 /// journal, and the others go on.
 pub(crate) async fn save_again(
     wanted: BTreeMap<ObjectKey, ObjectKey>,
     record: &Backup,
     env: &Env,
-) -> Result<Vec<Entry>, NotNow> {
+) -> Result<Vec<Entry>, FinalizeError> {
     let scope = match scope(record, env).await? {
         Ok(scope) => Arc::new(scope),
         Err(e) => {
@@ -78,7 +67,12 @@ pub(crate) async fn save_again(
             ended.and(gathered.map_err(Stopped::Broken))
         }
         () = sleep(LONGEST) => {
-            let message = format!("not all objects could be saved again after their operations within {} s", LONGEST.as_secs());
+            let message = format!(
+                "{} objects were saved again after their operations within {} s, and the others stand in the archive as before: \
+                 make another backup",
+                saved.len(),
+                LONGEST.as_secs()
+            );
             env.operation.journal.error(&Place::Velero, message);
             Ok(())
         }
@@ -86,8 +80,8 @@ pub(crate) async fn save_again(
     };
     match ended {
         Ok(()) => Ok(saved),
-        Err(Stopped::Over) => Err(NotNow::Stopped),
-        Err(Stopped::Broken(broken)) => Err(NotNow::Broken(broken)),
+        Err(Stopped::Over) => Err(FinalizeError::Stopped),
+        Err(Stopped::Broken(broken)) => Err(FinalizeError::Worker(broken.0)),
         Err(Stopped::Refused(refusal)) => {
             let Refusal { action, object, message } = *refusal;
             let error = format!("{action}: {message}: no further object is saved again");
@@ -98,8 +92,8 @@ pub(crate) async fn save_again(
 }
 
 /// Everything in scope; the inner error says why no action can be called.
-async fn scope(record: &Backup, env: &Env) -> Result<Result<Scope, BackupError>, NotNow> {
-    let catalog = env.cluster.discover().await.map_err(NotNow::Cluster)?;
+async fn scope(record: &Backup, env: &Env) -> Result<Result<Scope, BackupError>, FinalizeError> {
+    let catalog = env.cluster.discover().await?;
     let filter = BackupFilter::new(&BackupSpec::default(), &catalog, &[]);
     let lane = Lane::new(&catalog, &env.actions);
     Ok(match (filter, lane) {
@@ -138,6 +132,11 @@ impl Again {
             if wanted.is_empty() {
                 break;
             }
+        }
+        for (key, parent) in wanted {
+            let error =
+                format!("{parent} needs it, and is itself needed, and so on, {ROUNDS} deep: it stands as before");
+            env.operation.journal.item(Severity::Error, &key, FAILED, Some(&error));
         }
         self.worker.end().await.map(drop)
     }

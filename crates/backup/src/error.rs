@@ -67,3 +67,32 @@ impl From<Refusal> for BackupError {
         Self::Action { action, object: object.to_string(), message }
     }
 }
+
+/// Why a backup could not be finalized now. It is there as before or with a part of the change, and can be proved and restored;
+/// doing it again goes on.
+#[derive(Debug, thiserror::Error)]
+pub enum FinalizeError {
+    /// The bucket.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The cluster as a whole did not answer.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// A thread of ours died.
+    #[error("a worker thread died while {0}")]
+    Worker(&'static str),
+    /// The operation was told to stop.
+    #[error("finalizing the backup was stopped: it goes on when a server leads again")]
+    Stopped,
+}
+
+impl FinalizeError {
+    /// Whether doing it again may help.
+    #[must_use]
+    pub fn can_pass(&self) -> bool {
+        match self {
+            Self::Store(e) => e.can_pass(),
+            Self::Cluster(_) | Self::Worker(_) | Self::Stopped => true,
+        }
+    }
+}

@@ -1,46 +1,18 @@
 //! The second door: ends a backup whose operations have ended (backup.md 1.15).
 
-use crate::again::{NotNow, save_again};
+use crate::again::save_again;
 use crate::entry::Entry;
 use crate::env::Env;
+use crate::error::FinalizeError;
 use crate::look_after::{open_options, read};
 use crate::seal::log_content;
 use lifeboat_api::{Backup, BackupPhase, OperationPhase, Time};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::operations::BackupOperation;
 use lifeboat_archive::sidecar::{self, ResourceList};
-use lifeboat_cluster::ClusterError;
 use lifeboat_object::{ObjectKey, Place, Results, Severity};
 use lifeboat_store::{Content, NewObject, Rewrite, StoreError};
 use std::collections::BTreeMap;
-
-/// Why a backup could not be finalized now. It is there as before or with a part of the change, and can be proved and restored;
-/// doing it again goes on.
-#[derive(Debug, thiserror::Error)]
-pub enum FinalizeError {
-    /// The bucket.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The cluster as a whole did not answer.
-    #[error(transparent)]
-    Cluster(#[from] ClusterError),
-    /// A thread of ours died.
-    #[error("a worker thread died while {0}")]
-    Worker(&'static str),
-    /// The operation was told to stop.
-    #[error("finalizing was stopped: it goes on when it is done again")]
-    Stopped,
-}
-
-impl From<NotNow> for FinalizeError {
-    fn from(why: NotNow) -> Self {
-        match why {
-            NotNow::Stopped => Self::Stopped,
-            NotNow::Broken(broken) => Self::Worker(broken.0),
-            NotNow::Cluster(e) => Self::Cluster(e),
-        }
-    }
-}
 
 /// Ends a backup none of whose operations goes on: saves again what they name for that, brings what they have come to into the
 /// results and the log, and stores the record in its last state, which is returned. `record` is what
@@ -66,10 +38,9 @@ pub async fn finalize(mut record: Backup, is_cancelled: bool, env: &Env) -> Resu
         operations.iter().for_each(|operation| tell_failed(operation, env));
         let wanted = to_be_saved_again(&operations);
         let saved = if is_cancelled && !wanted.is_empty() {
-            let message = format!(
-                "cancelled on request: {} objects stand in the archive as they were before their operations",
-                wanted.len()
-            );
+            let objects =
+                if wanted.len() == 1 { "1 object stands" } else { &format!("{} objects stand", wanted.len()) };
+            let message = format!("cancelled on request: {objects} in the archive as before their operations");
             env.operation.journal.error(&Place::Velero, message);
             Vec::new()
         } else if wanted.is_empty() {

@@ -144,8 +144,7 @@ async fn neighbours(new: Range<usize>, shelves: &mut Shelves) -> Result<(), Stop
                 let pod: PodView = serde_json::from_slice(&item.body)
                     .inspect_err(|e| failed(&item.key(), e, &env))
                     .unwrap_or_default();
-                pod.is_running()
-                    && !item.head.deleting
+                pod.is_running(&item.head)
                     && pod.claims().any(|name| claims.contains(&digest(name.to_owned()).digest()))
             };
             pick(pods, Some(&namespace), mounts, &env, shelves).await?;

@@ -59,7 +59,7 @@ impl Facts {
         if is_pod {
             let pod = view::<PodView>(&item.body).unwrap_or_default();
             let claims = pod.claims().map(|name| claim_digest(namespace, name)).collect();
-            return Self::Pod { is_running: pod.is_running() && !item.head.deleting, claims };
+            return Self::Pod { is_running: pod.is_running(&item.head), claims };
         }
         let claim = claim(item, group_label);
         Self::Claim {

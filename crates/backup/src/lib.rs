@@ -54,9 +54,9 @@ mod work;
 mod write;
 
 pub use env::Env;
-pub use error::BackupError;
+pub use error::{BackupError, FinalizeError};
 pub use failure::record_failure;
-pub use finalize::{FinalizeError, finalize};
+pub use finalize::finalize;
 pub use look_after::look_after_operations;
 pub use plan::{Excluded, Plan, PlannedList};
 pub use preview::{Preview, PreviewedType, preview};

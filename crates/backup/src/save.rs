@@ -40,7 +40,7 @@ pub(crate) struct Desk {
     pub(crate) turn: Turn,
 }
 
-/// Which turn of its objects it is.
+/// Whether objects are saved for the backup, or again after operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// The backup is being made.
@@ -315,7 +315,7 @@ impl Worker {
         if self.desk.turn == Turn::AfterOperations {
             let id = &answer.operation_id;
             return Err(format!(
-                "{action} has begun the operation {id} for an object that is saved after its operation"
+                "{action} has begun the operation {id} for an object that is saved again after one: the backup would never end"
             ));
         }
         let metadata = &self.desk.scope.backup.metadata;

@@ -25,8 +25,10 @@ use lifeboat_api::BackupStorageLocation;
 use lifeboat_bucket::BlobStore;
 use lifeboat_client::{Client, Identity, NamespacedName};
 use lifeboat_cluster::ClusterError;
+use lifeboat_object::chain;
 use lifeboat_reconcile::Leadership;
-use lifeboat_store::Store;
+use lifeboat_store::{Store, StoreError};
+use std::error::Error;
 use std::sync::Arc;
 
 /// What every task is given.
@@ -84,6 +86,19 @@ pub(crate) enum Unfinished {
     /// Anything else, for people.
     #[error("{0}")]
     Because(String),
+}
+
+impl Unfinished {
+    /// An error with all its causes.
+    pub(crate) fn because(error: &(dyn Error + 'static)) -> Self {
+        Self::Because(chain(error))
+    }
+}
+
+impl From<StoreError> for Unfinished {
+    fn from(error: StoreError) -> Self {
+        Self::because(&error)
+    }
 }
 
 /// What a task comes to.

@@ -3,7 +3,7 @@
 use crate::deflate::Likeness;
 use crate::entry::{ObjectEntry, hash_of_pieces};
 use crate::gzip::Packer;
-use crate::index::Row;
+use crate::index::content::Row;
 use crate::index::write::RowLines;
 use crate::path::{PathError, encode};
 use crate::tar_header::{BLOCK, append_body, append_file, append_header};

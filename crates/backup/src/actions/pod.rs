@@ -4,7 +4,7 @@ use crate::actions::read::{Text, key, text, view};
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, BackupItemAction, BackupItemInput, BackupItemOutput};
 use lifeboat_api::Backup;
-use lifeboat_object::{Item, ObjectKey};
+use lifeboat_object::{Head, Item, ObjectKey};
 use serde::Deserialize;
 
 /// What is read of a pod.
@@ -73,9 +73,10 @@ impl PodView {
         })
     }
 
-    /// Whether it runs, unless it is being deleted: it has a node, and the phase Running.
-    pub(crate) fn is_running(&self) -> bool {
-        self.spec.as_ref().is_some_and(|spec| !spec.node_name.0.is_empty())
+    /// Whether it runs: it has a node and the phase Running, and is not being deleted, which its head says.
+    pub(crate) fn is_running(&self, head: &Head) -> bool {
+        !head.deleting
+            && self.spec.as_ref().is_some_and(|spec| !spec.node_name.0.is_empty())
             && self.status.as_ref().is_some_and(|status| status.phase.0 == "Running")
     }
 

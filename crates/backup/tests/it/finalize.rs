@@ -201,7 +201,8 @@ async fn what_cannot_be_saved_again_is_an_error_and_the_others_go_on() {
     let changed = |name: &str, content: &'static str| {
         all.map(|(one, before)| if one == name { (one, content) } else { (one, before) })
     };
-    let begun = error(" has begun the operation 2 for an object that is saved after its operation");
+    let begun =
+        error(" has begun the operation 2 for an object that is saved again after one: the backup would never end");
     for (action, errors, saved) in [
         (asked(|_| Err(ActionError::item("no"))), error(": no"), all),
         (asked(|_| panic!("in the middle")), error(": it panicked: in the middle"), all),
@@ -294,7 +295,7 @@ async fn operations_that_take_too_long_or_belong_to_a_cancelled_backup_are_told_
             ),
         )];
         if is_cancelled {
-            let left = "cancelled on request: 1 objects stand in the archive as they were before their operations";
+            let left = "cancelled on request: 1 object stands in the archive as before their operations";
             errors.insert(0, left.to_owned());
         }
         assert_eq!(results(&env.store).await.0, errors);

@@ -20,11 +20,11 @@ pub(crate) enum Step {
     /// It was cancelled while no task worked on it.
     Cancel,
     /// Ask its operations how far they are.
-    Operations,
-    /// End those operations: it was cancelled.
+    LookAfter,
+    /// End its operations: it was cancelled.
     CancelOperations,
     /// Its operations have ended, if it had any: end it too, unless its record says that this is done.
-    Finish,
+    Finalize,
 }
 
 /// Decides for a backup on which no task works. `fail_in_progress` is Velero's way with interrupted ones.
@@ -46,9 +46,9 @@ pub(crate) fn step(backup: &Backup, fail_in_progress: bool) -> Decision<Step> {
             ),
         }),
         Some(P::WaitingForPluginOperations | P::WaitingForPluginOperationsPartiallyFailed) => {
-            Decision::Do(if backup.spec.cancel { Step::CancelOperations } else { Step::Operations })
+            Decision::Do(if backup.spec.cancel { Step::CancelOperations } else { Step::LookAfter })
         }
-        Some(P::Finalizing | P::FinalizingPartiallyFailed) => Decision::Do(Step::Finish),
+        Some(P::Finalizing | P::FinalizingPartiallyFailed) => Decision::Do(Step::Finalize),
         _ => Decision::Rest,
     }
 }
@@ -82,10 +82,10 @@ mod tests {
                 false,
                 fail("the server was cut off 3 times while this backup was in progress"),
             ),
-            (Some(P::Finalizing), Some("1"), false, Decision::Do(Step::Finish)),
-            (Some(P::FinalizingPartiallyFailed), None, true, Decision::Do(Step::Finish)),
-            (Some(P::WaitingForPluginOperations), None, false, Decision::Do(Step::Operations)),
-            (Some(P::WaitingForPluginOperationsPartiallyFailed), None, true, Decision::Do(Step::Operations)),
+            (Some(P::Finalizing), Some("1"), false, Decision::Do(Step::Finalize)),
+            (Some(P::FinalizingPartiallyFailed), None, true, Decision::Do(Step::Finalize)),
+            (Some(P::WaitingForPluginOperations), None, false, Decision::Do(Step::LookAfter)),
+            (Some(P::WaitingForPluginOperationsPartiallyFailed), None, true, Decision::Do(Step::LookAfter)),
             // The end, or another one's.
             (Some(P::FailedValidation), None, false, Decision::Rest),
             (Some(P::Completed), Some("1"), false, Decision::Rest),
@@ -103,7 +103,7 @@ mod tests {
             let not_over = matches!(phase, None | Some(P::New | P::Queued | P::ReadyToStart | P::InProgress));
             let expected = match expected {
                 _ if not_over => Decision::Do(Step::Cancel),
-                Decision::Do(Step::Operations) => Decision::Do(Step::CancelOperations),
+                Decision::Do(Step::LookAfter) => Decision::Do(Step::CancelOperations),
                 expected => expected,
             };
             assert_eq!(step(&backup, velero), expected, "cancelled: {phase:?} {begun:?} {velero}");

@@ -25,11 +25,11 @@ pub(crate) enum Step {
     /// A server of Velero was cut off in it: it has failed, and what it began must stop.
     FailVeleros(String),
     /// Ask its operations how far they are.
-    Operations,
-    /// End those operations: it was cancelled.
+    LookAfter,
+    /// End its operations: it was cancelled.
     CancelOperations,
-    /// All its files are stored: it is over.
-    Finish,
+    /// Its operations have ended, if it had any: end it too.
+    Finalize,
 }
 
 impl Step {
@@ -67,9 +67,9 @@ pub(crate) fn step(restore: &Restore, fail_in_progress: bool) -> Decision<Step> 
             ),
         }),
         Some(RestorePhase::WaitingForPluginOperations | RestorePhase::WaitingForPluginOperationsPartiallyFailed) => {
-            Decision::Do(if restore.spec.cancel { Step::CancelOperations } else { Step::Operations })
+            Decision::Do(if restore.spec.cancel { Step::CancelOperations } else { Step::LookAfter })
         }
-        Some(RestorePhase::Finalizing | RestorePhase::FinalizingPartiallyFailed) => Decision::Do(Step::Finish),
+        Some(RestorePhase::Finalizing | RestorePhase::FinalizingPartiallyFailed) => Decision::Do(Step::Finalize),
         _ => Decision::Rest,
     }
 }
@@ -99,10 +99,10 @@ mod tests {
                 false,
                 fail("the server was cut off 4 times while this restore was in progress"),
             ),
-            (Some(P::Finalizing), None, false, Decision::Do(Step::Finish)),
-            (Some(P::FinalizingPartiallyFailed), None, false, Decision::Do(Step::Finish)),
-            (Some(P::WaitingForPluginOperations), None, false, Decision::Do(Step::Operations)),
-            (Some(P::WaitingForPluginOperationsPartiallyFailed), None, true, Decision::Do(Step::Operations)),
+            (Some(P::Finalizing), None, false, Decision::Do(Step::Finalize)),
+            (Some(P::FinalizingPartiallyFailed), None, false, Decision::Do(Step::Finalize)),
+            (Some(P::WaitingForPluginOperations), None, false, Decision::Do(Step::LookAfter)),
+            (Some(P::WaitingForPluginOperationsPartiallyFailed), None, true, Decision::Do(Step::LookAfter)),
             (Some(P::FailedValidation), None, false, Decision::Rest),
             (Some(P::Completed), None, false, Decision::Rest),
             (Some(P::PartiallyFailed), None, false, Decision::Rest),
@@ -122,7 +122,7 @@ mod tests {
                 Some(P::InProgress) => {
                     fail("cancelled on request between two attempts at it: what was restored until then stays")
                 }
-                _ if expected == Decision::Do(Step::Operations) => Decision::Do(Step::CancelOperations),
+                _ if expected == Decision::Do(Step::LookAfter) => Decision::Do(Step::CancelOperations),
                 _ => expected,
             };
             assert_eq!(step(&restore, velero), cancelled, "cancelled: {phase:?}");

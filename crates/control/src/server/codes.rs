@@ -11,7 +11,8 @@ const FAIL: &str = "Fail";
 const CLEAN_UP: &str = "CleanUp";
 const RUN: &str = "Run";
 const RUN_AGAIN: &str = "RunAgain";
-const OPERATIONS: &str = "FollowOperations";
+const OPERATIONS: &str = "LookAfterOperations";
+const FINALIZE: &str = "Finalize";
 const CANCEL_OPERATIONS: &str = "EndOperations";
 
 /// What a step does with its object.
@@ -51,9 +52,9 @@ fn of_backup(step: &phase::backup::Step, target: &work::backup::Target) -> &'sta
         S::RunAgain { .. } => RUN_AGAIN,
         S::Fail(_) | S::FailVeleros(_) => FAIL,
         S::Cancel => "Cancel",
-        S::Operations => OPERATIONS,
+        S::LookAfter => OPERATIONS,
         S::CancelOperations => CANCEL_OPERATIONS,
-        S::Adopt => "Finish",
+        S::Finalize => FINALIZE,
     }
 }
 
@@ -66,9 +67,9 @@ fn of_restore(step: &phase::restore::Step, source: &work::restore::Source) -> &'
         S::Run => REFUSE,
         S::RunAgain { .. } => RUN_AGAIN,
         S::Fail(_) | S::FailVeleros(_) => FAIL,
-        S::Operations => OPERATIONS,
+        S::LookAfter => OPERATIONS,
         S::CancelOperations => CANCEL_OPERATIONS,
-        S::Finish => "Finish",
+        S::Finalize => FINALIZE,
     }
 }
 

@@ -64,9 +64,9 @@ fn of_backup(step: &phase::backup::Step, target: &work::backup::Target) -> Strin
         S::RunAgain { attempt } => again(*attempt),
         S::Fail(why) | S::FailVeleros(why) => format!("fails: {why}"),
         S::Cancel => "fails: it was cancelled".to_owned(),
-        S::Operations => "its operations are asked how far they are".to_owned(),
+        S::LookAfter => "its operations are asked how far they are".to_owned(),
         S::CancelOperations => "its operations are ended: it was cancelled".to_owned(),
-        S::Finish => "is finalized: what its operations name is saved again".to_owned(),
+        S::Finalize => "is finalized: none of its operations goes on".to_owned(),
     }
 }
 
@@ -81,9 +81,9 @@ fn of_restore(step: &phase::restore::Step, source: &work::restore::Source) -> St
         },
         S::RunAgain { attempt } => again(*attempt),
         S::Fail(why) | S::FailVeleros(why) => format!("fails: {why}"),
-        S::Operations => "its operations are asked how far they are".to_owned(),
+        S::LookAfter => "its operations are asked how far they are".to_owned(),
         S::CancelOperations => "its operations are ended: it was cancelled".to_owned(),
-        S::Finish => "is finalized: none of its operations goes on".to_owned(),
+        S::Finalize => "is finalized: none of its operations goes on".to_owned(),
     }
 }
 

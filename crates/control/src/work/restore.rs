@@ -1,6 +1,8 @@
 //! Runs a restore, and removes what it left in the bucket (api-and-controllers.md 3.10 and 3.12).
 
-use super::running::{Attempt, capped, left, not_taken, recorded, shortened, until_written, watched, while_leading};
+use super::running::{
+    Attempt, capped, left, not_taken, recorded, shortened, unfinalized, until_written, watched, while_leading,
+};
 use super::{Context, Effect, Finished, Unfinished};
 use crate::phase::MOST_ATTEMPTS;
 use crate::phase::restore::FINALIZER;
@@ -12,6 +14,7 @@ use lifeboat_api::{
 };
 use lifeboat_client::is_refused;
 use lifeboat_client::{Identity, NamespacedName};
+use lifeboat_object::chain;
 use lifeboat_operation::Operation;
 use lifeboat_restore::{BrokenOff, Outcome, Request, RestoreError, check_source, finalize, prepared, record_failure};
 use lifeboat_store::Store;
@@ -331,7 +334,7 @@ fn take(restore: &mut Restore, outcome: &Outcome) {
 
 /// Finalizes a restore whose operations have ended, if that is still to be done, and ends it. Without its backup or the
 /// location there is nothing that could say that it is complete.
-pub(crate) async fn finish(context: &Context, restore: Restore, place: Option<Place>) -> Finished {
+pub(crate) async fn end(context: &Context, restore: Restore, place: Option<Place>) -> Finished {
     let after = match place {
         Some((_, location)) => {
             let store = context.store(&location).await.map_err(Unfinished::Because)?;
@@ -339,11 +342,11 @@ pub(crate) async fn finish(context: &Context, restore: Restore, place: Option<Pl
             let finalizing = finalize(restore.clone(), &env);
             match while_leading(&context.leadership, &env.operation.cancel, finalizing).await {
                 Ok(after) => after,
-                Err(e) if e.can_pass() => return Err(Unfinished::Because(e.to_string())),
-                Err(e) => ended_without_files(context, restore.clone(), &e.to_string()),
+                Err(e) if e.can_pass() => return Err(e.into()),
+                Err(e) => ended_unfinalized(context, restore.clone(), &chain(&e)),
             }
         }
-        None => ended_without_files(context, restore.clone(), "its backup or the location of that is gone"),
+        None => ended_unfinalized(context, restore.clone(), WITHOUT_ORIGIN),
     };
     let finished = saved(context, &restore, &after).await?;
     context.metrics.restore_ends(&after);
@@ -351,10 +354,17 @@ pub(crate) async fn finish(context: &Context, restore: Restore, place: Option<Pl
     Ok(finished)
 }
 
-fn ended_without_files(context: &Context, mut restore: Restore, why: &str) -> Restore {
-    tracing::error!(restore = restore.metadata.name, why, "the results of a restore cannot be brought up to date");
-    restore.status.phase = Some(RestorePhase::PartiallyFailed);
-    restore.status.completion_timestamp = Some(Time::new(context.env.now()));
+/// Why nothing can be said of what a restore was made from.
+const WITHOUT_ORIGIN: &str = "its backup or the location of that is gone";
+
+/// A restore that waits or is being finalized and cannot be, for this reason.
+pub(super) fn ended_unfinalized(context: &Context, mut restore: Restore, why: &str) -> Restore {
+    tracing::error!(restore = restore.metadata.name, why, "a restore cannot be finalized");
+    let status = &mut restore.status;
+    status.phase = Some(RestorePhase::PartiallyFailed);
+    status.errors += 1;
+    status.failure_reason = shortened(unfinalized(why));
+    status.completion_timestamp = Some(Time::new(context.env.now()));
     restore
 }
 

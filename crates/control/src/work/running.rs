@@ -46,6 +46,11 @@ pub(super) fn not_taken(error: &ClusterError) -> String {
     format!("the API server refuses what is to be noted on it, so it cannot begin: {error}")
 }
 
+/// Why a backup or restore that was pending is not whole.
+pub(super) fn unfinalized(why: &str) -> String {
+    format!("{why}: it is not finalized, and its files stay as they were")
+}
+
 /// How often a write is tried when others write too.
 const TRIES: u32 = 5;
 /// Between reports of progress.

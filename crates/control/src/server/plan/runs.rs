@@ -24,7 +24,7 @@ fn restore_key(restore: &Restore, step: &phase::restore::Step) -> Key {
         S::CleanUp => Key::CleanUp(key),
         S::Fail(_) | S::CancelOperations => Key::CancelRestore(key),
         S::Run | S::RunAgain { .. } | S::FailVeleros(_) => Key::Restore(key),
-        S::Hold | S::Operations | S::Finish => Key::Upkeep(key),
+        S::Hold | S::LookAfter | S::Finalize => Key::Upkeep(key),
     }
 }
 
@@ -51,8 +51,8 @@ impl Planner<'_> {
             let step = phase::backup::step(backup, self.view.options.fail_in_progress);
             let Some(step) = self.due(step, subject) else { continue };
             let part = match step {
-                S::Operations | S::CancelOperations => Controller::BackupOperations,
-                S::Finish => Controller::BackupFinalizer,
+                S::LookAfter | S::CancelOperations => Controller::BackupOperations,
+                S::Finalize => Controller::BackupFinalizer,
                 _ => Controller::Backup,
             };
             let name = backup.key();
@@ -224,8 +224,8 @@ impl Planner<'_> {
         });
         for (standing, restore, step) in due {
             let part = match step {
-                S::Operations | S::CancelOperations => Controller::RestoreOperations,
-                S::Finish => Controller::RestoreFinalizer,
+                S::LookAfter | S::CancelOperations => Controller::RestoreOperations,
+                S::Finalize => Controller::RestoreFinalizer,
                 _ => Controller::Restore,
             };
             let key = restore_key(restore, &step);

@@ -421,8 +421,8 @@ impl Play {
                 use phase::backup::Step as S;
                 backup.status.phase = Some(match step {
                     S::Run if target.is_err() => BackupPhase::FailedValidation,
-                    S::Run | S::RunAgain { .. } | S::Finish => BackupPhase::Completed,
-                    S::Operations | S::CancelOperations => BackupPhase::Finalizing,
+                    S::Run | S::RunAgain { .. } | S::Finalize => BackupPhase::Completed,
+                    S::LookAfter | S::CancelOperations => BackupPhase::Finalizing,
                     S::Cancel | S::Fail(_) | S::FailVeleros(_) => BackupPhase::Failed,
                 });
             }),
@@ -459,9 +459,9 @@ impl Play {
             S::CleanUp => return self.world.restores.remove(&Identity::of(&restore.metadata)),
             S::Hold => restore.metadata.finalizers.push(FINALIZER.into()),
             S::Run if source.origin.is_err() => restore.status.phase = Some(RestorePhase::FailedValidation),
-            S::Run | S::RunAgain { .. } | S::Finish => restore.status.phase = Some(RestorePhase::Completed),
+            S::Run | S::RunAgain { .. } | S::Finalize => restore.status.phase = Some(RestorePhase::Completed),
             S::Fail(_) | S::FailVeleros(_) => restore.status.phase = Some(RestorePhase::Failed),
-            S::Operations | S::CancelOperations => restore.status.phase = Some(RestorePhase::Finalizing),
+            S::LookAfter | S::CancelOperations => restore.status.phase = Some(RestorePhase::Finalizing),
         }
         self.world.restores.put(restore);
     }

@@ -110,6 +110,7 @@ impl Ground {
             Actions { backup_item: vec![slow.clone()], restore_item: vec![slow], ..Actions::default() };
         let mut location = BackupStorageLocation::default();
         location.metadata.name = "main".to_owned();
+        location.metadata.namespace = "velero".to_owned();
         location.spec.provider = "memory".to_owned();
         location.status.phase = Some(BackupStorageLocationPhase::Available);
         let objects = vec![
@@ -157,7 +158,7 @@ async fn a_backup_waits_for_its_operations_in_phases_that_take_no_place_and_is_f
     backup(&ground.context, ground.backup().await, ground.target()).await.unwrap();
     let finalizing = ground.backup().await;
     assert_eq!(finalizing.status.phase, Some(BackupPhase::Finalizing));
-    backups::finish(&ground.context, finalizing, ground.target()).await.unwrap();
+    backups::end(&ground.context, finalizing, ground.target()).await.unwrap();
     let ended = ground.backup().await;
     assert_eq!(ended.status.phase, Some(BackupPhase::Completed));
     assert_eq!((ended.status.backup_item_operations_completed, ended.status.completion_timestamp.is_some()), (1, true));
@@ -176,7 +177,7 @@ async fn what_a_dead_server_has_stored_of_operations_is_taken_over() {
         let _ = backup(&ground.context, pending.clone(), ground.target()).await;
     }
     let finalizing = ground.backup().await;
-    backups::finish(&ground.context, finalizing.clone(), ground.target()).await.unwrap();
+    backups::end(&ground.context, finalizing.clone(), ground.target()).await.unwrap();
     let ended = ground.backup().await;
     // Its last writes into the cluster were lost, one after the other.
     for (before, step) in [(finalizing, "finish"), (pending, "operations")] {
@@ -185,7 +186,7 @@ async fn what_a_dead_server_has_stored_of_operations_is_taken_over() {
         lost.status = before.status;
         let lost = ground.context.client.change(&current, &lost).await.unwrap();
         match step {
-            "finish" => backups::finish(&ground.context, lost, ground.target()).await.unwrap(),
+            "finish" => backups::end(&ground.context, lost, ground.target()).await.unwrap(),
             _ => backup(&ground.context, lost, ground.target()).await.unwrap(),
         };
         assert_eq!(ground.backup().await.status, ended.status, "{step}");
@@ -200,7 +201,7 @@ async fn a_backup_that_is_cancelled_while_it_waits_ends_with_its_operations() {
     cancelled.spec.cancel = true;
     let cancelled = ground.context.client.change(&pending, &cancelled).await.unwrap();
     backup(&ground.context, cancelled, ground.target()).await.unwrap();
-    backups::finish(&ground.context, ground.backup().await, ground.target()).await.unwrap();
+    backups::end(&ground.context, ground.backup().await, ground.target()).await.unwrap();
     let ended = ground.backup().await;
     assert_eq!((ended.status.phase, ended.status.errors), (Some(BackupPhase::PartiallyFailed), 1));
     let store = ground.context.store(&ground.location).await.unwrap();
@@ -218,7 +219,7 @@ async fn a_restore_waits_for_its_operations_and_is_finalized_then() {
     for _ in 0..2 {
         let _ = backup(&ground.context, ground.backup().await, ground.target()).await;
     }
-    backups::finish(&ground.context, ground.backup().await, ground.target()).await.unwrap();
+    backups::end(&ground.context, ground.backup().await, ground.target()).await.unwrap();
     let mut world = World::default();
     world.put(Stored::from(ground.backup().await));
     world.put(Stored::from(ground.location.clone()));
@@ -233,7 +234,7 @@ async fn a_restore_waits_for_its_operations_and_is_finalized_then() {
     assert!(matches!(looked, Err(Unfinished::NotYet(_))), "{looked:?}");
     restore(&ground.context, ground.restore().await, place().await).await.unwrap();
     assert_eq!(ground.restore().await.status.phase, Some(RestorePhase::Finalizing));
-    restores::finish(&ground.context, ground.restore().await, place().await).await.unwrap();
+    restores::end(&ground.context, ground.restore().await, place().await).await.unwrap();
     let ended = ground.restore().await.status;
     assert_eq!((ended.phase, ended.restore_item_operations_completed), (Some(RestorePhase::Completed), 1));
     assert!(ended.completion_timestamp.is_some());
