@@ -67,7 +67,7 @@ pub(crate) fn process(
     let to_archive = sender.another(PASSING);
     tasks.spawn(async move {
         let result = pass.run(batches, &to_archive).await;
-        // Who waits for it may be gone already.
+        // The task that waits for it may be gone already.
         let _ = passed_sender.send(say_end(result, to_archive));
     });
     let (acted_sender, acted) = oneshot::channel();

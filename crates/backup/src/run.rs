@@ -90,7 +90,7 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
     }
 }
 
-/// How long a cancelled backup waits for who does not look up: a read or an upload that hangs.
+/// How long a cancelled backup waits for a read or an upload that hangs and does not see the cancellation.
 const GRACE: Duration = Duration::from_secs(4);
 
 async fn overdue(env: &Env) {

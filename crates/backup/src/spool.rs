@@ -147,7 +147,7 @@ impl Spool {
     pub(crate) async fn run(self) {
         let Self { sender, incoming, shelf } = self;
         let result = shelf.hand_on(incoming, &sender).await;
-        // Who receives has been told.
+        // `say_end` tells the receiver.
         let _ = say_end(result, sender);
     }
 }
@@ -180,7 +180,7 @@ impl Shelf {
         Ok(())
     }
 
-    /// Puts objects on disk. When that fails they wait for memory, and so does who reads.
+    /// Puts objects on disk. When that fails they wait for memory, and so do the readers of the cluster.
     async fn keep(&mut self, raw: Raw, sender: &StreamSender<Batch>) -> Result<(), ReceiverGone> {
         let share = self.out.share(&raw);
         let Err((e, raw)) = self.disk.push(raw, share).await else { return Ok(()) };

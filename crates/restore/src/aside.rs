@@ -1,4 +1,4 @@
-//! Places for those who wait: an object that waits for others keeps none of the few places of those that can go on.
+//! Places for objects that wait for others, so that they take none of the few places of objects that can go on.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Notify;

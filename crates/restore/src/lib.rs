@@ -10,7 +10,7 @@
 //!   is written by both.
 //! - `item` leads one object through `desired` (with `apply` and `operations`), `ensure` (with `namespaces`),
 //!   `additional` (with `ready` and `aside`) and `write` (with `existing` and `update`), and decides what follows.
-//! - `mapping` is read by all of them, `messages`, `begun`, `reader` and `stop` are handed to those who need them.
+//! - `mapping` is read by all of them, `messages`, `begun`, `reader` and `stop` are handed to those that need them.
 //!
 //! The engine never writes custom resources. Start reading at [`run`].
 

@@ -20,8 +20,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The namespaces of one restore: each is ensured once, and who comes meanwhile waits for that. One that is refused for
-/// a reason that can pass is tried once in each round.
+/// The namespaces of one restore: the first caller ensures one, and callers that come meanwhile wait for that. One that
+/// is refused for a reason that can pass is tried once in each round.
 #[derive(Debug)]
 pub(crate) struct Namespaces {
     resource: Arc<ApiResource>,
@@ -91,7 +91,7 @@ impl Namespaces {
     }
 
     /// Ensures that the namespace exists and is not being deleted; tells whether this restore made it. `in_backup`
-    /// reads the one in the backup, for who comes first; without it a bare one is made.
+    /// reads the one in the backup, and runs only for the first caller; without it a bare one is made.
     pub(crate) async fn ensure(
         &self,
         name: &str,

@@ -29,7 +29,7 @@ pub(crate) struct Operations {
     restore: Arc<Restore>,
     operation: Operation,
     begun: Mutex<Begun>,
-    /// Held while a note is written: who comes meanwhile goes into the next one together.
+    /// Held while a note is written: operations that begin meanwhile go into the next note together.
     noted: tokio::sync::Mutex<Noted>,
 }
 

@@ -111,7 +111,7 @@ impl Previewer {
             let key = self.mapping.target_of(&row.key());
             if self.maker.stays(&key, presence.look(&key, one.state)) {
                 let planned = if one.ended { ended() } else { Planned::Unchanged };
-                // The receiver is gone: nobody wants more.
+                // It fails only when the receiver is gone, which wants no more then.
                 let _ = out.send(PreviewItem { key, planned, unasked: Vec::new() }).await;
                 self.env.operation.progress.finished(1);
             } else {

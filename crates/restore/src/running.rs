@@ -94,7 +94,7 @@ impl<'a> Running<'a> {
         self.flying.insert(task.id(), (row, turn));
     }
 
-    /// Whether as many are in flight as there may be: who waits for others does not count.
+    /// Whether as many are in flight as there may be: attempts that wait for other objects do not count.
     fn is_full(&self) -> bool {
         self.tasks.len() >= self.room.saturating_add(self.context.aside.count())
     }
@@ -127,7 +127,7 @@ impl<'a> Running<'a> {
 
     /// Ends what does not answer, and says what it was.
     async fn give_up(&mut self) {
-        // What has ended is known, though nobody has looked at it yet.
+        // Attempts that have ended are taken first: how they ended counts.
         while let Some(ended) = self.tasks.try_join_next_with_id() {
             self.take_joined(ended);
         }

@@ -19,7 +19,7 @@ const OWNED: [(&str, &str); 13] = [
     ("Pod", "/spec/priority"),
     // Added to look into it, by a way of their own.
     ("Pod", "/spec/ephemeralContainers"),
-    // Who holds it now. Writing back who held it once takes it from a living leader.
+    // Names the holder. The holder from the backup must not take the lease from a living leader.
     ("Lease", "/spec"),
     ("Namespace", "/spec/finalizers"),
     ("Job", "/spec/selector"),
