@@ -1,6 +1,6 @@
 //! Removes what a backup left that was never committed and whose Backup is gone (design: claim and commit).
 //!
-//! Nobody else can: it has no record, so it is never taken over, and no Backup, so it is never deleted.
+//! No other work removes it: it has no record, so sync never takes it over, and no Backup, so no deletion reaches it.
 
 use super::{Context, Finished, Unfinished};
 use crate::world::Left;
@@ -9,13 +9,13 @@ use lifeboat_api::{Backup, BackupStorageLocation, BackupStorageLocationAccessMod
 use lifeboat_archive::sidecar::Claim;
 use lifeboat_store::{Store, StoreError};
 
-/// So long ago must the last sign of life be. In this cluster nobody works on a Backup that is gone; but a copy of the whole
-/// cluster has its UID, and Backups that are not known here.
+/// So long ago must the last sign of life be. In this cluster no server works on a Backup that is gone; but a copy of
+/// the whole cluster has its UID, and Backups that are not known here.
 const AGE: SignedDuration = SignedDuration::from_hours(1);
 
-/// Whether a folder without a record holds what a server of this namespace left. What others have claimed, another
-/// cluster, another namespace or a command without a server, is theirs; so is what nobody has claimed. Nothing goes from a
-/// location that is only read.
+/// Whether a folder without a record holds what a server of this namespace left. What
+/// another cluster, another namespace or a command without a server has claimed is left alone; so is what has no claim.
+/// Nothing goes from a location that is only read.
 pub(crate) async fn is_left(context: &Context, store: &Store, location: &BackupStorageLocation, name: &str) -> bool {
     if location.spec.access_mode == Some(AccessMode::ReadOnly) {
         return false;
