@@ -1,4 +1,4 @@
-//! How far what an action has begun is.
+//! How far an operation is that an action has begun.
 
 use jiff::Timestamp;
 

@@ -4,7 +4,7 @@ use crate::actions::service_account::Digest;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// An object in the eyes of the workers.
+/// How the workers tell an object from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
     /// It has this number in the index.

@@ -79,7 +79,7 @@ pub(crate) fn process(
     let (learned_sender, learned) = oneshot::channel();
     let (refusal_sender, refusal) = oneshot::channel();
     tasks.spawn(async move {
-        // Whatever the writer must know, it knows before the stream ends. It may be gone after a failed upload.
+        // The receiver gets what was learned before the stream ends. After a failed upload it may be gone.
         let result = match bring_together(passed, acted, &sender).await {
             Ok(learned) => {
                 let _ = learned_sender.send(learned);

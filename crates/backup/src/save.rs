@@ -336,8 +336,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Saves an object that an action names, before the one that it was called for. If no action looks at
-    /// its type, this only notes a wish: a later stage fetches it unless the lists have brought it.
+    /// Saves an object that an action names, before the one that it was called for. If no action looks at its
+    /// type, this only notes a wish: a later stage fetches it unless the lists have brought it.
     async fn additional(&mut self, key: &ObjectKey, wish: Wish, depth: usize) -> Result<Fate, Stopped> {
         let desk = Arc::clone(&self.desk);
         let looked_at = desk.scope.catalog.find(&key.resource).filter(|resource| desk.scope.lane.takes(resource));

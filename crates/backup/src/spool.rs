@@ -43,9 +43,9 @@ pub(crate) struct Raw {
     pub(crate) bodies: Vec<Bytes>,
 }
 
-/// Memory that a body of this length takes until it is uploaded, in bytes. A small one takes more than its bytes: what was parsed of it (labels,
-/// owners), and its part of the page that it came in. A large one stands in the archive's segment too, comes compressed
-/// under both of its paths, and leaves a hole behind that not every later one fits into.
+/// Memory that a body of this length takes until it is uploaded, in bytes. A small one takes more than its bytes: what
+/// was parsed of it (labels, owners), and its part of the page that it came in. A large one stands in the archive's
+/// segment too, comes compressed under both of its paths, and leaves a hole behind that not every later one fits into.
 pub(crate) fn cost(length: usize) -> usize {
     if length < LARGE { length + BESIDE } else { 3 * length }
 }
@@ -67,7 +67,7 @@ struct Out {
     tally: Arc<Tally>,
 }
 
-/// The side of disk: run it as a task of the operation.
+/// The part that keeps objects on disk: [`Spool::run`] is a task of the operation.
 pub(crate) struct Spool {
     sender: StreamSender<Batch>,
     incoming: StreamReceiver<Raw>,

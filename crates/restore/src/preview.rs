@@ -212,7 +212,7 @@ fn compared(restore: &Restore, key: &ObjectKey, desired: &Value, existing: &Valu
         return Planned::Unchanged;
     }
     if key.resource == GroupResource::new("", "serviceaccounts") {
-        // It is never made poorer: it only gets what it lacks.
+        // A service account only gets what it lacks, and loses nothing.
         let Some(patch) = merge_service_account(desired, existing) else { return Planned::Unchanged };
         let mut merged = existing.clone();
         lifeboat_patch::merge(&mut merged, &patch);

@@ -19,7 +19,7 @@ const GRACE: Duration = Duration::from_secs(4);
 /// Namespaces in flight; most of them may be waiting.
 const NAMESPACES: usize = 1024;
 
-/// Ends when the grace is over that began at the first look after the cancellation.
+/// Ends when the grace is over, which begins at the first call that sees the cancellation.
 async fn overdue(cancel: &CancellationToken, grace: &mut Option<Instant>) {
     cancel.cancelled().await;
     sleep_until(*grace.get_or_insert_with(|| Instant::now() + GRACE)).await;

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Recorded {
     /// Method by volume, from the volume information; empty for skipped ones.
     pub(crate) methods: BTreeMap<String, String>,
-    /// VolumeFates with a native snapshot.
+    /// Volumes with a native snapshot.
     pub(crate) native: BTreeSet<String>,
     /// Claims (`namespace`, `name`) with a completed pod volume backup.
     pub(crate) pod_volumes: BTreeSet<(String, String)>,
