@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 pub struct Options {
     /// The namespace of the resources.
     pub namespace: String,
-    /// What people call us among the servers of this namespace: the pod's name.
+    /// Our name among the servers of this namespace, for people: that of the pod.
     pub identity: String,
     /// Version shown in the status of `ServerStatusRequest`s.
     pub version: String,

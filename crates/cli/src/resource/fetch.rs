@@ -24,9 +24,9 @@ use tower::{BoxError, Service, ServiceExt};
 
 /// Until a connection stands, with its proxy and TLS.
 const CONNECT: Duration = Duration::from_secs(10);
-/// As many as other clients follow.
+/// Redirects that are followed: as many as other clients follow.
 const MOST_REDIRECTS: usize = 10;
-/// What is kept of an answer that refuses.
+/// Bytes that are kept of an answer that refuses.
 const MOST_REFUSAL: usize = 4 << 10;
 
 /// Why a URL gave nothing.

@@ -13,9 +13,9 @@ use lifeboat_store::{Store, StoreError};
 /// the whole cluster has its UID, and Backups that are not known here.
 const AGE: SignedDuration = SignedDuration::from_hours(1);
 
-/// Whether a folder without a record holds what a server of this namespace left. What
-/// another cluster, another namespace or a command without a server has claimed is left alone; so is what has no claim.
-/// Nothing goes from a location that is only read.
+/// Whether a folder without a record holds what a server of this namespace left. What another cluster, another
+/// namespace or a command without a server has claimed is left alone; so is what has no claim. Nothing goes from a
+/// location that is only read.
 pub(crate) async fn is_left(context: &Context, store: &Store, location: &BackupStorageLocation, name: &str) -> bool {
     if location.spec.access_mode == Some(AccessMode::ReadOnly) {
         return false;
@@ -74,9 +74,9 @@ async fn removed(context: &Context, left: &Left) -> Result<bool, Unfinished> {
 }
 
 /// Removes what a backup has claimed that ended because its Backup was deleted. It may have ended before it had claimed
-/// its name, which may be that of another backup in the bucket, or after this run of it had made it visible (`has_put`):
-/// then its record goes first. One that was visible before stays: in a copy of a cluster a Backup has the UID of the
-/// original, which has finished it.
+/// its name, which may be that of another backup in the bucket, or after this run of it had made it visible
+/// (`has_put`): then its record goes first. One that was visible before stays: in a copy of a cluster a Backup has the
+/// UID of the original, which has finished it.
 pub(super) async fn sweep_own(store: &Store, backup: &Backup, has_put: bool) -> Result<(), StoreError> {
     let (name, uid) = (&backup.metadata.name, &backup.metadata.uid);
     let claimed = store.claim_of(name).await?.is_some_and(|claim| claim.backup_uid == *uid);

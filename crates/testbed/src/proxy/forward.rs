@@ -197,7 +197,7 @@ async fn serve(listener: TcpListener, acceptor: Option<TlsAcceptor>, shared: Arc
     while let Ok((stream, _)) = listener.accept().await {
         let (acceptor, shared) = (acceptor.clone(), Arc::clone(&shared));
         connections.spawn(async move {
-            // A connection that was cut is what was asked for.
+            // An error is no failure of the proxy: the script or the client has cut the connection.
             let _ = connection(stream, acceptor, shared).await;
         });
         while connections.try_join_next().is_some() {}
