@@ -24,7 +24,7 @@ pub struct BackupItemOutput {
     /// Whether `item` differs from what the action was given; the bytes that the API server sent are saved as they are when no
     /// action has changed the object.
     pub is_changed: bool,
-    /// Objects that must be saved with this one. They are, before it; one that fails makes this one fail too.
+    /// Objects that must be saved with this one. They are saved before it; one that fails makes this one fail too.
     pub additional_items: Vec<ObjectKey>,
     /// An asynchronous operation that was begun; empty for none. The backup ends when it has.
     pub operation_id: String,

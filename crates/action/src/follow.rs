@@ -51,7 +51,7 @@ impl Followed {
     }
 }
 
-/// How many of some operations have come to what.
+/// How many of some operations have ended well, have failed, or go on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// Those that have ended well.
@@ -78,8 +78,8 @@ impl Standing {
 }
 
 impl Follow {
-    /// Asks the action by `progress`. An operation that is to end, and has not, is told so by `cancel` and counts as failed,
-    /// whatever it makes of it. Both calls have a deadline of 30 seconds.
+    /// Asks the action by `progress`. When the operation should end and has not, `cancel` tells the action so, and the
+    /// operation counts as failed whatever the action answers. Both calls have a deadline of 30 seconds.
     pub async fn ask<P, C>(self, progress: P, cancel: C) -> Followed
     where
         P: Future<Output = Result<OperationProgress, ActionError>>,

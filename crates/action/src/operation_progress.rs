@@ -1,4 +1,4 @@
-//! How far what an action has begun is.
+//! How far an operation is that an action has begun.
 
 use jiff::Timestamp;
 
@@ -11,7 +11,7 @@ pub struct OperationProgress {
     pub error: String,
     /// How much is done, in `operation_units`.
     pub n_completed: i64,
-    /// How much there is; zero when nobody can say.
+    /// How much there is; zero when the action cannot say.
     pub n_total: i64,
     /// Of what, such as `Bytes`.
     pub operation_units: String,

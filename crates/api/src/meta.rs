@@ -40,10 +40,10 @@ pub struct ObjectMeta {
     /// Annotations.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "crate::meta::null_default")]
     pub annotations: BTreeMap<String, String>,
-    /// Who owns the object.
+    /// The objects that own it.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
     pub owner_references: Vec<OwnerReference>,
-    /// Who must agree before the object goes.
+    /// What must be taken off before the API server removes the object.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
     pub finalizers: Vec<String>,
     /// Everything else.

@@ -72,7 +72,7 @@ pub const LABEL_NAME: &str = "name";
 pub const LABEL_ROLE: &str = "role";
 /// Handed on from the server's pod to the pods it starts.
 pub const LABEL_AZURE_WORKLOAD_IDENTITY: &str = "azure.workload.identity/use";
-/// Who runs the namespace for Argo CD.
+/// The Argo CD instance that manages the namespace.
 pub const LABEL_ARGOCD_MANAGED_BY: &str = "argocd.argoproj.io/managed-by";
 
 // Annotations.

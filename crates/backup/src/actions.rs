@@ -1,7 +1,7 @@
 //! Velero's built-in backup item actions (backup.md 2.3), and the facts by which their objects belong together.
 //!
-//! They work on untyped objects, so that fields nobody here knows survive, and ask the cluster nothing. That claims, volumes,
-//! pods and bindings share a block is known without asking an action for each: the index of the action lane has it.
+//! They work on untyped objects, so that fields that no action knows survive, and ask the cluster nothing. That claims,
+//! volumes, pods and bindings share a block is known from the index of the action lane, without a call of an action.
 
 pub(crate) mod pod;
 pub(crate) mod pv;

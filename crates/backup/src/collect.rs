@@ -132,7 +132,7 @@ impl Lister {
         Ok(())
     }
 
-    /// Lists namespace by namespace, for who may not list the whole cluster. Namespaces that are denied too are errors;
+    /// Lists namespace by namespace, for users who may not list the whole cluster. Namespaces denied too are errors;
     /// when all are, the one error is that of the whole cluster.
     async fn by_namespace(&self, list: &PlannedList, selector: &str, whole: ClusterError) -> Result<(), Stopped> {
         let mut denied = Vec::new();

@@ -21,7 +21,7 @@ pub(crate) struct Deeds {
     pub(crate) wishes: BTreeMap<ObjectKey, Wish>,
 }
 
-/// That an object be in the backup.
+/// What is known of an object that an action wants in the backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wish {
     /// The object that it belongs to; the first one in their order, if there are several.
@@ -31,7 +31,7 @@ pub(crate) struct Wish {
 }
 
 impl Deeds {
-    /// Notes that an object be in the backup.
+    /// Notes that an object should be in the backup.
     pub(crate) fn wish(&mut self, key: ObjectKey, wish: Wish) {
         match self.wishes.get_mut(&key) {
             Some(before) => {

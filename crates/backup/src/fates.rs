@@ -4,7 +4,7 @@ use crate::actions::service_account::Digest;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// An object in the eyes of the workers.
+/// How the workers tell an object from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
     /// It has this number in the index.
@@ -16,7 +16,7 @@ pub(crate) enum Who {
 /// What became of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// Somebody works on it, perhaps because it belongs to itself in a roundabout way.
+    /// A worker has begun it: another one, or this one when the objects that it needs lead back to it.
     Begun,
     /// It is on its way into the archive.
     Saved,
@@ -28,7 +28,7 @@ pub(crate) enum Fate {
     Failed,
 }
 
-/// The fates of all objects, so that each has its turn once, whoever comes to it first.
+/// The fates of all objects, so that each has its turn once, whichever worker comes to it first.
 #[derive(Debug)]
 pub(crate) struct Fates {
     all: Mutex<All>,

@@ -17,7 +17,7 @@ const ONE_BY_ONE: usize = 32;
 /// Reads in flight.
 const AT_ONCE: usize = 8;
 
-/// Who asks for objects, and takes them as they arrive.
+/// The caller that asks for objects, and takes them as they arrive.
 pub(crate) trait Taker: Send {
     /// Takes one.
     fn take(&mut self, item: Item) -> impl Future<Output = Result<(), Stopped>> + Send;

@@ -67,7 +67,7 @@ pub(crate) fn process(
     let to_archive = sender.another(PASSING);
     tasks.spawn(async move {
         let result = pass.run(batches, &to_archive).await;
-        // Who waits for it may be gone already.
+        // The task that waits for it may be gone already.
         let _ = passed_sender.send(say_end(result, to_archive));
     });
     let (acted_sender, acted) = oneshot::channel();
@@ -79,7 +79,7 @@ pub(crate) fn process(
     let (learned_sender, learned) = oneshot::channel();
     let (refusal_sender, refusal) = oneshot::channel();
     tasks.spawn(async move {
-        // Whatever the writer must know, it knows before the stream ends. It may be gone after a failed upload.
+        // The receiver gets what was learned before the stream ends. After a failed upload it may be gone.
         let result = match bring_together(passed, acted, &sender).await {
             Ok(learned) => {
                 let _ = learned_sender.send(learned);

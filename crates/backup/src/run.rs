@@ -1,4 +1,4 @@
-//! The door.
+//! The door: makes a backup, from the claim of its name to its record.
 
 use crate::collect::collect;
 use crate::entry::Entries;
@@ -31,7 +31,7 @@ pub struct Outcome {
     pub results: Results,
     /// Whether an earlier attempt had done everything already.
     pub was_complete: bool,
-    /// Bytes of the archive, when it was written now.
+    /// Bytes of the archive, when this run has written it.
     pub archive_size: Option<u64>,
 }
 
@@ -68,7 +68,7 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
         made = Box::pin(make(request, env, &mut tasks)) => made,
         () = overdue(env) => Err(BackupError::Cancelled),
     };
-    // Whatever happened: nothing of this operation runs on.
+    // However that ended, no task of this operation runs on.
     tasks.shutdown().await;
     match made? {
         Made::Archive(finale) => {
@@ -80,7 +80,7 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
                 finished = Box::pin(seal(*finale, env)) => finished?,
                 () = overdue(env) => return Err(BackupError::Cancelled),
             };
-            // Whether it had its effect must be known: it is awaited.
+            // A cancellation does not end this wait: it must be known whether the backup is visible.
             sealed.publish(&backup).await?;
             Ok(Outcome { backup, results: closed.results, was_complete: false, archive_size })
         }
@@ -90,7 +90,7 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
     }
 }
 
-/// How long a cancelled backup waits for who does not look up: a read or an upload that hangs.
+/// How long a cancelled backup waits for a read or an upload that hangs and does not see the cancellation.
 const GRACE: Duration = Duration::from_secs(4);
 
 async fn overdue(env: &Env) {
@@ -122,7 +122,7 @@ async fn make(request: &Request, env: &Env, tasks: &mut JoinSet<()>) -> Result<M
     }
     let volumes = learned.volumes.records(backup.spec.snapshot_volumes != Some(false));
     let mut backup = backup;
-    // Visible in the record, as what the user wrote is.
+    // The record lists them beside the namespaces that the user excludes.
     backup.spec.excluded_namespaces.extend(kept_out);
     Ok(Made::Archive(Box::new(Finale {
         backup,

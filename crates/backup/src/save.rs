@@ -133,13 +133,13 @@ impl Worker {
         Ok(Acted { desk: self.desk, deeds: self.deeds })
     }
 
-    /// Saves an object of the index, unless somebody has begun it before.
+    /// Saves an object of the index, unless a worker has begun it before.
     pub(crate) async fn indexed(&mut self, number: u32) -> Result<Fate, Stopped> {
         self.of_index(number, 0).await
     }
 
-    /// Saves an object that was read for it and is counted, unless somebody has begun it before. One that must be included
-    /// is, whatever the filters say.
+    /// Saves an object that was read for this and is counted, unless a worker has begun it before. One that must be
+    /// included is saved whatever the filters say.
     pub(crate) async fn found(&mut self, item: Item, must_include: bool) -> Result<Fate, Stopped> {
         let who = self.desk.who(&item.digest());
         if let Some(before) = self.desk.fates.begin(who, must_include) {
@@ -336,8 +336,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Saves an object that an action names, before the one that it was called for. Of a type that no action looks at it is
-    /// only wished for: who fetches these asks whether the lists brought it.
+    /// Saves an object that an action names, before the one that it was called for. If no action looks at its
+    /// type, this only notes a wish: a later stage fetches it unless the lists have brought it.
     async fn additional(&mut self, key: &ObjectKey, wish: Wish, depth: usize) -> Result<Fate, Stopped> {
         let desk = Arc::clone(&self.desk);
         let looked_at = desk.scope.catalog.find(&key.resource).filter(|resource| desk.scope.lane.takes(resource));

@@ -70,7 +70,7 @@ impl Scope {
     }
 }
 
-/// Reads the namespaces of the cluster. Who may not list them can still back up namespaces named in the backup.
+/// Reads the namespaces of the cluster. A user who may not list them can still back up those that the backup names.
 pub(crate) async fn read_namespaces(
     backup: &Backup,
     catalog: &Catalog,

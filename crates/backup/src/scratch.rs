@@ -1,4 +1,4 @@
-//! A file for what memory cannot hold. It has no name, so it goes with us.
+//! A file for what memory cannot hold. It has no name, so the system removes it when this process ends.
 
 use bytes::Bytes;
 use std::fs::File;

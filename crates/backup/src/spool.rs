@@ -43,9 +43,9 @@ pub(crate) struct Raw {
     pub(crate) bodies: Vec<Bytes>,
 }
 
-/// Memory that a body of this length takes until it is uploaded, in bytes. A small one takes more than its bytes: what was parsed of it (labels,
-/// owners), and its part of the page that it came in. A large one stands in the archive's segment too, comes compressed
-/// under both of its paths, and leaves a hole behind that not every later one fits into.
+/// Memory that a body of this length takes until it is uploaded, in bytes. A small one takes more than its bytes: what
+/// was parsed of it (labels, owners), and its part of the page that it came in. A large one stands in the archive's
+/// segment too, comes compressed under both of its paths, and leaves a hole behind that not every later one fits into.
 pub(crate) fn cost(length: usize) -> usize {
     if length < LARGE { length + BESIDE } else { 3 * length }
 }
@@ -67,7 +67,7 @@ struct Out {
     tally: Arc<Tally>,
 }
 
-/// The side of disk: run it as a task of the operation.
+/// The part that keeps objects on disk: [`Spool::run`] is a task of the operation.
 pub(crate) struct Spool {
     sender: StreamSender<Batch>,
     incoming: StreamReceiver<Raw>,
@@ -147,7 +147,7 @@ impl Spool {
     pub(crate) async fn run(self) {
         let Self { sender, incoming, shelf } = self;
         let result = shelf.hand_on(incoming, &sender).await;
-        // Who receives has been told.
+        // `say_end` tells the receiver.
         let _ = say_end(result, sender);
     }
 }
@@ -180,7 +180,7 @@ impl Shelf {
         Ok(())
     }
 
-    /// Puts objects on disk. When that fails they wait for memory, and so does who reads.
+    /// Puts objects on disk. When that fails they wait for memory, and so do the readers of the cluster.
     async fn keep(&mut self, raw: Raw, sender: &StreamSender<Batch>) -> Result<(), ReceiverGone> {
         let share = self.out.share(&raw);
         let Err((e, raw)) = self.disk.push(raw, share).await else { return Ok(()) };

@@ -6,7 +6,7 @@ use lifeboat_store::{Broken, ReceiverGone, StreamSender};
 /// Why a stage ended early.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Stopped {
-    /// The operation is over: nobody takes what the stage gives, and who ended it says why.
+    /// The operation is over: the receiver of this stage is gone, and the stage that ended the operation says why.
     Over,
     /// A part of the operation died: a stage before this one, or a thread of it.
     Broken(Broken),

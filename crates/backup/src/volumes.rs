@@ -11,12 +11,12 @@ use lifeboat_object::{Item, first_names};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Claims and volumes that were saved, and who mounts them.
+/// Claims and volumes that were saved, and the pods that mount them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Volumes {
     claims: BTreeMap<(String, String), Claim>,
     volumes: BTreeMap<String, VolumeFacts>,
-    /// Who mounts a claim, by namespace and name.
+    /// The pod that mounts a claim, by the namespace and name of the claim.
     mounts: BTreeMap<(String, String), Mount>,
 }
 

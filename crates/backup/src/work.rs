@@ -67,7 +67,7 @@ async fn take_turns(queue: Arc<Queue>, mut worker: Worker) -> Result<Deeds, Stop
     Ok(worker.end().await?.deeds)
 }
 
-/// Waits for all workers. One that died is no end of its objects.
+/// Waits for all workers. One that died is an error: it is not known what became of its objects.
 async fn all_deeds(mut running: JoinSet<Result<Deeds, Stopped>>, mut deeds: Deeds) -> Result<Deeds, Stopped> {
     while let Some(ended) = running.join_next().await {
         deeds.add(ended.map_err(|_| Broken(ACTING))??);

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 /// Prints the whole chain in one line; every cause is said once.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
-    // Who reads our output, such as `head`, has seen enough: that is nobody's error to read about.
+    // The program that reads our output, such as `head`, has seen enough: the user need not read of an error.
     if error.chain().any(is_broken_pipe) {
         return ExitCode::FAILURE;
     }
@@ -29,7 +29,7 @@ pub(crate) fn usage(error: &clap::Error, program: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Prints what somebody should know before a command runs.
+/// Prints what the user should know before a command runs.
 pub(crate) fn warn(warning: Option<&str>) {
     if let Some(warning) = warning {
         say(&format!("{warning}\n"));

@@ -98,7 +98,7 @@ impl Config {
         }
     }
 
-    /// Writes the file and the folder it is in, readable for nobody else.
+    /// Writes the file and the folder it is in, readable for this user alone.
     ///
     /// # Errors
     /// When it cannot be written.

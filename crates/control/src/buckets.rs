@@ -39,7 +39,7 @@ impl Kept {
 pub(crate) enum Purpose {
     /// One of the looks at a location that come again by themselves: its check, its search, and what follows from that.
     Visit,
-    /// Something that somebody waits for, and that may fail for good: what was kept from before must not be why.
+    /// An operation or a download, which may fail for good: what was kept from before must not be why.
     Operation,
 }
 

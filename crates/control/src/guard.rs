@@ -193,8 +193,8 @@ mod tests {
         assert_eq!(strangers(&[], named("laptop")), [""; 0]);
     }
 
-    /// The name of the host is cut off, or that of the node: then the token says who we are. When it says so, the name says
-    /// nothing.
+    /// The name of the host is cut off, or that of the node: then the token names our pod. When it does, the name of
+    /// the host says nothing.
     #[test]
     fn a_server_knows_its_own_pod_by_its_token() {
         let pod = |name: &str, image: &str| json!({"metadata": {"name": name, "uid": format!("uid-{name}"), "labels": {"deploy": "velero"}}, "spec": {"containers": [{"image": image}]}, "status": {"phase": "Running"}});

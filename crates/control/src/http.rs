@@ -1,4 +1,4 @@
-//! What the server serves by HTTP: metrics and health to whoever asks, files to who has a signed URL.
+//! What the server serves by HTTP: metrics and health to every client, files to clients with a signed URL.
 
 mod answer;
 pub(crate) mod download;
@@ -27,7 +27,7 @@ const LONGEST: Duration = Duration::from_secs(3600);
 /// After the system has refused a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Who answers at an address.
+/// What is served at an address.
 #[derive(Debug)]
 pub(crate) enum Site {
     /// `/metrics`, `/healthz`, `/readyz`.

@@ -3,8 +3,8 @@
 //! [`serve`] waits until this process leads ([`Options::identity`], a Lease), mirrors the resources of one namespace
 //! by list and watch into a `world`, and at each change makes a plan of it: a value, by pure functions, of which those in
 //! `phase` say what is to be done with an object. Each step of it is performed by a task in `work`: it patches the object,
-//! and for backups and restores runs the engine. Nothing is remembered between passes but which tasks run and when a failed one may be tried again,
-//! so a server that is killed leaves nothing behind that its successor would need.
+//! and for backups and restores runs the engine. Nothing is remembered between passes but which tasks run and when a
+//! failed one may be tried again, so a server that is killed leaves nothing behind that its successor would need.
 //!
 //! Start reading at `server.rs`, then `server/plan.rs`, then `phase`.
 

@@ -221,7 +221,7 @@ impl Metrics {
     }
 }
 
-/// Takes away what is gone of a gauge with one label. Whoever looks meanwhile sees all of the rest.
+/// Takes away what is gone of a gauge with one label. A scrape meanwhile sees all of the rest.
 fn keep(gauge: &GaugeVec, is_there: impl Fn(&str) -> bool) {
     for family in gauge.collect() {
         for metric in family.get_metric() {

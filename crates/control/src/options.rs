@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 pub struct Options {
     /// The namespace of the resources.
     pub namespace: String,
-    /// What people call us among the servers of this namespace: the pod's name.
+    /// Our name among the servers of this namespace, for people: that of the pod.
     pub identity: String,
     /// Version shown in the status of `ServerStatusRequest`s.
     pub version: String,
@@ -173,9 +173,9 @@ pub struct Env {
     pub pod: Option<OwnPod>,
     /// A folder for what memory cannot hold.
     pub scratch: PathBuf,
-    /// Random, and nobody else's: which process this is of those that have its name.
+    /// Random, and of this process alone: it tells the process from others of its name.
     pub instance: String,
-    /// What URLs are signed with: random, and nobody else's.
+    /// What URLs are signed with: random, and of this process alone.
     pub signing_key: SigningKey,
     /// Set to stop.
     pub cancel: CancellationToken,

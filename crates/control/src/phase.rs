@@ -18,7 +18,7 @@ pub(crate) enum Decision<S> {
     Rest,
     /// Nothing before this time.
     Wait(Timestamp),
-    /// This, now.
+    /// This step, at once.
     Do(S),
 }
 

@@ -111,7 +111,7 @@ impl Records for RecordMap {
         loop {
             let (sender, mut answer) = oneshot::channel();
             self.waiting().push((notes.clone(), sender));
-            // Who comes first takes along what waits; the others are told.
+            // The first caller to get the lock writes what waits for all; the others are told how that went.
             let told = tokio::select! {
                 biased;
                 told = &mut answer => told,
@@ -214,7 +214,7 @@ impl RecordMap {
             },
             "binaryData": made,
         });
-        // They are the next leader's by now, who may be further.
+        // After the loss of the lease the notes belong to the next leader, which may be further.
         self.leadership.check().map_err(|lost| lost.to_string())?;
         match self.cluster.patch(&resource, namespace, &name, MergePatch::of(patch)).await {
             Ok(_) => return Ok(Written::Into),

@@ -13,7 +13,7 @@ pub struct Operation {
     pub clock: Clock,
     /// The log.
     pub journal: Journal,
-    /// How far it is, for those who watch.
+    /// How far it is, for the command or server that runs it.
     pub progress: Arc<Progress>,
     /// The notes that a run again of the same operation finds.
     pub records: Arc<dyn Records>,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Counters that only grow; the engine counts, who watches reads.
+/// Counters that only grow: the engine counts, and the command or server that runs it reads.
 #[derive(Debug, Default)]
 pub struct Progress {
     total: AtomicU64,

@@ -13,8 +13,8 @@ const LONGEST_KEY: usize = 253;
 /// checkpoint, a hook that is about to run, the id of a snapshot. Notes are few and small: all of them together have room
 /// in a ConfigMap.
 ///
-/// Writing a note again is harmless. Who reads one may find what an earlier run wrote, and must not rely on the last note
-/// of a run that was cut off being there.
+/// Writing a note again is harmless. A reader may find what an earlier run wrote, and must not rely on the last note of
+/// a run that was cut off being there.
 ///
 /// Every implementation passes [`conformance::run`](crate::conformance::run).
 #[async_trait]

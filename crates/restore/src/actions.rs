@@ -1,7 +1,7 @@
 //! The built-in restore item actions (restore.md 4).
 //!
-//! Each is a function over untyped objects, so that fields nobody here knows survive; only two ask the cluster. A field
-//! of another type than the API's is left alone.
+//! Each is a function over untyped objects, so that fields that no action knows survive; only two ask the cluster. A
+//! field of another type than the API's is left alone.
 
 mod admission;
 mod api_service;

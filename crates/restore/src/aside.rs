@@ -1,4 +1,4 @@
-//! Places for those who wait: an object that waits for others keeps none of the few places of those that can go on.
+//! Places for objects that wait for others, so that they take none of the few places of objects that can go on.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Notify;
@@ -27,13 +27,13 @@ impl Aside {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Waits until one more waits. One call is answered for all since the one before.
+    /// Waits until another object waits. One return covers all objects that began to wait since the one before.
     pub(crate) async fn grows(&self) {
         self.changed.notified().await;
     }
 }
 
-/// One that waits.
+/// An object that waits.
 #[derive(Debug)]
 pub(crate) struct Stepped<'a>(&'a Aside);
 

@@ -4,7 +4,7 @@ use crate::attempt::Attempt;
 use crate::lock::lock;
 use std::sync::Mutex;
 
-/// Objects that an attempt has begun, and how attempts at additional items ended until somebody collects that.
+/// Objects that an attempt has begun, and how attempts at additional items ended, until `running` takes that.
 #[derive(Debug)]
 pub(crate) struct Begun(Mutex<Inner>);
 
@@ -24,7 +24,7 @@ impl Begun {
         Self(Mutex::new(Inner { rows: vec![0; rows.div_ceil(8)], ..Inner::default() }))
     }
 
-    /// Takes an object of the backup for the caller; false when somebody else has begun it.
+    /// Takes an object of the backup for the caller; false when an attempt at it was begun before.
     pub(crate) fn begin(&self, row: usize) -> bool {
         let (mut inner, bit) = (lock(&self.0), 1 << (row % 8));
         let Some(byte) = inner.rows.get_mut(row / 8) else { return false };
@@ -33,7 +33,7 @@ impl Begun {
         is_first
     }
 
-    /// Takes an additional item for the caller, who says how the attempt at it ended; `None` when somebody else has begun it.
+    /// Takes an additional item for the caller, which says how the attempt ended; `None` when one was begun before.
     pub(crate) fn begin_extra(&self, row: usize) -> Option<Extra<'_>> {
         self.begin(row).then(|| Extra { begun: self, row, has_ended: false })
     }
@@ -49,7 +49,7 @@ impl Begun {
     }
 }
 
-/// An attempt at an additional item. Whatever becomes of the task that is at it, somebody gets to know of the item.
+/// An attempt at an additional item. When its task is stopped before the end, the item is noted as cut off.
 #[derive(Debug)]
 pub(crate) struct Extra<'a> {
     begun: &'a Begun,
@@ -58,7 +58,7 @@ pub(crate) struct Extra<'a> {
 }
 
 impl Extra<'_> {
-    /// Keeps how the attempt ended, for who collects it.
+    /// Keeps how the attempt ended, for [`Begun::take_extra`].
     pub(crate) fn ended(mut self, attempt: Attempt) {
         lock(&self.begun.0).ended.push((self.row, attempt));
         self.has_ended = true;

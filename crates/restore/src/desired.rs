@@ -110,7 +110,7 @@ impl Maker {
         })
     }
 
-    /// Whether an object is in the cluster in the very state of the backup, and nobody wants it changed.
+    /// Whether an object is in the cluster in the very state of the backup, and no action may change it.
     pub(crate) fn stays(&self, target: &ObjectKey, seen: Seen) -> bool {
         seen == Seen::Unchanged && !self.actions.may_change(target)
     }

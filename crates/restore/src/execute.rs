@@ -34,7 +34,7 @@ pub(crate) async fn level(
 ) -> Reached {
     context.namespaces.next_round();
     if context.is_resumed {
-        // Also of objects that are done: who made the namespace is asked of the cluster.
+        // Also of objects that are done: only the cluster tells whether this restore has made the namespace.
         let rows = level.items.iter().filter_map(|one| context.row(one.row));
         context.namespaces.missing(rows.filter_map(|row| row.namespace()).collect()).await;
     }
@@ -115,7 +115,7 @@ fn split(items: &[Facts], done: impl Fn(&Facts) -> Option<Action>) -> (Vec<(Fact
     (settled, open)
 }
 
-/// Takes those of these objects that nobody has begun, so that nobody does; gives how many.
+/// Takes those of these objects that no attempt has begun, so that none begins them; gives how many.
 fn take_untouched(rows: &[usize], context: &Execution) -> u64 {
     rows.iter().filter(|row| context.begun.begin(**row)).count() as u64
 }
@@ -131,7 +131,7 @@ async fn look(level: &Level, ahead: Option<Glance>, context: &Execution) -> Arc<
     let rows = level.items.iter().filter_map(|one| context.row(one.row));
     let names: BTreeSet<&str> = rows.filter_map(|row| row.namespace()).collect();
     let needed = names.into_iter().filter(|name| looked_at.contains(context.mapping.namespace(name))).collect();
-    // Who restores an object in one that is missing says what is wrong.
+    // What is missing is not said here: the attempt at an object in such a namespace says what is wrong.
     context.namespaces.missing(needed).await;
     // Asked after the wait for namespaces: what was seen before one went says nothing about the one that came.
     match ahead.filter(|_| !context.namespaces.has_changed_any()).and_then(Glance::still_counts) {

@@ -67,7 +67,7 @@ impl Restorer {
         self.attempt(source, turn.last).await
     }
 
-    /// Restores one object whose turn somebody has taken.
+    /// Restores one object that the caller has begun.
     async fn attempt(&self, source: &Source, last: bool) -> Attempt {
         let key = &source.key;
         let target = self.mapping.target_of(key);
@@ -173,7 +173,7 @@ impl Restorer {
         self.writer.write(&object).await
     }
 
-    /// Restores an object that another one needs, whose turn somebody has taken.
+    /// Restores an object that another one needs, and that the caller has begun.
     fn restore_row(&self, row: usize, key: ObjectKey) -> BoxFuture<'_, Attempt> {
         async move {
             match self.reader.load_to_restore(row).await {

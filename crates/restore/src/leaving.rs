@@ -13,7 +13,7 @@ use tokio::time::Instant;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Leaving {
     since: String,
-    /// Who holds it back.
+    /// They hold it back.
     finalizers: Vec<String>,
 }
 

@@ -1,16 +1,17 @@
 //! The restore engine.
 //!
-//! Two doors: [`run`] takes a [`Request`] and an [`Env`], brings a backup back, and says what came of it. A restore whose
-//! actions have begun asynchronous operations is pending then: [`look_after_operations`] asks how far they are, and
-//! [`finalize`], the second door, ends the restore. Inside, the modules are the stages of the walk in its order: `request`,
-//! `versions` and `read`, `plan`, `check` (with `ahead`), `execute`, `record`; then `look_after`, `finalize`. `walk` holds what is known before anything is written, `execution` makes the stages beneath
-//! `execute` and holds what lasts over all levels:
+//! Two doors: [`run`] takes a [`Request`] and an [`Env`], brings a backup back, and says what came of it. A restore
+//! whose actions have begun asynchronous operations is pending then: [`look_after_operations`] asks how far they are,
+//! and [`finalize`], the second door, ends the restore. Inside, the modules are the stages of the walk in its order:
+//! `request`, `versions` and `read`, `plan`, `check` (with `ahead`), `execute`, `record`; then `look_after`,
+//! `finalize`. `walk` holds what is known before anything is written, `execution` makes the stages beneath `execute`
+//! and holds what lasts over all levels:
 //!
 //! - `execute` takes a level, `running` has its attempts in flight, `deferred` those that are tried again; `checkpoint`
 //!   is written by both.
 //! - `item` leads one object through `desired` (with `apply` and `operations`), `ensure` (with `namespaces`),
 //!   `additional` (with `ready` and `aside`) and `write` (with `existing` and `update`), and decides what follows.
-//! - `mapping` is read by all of them, `messages`, `begun`, `reader` and `stop` are handed to those who need them.
+//! - `mapping` is read by all of them, `messages`, `begun`, `reader` and `stop` are handed to those that need them.
 //!
 //! The engine never writes custom resources. Start reading at [`run`].
 

@@ -1,4 +1,4 @@
-//! Who owns the fields of a restored object. Pure.
+//! The owners of the fields of a restored object. Pure.
 //!
 //! The API server drops `managedFields` of a create, but takes one owner from `?fieldManager=`. An object with only
 //! `Update` managers gets the one back that owns most; one with an `Apply` manager needs a second write, or the next

@@ -20,8 +20,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The namespaces of one restore: each is ensured once, and who comes meanwhile waits for that. One that is refused for
-/// a reason that can pass is tried once in each round.
+/// The namespaces of one restore: the first caller ensures one, and callers that come meanwhile wait for that. One that
+/// is refused for a reason that can pass is tried once in each round.
 #[derive(Debug)]
 pub(crate) struct Namespaces {
     resource: Arc<ApiResource>,
@@ -84,14 +84,14 @@ impl Namespaces {
         self.round.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether one was not there, is not yet, or went and came again, by whomever: what was seen in it before is no longer so.
+    /// Whether one was not there, is not there yet, or went and came again: what was seen in it before is no longer so.
     pub(crate) fn has_changed_any(&self) -> bool {
         let was_there = |cell: &Arc<Cell>| cell.state.try_lock().is_ok_and(|s| *s == State::There { made: false });
         self.saw_one_leave.load(Ordering::Relaxed) || !lock(&self.cells).values().all(was_there)
     }
 
     /// Ensures that the namespace exists and is not being deleted; tells whether this restore made it. `in_backup`
-    /// reads the one in the backup, for who comes first; without it a bare one is made.
+    /// reads the one in the backup, and runs only for the first caller of a round; without it a bare one is made.
     pub(crate) async fn ensure(
         &self,
         name: &str,
@@ -132,7 +132,7 @@ impl Namespaces {
     }
 
     /// Writes one error for each namespace that did not come, with what it has cost. Gives all that are to be listed:
-    /// those that this restore made, and those.
+    /// those that this restore made, and those that did not come.
     pub(crate) async fn report(&self, journal: &Journal) -> Vec<(String, Action)> {
         let mut out = Vec::new();
         let cells = lock(&self.cells).clone();

@@ -1,7 +1,7 @@
 //! Asynchronous operations that actions have begun, noted where they survive a crash (restore.md 1.8, 1.9).
 //!
-//! An operation is one by its action, its object and the action's name for it: an action that is asked again and answers the
-//! same has begun one. The format of the notes is `docs/formats/checkpoint.md`.
+//! Its action, its object and the action's name for it tell an operation from others: an action that is asked again and
+//! answers the same has begun no second one. The format of the notes is `docs/formats/checkpoint.md`.
 
 use crate::lock::lock;
 use bytes::Bytes;
@@ -29,7 +29,7 @@ pub(crate) struct Operations {
     restore: Arc<Restore>,
     operation: Operation,
     begun: Mutex<Begun>,
-    /// Held while a note is written: who comes meanwhile goes into the next one together.
+    /// Held while a note is written: operations that begin meanwhile go into the next note together.
     noted: tokio::sync::Mutex<Noted>,
 }
 
@@ -43,7 +43,7 @@ struct Begun {
     unnoted: HashMap<[u8; 16], usize>,
 }
 
-/// What makes an operation one.
+/// What tells an operation from others.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Id {
     /// By its key in the cluster.
@@ -61,7 +61,7 @@ struct Noted {
     number: usize,
     open: Vec<Note>,
     open_bytes: usize,
-    /// Whether it was told that not all are noted.
+    /// Whether a warning has said that not all are noted.
     is_told: bool,
 }
 

@@ -111,7 +111,7 @@ impl Previewer {
             let key = self.mapping.target_of(&row.key());
             if self.maker.stays(&key, presence.look(&key, one.state)) {
                 let planned = if one.ended { ended() } else { Planned::Unchanged };
-                // The receiver is gone: nobody wants more.
+                // It fails only when the receiver is gone, which wants no more then.
                 let _ = out.send(PreviewItem { key, planned, unasked: Vec::new() }).await;
                 self.env.operation.progress.finished(1);
             } else {
@@ -212,7 +212,7 @@ fn compared(restore: &Restore, key: &ObjectKey, desired: &Value, existing: &Valu
         return Planned::Unchanged;
     }
     if key.resource == GroupResource::new("", "serviceaccounts") {
-        // It is never made poorer: it only gets what it lacks.
+        // A service account only gets what it lacks, and loses nothing.
         let Some(patch) = merge_service_account(desired, existing) else { return Planned::Unchanged };
         let mut merged = existing.clone();
         lifeboat_patch::merge(&mut merged, &patch);

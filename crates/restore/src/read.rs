@@ -17,8 +17,8 @@ use tokio::task::JoinSet;
 pub(crate) struct Contents {
     /// Objects to restore.
     pub(crate) facts: Vec<Facts>,
-    /// VolumeFates that are provisioned anew, whether the restore selects their objects or not: a claim must not wait for
-    /// a volume that never comes.
+    /// Volumes that are provisioned anew, whether the restore selects their objects or not: a claim must not wait for a
+    /// volume that never comes.
     pub(crate) provisioned: BTreeSet<String>,
     /// How many objects of each type are left out, by reason.
     pub(crate) left_out: BTreeMap<(GroupResource, &'static str), u64>,

@@ -14,7 +14,7 @@ const READ_ALONE: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Reader {
     archive: Archive,
-    /// Who may read an object alone.
+    /// A permit for each object that may be read alone at the same time.
     places: Semaphore,
     stop: Arc<Stop>,
 }
@@ -26,15 +26,15 @@ impl Reader {
 
     /// Reads one object of the backup.
     pub(crate) async fn load(&self, row: usize) -> Result<Bytes, StoreError> {
-        // Nobody closes the semaphore.
+        // The semaphore is never closed.
         let _place = self.places.acquire().await.ok();
         let mut reading = JoinSet::new();
         let item = self.archive.read(vec![row], &mut reading).next().await?;
         item.map(|item| item.body).ok_or(StoreError::Worker("reading one object of the archive"))
     }
 
-    /// Reads one object of the backup for a restore, unless that ends early. When the bucket is away the restore breaks off
-    /// here: who waits for the right to read would only wait as long for the same answer.
+    /// Reads one object of the backup for a restore, unless that ends early. When the bucket is away the restore breaks
+    /// off here: the tasks that wait for their permit to read would each wait as long for the same answer.
     pub(crate) async fn load_to_restore(&self, row: usize) -> Result<Bytes, StoreError> {
         let read = tokio::select! {
             read = self.load(row) => read,

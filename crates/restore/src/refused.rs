@@ -9,13 +9,13 @@ use lifeboat_cluster::ClusterError;
 pub(crate) enum Refused {
     /// The journal has it.
     Reported,
-    /// Actions did not make it; nobody has reported that yet.
+    /// Actions did not make it; the journal does not have that yet.
     Unprepared(Unprepared),
-    /// The server's word; nobody has reported it yet.
+    /// The API server refused it; the journal does not have that yet.
     Because(Box<ClusterError>),
-    /// Its namespace is not there; nobody has reported that yet.
+    /// Its namespace is not there; the journal does not have that yet.
     Namespace(Missing),
-    /// The one in the cluster is being deleted; nobody has reported that yet.
+    /// The object in the cluster is being deleted; the journal does not have that yet.
     Leaving(Leaving),
     /// The restore ends early, and what has to be there before it is not.
     Stopped,

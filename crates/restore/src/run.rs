@@ -1,4 +1,4 @@
-//! The door.
+//! The door: restores a backup, from its archive to the last object.
 
 use crate::action::Done;
 use crate::begun::Begun;

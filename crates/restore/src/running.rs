@@ -19,7 +19,7 @@ const GRACE: Duration = Duration::from_secs(4);
 /// Namespaces in flight; most of them may be waiting.
 const NAMESPACES: usize = 1024;
 
-/// Ends when the grace is over that began at the first look after the cancellation.
+/// Ends when the grace is over, which begins at the first call that sees the cancellation.
 async fn overdue(cancel: &CancellationToken, grace: &mut Option<Instant>) {
     cancel.cancelled().await;
     sleep_until(*grace.get_or_insert_with(|| Instant::now() + GRACE)).await;
@@ -94,7 +94,7 @@ impl<'a> Running<'a> {
         self.flying.insert(task.id(), (row, turn));
     }
 
-    /// Whether as many are in flight as there may be: who waits for others does not count.
+    /// Whether as many are in flight as there may be: attempts that wait for other objects do not count.
     fn is_full(&self) -> bool {
         self.tasks.len() >= self.room.saturating_add(self.context.aside.count())
     }
@@ -127,7 +127,7 @@ impl<'a> Running<'a> {
 
     /// Ends what does not answer, and says what it was.
     async fn give_up(&mut self) {
-        // What has ended is known, though nobody has looked at it yet.
+        // Attempts that have ended are taken first: how they ended counts.
         while let Some(ended) = self.tasks.try_join_next_with_id() {
             self.take_joined(ended);
         }

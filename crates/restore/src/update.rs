@@ -17,9 +17,9 @@ const OWNED: [(&str, &str); 13] = [
     ("Pod", "/spec/nodeName"),
     // Computed from the class of the cluster.
     ("Pod", "/spec/priority"),
-    // Added to look into it, by a way of their own.
+    // `kubectl debug` adds them, by a subresource.
     ("Pod", "/spec/ephemeralContainers"),
-    // Who holds it now. Writing back who held it once takes it from a living leader.
+    // Names the holder. The holder from the backup must not take the lease from a living leader.
     ("Lease", "/spec"),
     ("Namespace", "/spec/finalizers"),
     ("Job", "/spec/selector"),
@@ -78,7 +78,7 @@ fn sides(desired: &Value, in_cluster: &Value) -> (Value, Value) {
     (from, to)
 }
 
-/// Nothing of one life, no owners of fields.
+/// The object without what belongs to one life of it, and without the owners of its fields.
 fn prepared(object: &Value) -> Value {
     let mut object = object.clone();
     strip(&mut object);
@@ -117,7 +117,8 @@ fn keep(to: &mut Value, from: &Value, pointer: &str) {
     }
 }
 
-/// The job controller's hold on a pod: it lets go of one that it does not know, such as a restored one.
+/// Does not give a pod back the finalizer of the job controller, which takes it off pods that it does not know, such as
+/// restored ones.
 fn keep_job_tracking(to: &mut Value, from: &Value) {
     const HOLD: &str = "batch.kubernetes.io/job-tracking";
     let is_held = from["metadata"]["finalizers"].as_array().is_some_and(|all| all.iter().any(|f| f == HOLD));

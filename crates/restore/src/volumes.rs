@@ -60,7 +60,7 @@ pub(crate) enum Verdict {
 /// Why the data of a volume does not come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Loss {
-    /// Nobody saved it, and its storage was deleted with the volume.
+    /// It was not saved, and its storage was deleted with the volume.
     NotSaved,
     /// It was saved in a way that this version cannot read: in a snapshot of this sort.
     Unreadable(&'static str),

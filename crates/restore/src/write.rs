@@ -44,7 +44,7 @@ pub(crate) struct ToWrite<'a> {
     pub(crate) status: Option<&'a Value>,
 }
 
-/// An object on its way, with its type and who owns its fields.
+/// An object on its way, with its type and the owners of its fields.
 struct Target<'a> {
     object: &'a ToWrite<'a>,
     resource: Arc<ApiResource>,

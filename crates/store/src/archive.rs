@@ -191,7 +191,7 @@ impl Archive {
         tasks.spawn(async move {
             match archive.send_all(&rows, &sender).await {
                 Ok(()) => sender.end(),
-                // The receiver may be gone; then nobody needs the error.
+                // The receiver may be gone, and needs no error then.
                 Err(e) => drop(sender.send(Err(e)).await),
             }
         });
@@ -295,7 +295,7 @@ const NOWHERE: MemberRange = MemberRange { offset: 0, length: 0, tar_length: 0 }
 /// The objects of a member that is being decompressed.
 type Unpacking = JoinHandle<Unpacked>;
 
-/// Waits for the first member and passes it on; false when nobody wants it.
+/// Waits for the first member and passes it on; false when the receiver is gone.
 async fn send_first(unpacking: &mut VecDeque<Unpacking>, sender: &StreamSender<Unpacked>) -> Result<bool, StoreError> {
     let Some(first) = unpacking.pop_front() else { return Ok(true) };
     let items = first.await.map_err(|_| StoreError::Worker("decompressing the archive"))??;

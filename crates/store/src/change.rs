@@ -23,7 +23,7 @@ impl Store {
     }
 
     /// Removes what a backup left that was never committed: open uploads, files, and last the claim, so that an
-    /// interrupted removal is found again. It is for the caller to know that nobody writes there any more.
+    /// interrupted removal is found again. The caller must know that no writer is at work there.
     ///
     /// # Errors
     /// [`StoreError::Bucket`].
@@ -32,8 +32,8 @@ impl Store {
         self.delete_folder(&folder(name), Some(&BackupFile::Claim.key(name))).await
     }
 
-    /// Ends uploads into the folder of a backup that nobody goes on with. A bucket that does not let us see them keeps
-    /// them: listing them is not among the permissions that Velero asks for.
+    /// Ends uploads into the folder of a backup that no writer goes on with. A bucket that does not let us see them
+    /// keeps them: listing them is not among the permissions that Velero asks for.
     pub(crate) async fn abort_uploads(&self, name: &str) -> Result<(), BucketError> {
         let folder = folder(name);
         match self.bucket.abort_stale_uploads(&folder, Duration::ZERO).await {

@@ -18,8 +18,8 @@ pub(crate) const PIECE: usize = 1 << 20;
 /// Up to so many bytes are put as a whole: a bucket tries these again itself, and asks each time whether it still may.
 const WHOLE: u64 = 4 << 20;
 
-/// The bytes of a file that is to be stored. They can be read again, so that storing them can be tried again, and nobody
-/// needs all of them in memory.
+/// The bytes of a file that is to be stored. They can be read again, so that storing them can be tried again
+/// without all of them in memory.
 #[derive(Clone, Default)]
 pub struct Content(Vec<Part>);
 
@@ -40,7 +40,7 @@ impl Content {
         Self(vec![Part::Elsewhere { length, read: Arc::new(read) }])
     }
 
-    /// The first bytes of a file to which nobody else writes.
+    /// The first bytes of a file that nothing changes meanwhile.
     pub(crate) fn of_file(file: File, length: u64) -> Self {
         Self::read_by(length, move |at, most| {
             let mut piece = vec![0; most];

@@ -32,7 +32,7 @@ pub enum StoreError {
         /// UID of the backup that has it.
         uid: String,
     },
-    /// Somebody else has begun a backup of this name and not ended it.
+    /// Another writer has begun a backup of this name and not ended it.
     #[error(
         "backup {name:?} in {place} is claimed by another run (backup UID {uid}, since {since}): wait until it ends, \
          choose another name, or take it over with --take-over when you know that it died"

@@ -10,8 +10,8 @@ impl Store {
     /// Notes in the claim of this very backup that it is being written at this time. Nothing is changed when the claim is
     /// of another backup, or there is none.
     ///
-    /// For who writes the backup, and may do so for longer than this takes: between reading the claim and storing it nobody
-    /// else may take it over.
+    /// Only the writer of the backup may call it, and only while it holds the right to write for longer than this
+    /// takes: no other writer may take the claim over between its reading and its storing.
     ///
     /// # Errors
     /// [`StoreError::Bucket`], [`StoreError::Sidecar`] when the claim cannot be read.

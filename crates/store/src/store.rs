@@ -127,7 +127,7 @@ impl Store {
         serde_json::from_slice(&bytes).map_err(|e| StoreError::Sidecar { key, source: e.into() })
     }
 
-    /// Who has claimed the name of a backup; `None` when nobody has.
+    /// The claim of the name of a backup; `None` when there is none.
     ///
     /// # Errors
     /// [`StoreError::Sidecar`], [`StoreError::Bucket`].
@@ -224,7 +224,7 @@ impl Store {
     }
 
     pub(crate) async fn put(&self, key: &str, bytes: Bytes, options: PutOptions) -> Result<(), StoreError> {
-        // The bucket never repeats a conditional put. Only claims are put so, and who meets his own takes it up.
+        // The bucket never repeats a conditional put. Only claims are put so; a writer that meets its own takes it up.
         let patience = if options.if_absent { self.patience } else { Duration::ZERO };
         retry(patience, || self.bucket.put(key, Body::Bytes(bytes.clone()), options)).await?;
         Ok(())
@@ -404,7 +404,7 @@ mod tests {
         assert_eq!((bytes, away.asked.load(Ordering::Relaxed)), (b"0123456789"[..].into(), 4));
     }
 
-    /// Conditional puts are repeated by who can tell his own claim, and by nobody else.
+    /// Only the store repeats conditional puts, because it knows its own claim when it meets it.
     #[tokio::test(start_paused = true)]
     async fn a_claim_is_put_again_until_patience_ends() {
         let request = ClaimRequest {

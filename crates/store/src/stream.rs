@@ -1,7 +1,7 @@
 //! Streams whose end is said.
 //!
-//! A channel closes when its sender is done and also when its sender died. Whoever takes the one for the other loses
-//! what did not come, in silence. So a sender says the end, and a stream that closes without it is a failure.
+//! A channel closes when its sender is done and also when its sender died. A receiver that takes the one for the other
+//! loses what did not come, in silence. So a sender says the end, and a stream that closes without it is a failure.
 
 use std::sync::{Arc, OnceLock};
 use tokio::sync::mpsc;
@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 #[error("a worker thread died while {0}")]
 pub struct Broken(pub &'static str);
 
-/// Nobody receives any more: the operation is over, and who ended it says why.
+/// The receiver is gone: the operation is over, and the stage that ended it says why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiverGone;
 
@@ -63,7 +63,7 @@ impl<T> StreamSender<T> {
         self.pieces.try_reserve().ok()
     }
 
-    /// Whether nobody receives any more.
+    /// Whether the receiver is gone.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.pieces.is_closed()

@@ -14,7 +14,7 @@ use lifeboat_archive::tarball::TarballSummary;
 use lifeboat_bucket::{BlobStore, Body, BucketError, ErrorKind, PutOptions};
 use std::collections::BTreeMap;
 
-/// Who wants to write a backup.
+/// What a writer says of itself and of the backup that it wants to write.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest {
     /// Name of the backup.
@@ -26,7 +26,7 @@ pub struct ClaimRequest {
     /// Namespace of the server that writes; empty when no server does. A name is unique among the Backups of a
     /// namespace, so another claim of this cluster and namespace is of a Backup that is gone, and is taken over.
     pub namespace: String,
-    /// Write over a claim of somebody else who is known to be dead.
+    /// Write over the claim of another writer, which the user knows to be dead.
     pub take_over: bool,
     /// The time.
     pub now: Timestamp,
@@ -72,7 +72,7 @@ impl Store {
     /// Claims a name: puts `lifeboat-claim.json` if absent, before any other file is written.
     ///
     /// # Errors
-    /// [`StoreError::NameTaken`] and [`StoreError::Claimed`] when the name is somebody else's; [`StoreError::Bucket`].
+    /// [`StoreError::NameTaken`] and [`StoreError::Claimed`] when another backup has the name; [`StoreError::Bucket`].
     pub async fn claim(&self, request: &ClaimRequest) -> Result<ClaimOutcome, StoreError> {
         let name = &request.name;
         if let Some(complete) = self.written(name, &request.backup_uid).await? {
@@ -123,7 +123,7 @@ impl Store {
 const NUMBERS: u32 = 1000;
 
 impl Store {
-    /// Gives a claim the next number that nobody else has: of those who claim at once, one puts the file of a number.
+    /// Gives a claim the next free number: of writers that claim at the same time, only one puts the file of a number.
     async fn number(&self, name: &str, claim: &mut Claim, last: u32) -> Result<(), StoreError> {
         let mut tried = 0;
         claim.attempt = last;
@@ -172,8 +172,8 @@ impl BackupWriter {
         Ok(size)
     }
 
-    /// After a file of this size was stored: beside the upload that became the file there may be one whose beginning nobody
-    /// answered.
+    /// After a file of this size was stored: beside the upload that became the file there may be another, because the
+    /// answer to its beginning was lost and the upload was begun again.
     async fn end_uploads(&self, size: u64) {
         if size >= SMALLEST_UPLOAD
             && let Err(e) = self.store.abort_uploads(&self.name).await
@@ -497,7 +497,7 @@ mod tests {
             };
             assert_eq!(got, expected.map_err(str::to_owned), "{uid} {cluster} {namespace}");
         }
-        // Of a cluster that nobody knows, nobody is the owner.
+        // A claim without the UID of its cluster belongs to no server.
         let unknown = ClaimRequest { name: "x".into(), cluster_uid: String::new(), ..request };
         store.claim(&unknown).await.unwrap();
         let other = ClaimRequest { backup_uid: "d".into(), ..unknown };

@@ -58,7 +58,7 @@ impl Drop for Daemon {
 /// the start of the program that shall listen.
 const PORTS: std::ops::Range<u32> = 15_000..32_000;
 
-/// A port that nobody listens on right now, and that no other call of this process has given.
+/// A port on which no program listens right now, and that no other call of this process has given.
 ///
 /// # Errors
 /// When all are taken.

@@ -78,7 +78,7 @@ impl S3Server {
         &self.endpoint
     }
 
-    /// The access key of the one user, who may do everything.
+    /// The access key of the one user, with every permission.
     #[must_use]
     pub fn access_key(&self) -> &str {
         ACCESS_KEY

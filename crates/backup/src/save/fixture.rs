@@ -83,7 +83,7 @@ pub(super) fn object(name: &str, annotations: Value) -> Value {
     json!({"metadata": {"name": name, "namespace": "a", "annotations": annotations}, "spec": {"n": 1.50}})
 }
 
-/// What the API server answers to someone who reads one.
+/// What the API server answers to a read of one object.
 pub(super) fn read(kind: &str, name: &str, labels: Value) -> (u16, String) {
     let metadata = json!({"name": name, "namespace": "a", "labels": labels});
     (200, json!({"apiVersion": "example.com/v1", "kind": kind, "metadata": metadata}).to_string())

@@ -131,7 +131,7 @@ async fn open(downloads: &Downloads, kind: DownloadTargetKind, name: &str) -> Re
         Err(e @ FetchError::Unreachable { .. }) => e,
         answered => return Ok(answered?),
     };
-    // The bucket is not for us to reach; our server can read it for us, and Velero's knows no such wish.
+    // This machine does not reach the bucket. Our server can read it for us; Velero's knows no such request.
     let url = signed_url(downloads, kind, name, true).await?;
     if !is_ours(&url) {
         return Err(unreachable.into());

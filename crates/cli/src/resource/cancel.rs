@@ -29,7 +29,7 @@ pub(super) trait Cancellable: Operation {
     fn reason(&self) -> &str;
 }
 
-/// How often the object is read again because somebody else writes it too; a server reports progress once a second.
+/// How often the object is read again because the server writes it too: it reports progress once a second.
 const TRIES: u32 = 10;
 
 impl CancelArgs {

@@ -24,15 +24,15 @@ use tower::{BoxError, Service, ServiceExt};
 
 /// Until a connection stands, with its proxy and TLS.
 const CONNECT: Duration = Duration::from_secs(10);
-/// As many as other clients follow.
+/// Redirects that are followed: as many as other clients follow.
 const MOST_REDIRECTS: usize = 10;
-/// What is kept of an answer that refuses.
+/// Bytes that are kept of an answer that refuses.
 const MOST_REFUSAL: usize = 4 << 10;
 
 /// Why a URL gave nothing.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FetchError {
-    /// Nobody answered: refused, unknown, too late, or a certificate that we do not trust. From elsewhere it may work.
+    /// No answer: refused, unknown, too late, or a certificate that we do not trust. From another place it may work.
     #[error("{server} cannot be reached: {why}")]
     Unreachable {
         /// Host and port.
@@ -160,7 +160,7 @@ impl Fetcher {
         };
         let mut driver = JoinSet::new();
         driver.spawn(async move {
-            // What ends it is seen by who reads the answer.
+            // The reader of the answer sees an error of the connection too.
             let _ = connection.await;
         });
         match timeout(self.patience, sender.send_request(request)).await {

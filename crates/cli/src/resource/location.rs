@@ -231,7 +231,7 @@ impl SetArgs {
     }
 }
 
-/// How often a change is tried that meets others.
+/// How often a change is tried when others write the location too.
 const ATTEMPTS: usize = 8;
 
 /// Deletes locations, and what the cluster knows of what lies there.

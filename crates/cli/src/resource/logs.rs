@@ -43,7 +43,7 @@ impl LogsArgs {
         };
         let mut out = io::stdout().lock();
         match io::copy(&mut log.reader(), &mut out).and_then(|_| out.flush()) {
-            // Who reads has seen enough.
+            // The program that reads our output has seen enough.
             Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
             other => other.map(|()| ExitCode::SUCCESS).map_err(Into::into),
         }

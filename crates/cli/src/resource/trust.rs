@@ -1,4 +1,4 @@
-//! Whom downloads trust: the system, and a certificate of the user or of the storage location (cli-and-install.md 2.7).
+//! What downloads trust: the system, and a certificate of the user or of the storage location (cli-and-install.md 2.7).
 
 use crate::flags::Optional;
 use anyhow::{Context, Result, bail};
@@ -27,7 +27,7 @@ pub(crate) struct TrustArgs {
     pub(crate) cacert: Optional<PathBuf>,
 }
 
-/// Whom to trust. TLS is prepared when it is needed.
+/// What to trust. TLS is prepared when it is needed.
 pub(crate) struct Trust {
     /// Certificates in PEM beside the system's.
     pem: Vec<u8>,
@@ -35,7 +35,7 @@ pub(crate) struct Trust {
     config: OnceLock<Result<ClientConfig, String>>,
 }
 
-/// What the flags and a backup's location lead to, and what somebody should be told about it.
+/// What the flags and a backup's location lead to, and what the user should be told about it.
 pub(crate) struct Found {
     pub(crate) trust: Trust,
     pub(crate) warning: Option<String>,

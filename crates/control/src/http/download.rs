@@ -1,7 +1,7 @@
 //! Files of storage locations behind URLs that the server has signed, for locations that cannot sign and for clients
 //! that do not reach the bucket.
 //!
-//! Who holds such a URL was given it by a `DownloadRequest`, which the API server lets only those make who may.
+//! A client has such a URL from a `DownloadRequest`, which the API server lets only permitted users make.
 
 use super::answer::{Answer, text};
 use crate::buckets::{Buckets, Purpose};
@@ -22,8 +22,8 @@ use std::sync::Arc;
 
 /// The first part of the path of every URL.
 const ROOT: &str = "/downloads/";
-/// A header of every answer: it was the server who answered, and not whoever else listens at this address of another
-/// machine.
+/// A header of every answer: it shows that the server answered, and not another program that listens at this address of
+/// another machine.
 pub const HEADER_DOWNLOAD: &str = "lifeboat-download";
 
 /// Signs URLs of the server's own port, and knows those that it signed. Another process does not.

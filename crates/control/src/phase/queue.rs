@@ -55,8 +55,8 @@ pub(crate) struct Turns {
     /// The next changes, and of which backup.
     pub(crate) moves: Vec<(NamespacedName, Move)>,
     /// Late ones that have left the queue already and may be tried again.
-    pub(crate) again: BTreeSet<NamespacedName>,
-    /// Those that have no turn, when somebody asks.
+pub(crate) again: BTreeSet<NamespacedName>,
+    /// Those that have no turn; empty unless the caller asks for them.
     pub(crate) waits: Vec<NoTurn>,
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn turns<'a>(
     let mut slots = Slots::new(most.max(1), running);
     let mut out = Turns::default();
     let mut started = BTreeSet::new();
-    // With who holds one of their namespaces; for those who ask.
+    // Each with the backup that holds one of its namespaces; only for a caller that asks for reasons.
     let mut blocked = Vec::new();
     for (backup, standing) in &waiting {
         match standing {
@@ -114,7 +114,7 @@ pub(crate) fn turns<'a>(
             Standing::Starts | Standing::Out => {}
         }
     }
-    // Who has failed less often is tried first, so that each has its turn.
+    // A backup that has failed less often is tried first, so that each has its turn.
     late.sort_by_key(|(failures, b)| {
         (*failures, b.status.queue_position, b.metadata.creation_timestamp, &b.metadata.namespace, &b.metadata.name)
     });
@@ -176,8 +176,8 @@ impl<'a> Slots<'a> {
         Self { most, taken: running, held }
     }
 
-    /// Takes a place when there is one and nobody holds a namespace of this backup; otherwise who holds one, or nobody when
-    /// all places are taken.
+    /// Takes a place when there is one and no backup holds a namespace of this one. Otherwise gives the backup that
+    /// holds one, or `None` when all places are taken.
     fn take(&mut self, backup: &'a Backup) -> Result<(), Option<&'a Backup>> {
         if self.taken.len() >= self.most {
             return Err(None);
@@ -213,7 +213,7 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Who may hold a namespace of this backup.
+    /// A backup that may hold a namespace of this one.
     fn overlaps(&self, backup: &Backup) -> Option<&'a Backup> {
         match plain(backup) {
             Some(mut names) => self.anything.or_else(|| names.find_map(|name| self.names.get(name).copied())),
@@ -433,7 +433,7 @@ mod tests {
                             one.status.phase = Some(BackupPhase::Queued);
                             one.status.queue_position = position;
                         }
-                        // It is refused at once, the worst that can happen to who comes behind.
+                        // It is refused at once, the worst that can happen to the backups behind it.
                         Move::Start => one.status.phase = Some(BackupPhase::FailedValidation),
                     }
                 }

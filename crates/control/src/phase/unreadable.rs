@@ -8,7 +8,7 @@ use crate::world::{Kind, Unreadable};
 pub(crate) enum Step {
     /// It has not begun, and is not valid.
     Refuse,
-    /// It has begun, and nobody can bring it to its end.
+    /// It has begun, and the server cannot bring it to its end.
     Fail,
     /// It is a Restore that was deleted: delete its files, then let it go.
     CleanUp,

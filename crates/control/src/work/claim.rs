@@ -1,5 +1,5 @@
-//! Keeps the claim of a backup fresh while it is written, so that nobody takes it for left behind: a copy of this whole
-//! cluster for one, which has the same UID and does not know the Backup.
+//! Keeps the claim of a backup fresh while it is written, so that no other server takes it for left behind, such as
+//! that of a copy of this whole cluster, which has the same UID and does not know the Backup.
 
 use super::running::silent_for;
 use jiff::Timestamp;

@@ -193,18 +193,18 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
 /// the rest is.
 const ANNOTATION_FILES: &str = "lifeboat.io/files";
 
-/// Whose the files in the bucket are that lie under the name of a backup.
+/// Which backup the files belong to that lie in the bucket under the name of one.
 #[derive(Debug, PartialEq, Eq)]
 enum Files {
-    /// Its own, whose record or claim has this UID; or there are none.
+    /// To this one: their record or claim has this UID, or there are no files.
     Own(String),
-    /// Those of another backup, of another cluster for one. They may be being written.
+    /// To another one, such as that of another cluster, which may be writing them.
     Another,
 }
 
-/// Asks the bucket whose the files are, just before they are deleted: it may be long ago that this deletion was begun, and
-/// another cluster may have the name since. One that was refused, or ended before it began, has none. (Velero deletes
-/// whatever has the name.)
+/// Asks the bucket which backup the files belong to, just before they are deleted: this deletion may have begun long
+/// ago, and another cluster may have taken the name since. A backup that was refused, or ended before it began, has no
+/// files. (Velero deletes whatever has the name.)
 ///
 /// A record or claim that cannot be read is an error: it says nothing.
 async fn files(store: &Store, backup: &Backup) -> Result<Files, StoreError> {

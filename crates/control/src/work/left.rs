@@ -1,5 +1,5 @@
-//! Volume work that a Velero server has left with the node agents: nobody waits for it any more (api-and-controllers.md
-//! 4.2).
+//! Volume work that a Velero server has left with the node agents, and for whose end no server waits
+//! (api-and-controllers.md 4.2).
 
 use super::{Context, Unfinished};
 use lifeboat_api::{

@@ -250,7 +250,7 @@ fn goes_on(can_pass: bool, attempt: u32) -> bool {
     can_pass && has_more(attempt)
 }
 
-/// That a restore has no further attempt, though what stopped it can pass. Running it again is in nobody's power.
+/// That a restore has no further attempt, though what stopped it can pass. The user cannot run the same Restore again.
 fn given_up(why: &str) -> String {
     format!("{why}; make another Restore of this backup: what is there is left alone")
 }

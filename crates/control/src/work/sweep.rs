@@ -1,6 +1,6 @@
 //! Removes what a backup left that was never committed and whose Backup is gone (design: claim and commit).
 //!
-//! Nobody else can: it has no record, so it is never taken over, and no Backup, so it is never deleted.
+//! No other work removes it: it has no record, so sync never takes it over, and no Backup, so no deletion reaches it.
 
 use super::{Context, Finished, Unfinished};
 use crate::world::Left;
@@ -9,12 +9,12 @@ use lifeboat_api::{Backup, BackupStorageLocation, BackupStorageLocationAccessMod
 use lifeboat_archive::sidecar::Claim;
 use lifeboat_store::{Store, StoreError};
 
-/// So long ago must the last sign of life be. In this cluster nobody works on a Backup that is gone; but a copy of the whole
-/// cluster has its UID, and Backups that are not known here.
+/// So long ago must the last sign of life be. In this cluster no server works on a Backup that is gone; but a copy of
+/// the whole cluster has its UID, and Backups that are not known here.
 const AGE: SignedDuration = SignedDuration::from_hours(1);
 
-/// Whether a folder without a record holds what a server of this namespace left. What others have claimed, another
-/// cluster, another namespace or a command without a server, is theirs; so is what nobody has claimed. Nothing goes from a
+/// Whether a folder without a record holds what a server of this namespace left. What another cluster, another
+/// namespace or a command without a server has claimed is left alone; so is what has no claim. Nothing goes from a
 /// location that is only read.
 pub(crate) async fn is_left(context: &Context, store: &Store, location: &BackupStorageLocation, name: &str) -> bool {
     if location.spec.access_mode == Some(AccessMode::ReadOnly) {
@@ -74,9 +74,9 @@ async fn removed(context: &Context, left: &Left) -> Result<bool, Unfinished> {
 }
 
 /// Removes what a backup has claimed that ended because its Backup was deleted. It may have ended before it had claimed
-/// its name, which may be that of another backup in the bucket, or after this run of it had made it visible (`has_put`):
-/// then its record goes first. One that was visible before stays: in a copy of a cluster a Backup has the UID of the
-/// original, which has finished it.
+/// its name, which may be that of another backup in the bucket, or after this run of it had made it visible
+/// (`has_put`): then its record goes first. One that was visible before stays: in a copy of a cluster a Backup has the
+/// UID of the original, which has finished it.
 pub(super) async fn sweep_own(store: &Store, backup: &Backup, has_put: bool) -> Result<(), StoreError> {
     let (name, uid) = (&backup.metadata.name, &backup.metadata.uid);
     let claimed = store.claim_of(name).await?.is_some_and(|claim| claim.backup_uid == *uid);

@@ -210,7 +210,7 @@ fn adopted(
             if found.status.expiration.is_none_or(|end| end.timestamp() > now) {
                 return None;
             }
-            // Nobody will finish it; so it can be collected.
+            // It has expired unfinished; in this phase it can be collected.
             found.status.phase = Some(P::PartiallyFailed);
         }
         _ => return None,

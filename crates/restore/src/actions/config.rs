@@ -31,7 +31,7 @@ impl ActionConfig {
 fn image_rule(rule: &str) -> Option<(String, String)> {
     let (old, new) = rule.split_once(',').filter(|(_, new)| !new.is_empty())?;
     if old.trim().is_empty() {
-        // Velero would put the new part between all letters of every image, which nobody can want.
+        // Velero would put the new part between all letters of every image, which no user can want.
         tracing::warn!(rule, "an image rule without an old part is ignored");
         return None;
     }

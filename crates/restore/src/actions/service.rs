@@ -60,7 +60,7 @@ struct Chosen {
 }
 
 impl Chosen {
-    /// Reads what `kubectl apply` left behind, or else who owns the fields.
+    /// Reads what `kubectl apply` left behind, or else `managedFields`.
     fn read(metadata: &Value) -> Result<Self, ActionError> {
         let mut chosen = Self::default();
         let managed: Vec<&Value> = metadata["managedFields"]

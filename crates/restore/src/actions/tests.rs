@@ -155,7 +155,7 @@ fn objects() -> Vec<(&'static str, Value)> {
 
 const MARK: &str = "xUnknown";
 
-/// The value with a field that nobody knows in every object.
+/// The value with a field that no action knows in every object.
 fn marked(value: Value) -> Value {
     match value {
         Value::Object(map) => {

@@ -51,7 +51,7 @@ struct Shared {
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a hanging request hangs, when the client has more patience than any test.
 const HANG: Duration = Duration::from_secs(600);
-/// Shorter than any server keeps a connection that nobody uses: a request must not meet one that is being closed.
+/// Shorter than any server keeps an idle connection: a request must not meet one that is being closed.
 const IDLE: Duration = Duration::from_secs(5);
 
 impl Proxy {
@@ -197,7 +197,7 @@ async fn serve(listener: TcpListener, acceptor: Option<TlsAcceptor>, shared: Arc
     while let Ok((stream, _)) = listener.accept().await {
         let (acceptor, shared) = (acceptor.clone(), Arc::clone(&shared));
         connections.spawn(async move {
-            // A connection that was cut is what was asked for.
+            // An error is no failure of the proxy: the script or the client has cut the connection.
             let _ = connection(stream, acceptor, shared).await;
         });
         while connections.try_join_next().is_some() {}
@@ -316,7 +316,7 @@ impl Shared {
     }
 }
 
-/// A request on its way into the log: it comes there also when nobody waits for its end any more.
+/// A request on its way into the log: it comes there also when the client has gone before its end.
 struct Entry<'a> {
     log: &'a Mutex<Vec<Seen>>,
     seen: Option<Seen>,

@@ -102,7 +102,7 @@ pub struct Seen {
     pub path: String,
     /// Its `Accept` header; empty for none.
     pub accept: String,
-    /// What came back: the status code, or 0 when the connection was cut, no answer came, or nobody waited for it.
+    /// What came back: the status code, or 0 when the connection was cut, no answer came, or the client was gone.
     pub status: u16,
     /// Whether a rule met it.
     pub met: bool,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// A file that was looked for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Piece<T> {
-    /// There is none, or nobody asked for it.
+    /// There is none, or the user did not ask for it.
     #[default]
     Missing,
     /// Its content.

@@ -18,14 +18,14 @@ pub(crate) struct Style {
     pub(crate) details: bool,
 }
 
-/// What a word means for who reads it.
+/// What a word means for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     /// Neither good nor bad.
     Plain,
     /// As it should be.
     Good,
-    /// Somebody should look.
+    /// The user should look into it.
     Bad,
 }
 
