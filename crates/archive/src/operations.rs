@@ -114,7 +114,7 @@ pub struct OperationStatus {
     /// Of what, such as `Byte`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub operation_units: String,
-    /// For people.
+    /// What the user is told of it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// When the action was called.
@@ -123,7 +123,7 @@ pub struct OperationStatus {
     /// When it began, by the action.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started: Option<Time>,
-    /// When this was true.
+    /// When the operation was last in this state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub updated: Option<Time>,
 }

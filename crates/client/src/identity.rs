@@ -2,7 +2,7 @@
 
 use lifeboat_api::ObjectMeta;
 
-/// An object, and no other that has its name later.
+/// Names one object by name and UID: an object that gets the same name later is another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Its name.
@@ -12,7 +12,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// That of the object with this metadata.
+    /// The identity of the object with this metadata.
     #[must_use]
     pub fn of(meta: &ObjectMeta) -> Self {
         Self { name: meta.name.clone(), uid: meta.uid.clone() }

@@ -78,8 +78,7 @@ impl Writer {
             }
             return self.existing(&target, &existing).await;
         }
-        let wanted =
-            Wanted { body: Bytes::from(desired.to_string()), field_manager: &target.owners.field_manager };
+        let wanted = Wanted { body: Bytes::from(desired.to_string()), field_manager: &target.owners.field_manager };
         match self.env.cluster.create(&target.resource, namespace, &key.name, wanted).await {
             Ok(_) => {
                 self.after_create(&target).await;

@@ -3,7 +3,7 @@
 use super::claim::refreshed;
 use super::merge::take_changes;
 use super::running::{
-    Attempt, Now, Phased, RECORDING, capped, left, not_taken, now, recorded, shortened, silent_for, until_written, watched,
+    Attempt, Now, RECORDING, capped, left, not_taken, now, recorded, shortened, silent_for, until_written, watched,
 };
 use super::sweep::sweep_own;
 use super::{Context, Effect, Finished, Unfinished};

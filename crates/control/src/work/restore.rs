@@ -1,6 +1,6 @@
 //! Runs a restore, and removes what it left in the bucket (api-and-controllers.md 3.10 and 3.12).
 
-use super::running::{Attempt, Phased, capped, left, not_taken, recorded, shortened, until_written, watched};
+use super::running::{Attempt, capped, left, not_taken, recorded, shortened, until_written, watched};
 use super::{Context, Effect, Finished, Unfinished};
 use crate::phase::MOST_ATTEMPTS;
 use crate::phase::restore::FINALIZER;

@@ -235,7 +235,7 @@ async fn while_leading<O>(leadership: &Leadership, cancel: &CancellationToken, r
     let mut running = std::pin::pin!(running);
     tokio::select! {
         outcome = &mut running => return outcome,
-        () = leadership.ended() => cancel.cancel(),
+        () = leadership.until_ended() => cancel.cancel(),
     }
     running.await
 }
