@@ -1,8 +1,8 @@
-//! Compresses archives, in which most bytes are known to have stood there shortly before.
+//! Compresses archives, most bytes of which repeat bytes that stand shortly before them.
 //!
-//! An object stands in an archive twice, and its headers hardly differ from those of the one before it. Whoever made the
-//! tar says so ([`Likeness`]), and for these bytes nothing is searched. A general compressor searches for every byte: it took
-//! twice the time for the same size. The format is RFC 1951, and RFC 1952 around it.
+//! An object stands in an archive twice, and its headers hardly differ from those of the object before it. The writer of the
+//! tar says so ([`Likeness`]), and the compressor does not search for these bytes. A general compressor searches for every
+//! byte: it took twice the time for the same size. The format is RFC 1951, and RFC 1952 around it.
 
 mod block;
 mod huffman;
@@ -12,11 +12,11 @@ use block::Block;
 /// Bytes that are mostly the same as those that stand so far before them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Likeness {
-    /// Where they begin.
+    /// Where these bytes begin.
     pub(crate) at: usize,
-    /// How many they are.
+    /// How many there are.
     pub(crate) length: usize,
-    /// How far before them the others stand.
+    /// How far before them the bytes stand that they are like.
     pub(crate) distance: usize,
 }
 
@@ -35,7 +35,7 @@ const TOKENS: usize = 24 << 10;
 /// Bits of a place in the table.
 const PLACES: u32 = 14;
 
-/// Compresses one text after the other; keeps its memory.
+/// Compresses one text after the other, in the same memory.
 pub(crate) struct Deflater {
     /// Where four bytes of this hash stood last, and the time before; plus one.
     table: Vec<[u32; 2]>,
@@ -47,7 +47,8 @@ impl Deflater {
         Self { table: vec![[0; 2]; 1 << PLACES], block: Block::new(TOKENS + MOST_SKIPPED + 1) }
     }
 
-    /// Appends one gzip member of these bytes. What is said to be alike is compared, so a wrong word costs only size.
+    /// Appends one gzip member of these bytes. It compares the bytes that are said to be alike, so that a wrong [`Likeness`]
+    /// costs size and nothing else.
     pub(crate) fn member(&mut self, bytes: &[u8], alike: &[Likeness], out: &mut Vec<u8>) {
         // Magic, deflate, no flags, no time, fastest, unknown system.
         out.extend_from_slice(&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff]);
@@ -71,7 +72,7 @@ impl Deflater {
         out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
     }
 
-    /// Bytes that are mostly those so far before them.
+    /// Takes up bytes that are mostly like those at this distance before them.
     fn compare(&mut self, bytes: &[u8], (from, end): (usize, usize), distance: usize, out: &mut Vec<u8>) {
         let mut at = from;
         while at < end {
@@ -87,7 +88,7 @@ impl Deflater {
         }
     }
 
-    /// Bytes of which nothing is known.
+    /// Takes up bytes of which nothing is known.
     fn search(&mut self, bytes: &[u8], from: usize, end: usize, out: &mut Vec<u8>) {
         let (mut at, mut missed) = (from, 0_usize);
         while at < end {
@@ -111,7 +112,7 @@ impl Deflater {
         }
     }
 
-    /// The longer of the two matches that are tried, and notes the place.
+    /// Gives length and distance of the longer of the two matches that it tries, and notes the place.
     fn find(&mut self, bytes: &[u8], at: usize, end: usize) -> (usize, usize) {
         let Some((four, seen)) = self.note(bytes, at) else { return (0, 0) };
         let mut best = (0, 0);

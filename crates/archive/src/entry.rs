@@ -16,7 +16,7 @@ pub struct ObjectEntry<'a> {
     pub namespace: Option<&'a str>,
     /// Its name.
     pub name: &'a str,
-    /// Its JSON, with `apiVersion` and `kind`: two pieces that stand one after the other.
+    /// Its JSON, with `apiVersion` and `kind`, in two pieces of which the second follows the first.
     pub body: [&'a [u8]; 2],
 }
 

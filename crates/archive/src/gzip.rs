@@ -1,4 +1,4 @@
-//! The one place that packs and unpacks gzip.
+//! Packs and unpacks gzip; no other file does.
 
 #![allow(clippy::disallowed_types, reason = "the one capped place")]
 
@@ -24,7 +24,7 @@ pub fn pack(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap_or_default()
 }
 
-/// Compresses what a function writes piece by piece, so that it is never there as a whole.
+/// Compresses what a function writes, piece by piece: the whole text is never in memory.
 ///
 /// # Errors
 /// Those of the function.
@@ -40,12 +40,12 @@ pub fn pack_with<E>(write: impl FnOnce(&mut dyn Write) -> Result<(), E>) -> Resu
 pub struct Packer {
     compressor: Compressor,
     out: Vec<u8>,
-    /// Of the fastest level.
+    /// The compressor of the fastest level.
     deflater: Option<Deflater>,
 }
 
 impl Packer {
-    /// Level 1 (fast) to 9 (small).
+    /// A packer of level 1 (fast) to 9 (small).
     #[must_use]
     pub fn new(level: u32) -> Self {
         let deflater = (level == 1).then(Deflater::new);
@@ -53,8 +53,8 @@ impl Packer {
         Self { compressor: Compressor::new(level.unwrap_or_default()), out: Vec::new(), deflater }
     }
 
-    /// Appends one gzip member of bytes of which some are known to be like others before them: at the fastest level, nothing
-    /// is searched for those.
+    /// Appends one gzip member of bytes, some of which are known to be like others before them. The fastest level does not
+    /// search for those.
     pub(crate) fn append_member(&mut self, bytes: &[u8], alike: &[Likeness], out: &mut Vec<u8>) {
         match &mut self.deflater {
             Some(deflater) => deflater.member(bytes, alike, out),
@@ -62,7 +62,7 @@ impl Packer {
         }
     }
 
-    /// One gzip member; it is overwritten by the next one.
+    /// Makes one gzip member. The next call overwrites it.
     pub fn member(&mut self, bytes: &[u8]) -> &[u8] {
         let bound = self.compressor.gzip_compress_bound(bytes.len());
         if self.out.len() < bound {

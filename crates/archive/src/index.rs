@@ -17,7 +17,7 @@ use check::{Bounds, check};
 use parse::parse;
 use std::io::{BufReader, Read};
 
-/// A loaded index.
+/// An index that was read and checked.
 #[derive(Debug)]
 pub struct Index {
     rows: Vec<Row>,
@@ -29,8 +29,8 @@ pub struct Index {
 }
 
 impl Index {
-    /// Reads an index file of an archive of so many bytes, and checks that it says nothing that the archive cannot hold,
-    /// and that the archive passes no bound. The index itself is read only as far as these allow.
+    /// Reads the index of an archive that has `archive` bytes. Refuses an index that says what the archive cannot hold, and an
+    /// archive beyond the limits. Reads no more of the index than both allow.
     ///
     /// # Errors
     /// [`IndexError`].
@@ -53,7 +53,7 @@ impl Index {
         self.rows.get(number)
     }
 
-    /// The JSON of a row out of its decompressed member: used only if the tar path and the hash agree.
+    /// Takes the JSON of a row out of its decompressed member, when the path and the hash there agree with the row.
     ///
     /// # Errors
     /// [`IndexError::Mismatch`].

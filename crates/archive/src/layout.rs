@@ -13,7 +13,7 @@ pub const MANIFEST: &str = "lifeboat-manifest.json";
 /// File name of the claim (ours).
 pub const CLAIM: &str = "lifeboat-claim.json";
 
-/// The key of the claim of one attempt, from the second on: who puts it has the number.
+/// The key of the claim of one attempt, from the second on. The run that puts it has that number.
 #[must_use]
 pub fn attempt_key(name: &str, attempt: u32) -> String {
     format!("{BACKUPS}{name}/lifeboat-claim-{attempt}.json")
@@ -42,13 +42,13 @@ pub enum BackupFile {
     ItemOperations,
     /// Names of the objects by type.
     ResourceList,
-    /// What happened to each volume.
+    /// What became of each volume.
     VolumeInfo,
     /// Where each object stands in the archive (ours).
     Index,
     /// Sizes and hashes of all files (ours).
     Manifest,
-    /// Who is writing (ours).
+    /// The claim of the run that writes the backup (ours).
     Claim,
 }
 

@@ -85,7 +85,7 @@ pub const MANIFEST_FORMAT: &str = "lifeboat.io/manifest/v1";
 pub const CLAIM_FORMAT: &str = "lifeboat.io/claim/v1";
 
 /// `lifeboat-manifest.json`: every file of the backup but `velero-backup.json` and itself, so that a backup can be
-/// proved complete. Hashes catch accidents; they do not stop someone who can write the bucket.
+/// proved complete. Hashes catch accidents; they do not stop an attacker who can write to the bucket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Manifest {
@@ -104,7 +104,7 @@ pub struct Manifest {
     pub counts: BTreeMap<String, u64>,
     /// The files, by name.
     pub files: BTreeMap<String, FileDigest>,
-    /// While the backup is being rewritten: what is, or will be, in the place of some of these.
+    /// While the backup is being rewritten: the files that take, or have taken, the place of some of these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<NextFiles>,
 }
@@ -112,7 +112,7 @@ pub struct Manifest {
 /// Files that take the place of others one by one, so that each of them may be the old one or the new one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NextFiles {
-    /// Objects per type, when all have.
+    /// Objects per type, once all files are replaced.
     pub counts: BTreeMap<String, u64>,
     /// The files that are replaced, by name.
     pub files: BTreeMap<String, FileDigest>,
@@ -142,7 +142,8 @@ pub struct FileDigest {
     pub sha256: String,
 }
 
-/// `lifeboat-claim.json`: who is writing this backup. Put if absent, before any other file.
+/// `lifeboat-claim.json`: the run that writes this backup. It puts the claim before any other file, and only when there is
+/// none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Claim {
@@ -159,22 +160,22 @@ pub struct Claim {
     pub namespace: String,
     /// Which attempt, from 1.
     pub attempt: u32,
-    /// When it was put.
+    /// When the claim was put.
     pub claimed: Timestamp,
-    /// When who writes the backup was last at it; absent until the first sign of life.
+    /// When the run last showed that it is at work; absent until it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refreshed: Option<Timestamp>,
 }
 
 impl Claim {
-    /// Whether the server of this namespace of this cluster has put it. Nobody is the server of an unknown cluster.
+    /// Whether the server of this namespace of this cluster has put the claim. Of an unknown cluster no server has.
     #[must_use]
     pub fn is_of_server(&self, cluster_uid: &str, namespace: &str) -> bool {
         let known = !cluster_uid.is_empty() && !namespace.is_empty();
         known && self.cluster_uid == cluster_uid && self.namespace == namespace
     }
 
-    /// When somebody is last known to have been at work on the backup.
+    /// When the run that put the claim is last known to have been at work.
     #[must_use]
     pub fn last_sign(&self) -> Timestamp {
         self.refreshed.map_or(self.claimed, |refreshed| refreshed.max(self.claimed))
@@ -203,7 +204,7 @@ pub struct BackupVolumeInfo {
     /// Whether the snapshot stays in the cluster.
     #[serde(default)]
     pub preserve_local_snapshot: bool,
-    /// Whether nothing was saved of it.
+    /// Whether nothing of the volume was saved.
     #[serde(default)]
     pub skipped: bool,
     /// Why.
@@ -233,7 +234,7 @@ pub struct RestoreVolumeInfo {
     /// Whether the data came from a repository.
     #[serde(default)]
     pub snapshot_data_moved: bool,
-    /// What became of it, for people. Not Velero's.
+    /// What became of it, as the user is told. Velero has no such field.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }

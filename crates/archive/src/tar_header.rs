@@ -14,7 +14,7 @@ pub fn append_file(out: &mut Vec<u8>, path: &str, body: &[&[u8]], mtime: u64) {
     append_body(out, body);
 }
 
-/// Appends what stands before the body of such a file.
+/// Appends the headers of a regular file, which stand before its body.
 pub fn append_header(out: &mut Vec<u8>, path: &str, size: u64, mtime: u64) {
     match split_ustar(path) {
         Some((prefix, name)) => Header { prefix, name, kind: FILE, size, mtime }.append(out),

@@ -7,7 +7,7 @@
 pub(crate) mod segment;
 
 pub use crate::entry::{ObjectEntry, entry_hash};
-pub use crate::index::TarballSummary;
+pub use crate::index::content::TarballSummary;
 pub use segment::{Member, SEGMENT_SIZE, Segment};
 
 use crate::gzip::Packer;
@@ -36,28 +36,28 @@ impl Assembler {
         Self { size: 0, tar_length: 0, hasher: Sha256::new(), index: IndexWriter::new() }
     }
 
-    /// Takes the next member, in whatever order members complete, and gives back the bytes to upload.
+    /// Appends a member and gives the bytes to upload. Members may come in any order.
     #[must_use]
     pub fn append(&mut self, member: Member) -> Vec<u8> {
         self.index.member(self.size, member.gzip.len() as u64, member.tar_length, &member.rows);
         self.take(member.gzip, member.tar_length)
     }
 
-    /// Ends the archive: the last bytes to upload, what it is, and the content of the index file.
+    /// Ends the archive. Gives the last bytes to upload, the summary of the archive, and the content of the index file.
     #[must_use]
     pub fn finish(self) -> (Vec<u8>, TarballSummary, Vec<u8>) {
         self.finish_unlike(u64::MAX)
     }
 
-    /// [`Assembler::finish`] with an archive that has not this size, so that the index of the one that had it is not taken for
-    /// an index of this one.
+    /// Ends the archive like [`Assembler::finish`], with another size than the given one: a reader that meets the index of the
+    /// archive of that size does not take it for the index of this one.
     #[must_use]
     pub fn finish_unlike(mut self, size: u64) -> (Vec<u8>, TarballSummary, Vec<u8>) {
         let mut end = Vec::new();
         append_end(&mut end);
         let mut last = Packer::new(1).member(&end).to_vec();
         if self.size + last.len() as u64 == size {
-            // Of nothing: it decompresses to no byte more.
+            // An empty member, which decompresses to nothing.
             last.extend_from_slice(Packer::new(1).member(&[]));
         }
         let last = self.take(last, end.len() as u64);

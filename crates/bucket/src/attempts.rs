@@ -1,4 +1,4 @@
-//! Tries again what can pass, until patience ends.
+//! Tries an operation again that failed for a reason that can pass, until patience ends.
 
 use crate::BucketError;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use tokio::time::{Instant, sleep};
 pub const PATIENCE: Duration = Duration::from_secs(180);
 /// The first pause; each one after it is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// The longest.
+/// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// Who waits longer than this for a bucket is told why.
+/// After this long the log says why a bucket is waited for.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// The attempts of one operation: ask [`Attempts::again`] after each one that failed.
+/// Counts the attempts of one operation. [`Attempts::pause_or_give_up`] is called after each that failed.
 #[derive(Debug)]
 pub struct Attempts {
     began: Instant,
     patience: Duration,
     failed: u32,
-    /// Whether somebody was told that this takes long.
+    /// Whether the log says already that this takes long.
     told: bool,
 }
 
@@ -36,11 +36,11 @@ impl Attempts {
         self.began.elapsed()
     }
 
-    /// Waits before the next attempt. The first error after ten seconds of trouble is a warning in the log.
+    /// Waits before the next attempt, or gives up. The first error after ten seconds of trouble is a warning in the log.
     ///
     /// # Errors
     /// `error` itself, when another attempt cannot help or patience would end before it.
-    pub async fn again(&mut self, mut error: BucketError) -> Result<(), BucketError> {
+    pub async fn pause_or_give_up(&mut self, mut error: BucketError) -> Result<(), BucketError> {
         let pause = FIRST_PAUSE.saturating_mul(2u32.saturating_pow(self.failed)).min(LONGEST_PAUSE);
         let left = self.patience.saturating_sub(self.lasted());
         if error.is_retryable() && pause < left {
@@ -76,7 +76,7 @@ where
     let mut attempts = Attempts::within(patience);
     loop {
         match operation().await {
-            Err(e) => attempts.again(e).await?,
+            Err(e) => attempts.pause_or_give_up(e).await?,
             done => return done,
         }
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-/// How long may be waited.
+/// How long a call may be silent.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadlines {
     /// For the answer to begin. To a put that is after all bytes were sent and stored: a store that sends large parts needs
@@ -96,7 +96,8 @@ async fn feed(mut body: ByteStream, sender: &mpsc::Sender<Handed>, silence: Dura
     }
 }
 
-/// The body as the inner store sees it. One that is given up has no end but an error, or half of it would count as whole.
+/// The body as the inner store sees it. A put that is given up ends its body with an error: half of it must not count as
+/// whole.
 fn watched(pieces: mpsc::Receiver<Handed>, given_up: BucketError) -> ByteStream {
     let begin = Some((pieces, given_up));
     let stream = futures::stream::unfold(begin, |state| async move {
@@ -221,7 +222,7 @@ mod tests {
         let mut stream = store.get("k", None).await.unwrap();
         let mut got = 0;
         let end = loop {
-            // Whoever reads may take his time.
+            // The reader may take its time.
             sleep(Duration::from_secs(100)).await;
             match stream.next().await {
                 Some(Ok(piece)) => got += piece.len(),
@@ -263,7 +264,7 @@ mod tests {
         assert_eq!(put, Err("cannot put \"k\" in troubled: no answer within 30s".to_owned()));
     }
 
-    /// A body that somebody goes on reading after the put was given up.
+    /// A body that is read on after the put was given up.
     #[tokio::test]
     async fn a_body_that_is_given_up_has_no_end() {
         let (sender, receiver) = mpsc::channel(1);

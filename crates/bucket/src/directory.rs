@@ -100,7 +100,7 @@ fn make_root(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     for (folder, above) in missing(path) {
         match std::fs::DirBuilder::new().mode(0o700).create(folder) {
-            // Made by somebody else meanwhile, and perhaps not yet written down.
+            // Another process has made it meanwhile, and has perhaps not synced it yet.
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
             made => made?,
         }

@@ -1,4 +1,4 @@
-//! Errors of storage, by the caller's next move.
+//! Errors of storage, sorted by what the caller does next.
 
 use std::error::Error as StdError;
 
@@ -31,7 +31,7 @@ pub struct BucketError {
     pub operation: &'static str,
     /// On which key or prefix.
     pub key: String,
-    /// In which store, for people.
+    /// In which store, as messages name it.
     pub store: String,
     /// Why it failed.
     pub message: String,

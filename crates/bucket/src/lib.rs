@@ -3,8 +3,9 @@
 //! [`BlobStore`] is what Lifeboat asks of a bucket; [`Directory`] and [`Memory`] are two that need nothing else, the
 //! cloud providers are rooms of their own. Every implementation passes [`conformance::run`].
 //!
-//! A store is wrapped to get an ability: [`Prefixed`] puts it below a prefix, [`Retried`] tries again what can pass,
-//! [`Deadlined`] ends what hangs, [`Limited`] limits calls and bytes a second, [`Measured`] tells of each call.
+//! A store is wrapped to get an ability: [`Prefixed`] shows the part below a prefix, [`Retried`] repeats calls that failed
+//! for a reason that can pass, [`Deadlined`] ends calls that hang, [`Limited`] limits calls at once and bytes a second, and
+//! [`Measured`] tells of each call.
 //!
 //! Keys are strings exactly as the bucket has them. Errors are classified by what the caller does next
 //! ([`ErrorKind`]). Start reading at [`BlobStore`].

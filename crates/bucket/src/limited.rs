@@ -1,4 +1,4 @@
-//! Limits what a store is asked at once, and the bytes a second.
+//! Limits how many calls a store gets at once, and how many bytes a second.
 
 mod rate;
 
@@ -29,7 +29,7 @@ pub struct Limits {
 /// written, and after it was read: the next one waits. An object that is put whole is paid for before it is begun. A call
 /// that waits and is dropped has used nothing and gives its place back.
 ///
-/// A call that cannot end before another one of the same store, such as a put of what a `get` reads, needs a limit of two.
+/// A call that cannot end before another call of the same store, such as a put of the stream of a `get`, needs a limit of two.
 #[derive(Clone, Debug)]
 pub struct Limited {
     inner: Arc<dyn BlobStore>,

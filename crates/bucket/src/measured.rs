@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Is told of calls: makes metrics of them.
+/// Is told of each call that ended, and makes metrics of it.
 pub trait Meter: Debug + Send + Sync {
-    /// A call ended. Called where the call ran, also while it is dropped: it must not wait.
+    /// Takes note of a call that has ended. It runs in the task of the call, also when the call is dropped, and must not wait.
     fn ended(&self, call: &Call<'_>);
 }
 

@@ -1,4 +1,4 @@
-//! A store below a prefix.
+//! Shows the part of a store below a prefix.
 
 use crate::{BlobStore, Body, BucketError, ByteStream, Entry, ListOptions, ObjectInfo, Page, PutOptions};
 use async_trait::async_trait;

@@ -1,4 +1,4 @@
-//! Tries again what can pass.
+//! Repeats calls that failed for a reason that can pass.
 
 mod reading;
 
@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Tries again what can pass, with growing pauses, until patience ends.
+/// Repeats calls that failed for a reason that can pass, with growing pauses, until patience ends.
 ///
 /// Each attempt asks the inner store anew, so that one which asks whether it still may ([`BlobStore::put`] of a fence) is
 /// heard each time. The error of the last attempt says how often and for how long it was tried.
@@ -19,9 +19,9 @@ use std::time::Duration;
 ///   error, if not at once then in place of the end. A range is read on without that question, because it takes a request
 ///   more: its reader knows the object, or checks what it got.
 /// - `put`: bytes are stored again; that is safe, because an object is there whole or not at all. A stream is given to
-///   the inner store once, for nobody can read it again: a store that sends it in parts repeats those itself. A
-///   conditional put is tried once too: a second attempt would meet the object that the first one wrote, and call it
-///   somebody else's. Who can tell its own object repeats it with [`retry`].
+///   the inner store once, because it cannot be read again: a store that sends it in parts repeats those itself. A
+///   conditional put is tried once too: a second attempt would meet the object that the first one wrote, and take it for
+///   another writer's. A caller that can tell its own object repeats the put with [`retry`].
 /// - All other calls are repeated.
 #[derive(Clone, Debug)]
 pub struct Retried {
@@ -210,7 +210,7 @@ mod tests {
         store.fill("k", &whole).await;
         assert!(text(&patient(&store), None).await.unwrap() == whole);
         assert_eq!(store.asked(), ["get k", "head k", "get k", "head k", "get k 100000..300000", "head k"]);
-        // Without a break nobody asks again.
+        // Without a break the store is not asked again.
         assert!(text(&patient(&store), None).await.unwrap() == whole);
         assert_eq!(store.asked()[6..], ["get k", "head k", "get k"]);
     }

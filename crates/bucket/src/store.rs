@@ -1,4 +1,4 @@
-//! The trait.
+//! The trait of all stores.
 
 use crate::{BucketError, ErrorKind};
 use async_trait::async_trait;
@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 /// Bytes in pieces.
 pub type ByteStream = BoxStream<'static, Result<Bytes, BucketError>>;
 
-/// What to store.
+/// The bytes to be stored.
 pub enum Body {
     /// Everything at once.
     Bytes(Bytes),
@@ -43,7 +43,7 @@ impl From<Bytes> for Body {
     }
 }
 
-/// How to store.
+/// How an object is stored.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PutOptions {
     /// Fail with [`ErrorKind::Exists`] when the key exists, atomically.
@@ -56,7 +56,7 @@ pub struct PutOptions {
 }
 
 impl PutOptions {
-    /// For stores that cannot keep an object.
+    /// Refuses a retention, for stores that cannot keep an object.
     pub(crate) fn refuse_retention(self, key: &str, store: &dyn BlobStore) -> Result<(), BucketError> {
         if self.retention.is_none() {
             return Ok(());
@@ -70,18 +70,18 @@ impl PutOptions {
 /// Until when the store may not delete or replace this version of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// For whom.
+    /// Whom it binds.
     pub mode: RetentionMode,
-    /// At least until then; stores may count whole seconds.
+    /// The object is kept until then at least; stores may count whole seconds.
     pub until: SystemTime,
 }
 
 /// Whom a retention binds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetentionMode {
-    /// Everybody but those who have a permission to end it.
+    /// All users but those with the right to end it.
     Governance,
-    /// Everybody, also the owner of the account: nobody can take it back.
+    /// All users, also the owner of the account: it cannot be taken back.
     Compliance,
 }
 
@@ -96,7 +96,7 @@ pub struct ObjectInfo {
     pub modified: Option<SystemTime>,
 }
 
-/// How to list.
+/// Which keys a listing has, and in which form.
 #[derive(Clone, Debug, Default)]
 pub struct ListOptions {
     /// Only keys that begin with this string (not a path: `a` finds `ab/c`).
@@ -133,7 +133,7 @@ pub struct Page {
 /// not have taken effect, but never in part: an object is there whole or not at all.
 #[async_trait]
 pub trait BlobStore: Debug + Send + Sync {
-    /// For people: what and where this is, without secrets.
+    /// Says what this store is and where, without secrets, as messages name it.
     fn describe(&self) -> String;
 
     /// Stores an object; returns its size. When it returns, the object is durable and visible under its key, whole.
@@ -142,19 +142,20 @@ pub trait BlobStore: Debug + Send + Sync {
     /// Reads an object or a range of it. A range beyond the end is [`ErrorKind::Invalid`].
     async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError>;
 
-    /// What the store says of an object.
+    /// Asks for size and time of an object.
     async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError>;
 
-    /// One page of keys.
+    /// Lists one page of keys.
     async fn list(&self, options: ListOptions) -> Result<Page, BucketError>;
 
     /// Deletes keys; a missing key is no error.
     async fn delete(&self, keys: &[String]) -> Result<(), BucketError>;
 
-    /// Removes what interrupted puts below the prefix left behind, older than `age`; returns how many.
+    /// Removes what interrupted puts have left behind below the prefix, when it is older than `age`. Gives how many it has
+    /// removed.
     async fn abort_stale_uploads(&self, prefix: &str, age: Duration) -> Result<u64, BucketError>;
 
-    /// A URL that lets anyone read the object for a while; `None` when this store has none.
+    /// Makes a URL by which every client can read the object for a while; `None` when this store cannot.
     async fn presign(&self, key: &str, valid: Duration) -> Result<Option<String>, BucketError>;
 }
 

@@ -38,14 +38,14 @@ impl InstallArgs {
             warn(install::not_there_yet(&installation))?;
         }
         let Some(cluster) = cluster.filter(|_| !self.dry_run) else { return Ok(ExitCode::SUCCESS) };
-        let replaced = install::look(&cluster, &installation, &rest, self.apply).await?;
+        let replaced = install::bindings_to_replace(&cluster, &installation, &rest, self.apply).await?;
         let done = async {
             let program = &globals.program.name;
-            warn(install::told(program, &install::send(&cluster, &definitions, self.apply, &mut say).await?))?;
+            warn(install::describe_left(program, &install::send(&cluster, &definitions, self.apply, &mut say).await?))?;
             writeln!(std::io::stdout(), "Waiting for resources to be ready in cluster...")?;
-            install::established(&cluster, &definitions).await?;
-            install::replace(&cluster, &replaced, &rest, &mut say).await?;
-            warn(install::told(program, &install::send(&cluster, &rest, self.apply, &mut say).await?))?;
+            install::wait_until_established(&cluster, &definitions).await?;
+            install::replace_bindings(&cluster, &replaced, &rest, &mut say).await?;
+            warn(install::describe_left(program, &install::send(&cluster, &rest, self.apply, &mut say).await?))?;
             self.wait_for_pods(&cluster, namespace).await
         };
         done.await.with_context(|| {
@@ -63,7 +63,7 @@ impl InstallArgs {
             return Ok(());
         }
         writeln!(std::io::stdout(), "Waiting for {DEPLOYMENT} to be ready.")?;
-        Ok(install::ready(cluster, namespace, &Timestamp::now).await?)
+        Ok(install::wait_until_ready(cluster, namespace, &Timestamp::now).await?)
     }
 
     /// What the user may have forgotten, and what comes next.

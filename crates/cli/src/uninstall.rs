@@ -21,11 +21,11 @@ pub(crate) struct UninstallArgs {
 impl UninstallArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let cluster = globals.connect().await?;
-        let removal = Removal::look(&cluster, &globals.namespace).await?;
+        let removal = Removal::find(&cluster, &globals.namespace).await?;
         if !self.force {
             let mut out = std::io::stdout();
             writeln!(out, "You are about to uninstall Velero.")?;
-            for line in removal.announced() {
+            for line in removal.warnings() {
                 writeln!(out, "{line}")?;
             }
             if !confirmed()? {

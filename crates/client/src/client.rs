@@ -12,12 +12,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// A resource of ours that can be sent and read.
+/// A `velero.io` resource that can be sent and read.
 pub trait Object: Resource + Serialize + DeserializeOwned + Clone + Send + Sync + 'static {}
 
 impl<T: Resource + Serialize + DeserializeOwned + Clone + Send + Sync + 'static> Object for T {}
 
-/// The resources of one namespace: that of a server.
+/// Reads and writes the `velero.io` resources of one namespace.
 #[derive(Clone, Debug)]
 pub struct Client {
     /// The cluster.
@@ -26,19 +26,19 @@ pub struct Client {
     pub namespace: String,
 }
 
-/// How our own types are addressed; discovery would be a request and could fail.
+/// How the API server addresses a `velero.io` type. The type itself says so: discovery would take a request, which can fail.
 pub fn api_resource<T: Resource>() -> Arc<ApiResource> {
     Arc::new(ApiResource::new(GROUP, T::VERSION, T::PLURAL, T::KIND))
 }
 
-/// Whether the API server has refused a write for good: as long as neither the object changes nor who decides about it, it
-/// would refuse it again.
+/// Whether the API server has refused a write for good: it would refuse the same write again, unless the rules by which it
+/// decides change.
 pub fn is_refused(error: &ClusterError) -> bool {
     error.status().is_some_and(|status| matches!(status.code, 400 | 403 | 413 | 422))
 }
 
 impl Client {
-    /// The object now; `None` when there is none.
+    /// Reads an object; `None` when there is none.
     ///
     /// # Errors
     /// [`ClusterError`].
@@ -47,7 +47,7 @@ impl Client {
         found.map(|bytes| parse("get", name, &bytes)).transpose()
     }
 
-    /// The objects that a label selector matches, all of them when it is empty, in the order of the API server.
+    /// Reads the objects that a label selector matches, in the order of the API server; an empty selector matches all.
     ///
     /// # Errors
     /// [`ClusterError`].
@@ -67,12 +67,11 @@ impl Client {
         Ok(out)
     }
 
-    /// Changes `before` to `after`: sends what differs, on condition that nobody has changed the object meanwhile.
-    ///
-    /// Nothing is sent when nothing differs.
+    /// Changes `before` to `after` and gives the object as stored. Sends the fields that differ, and nothing when none do. The
+    /// API server refuses the change when the object is not the one that `before` was read from any more.
     ///
     /// # Errors
-    /// [`ClusterError`]; a conflict says that another actor was there.
+    /// [`ClusterError`]; a conflict says that another client has changed the object meanwhile.
     pub async fn change<T: Object>(&self, before: &T, after: &T) -> Result<T, ClusterError> {
         match self.send_difference(before, after).await? {
             Some((name, stored)) => parse("patch", &name, &stored),
@@ -80,15 +79,15 @@ impl Client {
         }
     }
 
-    /// The same of an object of which perhaps not all can be read: the answer is not looked at.
+    /// Does what [`Client::change`] does, without reading the answer: for an object that `T` cannot hold as a whole.
     ///
     /// # Errors
     /// [`ClusterError`].
-    pub async fn note<T: Object>(&self, before: &T, after: &T) -> Result<(), ClusterError> {
+    pub async fn change_unread<T: Object>(&self, before: &T, after: &T) -> Result<(), ClusterError> {
         self.send_difference(before, after).await.map(drop)
     }
 
-    /// Name and stored state; `None` when nothing differs.
+    /// Sends the fields that differ. Gives the object's name and its stored JSON; `None` when nothing differs.
     async fn send_difference<T: Object>(&self, before: &T, after: &T) -> Result<Option<(String, Bytes)>, ClusterError> {
         let (from, to) = (value(before)?, value(after)?);
         let Some(mut patch) = merge_diff(&from, &to) else { return Ok(None) };
@@ -100,7 +99,7 @@ impl Client {
         Ok(Some((name.to_owned(), stored)))
     }
 
-    /// The UID of an object, be the rest of it as it may; `None` when there is none.
+    /// Reads the UID of an object, also of one that `T` cannot hold; `None` when there is none.
     ///
     /// # Errors
     /// [`ClusterError`].
@@ -113,7 +112,7 @@ impl Client {
         found.as_ref().map(uid).transpose()
     }
 
-    /// Patches an object of which nothing is known but its name.
+    /// Applies a merge patch to the object of this name, whatever state it is in.
     ///
     /// # Errors
     /// [`ClusterError`].
@@ -123,7 +122,7 @@ impl Client {
         self.cluster.patch(&resource, namespace, name, MergePatch::of(patch)).await.map(drop)
     }
 
-    /// Creates an object; `None` when there is one of this name already.
+    /// Creates an object and gives it as stored; `None` when there is one of this name already.
     ///
     /// # Errors
     /// [`ClusterError`].
@@ -154,10 +153,10 @@ impl Client {
         self.cluster.delete_exactly(&resource, namespace, &object.key.name, &object.uid).await
     }
 
-    /// A key of a Secret.
+    /// Reads the value of one key of a Secret.
     ///
     /// # Errors
-    /// Why it cannot be had, in Velero's words where it has some.
+    /// Why it cannot be read, in Velero's words where Velero has such an error.
     pub async fn secret(&self, name: &str, key: &str) -> Result<Vec<u8>, String> {
         let secrets = ApiResource::new("", "v1", "secrets", "Secret");
         let found = self.cluster.get(&secrets, Some(&self.namespace), name).await;

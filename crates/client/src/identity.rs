@@ -40,7 +40,7 @@ impl fmt::Debug for NamespacedName {
     }
 }
 
-/// An object, and no other that has its name later.
+/// Names one object by name and UID: an object that gets the same name later is another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// How it is called.
@@ -50,7 +50,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// That of the object with this metadata.
+    /// The identity of the object with this metadata.
     #[must_use]
     pub fn of(meta: &ObjectMeta) -> Self {
         Self { key: NamespacedName::of(meta), uid: meta.uid.clone() }

@@ -1,4 +1,4 @@
-//! Which server leads.
+//! Finds out which server of a namespace leads.
 
 use crate::Client;
 use jiff::{SignedDuration, Timestamp};
@@ -6,7 +6,7 @@ use lifeboat_cluster::ClusterError;
 use lifeboat_object::ApiResource;
 use serde_json::Value;
 
-/// Name of the Lease by which the servers of a namespace agree who leads.
+/// Name of the Lease by which the servers of a namespace agree on a leader.
 pub const SERVER_LEASE: &str = "lifeboat-server";
 
 impl Client {
@@ -28,7 +28,7 @@ impl Client {
         Ok(pod_of(&lease).filter(|_| is_living(&lease, now)))
     }
 
-    /// The Lease; nothing when there is none.
+    /// Reads the Lease; gives null when there is none.
     async fn lease(&self) -> Result<Value, ClusterError> {
         let leases = ApiResource::new("coordination.k8s.io", "v1", "leases", "Lease");
         let found = self.cluster.get(&leases, Some(&self.namespace), SERVER_LEASE).await?;
@@ -41,7 +41,7 @@ fn pod_of(lease: &Value) -> Option<String> {
     Some(name_of(holder)).filter(|pod| !pod.is_empty()).map(str::to_owned)
 }
 
-/// Clocks of two machines differ by a little, so a Lease that is only late counts.
+/// Whether the leader still lives. A Lease that is only a little late counts: the clocks of two machines differ.
 fn is_living(lease: &Value, now: Timestamp) -> bool {
     let spec = &lease["spec"];
     let renewed = spec["renewTime"].as_str().and_then(|text| text.parse::<Timestamp>().ok());

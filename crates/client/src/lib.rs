@@ -1,7 +1,7 @@
 //! The `velero.io` resources of one namespace, read and written typed.
 //!
-//! [`Client`] reads, lists, creates, changes and deletes them through `cluster`; a change sends what differs, on condition
-//! that nobody else has changed the object meanwhile. Start reading there.
+//! [`Client`] reads, lists, creates, changes and deletes them through the room `cluster`. A change sends the fields that
+//! differ, and the API server refuses it when another client has changed the object meanwhile. Start reading at [`Client`].
 
 mod client;
 mod identity;

@@ -9,14 +9,14 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct Cluster {
     pub(crate) client: kube::Client,
-    /// For what our own transport does not do: connections that change their protocol.
+    /// From which the library makes a client for what our own transport cannot do: connections that change their protocol.
     pub(crate) config: Arc<kube::Config>,
     pub(crate) url: String,
-    /// The kubeconfig's context; none in a pod.
+    /// The kubeconfig's context; `None` in a pod.
     pub(crate) context: Option<String>,
     pub(crate) namespace: String,
     pub(crate) pace: Arc<Pace>,
-    /// For one request with all its attempts.
+    /// How long one request may take, all attempts together.
     pub(crate) patience: Duration,
 }
 
@@ -27,19 +27,20 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// The server's URL, for people.
+    /// The server's URL, as messages show it.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The kubeconfig's context, for people; `None` when a pod's service account is used.
+    /// The name of the kubeconfig's context, as messages show it; `None` when a pod's service account is used.
     #[must_use]
     pub fn context(&self) -> Option<&str> {
         self.context.as_deref()
     }
 
-    /// The file with the token by which the API server knows us, if it is in one: in a pod that of its service account.
+    /// The file that holds the token by which the API server knows this client; in a pod, the token of its service account.
+    /// `None` when the client has no token, or has it from elsewhere.
     #[must_use]
     pub fn token_file(&self) -> Option<&Path> {
         let own = &self.config.auth_info;

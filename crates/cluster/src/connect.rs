@@ -15,19 +15,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where the cluster is, by kubectl's rules.
+/// Where to find the cluster, by kubectl's rules, and how to speak to it.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectOptions {
     /// A kubeconfig file; otherwise `$KUBECONFIG`, `~/.kube/config`, or, where there is no kubeconfig at all, the pod's
     /// service account.
     pub kubeconfig: Option<PathBuf>,
-    /// A context of it other than the current one.
+    /// A context of the kubeconfig to use instead of its current one.
     pub context: Option<String>,
-    /// What we call ourselves to the server.
+    /// The name that this client gives to the server.
     pub user_agent: String,
     /// How writes are paced.
     pub pace: PaceOptions,
-    /// For one request with all its attempts; three minutes when left out. Half of it at the most is for one attempt.
+    /// How long one request may take, all attempts together; three minutes when left out. One attempt gets half of it at the
+    /// most.
     pub request_timeout: Option<Duration>,
 }
 
@@ -38,9 +39,9 @@ impl Cluster {
     /// [`ConnectError`].
     pub async fn connect(options: &ConnectOptions) -> Result<Self, ConnectError> {
         let (mut config, context) = load(options).await?;
-        // Retries are ours: the library's wait up to a quarter of an hour in silence.
+        // `send` repeats requests: the library would wait up to a quarter of an hour without a word.
         config.default_retry = false;
-        // Responses are uncompressed: packing costs the server more than the local network.
+        // Compressing an answer costs the server more time than sending it uncompressed over a local network.
         config.disable_compression = true;
         config.connect_timeout = Some(Duration::from_secs(10));
         // Each call has a deadline of its own.

@@ -11,9 +11,9 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
                           application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
 
 impl Cluster {
-    /// Asks the server for all its API resources, now. Two requests with a server that aggregates discovery (since
-    /// Kubernetes 1.26), one per group-version otherwise. A group that does not answer is named in
-    /// [`Catalog::failures`] and the rest is returned.
+    /// Asks the server for all its API resources. That takes two requests to a server that aggregates discovery (since
+    /// Kubernetes 1.26), and one request per group-version to any other. Returns what was found; a group that does not answer
+    /// is named in [`Catalog::failures`].
     ///
     /// # Errors
     /// [`ClusterError`] when the server does not answer at all.

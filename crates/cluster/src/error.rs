@@ -7,7 +7,7 @@ use serde::Deserialize;
 use std::error::Error;
 use std::time::Duration;
 
-/// A call to the API server that failed for good: retries are over.
+/// A call to the API server that failed and is not tried again.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {verb} {what}: {failure}")]
 pub struct ClusterError {
@@ -28,7 +28,7 @@ pub enum Failure {
     /// The server could not be reached or the connection broke.
     #[error("{message}")]
     Connection {
-        /// The whole chain of causes.
+        /// The error with all its causes.
         message: String,
     },
     /// The server did not answer in time.
@@ -46,13 +46,13 @@ pub struct ApiStatus {
     pub code: u16,
     /// Reason such as `AlreadyExists`; empty when the body was no Status.
     pub reason: String,
-    /// Message for people.
+    /// The server's message to the user.
     pub message: String,
     /// Messages of the causes.
     pub causes: Vec<String>,
-    /// The token to go on with after 410, when there is one.
+    /// The token with which a list can go on after 410; empty when the server offers none.
     pub continue_token: String,
-    /// How long to wait, when the server says so.
+    /// How long the server asks to wait; `None` when it does not say.
     pub retry_after: Option<Duration>,
 }
 
@@ -106,7 +106,7 @@ impl ApiStatus {
 }
 
 impl ClusterError {
-    /// The server's status, when it answered.
+    /// The status that the server answered with; `None` when it did not answer.
     #[must_use]
     pub fn status(&self) -> Option<&ApiStatus> {
         match &self.failure {
@@ -119,31 +119,31 @@ impl ClusterError {
         self.status().is_some_and(|s| s.code == code)
     }
 
-    /// 404.
+    /// Whether the server answered 404: there is no such object or type.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.is(404)
     }
 
-    /// 409 because an object of that name exists.
+    /// Whether the server answered 409 because an object of that name exists.
     #[must_use]
     pub fn is_already_exists(&self) -> bool {
         self.status().is_some_and(|s| s.code == 409 && s.reason == "AlreadyExists")
     }
 
-    /// 409 because the object changed meanwhile.
+    /// Whether the server answered 409 because the object has changed meanwhile.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         self.status().is_some_and(|s| s.code == 409 && s.reason == "Conflict")
     }
 
-    /// 401 or 403.
+    /// Whether the server answered 401 or 403: the client may not do this.
     #[must_use]
     pub fn is_denied(&self) -> bool {
         self.is(401) || self.is(403)
     }
 
-    /// 410: a continue token or resource version is too old.
+    /// Whether the server answered 410: a continue token or resource version is too old.
     #[must_use]
     pub fn is_expired(&self) -> bool {
         self.is(410)
@@ -151,13 +151,13 @@ impl ClusterError {
 }
 
 impl Failure {
-    /// A request that was not answered, or not to its end, in words for people.
+    /// Says in words for the user why a request was not answered, or not to its end.
     pub(crate) fn connection(error: &(dyn Error + 'static), url: &str) -> Self {
         let known = error_and_causes(error).find_map(|link| {
             if let Some(unanswered) = link.downcast_ref::<Unanswered>() {
                 return Some((unanswered.to_string(), unanswered.source()));
             }
-            // Of the library, which speaks through proxies.
+            // An error of the library, which speaks for us through proxies.
             let client = link.downcast_ref::<legacy::Error>()?;
             let what = match client.is_connect() {
                 true => "the server cannot be reached",

@@ -1,10 +1,10 @@
 //! Speaks to Kubernetes.
 //!
 //! [`Cluster`] discovers API resources in spite of broken groups, streams lists element by element, and reads and
-//! writes single objects as raw bytes, each call with a deadline and retries of its own ([`ClusterError`] says what
-//! remains). [`Pace`] lets writes be as many as the server answers well.
+//! writes single objects as raw bytes. Each call has a deadline and retries of its own; what still fails is a
+//! [`ClusterError`]. [`Pace`] makes as many writes at once as the server answers well.
 //!
-//! Objects are bytes; nothing here knows a kind. Start reading at [`Cluster`].
+//! Objects are bytes; this room knows no kinds. Start reading at [`Cluster`].
 
 mod cluster;
 mod connect;

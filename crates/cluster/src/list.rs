@@ -40,13 +40,13 @@ pub struct ListEnd {
     pub resource_version: String,
 }
 
-/// Objects of the first page; nothing is known yet of their size.
+/// Objects of the first page, whose size is not known yet.
 const FIRST_PAGE: u64 = 50;
-/// Bytes aimed at for later pages.
+/// Bytes that each later page shall have.
 const PAGE_BYTES: u64 = 8 << 20;
 /// Bytes handed out at once: each hand-over between stages may wake a thread.
 const TOGETHER: usize = 256 << 10;
-/// Silence on an open answer that counts as a broken connection.
+/// How long an open answer may be silent before its connection counts as broken.
 const SILENCE: Duration = Duration::from_secs(60);
 /// How often one list begins a page again before it gives up.
 const MOST_TRIES: u32 = 12;
@@ -55,13 +55,13 @@ const MOST_RESTARTS: u32 = 3;
 
 /// A running list: ask for [`List::next`] until it ends.
 ///
-/// Memory is one element. A page that breaks is read again; after an expired token the list goes on with the token
-/// that the server offers, or begins again. So an object may be handed out twice, and callers that mind keep a set.
+/// It holds one element in memory. It reads a page that breaks again; after an expired token it goes on with the token
+/// that the server offers, or begins again. So it may hand an object out twice; a caller that minds keeps a set.
 pub struct List {
     cluster: Cluster,
     request: ListRequest,
     page: Option<OpenPage>,
-    /// Seen to be broken; what had arrived before was handed out first.
+    /// Set when the open page has broken. The objects that had arrived before are handed out first.
     broken: Option<Broken>,
     token: String,
     limit: u64,
@@ -74,9 +74,9 @@ pub struct List {
 
 /// Where a page broke.
 enum Broken {
-    /// Before its answer began; what may pass was tried for as long as it is worth.
+    /// Before its answer began; `send` has tried again for as long as that can help.
     Opening(ClusterError),
-    /// In the middle.
+    /// In the middle of its answer.
     Within(Failure),
 }
 
@@ -109,7 +109,7 @@ impl List {
     /// The next objects, as many as have arrived; `None` at the end of the list. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// [`ClusterError`] when retries are over; the list is at its end then.
+    /// [`ClusterError`] when the retries have not helped; the list has ended then.
     pub async fn next(&mut self) -> Result<Option<Vec<Bytes>>, ClusterError> {
         let mut out = Vec::new();
         while !self.finished {
@@ -205,7 +205,7 @@ impl List {
             // The first page again, perhaps at a later revision.
             self.end.mixed_revisions = true;
         }
-        self.cluster.after(&call, failure, self.tries, Instant::now() + SILENCE).await.map(drop)
+        self.cluster.pause_or_give_up(&call, failure, self.tries, Instant::now() + SILENCE).await.map(drop)
     }
 
     /// Goes on with the token that the server offers in place of one that is too old, or begins anew. Any other error

@@ -8,17 +8,17 @@ use http::Method;
 use lifeboat_object::ApiResource;
 use serde_json::json;
 
-/// The JSON that an object is to have, and who owns its fields.
+/// The JSON that an object shall have, and the manager that owns its fields.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {
     /// The JSON.
     pub body: Bytes,
-    /// Who owns its fields; empty for what the server makes of the user agent.
+    /// The manager that owns the fields; when empty, the server names it after the user agent.
     pub field_manager: &'a str,
 }
 
 impl Wanted<'_> {
-    /// JSON whose fields belong to what the server makes of the user agent.
+    /// JSON whose fields belong to the manager that the server names after the user agent.
     #[must_use]
     pub fn of(body: Bytes) -> Self {
         Self { body, field_manager: "" }
@@ -43,7 +43,7 @@ impl MergePatch<'_> {
 }
 
 impl Cluster {
-    /// One object; `None` when there is none.
+    /// Reads one object; `None` when there is none.
     ///
     /// # Errors
     /// [`ClusterError`] for anything but 404.
@@ -64,7 +64,8 @@ impl Cluster {
     /// Creates an object and returns it as stored. Paced.
     ///
     /// # Errors
-    /// [`ClusterError`]; after a lost answer the repetition says "already exists" for our own object.
+    /// [`ClusterError`]; when the answer to an attempt was lost, the next attempt may fail with "already exists" because of the
+    /// object that the first one created.
     pub async fn create(
         &self,
         resource: &ApiResource,

@@ -1,4 +1,4 @@
-//! How many writes at once, and how many a second.
+//! Limits how many writes are made at once, and how many a second.
 
 use crate::ClusterError;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,8 +23,8 @@ impl Default for PaceOptions {
     }
 }
 
-/// Lets writes in as many at once as the server answers well: the number grows while answers stay as quick as the
-/// quickest seen, shrinks when they slow down, and is cut by half when the server refuses with 429 or 503.
+/// Allows as many writes at once as the server answers well. The number grows while answers stay as quick as the quickest
+/// seen, shrinks when they slow down, and is cut by half when the server refuses with 429 or 503.
 #[derive(Debug)]
 pub struct Pace {
     options: PaceOptions,
@@ -36,7 +36,7 @@ pub struct Pace {
 struct State {
     limit: f64,
     in_flight: u32,
-    /// The quickest answer of late, slowly forgotten.
+    /// How long the quickest answer took; it grows slowly, so that an old one is forgotten.
     best: Option<Duration>,
     recent: Option<Duration>,
     cut: Option<Instant>,
@@ -44,7 +44,7 @@ struct State {
     refilled: Instant,
 }
 
-/// The right to one write; give it back with [`Permit::leave`].
+/// The right to make one write. [`Permit::leave`] gives it back.
 #[must_use]
 #[derive(Debug)]
 pub struct Permit<'a> {
@@ -54,7 +54,7 @@ pub struct Permit<'a> {
 
 const FEWEST: f64 = 2.0;
 const FIRST: f64 = 16.0;
-/// Longest wait for a token before it is looked for again.
+/// The longest wait for a token before [`Pace::enter`] looks for one again.
 const LONGEST: Duration = Duration::from_secs(3600);
 
 impl Pace {
@@ -130,8 +130,8 @@ impl Pace {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The server refused a request for now; the client tries it again by itself, but fewer at once.
-    pub(crate) fn refused(&self) {
+    /// Cuts the number of writes because the server refused a request for now. The client repeats that request by itself.
+    pub(crate) fn slow_down(&self) {
         self.adjust(Duration::ZERO, true);
     }
 
@@ -162,7 +162,7 @@ impl Pace {
 }
 
 impl Permit<'_> {
-    /// Gives the right back and says how the write went.
+    /// Gives the right back, and lets the pace learn from how the write went.
     pub fn leave<T>(self, result: &Result<T, ClusterError>) {
         let refused = match result {
             Ok(_) => false,

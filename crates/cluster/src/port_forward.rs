@@ -31,8 +31,8 @@ impl Cluster {
     /// Opens a connection to a port that a pod listens at, also on its loopback address, as `kubectl port-forward` does.
     ///
     /// # Errors
-    /// [`ClusterError`]: there is no such pod, it does not run, or we may not (`create pods/portforward`). That nothing
-    /// listens at the port is seen at the first read.
+    /// [`ClusterError`] when there is no such pod, when it does not run, or when the user lacks the right to
+    /// `create pods/portforward`. Only the first read fails when nothing listens at the port.
     pub async fn port_forward(&self, namespace: &str, pod: &str, port: u16) -> Result<Forwarded, ClusterError> {
         let failed =
             |failure| ClusterError { verb: "forward a port of", what: format!("pods/{namespace}/{pod}"), failure };

@@ -12,11 +12,11 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 /// One attempt may take this long; the API server ends requests after 60 s itself.
 const ATTEMPT: Duration = Duration::from_secs(70);
-/// All attempts together, unless the user says otherwise.
+/// How long all attempts may take together, unless the user says otherwise.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 /// Longest pause between attempts when the server names none.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// Longest pause that a server can ask for: one that asks for more is asked again before.
+/// The longest pause that a server can ask for; a longer one is cut to this.
 const LONGEST_NAMED: Duration = Duration::from_secs(60);
 /// Largest answer that is taken into memory.
 const LARGEST: usize = 128 << 20;
@@ -33,7 +33,7 @@ pub(crate) struct Call {
 }
 
 impl Cluster {
-    /// GET, whole answer.
+    /// Sends a GET and gives the whole answer.
     pub(crate) async fn read(
         &self,
         verb: &'static str,
@@ -45,13 +45,15 @@ impl Cluster {
         self.call(&call).await
     }
 
-    /// Any request, whole answer. 429 and passing server errors are tried again until the deadline, as is a broken
-    /// connection: after one, a create may have taken effect, and its repetition answers "already exists".
+    /// Sends a request and gives the whole answer. Sends it again until the deadline after 429, after a server error that
+    /// can pass, and after a broken connection. When a create took effect before the connection broke, its repetition is
+    /// answered "already exists".
     pub(crate) async fn call(&self, call: &Call) -> Result<Bytes, ClusterError> {
         self.attempts(call, || self.whole(call)).await
     }
 
-    /// Any request, the answer's body as it comes. Same retries until the head of the answer is there.
+    /// Sends a request and gives the answer as soon as its head is there; the body comes as it is read. Until then, sends it
+    /// again as [`Cluster::call`] does.
     pub(crate) async fn open(&self, call: &Call) -> Result<Response<Body>, ClusterError> {
         self.attempts(call, || self.head(call)).await
     }
@@ -61,7 +63,7 @@ impl Cluster {
         F: Future<Output = Result<T, Failure>>,
     {
         let deadline = Instant::now() + self.patience;
-        // However short the patience: time for a second one.
+        // However short the patience is, it leaves time for a second attempt.
         let most = ATTEMPT.min(self.patience / 2);
         let mut tries = 0;
         let mut before = None;
@@ -70,19 +72,19 @@ impl Cluster {
             let failure = match timeout_at(deadline.min(began + most), attempt()).await {
                 Ok(Ok(done)) => return Ok(done),
                 Ok(Err(failure)) => failure,
-                // One that had no time says nothing; what came before does.
+                // An attempt that the deadline cut short says nothing; the failure before it does.
                 Err(_) => match before.filter(|_| deadline < began + most) {
                     Some(failure) => failure,
                     None => Failure::Timeout(began.elapsed()),
                 },
             };
             tries += 1;
-            before = Some(self.after(call, failure, tries, deadline).await?);
+            before = Some(self.pause_or_give_up(call, failure, tries, deadline).await?);
         }
     }
 
     /// Waits before the next attempt and gives the failure back, or gives up with it.
-    pub(crate) async fn after(
+    pub(crate) async fn pause_or_give_up(
         &self,
         call: &Call,
         failure: Failure,
@@ -92,7 +94,7 @@ impl Cluster {
         if let Failure::Api(status) = &failure
             && matches!(status.code, 429 | 503)
         {
-            self.pace.refused();
+            self.pace.slow_down();
         }
         match pause(&failure, tries) {
             Some(pause) if pause < deadline.saturating_duration_since(Instant::now()) => {
@@ -143,7 +145,7 @@ async fn collect(body: Body) -> Result<Bytes, Failure> {
     }
 }
 
-/// How long to wait before the next attempt; `None` when that would be answered the same.
+/// How long to wait before the next attempt; `None` when it would be answered the same.
 fn pause(failure: &Failure, tries: u32) -> Option<Duration> {
     let ours = (Duration::from_millis(50) * 2u32.saturating_pow(tries.min(10))).min(LONGEST_PAUSE);
     match failure {
@@ -154,8 +156,8 @@ fn pause(failure: &Failure, tries: u32) -> Option<Duration> {
     }
 }
 
-/// Whether a later attempt may be answered differently. 500 is, among others, etcd changing its leader. A webhook that
-/// does not answer may come back only with what a restore has yet to make: that is the caller's to wait for.
+/// Whether a later attempt may be answered differently. A server answers 500, among others, while etcd changes its leader.
+/// A webhook that does not answer may need objects that a restore has yet to make, so the caller decides about waiting.
 fn may_pass(status: &ApiStatus) -> bool {
     match status.code {
         429 | 502 | 503 | 504 => true,
@@ -187,7 +189,7 @@ mod tests {
     use std::sync::Arc;
 
     impl Cluster {
-        /// One that nobody answers for.
+        /// A cluster without a server.
         fn nowhere(patience: Duration) -> Self {
             let config = kube::Config::new(http::Uri::from_static("http://127.0.0.1:1"));
             Self {
@@ -252,6 +254,6 @@ mod tests {
         };
         let status = ApiStatus { code: 429, retry_after: Some(Duration::MAX), ..ApiStatus::default() };
         let deadline = Instant::now() + Duration::from_secs(10);
-        assert!(cluster.after(&call, Failure::Api(Box::new(status)), 1, deadline).await.is_err());
+        assert!(cluster.pause_or_give_up(&call, Failure::Api(Box::new(status)), 1, deadline).await.is_err());
     }
 }

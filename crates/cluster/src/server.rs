@@ -1,4 +1,4 @@
-//! What a server says of itself.
+//! What an API server tells of itself: its version, its time, and the UID of its cluster.
 
 use crate::cluster::Cluster;
 use crate::error::ClusterError;
@@ -21,7 +21,7 @@ pub struct ServerVersion {
 }
 
 impl Cluster {
-    /// The server's version.
+    /// Asks the server for its version.
     ///
     /// # Errors
     /// [`ClusterError`].
@@ -30,7 +30,8 @@ impl Cluster {
         parse("get", "the server version", &body)
     }
 
-    /// The server's clock, in whole seconds: what it writes into `creationTimestamp`. `None` when it does not tell.
+    /// Asks the server for its time, in whole seconds: the time that it writes into `creationTimestamp`. `None` when its answer
+    /// holds none.
     ///
     /// # Errors
     /// [`ClusterError`].
@@ -48,7 +49,7 @@ impl Cluster {
         Ok(date.and_then(|date| rfc2822::parse(date).ok()).map(|date| date.timestamp()))
     }
 
-    /// The UID of the namespace `kube-system`, which names a cluster; empty when we may not read it.
+    /// Asks for the UID of the namespace `kube-system`, which stands for the cluster; empty when the client may not read it.
     ///
     /// # Errors
     /// [`ClusterError`].

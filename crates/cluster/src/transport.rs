@@ -1,4 +1,4 @@
-//! HTTP/1.1 to the API server, without tasks of its own: who waits for an answer drives its connection.
+//! HTTP/1.1 to the API server, without tasks of its own: the caller that waits for an answer drives its connection.
 //!
 //! A client with a task per connection wakes another thread for every piece of every answer, and TLS reads four
 //! kilobytes at a time; on a machine with few processors the two cost as much as everything else that a backup does
@@ -25,7 +25,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use tower::{BoxError, Layer, Service, ServiceExt};
 
-/// Until a connection with its TLS handshake stands.
+/// How long a connection and its TLS handshake may take.
 const CONNECT: Duration = Duration::from_secs(10);
 /// Bytes read from a socket at once.
 const SOCKET_READ: usize = 128 << 10;
@@ -47,7 +47,7 @@ pub(crate) enum Unanswered {
     Broken(#[source] hyper::Error),
 }
 
-/// A client of one server. Proxies are left to the library.
+/// Makes a client of one server. Through a proxy, the library's own transport is used.
 pub(crate) fn client(config: kube::Config) -> Result<kube::Client, kube::Error> {
     if config.proxy_url.is_some() {
         return kube::Client::try_from(config);
@@ -73,7 +73,7 @@ pub(crate) fn client(config: kube::Config) -> Result<kube::Client, kube::Error> 
 #[derive(Clone)]
 struct Buffered(HttpConnector);
 
-/// Such a connection.
+/// A TCP connection that is read in large pieces.
 struct Socket(TokioIo<BufReader<TcpStream>>);
 
 impl Service<Uri> for Buffered {
@@ -120,7 +120,7 @@ impl Write for Socket {
     }
 }
 
-/// Sends requests, each over a connection of its own, which the next one takes over.
+/// Sends requests. Each has a connection to itself until it is answered; the next request takes the connection over.
 #[derive(Clone)]
 struct Transport {
     connector: hyper_rustls::HttpsConnector<Buffered>,

@@ -45,14 +45,14 @@ pub struct Watch {
     what: String,
     body: Body,
     buffer: BytesMut,
-    /// Bytes of the buffer without a line end.
+    /// How many bytes at the start of the buffer are known to hold no line end.
     searched: usize,
     silence: Duration,
 }
 
 /// Longest event; an object and what stands around it.
 const LARGEST: usize = 16 << 20;
-/// A server that keeps to the agreed end by more than this is not there any more.
+/// How long after the agreed end of a watch a silent server counts as gone.
 const GRACE: Duration = Duration::from_secs(30);
 
 impl Cluster {
@@ -77,7 +77,7 @@ impl Cluster {
 }
 
 impl Watch {
-    /// The next event; `None` when the server has ended the watch. Dropping the future loses nothing.
+    /// Waits for the next event; `None` when the server has ended the watch. Dropping the future loses nothing.
     ///
     /// # Errors
     /// [`ClusterError`]; with code 410 the revision is too old: list again. The watch is over then.
@@ -201,7 +201,7 @@ mod tests {
                 WatchEvent::Bookmark("17".into()),
             ]
         );
-        // The last one was cut off; who watches again gets it again.
+        // The last event was cut off; the next watch brings it again.
         assert!(error.is_none());
     }
 

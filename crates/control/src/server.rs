@@ -119,7 +119,7 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
         "waiting for the leadership"
     );
     let Some(leadership) = candidate.acquire(&env.cancel).await else { return Ok(()) };
-    let mut keeping = Box::pin(candidate.keep(&leadership));
+    let mut keeping = Box::pin(candidate.renew_until_lost(&leadership));
     health.waits(VELERO_RUNS);
     let alone = tokio::select! {
         lost = &mut keeping => return Err(lost.into()),

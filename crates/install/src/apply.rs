@@ -1,4 +1,4 @@
-//! Sends what was planned, one object after the other (cli-and-install.md 3.6).
+//! Sends the objects of an installation, one after the other (cli-and-install.md 3.6).
 
 use crate::clear::clear;
 use crate::differ::{Left, differences};
@@ -12,13 +12,13 @@ use lifeboat_cluster::Cluster;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-/// Sends objects in their order and tells what becomes of each. What is there already stays, or with `apply` is changed.
-/// Gives what stayed and is another than the one that was asked for.
+/// Sends objects in their order and tells what becomes of each. An object that is there already stays as it is, or with `apply`
+/// is changed. Gives the objects that stayed and are not as they were asked for.
 ///
 /// Dropped, it leaves the objects that it has sent; sent again, all are as they would have been.
 ///
 /// # Errors
-/// [`InstallError`] at the first object that is not taken; those before it were sent.
+/// [`InstallError`] at the first object that the API server refuses; those before it were sent.
 pub async fn send(
     cluster: &Cluster,
     objects: &[Value],
@@ -61,7 +61,7 @@ async fn send_one(cluster: &Cluster, object: &Value, apply: bool) -> Result<Outc
     Ok(if created { Outcome::Created } else { Outcome::Exists })
 }
 
-/// How what is there differs from what was asked for, when it does.
+/// Compares an object with the one in the cluster; `None` when they do not differ.
 async fn compare(cluster: &Cluster, wanted: &Value) -> Result<Option<Left>, InstallError> {
     let (resource, namespace, name) = address(wanted)?;
     let differences = match found(cluster, wanted).await {

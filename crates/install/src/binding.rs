@@ -1,4 +1,4 @@
-//! Bindings: nobody can change to whose rights one refers, so it is made anew.
+//! Replaces bindings: the role that a binding refers to cannot be changed, so the binding is made anew.
 
 use crate::error::InstallError;
 use crate::single::{address, apply};
@@ -10,22 +10,22 @@ pub(crate) fn is_binding(object: &Value) -> bool {
     matches!(object["kind"].as_str(), Some("ClusterRoleBinding" | "RoleBinding"))
 }
 
-/// The rights that a binding gives.
+/// The role that a binding gives, by kind and name.
 pub(crate) fn role(binding: &Value) -> String {
     let text = |field: &str| binding["roleRef"][field].as_str().unwrap_or_default().to_owned();
     format!("{}/{}", text("kind"), text("name"))
 }
 
-/// Deletes bindings that [`look`](crate::look) has found and makes them anew, after those of `objects` that they refer to.
-/// Before the other objects are sent: when this fails, the namespace is as it was, and the server that runs in it can be
-/// started again.
+/// Applies the roles among `objects` that the bindings refer to, then deletes each binding and makes it anew. The bindings are
+/// those that [`bindings_to_replace`](crate::bindings_to_replace) has found. It runs before the other objects are sent: when it
+/// fails, the namespace is as it was, and the server that runs there can be started again.
 ///
-/// Dropped between a deletion and what makes the binding anew, it leaves the server without rights, until the objects are
-/// sent.
+/// Dropped after it has deleted a binding, and before it has made the new one, it leaves the server without rights until
+/// the objects are sent.
 ///
 /// # Errors
 /// [`InstallError`] at the first binding that cannot be replaced.
-pub async fn replace(
+pub async fn replace_bindings(
     cluster: &Cluster,
     bindings: &[&Value],
     objects: &[Value],

@@ -1,4 +1,4 @@
-//! What is wrong with an installation, and what the server would not do with it (cli-and-install.md 3.2). Pure.
+//! Finds what is wrong with an installation, and what of it this version ignores (cli-and-install.md 3.2). Pure.
 
 use crate::installation::Installation;
 use crate::quantity::Quantity;
@@ -7,49 +7,49 @@ use crate::quantity::Quantity;
 const BUILT_IN: [&str; 3] = ["aws", "velero.io/aws", DIRECTORY];
 const DIRECTORY: &str = "lifeboat.io/directory";
 
-/// Why an installation is refused, in the words of the flags that say so.
+/// Why an installation is refused, in words that name the flags.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CheckError {
-    /// Nothing of this name moves files.
+    /// No uploader has this name.
     #[error("invalid uploader type '{0}', valid types: 'kopia', 'velero-block'")]
     Uploader(String),
-    /// No bucket is named like this.
+    /// This is no name of a bucket.
     #[error("--bucket {0}: names of buckets do not begin with a dash; is a variable empty?")]
     Bucket(String),
-    /// What is needed in any case is not there.
+    /// A value is missing that every installation needs.
     #[error("{0} is required")]
     Missing(&'static str),
-    /// This belongs to the storage location, and none is made.
+    /// A setting of the storage location is given, and no storage location is made.
     #[error("Cannot use both {0} and --no-default-backup-location at the same time")]
     WithoutStorageLocation(&'static str),
-    /// The snapshot location is somebody's.
+    /// A snapshot location needs a provider, and none is given.
     #[error("--provider is required when --use-volume-snapshots is set to true")]
-    SnapshotsOfNobody,
-    /// These belong to the snapshot location, and none is made.
+    SnapshotsWithoutProvider,
+    /// Settings of the snapshot location are given, and no snapshot location is made.
     #[error("--snapshot-location-config must be empty when --use-volume-snapshots=false")]
     WithoutSnapshotLocation,
-    /// Nothing is made that would be the provider's.
+    /// A provider is given, and no location is made for it.
     #[error("--provider must be empty when using --no-default-backup-location and --use-volume-snapshots=false")]
-    ProviderOfNothing,
-    /// Only a plugin can speak to this provider.
+    ProviderWithoutLocation,
+    /// This provider needs a plugin, and none is given.
     #[error("--plugins flag is required: the provider \"{0}\" is not built in")]
     NoPlugin(String),
-    /// The node agent reads the files of volumes.
+    /// Volumes are to be backed up by their files, and no node agent is asked for that would read them.
     #[error("--use-node-agent is required when using --default-volumes-to-fs-backup")]
     FilesWithoutNodeAgent,
-    /// Credentials may be forgotten.
+    /// Neither credentials are given, nor that there are none on purpose.
     #[error("One of --secret-file or --no-secret is required")]
     NoSecret,
-    /// Credentials are there, and it is said that there are none.
+    /// Credentials are given, and also that there are none.
     #[error("Cannot use both --secret-file and --no-secret")]
     BothSecrets,
-    /// A duration that cannot be.
+    /// A duration is negative.
     #[error("{0} must be non-negative")]
     Negative(&'static str),
-    /// Rights belong to the service account, which is somebody else's.
+    /// The rights of a service account that this installation does not make are not its own to limit.
     #[error("Cannot use both --least-privilege and --service-account-name: its rights are not ours to give")]
     RightsOfAnother,
-    /// Kubernetes does not read this as an amount.
+    /// Kubernetes does not take this text for an amount.
     #[error("--{what}-{bound} {text}: this is no quantity")]
     Quantity {
         /// The pod and the resource, such as `velero-pod-cpu`.
@@ -59,7 +59,7 @@ pub enum CheckError {
         /// What was given.
         text: String,
     },
-    /// A pod may not use what it asks for.
+    /// A pod asks for more than it may use.
     #[error("--{what}-request {request} is more than --{what}-limit {limit}")]
     MoreThanLimit {
         /// The pod and the resource, such as `velero-pod-cpu`.
@@ -126,14 +126,14 @@ fn check_locations(installation: &Installation) -> Result<(), CheckError> {
         }
     }
     if installation.snapshot_location && installation.provider.is_empty() {
-        return Err(CheckError::SnapshotsOfNobody);
+        return Err(CheckError::SnapshotsWithoutProvider);
     }
     if !installation.snapshot_location && !installation.snapshot_config.is_empty() {
         return Err(CheckError::WithoutSnapshotLocation);
     }
     if !installation.storage_location && !installation.snapshot_location {
         if !installation.provider.is_empty() {
-            return Err(CheckError::ProviderOfNothing);
+            return Err(CheckError::ProviderWithoutLocation);
         }
     } else if installation.plugins.is_empty() && !BUILT_IN.contains(&installation.provider.as_str()) {
         return Err(CheckError::NoPlugin(installation.provider.clone()));
@@ -160,7 +160,7 @@ fn check_resources(installation: &Installation) -> Result<(), CheckError> {
     Ok(())
 }
 
-/// What would be installed and this version does nothing with, one line each.
+/// What an installation asks for and this version ignores, one line each.
 #[must_use]
 pub fn not_there_yet(installation: &Installation) -> Vec<String> {
     let mut out = Vec::new();

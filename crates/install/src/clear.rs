@@ -1,4 +1,4 @@
-//! What stands against an object that is to be applied and is removed first, so that the apply can do its work.
+//! Removes fields of an object in the cluster that would keep an apply from its effect.
 
 use crate::error::InstallError;
 use crate::single::{address, found};
@@ -6,8 +6,8 @@ use bytes::Bytes;
 use lifeboat_cluster::{Cluster, MergePatch};
 use serde_json::{Value, json};
 
-/// Removes what stands against an object that is to be applied, where an apply would not: it removes no field of somebody
-/// else's.
+/// Removes those fields of an object in the cluster that contradict the object to be applied and belong to other managers: an
+/// apply would leave them.
 pub(crate) async fn clear(cluster: &Cluster, object: &Value, restricted: bool) -> Result<(), InstallError> {
     if object["kind"] != "Deployment" {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The time, as whoever calls tells it.
+//! The clock that the caller hands in.
 
 use jiff::Timestamp;
 

@@ -86,10 +86,10 @@ const MAINTENANCE: Shape = Shape::Object(&[
 ]);
 const REPOSITORY: Shape = Shape::Map(&Shape::Any);
 
-/// Why the ConfigMaps that an installation names do not do.
+/// Why a ConfigMap that an installation names cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigMapError {
-    /// It is not there.
+    /// There is no such ConfigMap.
     #[error("{flag} {name}: there is no such ConfigMap in the namespace {namespace}; make it first")]
     Missing {
         /// What names it.
@@ -99,7 +99,7 @@ pub enum ConfigMapError {
         /// Where it should be.
         namespace: String,
     },
-    /// The server would not understand it.
+    /// The server could not read it.
     #[error("{flag} {name}: {why}")]
     Unreadable {
         /// What names it.
@@ -109,12 +109,12 @@ pub enum ConfigMapError {
         /// Where it is not of the right form.
         why: String,
     },
-    /// The cluster does not tell.
+    /// The cluster could not be asked.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
 }
 
-/// The ConfigMaps that are looked at, and the form of their values.
+/// The ConfigMaps that an installation names, by flag and name, and the form of their values.
 fn named(installation: &Installation) -> Vec<(&'static str, &str, &'static Shape)> {
     let settings = &installation.server;
     let all: [(&str, &Option<String>, &Shape); 3] = [
@@ -134,7 +134,7 @@ pub fn names_config_maps(installation: &Installation) -> bool {
 /// Refuses an installation whose ConfigMaps are missing or cannot be read. It only reads, and may be dropped at any time.
 ///
 /// # Errors
-/// [`ConfigMapError`]: the first ConfigMap that does not do, or that the cluster could not be asked.
+/// [`ConfigMapError`] for the first ConfigMap that cannot be used, or when the cluster cannot be asked.
 pub async fn check_config_maps(cluster: &Cluster, installation: &Installation) -> Result<(), ConfigMapError> {
     let maps = ApiResource::new("", "v1", "configmaps", "ConfigMap");
     let namespace = &installation.namespace;

@@ -1,7 +1,7 @@
-//! How an object that is there differs from the one that was asked for, in words. Pure.
+//! Says in words how an object in the cluster differs from the one that was asked for. Pure.
 //!
-//! Only what was asked for is looked at: the API server adds defaults, and what others have added an apply leaves alone
-//! as well. So no difference means that `--apply` would change nothing of weight.
+//! It compares only the fields that were asked for: the API server adds defaults, and an apply leaves alone what other
+//! managers have added. So no difference means that `--apply` would change nothing of weight.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ const DEFINITION: &str = "CustomResourceDefinition";
 const LONGEST: usize = 120;
 /// More differences of one object are only counted.
 const MOST: usize = 4;
-/// What people look for first.
+/// The differences that a reader looks for first.
 const FIRST: [&str; 3] = ["image", "args", "roleRef.name"];
 
 /// An object that was there and was left as it is, though it is another than the one that was asked for.
@@ -26,10 +26,10 @@ pub struct Left {
     pub differences: Vec<String>,
 }
 
-/// What is said of the objects that were left as they are, one line each and one of all definitions. `program` is the
-/// name by which the binary was called.
+/// Describes the objects that were left as they are, one line for each and one for all definitions. `program` is the name by
+/// which the binary was called.
 #[must_use]
-pub fn told(program: &str, all: &[Left]) -> Vec<String> {
+pub fn describe_left(program: &str, all: &[Left]) -> Vec<String> {
     let (definitions, rest): (Vec<_>, Vec<_>) = all.iter().partition(|left| left.kind == DEFINITION);
     let mut out = Vec::new();
     if !definitions.is_empty() {
@@ -58,7 +58,7 @@ pub fn told(program: &str, all: &[Left]) -> Vec<String> {
     out
 }
 
-/// By which pods a workload finds its own; the API server lets nobody change it.
+/// Whether the selector is among the differences, by which a workload finds its pods: the API server refuses to change it.
 fn is_fixed(differences: &[String]) -> bool {
     differences.iter().any(|difference| difference.trim_start_matches("no ").starts_with("selector."))
 }
@@ -71,7 +71,7 @@ pub(crate) fn fixed(found: &Value, wanted: &Value) -> Option<String> {
     (!differences.is_empty()).then(|| differences.join("; "))
 }
 
-/// Each difference, what people look for first in front.
+/// Each difference in words, those first that a reader looks for first.
 pub(crate) fn differences(found: &Value, wanted: &Value) -> Vec<String> {
     let kind = |kind: &str| wanted["kind"] == kind;
     let mut walk = Walk { secret: kind("Secret"), schema: kind(DEFINITION), out: Vec::new() };
@@ -155,12 +155,12 @@ fn is_empty(wanted: &Value) -> bool {
     }
 }
 
-/// What the elements of a list are told apart by.
+/// The field that tells the elements of a list apart.
 fn name(item: &Value) -> Option<&str> {
     item["mountPath"].as_str().or_else(|| item["name"].as_str())
 }
 
-/// A place in words, without what goes without saying.
+/// A short name of a place: the parts that every place has are left out.
 fn short(path: &str) -> String {
     let path = path.strip_prefix("spec.template.").or_else(|| path.strip_prefix("spec.")).unwrap_or(path);
     let path = path.strip_prefix("spec.").unwrap_or(path);
@@ -177,7 +177,7 @@ fn short(path: &str) -> String {
     path.to_owned()
 }
 
-/// A value for people, when it is short.
+/// A value as messages show it; `None` when it is too long.
 fn shown(value: &Value) -> Option<String> {
     let text = match value {
         Value::String(text) => text.clone(),
@@ -265,7 +265,7 @@ mod tests {
                 ],
             ),
         ] {
-            assert_eq!(told("lifeboat", &left(&there, &asked)), expected, "{there:?} and then {asked:?}");
+            assert_eq!(describe_left("lifeboat", &left(&there, &asked)), expected, "{there:?} and then {asked:?}");
         }
     }
 
@@ -303,7 +303,7 @@ mod tests {
             .filter(|left| !left.differences.is_empty())
             .collect();
         assert_eq!(
-            told("velero", &left),
+            describe_left("velero", &left),
             ["the definitions backups.velero.io, backupstoragelocations.velero.io are not those of this version and \
               were left as they are, so that the cluster may not know all fields: `velero install --crds-only --apply` \
               brings them up to date"]
@@ -323,7 +323,7 @@ mod tests {
         let differences = differences(&found, &wanted);
         let left = Left { kind: "Deployment".into(), name: "velero".into(), namespace: Some("n".into()), differences };
         assert_eq!(
-            told("velero", &[left]),
+            describe_left("velero", &[left]),
             ["Deployment velero was there and was left as it is: no selector.matchLabels.deploy; that cannot be \
               changed, so delete it (kubectl delete deployment velero -n n) and run the command again"]
         );

@@ -1,4 +1,4 @@
-//! Other namespaces that hold an installation, or objects of its types: what they need stays.
+//! Finds other namespaces that hold an installation, or objects of its types: a removal leaves what they need.
 
 use crate::kinds::{definitions, deployments};
 use crate::names::component_selector;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Other namespaces in which there is a Deployment of an installation, or anything of its types.
+/// Finds the other namespaces that hold a Deployment of an installation, or an object of its types.
 pub(crate) async fn elsewhere(cluster: &Cluster, namespace: &str) -> Result<BTreeSet<String>, ClusterError> {
     let labelled = component_selector();
     let mut types: BTreeMap<String, ApiResource> = BTreeMap::new();
@@ -26,7 +26,7 @@ pub(crate) async fn elsewhere(cluster: &Cluster, namespace: &str) -> Result<BTre
     Ok(found)
 }
 
-/// The namespaces in which there is anything of this type; none when the cluster does not have the type.
+/// Finds the namespaces that hold an object of this type; none when the cluster does not have the type.
 async fn namespaces_of(
     cluster: &Cluster,
     resource: &ApiResource,
@@ -54,7 +54,7 @@ async fn namespaces_of(
     }
 }
 
-/// How the objects of a definition are addressed.
+/// The type that a definition serves.
 fn served(definition: &Value) -> Option<ApiResource> {
     let spec = &definition["spec"];
     let text = |value: &Value| value.as_str().map(str::to_owned);

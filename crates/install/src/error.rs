@@ -9,7 +9,7 @@ pub enum InstallError {
     /// A call to the cluster failed for good.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
-    /// Whom each step is told did not want to hear more, so that nothing further was sent.
+    /// A step could not be told, so nothing further was sent.
     #[error("{0}")]
     Tell(#[source] io::Error),
     /// An object that cannot be addressed.
@@ -18,10 +18,10 @@ pub enum InstallError {
         /// Its kind.
         kind: String,
     },
-    /// Something is there that cannot become what is asked for.
+    /// An object in the cluster cannot become the one that is asked for.
     #[error("nothing was changed: {0}")]
     InTheWay(String),
-    /// A binding that nobody can change was deleted for a new one, which was refused.
+    /// A binding was deleted, because it cannot be changed, and the new one was refused.
     #[error("{binding} was deleted and could not be made anew, so that the server is without rights")]
     WithoutRights {
         /// Its kind and name.
@@ -40,7 +40,7 @@ pub enum InstallError {
         /// What the API server says of it, as JSON.
         conditions: String,
     },
-    /// The server's pods were not ready in time: what is missing, and what tells more.
+    /// The server's pods were not ready in time. Says what is missing, and where to find out more.
     #[error("{0}")]
     NotReady(String),
 }
@@ -51,13 +51,13 @@ pub enum RemovalError {
     /// A call to the cluster failed for good.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
-    /// Whom each step is told did not want to hear more, so that nothing further was deleted.
+    /// A step could not be told, so nothing further was deleted.
     #[error("{0}")]
     Tell(#[source] io::Error),
-    /// There is nothing to remove: why, and where there is.
+    /// There is nothing to remove here. Says why, and where there is an installation.
     #[error("{0}")]
     NotInstalled(String),
-    /// What was deleted is there yet: what holds it.
+    /// An object that was deleted does not go. Says what holds it.
     #[error("{0}")]
     Stuck(String),
 }

@@ -1,4 +1,4 @@
-//! Waits until what was deleted is gone.
+//! Waits until a deleted object is gone.
 
 use crate::error::RemovalError;
 use crate::read::{PAUSE, get};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long what was deleted may take to be gone.
+/// How long a deleted object may take to be gone.
 const DELETION_LIMIT: Duration = Duration::from_secs(300);
 
 /// Waits until there is no such object.
@@ -28,7 +28,7 @@ pub(crate) async fn until_gone(
     Ok(())
 }
 
-/// What is said of an object that does not go.
+/// Describes an object that does not go.
 fn stuck(kind: &str, name: &str, found: &Value) -> String {
     let conditions = found["status"]["conditions"].as_array().into_iter().flatten();
     let why: Vec<&str> = conditions.filter(|c| c["status"] == "True").filter_map(|c| c["message"].as_str()).collect();

@@ -1,4 +1,4 @@
-//! What somebody wants to install.
+//! An installation as a user wants it.
 
 use lifeboat_api::Duration;
 use std::collections::BTreeMap;
@@ -15,11 +15,11 @@ pub struct Installation {
     pub image: String,
     /// The credentials for the provider, which a Secret holds; `None` for no Secret.
     pub secret: Option<Credentials>,
-    /// That there is no Secret on purpose: the server gets its credentials in another way.
+    /// Whether there is no Secret on purpose, because the server gets its credentials in another way.
     pub no_secret: bool,
-    /// Who provides the storage of backups and the snapshots of volumes; empty for nobody.
+    /// The provider of the storage of backups and of the snapshots of volumes; empty for none.
     pub provider: String,
-    /// A storage location named `default` is made.
+    /// Whether a storage location named `default` is made.
     pub storage_location: bool,
     /// The bucket of the storage location; empty for none.
     pub bucket: String,
@@ -29,7 +29,7 @@ pub struct Installation {
     pub authority: Option<Vec<u8>>,
     /// Settings of the storage location.
     pub storage_config: BTreeMap<String, String>,
-    /// A location for snapshots of volumes named `default` is made.
+    /// Whether a location for snapshots of volumes named `default` is made.
     pub snapshot_location: bool,
     /// Settings of the snapshot location.
     pub snapshot_config: BTreeMap<String, String>,
@@ -41,9 +41,9 @@ pub struct Installation {
     pub pod_labels: BTreeMap<String, String>,
     /// Annotations for the service account that is made.
     pub service_account_annotations: BTreeMap<String, String>,
-    /// A service account that is there already and has all rights; with it none is made.
+    /// A service account that is there already and has all rights; when it is given, none is made.
     pub service_account: Option<String>,
-    /// Only the rights that backups and restores of objects need, instead of all rights.
+    /// Whether the server gets only the rights that backups and restores of objects need, instead of all rights.
     pub least_privilege: bool,
     /// Servers to run, of which one leads.
     pub replicas: u32,
@@ -53,15 +53,15 @@ pub struct Installation {
     pub server_priority_class: Option<String>,
     /// Settings that the server gets with its command line.
     pub server: ServerSettings,
-    /// A node agent on Linux nodes is wanted.
+    /// Whether a node agent on Linux nodes is wanted.
     pub node_agent: bool,
-    /// A node agent on Windows nodes is wanted.
+    /// Whether a node agent on Windows nodes is wanted.
     pub node_agent_windows: bool,
     /// What the node agent's pods ask for.
     pub node_agent_resources: PodResources,
     /// A ConfigMap with settings of the node agent.
     pub node_agent_config_map: Option<String>,
-    /// The server looks more often whether a snapshot is ready.
+    /// Whether the server looks more often whether a snapshot is ready.
     pub frequent_snapshot_polling: bool,
 }
 
@@ -75,22 +75,22 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// What a server gets with its command line. Durations of zero and absent values leave it its own defaults.
+/// Settings that a server gets with its command line. A duration of zero or an absent value leaves the server its default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerSettings {
     /// Features, separated by commas.
     pub features: String,
-    /// The server only restores.
+    /// Whether the server only restores.
     pub restore_only: bool,
-    /// Volumes are backed up by their files when backups do not say.
+    /// Whether volumes are backed up by their files when a backup does not say.
     pub volumes_by_files: bool,
-    /// The data of snapshots is moved when backups do not say.
+    /// Whether the data of snapshots is moved when a backup does not say.
     pub move_snapshot_data: bool,
-    /// Accepted by the server: there is no such cache.
+    /// Velero's switch for its informer cache. The server accepts it and has no such cache.
     pub no_informer_cache: bool,
-    /// A new schedule waits for its time before its first backup.
+    /// Whether a new schedule waits for its time before its first backup.
     pub schedules_wait: bool,
-    /// What moves the files of volumes.
+    /// The program that moves the files of volumes.
     pub uploader: String,
     /// How often repositories are maintained.
     pub maintenance_frequency: Duration,
@@ -125,7 +125,7 @@ pub struct PodResources {
     pub memory_limit: String,
 }
 
-/// Settings of maintenance jobs: obsolete, because a ConfigMap says this
+/// Settings of maintenance jobs. They are obsolete: a ConfigMap holds them
 /// ([`ServerSettings::maintenance_config_map`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MaintenanceJobs {
@@ -177,8 +177,8 @@ impl Default for Installation {
 }
 
 impl Installation {
-    /// With nothing but what the restricted profile allows in the namespace, it is held to it. A node agent needs more: who
-    /// asks for one may have Velero's there already, whose pods are left alone.
+    /// Whether the namespace is held to the restricted profile of pods. It is not when a node agent is asked for, which needs
+    /// more: that of Velero may be there already, and its pods are left alone.
     pub(crate) fn is_restricted(&self) -> bool {
         self.least_privilege && !self.node_agent && !self.node_agent_windows
     }

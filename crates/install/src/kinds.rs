@@ -1,4 +1,4 @@
-//! The types of what is removed.
+//! The types of the objects that a removal deletes.
 
 use lifeboat_api::{GROUP, Resource};
 use lifeboat_object::ApiResource;

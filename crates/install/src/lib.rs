@@ -1,15 +1,15 @@
 //! The objects of an installation as values: compared, applied, waited for, removed.
 //!
-//! An [`Installation`] says what somebody wants. It is checked ([`check`]), with the ConfigMaps that it names
-//! ([`check_config_maps`]), and made into [`objects`], beside the [`definitions`] that are the same for all. The objects are
-//! Velero's, so that either can follow the other in a namespace; docs/compatibility.md names the differences.
+//! An [`Installation`] says what a user wants. [`check`] and [`check_config_maps`] refuse one that cannot work. [`objects`] makes
+//! its objects, and [`definitions`] those that are the same for all installations. The objects are Velero's, so that either
+//! program can follow the other in a namespace; docs/compatibility.md names the differences.
 //!
-//! What is there already is looked at before anything is changed ([`look`]). Then definitions are sent ([`send`]) and waited
-//! for until they are [`established`], bindings that nobody can change are made anew ([`replace`]), the objects are sent, and
-//! the server is waited for until it is [`ready`]. What was left as it is is said in words by [`told`]. A [`Removal`] takes
-//! all of it out again.
+//! Before anything is changed, [`bindings_to_replace`] looks at the objects in the cluster and refuses when one of them stands
+//! in the way. Then [`send`] sends the definitions, [`wait_until_established`] waits for them, [`replace_bindings`] makes those
+//! bindings anew that cannot be changed, [`send`] sends the objects, and [`wait_until_ready`] waits for the server.
+//! [`describe_left`] says which objects were left as they are. A [`Removal`] takes all of it out again.
 //!
-//! Nothing is printed here: each [`Step`] is told to whoever calls. Every call may be dropped between two steps, and the
+//! This room prints nothing: it tells its caller each [`Step`]. Every call may be dropped between two steps, and the
 //! same calls go on from there. Start reading at [`Installation`].
 
 mod apply;
@@ -21,10 +21,10 @@ mod config_maps;
 mod differ;
 mod elsewhere;
 mod error;
+mod existing;
 mod gone;
 mod installation;
 mod kinds;
-mod look;
 mod names;
 mod objects;
 mod quantity;
@@ -39,16 +39,16 @@ mod wait;
 mod workload;
 
 pub use apply::send;
-pub use binding::replace;
+pub use binding::replace_bindings;
 pub use check::{CheckError, check, not_there_yet};
 pub use clock::Clock;
 pub use config_maps::{ConfigMapError, check_config_maps, names_config_maps};
-pub use differ::{Left, told};
+pub use differ::{Left, describe_left};
 pub use error::{InstallError, RemovalError};
+pub use existing::bindings_to_replace;
 pub use installation::{Credentials, Installation, MaintenanceJobs, PodResources, ServerSettings};
-pub use look::look;
 pub use names::DEPLOYMENT;
 pub use objects::{definitions, list, objects};
 pub use removal::Removal;
 pub use step::{Outcome, Step, Tell};
-pub use wait::{established, ready};
+pub use wait::{wait_until_established, wait_until_ready};

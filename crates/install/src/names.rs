@@ -1,4 +1,4 @@
-//! By which names and labels the parts of an installation are found. Pure.
+//! The names and labels by which the parts of an installation are found. Pure.
 
 use lifeboat_api::well_known::LABEL_COMPONENT;
 use serde_json::{Map, Value, json};
@@ -10,20 +10,20 @@ pub(crate) const SECRET: &str = "cloud-credentials";
 pub(crate) const SECRET_KEY: &str = "cloud";
 /// The service account that is made for the server.
 pub(crate) const SERVICE_ACCOUNT: &str = "velero";
-/// What [`LABEL_COMPONENT`] says of everything of an installation.
+/// The value of [`LABEL_COMPONENT`] on every object of an installation.
 pub(crate) const COMPONENT: &str = "velero";
 
-/// The label by which everything of an installation is found.
+/// The label that every object of an installation has.
 pub(crate) fn component() -> Map<String, Value> {
     Map::from_iter([(LABEL_COMPONENT.to_owned(), json!(COMPONENT))])
 }
 
-/// Selects everything of an installation.
+/// The selector of all objects of an installation.
 pub(crate) fn component_selector() -> String {
     format!("{LABEL_COMPONENT}={COMPONENT}")
 }
 
-/// Whether an object has the label of everything of an installation.
+/// Whether an object has the label that every object of an installation has.
 pub(crate) fn is_component(object: &Value) -> bool {
     object["metadata"]["labels"][LABEL_COMPONENT] == COMPONENT
 }

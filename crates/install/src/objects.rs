@@ -21,9 +21,9 @@ pub fn definitions() -> Vec<Value> {
     first.into_iter().chain(last).collect()
 }
 
-/// Everything else that an installation consists of, in the order in which it is sent: what others refer to comes first.
+/// All other objects of an installation, in the order in which they are sent: those that others refer to come first.
 ///
-/// Nothing is refused here, so that values that [`check`](crate::check) refuses can be looked at as objects.
+/// It refuses nothing, so that a user can also look at the objects of an installation that [`check`](crate::check) refuses.
 #[must_use]
 pub fn objects(installation: &Installation) -> Vec<Value> {
     let own = Some(installation.namespace.as_str());

@@ -15,7 +15,7 @@ const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 
 impl Quantity {
-    /// `None` for what is no quantity, and for negative ones: nobody asks for less than nothing.
+    /// Parses a quantity; `None` when the text is none, and for negative ones, which no pod can ask for.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let text = text.strip_prefix('+').unwrap_or(text);
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

@@ -7,10 +7,10 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Between two looks at the same object.
+/// The pause between two reads of the same object.
 pub(crate) const PAUSE: Duration = Duration::from_secs(1);
 
-/// One object; `None` when there is none.
+/// Reads one object; `None` when there is none.
 pub(crate) async fn get(
     cluster: &Cluster,
     resource: &ApiResource,
@@ -25,7 +25,7 @@ pub(crate) async fn get(
     found.map(parse).transpose()
 }
 
-/// All objects of a type that the selector selects; an empty one selects all.
+/// Reads the objects of a type that the selector matches; an empty selector matches all.
 pub(crate) async fn list(
     cluster: &Cluster,
     resource: &ApiResource,
@@ -58,7 +58,7 @@ pub(crate) fn has_condition(object: &Value, kind: &str) -> bool {
     conditions.into_iter().flatten().any(|condition| condition["type"] == kind && condition["status"] == "True")
 }
 
-/// An answer of the API server.
+/// Parses an answer of the API server.
 pub(crate) fn parse(verb: &'static str, what: &str, body: &Bytes) -> Result<Value, ClusterError> {
     serde_json::from_slice(body).map_err(|e| ClusterError {
         verb,

@@ -1,5 +1,5 @@
-//! Restores and data movements are deleted while a server is there to let go of them; what holds a finalizer that nobody
-//! will remove is freed.
+//! Deletes restores and data movements while there is a server to remove their finalizers, and removes the finalizers that are
+//! left.
 
 use crate::clock::Clock;
 use crate::error::RemovalError;
@@ -18,10 +18,10 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long a server may take to let go of restores and data movements.
+/// How long a server may take to remove the finalizers of restores and data movements.
 const RELEASE_LIMIT: Duration = Duration::from_secs(60);
 
-/// Deletes restores and data movements, waits until a server has let go of them, and frees what is left.
+/// Deletes restores and data movements, waits until a server has removed their finalizers, and removes those that are left.
 pub(crate) async fn release(
     cluster: &Cluster,
     namespace: &str,
@@ -60,7 +60,7 @@ pub(crate) async fn release(
             continue;
         }
         tell(Step::Freeing(left.len())).map_err(RemovalError::Tell)?;
-        // One that is only slow would write to what is freed.
+        // A server that is only slow would go on writing to them.
         cluster.delete(&deployments(), Some(namespace), DEPLOYMENT).await?;
         until_gone(cluster, &deployments(), Some(namespace), DEPLOYMENT).await?;
         for (resource, finalizer, object) in left {
@@ -70,7 +70,7 @@ pub(crate) async fn release(
     }
 }
 
-/// Removes a finalizer; others are other people's.
+/// Removes one finalizer of an object, and leaves those of others.
 async fn free(
     cluster: &Cluster,
     namespace: &str,
@@ -94,7 +94,7 @@ async fn free(
     }
 }
 
-/// Whether somebody is there who could remove finalizers: a pod of the Deployment, or who holds the Lease.
+/// Whether there is a server that could remove finalizers: a pod of the Deployment, or a holder of the Lease.
 async fn server_runs(cluster: &Cluster, namespace: &str, clock: &Clock<'_>) -> Result<bool, ClusterError> {
     let deployment = get(cluster, &deployments(), Some(namespace), DEPLOYMENT).await?.unwrap_or_default();
     if deployment["status"]["readyReplicas"].as_u64().is_some_and(|ready| ready > 0) {

@@ -1,8 +1,8 @@
-//! Takes out of a cluster what an installation has brought (cli-and-install.md 3.7).
+//! Takes the objects of an installation out of a cluster (cli-and-install.md 3.7).
 //!
-//! Nothing is deleted where nothing is installed: the namespace may be a slip of the finger. Restores and data movements
-//! are deleted first, while a server is there to let go of them; what holds a finalizer that nobody will remove is freed.
-//! The namespace is gone before the definitions go, and they stay while anything of theirs is in another namespace.
+//! It deletes nothing where nothing is installed: the user may have mistyped the namespace. It deletes restores and data
+//! movements first, while there is a server to remove their finalizers. It deletes the definitions once the namespace is gone,
+//! and leaves them when another namespace holds objects of theirs.
 
 use crate::clock::Clock;
 use crate::elsewhere::elsewhere;
@@ -18,7 +18,7 @@ use lifeboat_cluster::{Cluster, ClusterError};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// What goes when an installation is removed from a namespace. Nothing is deleted before [`Removal::run`].
+/// The objects that are deleted when an installation is removed from a namespace, by [`Removal::run`].
 #[derive(Debug)]
 pub struct Removal<'a> {
     cluster: &'a Cluster,
@@ -33,7 +33,7 @@ impl<'a> Removal<'a> {
     ///
     /// # Errors
     /// [`RemovalError::NotInstalled`] when there is nothing, and failures to read.
-    pub async fn look(cluster: &'a Cluster, namespace: &'a str) -> Result<Self, RemovalError> {
+    pub async fn find(cluster: &'a Cluster, namespace: &'a str) -> Result<Self, RemovalError> {
         let others = elsewhere(cluster, namespace).await?;
         let found = get(cluster, &namespaces(), None, namespace).await?;
         let installed = match &found {
@@ -47,18 +47,18 @@ impl<'a> Removal<'a> {
         Ok(Self { cluster, namespace, state, others })
     }
 
-    /// What somebody who is asked must know, one line each.
+    /// What a user must know before confirming the removal, one line each.
     #[must_use]
-    pub fn announced(&self) -> Vec<String> {
+    pub fn warnings(&self) -> Vec<String> {
         let context = self.cluster.context().map_or_else(String::new, |context| format!(", context {context}"));
         let cluster = format!("{}{context}", self.cluster.url().trim_end_matches('/'));
         warning(&cluster, self.namespace, self.state, &self.others)
     }
 
-    /// Removes it, and waits until it is gone: the restores and data movements, the namespace, the rights, and the
-    /// definitions, unless they are used elsewhere by then. `clock` tells the time when the cluster does not.
+    /// Deletes the restores and data movements, the namespace, the rights, and the definitions unless another namespace uses
+    /// them by then, and waits until all are gone. `clock` tells the time when the cluster does not.
     ///
-    /// Dropped, it leaves what is not deleted yet, and another removal goes on from there.
+    /// When it is dropped, another removal goes on from there.
     ///
     /// # Errors
     /// [`RemovalError`] at the first thing that cannot be deleted or does not go.
@@ -85,7 +85,7 @@ impl<'a> Removal<'a> {
         until_gone(self.cluster, &namespaces(), None, self.namespace).await
     }
 
-    /// All definitions of an installation, unless another one still uses them: their objects would go with them.
+    /// Deletes the definitions, unless another installation still uses them: its objects would go with them.
     async fn delete_definitions(&self, tell: &mut Tell<'_>) -> Result<(), RemovalError> {
         let others = elsewhere(self.cluster, self.namespace).await?;
         if !others.is_empty() {
@@ -102,7 +102,7 @@ impl<'a> Removal<'a> {
     }
 }
 
-/// The binding of the installation in this namespace: the name may also be that of another one's.
+/// Finds the binding of the installation in this namespace. A binding of the same name may belong to another installation.
 async fn binding(cluster: &Cluster, namespace: &str) -> Result<Option<Value>, ClusterError> {
     let binding = get(cluster, &rbac("ClusterRoleBinding"), None, &cluster_name(namespace)).await?;
     Ok(binding.filter(|binding| {
@@ -111,7 +111,7 @@ async fn binding(cluster: &Cluster, namespace: &str) -> Result<Option<Value>, Cl
     }))
 }
 
-/// Only the role that an installation of least privilege makes: the name is not ours alone.
+/// Finds the role that an installation of least privilege has made. A role of the same name may belong to another program.
 async fn role(cluster: &Cluster, namespace: &str) -> Result<Option<Value>, ClusterError> {
     let role = get(cluster, &rbac("ClusterRole"), None, &cluster_name(namespace)).await?;
     Ok(role.filter(is_component))

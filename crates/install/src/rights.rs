@@ -1,9 +1,9 @@
-//! What the server may do in the cluster. Pure.
+//! The rights of the server in the cluster. Pure.
 //!
-//! Whoever restores anything can make anything: roles, bindings, pods with any service account. So even the smaller
-//! rights are no wall against somebody who holds the token; they keep mistakes and lesser weaknesses from deleting,
-//! impersonating and watching. Wildcards cannot be had smaller, because types that are restored may be anybody's; they
-//! include subresources, so that `create` evicts pods and `patch` scales.
+//! A program that can restore every object can create every object: roles, bindings, pods with any service account. So even
+//! the smaller rights do not stop an attacker who holds the token; they keep mistakes and lesser weaknesses from deleting,
+//! impersonating and watching. The wildcards cannot be narrowed, because a backup may hold objects of any type. They include
+//! subresources, so that `create` evicts pods and `patch` scales.
 
 use crate::installation::Installation;
 use crate::names::{SERVICE_ACCOUNT, cluster_name, component, metadata};
@@ -52,7 +52,7 @@ fn binding(namespace: &str, kind: &str, metadata: &Value, role_kind: &str, role:
     })
 }
 
-/// What backups read and restores write, anywhere.
+/// The rights to read for backups and to write for restores, in all namespaces.
 fn cluster_rules() -> Value {
     json!([
         // A backup lists all types and fetches what belongs together; a restore creates, compares, and patches.
@@ -66,7 +66,7 @@ fn cluster_rules() -> Value {
     ])
 }
 
-/// What the server needs in its own namespace whatever becomes of the rights above.
+/// The rights that the server needs in its own namespace, also where the cluster-wide ones are narrowed.
 fn own_rules() -> Value {
     json!([
         {"apiGroups": [GROUP], "resources": ["*"],

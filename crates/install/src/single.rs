@@ -1,4 +1,4 @@
-//! One object of an installation in the cluster: how it is addressed, read, created and applied.
+//! Addresses, reads, creates and applies one object of an installation.
 
 use crate::error::InstallError;
 use crate::read::get;
@@ -7,7 +7,7 @@ use lifeboat_cluster::{Cluster, Wanted};
 use lifeboat_object::ApiResource;
 use serde_json::Value;
 
-/// Who owns the fields of what is applied, as with Velero: so each can take over the other's installation.
+/// The manager of applied fields. It is Velero's, so that each program can take over the other's installation.
 const FIELD_MANAGER: &str = "velero-cli";
 
 /// How an object of an installation is addressed: its type, its namespace, its name.
@@ -15,7 +15,7 @@ pub(crate) fn address(object: &Value) -> Result<(ApiResource, Option<&str>, &str
     let text = |value: &Value| value.as_str().map(str::to_owned).unwrap_or_default();
     let (api_version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
     let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
-    // All of them are regular.
+    // The plurals of all of these kinds are regular.
     let plural = format!("{}s", kind.to_lowercase());
     let namespace = object["metadata"]["namespace"].as_str();
     let Some(name) = object["metadata"]["name"].as_str() else { return Err(InstallError::Nameless { kind }) };
@@ -23,13 +23,13 @@ pub(crate) fn address(object: &Value) -> Result<(ApiResource, Option<&str>, &str
     Ok((resource, namespace, name))
 }
 
-/// The object as it is in the cluster.
+/// Reads the object as it is in the cluster; `None` when there is none.
 pub(crate) async fn found(cluster: &Cluster, wanted: &Value) -> Result<Option<Value>, InstallError> {
     let (resource, namespace, name) = address(wanted)?;
     Ok(get(cluster, &resource, namespace, name).await?)
 }
 
-/// Makes an object have these fields, whoever else owns them.
+/// Makes an object have these fields, and takes them over from other managers.
 pub(crate) async fn apply(cluster: &Cluster, object: &Value) -> Result<(), InstallError> {
     let (resource, namespace, name) = address(object)?;
     let fields = Wanted { body: Bytes::from(object.to_string()), field_manager: FIELD_MANAGER };

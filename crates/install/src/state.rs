@@ -1,23 +1,23 @@
-//! What there is of an installation that is to be removed, and what goes with it. Pure.
+//! Decides whether an installation may be removed, and what the user must be warned of. Pure.
 
 use crate::names::{DEPLOYMENT, is_component};
 use lifeboat_api::well_known::LABEL_COMPONENT;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// What there is of the namespace.
+/// The state of the namespace that an installation is removed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// It does not exist any more.
     Gone,
     /// An installer has made it.
     Own,
-    /// Somebody else has made it: other applications may be in it.
+    /// It was not made by an installer, and other applications may be in it.
     Shared,
 }
 
-/// What there is to remove; otherwise why nothing may be deleted. `installed`: there is a Deployment in the namespace,
-/// or of a namespace that is gone its rights are left.
+/// The state of the namespace, or why nothing may be deleted. `installed` says that there is a Deployment in the namespace or,
+/// when the namespace is gone, that the rights of its server are left.
 pub(crate) fn state(
     name: &str,
     namespace: Option<&Value>,
@@ -29,7 +29,7 @@ pub(crate) fn state(
         false => format!("; Velero is in {}: name one with -n", listed(others)),
     };
     match namespace {
-        // What has no namespace any more is removed, as long as it is nobody else's.
+        // The rest of an installation whose namespace is gone is removed, unless another installation may need it.
         None if installed || others.is_empty() => Ok(State::Gone),
         None => Err(format!("there is no namespace {name}, and nothing was deleted{elsewhere}")),
         Some(namespace) if is_component(namespace) => Ok(State::Own),
@@ -42,7 +42,7 @@ pub(crate) fn state(
     }
 }
 
-/// What somebody who is asked must know; `cluster` says which one it is.
+/// What a user must know before confirming the removal. `cluster` describes the cluster.
 pub(crate) fn warning(cluster: &str, namespace: &str, state: State, others: &BTreeSet<String>) -> Vec<String> {
     let mut out = match state {
         State::Gone => {
@@ -60,7 +60,7 @@ pub(crate) fn warning(cluster: &str, namespace: &str, state: State, others: &BTr
     out
 }
 
-/// What is said of definitions that are in use elsewhere.
+/// Says that definitions stay because they are in use elsewhere.
 pub(crate) fn definitions_stay(others: &BTreeSet<String>) -> String {
     format!("The definitions stay: they are used in other namespaces ({}).", listed(others))
 }

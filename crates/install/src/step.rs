@@ -1,14 +1,14 @@
-//! What is told of the work while it is done, in the words of Velero.
+//! The steps of the work, told in the words of Velero.
 
 use crate::state::definitions_stay;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 
-/// Is told each step. Its failure stops the work at that step: who has seen enough has no use for the rest.
+/// Is told each step. Its failure stops the work at that step, as when the reader of a pipe has gone.
 pub type Tell<'a> = dyn FnMut(Step<'_>) -> io::Result<()> + Send + 'a;
 
-/// A step of an installation or a removal. Its text is what people are told.
+/// A step of an installation or a removal. Its text is what the user is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
     /// An object is about to be sent.
@@ -17,7 +17,7 @@ pub enum Step<'a> {
         kind: &'a str,
         /// Its name.
         name: &'a str,
-        /// It changes what is there already.
+        /// Whether it changes the object that is there already.
         apply: bool,
     },
     /// An object was sent.
@@ -47,9 +47,9 @@ pub enum Step<'a> {
     },
     /// The namespace to remove does not exist.
     NamespaceGone(&'a str),
-    /// A server has not let go of everything yet. Told once a second, as a dot that ends no line.
+    /// A server has not removed all finalizers yet. Told once a second, as a dot that ends no line.
     Held,
-    /// So many objects that no server lets go of are about to be freed.
+    /// The finalizers of so many objects are about to be removed, because no server does it.
     Freeing(usize),
     /// The namespace was deleted and is not gone yet.
     NamespaceGoes(&'a str),
@@ -60,11 +60,11 @@ pub enum Step<'a> {
 /// What became of an object that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// There was none.
+    /// There was no such object, and it was created.
     Created,
-    /// It is as asked for, whether there was one or not.
+    /// It is as asked for, whether it was there before or not.
     Applied,
-    /// There was one, which was left as it is.
+    /// There was such an object, which was left as it is.
     Exists,
 }
 

@@ -1,4 +1,4 @@
-//! Waits until what was sent is there: definitions are served, and the server's pods are ready and stay so for a moment.
+//! Waits until definitions are served, and until the server's pods are ready and stay so for a moment.
 
 use crate::clock::Clock;
 use crate::error::InstallError;
@@ -16,9 +16,9 @@ use tokio::time::{Instant, sleep};
 pub(crate) const DEFINITIONS_LIMIT: Duration = Duration::from_secs(60);
 /// How long the server's pods may take to be ready.
 const LIMIT: Duration = Duration::from_secs(180);
-/// An available pod that has just started may fall over yet.
+/// How long the pods must have been available: a pod that has just started may still fail.
 const SETTLED: SignedDuration = SignedDuration::from_secs(10);
-/// So often in a row it must be seen ready.
+/// How often in a row the pods must be seen ready.
 const LOOKS: u32 = 5;
 
 /// Waits until the API server serves all of these definitions, a minute at most. It only reads, and may be dropped at any
@@ -26,7 +26,7 @@ const LOOKS: u32 = 5;
 ///
 /// # Errors
 /// [`InstallError::NotServed`] when the time is over, and failures to read.
-pub async fn established(cluster: &Cluster, definitions: &[Value]) -> Result<(), InstallError> {
+pub async fn wait_until_established(cluster: &Cluster, definitions: &[Value]) -> Result<(), InstallError> {
     let end = Instant::now() + DEFINITIONS_LIMIT;
     for definition in definitions {
         let (_, _, name) = address(definition)?;
@@ -53,7 +53,7 @@ pub async fn established(cluster: &Cluster, definitions: &[Value]) -> Result<(),
 ///
 /// # Errors
 /// [`InstallError::NotReady`] when the time is over, and failures to read.
-pub async fn ready(cluster: &Cluster, namespace: &str, clock: &Clock<'_>) -> Result<(), InstallError> {
+pub async fn wait_until_ready(cluster: &Cluster, namespace: &str, clock: &Clock<'_>) -> Result<(), InstallError> {
     let deployments = ApiResource::new("apps", "v1", "deployments", "Deployment");
     let end = Instant::now() + LIMIT;
     let mut seen = 0;
@@ -70,7 +70,7 @@ pub async fn ready(cluster: &Cluster, namespace: &str, clock: &Clock<'_>) -> Res
     }
 }
 
-/// What is said when the time is over.
+/// Says what is missing when the time is over.
 fn late(namespace: &str, found: &Value) -> String {
     let seconds = LIMIT.as_secs();
     if found.is_null() {
@@ -85,7 +85,7 @@ fn late(namespace: &str, found: &Value) -> String {
     )
 }
 
-/// All pods are those that are asked for and are available, and have been for long enough.
+/// Whether all pods are those that are asked for, and have been available for long enough.
 fn is_ready(deployment: &Value, now: Timestamp) -> bool {
     let conditions = deployment["status"]["conditions"].as_array().into_iter().flatten();
     let since = conditions
@@ -95,7 +95,7 @@ fn is_ready(deployment: &Value, now: Timestamp) -> bool {
     settled && has_condition(deployment, "Available") && unfinished(deployment).is_none()
 }
 
-/// What is missing until the rollout is through: what `kubectl rollout status` asks.
+/// What is missing until the rollout is through, by the rules of `kubectl rollout status`; `None` when it is.
 fn unfinished(deployment: &Value) -> Option<String> {
     let (spec, status) = (&deployment["spec"], &deployment["status"]);
     let number = |name: &str| status[name].as_u64().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The Deployment of the server, and what keeps a part of its pods running (cli-and-install.md 3.4). Pure.
+//! The Deployment of the server, and the budget that keeps some of its pods running (cli-and-install.md 3.4). Pure.
 
 use crate::installation::{Installation, PodResources, ServerSettings};
 use crate::names::{DEPLOYMENT, SECRET, SECRET_KEY, SERVICE_ACCOUNT, component, metadata};
@@ -13,7 +13,7 @@ const USER: u32 = 65532;
 const PROGRAM: &str = "/velero";
 const METRICS_PORT: u16 = 8085;
 const METRICS_PORT_NAME: &str = "metrics";
-/// Where the server keeps the credentials of locations, which no node's disk shall hold: its share of the pod's memory.
+/// The folder in memory where the server keeps the credentials of locations, which no disk of a node shall hold.
 const CREDENTIAL_FILES: &str = "/tmp";
 const CREDENTIAL_FILES_LIMIT: &str = "64Mi";
 
@@ -87,7 +87,7 @@ pub(crate) fn deployment(installation: &Installation) -> Value {
         "selector": {"matchLabels": selector}, "strategy": strategy,
         "template": {"metadata": {"labels": labels, "annotations": annotations}, "spec": pod},
     });
-    // One is the default; left out, a server that somebody has scaled to 0 stays so when the rest is applied again.
+    // One replica is the default. It is left out, so that a server that a user has scaled to 0 stays so at the next apply.
     if installation.replicas > 1 {
         spec["replicas"] = json!(installation.replicas);
     }
@@ -139,7 +139,7 @@ fn server_args(settings: &ServerSettings) -> Vec<String> {
     out
 }
 
-/// Lets a drain of nodes evict one server at a time. With a single one there is nothing to keep, and it needs none.
+/// The budget that lets a drain of nodes evict one server at a time. A single server needs none.
 pub(crate) fn disruption_budget(installation: &Installation) -> Value {
     json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
@@ -148,12 +148,12 @@ pub(crate) fn disruption_budget(installation: &Installation) -> Value {
     })
 }
 
-/// By which the Deployment finds its pods.
+/// The selector by which the Deployment finds its pods.
 fn selector() -> Value {
     json!({LABEL_DEPLOY: DEPLOYMENT})
 }
 
-/// Asks the server by HTTP every so many seconds, and takes so many failures in a row.
+/// A probe that asks the server by HTTP every so many seconds, and fails after so many failures in a row.
 fn probe(path: &str, period: u32, failures: u32) -> Value {
     json!({
         "httpGet": {"path": path, "port": METRICS_PORT_NAME},
@@ -192,8 +192,8 @@ fn pull_policy(image: &str) -> &'static str {
     }
 }
 
-/// What the restricted profile of pods asks for. With a user, because a kubelet starts no image whose user is a name when
-/// it must not be root: those of Velero and of its plugins may come back by a patch.
+/// The security context that the restricted profile of pods demands. It names a user, because a kubelet that must not run
+/// root starts no image whose user is a name, as in the images of Velero and its plugins, which a patch may bring back.
 fn restricted() -> Value {
     json!({
         "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": true,

@@ -1,8 +1,8 @@
-//! An error for people.
+//! Writes an error with its causes for the user.
 
 use std::error::Error;
 
-/// An error and its causes, in this order; also those that an I/O error holds without calling them its source.
+/// An error and its causes, in this order. Those that an I/O error holds without naming them its source are among them.
 pub fn error_and_causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |error: &&'a (dyn Error + 'static)| {
         let error: &'a (dyn Error + 'static) = *error;

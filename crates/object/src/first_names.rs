@@ -1,6 +1,6 @@
-//! Names in a message.
+//! Shortens a list of names for a message.
 
-/// A message names so many.
+/// The most names that a message holds.
 const NAMED: usize = 10;
 
 /// The first of these names, and how many more there are: a message must not grow with the cluster.

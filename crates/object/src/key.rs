@@ -1,4 +1,4 @@
-//! Which object.
+//! Names an object.
 
 use crate::GroupResource;
 use sha2::{Digest, Sha256};

@@ -57,11 +57,11 @@ pub enum SplitError {
     NoItems,
 }
 
-/// Large elements take memory in multiples of this: allocators can use again what another one of about the same size
-/// has left, where an exact size would mostly not fit.
+/// Large elements take memory in multiples of this, so that an allocator can use the memory of one element again for another
+/// of about the same size.
 const GRAIN: usize = 64 << 10;
 
-/// An element never keeps the buffer of its page alive.
+/// Copies an element, so that it does not keep the buffer of its page alive.
 fn copy(element: &[u8]) -> Bytes {
     if element.len() < GRAIN {
         return Bytes::copy_from_slice(element);
@@ -158,7 +158,7 @@ impl ListSplitter {
         Ok(())
     }
 
-    /// Ends the body and gives what stood around the elements.
+    /// Ends the body and gives the envelope that stood around the elements.
     ///
     /// # Errors
     /// [`SplitError::Truncated`] when the list is not complete, [`SplitError::NoItems`], [`SplitError::Envelope`].
@@ -212,7 +212,7 @@ impl ListSplitter {
         }
     }
 
-    /// One byte at a time: the envelope is small.
+    /// Reads the envelope, one byte at a time: it is small.
     fn envelope(&mut self, rest: &[u8]) -> Result<usize, SplitError> {
         let b = rest[0];
         if self.envelope.len() >= self.limits.max_envelope {

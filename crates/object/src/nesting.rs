@@ -3,7 +3,7 @@
 /// Deeper than any object that an API server stores: it refuses JSON beyond 10,000 levels itself.
 pub const DEEPEST: usize = 10_000;
 
-/// The most levels that we can restore: what our parser of JSON takes.
+/// The most levels of an object that can be restored: those that the parser of JSON takes.
 pub const RESTORABLE: usize = 127;
 
 /// Whether an object is nested too deeply to be restored.

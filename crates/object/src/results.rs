@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 /// How bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// The operation did what was asked, but someone should know.
+    /// The operation did what was asked, and the user should know this.
     Warning,
     /// Something that was asked for was not done.
     Error,
@@ -92,7 +92,7 @@ pub struct Results {
     /// What was asked for and not done.
     #[serde(default)]
     pub errors: ResultSet,
-    /// What someone should know.
+    /// What the user should know, although what was asked for was done.
     #[serde(default)]
     pub warnings: ResultSet,
 }

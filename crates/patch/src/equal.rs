@@ -2,8 +2,8 @@
 
 use serde_json::{Number, Value};
 
-/// Whether an API server that reads both values has the same in its hands: numbers are compared as it reads them, so
-/// that `1.0`, `1e0` and `1` are the same, and everything else exactly.
+/// Whether two values are the same to an API server that reads both. Numbers are compared as it reads them, so that `1.0`,
+/// `1e0` and `1` are the same, and everything else exactly.
 #[must_use]
 pub fn equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
@@ -35,7 +35,7 @@ impl PartialEq for Read {
         match (self, other) {
             (Self::Integer(l), Self::Integer(r)) => l == r,
             (Self::Double(l), Self::Double(r)) => l == r,
-            // API servers write a double with as few digits as tell it, and who reads that next may see an integer.
+            // An API server writes a double with as few digits as needed, and its next reader may see an integer.
             (Self::Integer(i), Self::Double(d)) | (Self::Double(d), Self::Integer(i)) => {
                 d.to_string().parse() == Ok(*i)
             }

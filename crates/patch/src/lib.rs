@@ -1,8 +1,9 @@
 //! Patches and comparison of objects. Pure.
 //!
 //! [`equal`] compares two values, numbers as API servers read them; [`differences`] says where they differ;
-//! [`merge_diff`] makes the merge patch between them (RFC 7386) and [`merge`] applies one; [`restored`] knows which
-//! fields of an object belong to one life of it, so that a restored object can be compared with the one in the backup.
+//! [`merge_diff`] makes the merge patch between them (RFC 7386) and [`merge`] applies one. [`restored`] says which fields
+//! belong to one life of an object and never come back, so that a restored object can be compared with the one in the
+//! backup.
 //! Start reading at [`restored`].
 
 mod difference;

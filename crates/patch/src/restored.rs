@@ -53,7 +53,7 @@ pub fn is_made_anew(object: &Value) -> bool {
     }
 }
 
-/// Where an EndpointSlice says who keeps it, and the controllers that do.
+/// Where an EndpointSlice names the controller that keeps it, and the controllers that Kubernetes has for that.
 const SLICE_MAKER: &str = "/metadata/labels/endpointslice.kubernetes.io~1managed-by";
 const SLICE_MAKERS: [&str; 2] = ["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
 
@@ -99,7 +99,7 @@ pub fn losses(in_backup: &Value, restored: &Value) -> Vec<Difference> {
     differences(&comparable(in_backup), &comparable(restored))
 }
 
-/// Removes the node ports of a service that nobody asked for, and the port of its health check.
+/// Removes the node ports of a service that the user has not asked for, and the port of its health check.
 pub fn forget_automatic_node_ports(service: &mut Value, asked_for: impl Fn(&Value) -> bool) {
     if let Some(ports) = service.pointer_mut("/spec/ports").and_then(Value::as_array_mut) {
         for port in ports {

@@ -1,38 +1,38 @@
-//! When what failed is tried again.
+//! Says when a step that failed is tried again.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// After so many failures a step no longer keeps others waiting.
+/// A step that has failed so often no longer keeps other steps waiting.
 const LATE: u32 = 3;
-/// Pause after the first failure of a step; doubled with each further one, up to the longest.
+/// Pause after the first failure of a step. Each further failure doubles it, up to [`LONGEST_RETRY`].
 const RETRY: Duration = Duration::from_millis(200);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
 /// How often a step has failed in a row, and when it is tried again.
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
-    /// How often; 0 for one that only waits.
+    /// How often it has failed; 0 for a step that only waits.
     pub count: u32,
-    /// Not before this moment.
+    /// The step is not tried again before this moment.
     pub until: Instant,
 }
 
 impl Failure {
-    /// One more failure, behind what was known of it before.
+    /// Counts one more failure after those that are known.
     #[must_use]
     pub fn after(before: Option<Self>, now: Instant) -> Self {
         let count = before.map_or(0, |before| before.count).saturating_add(1);
         Self { count, until: now + (RETRY * 2u32.saturating_pow((count - 1).min(16))).min(LONGEST_RETRY) }
     }
 
-    /// No failure: there is nothing to do before this time is over.
+    /// A step that has not failed, and has nothing to do until the pause is over.
     #[must_use]
     pub fn waits(pause: Duration, now: Instant) -> Self {
         Self { count: 0, until: now + pause }
     }
 
-    /// Whether it has failed so often that others go first.
+    /// Whether the step has failed so often that others go first.
     #[must_use]
     pub fn is_late(&self) -> bool {
         self.count >= LATE

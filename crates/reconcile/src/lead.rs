@@ -1,7 +1,7 @@
-//! Who leads: one process at a time, by a Lease, with the times and the caution of client-go.
+//! Lets one process at a time lead, by a Lease, with the times and the caution of client-go.
 //!
-//! A Lease is free when it was not renewed for its duration, measured by our own clock since we saw it change: the
-//! times that it holds are another machine's.
+//! A Lease is free when its holder has not renewed it for its duration. Each process measures that by its own clock, from
+//! when it saw the Lease change, because the times in a Lease come from another machine.
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -16,17 +16,17 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// The longest time between two renewals of a Lease, and between two looks of those that wait for it.
+/// The longest time between two renewals of a Lease, and between two reads by a process that waits for it.
 const LONGEST_RETRY: Duration = Duration::from_secs(2);
 
 /// The times of a Lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseTimes {
-    /// After so long without renewal others may take it.
+    /// After so long without renewal another process may take the Lease.
     pub duration: Duration,
     /// After so long without renewal the leader gives up.
     pub deadline: Duration,
-    /// Between renewals, and between looks of those that wait.
+    /// The time between two renewals, and between two reads by a process that waits.
     pub retry: Duration,
 }
 
@@ -44,7 +44,7 @@ impl LeaseTimes {
 #[error("the lease was lost: another server may lead now, so this one ends")]
 pub struct LostLease;
 
-/// How often who waits for the end of the leadership looks.
+/// How often [`Leadership::until_ended`] looks whether the leadership still holds.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// The right to act, as long as it holds.
@@ -62,10 +62,10 @@ fn boot_time() -> Duration {
 }
 
 impl Leadership {
-    /// Asked just before everything that cannot be taken back.
+    /// Refuses when this process does not lead any more. To be asked just before each act that cannot be taken back.
     ///
     /// # Errors
-    /// When it does not hold any more.
+    /// [`LostLease`] when the leadership has ended.
     pub fn check(&self) -> Result<(), LostLease> {
         self.check_at(boot_time())
     }
@@ -75,19 +75,19 @@ impl Leadership {
         if now < self.until.load(Ordering::Acquire) { Ok(()) } else { Err(LostLease) }
     }
 
-    /// It ended, and will not hold again.
+    /// Ends the leadership for good.
     pub fn lose(&self) {
         self.until.store(0, Ordering::Release);
     }
 
-    /// Waits until it holds no more, however that comes.
-    pub async fn ended(&self) {
+    /// Waits until the leadership has ended, for whatever reason.
+    pub async fn until_ended(&self) {
         while self.check().is_ok() {
             sleep(LOOK).await;
         }
     }
 
-    /// It holds for so long since that moment of the boot clock.
+    /// Lets the leadership hold for this long, counted from a moment of the boot clock.
     fn extend(&self, since: Duration, holds: Duration) {
         let until = since + holds;
         self.until.store(u64::try_from(until.as_millis()).unwrap_or(u64::MAX), Ordering::Release);
@@ -95,20 +95,20 @@ impl Leadership {
 }
 
 impl Leadership {
-    /// One that holds until it is lost, of a process that nobody competes with.
+    /// The leadership of a process without competitors: it holds until [`Leadership::lose`].
     #[must_use]
     pub fn for_ever() -> Self {
         Self { until: Arc::new(AtomicU64::new(u64::MAX)) }
     }
 
-    /// One that has ended.
+    /// A leadership that has ended.
     #[must_use]
     pub fn lost() -> Self {
         Self { until: Arc::default() }
     }
 }
 
-/// A process that leads or waits for that.
+/// A process that leads, or waits to lead.
 #[derive(Clone)]
 pub struct Candidate {
     /// Where the Lease is.
@@ -117,24 +117,25 @@ pub struct Candidate {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Its labels, when it is made.
+    /// The labels of a Lease that this process creates.
     pub labels: BTreeMap<String, String>,
-    /// Who we are: name and instance, as client-go has them. Two processes of one name never lead together.
+    /// The identity of this process: name and instance, in the form of client-go. Two processes of one name never lead
+    /// together.
     pub holder: String,
     /// The times of the Lease.
     pub times: LeaseTimes,
-    /// The time.
+    /// Tells the time.
     pub now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
 }
 
 impl Candidate {
-    /// Waits until this process leads; `None` when told to stop before.
+    /// Waits until this process leads; `None` when it is told to stop before.
     pub async fn acquire(&self, cancel: &CancellationToken) -> Option<Leadership> {
         // The record as it was last seen, and when it was seen to change.
         let mut seen: Option<(Value, Instant)> = None;
         loop {
             let began = boot_time();
-            match self.look(&mut seen).await {
+            match self.take_if_free(&mut seen).await {
                 Ok(true) => {
                     let leadership = Leadership { until: Arc::default() };
                     leadership.extend(began, self.times.deadline);
@@ -150,9 +151,9 @@ impl Candidate {
         }
     }
 
-    /// Renews until that fails for longer than the deadline, or another one has the Lease. The leadership ends with it, not
-    /// only when its time is over.
-    pub async fn keep(&self, leadership: &Leadership) -> LostLease {
+    /// Renews the Lease until that fails for longer than the deadline, or until another process has it. Then ends the
+    /// leadership at once, before its time is over.
+    pub async fn renew_until_lost(&self, leadership: &Leadership) -> LostLease {
         let lost = self.renewed(leadership).await;
         leadership.lose();
         lost
@@ -167,7 +168,7 @@ impl Candidate {
             let left = self.times.deadline.saturating_sub(renewed.elapsed());
             match timeout(left, self.renew(&mut held)).await {
                 Ok(Ok(true)) => {
-                    // From before the request: the server wrote it later than that.
+                    // Counted from before the request: the server has written the Lease after that.
                     leadership.extend(boot, self.times.deadline);
                     renewed = began;
                 }
@@ -181,7 +182,7 @@ impl Candidate {
         }
     }
 
-    /// Gives the Lease back, so that the next one need not wait.
+    /// Gives the Lease back, so that the next process need not wait for its end.
     pub async fn release(&self, leadership: &Leadership) {
         if leadership.check().is_ok() {
             let gone = json!({"holderIdentity": "", "leaseDurationSeconds": 1});
@@ -193,8 +194,8 @@ impl Candidate {
         }
     }
 
-    /// Takes the Lease when it is free; whether it is ours now.
-    async fn look(&self, seen: &mut Option<(Value, Instant)>) -> Result<bool, ClusterError> {
+    /// Takes the Lease when it is free; gives whether this process has it then.
+    async fn take_if_free(&self, seen: &mut Option<(Value, Instant)>) -> Result<bool, ClusterError> {
         let Some(lease) = self.read().await? else { return self.create().await };
         let spec = &lease["spec"];
         let holder = spec["holderIdentity"].as_str().unwrap_or_default();
@@ -220,7 +221,8 @@ impl Candidate {
         Ok(self.write(&lease, record).await?.is_some())
     }
 
-    /// Renews upon the state that our last write left: one request, unless somebody has touched the Lease meanwhile.
+    /// Renews the Lease upon the state that the last write of this process left. That takes one request, unless another client
+    /// has changed the Lease meanwhile.
     async fn renew(&self, held: &mut Option<Value>) -> Result<bool, ClusterError> {
         if let Some(lease) = held.take()
             && let Some(stored) = self.write(&lease, self.record()).await?
@@ -265,7 +267,7 @@ impl Candidate {
         }
     }
 
-    /// Writes and gives what is stored then; `None` when somebody was faster.
+    /// Writes the Lease and gives it as stored; `None` when another client was faster.
     async fn write(&self, lease: &Value, spec: Value) -> Result<Option<Value>, ClusterError> {
         let patch = json!({"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]}, "spec": spec});
         let patch = Bytes::from(patch.to_string());
@@ -329,10 +331,10 @@ mod tests {
             now: Arc::new(Timestamp::now),
         };
         let leadership = Leadership::for_ever();
-        candidate.keep(&leadership).await;
+        candidate.renew_until_lost(&leadership).await;
         assert_eq!(leadership.check(), Err(LostLease));
         // Nor does it take the Lease for its own.
-        assert!(!candidate.look(&mut None).await.unwrap());
+        assert!(!candidate.take_if_free(&mut None).await.unwrap());
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! The loop of a controller process, for whatever kinds it has.
+//! The loop of a controller process, for any kinds.
 //!
-//! [`Mirrored`] keeps sight of a type, [`Tasks`] runs one piece of work for each subject, [`Failure`] says when what failed
-//! is tried again, and [`Candidate`] agrees with other processes who leads. None of them knows what is done, or to what.
+//! [`Mirrored`] follows the objects of a type, [`Tasks`] runs at most one piece of work for each subject, [`Failure`] says
+//! when a step that failed is tried again, and [`Candidate`] agrees with other processes on a leader. None of them knows
+//! what the work does.
 
 mod backoff;
 mod lead;

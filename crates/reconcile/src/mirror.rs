@@ -1,4 +1,4 @@
-//! Keeps sight of one type: a list, then a watch from its revision on, for ever.
+//! Follows the objects of one type: by a list, then by watches from its revision on, without end.
 
 use bytes::Bytes;
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest, WatchEvent, WatchRequest};
@@ -8,13 +8,13 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-/// A watch is ended by the server after this long, so that a lost one is noticed.
+/// The server ends a watch after this long, so that a connection that was lost in silence is noticed.
 const LASTING: Duration = Duration::from_secs(540);
-/// Pause after a failure; doubled up to the longest.
+/// Pause after a failure. Each further failure doubles it, up to [`LONGEST_PAUSE`].
 const PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// How often one that was read at more than one revision is read again.
+/// How often a list that was read at more than one revision is read again.
 const MOST_LISTS: u32 = 3;
 
 /// What is mirrored: the objects of one type in one namespace.
@@ -28,20 +28,20 @@ pub struct Mirrored {
     pub namespace: String,
 }
 
-/// What a mirror saw. Objects are JSON.
+/// What a mirror has seen of the objects. They are JSON.
 #[derive(Debug)]
 pub enum Seen {
-    /// These are all there are.
+    /// All objects that there are.
     All(Vec<Bytes>),
-    /// This one is like this now.
+    /// An object that is new, or was changed to this.
     Applied(Bytes),
-    /// This one is gone.
+    /// An object that is gone, in its last state.
     Deleted(Bytes),
 }
 
 impl Mirrored {
-    /// Sends all objects, then each change; all of them again after a watch that could not go on. `change` says what is
-    /// sent of what was seen. Failures are logged and tried again, with growing pauses. Runs until the receiver is dropped.
+    /// Sends all objects, then each change, and all objects again after a watch that could not go on. `change` makes what is
+    /// sent out of what was seen. Logs failures and tries again, with growing pauses. Runs until the receiver is dropped.
     pub async fn mirror<C: Send>(self, change: impl Fn(Seen) -> C + Send + Sync, changes: mpsc::Sender<C>) {
         let mut revision = None;
         let mut pause = PAUSE;
@@ -115,8 +115,8 @@ impl Mirrored {
         }
     }
 
-    /// All objects of one moment, and its revision. Of more than one it may hold what was deleted in between, of which the
-    /// watch would tell nothing.
+    /// Lists all objects of one revision, and gives that. A list of more than one revision may hold objects that were deleted
+    /// in between, and the watch after it would not tell of their end.
     async fn list(&self) -> Result<(Vec<Bytes>, String), ClusterError> {
         let mut tries = 0;
         loop {
@@ -148,9 +148,9 @@ impl Mirrored {
 }
 
 enum Ended {
-    /// The server has ended the watch as agreed.
+    /// The watch: the server has ended it as agreed.
     Watch,
-    /// The receiver is gone.
+    /// The mirror: the receiver is gone.
     Gone,
 }
 

@@ -8,10 +8,10 @@ use tokio_util::sync::CancellationToken;
 
 /// Names a piece of work.
 pub trait TaskKey: Clone + Debug + Send + 'static {
-    /// What is worked on: no two tasks work on one subject at the same time.
+    /// The thing that a task works on. No two tasks work on one subject at the same time.
     type Subject: Clone + Debug + Eq + Hash;
 
-    /// What this work is on.
+    /// The subject of this piece of work.
     fn subject(&self) -> Self::Subject;
 }
 
@@ -29,7 +29,7 @@ pub struct Running<K> {
 #[error("its task died: {0}")]
 pub struct Died(JoinError);
 
-/// At most one task a subject; one that panics has failed, and keeps nothing.
+/// The tasks of a process, at most one for each subject. A task that panics ends as [`Died`], and frees its subject.
 #[derive(Debug)]
 pub struct Tasks<K: TaskKey, T> {
     set: JoinSet<(K, T)>,
@@ -44,7 +44,7 @@ impl<K: TaskKey, T: Send + 'static> Default for Tasks<K, T> {
 }
 
 impl<K: TaskKey, T: Send + 'static> Tasks<K, T> {
-    /// Begins a piece of work. Whoever begins one sees to it that nothing runs on its subject.
+    /// Begins a piece of work. The caller makes sure that no other task runs on its subject.
     pub fn spawn(&mut self, key: K, stop: CancellationToken, task: impl Future<Output = T> + Send + 'static) {
         self.running.insert(key.subject(), Running { key: key.clone(), stop });
         let ended = key.clone();
@@ -52,12 +52,13 @@ impl<K: TaskKey, T: Send + 'static> Tasks<K, T> {
         self.keys.insert(handle.id(), key);
     }
 
-    /// All that run.
+    /// The tasks that run.
     pub fn running(&self) -> impl Iterator<Item = &Running<K>> {
         self.running.values()
     }
 
-    /// The next task that ends, with what it came to; `None` when none runs. Cancel safe.
+    /// Waits for the next task that ends, and gives its key and its result; `None` when no task runs. Dropping the future loses
+    /// nothing.
     pub async fn next(&mut self) -> Option<(K, Result<T, Died>)> {
         loop {
             let done = self.set.join_next_with_id().await?;
@@ -67,7 +68,7 @@ impl<K: TaskKey, T: Send + 'static> Tasks<K, T> {
         }
     }
 
-    /// A task that has ended already; `None` when all still run.
+    /// Gives a task that has ended already; `None` when all still run.
     pub fn next_now(&mut self) -> Option<(K, Result<T, Died>)> {
         loop {
             let done = self.set.try_join_next_with_id()?;
@@ -77,12 +78,12 @@ impl<K: TaskKey, T: Send + 'static> Tasks<K, T> {
         }
     }
 
-    /// Ends all tasks where they are.
+    /// Stops all tasks where they are, and waits until they have ended.
     pub async fn shutdown(&mut self) {
         self.set.shutdown().await;
     }
 
-    /// Every task has its key, so there always is one.
+    /// Takes a task that has ended out of those that run. Each task has a key, so there is one.
     fn ended(&mut self, done: Result<(Id, (K, T)), JoinError>) -> Option<(K, Result<T, Died>)> {
         let (key, result) = match done {
             Ok((id, (key, result))) => {

@@ -1,4 +1,4 @@
-//! TLS that asks for no proof of who answers.
+//! TLS that does not verify the server's certificate.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
@@ -6,8 +6,8 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 use std::sync::Arc;
 
-/// A configuration that trusts whoever answers: who is in between can read and change everything. For users who have
-/// asked for it.
+/// A TLS configuration that trusts every server: an attacker on the way can read and change everything. It is for users who
+/// have asked for it.
 ///
 /// # Errors
 /// When TLS cannot be set up.
@@ -18,7 +18,7 @@ pub fn tls_trusting_anyone() -> Result<ClientConfig, String> {
     Ok(builder.with_custom_certificate_verifier(Arc::new(TrustAnyone(provider))).with_no_client_auth())
 }
 
-/// Takes every certificate; the server must still own the key of the one it shows.
+/// Accepts every certificate. The server must still own the key of the certificate that it shows.
 #[derive(Debug)]
 struct TrustAnyone(Arc<CryptoProvider>);
 

@@ -1,4 +1,4 @@
-//! What a user says about a bucket.
+//! Reads what a user says of a bucket: the settings of a storage location, or the query of a URL.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug, Formatter};
@@ -10,21 +10,21 @@ use std::time::Duration;
 pub struct S3Config {
     /// Its name.
     pub bucket: String,
-    /// Its region; found out when it is not given.
+    /// Its region; [`S3::connect`](crate::S3::connect) asks the server when it is not given.
     pub region: Option<String>,
     /// The server, such as `https://minio.example.com:9000`; Amazon's when it is not given.
     pub endpoint: Option<String>,
-    /// The server as others reach it; presigned URLs point there.
+    /// The server as other clients reach it; presigned URLs point there.
     pub public_endpoint: Option<String>,
     /// Put the bucket's name into the path instead of the host name. By default so when an endpoint is given.
     pub force_path_style: Option<bool>,
-    /// The profile of the AWS files; nothing else is then asked for credentials.
+    /// The profile of the AWS files; credentials come from there alone when it is given.
     pub profile: Option<String>,
-    /// A credentials file in the format of AWS; nothing else is then asked for credentials.
+    /// A credentials file in the format of AWS; credentials come from there alone when it is given.
     pub credentials_file: Option<CredentialsFile>,
     /// Certificates in PEM that are trusted besides those of the system, for the bucket only.
     pub ca_bundle: Option<Vec<u8>>,
-    /// Trust whoever answers, for the bucket only: requests for credentials are still verified.
+    /// Do not verify the certificate of the bucket's server. Servers that give credentials are verified all the same.
     pub insecure_skip_tls_verify: bool,
     /// `CRC32`, `CRC32C`, `CRC64NVME`, `SHA1` or `SHA256`, sent with every object. Without one only what the
     /// protocol requires is sent, as some servers refuse the rest.
@@ -35,16 +35,16 @@ pub struct S3Config {
     pub kms_key_id: Option<String>,
     /// Tags of every object, such as `team=a&tier=cold`.
     pub tagging: Option<String>,
-    /// For one request with all its attempts; three minutes when left out.
+    /// How long one request may take, all attempts together; three minutes when left out.
     pub patience: Option<Duration>,
 }
 
 /// A credentials file in the format of AWS.
 #[derive(Clone, PartialEq, Eq)]
 pub enum CredentialsFile {
-    /// Where it lies.
+    /// The path of the file.
     At(PathBuf),
-    /// What it says, which is kept in memory only: no process that is killed leaves it behind.
+    /// The content of the file, which stays in memory: a process that is killed leaves no file behind.
     Text(String),
 }
 
@@ -102,8 +102,8 @@ const ENCRYPTIONS: [&str; 3] = ["AES256", "aws:kms", "aws:kms:dsse"];
 impl S3Config {
     /// Reads the `config` of a storage location of provider `velero.io/aws`.
     ///
-    /// `credentialsFile` is ignored: a user of the API must not name files of the server. Whoever has read the location's
-    /// Secret sets [`S3Config::credentials_file`].
+    /// `credentialsFile` is ignored: a user of the API must not name files of the server. The caller reads the location's Secret
+    /// and sets [`S3Config::credentials_file`].
     ///
     /// # Errors
     /// When a key is not known or a value is none that the key takes; the message names what is.

@@ -1,4 +1,4 @@
-//! From a configuration to a client.
+//! Makes a client of a configuration.
 
 use crate::config::{CredentialsFile, S3Config};
 use crate::error::Failures;
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// Most attempts of one call.
 const ATTEMPTS: u32 = 3;
-/// For one attempt of a request that carries no object, when the user is that patient.
+/// How long one attempt of a request that carries no object may take, unless the user's patience is shorter.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Slowest line that an object may take: 128 KiB per second.
 const SLOWEST: usize = 128 << 10;
@@ -27,7 +27,7 @@ const SLOWEST: usize = 128 << 10;
 /// How long requests may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
-    /// For one request with all its attempts.
+    /// How long one request may take, all attempts together.
     pub(crate) patience: Duration,
 }
 
@@ -41,7 +41,7 @@ impl Times {
         self.slow(Duration::from_secs((size / SLOWEST) as u64))
     }
 
-    /// Limits of one attempt for which line or server may take so much longer.
+    /// Limits of one attempt that may take this much longer, because of the line or the server.
     pub(crate) fn slow(self, more: Duration) -> TimeoutConfig {
         TimeoutConfig::builder()
             .connect_timeout(self.attempt().min(Duration::from_secs(10)))
@@ -49,20 +49,20 @@ impl Times {
             .build()
     }
 
-    /// For one attempt of a request that carries no object. The attempts of a call, and the pauses between them, stay below
-    /// the patience.
+    /// How long one attempt of a request that carries no object may take. All attempts of a call, with the pauses between
+    /// them, take less than the patience.
     fn attempt(self) -> Duration {
         (self.patience / 4).min(ATTEMPT_TIMEOUT)
     }
 
-    /// The attempts of one call. They are few, because whoever uses the store repeats whole calls.
+    /// How often the client attempts one call. That is not often, because the store's caller repeats whole calls.
     fn attempts(self) -> RetryConfig {
         let pause = (self.patience / 24).min(Duration::from_secs(1));
         RetryConfig::standard().with_max_attempts(ATTEMPTS).with_initial_backoff(pause)
     }
 }
 
-/// The client, one for URLs that others use, and what errors say.
+/// The client of the bucket, a client that makes URLs for others, and the maker of the bucket's errors.
 pub(crate) struct Connection {
     pub(crate) client: Client,
     pub(crate) public: Client,
@@ -112,8 +112,8 @@ fn describe(bucket: &str, endpoint: Option<&str>) -> String {
     }
 }
 
-/// What environment, files and machine say. Requests for credentials go through a client of their own that always
-/// verifies whom it talks to.
+/// Reads settings and credentials from the environment, the AWS files and the machine. Requests for credentials go through a
+/// client of their own, which always verifies the server.
 async fn ambient(config: &S3Config, times: Times) -> Result<SdkConfig, String> {
     let mut loader =
         aws_config::defaults(BehaviorVersion::v2026_01_12()).retry_config(times.attempts()).timeout_config(times.of(0));
@@ -149,7 +149,7 @@ async fn ambient(config: &S3Config, times: Times) -> Result<SdkConfig, String> {
     Ok(loader.load().await)
 }
 
-/// The SDK takes a missing file for an empty one.
+/// Refuses a file that cannot be read: the SDK would take it for an empty one.
 async fn check_readable(file: &Path) -> Result<(), String> {
     let wrong = |e: std::io::Error| format!("cannot read the credentials file {}: {e}", file.display());
     tokio::fs::read(file).await.map(drop).map_err(wrong)
@@ -180,12 +180,12 @@ fn settings(config: &S3Config, ambient: &SdkConfig, endpoint: Option<&str>, time
     Ok(builder)
 }
 
-/// The region of the bucket as the server tells it; none when it does not.
+/// Asks the server for the region of the bucket; `None` when it does not tell.
 async fn find_region(client: &Client, failures: &Failures) -> Result<Option<String>, BucketError> {
     match client.head_bucket().bucket(&failures.bucket).send().await {
         Ok(found) => Ok(found.bucket_region().filter(|r| !r.is_empty()).map(str::to_owned)),
         Err(error) => {
-            // Answers to a request for the wrong region say the right one, and answers to the unentitled too.
+            // The server names the region even when it refuses, be it for a wrong region or for missing rights.
             let told = error.raw_response().and_then(|r| r.headers().get("x-amz-bucket-region")).map(str::to_owned);
             match (told, error.raw_response().map(|r| r.status().as_u16())) {
                 (Some(region), _) => Ok(Some(region)),
@@ -193,7 +193,7 @@ async fn find_region(client: &Client, failures: &Failures) -> Result<Option<Stri
                     let message = format!("the bucket {:?} does not exist", failures.bucket);
                     Err(failures.own(ErrorKind::NotFound, "open", &failures.bucket, message))
                 }
-                // Not entitled to ask: perhaps to write. The first request that needs the region will tell.
+                // A client that may not ask may still be allowed to write: the first request that needs the region tells.
                 (None, Some(300..=499)) => Ok(None),
                 _ => Err(failures.of("open", &failures.bucket, error)),
             }

@@ -23,7 +23,7 @@ pub(crate) struct Deleter {
 }
 
 impl Deleter {
-    /// Deletes all of these; missing ones are no error. One error stands for all that failed.
+    /// Deletes all of these keys. A missing one is no error. One error stands for all keys that failed.
     pub(crate) async fn delete(
         &self,
         client: &Client,
@@ -44,7 +44,7 @@ impl Deleter {
     }
 }
 
-/// Deletes at most a thousand objects; false when the server does not take batches.
+/// Deletes at most a thousand objects with one request; false when the server does not take such requests.
 async fn in_batch(client: &Client, failures: &Failures, keys: &[&str]) -> Result<bool, BucketError> {
     let first = keys.first().copied().unwrap_or_default();
     let invalid = |e: aws_sdk_s3::error::BuildError| {

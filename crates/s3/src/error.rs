@@ -1,4 +1,4 @@
-//! What the server or the network said, by the caller's next move.
+//! Turns what the server or the network said into errors, sorted by what the caller does next.
 
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
@@ -11,7 +11,7 @@ use std::error::Error as StdError;
 pub(crate) struct Failures {
     /// Its name.
     pub(crate) bucket: String,
-    /// For people.
+    /// The store as messages name it.
     pub(crate) store: String,
     /// The region that requests are signed for.
     pub(crate) region: String,
@@ -22,7 +22,7 @@ pub(crate) struct Failures {
 pub(crate) struct Refusal<'a> {
     /// HTTP status; zero for the answer about one key of many.
     pub(crate) status: u16,
-    /// Such as `NoSuchKey`; empty for answers without a body.
+    /// The code, such as `NoSuchKey`; empty for answers without a body.
     pub(crate) code: &'a str,
     pub(crate) message: &'a str,
     pub(crate) request_id: &'a str,
@@ -31,7 +31,7 @@ pub(crate) struct Refusal<'a> {
 }
 
 impl Failures {
-    /// An error of our own.
+    /// An error that this room found itself.
     pub(crate) fn own(
         &self,
         kind: ErrorKind,
@@ -111,7 +111,7 @@ impl Failures {
             ("AuthorizationHeaderMalformed" | "PermanentRedirect" | "IllegalLocationConstraintException", _)
             | ("", 301 | 307 | 308) => return (ErrorKind::Invalid, self.wrong_region(refusal.region)),
             ("NoSuchKey", _) => (ErrorKind::NotFound, "there is no such object"),
-            // Somebody swept it; the whole put can be done again.
+            // A sweep has aborted it; the whole put can be done again.
             ("NoSuchUpload", _) => (ErrorKind::Transient, "the upload was aborted from elsewhere"),
             ("PreconditionFailed" | "ConditionalRequestConflict", _) | (_, 412) => {
                 (ErrorKind::Exists, "the object exists or is being written")
@@ -209,7 +209,7 @@ fn missing_credentials(error: &CredentialsError) -> (ErrorKind, String) {
     (ErrorKind::Denied, message.to_owned())
 }
 
-/// An error and its causes; also those that an I/O error holds without calling them its source.
+/// An error and its causes, among them those that an I/O error holds without naming them its source.
 fn links<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |error: &&'a (dyn StdError + 'static)| {
         let error: &'a (dyn StdError + 'static) = *error;

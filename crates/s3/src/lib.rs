@@ -1,8 +1,8 @@
 //! A bucket of Amazon S3, or of a server that speaks its protocol.
 //!
 //! [`S3::connect`] turns an [`S3Config`], read from a storage location of Velero or from a URL, into a
-//! [`BlobStore`](lifeboat_bucket::BlobStore). One client per location; every attempt has a time limit and the client
-//! tries only a few times: whole calls are repeated by whoever uses the store.
+//! [`BlobStore`](lifeboat_bucket::BlobStore). Each location has one client. Every attempt has a time limit, and the client
+//! makes few attempts: the store's caller repeats whole calls.
 //!
 //! It never makes or removes buckets and never follows versions. Start reading at [`S3`].
 

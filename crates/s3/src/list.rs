@@ -7,7 +7,7 @@ use aws_sdk_s3::types::EncodingType;
 use lifeboat_bucket::{BucketError, Entry, ErrorKind, ListOptions, ObjectInfo, Page};
 use std::time::{Duration, SystemTime};
 
-/// One page of keys.
+/// Reads one page of keys.
 pub(crate) async fn page(client: &Client, failures: &Failures, options: ListOptions) -> Result<Page, BucketError> {
     let page_size = i32::try_from(options.page_size.min(1000)).ok().filter(|size| *size > 0);
     let answer = client
@@ -58,7 +58,7 @@ fn name(entry: &Entry) -> &str {
     }
 }
 
-/// A key as listings write it when asked for URL encoding: percent signs, and `+` for a blank.
+/// Decodes a key of a listing in URL encoding, which has percent signs, and `+` for a blank.
 fn decode(text: &str) -> Option<String> {
     percent_decoded(&text.replace('+', " "))
 }
@@ -69,7 +69,7 @@ pub(crate) struct OpenUpload {
     pub(crate) id: String,
 }
 
-/// Open uploads below a prefix that were begun at least `age` ago by the clock of this machine.
+/// Lists open uploads below a prefix that were begun at least `age` ago by the clock of this machine.
 pub(crate) async fn open_uploads(
     client: &Client,
     failures: &Failures,

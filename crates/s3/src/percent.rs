@@ -1,12 +1,12 @@
-//! Percent signs in the URL of a bucket and in listings.
+//! Decodes percent signs in the URL of a bucket and in listings.
 
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 
-/// The text that a text with percent signs stands for; none when a sign is broken, or when it stands for no text.
+/// Decodes percent signs; `None` when a sign is broken, or when the bytes are no UTF-8.
 #[must_use]
 pub fn percent_decoded(text: &str) -> Option<String> {
-    // The library lets a sign stand that no two digits follow.
+    // The library leaves a sign that no two digits follow as it is.
     let is_escape = |after: &str| after.as_bytes().get(..2).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit));
     if !text.split('%').skip(1).all(is_escape) {
         return None;

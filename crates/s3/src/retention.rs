@@ -1,4 +1,4 @@
-//! Objects that are kept: the protocol's object lock.
+//! Keeps objects from being deleted, by the protocol's object lock.
 
 use crate::error::Failures;
 use aws_sdk_s3::Client;
@@ -16,7 +16,7 @@ const NO_LOCK: [&str; 3] = ["ObjectLockConfigurationNotFoundError", "NotImplemen
 pub(crate) struct Locks {
     client: Client,
     failures: Failures,
-    /// Set as soon as the bucket was seen to have it; that is for ever.
+    /// Set once the bucket was seen to have object lock, which it never loses.
     is_enabled: OnceCell<()>,
 }
 
@@ -67,7 +67,7 @@ impl Locks {
         Err(self.failures.own(ErrorKind::Invalid, "put", key, message))
     }
 
-    /// What the request for this key says.
+    /// What the request that stores this key says of retention.
     pub(crate) fn of(&self, key: &str, retention: Option<Retention>) -> Result<Lock, BucketError> {
         let Some(retention) = retention else { return Ok(Lock::default()) };
         lock_of(retention).ok_or_else(|| {

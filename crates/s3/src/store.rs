@@ -1,4 +1,4 @@
-//! The bucket as a store.
+//! A bucket of S3 as a store.
 
 use crate::connect::Connection;
 use crate::delete::Deleter;
@@ -22,11 +22,11 @@ use std::time::{Duration, SystemTime};
 /// dropped hands the abort to a task that the store owns; [`BlobStore::abort_stale_uploads`] waits for these tasks
 /// before it looks for uploads that processes without a good end left open. Dropping the store ends its tasks.
 ///
-/// What a put sends, be it an object or a part of one, is sent again until patience ends: nobody else can, when the
-/// object comes as a stream. A conditional put is sent once: when it says that the object exists, this put has not written it.
+/// A put sends an object, or each part of one, again until patience ends: the caller could not, when the object comes as a
+/// stream. It sends a conditional put once, so that the answer "exists" never speaks of what this put itself has written.
 ///
-/// What is put with a retention is sent with it and with a checksum, which the protocol demands then. Before the first one the
-/// bucket is asked whether it has object lock, so that no server takes the object and leaves it unprotected.
+/// A put with a retention also sends a checksum, which the protocol demands then. Before the first of them the store asks
+/// whether the bucket has object lock, so that no server takes the object and leaves it unprotected.
 pub struct S3 {
     client: Client,
     public: Client,
@@ -37,8 +37,8 @@ pub struct S3 {
 }
 
 impl S3 {
-    /// Makes the client of a bucket. Asks the server only for a region that is not given: whether bucket and
-    /// credentials are good shows at the first operation.
+    /// Makes the client of a bucket. Asks the server for the region when that is not given, and for nothing else: a wrong
+    /// bucket or wrong credentials fail the first operation.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] for files that cannot be read and CA bundles that are none; [`ErrorKind::NotFound`] and

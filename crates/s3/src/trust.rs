@@ -1,4 +1,4 @@
-//! The HTTP client of a bucket with its own idea of whom to trust.
+//! Makes HTTP clients that trust other servers than the system does.
 
 use crate::anyone::tls_trusting_anyone;
 use aws_sdk_s3::config::{RuntimeComponents, SharedHttpClient};
@@ -46,7 +46,7 @@ pub(crate) fn trusting(pem: &[u8]) -> Result<SharedHttpClient, String> {
     }))
 }
 
-/// A client that trusts whoever answers. It knows no proxy.
+/// A client that trusts every server. It uses no proxy.
 ///
 /// # Errors
 /// When TLS cannot be set up.

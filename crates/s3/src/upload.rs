@@ -32,7 +32,7 @@ const PARALLEL: usize = 4;
 const ON_THE_WAY: usize = PARALLEL * PART;
 /// Putting the parts of a large object together takes a server minutes.
 const COMPLETE_TIME: Duration = Duration::from_secs(600);
-/// For an abort that nobody waits for, attempts included.
+/// How long an abort that no caller waits for may take, attempts included.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Stores objects.
@@ -75,7 +75,7 @@ impl Writer {
     }
 
     pub(crate) async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
-        // Who has all bytes puts them again itself, and asks before whether it still may.
+        // A caller that has all bytes puts them again itself, after asking whether it still may.
         let can_caller_repeat = matches!(body, Body::Bytes(_));
         if options.retention.is_some() {
             let patience = if can_caller_repeat { Duration::ZERO } else { self.times.patience };
@@ -181,14 +181,14 @@ impl Writer {
         self.checksum.clone().or(options.retention.map(|_| ChecksumAlgorithm::Crc32))
     }
 
-    /// How long a request of a put is sent again. A conditional one never is: it would meet the object that the first
-    /// attempt wrote, and call it somebody else's.
+    /// How long a request of a put is sent again. That of a conditional put never is: it would meet the object that the first
+    /// attempt wrote, and take it for another writer's.
     fn patience(&self, options: PutOptions) -> Duration {
         if options.if_absent { Duration::ZERO } else { self.times.patience }
     }
 
-    /// The answer to a request of an upload. When the upload is no more, sending the request again cannot help: the inner
-    /// error is for good.
+    /// Sorts the answer to a request of an upload. When the upload does not exist any more, sending the request again cannot
+    /// help: the inner error is for good.
     fn within_upload<T, E>(
         &self,
         key: &str,
@@ -212,7 +212,7 @@ impl Writer {
         let mut on_the_way = FuturesUnordered::new();
         let sent = self.send_all(upload, first, pieces, &mut on_the_way).await;
         if sent.is_err() {
-            // A part that arrives after the abort of its upload would stay where nobody sees it.
+            // A part that arrives after the abort of its upload would stay in the bucket, where no listing shows it.
             let all = async { while on_the_way.next().await.is_some() {} };
             let _ = tokio::time::timeout(ABORT_TIMEOUT, all).await;
         }
@@ -364,14 +364,14 @@ fn overrides(times: TimeoutConfig, options: PutOptions) -> Builder {
         builder = builder.request_checksum_calculation(RequestChecksumCalculation::WhenSupported);
     }
     if options.if_absent {
-        // A second attempt would meet the object that the first one wrote, and call it somebody else's.
+        // A second attempt would meet the object that the first one wrote, and take it for another writer's.
         return builder.retry_config(RetryConfig::disabled());
     }
     builder
 }
 
-/// The tag of the object that these parts make: the MD5 of their MD5s, and how many they are. None where the server's
-/// tags are something else, as with keys of its own.
+/// The tag of the object that these parts make: the MD5 of their MD5s, and how many there are. `None` where the server's
+/// tags are no MD5s, as with encryption by keys of its own.
 fn tag_of(parts: &[CompletedPart]) -> Option<String> {
     let mut hasher = Md5::new();
     for part in parts {
@@ -438,13 +438,13 @@ impl Drop for AbortOnDrop<'_> {
         let Writer { client, failures, aborts, .. } = self.writer;
         let request = client.abort_multipart_upload().bucket(&failures.bucket).key(self.key).upload_id(self.id);
         aborts.begin(async move {
-            // Nobody is left to tell; what stays open the sweep finds.
+            // No caller is left to be told; the sweep finds uploads that stay open.
             let _ = tokio::time::timeout(ABORT_TIMEOUT, request.send()).await;
         });
     }
 }
 
-/// Aborts of uploads whose puts were dropped. Each ends by itself within [`ABORT_TIMEOUT`].
+/// The aborts of uploads whose puts were dropped. Each ends within [`ABORT_TIMEOUT`].
 #[derive(Debug, Default)]
 pub(crate) struct Aborts {
     tasks: Mutex<JoinSet<()>>,
@@ -459,7 +459,7 @@ impl Aborts {
         tasks.spawn_on(abort, &runtime);
     }
 
-    /// Waits for all that were begun before.
+    /// Waits for all aborts that were begun before.
     pub(crate) async fn wait(&self) {
         let mut tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         while tasks.join_next().await.is_some() {}

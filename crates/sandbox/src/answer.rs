@@ -1,4 +1,4 @@
-//! Answers of HTTP.
+//! Makes HTTP answers.
 
 use crate::error::ApiError;
 use bytes::Bytes;
@@ -10,6 +10,7 @@ use serde_json::Value;
 use std::convert::Infallible;
 
 pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
+/// What becomes of a request: an answer, or a refusal.
 pub(crate) type Answer = Result<Response<Body>, ApiError>;
 
 pub(crate) fn answer(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Body> {

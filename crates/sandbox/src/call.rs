@@ -8,7 +8,7 @@ use bytes::Bytes;
 use lifeboat_object::{ApiResource, ObjectKey};
 use std::sync::Arc;
 
-/// A request for objects, with all that the parts need.
+/// A request for objects: where they are, what is asked of them, and the body.
 pub(crate) struct Call {
     pub(crate) place: Place,
     pub(crate) resource: Arc<ApiResource>,

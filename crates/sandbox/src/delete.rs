@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Namespaces that cannot be deleted.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
-/// How to delete.
+/// What a delete demands of the object, and how far it goes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Deletion {
     uid: Option<String>,
@@ -145,7 +145,7 @@ fn marked(mut object: Value, now: jiff::Timestamp, is_namespace: bool) -> Value 
     object
 }
 
-/// Takes an owner out of its dependents.
+/// Removes an owner from the owner references of its dependents.
 async fn orphan(store: &dyn ObjectStore, uid: &str) -> Result<(), ApiError> {
     for key in store.dependents(uid) {
         for _ in 0..MOST_TRIES {

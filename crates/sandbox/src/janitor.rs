@@ -1,5 +1,5 @@
-//! What a real cluster's controllers do to objects that go: namespaces are emptied, and dependents follow their
-//! owners.
+//! Does what the controllers of a real cluster do to objects that go: empties namespaces, and deletes dependents whose owners
+//! are gone.
 
 use crate::delete::{self, Deletion};
 use crate::error::ApiError;
@@ -102,7 +102,7 @@ impl Janitor {
         }
     }
 
-    /// The history was lost: what it would have said is looked for in the objects.
+    /// Looks at all objects, because the history that would have told of the changes is lost.
     async fn look_at_everything(&mut self) -> Result<(), ApiError> {
         let types = self.server.store.types();
         let mut all: Vec<GroupResource> = types.all().filter(|r| r.can("list")).map(|r| r.group_resource()).collect();
@@ -147,7 +147,7 @@ impl Janitor {
         self.delete(key).await
     }
 
-    /// An owner of a type that is not served cannot be looked for, and counts as there.
+    /// Whether an owner of the object is there. One of a type that is not served cannot be looked for, and counts as there.
     fn has_owner(&self, object: &StoredObject, types: &Types) -> bool {
         let store = &self.server.store;
         let is_there = |uid: &str| {
@@ -179,8 +179,8 @@ impl Janitor {
         Ok(())
     }
 
-    /// Takes our finalizer off a namespace and removes it if that was the last. Whether it is gone; a namespace that
-    /// is not empty yet is seen again with the next change in it.
+    /// Takes the server's finalizer off an empty namespace, and removes the namespace when that was the last finalizer. Gives
+    /// whether it is gone. A namespace that is not empty is looked at again after the next change in it.
     async fn release(&self, name: &str) -> Result<bool, ApiError> {
         let store = &self.server.store;
         for resource in store.types().namespaced() {

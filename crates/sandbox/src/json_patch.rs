@@ -22,7 +22,7 @@ struct Operation {
     op: String,
     path: String,
     from: Option<String>,
-    // Distinguishes an absent value from null.
+    // `None` when the value is absent; null is a value.
     #[serde(default, deserialize_with = "present")]
     value: Option<Value>,
 }

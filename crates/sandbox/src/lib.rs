@@ -7,13 +7,13 @@
 //! itself does (uids, revisions, conflicts, generated names, finalizers) and three things that controllers do: it ends
 //! namespaces, establishes CustomResourceDefinitions and collects dependents whose owners are gone.
 //!
-//! It speaks JSON. Of protobuf it reads the few bodies that kubectl sends so whatever the server speaks.
+//! It speaks JSON. It also reads the few bodies that kubectl always sends as protobuf.
 //!
-//! It never does what a kind means: no defaults, no validation, no admission, no allocation. Strategic merge patch and
-//! server-side apply are answered with 415, subresources that need a behaviour with 501.
+//! It knows no meaning of any kind: it sets no defaults, validates nothing, admits everything and allocates nothing. It
+//! answers strategic merge patch and server-side apply with 415, and subresources that need a behaviour with 501.
 //!
-//! Bounds: bodies of 16 MiB, JSON nested 128 deep, 1024 connections, a history of 10,000 changes or 64 MiB; who asks for
-//! an older revision is told 410. Start reading at [`ObjectStore`], then `respond.rs`.
+//! Bounds: bodies of 16 MiB, JSON nested 128 deep, 1024 connections, a history of 10,000 changes or 64 MiB. A request for an
+//! older revision is answered with 410. Start reading at [`ObjectStore`], then `respond.rs`.
 
 mod answer;
 mod builtin;

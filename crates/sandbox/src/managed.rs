@@ -1,8 +1,8 @@
-//! Who owns which fields: the `managedFields` of a create.
+//! Makes the `managedFields` of a created object: which fields its creator owns.
 
 use serde_json::{Map, Value, json};
 
-/// Metadata that no client owns.
+/// Fields of the metadata that no client owns.
 const SERVERS_METADATA: [&str; 9] = [
     "name",
     "namespace",

@@ -1,4 +1,4 @@
-//! Objects in memory.
+//! A store that holds its objects in memory.
 
 use crate::crd;
 use crate::known::{is_definition, is_namespace, namespace_key};
@@ -41,7 +41,7 @@ struct State {
     history: VecDeque<Arc<Change>>,
     history_bytes: usize,
     most_history: usize,
-    /// History is complete after this revision.
+    /// The history holds every change after this revision.
     floor: u64,
 }
 

@@ -3,16 +3,16 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// What a sandbox is made of.
+/// Address, token, clock and more that a sandbox is started with.
 #[derive(Clone)]
 pub struct SandboxOptions {
     /// Where to listen; port 0 for any.
     pub listen: SocketAddr,
-    /// What clients must bear.
+    /// The bearer token that every request must carry.
     pub token: String,
-    /// The clock.
+    /// Tells the time.
     pub now: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
-    /// The source of uids; every call gives another.
+    /// Gives a uid, another one at each call.
     pub new_uid: Arc<dyn Fn() -> String + Send + Sync>,
     /// The Kubernetes version to claim, such as `v1.34.4`.
     pub version: String,

@@ -132,7 +132,7 @@ impl Query {
     }
 }
 
-/// None when an escape is broken, or when the text stands for no UTF-8.
+/// The text that percent signs stand for; `None` when an escape is broken, or when the bytes are no UTF-8.
 fn decode(text: &str) -> Option<String> {
     // The library lets a percent sign stand that no two digits follow.
     let is_escape = |after: &str| after.as_bytes().get(..2).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit));

@@ -40,7 +40,7 @@ impl Server {
         Ok(list_answer(renderer, page, &token))
     }
 
-    /// One page; after an expired token says with which token the rest can be had.
+    /// Reads one page. When the continue token has expired, the refusal holds a token with which the list can go on.
     async fn page(&self, call: &Call, query: &ListQuery) -> Result<ListPage, ApiError> {
         match self.store.list(query).await {
             Err(StoreError::Expired { asked, newest, .. }) if asked <= newest && query.after.is_some() => {

@@ -1,4 +1,4 @@
-//! One request: who asks, for what, and which part answers.
+//! Takes a request, checks its token, and hands it to the function that answers it.
 
 use crate::answer::{Answer, Body, answer, json_answer, refuse};
 use crate::call::Call;
@@ -24,7 +24,7 @@ const LARGEST_BODY: usize = 16 << 20;
 const BODY_DEADLINE: Duration = Duration::from_secs(60);
 
 impl Server {
-    /// Answers a request. Never fails: refusals are answers too.
+    /// Answers a request. A refusal is an answer too.
     pub(crate) async fn respond<B>(&self, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send,
@@ -84,7 +84,7 @@ impl Server {
         self.document(route, &accept)
     }
 
-    /// What is not about objects.
+    /// Answers a request that is not for objects: discovery, health and version.
     fn document(&self, route: Route, accept: &Accept) -> Answer {
         let types = self.store.types();
         let document = match route {
@@ -185,7 +185,7 @@ fn media_type(header: &str) -> String {
     header.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// Compares without saying by its duration where they differ.
+/// Whether two texts are the same. The comparison takes the same time wherever they differ.
 fn is_same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |differences, (a, b)| differences | (a ^ b)) == 0
 }

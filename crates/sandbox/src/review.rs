@@ -1,4 +1,4 @@
-//! Questions about access: whoever holds the token may do everything.
+//! Answers questions about access: every client with the token may do everything.
 
 use crate::error::ApiError;
 use crate::server::Server;

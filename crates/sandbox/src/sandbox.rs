@@ -1,4 +1,4 @@
-//! The running server.
+//! Starts and stops the server, and loads objects into it.
 
 use crate::error::ApiError;
 use crate::identity::Identity;
@@ -55,7 +55,7 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Starts over an empty store in memory.
+    /// Starts a server over an empty store in memory.
     ///
     /// # Errors
     /// [`SandboxError`].
@@ -63,7 +63,7 @@ impl Sandbox {
         Self::start_over(options, Arc::new(MemoryStore::default())).await
     }
 
-    /// Starts over `store`. The namespaces that every cluster has are made unless the store is read-only.
+    /// Starts a server over `store`, and creates the namespaces that every cluster has, unless the store is read-only.
     ///
     /// # Errors
     /// [`SandboxError`].
@@ -95,19 +95,19 @@ impl Sandbox {
         Ok(Self { server, address, stop, tasks })
     }
 
-    /// Where it listens.
+    /// The address that the server listens at.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The authority that signed its certificate.
+    /// The authority that signed the server's certificate, in PEM.
     #[must_use]
     pub fn authority_pem(&self) -> &str {
         &self.server.authority_pem
     }
 
-    /// A kubeconfig for it, with authority and token inside. Whoever reads it may do everything here.
+    /// A kubeconfig for this server, which holds authority and token: it gives all rights to its reader.
     #[must_use]
     pub fn kubeconfig(&self) -> String {
         let authority = STANDARD.encode(self.authority_pem());
@@ -135,13 +135,13 @@ impl Sandbox {
         Ok(())
     }
 
-    /// What lies behind the server.
+    /// The store that the server serves.
     #[must_use]
     pub fn store(&self) -> &Arc<dyn ObjectStore> {
         &self.server.store
     }
 
-    /// Stops: watches end, open answers have two seconds to leave, then everything is gone.
+    /// Stops the server: ends watches, gives open answers two seconds, then closes all connections.
     pub async fn shutdown(mut self) {
         self.stop.send_replace(true);
         while self.tasks.join_next().await.is_some() {}
@@ -158,7 +158,7 @@ fn refused(object: &Value, error: &ApiError) -> SandboxError {
     SandboxError::Apply { what, message: error.message.clone() }
 }
 
-/// Sorted so that each object finds what it needs.
+/// Sorts objects so that each comes after those that it needs.
 fn in_order(objects: Vec<Value>) -> Vec<Value> {
     let owners: HashMap<String, Vec<String>> = objects
         .iter()
@@ -199,7 +199,7 @@ fn depth(uid: &str, owners: &HashMap<String, Vec<String>>, most: usize) -> usize
     above.map(|owner| 1 + depth(owner, owners, most - 1)).max().unwrap_or(0)
 }
 
-/// An address to connect to: a server on all interfaces is reached by loopback.
+/// The address to connect to: a server on all interfaces is reached by loopback.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

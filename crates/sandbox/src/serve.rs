@@ -1,4 +1,4 @@
-//! Connections: TLS, HTTP/1 and HTTP/2.
+//! Accepts connections and speaks TLS, HTTP/1 and HTTP/2 on them.
 
 use crate::server::Server;
 use hyper::service::service_fn;
@@ -19,10 +19,11 @@ use tokio_rustls::TlsAcceptor;
 pub(crate) const MOST_CONNECTIONS: usize = 1024;
 /// Requests at once on one HTTP/2 connection.
 const MOST_STREAMS: u32 = 256;
-/// For a client to say who it is and what it wants.
+/// How long a client may take for the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long a client may take to send the head of a request.
 const HEADERS: Duration = Duration::from_secs(30);
-/// For open answers to end when the server stops.
+/// How long open answers may take to end when the server stops.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Accepts connections until `stop`, then gives open answers a moment to end.

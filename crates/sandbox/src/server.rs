@@ -1,11 +1,11 @@
-//! What all parts of the server share.
+//! The server that all parts answer for: store, options and addresses.
 
 use crate::options::SandboxOptions;
 use crate::store::ObjectStore;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// What answers requests; shared by all connections.
+/// Answers requests. All connections share it.
 pub(crate) struct Server {
     pub(crate) store: Arc<dyn ObjectStore>,
     pub(crate) options: SandboxOptions,

@@ -1,11 +1,11 @@
-//! What must hold of an object that a client sends.
+//! Checks objects that clients send.
 
 use crate::call::Call;
 use crate::error::ApiError;
 use lifeboat_object::{ApiResource, ObjectKey};
 use serde_json::{Map, Value, json};
 
-/// An object with metadata, whose labels, annotations, finalizers and owners are what everyone takes them for.
+/// Refuses an object whose metadata, labels, annotations, finalizers or owners are not of the form that Kubernetes gives them.
 pub(crate) fn check_shape(object: &Value) -> Result<(), ApiError> {
     let wrong = |what: &str| Err(ApiError::bad_request(format!("the object cannot be handled: {what}")));
     if !object.is_object() {
@@ -62,7 +62,7 @@ pub(crate) fn complete_type(object: &mut Value, resource: &ApiResource) -> Resul
     Ok(())
 }
 
-/// The object is where the path says.
+/// Refuses an object that names another namespace or name than the path.
 pub(crate) fn check_place(object: &Value, call: &Call) -> Result<(), ApiError> {
     let metadata = &object["metadata"];
     let text = |field: &str| metadata[field].as_str().unwrap_or_default();
@@ -82,7 +82,7 @@ pub(crate) fn check_place(object: &Value, call: &Call) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The write is about this life of the object and, if it says so, about this revision.
+/// Refuses a write that names another uid or another revision than the object has.
 pub(crate) fn check_life(key: &ObjectKey, before: &Value, new: &Value) -> Result<(), ApiError> {
     let (old, given) = (&before["metadata"], &new["metadata"]);
     let is_other = |field: &str| given[field].as_str().is_some_and(|v| !v.is_empty() && Some(v) != old[field].as_str());
@@ -97,7 +97,7 @@ pub(crate) fn check_life(key: &ObjectKey, before: &Value, new: &Value) -> Result
     Ok(())
 }
 
-/// An object on its way out may lose finalizers, not gain them.
+/// Refuses a write that adds finalizers to an object that is being deleted.
 pub(crate) fn check_finalizers(key: &ObjectKey, kind: &str, before: &Value, next: &Value) -> Result<(), ApiError> {
     if !before["metadata"]["deletionTimestamp"].is_string() {
         return Ok(());
@@ -115,7 +115,7 @@ pub(crate) fn check_finalizers(key: &ObjectKey, kind: &str, before: &Value, next
     Err(ApiError::invalid(key, kind, message))
 }
 
-/// A definition whose name is not `plural.group` would define what another one defines.
+/// Refuses a definition whose name is not `plural.group`: it would define what another one defines.
 pub(crate) fn check_definition(key: &ObjectKey, object: &Value) -> Result<(), ApiError> {
     let spec = &object["spec"];
     let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! What lies behind the server.
+//! The store that a server serves.
 
 use crate::selector::Selector;
 use crate::stored::StoredObject;
@@ -62,19 +62,19 @@ pub struct Change {
 /// A part of the history.
 #[derive(Clone, Debug)]
 pub struct Changes {
-    /// In order.
+    /// The changes, in the order in which they were made.
     pub changes: Vec<Arc<Change>>,
     /// The revision up to which the history was read: ask for what comes after it next.
     pub through: u64,
 }
 
-/// Why the store did not do it, by what the caller does next.
+/// Why a store has refused or failed, sorted by what the caller does next.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// There is no such object.
     #[error("{0} does not exist")]
     NotFound(ObjectKey),
-    /// There is one already.
+    /// There is such an object already.
     #[error("{0} exists already")]
     Exists(ObjectKey),
     /// It is not of the expected revision, or a namespace that is not empty: read again.
@@ -101,8 +101,8 @@ pub enum StoreError {
     Unavailable(String),
 }
 
-/// What lies behind the server. Objects come and go through it with what the server writes into them already done,
-/// except the resource version, which is the store's.
+/// A store of objects. The server has written its own fields into each object before it hands the object over; the resource
+/// version alone is written by the store.
 ///
 /// A write is atomic and raises the revision by at least one. Revisions are of the whole store.
 #[async_trait]
@@ -111,22 +111,22 @@ pub trait ObjectStore: Send + Sync {
     /// removes types and objects as they go.
     fn types(&self) -> Arc<Types>;
 
-    /// The present revision; tells waiting watches that there is more.
+    /// The present revision. A change of it tells waiting watches that there is more to read.
     fn revisions(&self) -> watch::Receiver<u64>;
 
-    /// One object.
+    /// Reads one object.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
     async fn get(&self, key: &ObjectKey) -> Result<Option<Arc<StoredObject>>, StoreError>;
 
-    /// Objects by namespace and name.
+    /// Lists objects in the order of namespace and name.
     ///
     /// # Errors
     /// [`StoreError::Expired`] when the state at the revision asked for is not known, [`StoreError::Unavailable`].
     async fn list(&self, query: &ListQuery) -> Result<ListPage, StoreError>;
 
-    /// Makes an object.
+    /// Creates an object.
     ///
     /// # Errors
     /// [`StoreError::Exists`], [`StoreError::NoNamespace`], [`StoreError::ReadOnly`].
@@ -145,15 +145,15 @@ pub trait ObjectStore: Send + Sync {
     /// [`StoreError::NotFound`], [`StoreError::Conflict`], [`StoreError::ReadOnly`].
     async fn remove(&self, key: &ObjectKey, expected: u64) -> Result<Arc<StoredObject>, StoreError>;
 
-    /// The history after a revision, of one type or all, at most `most` changes of it.
+    /// Reads the history after a revision, of one type or of all, at most `most` changes.
     ///
     /// # Errors
     /// [`StoreError::Expired`] when the history does not reach back so far.
     fn changes(&self, after: u64, resource: Option<&GroupResource>, most: usize) -> Result<Changes, StoreError>;
 
-    /// The object with this uid.
+    /// The key of the object with this uid.
     fn with_uid(&self, uid: &str) -> Option<ObjectKey>;
 
-    /// The objects that name this uid as an owner.
+    /// The keys of the objects that name this uid as an owner.
     fn dependents(&self, uid: &str) -> Vec<ObjectKey>;
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// One object as it is stored: its JSON, and what the server asks for without parsing it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredObject {
-    /// Which object.
+    /// The key of the object.
     pub key: ObjectKey,
     /// The revision that wrote it, also in the body as `metadata.resourceVersion`.
     pub revision: u64,

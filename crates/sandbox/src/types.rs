@@ -1,4 +1,4 @@
-//! Which types are served.
+//! The types that a server serves.
 
 use crate::builtin;
 use lifeboat_object::{ApiResource, GroupResource};

@@ -18,7 +18,7 @@ use lifeboat_object::{ApiResource, ObjectKey};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// How often a write is tried again when someone else wrote meanwhile.
+/// How often a write is tried again when another client has written meanwhile.
 pub(crate) const MOST_TRIES: u32 = 32;
 /// The patches that are served.
 const PATCHES: [&str; 2] = ["application/merge-patch+json", "application/json-patch+json"];
@@ -329,7 +329,7 @@ impl Server {
 
 /// Why an object was not replaced.
 enum Replace {
-    /// Someone else wrote it meanwhile.
+    /// Another client has written it meanwhile.
     Raced,
     Refused(Box<ApiError>),
 }

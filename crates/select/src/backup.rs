@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 
 /// The filters of one backup, resolved against one cluster.
 ///
-/// Before it is made, the spec goes through [`BackupFilter::validate`] and [`BackupFilter::auto_exclude`], in this order.
+/// The caller runs the spec through [`BackupFilter::validate`] and [`BackupFilter::auto_exclude`] first, in this order.
 #[derive(Clone, Debug)]
 pub struct BackupFilter {
     namespaces: NamespaceFilter,
     types: Types,
-    /// Of which one must match; empty without selectors.
+    /// One of these must match an object; empty when the backup has no selectors.
     selectors: Vec<Selector>,
     ordered: BTreeMap<String, Vec<String>>,
     unresolved: Vec<String>,
@@ -146,8 +146,8 @@ impl BackupFilter {
         self.selectors.iter().map(Selector::to_query).collect()
     }
 
-    /// Whether an object goes into the backup, be it listed, related or additional (backup.md 1.12). Label selectors are
-    /// not asked: they apply to lists only.
+    /// Whether an object goes into the backup, be it listed, related or additional (backup.md 1.12). Label selectors do not
+    /// count: they apply to lists only.
     ///
     /// # Errors
     /// Why not.
@@ -190,21 +190,22 @@ impl BackupFilter {
         facts.active && (selected || by_name)
     }
 
-    /// The objects of this type that come first, in this order: `namespace/name` or `name` (backup.md 1.9 step 10).
+    /// The objects of this type that the user wants first, in this order: `namespace/name` or `name` (backup.md 1.9 step
+    /// 10). `None` when the order does not matter.
     #[must_use]
     pub fn ordered(&self, resource: &ApiResource) -> Option<&[String]> {
         // compat: the key is the plural without its group, so equal plurals share an order (backup.md 7.30).
         self.ordered.get(&resource.resource).map(Vec::as_slice)
     }
 
-    /// Names of types that are neither globs nor known to discovery: nothing will match them, so the user should hear.
+    /// Names of types that are neither globs nor known to discovery. The user should be told: nothing will match them.
     #[must_use]
     pub fn unresolved(&self) -> &[String] {
         &self.unresolved
     }
 
-    /// Names of types in a list for the other scope. They are dropped, which can leave the list empty, and the user
-    /// should hear of that too.
+    /// Names of types in a list for the other scope. The user should be told: they are dropped, which can leave the list
+    /// empty.
     #[must_use]
     pub fn wrong_scope(&self) -> &[String] {
         &self.wrong_scope

@@ -1,4 +1,4 @@
-//! What the filters of a backup must look like before it runs, and what is added to them.
+//! Checks the filters of a backup before it runs, and adds the excludes that every backup has.
 
 use crate::backup::{BackupFilter, uses_old_family};
 use crate::includes::{validate_lists, validate_namespace_lists, validate_scoped_lists};

@@ -1,7 +1,7 @@
 //! Decides what is in scope of a backup or restore. Pure.
 //!
-//! [`BackupFilter`] and [`RestoreFilter`] answer the engines' questions; beneath them are globs with Velero's semantics,
-//! label selectors and include/exclude lists. Start reading at [`BackupFilter`].
+//! The engines ask [`BackupFilter`] and [`RestoreFilter`] about types, namespaces and objects. Both are made of globs with
+//! Velero's semantics, label selectors, and include and exclude lists. Start reading at [`BackupFilter`].
 
 mod backup;
 mod backup_spec;

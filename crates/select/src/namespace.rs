@@ -5,7 +5,7 @@ use crate::includes::IncludesExcludes;
 use lifeboat_api::well_known::LABEL_EXCLUDE_FROM_BACKUP;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the filter wants to know of a namespace of the cluster.
+/// What the filter has to know of a namespace of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamespaceFacts {
     /// Its name.

@@ -18,9 +18,9 @@ pub struct RestoreFilter {
     /// The namespace patterns leave no name to include: the emptied list does not mean "all".
     no_namespace: bool,
     cluster: Option<bool>,
-    /// Must match if given.
+    /// An object must match it, when there is one.
     selector: Option<Selector>,
-    /// Of which one must match, if there are any.
+    /// An object must match one of them, when there are any.
     or_selectors: Vec<Selector>,
     warnings: Vec<String>,
 }
@@ -42,7 +42,7 @@ impl RestoreFilter {
                     .to_owned(),
             );
         }
-        // Velero finds this out when the restore runs and then does nothing: better to hear of it before.
+        // Velero finds this out when the restore runs, and then does nothing. Telling it before is better.
         for selector in spec.label_selector.iter().chain(&spec.or_label_selectors) {
             if let Err(problem) = Selector::compile(selector) {
                 problems.push(format!("invalid label selector: {problem}"));
@@ -162,8 +162,8 @@ impl RestoreFilter {
         if selected { Ok(()) } else { Err("its labels do not match the selector") }
     }
 
-    /// Whether an object is restored that an action or another object asks for (restore.md 2.8 step 1): selectors are
-    /// not asked, and cluster-scoped objects come along even when only some namespaces are restored. `namespace` is
+    /// Whether an object is restored that an action or another object asks for (restore.md 2.8 step 1). Selectors do not
+    /// count, and cluster-scoped objects come along even when only some namespaces are restored. `namespace` is
     /// meant as in [`RestoreFilter::includes_item`].
     #[must_use]
     pub fn includes_additional(&self, resource: &GroupResource, namespace: Option<&str>) -> bool {
@@ -179,7 +179,7 @@ impl RestoreFilter {
         self.status.as_ref().is_some_and(|lists| lists.includes(&resource.to_string()))
     }
 
-    /// What the user should hear: patterns and names that match nothing.
+    /// Warnings for the user: patterns and names that match nothing.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings

@@ -8,7 +8,7 @@ use lifeboat_object::{ApiResource, Catalog, GroupResource};
 pub(crate) const SNAPSHOTS: &str = "volumesnapshots.snapshot.storage.k8s.io";
 pub(crate) const SNAPSHOT_CONTENTS: &str = "volumesnapshotcontents.snapshot.storage.k8s.io";
 
-/// Resolves entries of lists and remembers what a user should hear of.
+/// Resolves entries of lists, and remembers those that the user should be told of.
 pub(crate) struct Resolver<'a> {
     catalog: &'a Catalog,
     /// Entries that are neither patterns nor known to discovery.

@@ -1,4 +1,4 @@
-//! What an index may say: nothing that its archive cannot hold, and nothing beyond the limits of who reads it.
+//! Refuses an index that says what its archive cannot hold, or an archive beyond the limits of the reader.
 
 use super::content::{Content, MemberRange, Row};
 use super::error::IndexError;
@@ -22,7 +22,7 @@ const HEADER: u64 = BLOCK as u64;
 /// What is known before a byte of the index is read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// Those of the archive.
+    /// The limits of the archive.
     pub(super) limits: ReadLimits,
     /// Bytes of the archive.
     pub(super) archive: u64,
@@ -34,7 +34,7 @@ impl Bounds {
         self.limits.entries.min(self.archive).min(self.limits.total / (2 * HEADER))
     }
 
-    /// Bytes of JSON.
+    /// The most bytes of JSON that the index can have.
     pub(super) fn json(self) -> u64 {
         self.rows().saturating_mul(ROW).saturating_add(FRAME)
     }
@@ -45,8 +45,8 @@ impl Bounds {
     }
 }
 
-/// Members follow each other inside the archive; rows follow each other inside their members, so that reading them all reads
-/// no byte twice; no object stands there twice.
+/// Checks that members follow each other inside the archive, that rows follow each other inside their members, so that reading
+/// them all reads no byte twice, and that no object stands there twice.
 pub(super) fn check(content: &Content, bounds: Bounds) -> Result<(), IndexError> {
     let wrong = |what: &str| Err(IndexError::Inconsistent(what.to_owned()));
     if content.tarball.size != bounds.archive {

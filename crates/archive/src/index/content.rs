@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// Value of `format`.
 pub const INDEX_FORMAT: &str = "lifeboat.io/index/v1";
 
-/// What the finished archive is.
+/// Size, hash and number of objects of a finished archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TarballSummary {
     /// Bytes of the tar.gz.
@@ -17,7 +17,7 @@ pub struct TarballSummary {
     pub objects: u64,
 }
 
-/// Where a gzip member stands.
+/// Where a gzip member stands in the archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberRange {
     /// Offset in the tar.gz.

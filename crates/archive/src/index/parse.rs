@@ -1,4 +1,4 @@
-//! Parses the JSON of an index piece by piece: no more of it is in memory than what stays.
+//! Parses the JSON of an index as it comes: only the parsed rows stay in memory.
 
 use super::check::Bounds;
 use super::content::{Content, INDEX_FORMAT, MemberRange, Row, TarballSummary};
@@ -88,7 +88,7 @@ impl<'de> Visitor<'de> for ContentVisitor {
     }
 }
 
-/// At most so many.
+/// Parses the members, at most so many.
 struct Members(u64);
 
 impl<'de> DeserializeSeed<'de> for Members {
@@ -118,7 +118,7 @@ impl<'de> Visitor<'de> for Members {
     }
 }
 
-/// At most so many.
+/// Parses the rows, at most so many.
 struct Rows(Interner, u64);
 
 impl<'de> DeserializeSeed<'de> for Rows {

@@ -47,7 +47,7 @@ impl RowLines {
     }
 }
 
-/// Strings and numbers into a Vec: that cannot fail.
+/// Appends the JSON of a string or of numbers, which cannot fail.
 fn json<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     let _ = serde_json::to_writer(out, value);
 }
@@ -55,7 +55,7 @@ fn json<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
 /// Bytes of JSON that are compressed together.
 const PIECE: usize = 256 << 10;
 
-/// Writes the index while members come in; holds it compressed, so that memory grows by a few bytes per object.
+/// Writes the index while members come in. Holds it compressed, so that memory grows by a few bytes per object.
 pub(crate) struct IndexWriter {
     /// Gzip members.
     out: Vec<u8>,

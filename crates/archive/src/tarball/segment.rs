@@ -11,8 +11,8 @@ use std::ops::Range;
 
 /// Tar bytes after which a segment is closed: large enough to compress well, small enough to fetch for one object.
 pub const SEGMENT_SIZE: usize = 1 << 20;
-/// A body of this size is compressed once for both of its paths. The compressor looks back 32 KiB, so it would not see
-/// that the second copy is one; for a smaller body, the headers of two more gzip members would cost more than that.
+/// A body of this size or more is compressed once for both of its paths. The compressor looks back 32 KiB, so it would not
+/// see that the second copy repeats the first. For a smaller body, the headers of two more gzip members cost more.
 pub(super) const COMPRESSED_ONCE: u64 = 32 << 10;
 
 /// Up to about [`SEGMENT_SIZE`] bytes of tar, and what stands in it.
@@ -20,9 +20,9 @@ pub(super) const COMPRESSED_ONCE: u64 = 32 << 10;
 pub struct Segment {
     tar: Vec<u8>,
     again: Vec<Again>,
-    /// Bytes of tar that come again.
+    /// Bytes of tar that stand in the segment once and in the archive twice.
     repeated: usize,
-    /// What in the tar is like something shortly before it.
+    /// The parts of the tar that are like a part shortly before them.
     alike: Vec<Likeness>,
     /// Headers of the last object, under its plain path and its versioned one.
     headers: [Range<usize>; 2],
@@ -37,7 +37,7 @@ struct Again {
 }
 
 impl Segment {
-    /// Adds `metadata/version`; it belongs first into the first segment.
+    /// Adds `metadata/version`, which has to be the first file of the first segment.
     pub fn push_version(&mut self, mtime: u64) {
         append_file(&mut self.tar, "metadata/version", &[crate::FORMAT_VERSION.as_bytes(), b"\n"], mtime);
     }
@@ -101,13 +101,13 @@ impl Segment {
         self.tar.is_empty()
     }
 
-    /// Whether it is time to close it.
+    /// Whether the segment has enough bytes to be compressed.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.len() >= SEGMENT_SIZE
     }
 
-    /// Compresses what is in it; it is empty afterwards, and keeps its memory for the next objects.
+    /// Compresses what was added. The segment is empty afterwards, and keeps its memory for the next objects.
     #[must_use]
     pub fn compress(&mut self, packer: &mut Packer) -> Member {
         let (tar_length, rows) = (self.len() as u64, std::mem::take(&mut self.rows));
@@ -152,7 +152,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// A member as it stands in another archive of ours, with its rows there.
+    /// A member copied out of another archive of Lifeboat's, with its rows in the index there.
     #[must_use]
     pub fn copied<'a>(gzip: Vec<u8>, tar_length: u64, rows: impl IntoIterator<Item = &'a Row>) -> Self {
         let mut lines = RowLines::default();

@@ -1,4 +1,4 @@
-//! Bytes a second.
+//! Limits bytes a second.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -12,7 +12,8 @@ const BURST: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Rate {
     per_second: NonZeroU64,
-    /// The time up to which was used; none when nothing was. Who waits holds it, and the others queue behind.
+    /// The time up to which bytes have used the line; `None` when none have. A call that waits holds the lock, and the others
+    /// queue behind it.
     used: Mutex<Option<Instant>>,
 }
 

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 /// So much of a stream must come before a break of it counts as a new one.
 const PROGRESS: u64 = 1 << 20;
-/// What is not larger is gathered before anything of it is given out, so that it can be read anew.
+/// An object of at most this size is gathered before any of it is given out, so that it can be read anew.
 const SMALL: u64 = 64 << 10;
 
 /// An object, or a range of it, while it is read.
 ///
-/// Of a whole object it must be known which one the bytes are of before they can be read on. A small one is gathered,
-/// which takes no question and one request. Of a larger one `head` is asked, and then it is opened once more: what is
-/// opened after the question and before one that has the same answer is that object.
+/// After a break, a whole object can be read on only when it is known to be the same object. A small one is gathered instead,
+/// which takes one request. For a larger one, `head` is asked first and the object opened once more: when a later `head`
+/// answers the same, the bytes in between are of that object.
 pub(super) struct Reading {
     inner: Arc<dyn BlobStore>,
     key: String,
@@ -70,7 +70,7 @@ impl Reading {
                 Err(e) => {
                     self.stream = None;
                     let (trying, _) = self.trying.get_or_insert_with(|| (Attempts::within(patience), self.got));
-                    trying.again(e).await?;
+                    trying.pause_or_give_up(e).await?;
                 }
             }
         }
@@ -86,7 +86,7 @@ impl Reading {
         self.read_on(self.length.unwrap_or(0)).await
     }
 
-    /// Gathers a small object; of a larger one, asks which it is.
+    /// Gathers a small object. Asks which object a larger one is.
     async fn begin(&mut self) -> Result<(), BucketError> {
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
@@ -139,7 +139,7 @@ impl Reading {
         self.inner.get(&self.key, Some(start + self.got..start + length)).await
     }
 
-    /// The end counts when all bytes are of one object.
+    /// Ends the stream, when all bytes are of one object.
     async fn end(&mut self, length: u64) -> Result<Option<Bytes>, BucketError> {
         self.stream = None;
         if self.was_read_on || self.got != length {

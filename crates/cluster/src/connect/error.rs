@@ -11,17 +11,17 @@ pub enum ConnectError {
         /// Why it cannot be used.
         message: String,
     },
-    /// Nothing says where the cluster is.
+    /// No configuration says where the cluster is.
     #[error(
         "no cluster is configured: give --kubeconfig, set $KUBECONFIG, write ~/.kube/config, or run in a pod ({0})"
     )]
     Nowhere(String),
-    /// The client cannot be made of the configuration.
+    /// No client can be made of the configuration.
     #[error("cannot connect to {url}: {message}")]
     Client {
         /// The server.
         url: String,
-        /// Why.
+        /// Why not.
         message: String,
     },
 }

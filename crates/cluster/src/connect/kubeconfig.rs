@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-/// Where to look, in this order; the first that says something decides.
+/// Where a kubeconfig may be. The first of these places that names a file decides.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     /// The file that was asked for.
@@ -21,11 +21,11 @@ pub(super) struct Places {
     pub(super) home: Option<PathBuf>,
 }
 
-/// What was read.
+/// A kubeconfig that was read.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) config: Kubeconfig,
-    /// The files, for people.
+    /// The files that it was read from, as messages name them.
     pub(super) place: String,
 }
 
@@ -36,7 +36,7 @@ impl Places {
         Self { given, listed, home: home.map(|home| home.join(".kube/config")) }
     }
 
-    /// Reads the first place that says something; `None` when there is no kubeconfig at all.
+    /// Reads the first place that names a file; `None` when there is no kubeconfig at all.
     pub(super) fn read(&self) -> Result<Option<Found>, ConnectError> {
         if let Some(file) = &self.given {
             return match read(file)? {
@@ -71,7 +71,7 @@ impl Places {
     }
 }
 
-/// One file; `None` when it is missing.
+/// Reads one file; `None` when it is missing.
 fn read(file: &PathBuf) -> Result<Option<Kubeconfig>, ConnectError> {
     match Kubeconfig::read_from(file) {
         // As kubectl leaves it when it unsets the context: the next file may name one.

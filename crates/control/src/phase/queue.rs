@@ -55,7 +55,7 @@ pub(crate) struct Turns {
     /// The next changes, and of which backup.
     pub(crate) moves: Vec<(NamespacedName, Move)>,
     /// Late ones that have left the queue already and may be tried again.
-pub(crate) again: BTreeSet<NamespacedName>,
+    pub(crate) again: BTreeSet<NamespacedName>,
     /// Those that have no turn; empty unless the caller asks for them.
     pub(crate) waits: Vec<NoTurn>,
 }

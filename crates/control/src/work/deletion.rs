@@ -147,7 +147,7 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
     if let Files::Own(uid) = &files {
         deleting.metadata.annotations.insert(ANNOTATION_FILES.to_owned(), uid.clone());
     }
-    match context.client.note(backup, &deleting).await {
+    match context.client.change_unread(backup, &deleting).await {
         Err(e) if is_refused(&e) => return processed(context, &request, vec![not_noted(&e)]).await,
         noted => drop(noted?),
     }

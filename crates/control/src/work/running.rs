@@ -244,7 +244,7 @@ pub(super) async fn while_leading<O>(
     let mut running = std::pin::pin!(running);
     tokio::select! {
         outcome = &mut running => return outcome,
-        () = leadership.ended() => cancel.cancel(),
+        () = leadership.until_ended() => cancel.cancel(),
     }
     running.await
 }

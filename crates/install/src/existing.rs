@@ -1,4 +1,4 @@
-//! What is found out of what is there already before anything is changed.
+//! Looks at the objects that are there already, before anything is changed.
 
 use crate::binding::{is_binding, role};
 use crate::differ::fixed;
@@ -11,22 +11,22 @@ use serde_json::Value;
 /// What is to be done about an object that is there.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Nothing, before its turn comes.
+    /// Nothing before the object is sent.
     Fine,
-    /// It is made anew: nobody can change to whose rights a binding refers.
+    /// Delete it and make it anew: the role that a binding refers to cannot be changed.
     Replace,
-    /// It cannot become what is asked for, so nothing at all is changed.
+    /// Refuse the installation: the object cannot become the one that is asked for.
     Refuse(String),
 }
 
-/// Looks at what is there of the objects of an installation and refuses before anything is changed; gives the bindings that
-/// have to be [replaced](crate::replace). With `apply`, what is there is going to be changed.
+/// Finds the bindings in the cluster that [`replace_bindings`](crate::replace_bindings) has to make anew, and refuses when an
+/// object in the cluster stands in the way. `apply` says that the objects in the cluster are going to be changed.
 ///
 /// It only reads, and may be dropped at any time.
 ///
 /// # Errors
-/// [`InstallError::InTheWay`] for what cannot become what is asked for, and failures to read.
-pub async fn look<'a>(
+/// [`InstallError::InTheWay`] when an object cannot become the one that is asked for, and failures to read.
+pub async fn bindings_to_replace<'a>(
     cluster: &Cluster,
     installation: &Installation,
     objects: &'a [Value],
