@@ -4,7 +4,7 @@ mod golden;
 mod over;
 
 use crate::faults::{config_maps, namespace};
-use crate::support::{Bed, Run, eventually, run, spawn_logged, with_object};
+use crate::support::{Bed, Run, comes_to_be, eventually, run, spawn_logged, with_object};
 use lifeboat_testbed::{Kubectl, Proxy, S3Server};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -108,10 +108,15 @@ impl Ground {
 
     fn until(&self, namespace: &str, kind: &str, name: &str, phase: &str) {
         let mut found = Value::Null;
-        eventually(&format!("{kind} {name} in phase {phase}"), || {
+        let came = comes_to_be(|| {
             found = self.json(&["get", kind, name, "-n", namespace]);
             found["status"]["phase"] == phase
         });
+        assert!(
+            came,
+            "{kind} {name} is not in phase {phase} after a minute: {found}\nlog of the server:\n{}",
+            log(self)
+        );
     }
 
     /// Whether nothing of an installation is left.

@@ -203,10 +203,18 @@ pub(crate) fn spawn_logged(command: &mut Command, log: &Path) -> Child {
 }
 
 /// Waits until a condition holds; fails the test after a minute.
-pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, holds: impl FnMut() -> bool) {
+    assert!(comes_to_be(holds), "{what} did not come to be within a minute");
+}
+
+/// Waits until a condition holds, for a minute at most, and gives whether it does.
+pub(crate) fn comes_to_be(mut holds: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + Duration::from_secs(60);
     while !holds() {
-        assert!(Instant::now() < end, "{what} did not come to be within a minute");
+        if Instant::now() >= end {
+            return false;
+        }
         std::thread::park_timeout(Duration::from_millis(200));
     }
+    true
 }
