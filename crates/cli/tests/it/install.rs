@@ -84,6 +84,8 @@ impl Ground {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
         command
             .args(args)
+            // Each pod has its own network; the servers of tests that run side by side share one.
+            .args(["--metrics-address=127.0.0.1:0", "--download-address=127.0.0.1:0"])
             .env("KUBECONFIG", kubeconfig)
             .env("VELERO_NAMESPACE", namespace)
             .env("POD_NAME", pod["metadata"]["name"].as_str().expect("a name"))
