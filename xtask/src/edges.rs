@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 /// What each room may use. Changing this needs a page in `docs/adr/`.
-const EDGES: [(&str, &[&str]); 19] = [
+const EDGES: [(&str, &[&str]); 20] = [
     ("api", &[]),
     ("object", &[]),
     ("select", &["api", "object"]),
@@ -20,9 +20,13 @@ const EDGES: [(&str, &[&str]); 19] = [
     ("cluster", &["object"]),
     ("client", &["api", "object", "patch", "cluster"]),
     ("reconcile", &["object", "cluster"]),
+    ("hook", &["api", "object", "operation", "select", "cluster"]),
     ("volume", &["api", "object", "operation", "select", "archive", "action", "cluster"]),
-    ("backup", &["api", "object", "operation", "select", "archive", "action", "store", "cluster", "volume"]),
-    ("restore", &["api", "object", "operation", "select", "archive", "action", "store", "cluster", "volume", "patch"]),
+    ("backup", &["api", "object", "operation", "select", "archive", "action", "store", "cluster", "volume", "hook"]),
+    (
+        "restore",
+        &["api", "object", "operation", "select", "archive", "action", "store", "cluster", "volume", "hook", "patch"],
+    ),
     (
         "control",
         &[

@@ -1,0 +1,236 @@
+//! Commands in containers, by the exec subresource.
+
+use crate::path::{query, segment};
+use crate::{ApiStatus, Cluster, ClusterError, Failure};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
+use kube::Api;
+use kube::api::{AttachParams, AttachedProcess};
+use kube::client::UpgradeConnectionError;
+use lifeboat_object::chain;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::time::timeout;
+
+/// Bytes that are kept of what a command prints to each of its streams. The rest is read and counted.
+const MOST_PRINTED: usize = 32 << 10;
+
+/// A command to run in a container.
+#[derive(Clone, Copy, Debug)]
+pub struct Exec<'a> {
+    /// The namespace of the pod.
+    pub namespace: &'a str,
+    /// The pod.
+    pub pod: &'a str,
+    /// The container.
+    pub container: &'a str,
+    /// The program and its arguments; no shell looks at them.
+    pub command: &'a [String],
+    /// How long it may take from its start.
+    pub timeout: Duration,
+}
+
+/// What became of a command.
+#[derive(Debug)]
+pub struct Executed {
+    /// What it printed to its standard output.
+    pub stdout: Printed,
+    /// What it printed to its standard error.
+    pub stderr: Printed,
+    /// Whether it ended well.
+    pub result: Result<(), ExecError>,
+}
+
+/// The beginning of what a command printed to one stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Printed {
+    /// At most 32 KiB of it; bytes that are no UTF-8 are replaced.
+    pub text: String,
+    /// Bytes behind these.
+    pub left_out: u64,
+}
+
+/// A command that did not end well.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecError {
+    /// It was not started.
+    #[error(transparent)]
+    Refused(#[from] ClusterError),
+    /// It did not end in time; it may still run.
+    #[error("timed out after {} s", .0.as_secs_f64())]
+    TimedOut(Duration),
+    /// It ended with this code.
+    #[error("command terminated with exit code {0}")]
+    ExitCode(i64),
+    /// The node could not run it.
+    #[error("{0}")]
+    NotRun(String),
+    /// The connection ended before it was known how the command ends. It may have run.
+    #[error("the connection to the command broke before its end: what it did is not known")]
+    Broken,
+}
+
+impl ExecError {
+    /// Whether the same call may go well later: the API server or the node was not to be reached.
+    #[must_use]
+    pub fn can_pass(&self) -> bool {
+        match self {
+            Self::Refused(error) => error.status().is_none_or(|status| status.code == 429 || status.code >= 500),
+            Self::Broken => true,
+            Self::TimedOut(_) | Self::ExitCode(_) | Self::NotRun(_) => false,
+        }
+    }
+}
+
+impl Cluster {
+    /// Runs a command in a container and waits for its end, over a WebSocket as `kubectl exec` does. Input there is none.
+    /// Needs the right to `get` and, for older API servers, to `create` `pods/exec`. Dropping the future closes the connection;
+    /// the command may go on.
+    pub async fn exec(&self, exec: &Exec<'_>) -> Executed {
+        let mut process = match self.start(exec).await {
+            Ok(process) => process,
+            Err(error) => {
+                let result = Err(ExecError::Refused(error));
+                return Executed { stdout: Printed::default(), stderr: Printed::default(), result };
+            }
+        };
+        let (out, err, status) = (process.stdout(), process.stderr(), process.take_status());
+        let (mut stdout, mut stderr) = (Capped::default(), Capped::default());
+        let ended = async {
+            let status = async {
+                match status {
+                    Some(status) => status.await,
+                    None => None,
+                }
+            };
+            tokio::join!(stdout.read(out), stderr.read(err), status).2
+        };
+        let result = match timeout(exec.timeout, ended).await {
+            Err(_) => Err(ExecError::TimedOut(exec.timeout)),
+            Ok(None) => Err(ExecError::Broken),
+            Ok(Some(status)) => ending(&status),
+        };
+        Executed { stdout: stdout.printed(), stderr: stderr.printed(), result }
+    }
+
+    async fn start(&self, exec: &Exec<'_>) -> Result<AttachedProcess, ClusterError> {
+        let failed = |failure| ClusterError {
+            verb: "run a command in",
+            what: format!("pods/{}/{} (container {})", exec.namespace, exec.pod, exec.container),
+            failure,
+        };
+        let broken = |e: &kube::Error| failed(Failure::Connection { message: chain(e) });
+        let client = kube::Client::try_from((*self.config).clone()).map_err(|e| broken(&e))?;
+        let pods: Api<Pod> = Api::namespaced(client, exec.namespace);
+        let params = AttachParams::default().container(exec.container).stdout(true).stderr(true).stdin(false);
+        match timeout(self.patience, pods.exec(exec.pod, exec.command, &params)).await {
+            Ok(Ok(started)) => Ok(started),
+            Ok(Err(kube::Error::UpgradeConnection(UpgradeConnectionError::ProtocolSwitch(code)))) => {
+                Err(failed(Failure::Api(Box::new(self.refusal(exec, code.as_u16()).await))))
+            }
+            Ok(Err(e)) => Err(broken(&e)),
+            Err(_) => Err(failed(Failure::Timeout(self.patience))),
+        }
+    }
+
+    /// Why the API server refused to switch to the protocol of commands: the library keeps only the code of its answer, so the
+    /// same is asked once more without the wish to switch.
+    async fn refusal(&self, exec: &Exec<'_>, code: u16) -> ApiStatus {
+        let unknown = ApiStatus { code, ..ApiStatus::default() };
+        if !(400..429).contains(&code) {
+            return unknown;
+        }
+        let (namespace, pod) = (segment(exec.namespace), segment(exec.pod));
+        let words: String = exec.command.iter().map(|word| format!("&command={}", query(word))).collect();
+        let path = format!(
+            "/api/v1/namespaces/{namespace}/pods/{pod}/exec?stdout=true&stderr=true&container={}{words}",
+            query(exec.container)
+        );
+        match self.read("run a command in", exec.pod, &path, None).await {
+            Err(ClusterError { failure: Failure::Api(status), .. }) if status.code == code => *status,
+            _ => unknown,
+        }
+    }
+}
+
+/// How the command ended, by the last message of the connection (Kubernetes' remotecommand protocol, version 4 and later).
+fn ending(status: &Status) -> Result<(), ExecError> {
+    if status.status.as_deref() == Some("Success") {
+        return Ok(());
+    }
+    let causes = status.details.iter().flat_map(|details| details.causes.iter().flatten());
+    let mut codes = causes.filter(|cause| cause.reason.as_deref() == Some("ExitCode"));
+    match codes.next().and_then(|cause| cause.message.as_deref()?.parse().ok()) {
+        Some(code) if status.reason.as_deref() == Some("NonZeroExitCode") => Err(ExecError::ExitCode(code)),
+        _ => {
+            let message = status.message.clone().or_else(|| status.reason.clone());
+            Err(ExecError::NotRun(message.unwrap_or_else(|| "the command failed for an unknown reason".to_owned())))
+        }
+    }
+}
+
+/// Keeps the beginning of a stream.
+#[derive(Default)]
+struct Capped {
+    kept: Vec<u8>,
+    left_out: u64,
+}
+
+impl Capped {
+    async fn read(&mut self, from: Option<impl AsyncRead + Unpin>) {
+        let Some(mut from) = from else { return };
+        let mut piece = [0; 4096];
+        // A stream that breaks ends; how the command ended is said by its status alone.
+        while let Ok(read @ 1..) = from.read(&mut piece).await {
+            let kept = read.min(MOST_PRINTED - self.kept.len());
+            self.kept.extend_from_slice(&piece[..kept]);
+            self.left_out += (read - kept) as u64;
+        }
+    }
+
+    fn printed(self) -> Printed {
+        Printed { text: String::from_utf8_lossy(&self.kept).into_owned(), left_out: self.left_out }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[tokio::test]
+    async fn the_beginning_of_what_is_printed_is_kept_and_the_rest_counted() {
+        let mut capped = Capped::default();
+        capped.read(Some(&vec![b'a'; MOST_PRINTED + 5][..])).await;
+        capped.read(None::<&[u8]>).await;
+        let printed = capped.printed();
+        assert_eq!((printed.text.len(), printed.left_out), (MOST_PRINTED, 5));
+        let mut capped = Capped::default();
+        capped.read(Some(&b"a\xff"[..])).await;
+        assert_eq!(capped.printed(), Printed { text: "a\u{fffd}".to_owned(), left_out: 0 });
+    }
+
+    #[test]
+    fn the_last_message_says_how_the_command_ended() {
+        let said = |status: Value| match ending(&serde_json::from_value(status).unwrap()) {
+            Ok(()) => "ok".to_owned(),
+            Err(e) => e.to_string(),
+        };
+        let code = |message: &str| json!({"causes": [{"reason": "ExitCode", "message": message}]});
+        for (status, expected) in [
+            (json!({"status": "Success"}), "ok"),
+            (
+                json!({"status": "Failure", "reason": "NonZeroExitCode", "message": "command terminated with non-zero exit code: exit status 3", "details": code("3")}),
+                "command terminated with exit code 3",
+            ),
+            (
+                json!({"status": "Failure", "reason": "InternalError", "message": "no such file", "details": code("x")}),
+                "no such file",
+            ),
+            (json!({"status": "Failure", "reason": "InternalError"}), "InternalError"),
+            (json!({}), "the command failed for an unknown reason"),
+        ] {
+            assert_eq!(said(status), expected);
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Hooks: commands that run in containers of pods around their backup and after their restore.
+//!
+//! Which hooks a pod has is decided from its annotations ([`of_backup`], [`of_restore`]) and from the resource that is worked
+//! off ([`BackupHooks`], [`RestoreHooks`]); both are pure. [`run`] runs one by the exec subresource, within its deadline, and
+//! writes what it printed into the log. [`Owed`] is what keeps applications from staying frozen: before the first command of
+//! a pod that has post hooks, these are written among the operation's records, and a run again runs them first.
+
+mod annotation;
+mod backup;
+mod command;
+mod hook;
+mod owed;
+mod pod;
+mod restore;
+mod run;
+mod tally;
+
+pub use backup::{BackupHooks, PodHooks};
+pub use hook::{DEFAULT_TIMEOUT, Hook, HookSource, Moment};
+pub use owed::{Owed, OwedHooks};
+pub use pod::HookPod;
+pub use restore::{InitContainers, RestoreHook, RestoreHooks};
+pub use run::{HookError, run};
+pub use tally::HookTally;

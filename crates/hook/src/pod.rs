@@ -1,0 +1,121 @@
+//! What hooks ask of a pod.
+
+use lifeboat_object::{GroupResource, ObjectKey};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What hooks ask of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HookPod {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID: another pod of the name is another pod.
+    pub uid: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// The containers in which a command can run, in their order: the regular ones, then init containers that go on
+    /// running beside them (`restartPolicy: Always`).
+    pub containers: Vec<String>,
+    /// Whether it has ended, so that no command can run in it.
+    pub is_over: bool,
+}
+
+impl HookPod {
+    /// Reads a pod. What is missing or of another type than Kubernetes says counts as absent.
+    #[must_use]
+    pub fn of(pod: &Value) -> Self {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let texts = |value: &Value| -> BTreeMap<String, String> {
+            let map = value.as_object().into_iter().flatten();
+            map.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+        };
+        let of = |list: &Value, stays: fn(&Value) -> bool| -> Vec<String> {
+            let all = list.as_array().into_iter().flatten();
+            all.filter(|c| stays(c)).filter_map(|c| c["name"].as_str().map(str::to_owned)).collect()
+        };
+        let (metadata, spec) = (&pod["metadata"], &pod["spec"]);
+        let mut containers = of(&spec["containers"], |_| true);
+        containers.extend(of(&spec["initContainers"], |c| c["restartPolicy"] == "Always"));
+        Self {
+            namespace: text(&metadata["namespace"]),
+            name: text(&metadata["name"]),
+            uid: text(&metadata["uid"]),
+            labels: texts(&metadata["labels"]),
+            annotations: texts(&metadata["annotations"]),
+            containers,
+            is_over: matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")),
+        }
+    }
+
+    /// The pod as messages name it.
+    #[must_use]
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey::new(GroupResource::new("", "pods"), Some(&self.namespace), self.name.clone())
+    }
+
+    /// The container that a hook names, or the first one.
+    ///
+    /// # Errors
+    /// Which container is not there.
+    pub(crate) fn container(&self, named: &str) -> Result<&str, String> {
+        let found = if named.is_empty() {
+            self.containers.first()
+        } else {
+            self.containers.iter().find(|container| *container == named)
+        };
+        found.map(String::as_str).ok_or_else(|| {
+            if named.is_empty() {
+                format!("the pod {}/{} has no container", self.namespace, self.name)
+            } else {
+                format!("no such container: {named:?} (the pod has {})", self.containers.join(", "))
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn commands_run_in_regular_containers_and_in_init_containers_that_go_on_running() {
+        let pod = HookPod::of(&json!({
+            "metadata": {"namespace": "shop", "name": "db-0", "uid": "u", "labels": {"app": "db"}, "annotations": {"a": "b", "c": 1}},
+            "spec": {
+                "initContainers": [{"name": "init"}, {"name": "proxy", "restartPolicy": "Always"}],
+                "containers": [{"name": "db"}, {"name": "log"}],
+            },
+            "status": {"phase": "Running"},
+        }));
+        let texts = |key: &str, value: &str| BTreeMap::from([(key.to_owned(), value.to_owned())]);
+        let expected = HookPod {
+            namespace: "shop".to_owned(),
+            name: "db-0".to_owned(),
+            uid: "u".to_owned(),
+            labels: texts("app", "db"),
+            annotations: texts("a", "b"),
+            containers: ["db", "log", "proxy"].map(str::to_owned).to_vec(),
+            is_over: false,
+        };
+        assert_eq!(pod, expected);
+        for (named, found) in [("", Ok("db")), ("proxy", Ok("proxy")), ("init", Err(())), ("gone", Err(()))] {
+            assert_eq!(pod.container(named).map_err(drop), found, "{named}");
+        }
+        let error = r#"no such container: "gone" (the pod has db, log, proxy)"#;
+        assert_eq!(pod.container("gone"), Err(error.to_owned()));
+        assert_eq!(HookPod::default().container(""), Err("the pod / has no container".to_owned()));
+    }
+
+    #[test]
+    fn no_command_runs_in_a_pod_that_has_ended() {
+        for (phase, expected) in [("Running", false), ("Pending", false), ("Succeeded", true), ("Failed", true)] {
+            assert_eq!(HookPod::of(&json!({"status": {"phase": phase}})).is_over, expected, "{phase}");
+        }
+        assert!(!HookPod::of(&json!({})).is_over);
+    }
+}
