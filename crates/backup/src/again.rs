@@ -16,6 +16,7 @@ use crate::shelf::Shelf;
 use crate::stopped::{Refusal, Stopped};
 use crate::tally::Tally;
 use lifeboat_api::{Backup, BackupSpec};
+use lifeboat_hook::BackupHooks;
 use lifeboat_object::{Item, ObjectKey, Place, Severity};
 use lifeboat_select::BackupFilter;
 use lifeboat_store::{Broken, StreamReceiver, stream};
@@ -98,7 +99,17 @@ async fn scope(record: &Backup, env: &Env) -> Result<Result<Scope, BackupError>,
     let lane = Lane::new(&catalog, &env.actions);
     Ok(match (filter, lane) {
         (Ok(filter), Ok(lane)) => {
-            Ok(Scope { backup: record.clone(), catalog, filter, namespaces: Vec::new(), lane, workers: 1 })
+            Ok(Scope {
+                backup: record.clone(),
+                catalog,
+                filter,
+                namespaces: Vec::new(),
+                lane,
+                workers: 1,
+                // What is saved again is not quiesced again: its snapshots are taken.
+                hooks: BackupHooks::default(),
+                commands: None,
+            })
         }
         (_, Err(e)) => Err(e),
         (Err(e), Ok(_)) => Err(BackupError::Invalid(crate::request::ValidationErrors(vec![e.to_string()]))),

@@ -78,7 +78,7 @@ impl<'a> Maker<'a> {
         let (mut mounts, mut groups) = (HashMap::<u32, Vec<u32>>::new(), HashMap::<Digest, Vec<u32>>::new());
         for (number, record) in (0..).zip(relations.index.records()) {
             match &record.facts {
-                Facts::Pod { is_running: true, claims } => {
+                Facts::Pod { is_running: true, claims, .. } => {
                     for claim in claims.iter().filter_map(|claim| relations.index.number(claim)) {
                         mounts.entry(claim).or_default().push(number);
                     }
@@ -140,6 +140,7 @@ mod tests {
     use crate::actions::service_account::Binding;
     use crate::index::Body;
     use crate::shelf::Place;
+    use lifeboat_hook::BackupHooks;
     use lifeboat_object::{ApiResource, Item};
     use serde_json::{Value, json};
     use std::sync::Arc;
@@ -160,7 +161,7 @@ mod tests {
             let item = Item::parse(resource, object.to_string().into()).unwrap();
             index.add(Record {
                 digest: item.digest(),
-                facts: Facts::of(&item, "g"),
+                facts: Facts::of(&item, "g", &BackupHooks::default()),
                 resource: item.resource,
                 body: Body::Shelf(Place::Memory(item.body)),
             });

@@ -6,6 +6,7 @@ use crate::actions::read::view;
 use crate::pass::{LeftOut, Used};
 use crate::volumes::{VolumeFacts, Volumes};
 use lifeboat_archive::operations::BackupOperation;
+use lifeboat_hook::HookTally;
 use lifeboat_object::{Item, ObjectKey};
 use std::collections::BTreeMap;
 
@@ -19,6 +20,8 @@ pub(crate) struct Deeds {
     pub(crate) operations: Vec<BackupOperation>,
     /// Objects that no action looks at and that belong to saved ones.
     pub(crate) wishes: BTreeMap<ObjectKey, Wish>,
+    /// Commands that were due in pods.
+    pub(crate) hooks: HookTally,
 }
 
 /// What is known of an object that an action wants in the backup.
@@ -57,6 +60,7 @@ impl Deeds {
         self.add_left_out(other.left_out);
         self.used.add(other.used);
         self.operations.extend(other.operations);
+        self.hooks.add(other.hooks);
         other.wishes.into_iter().for_each(|(key, wish)| self.wish(key, wish));
     }
 }

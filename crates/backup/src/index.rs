@@ -5,6 +5,7 @@ use crate::actions::pv::{claim, volume_key};
 use crate::actions::read::view;
 use crate::actions::service_account::Digest;
 use crate::shelf::Place;
+use lifeboat_hook::BackupHooks;
 use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,6 +34,8 @@ pub(crate) enum Facts {
     /// A pod.
     Pod {
         is_running: bool,
+        /// Whether commands may have to run in it.
+        may_have_hooks: bool,
         /// Those that it mounts.
         claims: Box<[Digest]>,
     },
@@ -49,7 +52,7 @@ pub(crate) enum Facts {
 
 impl Facts {
     /// The facts of an object; nothing is known of one that cannot be read.
-    pub(crate) fn of(item: &Item, group_label: &str) -> Self {
+    pub(crate) fn of(item: &Item, group_label: &str, hooks: &BackupHooks) -> Self {
         let is_pod = match (item.resource.group.as_str(), item.resource.resource.as_str()) {
             ("", "pods") => true,
             ("", "persistentvolumeclaims") => false,
@@ -59,7 +62,8 @@ impl Facts {
         if is_pod {
             let pod = view::<PodView>(&item.body).unwrap_or_default();
             let claims = pod.claims().map(|name| claim_digest(namespace, name)).collect();
-            return Self::Pod { is_running: pod.is_running(&item.head), claims };
+            let may_have_hooks = hooks.may_concern(item);
+            return Self::Pod { is_running: pod.is_running(&item.head), may_have_hooks, claims };
         }
         let claim = claim(item, group_label);
         Self::Claim {

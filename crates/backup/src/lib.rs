@@ -26,6 +26,7 @@ mod fates;
 mod fetch;
 mod finalize;
 mod gather;
+mod hook;
 mod index;
 mod lane;
 mod late;

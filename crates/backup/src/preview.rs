@@ -57,7 +57,7 @@ pub async fn preview(request: &Request, env: &Env) -> Result<Preview, BackupErro
         );
         env.operation.journal.warn(&Place::Velero, text);
     }
-    let Objects { plan, processed, tally, .. } = objects(request, &backup, &env, &mut tasks).await?;
+    let Objects { plan, processed, tally, .. } = objects(request, &backup, None, &env, &mut tasks).await?;
     let Processed { mut entries, learned, .. } = processed;
     let mut types: BTreeMap<GroupResource, PreviewedType> = BTreeMap::new();
     loop {

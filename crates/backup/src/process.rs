@@ -5,6 +5,7 @@
 //! only at the end comes last (`late`).
 
 use crate::collect::Collected;
+use crate::deeds::Deeds;
 use crate::entry::Entries;
 use crate::env::Env;
 use crate::late::{FETCHING, Late};
@@ -20,6 +21,7 @@ use crate::volumes::Volumes;
 use crate::work::{ACTING, work};
 use lifeboat_api::Time;
 use lifeboat_archive::operations::BackupOperation;
+use lifeboat_hook::HookTally;
 use lifeboat_object::{ObjectKey, Severity};
 use lifeboat_store::{Broken, StreamReceiver, StreamSender, stream};
 use std::sync::Arc;
@@ -48,6 +50,8 @@ pub(crate) struct Learned {
     pub(crate) left_out: LeftOut,
     /// Operations that actions have begun.
     pub(crate) operations: Vec<BackupOperation>,
+    /// Commands that were due in pods.
+    pub(crate) hooks: HookTally,
 }
 
 /// Starts the stages as tasks of the operation.
@@ -111,7 +115,8 @@ async fn bring_together(
     tell_missing(&pass, &desk);
     deeds.add_left_out(pass.left_out);
     deeds.operations.sort_by(|a, b| order(a).cmp(&order(b)));
-    Ok(Learned { volumes: deeds.volumes, left_out: deeds.left_out, operations: deeds.operations })
+    let Deeds { volumes, left_out, operations, hooks, .. } = deeds;
+    Ok(Learned { volumes, left_out, operations, hooks })
 }
 
 fn order(operation: &BackupOperation) -> (Option<Time>, ObjectKey, &str) {

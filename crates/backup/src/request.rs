@@ -4,6 +4,8 @@ use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Backup, BackupPhase, Duration, Time, well_known};
 use lifeboat_archive::FORMAT_VERSION;
 use lifeboat_cluster::ServerVersion;
+use lifeboat_hook::BackupHooks;
+use lifeboat_object::Catalog;
 use lifeboat_select::BackupFilter;
 
 /// A backup to be made.
@@ -110,6 +112,8 @@ pub fn prepared(request: &Request, version: &ServerVersion, now: Timestamp) -> (
     }
     let mut errors = BackupFilter::validate(spec);
     BackupFilter::auto_exclude(spec);
+    // Types are not known yet; what is wrong with hooks does not depend on them.
+    errors.extend(BackupHooks::new(&spec.hooks, &Catalog::default()).err().unwrap_or_default());
     errors.extend(refusals(&backup));
     let ttl = SignedDuration::from_nanos(backup.spec.ttl.nanoseconds());
     let location = lifeboat_api::label_value(&backup.spec.storage_location);
@@ -143,7 +147,6 @@ fn refusals(backup: &Backup) -> Vec<String> {
             "file system backup of volumes",
         ),
         (spec.snapshot_move_data == Some(true), "moving snapshot data"),
-        (!spec.hooks.resources.is_empty(), "hooks"),
         (spec.resource_policy.is_some(), "resource policies"),
     ] {
         if wanted {

@@ -4,6 +4,7 @@ use crate::collect::collect;
 use crate::entry::Entries;
 use crate::env::Env;
 use crate::error::BackupError;
+use crate::hook::Commands;
 use crate::lane::Lane;
 use crate::plan::{Plan, plan};
 use crate::process::{Learned, Processed, process};
@@ -14,6 +15,7 @@ use crate::stopped::{Refusal, Stopped};
 use crate::tally::Tally;
 use crate::write::{Written, write};
 use lifeboat_api::{Backup, BackupPhase, well_known};
+use lifeboat_hook::BackupHooks;
 use lifeboat_object::{Catalog, Place, Results};
 use lifeboat_select::BackupFilter;
 use lifeboat_store::{BackupWriter, ClaimOutcome, ClaimRequest, StreamReceiver, stream};
@@ -64,12 +66,14 @@ const WAITING: usize = 4;
 /// [`BackupError`]; then the name stays claimed and nothing else is visible.
 pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
     let mut tasks = JoinSet::new();
+    let commands = Commands::new(&env.cluster, &env.operation);
     let made = tokio::select! {
-        made = Box::pin(make(request, env, &mut tasks)) => made,
+        made = Box::pin(make(request, &commands, env, &mut tasks)) => made,
         () = overdue(env) => Err(BackupError::Cancelled),
     };
-    // However that ended, no task of this operation runs on.
+    // However that ended, no task of this operation runs on, and no application stays frozen.
     tasks.shutdown().await;
+    commands.end().await;
     match made? {
         Made::Archive(finale) => {
             if env.operation.cancel.is_cancelled() {
@@ -106,7 +110,7 @@ enum Made {
     Before(Box<Backup>),
 }
 
-async fn make(request: &Request, env: &Env, tasks: &mut JoinSet<()>) -> Result<Made, BackupError> {
+async fn make(request: &Request, commands: &Commands, env: &Env, tasks: &mut JoinSet<()>) -> Result<Made, BackupError> {
     let version = env.cluster.version().await?;
     let backup = prepare(request, &version, (env.operation.clock)())?;
     let writer = match claim(&backup, &request.settings, env).await? {
@@ -116,7 +120,12 @@ async fn make(request: &Request, env: &Env, tasks: &mut JoinSet<()>) -> Result<M
     env.operation
         .journal
         .info("Beginning backup", &[("attempt", &writer.attempt().to_string()), ("cluster", &version.git_version)]);
-    let Walked { written, learned, kept_out } = walk(request, &backup, &writer, env, tasks).await?;
+    if writer.attempt() > 1 {
+        // What the attempt before has frozen comes first.
+        commands.pay().await;
+    }
+    let objects = objects(request, &backup, Some(commands.clone()), env, tasks).await?;
+    let Walked { written, learned, kept_out } = walk(request, objects, &writer, env).await?;
     if let Some(warning) = learned.volumes.warning() {
         env.operation.journal.warn(&Place::Velero, warning);
     }
@@ -130,6 +139,7 @@ async fn make(request: &Request, env: &Env, tasks: &mut JoinSet<()>) -> Result<M
         written,
         volumes,
         operations: learned.operations,
+        hooks: learned.hooks,
         tool: request.settings.tool.clone(),
         cluster_version: version.git_version,
     })))
@@ -155,14 +165,8 @@ struct Walked {
     kept_out: Vec<String>,
 }
 
-async fn walk(
-    request: &Request,
-    backup: &Backup,
-    writer: &BackupWriter,
-    env: &Env,
-    tasks: &mut JoinSet<()>,
-) -> Result<Walked, BackupError> {
-    let Objects { processed, kept_out, tally, .. } = objects(request, backup, env, tasks).await?;
+async fn walk(request: &Request, objects: Objects, writer: &BackupWriter, env: &Env) -> Result<Walked, BackupError> {
+    let Objects { processed, kept_out, tally, .. } = objects;
     let Processed { entries, learned, refusal } = processed;
     let archive = Archive { level: request.settings.compression, writer, tally: &tally, env };
     let written = archive.put(entries, refusal).await?;
@@ -230,10 +234,11 @@ pub(crate) struct Objects {
     pub(crate) tally: Arc<Tally>,
 }
 
-/// Plans, and starts listing and processing as tasks of the operation.
+/// Plans, and starts listing and processing as tasks of the operation. Hooks run only when there is what runs their commands.
 pub(crate) async fn objects(
     request: &Request,
     backup: &Backup,
+    commands: Option<Commands>,
     env: &Env,
     tasks: &mut JoinSet<()>,
 ) -> Result<Objects, BackupError> {
@@ -247,7 +252,9 @@ pub(crate) async fn objects(
             ),
         );
     }
-    let scope = Arc::new(scope(backup, catalog, request.settings.item_block_workers, env).await?);
+    let mut scope = scope(backup, catalog, request.settings.item_block_workers, env).await?;
+    scope.commands = commands;
+    let scope = Arc::new(scope);
     let existing: Vec<String> = scope.namespaces.iter().map(|namespace| namespace.facts.name.clone()).collect();
     let plan = plan(&scope.catalog, &scope.filter, &scope.lane, &existing);
     let kept_out = scope.kept_out();
@@ -295,7 +302,9 @@ async fn scope(backup: &Backup, catalog: Catalog, workers: usize, env: &Env) -> 
         }
     }
     let lane = Lane::new(&catalog, &env.actions)?;
-    Ok(Scope { backup: backup.clone(), catalog, filter, namespaces, lane, workers: workers.max(1) })
+    let hooks = BackupHooks::new(&backup.spec.hooks, &catalog).map_err(ValidationErrors)?;
+    let (backup, workers) = (backup.clone(), workers.max(1));
+    Ok(Scope { backup, catalog, filter, namespaces, lane, workers, hooks, commands: None })
 }
 
 #[cfg(test)]
@@ -306,6 +315,7 @@ mod tests {
     use lifeboat_archive::ReadLimits;
     use lifeboat_archive::layout::BackupFile;
     use lifeboat_archive::operations::{BackupOperation, BackupOperationSpec};
+    use lifeboat_hook::HookTally;
     use lifeboat_object::{GroupResource, ObjectKey};
     use lifeboat_store::OpenOptions;
 
@@ -391,7 +401,8 @@ mod tests {
         backup.metadata.uid = "u".into();
         let operations = vec![operation.clone()];
         let (volumes, tool, cluster_version) = Default::default();
-        let finale = Finale { backup, writer, written, volumes, operations, tool, cluster_version };
+        let hooks = HookTally::default();
+        let finale = Finale { backup, writer, written, volumes, operations, hooks, tool, cluster_version };
         let Finished { backup, closed, .. } = seal(finale, &env).await.unwrap();
         let status =
             (backup.status.phase, backup.status.backup_item_operations_attempted, backup.status.completion_timestamp);

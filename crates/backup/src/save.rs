@@ -7,7 +7,8 @@ use crate::entry::{Entry, FAILED, tell_too_deep};
 use crate::env::Env;
 use crate::fates::{Fate, Fates, Who};
 use crate::fetch::{failed, get, tell_absent};
-use crate::index::{Body, Index, Outside, Record};
+use crate::hook::Quiesced;
+use crate::index::{Body, Facts, Index, Outside, Record};
 use crate::lane::Scoped;
 use crate::output::Output;
 use crate::perform::{listen, may_speak, perform};
@@ -19,6 +20,7 @@ use futures::future::BoxFuture;
 use lifeboat_action::{ActionError, BackupItemAction, BackupItemOutput};
 use lifeboat_api::{OperationPhase, OperationStatus, Time};
 use lifeboat_archive::operations::{BackupOperation, BackupOperationSpec};
+use lifeboat_hook::HookPod;
 use lifeboat_object::{ApiResource, Item, ObjectKey, Place, Severity, is_too_deep};
 use serde_json::Value;
 use std::sync::Arc;
@@ -147,6 +149,45 @@ impl Worker {
             return Ok(before);
         }
         self.judged(item, must_include, 0).await
+    }
+
+    /// Runs the hooks that come before a block in those of its pods that are not saved yet. A pod whose hooks refuse it is
+    /// settled as failed.
+    pub(crate) async fn quiesce(&mut self, block: &[u32]) -> Result<Vec<Quiesced>, Stopped> {
+        let desk = Arc::clone(&self.desk);
+        let (Some(commands), mut all) = (&desk.scope.commands, Vec::new()) else { return Ok(Vec::new()) };
+        for number in block {
+            let Some(record) = desk.index.record(*number) else { continue };
+            let who = Who::Indexed(*number);
+            if !matches!(record.facts, Facts::Pod { may_have_hooks: true, .. }) || desk.fates.of(who).is_some() {
+                continue;
+            }
+            if desk.env.operation.cancel.is_cancelled() {
+                return Err(Stopped::Over);
+            }
+            // What cannot be read is told when it is saved.
+            let Some(item) = desk.read(record).await else { continue };
+            let pod = HookPod::of(&serde_json::from_slice(&item.body).unwrap_or_default());
+            let hooks = desk.scope.hooks.of(&pod);
+            if hooks.is_empty() {
+                continue;
+            }
+            let quiesced = commands.quiesce(pod, hooks, &mut self.deeds.hooks).await;
+            if quiesced.is_refused && desk.fates.begin(who, false).is_none() {
+                self.settle(who, Fate::Failed);
+            }
+            all.push(quiesced);
+        }
+        Ok(all)
+    }
+
+    /// Runs the hooks that come after a block.
+    pub(crate) async fn thaw(&mut self, quiesced: Vec<Quiesced>) {
+        let desk = Arc::clone(&self.desk);
+        let Some(commands) = &desk.scope.commands else { return };
+        for pod in quiesced {
+            commands.thaw(pod, &mut self.deeds.hooks).await;
+        }
     }
 
     async fn of_index(&mut self, number: u32, depth: usize) -> Result<Fate, Stopped> {

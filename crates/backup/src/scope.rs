@@ -2,10 +2,12 @@
 
 use crate::env::Env;
 use crate::error::BackupError;
+use crate::hook::Commands;
 use crate::lane::Lane;
 use crate::parse;
 use lifeboat_api::{Backup, well_known};
 use lifeboat_cluster::{ClusterError, ListRequest};
+use lifeboat_hook::BackupHooks;
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Item, Place};
 use lifeboat_select::{BackupFilter, NamespaceFacts};
 use serde_json::Value;
@@ -23,6 +25,10 @@ pub(crate) struct Scope {
     pub(crate) lane: Lane,
     /// How many blocks of such objects have their turn at once.
     pub(crate) workers: usize,
+    /// Which commands run in pods around their backup.
+    pub(crate) hooks: BackupHooks,
+    /// Runs these; `None` when they are not to be run, as in a preview.
+    pub(crate) commands: Option<Commands>,
 }
 
 /// A namespace, with the facts that filters ask for.
@@ -157,5 +163,7 @@ pub(crate) fn test_scope(more: Vec<ApiResource>, actions: &lifeboat_action::Acti
         namespaces: vec![Namespace { facts, item: Some(item) }],
         lane,
         workers: 1,
+        hooks: BackupHooks::default(),
+        commands: None,
     })
 }

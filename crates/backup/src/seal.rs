@@ -4,10 +4,11 @@
 use crate::env::Env;
 use crate::error::BackupError;
 use crate::write::Written;
-use lifeboat_api::{Backup, BackupPhase, BackupProgress, HookStatus, Time};
+use lifeboat_api::{Backup, BackupPhase, BackupProgress, Time};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::operations::BackupOperation;
 use lifeboat_archive::sidecar::{self, BackupVolumeInfo};
+use lifeboat_hook::HookTally;
 use lifeboat_operation::{Closed, Log};
 use lifeboat_store::{BackupWriter, Content, Sealed, StoreError};
 use std::collections::BTreeMap;
@@ -20,6 +21,8 @@ pub(crate) struct Finale {
     pub(crate) volumes: Vec<BackupVolumeInfo>,
     /// Operations that actions have begun.
     pub(crate) operations: Vec<BackupOperation>,
+    /// Commands that were due in pods.
+    pub(crate) hooks: HookTally,
     pub(crate) tool: String,
     pub(crate) cluster_version: String,
 }
@@ -33,7 +36,7 @@ pub(crate) struct Finished {
 
 /// Puts every file but `velero-backup.json`, and makes the resource as that will have it.
 pub(crate) async fn seal(finale: Finale, env: &Env) -> Result<Finished, BackupError> {
-    let Finale { mut backup, mut writer, written, volumes, operations, tool, cluster_version } = finale;
+    let Finale { mut backup, mut writer, written, volumes, operations, hooks, tool, cluster_version } = finale;
     writer.record_tarball(&written.summary);
     writer.put(BackupFile::Index, written.index).await?;
     let encode = |what, bytes: Result<Vec<u8>, serde_json::Error>| bytes.map_err(|e| StoreError::Encode(what, e));
@@ -60,7 +63,7 @@ pub(crate) async fn seal(finale: Finale, env: &Env) -> Result<Finished, BackupEr
     status.warnings = i64::try_from(warnings).unwrap_or(i64::MAX);
     status.errors = i64::try_from(errors).unwrap_or(i64::MAX);
     status.progress = Some(BackupProgress { total_items: items, items_backed_up: items });
-    status.hook_status = Some(HookStatus::default());
+    status.hook_status = Some(hooks.status().unwrap_or_default());
     status.completion_timestamp = (!is_pending).then(|| Time::new((env.operation.clock)()));
     env.operation.journal.info(&format!("Backed up a total of {items} items"), &[]);
     let closed = env.operation.journal.close();

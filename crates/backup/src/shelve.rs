@@ -92,7 +92,8 @@ impl Shelves {
                 let binding = serde_json::from_slice(&item.body).ok().as_ref().and_then(Binding::of);
                 binding.into_iter().for_each(|binding| self.bindings.add(binding));
             }
-            let facts = Facts::of(&item, &self.scope.backup.spec.volume_group_snapshot_label_key);
+            let label = &self.scope.backup.spec.volume_group_snapshot_label_key;
+            let facts = Facts::of(&item, label, &self.scope.hooks);
             let body = place.map_or_else(|| Body::Cluster(Box::new(item.key())), Body::Shelf);
             self.index.add(Record { digest, resource: item.resource, body, facts });
         }

@@ -60,9 +60,11 @@ impl Queue {
 
 async fn take_turns(queue: Arc<Queue>, mut worker: Worker) -> Result<Deeds, Stopped> {
     while let Some(block) = queue.next() {
+        let quiesced = worker.quiesce(block).await?;
         for number in block {
             worker.indexed(*number).await?;
         }
+        worker.thaw(quiesced).await;
     }
     Ok(worker.end().await?.deeds)
 }

@@ -21,11 +21,18 @@ pub struct Operation {
     pub scratch: PathBuf,
     /// Set to stop the operation: seen between its steps, and in every wait.
     pub cancel: CancellationToken,
+    /// Whether this process may still act for the operation.
+    pub fence: Fence,
 }
+
+/// Whether this process may still act for an operation, or another one may have taken it over meanwhile. It is asked just
+/// before each act that cannot be taken back and that no precondition guards, such as a command in a container: a cancellation
+/// comes later, when the process was paused.
+pub type Fence = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 impl Operation {
     /// An operation that has done nothing yet, with notes that do not survive the process. `subject` is the field that
-    /// every line of its log carries, such as `backup=velero/nightly`.
+    /// every line of its log carries, such as `backup=velero/nightly`. No other process takes it over.
     #[must_use]
     pub fn new(clock: Clock, subject: &str, scratch: PathBuf) -> Self {
         Self {
@@ -35,6 +42,7 @@ impl Operation {
             records: Arc::new(InMemory::default()),
             scratch,
             cancel: CancellationToken::new(),
+            fence: Arc::new(|| Ok(())),
         }
     }
 }

@@ -15,7 +15,7 @@ mod progress;
 mod records;
 
 pub use clock::Clock;
-pub use given::Operation;
+pub use given::{Fence, Operation};
 pub use journal::{Closed, Journal, LOG_TARGET};
 pub use log::Log;
 pub use progress::Progress;

@@ -1,0 +1,257 @@
+//! Runs the hooks of pods around what is saved of them (backup.md 1.13, 2.5), so that no application stays frozen.
+//!
+//! Commands run as tasks of their own, which outlive the worker that waits for them: when an operation is broken off, what
+//! froze an application has come to its end before the command that thaws it begins.
+
+use lifeboat_cluster::Cluster;
+use lifeboat_hook::{Hook, HookError, HookPod, HookTally, Moment, Owed, OwedHooks, PodHooks};
+use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Place, Severity};
+use lifeboat_operation::Operation;
+use serde_json::Value;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+/// How an error of a hook begins in the results.
+const FAILED: &str = "Error executing hook";
+/// How long a post hook is tried again while the API server or the node cannot be reached.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Between these attempts.
+const PAUSE: Duration = Duration::from_secs(2);
+/// How long a command that is under way may still take when the operation is broken off.
+const GRACE: Duration = Duration::from_secs(30);
+/// How many pods are thawed at once when the operation ends otherwise than it should.
+const AT_ONCE: usize = 8;
+
+/// The commands that one operation runs in containers.
+#[derive(Clone)]
+pub(crate) struct Commands {
+    cluster: Cluster,
+    operation: Operation,
+    owed: Owed,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    running: Mutex<JoinSet<()>>,
+    /// Whether a pod was ever owed a post hook.
+    owes: AtomicBool,
+}
+
+/// A pod whose commands before its backup have run.
+pub(crate) struct Quiesced {
+    pod: HookPod,
+    post: Vec<Hook>,
+    /// Whether the pod must stay out of the backup.
+    pub(crate) is_refused: bool,
+}
+
+impl Commands {
+    pub(crate) fn new(cluster: &Cluster, operation: &Operation) -> Self {
+        let owed = Owed::new(Arc::clone(&operation.records));
+        Self { cluster: cluster.clone(), operation: operation.clone(), owed, shared: Arc::default() }
+    }
+
+    /// Runs the hooks of a pod before its backup, in their order. What goes wrong is in the results.
+    pub(crate) async fn quiesce(&self, pod: HookPod, hooks: PodHooks, tally: &mut HookTally) -> Quiesced {
+        let PodHooks { pre, post, warnings } = hooks;
+        let key = pod.key();
+        for warning in warnings {
+            self.operation.journal.item(Severity::Warning, &key, &warning, None);
+        }
+        let name = key.to_string();
+        pre.iter().for_each(|hook| tally.due(&name, hook, Moment::Pre));
+        post.iter().for_each(|hook| tally.due(&name, hook, Moment::Post));
+        let mut quiesced = Quiesced { pod, post, is_refused: false };
+        if !pre.is_empty() && !quiesced.post.is_empty() && !quiesced.pod.is_over {
+            self.shared.owes.store(true, Ordering::Release);
+            if let Err(e) = self.owed.owe(&quiesced.pod, &quiesced.post).await {
+                // Nothing would thaw the application if this process died now.
+                let error =
+                    format!("what the pod is owed after its backup cannot be noted, so none of its hooks runs: {e}");
+                self.operation.journal.item(Severity::Error, &key, FAILED, Some(&error));
+                pre.iter().for_each(|hook| tally.failed(&name, hook, Moment::Pre));
+                quiesced.post.clear();
+                quiesced.is_refused = pre.iter().any(|hook| hook.fails_pod);
+                return quiesced;
+            }
+        }
+        for hook in pre {
+            let Err(error) = self.run(&hook, &quiesced.pod, Moment::Pre).await else { continue };
+            tally.failed(&name, &hook, Moment::Pre);
+            let error = error.to_string();
+            self.tell(&hook, &key, &error);
+            if hook.fails_pod {
+                quiesced.is_refused = true;
+                break;
+            }
+        }
+        quiesced
+    }
+
+    /// Runs the hooks of a pod after its backup, in their order. What goes wrong is in the results.
+    pub(crate) async fn thaw(&self, quiesced: Quiesced, tally: &mut HookTally) {
+        let Quiesced { pod, post, .. } = quiesced;
+        if post.is_empty() {
+            return;
+        }
+        let key = pod.key();
+        for hook in post {
+            let Err(error) = self.run_patiently(&hook, &pod).await else { continue };
+            if matches!(error, NotDone::Fenced(_)) {
+                // It stays owed, and the process that has taken over pays it.
+                return;
+            }
+            tally.failed(&key.to_string(), &hook, Moment::Post);
+            let command = hook.command.join(" ");
+            let advice =
+                format!("{error}: the application may be frozen still; {command:?} in the pod is what thaws it");
+            self.tell(&hook, &key, &advice);
+            if hook.fails_pod {
+                break;
+            }
+        }
+        self.settle(&pod).await;
+    }
+
+    async fn settle(&self, pod: &HookPod) {
+        if let Err(e) = self.owed.settle(pod).await {
+            let text = format!(
+                "the hooks of {} after its backup have run, and that cannot be noted: they may run again: {e}",
+                pod.key()
+            );
+            self.operation.journal.warn(&Place::Namespace(pod.namespace.clone()), text);
+        }
+    }
+
+    fn tell(&self, hook: &Hook, key: &ObjectKey, error: &str) {
+        self.operation.journal.item(Severity::Error, key, FAILED, Some(&format!("hook {}: {error}", hook.name)));
+    }
+
+    /// Runs a post hook, again while it could not even be started.
+    async fn run_patiently(&self, hook: &Hook, pod: &HookPod) -> Result<(), NotDone> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match self.run(hook, pod, Moment::Post).await {
+                Err(NotDone::Failed(error)) if error.can_pass() && Instant::now() < end => sleep(PAUSE).await,
+                ended => return ended,
+            }
+        }
+    }
+
+    /// Runs a command as a task that outlives its caller.
+    async fn run(&self, hook: &Hook, pod: &HookPod, moment: Moment) -> Result<(), NotDone> {
+        (self.operation.fence)().map_err(NotDone::Fenced)?;
+        let (sender, ended) = oneshot::channel();
+        let (cluster, journal) = (self.cluster.clone(), self.operation.journal.clone());
+        let (hook, pod) = (hook.clone(), pod.clone());
+        self.spawn(async move {
+            // The caller may be gone.
+            let _ = sender.send(lifeboat_hook::run(&hook, &pod, moment, &cluster, &journal).await);
+        });
+        match ended.await {
+            Ok(result) => result.map_err(NotDone::Failed),
+            Err(_) => Err(NotDone::Died),
+        }
+    }
+
+    fn spawn(&self, command: impl Future<Output = ()> + Send + 'static) {
+        let mut running = self.running();
+        // Those that have ended are let go of.
+        while running.try_join_next().is_some() {}
+        running.spawn(command);
+    }
+
+    fn running(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.shared.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends what an operation leaves that was broken off: waits for the commands that are under way, a while, and runs the
+    /// hooks that are owed.
+    pub(crate) async fn end(&self) {
+        if !self.shared.owes.load(Ordering::Acquire) {
+            return;
+        }
+        let mut running = std::mem::take(&mut *self.running());
+        let all = async { while running.join_next().await.is_some() {} };
+        // A command that does not come to its end is thawed all the same.
+        let _ = timeout(GRACE, all).await;
+        self.pay().await;
+    }
+
+    /// Runs all hooks that are owed to pods, of this run or of one before it.
+    pub(crate) async fn pay(&self) {
+        let (owed, unreadable) = match self.owed.all().await {
+            Ok(all) => all,
+            Err(e) => {
+                let text = format!(
+                    "it cannot be read which pods are owed hooks after their backup: {e}: applications may be frozen"
+                );
+                return self.operation.journal.error(&Place::Velero, text);
+            }
+        };
+        for key in unreadable {
+            let text =
+                format!("the note {key} of hooks that a pod is owed cannot be read: an application may be frozen");
+            self.operation.journal.error(&Place::Velero, text);
+        }
+        let mut owed = owed.into_iter();
+        let mut thawing = JoinSet::new();
+        loop {
+            while thawing.len() < AT_ONCE
+                && let Some(one) = owed.next()
+            {
+                let commands = self.clone();
+                thawing.spawn(async move { commands.pay_one(one).await });
+            }
+            if thawing.join_next().await.is_none() {
+                return;
+            }
+        }
+    }
+
+    async fn pay_one(&self, owed: OwedHooks) {
+        let OwedHooks { namespace, name, uid, post } = owed;
+        let key = ObjectKey::new(GroupResource::new("", "pods"), Some(&namespace), name);
+        let pod = match self.read(&key).await {
+            Ok(Some(pod)) if pod.uid == uid => pod,
+            Ok(_) => {
+                let name = key.to_string();
+                self.operation.journal.info("A pod that was owed hooks is gone", &[("pod", &name)]);
+                let gone = HookPod { namespace, name: key.name, ..HookPod::default() };
+                return self.settle(&gone).await;
+            }
+            Err(error) => {
+                let error = format!("{error}: the application may be frozen still");
+                return self.operation.journal.item(Severity::Error, &key, FAILED, Some(&error));
+            }
+        };
+        let name = key.to_string();
+        self.operation.journal.info("Running hooks that a pod is owed", &[("pod", &name)]);
+        let owed = Quiesced { pod, post, is_refused: false };
+        self.thaw(owed, &mut HookTally::default()).await;
+    }
+
+    async fn read(&self, key: &ObjectKey) -> Result<Option<HookPod>, String> {
+        let pods = ApiResource::new("", "v1", "pods", "Pod");
+        let body = self.cluster.get(&pods, key.namespace.as_deref(), &key.name).await.map_err(|e| e.to_string())?;
+        let Some(body) = body else { return Ok(None) };
+        let pod: Value = serde_json::from_slice(&body).map_err(|e| e.to_string())?;
+        Ok(Some(HookPod::of(&pod)))
+    }
+}
+
+/// A command that did not do what it should.
+#[derive(Debug, thiserror::Error)]
+enum NotDone {
+    #[error("{0}")]
+    Fenced(String),
+    #[error(transparent)]
+    Failed(#[from] HookError),
+    #[error("the task that ran the command died")]
+    Died,
+}
