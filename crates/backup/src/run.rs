@@ -125,7 +125,7 @@ async fn make(request: &Request, commands: &Commands, env: &Env, tasks: &mut Joi
         commands.pay().await;
     }
     let objects = objects(request, &backup, Some(commands.clone()), env, tasks).await?;
-    let Walked { written, learned, kept_out } = walk(request, objects, &writer, env).await?;
+    let Walked { written, learned, kept_out } = Box::pin(walk(request, objects, &writer, env)).await?;
     if let Some(warning) = learned.volumes.warning() {
         env.operation.journal.warn(&Place::Velero, warning);
     }

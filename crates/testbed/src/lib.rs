@@ -17,6 +17,6 @@ mod scripted;
 pub use binaries::{Binaries, cache_folder};
 pub use control_plane::{ControlPlane, Kubectl};
 pub use process::{Daemon, free_port};
-pub use proxy::{Fault, Kill, Nth, Proxy, Rule, Seen};
+pub use proxy::{ContainerCommand, Containers, Fault, Kill, Nth, Proxy, Ran, Rule, Seen};
 pub use s3::S3Server;
 pub use scripted::scripted_api_server;

@@ -14,6 +14,7 @@ use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_operation::Operation;
 use lifeboat_sandbox::{Sandbox, SandboxOptions};
 use lifeboat_store::{OpenOptions, Store};
+use lifeboat_testbed::Proxy;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -23,6 +24,8 @@ pub(crate) const NAME: &str = "b";
 
 pub(crate) struct Ground {
     sandbox: Sandbox,
+    /// Stands before the cluster, and runs the commands in its containers.
+    pub(crate) proxy: Proxy,
     cluster: Cluster,
     pub(crate) bucket: Arc<dyn BlobStore>,
     pub(crate) actions: Actions,
@@ -42,12 +45,14 @@ impl Ground {
         };
         let sandbox = Sandbox::start(options).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
+        let url = format!("https://{}", sandbox.address());
+        let proxy = Proxy::start(&url, Some(sandbox.authority_pem())).unwrap();
         let authority = folder.path().join("ca.crt");
-        std::fs::write(&authority, sandbox.authority_pem()).unwrap();
+        std::fs::write(&authority, proxy.authority().unwrap()).unwrap();
         let kubeconfig = folder.path().join("config");
         let config = json!({
             "clusters": [{"name": "c", "cluster": {
-                "server": format!("https://{}", sandbox.address()), "certificate-authority": authority}}],
+                "server": proxy.url(), "certificate-authority": authority}}],
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
             "users": [{"name": "u", "user": {"token": "t"}}], "current-context": "c"
         });
@@ -55,7 +60,8 @@ impl Ground {
         let options = ConnectOptions { kubeconfig: Some(kubeconfig), ..ConnectOptions::default() };
         let cluster = Cluster::connect(&options).await.unwrap();
         let actions = Actions { backup_item: actions, ..Actions::default() };
-        let ground = Self { sandbox, cluster, bucket: Arc::new(Memory::default()), actions, now: Arc::default() };
+        let ground =
+            Self { sandbox, proxy, cluster, bucket: Arc::new(Memory::default()), actions, now: Arc::default() };
         let namespaces = ["kube-system", "shop"]
             .map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "uid": name}}));
         ground.sandbox.apply(namespaces.into()).await.unwrap();
@@ -69,6 +75,11 @@ impl Ground {
     pub(crate) async fn set(&self, name: &str, content: &str) {
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "shop"},
             "data": {"x": content}});
+        self.sandbox.apply(vec![object]).await.unwrap();
+    }
+
+    /// Puts an object into the cluster.
+    pub(crate) async fn put(&self, object: Value) {
         self.sandbox.apply(vec![object]).await.unwrap();
     }
 
@@ -119,7 +130,7 @@ impl Ground {
     }
 }
 
-fn open() -> OpenOptions {
+pub(crate) fn open() -> OpenOptions {
     OpenOptions { limits: ReadLimits::default(), scratch: std::env::temp_dir(), ignore_index: false }
 }
 

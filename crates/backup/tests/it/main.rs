@@ -3,3 +3,4 @@
 
 mod finalize;
 mod ground;
+mod hooks;

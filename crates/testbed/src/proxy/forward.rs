@@ -1,5 +1,6 @@
 //! Passes requests on, or not.
 
+use super::exec::{self, Containers};
 use super::script::{Fault, Kill, Rule, Script, Seen};
 use crate::certificates::Certificates;
 use anyhow::{Context, Result, anyhow, bail};
@@ -23,7 +24,7 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-type Stream = UnsyncBoxBody<Bytes, std::io::Error>;
+pub(super) type Stream = UnsyncBoxBody<Bytes, std::io::Error>;
 type Upstream = Client<HttpsConnector<HttpConnector>, Stream>;
 
 /// A running proxy on a free port of the loopback interface. It speaks plain HTTP where the server behind it does, and
@@ -37,7 +38,6 @@ pub struct Proxy {
     authority: Option<String>,
 }
 
-#[derive(Debug)]
 struct Shared {
     upstream: Uri,
     client: Upstream,
@@ -45,6 +45,15 @@ struct Shared {
     seen: Mutex<Vec<Seen>>,
     victim: Mutex<Option<u32>>,
     named: Condvar,
+    containers: Mutex<Option<Containers>>,
+    /// Commands that run; the runtime ends them with the proxy.
+    commands: Mutex<JoinSet<()>>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("upstream", &self.upstream).finish_non_exhaustive()
+    }
 }
 
 /// How long a request that kills waits until the victim is named.
@@ -73,6 +82,8 @@ impl Proxy {
             seen: Mutex::default(),
             victim: Mutex::default(),
             named: Condvar::new(),
+            containers: Mutex::default(),
+            commands: Mutex::default(),
         });
         let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
@@ -124,6 +135,12 @@ impl Proxy {
         *lock(&self.shared.script) = Script::new(rules);
     }
 
+    /// Runs the commands that clients want to run in containers, in place of a node. Rules come first: a command whose request
+    /// is cut before, does not run.
+    pub fn run_commands_by(&self, containers: Containers) {
+        *lock(&self.shared.containers) = Some(containers);
+    }
+
     /// Whether a rule of the script has met a request, which may still be on its way.
     #[must_use]
     pub fn is_met(&self) -> bool {
@@ -158,7 +175,7 @@ impl Drop for Proxy {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -238,10 +255,10 @@ impl Shared {
 
     async fn faulty(&self, request: Request<Incoming>, fault: Option<Fault>) -> Result<Response<Stream>> {
         match fault {
-            None => self.pass(request.map(whole)).await.map(|answer| answer.map(whole)),
+            None => self.unbroken(request).await,
             Some(Fault::Delay(time)) => {
                 tokio::time::sleep(time).await;
-                self.pass(request.map(whole)).await.map(|answer| answer.map(whole))
+                self.unbroken(request).await
             }
             Some(Fault::Answer { status, headers, body }) => {
                 // A client that is still sending must not find its connection closed.
@@ -290,6 +307,19 @@ impl Shared {
         }
     }
 
+    async fn unbroken(&self, request: Request<Incoming>) -> Result<Response<Stream>> {
+        match self.command(&request) {
+            Some((command, containers)) => exec::answer(request, command, containers, &self.commands).await,
+            None => self.pass(request.map(whole)).await.map(|answer| answer.map(whole)),
+        }
+    }
+
+    /// The command that a request wants to run, and what runs it.
+    fn command(&self, request: &Request<Incoming>) -> Option<(exec::ContainerCommand, Containers)> {
+        let containers = lock(&self.containers).clone()?;
+        Some((exec::command(request.uri().path_and_query()?.as_str())?, containers))
+    }
+
     async fn pass(&self, request: Request<Stream>) -> Result<Response<Incoming>> {
         let (mut parts, body) = request.into_parts();
         let mut uri = self.upstream.clone().into_parts();
@@ -301,6 +331,10 @@ impl Shared {
 
     /// Passes a request on and waits until all of its answer is there.
     async fn effect(&self, request: Request<Incoming>) -> Result<()> {
+        if let Some((command, containers)) = self.command(&request) {
+            tokio::task::spawn_blocking(move || containers(&command)).await?;
+            return Ok(());
+        }
         self.pass(request.map(whole)).await?.into_body().collect().await?;
         Ok(())
     }
@@ -352,7 +386,7 @@ fn truncated(body: Incoming, most: usize) -> Stream {
     StreamBody::new(stream).boxed_unsync()
 }
 
-fn full(bytes: Bytes) -> Stream {
+pub(super) fn full(bytes: Bytes) -> Stream {
     Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
 
