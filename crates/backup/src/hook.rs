@@ -8,7 +8,7 @@ use lifeboat_hook::{Hook, HookError, HookPod, HookTally, Moment, Owed, OwedHooks
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Place, Severity};
 use lifeboat_operation::Operation;
 use serde_json::Value;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -38,11 +38,12 @@ pub(crate) struct Commands {
 #[derive(Default)]
 struct Shared {
     running: Mutex<JoinSet<()>>,
-    /// Whether a pod was ever owed a post hook.
-    owes: AtomicBool,
+    /// The pods that are owed hooks by this run.
+    owing: Mutex<BTreeMap<ObjectKey, Quiesced>>,
 }
 
 /// A pod whose commands before its backup have run.
+#[derive(Clone)]
 pub(crate) struct Quiesced {
     pod: HookPod,
     post: Vec<Hook>,
@@ -68,7 +69,6 @@ impl Commands {
         post.iter().for_each(|hook| tally.due(&name, hook, Moment::Post));
         let mut quiesced = Quiesced { pod, post, is_refused: false };
         if !pre.is_empty() && !quiesced.post.is_empty() && !quiesced.pod.is_over {
-            self.shared.owes.store(true, Ordering::Release);
             if let Err(e) = self.owed.owe(&quiesced.pod, &quiesced.post).await {
                 // Nothing would thaw the application if this process died now.
                 let error =
@@ -79,6 +79,7 @@ impl Commands {
                 quiesced.is_refused = pre.iter().any(|hook| hook.fails_pod);
                 return quiesced;
             }
+            lock(&self.shared.owing).insert(key.clone(), quiesced.clone());
         }
         for hook in pre {
             let Err(error) = self.run(&hook, &quiesced.pod, Moment::Pre).await else { continue };
@@ -119,6 +120,7 @@ impl Commands {
     }
 
     async fn settle(&self, pod: &HookPod) {
+        lock(&self.shared.owing).remove(&pod.key());
         if let Err(e) = self.owed.settle(pod).await {
             let text = format!(
                 "the hooks of {} after its backup have run, and that cannot be noted: they may run again: {e}",
@@ -160,27 +162,22 @@ impl Commands {
     }
 
     fn spawn(&self, command: impl Future<Output = ()> + Send + 'static) {
-        let mut running = self.running();
+        let mut running = lock(&self.shared.running);
         // Those that have ended are let go of.
         while running.try_join_next().is_some() {}
         running.spawn(command);
     }
 
-    fn running(&self) -> MutexGuard<'_, JoinSet<()>> {
-        self.shared.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Ends what an operation leaves that was broken off: waits for the commands that are under way, a while, and runs the
-    /// hooks that are owed.
+    /// hooks that are owed. It does not ask the notes: they go with their owner.
     pub(crate) async fn end(&self) {
-        if !self.shared.owes.load(Ordering::Acquire) {
-            return;
-        }
-        let mut running = std::mem::take(&mut *self.running());
+        let mut running = std::mem::take(&mut *lock(&self.shared.running));
         let all = async { while running.join_next().await.is_some() {} };
-        // A command that does not come to its end is thawed all the same.
+        // What a command has frozen that does not come to its end is thawed all the same.
         let _ = timeout(GRACE, all).await;
-        self.pay().await;
+        let owing = std::mem::take(&mut *lock(&self.shared.owing));
+        let thaw = |commands: Self, pod| async move { commands.thaw(pod, &mut HookTally::default()).await };
+        self.for_some_at_once(owing.into_values(), thaw).await;
     }
 
     /// Runs all hooks that are owed to pods, of this run or of one before it.
@@ -199,16 +196,21 @@ impl Commands {
                 format!("the note {key} of hooks that a pod is owed cannot be read: an application may be frozen");
             self.operation.journal.error(&Place::Velero, text);
         }
-        let mut owed = owed.into_iter();
-        let mut thawing = JoinSet::new();
+        self.for_some_at_once(owed, |commands: Self, one| async move { commands.pay_one(one).await }).await;
+    }
+
+    async fn for_some_at_once<T, F>(&self, all: impl IntoIterator<Item = T>, work: impl Fn(Self, T) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (mut all, mut working) = (all.into_iter(), JoinSet::new());
         loop {
-            while thawing.len() < AT_ONCE
-                && let Some(one) = owed.next()
+            while working.len() < AT_ONCE
+                && let Some(one) = all.next()
             {
-                let commands = self.clone();
-                thawing.spawn(async move { commands.pay_one(one).await });
+                working.spawn(work(self.clone(), one));
             }
-            if thawing.join_next().await.is_none() {
+            if working.join_next().await.is_none() {
                 return;
             }
         }
@@ -243,6 +245,16 @@ impl Commands {
         let pod: Value = serde_json::from_slice(&body).map_err(|e| e.to_string())?;
         Ok(Some(HookPod::of(&pod)))
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs the hooks that pods are owed by a backup that was cut off and that is not begun again: what its last attempt has frozen
+/// is thawed. What goes wrong is in the journal. Ends within a few minutes for each eight pods.
+pub async fn run_owed_hooks(cluster: &Cluster, operation: &Operation) {
+    Commands::new(cluster, operation).pay().await;
 }
 
 /// A command that did not do what it should.

@@ -58,6 +58,7 @@ pub use env::Env;
 pub use error::{BackupError, FinalizeError};
 pub use failure::record_failure;
 pub use finalize::finalize;
+pub use hook::run_owed_hooks;
 pub use look_after::look_after_operations;
 pub use plan::{Excluded, Plan, PlannedList};
 pub use preview::{Preview, PreviewedType, preview};

@@ -1,12 +1,13 @@
-//! The notes of a restore in a ConfigMap that goes with it.
+//! The notes of a backup or restore in a ConfigMap that goes with it.
 
 use crate::work::Context;
 use crate::work::running::RECORDING_CANCELLED;
+use crate::world::Meta;
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use lifeboat_api::{API_VERSION, ObjectMeta, Resource, Restore, well_known};
+use lifeboat_api::{API_VERSION, ObjectMeta, well_known};
 use lifeboat_cluster::{Cluster, MergePatch, Wanted};
 use lifeboat_object::ApiResource;
 use lifeboat_operation::{Records, RecordsError, is_key};
@@ -24,15 +25,15 @@ const MOST: usize = 1 << 20;
 type Notes = BTreeMap<String, Option<Bytes>>;
 type Answer = Result<(), RecordsError>;
 
-/// The notes of one restore. What is written while a request is under way goes into the next one together.
+/// The notes of one backup or restore. What is written while a request is under way goes into the next one together.
 #[derive(Debug)]
 pub(crate) struct RecordMap {
     cluster: Cluster,
     leadership: Leadership,
     namespace: String,
-    restore: ObjectMeta,
+    owner: Owner,
     cancel: CancellationToken,
-    /// Until when the API server is waited for, once the restore is cancelled.
+    /// Until when the API server is waited for, once the operation is cancelled.
     deadline: OnceLock<Instant>,
     /// Writes that no request carries yet.
     waiting: Mutex<Vec<(Notes, oneshot::Sender<Answer>)>>,
@@ -40,22 +41,30 @@ pub(crate) struct RecordMap {
     lengths: tokio::sync::Mutex<Option<BTreeMap<String, usize>>>,
 }
 
+/// The resource that the notes go with.
+#[derive(Debug)]
+struct Owner {
+    kind: &'static str,
+    metadata: ObjectMeta,
+}
+
 impl RecordMap {
-    pub(crate) fn new(context: &Context, restore: &Restore) -> Self {
-        Self::until_cancelled(context, restore, CancellationToken::new())
+    pub(crate) fn new<T: Meta>(context: &Context, owner: &T) -> Self {
+        Self::until_cancelled(context, owner, CancellationToken::new())
     }
 
-    /// One of a restore that runs: when it is cancelled, an API server that hangs is waited for no longer than a bucket.
-    pub(crate) fn until_cancelled(context: &Context, restore: &Restore, cancel: CancellationToken) -> Self {
-        Self::of(context.client.cluster.clone(), context.leadership.clone(), restore.metadata.clone(), cancel)
+    /// One of an operation that runs: when it is cancelled, an API server that hangs is waited for no longer than a bucket.
+    pub(crate) fn until_cancelled<T: Meta>(context: &Context, owner: &T, cancel: CancellationToken) -> Self {
+        let owner = Owner { kind: T::KIND, metadata: owner.meta().clone() };
+        Self::of(context.client.cluster.clone(), context.leadership.clone(), owner, cancel)
     }
 
-    fn of(cluster: Cluster, leadership: Leadership, restore: ObjectMeta, cancel: CancellationToken) -> Self {
+    fn of(cluster: Cluster, leadership: Leadership, owner: Owner, cancel: CancellationToken) -> Self {
         Self {
             cluster,
             leadership,
-            namespace: restore.namespace.clone(),
-            restore,
+            namespace: owner.metadata.namespace.clone(),
+            owner,
             cancel,
             deadline: OnceLock::new(),
             waiting: Mutex::default(),
@@ -71,22 +80,25 @@ impl RecordMap {
         };
         tokio::select! {
             done = request => done,
-            () = overdue => Err("the restore was cancelled, and the API server did not answer in time".to_owned()),
+            () = overdue => {
+                let kind = self.owner.kind.to_lowercase();
+                Err(format!("the {kind} was cancelled, and the API server did not answer in time"))
+            }
         }
     }
 
-    /// The UID is a part of it: a name may come again, and names of restores may be as long as names can be.
+    /// The UID is a part of it: a name may come again, and names of owners may be as long as names can be.
     fn name(&self) -> String {
-        format!("lifeboat-restore-{}", self.restore.uid)
+        format!("lifeboat-{}-{}", self.owner.kind.to_lowercase(), self.owner.metadata.uid)
     }
 
-    /// Removes them: the restore has ended.
+    /// Removes them: the operation has ended.
     pub(crate) async fn forget(&self) {
         // A ConfigMap that stays goes with its owner.
         let (resource, name) = (config_maps(), self.name());
         let deleting = self.cluster.delete(&resource, Some(&self.namespace), &name);
         if let Err(why) = self.bound(async { deleting.await.map_err(|e| e.to_string()) }).await {
-            tracing::warn!(why, "the notes of a restore stay");
+            tracing::warn!(why, owner = self.owner.metadata.name, "the notes of an operation stay");
         }
     }
 }
@@ -186,7 +198,8 @@ impl RecordMap {
         if written == Ok(Written::Anew) && !only_these {
             tracing::warn!(
                 name = self.name(),
-                "somebody has deleted the notes of a restore: what was noted before is lost"
+                owner = self.owner.metadata.name,
+                "the ConfigMap with the notes of an operation was deleted: what was noted before is lost"
             );
         }
         // After a failure, and after others have changed the ConfigMap, it is not known what that holds.
@@ -209,8 +222,8 @@ impl RecordMap {
             "metadata": {
                 "name": name, "namespace": self.namespace,
                 "labels": {well_known::LABEL_EXCLUDE_FROM_BACKUP: "true"},
-                "ownerReferences": [{"apiVersion": API_VERSION, "kind": Restore::KIND,
-                    "name": self.restore.name, "uid": self.restore.uid}],
+                "ownerReferences": [{"apiVersion": API_VERSION, "kind": self.owner.kind,
+                    "name": self.owner.metadata.name, "uid": self.owner.metadata.uid}],
             },
             "binaryData": made,
         });
@@ -269,7 +282,8 @@ mod tests {
     use tokio::task::JoinSet;
 
     async fn records(tasks: &mut JoinSet<()>, answers: Vec<(u16, Value)>) -> RecordMap {
-        let restore = ObjectMeta { namespace: "velero".into(), uid: "u".into(), ..ObjectMeta::default() };
+        let metadata = ObjectMeta { namespace: "velero".into(), uid: "u".into(), ..ObjectMeta::default() };
+        let restore = Owner { kind: "Restore", metadata };
         RecordMap::of(api_server(tasks, answers).await, Leadership::for_ever(), restore, CancellationToken::new())
     }
 
@@ -309,8 +323,9 @@ mod tests {
         let owner = json!({"apiVersion": "velero.io/v1", "kind": "Restore", "spec": {},
             "metadata": {"name": "r", "namespace": "velero", "uid": "u"}});
         sandbox.apply(vec![owner]).await.unwrap();
-        let restore =
+        let metadata =
             ObjectMeta { name: "r".into(), namespace: "velero".into(), uid: "u".into(), ..ObjectMeta::default() };
+        let restore = Owner { kind: "Restore", metadata };
         let map = RecordMap::of(cluster, Leadership::for_ever(), restore, CancellationToken::new());
         let map = Arc::new(map);
         lifeboat_operation::conformance::run(Arc::clone(&map) as Arc<dyn Records>).await;

@@ -57,6 +57,8 @@ fn cluster_rules() -> Value {
     json!([
         // A backup lists all types and fetches what belongs together; a restore creates, compares, and patches.
         {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "create", "patch"]},
+        // Hooks run commands in containers.
+        {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["get", "create"]},
         // A restored object that blocks the deletion of its owner, where that is checked at admission.
         {"apiGroups": ["*"], "resources": ["*/finalizers"], "verbs": ["update"]},
         // Restored roles and bindings hold rights that the server has not.

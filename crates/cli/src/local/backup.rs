@@ -17,6 +17,7 @@ use lifeboat_operation::Operation;
 use lifeboat_store::Store;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::process::ExitCode;
 
 /// `lifeboat local backup NAME --bucket URL`.
@@ -68,7 +69,8 @@ impl BackupArgs {
         }
         let state = State::open("backup", &store.describe(), &self.name, clock()())?;
         let request = Request { backup: self.backup(globals, &state.content), settings: self.settings() };
-        let env = self.env(globals, cluster, store);
+        let mut env = self.env(globals, cluster, store);
+        env.operation.records = Arc::new(state.records());
         let operation = lifeboat_backup::run(&request, &env);
         let outcome = watched("backup", &env.operation.progress, &env.operation.cancel, operation).await?;
         state.forget();

@@ -3,20 +3,21 @@
 use super::claim::refreshed;
 use super::merge::take_changes;
 use super::running::{
-    Attempt, Now, RECORDING, capped, left, not_taken, now, recorded, shortened, silent_for, unfinalized, until_written,
-    watched, while_leading,
+    Attempt, Now, RECORDING, capped, fence, left, not_taken, now, recorded, shortened, silent_for, unfinalized,
+    until_written, watched, while_leading,
 };
 use super::sweep::sweep_own;
 use super::{Context, Effect, Finished, Unfinished};
 use crate::phase::location::refusal;
 use crate::phase::queue::Move;
 use crate::phase::snapshot_location;
+use crate::records::RecordMap;
 use crate::world::{Kind, Meta};
 use jiff::Timestamp;
 use lifeboat_api::{
     Backup, BackupPhase, BackupSpec, BackupStatus, BackupStorageLocation, Time, VolumeSnapshotLocation,
 };
-use lifeboat_backup::{BackupError, Outcome, Request, finalize, prepared, record_failure};
+use lifeboat_backup::{BackupError, Outcome, Request, finalize, prepared, record_failure, run_owed_hooks};
 use lifeboat_client::Identity;
 use lifeboat_client::is_refused;
 use lifeboat_cluster::{ClusterError, Failure};
@@ -225,13 +226,18 @@ pub(crate) async fn give_up(context: &Context, backup: &Backup, target: Target, 
         Ok(location) => context.store(&location).await,
         Err(why) => Err(why),
     };
+    let cancel = context.env.cancel.child_token();
     match store {
         Ok(store) => {
-            let env = engine_env(context, backup, store, context.env.cancel.child_token());
+            let env = engine_env(context, backup, store, cancel);
+            run_owed_hooks(&env.cluster, &env.operation).await;
             let noted = failed_and_recorded(context, backup, reason, &env).await;
             unless_gone(context, backup, &env, noted).await
         }
-        Err(_) => failed(context, backup, reason).await,
+        Err(_) => {
+            run_owed_hooks(&context.client.cluster, &operation(context, backup, cancel)).await;
+            failed(context, backup, reason).await
+        }
     }
 }
 
@@ -244,15 +250,20 @@ pub(super) fn engine_env(
     store: Store,
     cancel: CancellationToken,
 ) -> lifeboat_backup::Env {
-    let clock = &context.env.clock.0;
-    let subject = format!("backup={}/{}", backup.metadata.namespace, backup.metadata.name);
-    let operation = Operation::new(Arc::clone(clock), &subject, context.env.scratch.clone());
     lifeboat_backup::Env {
         cluster: context.client.cluster.clone(),
         store,
         actions: context.env.actions.clone(),
-        operation: Operation { cancel, ..operation },
+        operation: operation(context, backup, cancel),
     }
+}
+
+fn operation(context: &Context, backup: &Backup, cancel: CancellationToken) -> Operation {
+    let clock = &context.env.clock.0;
+    let subject = format!("backup={}/{}", backup.metadata.namespace, backup.metadata.name);
+    let records = Arc::new(RecordMap::until_cancelled(context, backup, cancel.clone()));
+    let operation = Operation::new(Arc::clone(clock), &subject, context.env.scratch.clone());
+    Operation { records, cancel, fence: fence(context), ..operation }
 }
 
 /// Stores what is known of a failed backup beside the others, then notes the failure. Tells beside how that ended whether

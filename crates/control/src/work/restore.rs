@@ -1,7 +1,7 @@
 //! Runs a restore, and removes what it left in the bucket (api-and-controllers.md 3.10 and 3.12).
 
 use super::running::{
-    Attempt, capped, left, not_taken, recorded, shortened, unfinalized, until_written, watched, while_leading,
+    Attempt, capped, fence, left, not_taken, recorded, shortened, unfinalized, until_written, watched, while_leading,
 };
 use super::{Context, Effect, Finished, Unfinished};
 use crate::phase::MOST_ATTEMPTS;
@@ -287,7 +287,7 @@ pub(super) fn engine_env(
     let subject = format!("restore={}/{}", restore.metadata.namespace, restore.metadata.name);
     let records = Arc::new(RecordMap::until_cancelled(context, restore, cancel.clone()));
     let operation = Operation::new(Arc::clone(clock), &subject, context.env.scratch.clone());
-    let operation = Operation { records, cancel, ..operation };
+    let operation = Operation { records, cancel, fence: fence(context), ..operation };
     lifeboat_restore::Env {
         cluster: context.client.cluster.clone(),
         store,

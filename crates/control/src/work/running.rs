@@ -6,8 +6,9 @@ use crate::phase::{attempt, note_attempt};
 use crate::world::Meta;
 use lifeboat_api::{Backup, Restore};
 use lifeboat_cluster::ClusterError;
-use lifeboat_operation::Progress;
+use lifeboat_operation::{Fence, Progress};
 use lifeboat_reconcile::Leadership;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
@@ -141,6 +142,12 @@ impl<T: Phased> Attempt<T> {
         started.set_attempt(number);
         Self { number, started }
     }
+}
+
+/// What an operation asks before each act that cannot be taken back: whether this server leads still.
+pub(super) fn fence(context: &Context) -> Fence {
+    let leadership = context.leadership.clone();
+    Arc::new(move || leadership.check().map_err(|lost| lost.to_string()))
 }
 
 /// What has become of an object that is worked on.
