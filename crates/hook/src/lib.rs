@@ -19,6 +19,6 @@ pub use backup::{BackupHooks, PodHooks};
 pub use hook::{DEFAULT_TIMEOUT, Hook, HookSource, Moment};
 pub use owed::{Owed, OwedHooks};
 pub use pod::HookPod;
-pub use restore::{InitContainers, RestoreHook, RestoreHooks};
+pub use restore::{RestoreHook, RestoreHooks};
 pub use run::{HookError, run};
 pub use tally::HookTally;

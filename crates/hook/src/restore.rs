@@ -34,15 +34,6 @@ pub struct RestoreHook {
     pub waits_for_ready: bool,
 }
 
-/// Init containers that a pod gets for its restore.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct InitContainers {
-    /// The containers, in their order.
-    pub containers: Vec<Value>,
-    /// What of the annotations could not be understood, for the log.
-    pub warnings: Vec<String>,
-}
-
 impl RestoreHooks {
     /// Reads the hooks of a spec. `includedResources` and `excludedResources` do not count: hooks are for pods.
     ///
@@ -94,10 +85,9 @@ impl RestoreHooks {
     /// The init containers for a pod as it is about to be created. One of an annotation takes the place of all those of the
     /// spec.
     #[must_use]
-    pub fn init_containers(&self, pod: &HookPod) -> InitContainers {
+    pub fn init_containers(&self, pod: &HookPod) -> Vec<Value> {
         let Some(annotations) = Annotations::of_init(&pod.annotations) else {
-            let containers = self.of(pod).flat_map(|entry| entry.containers.iter().cloned()).collect();
-            return InitContainers { containers, warnings: Vec::new() };
+            return self.of(pod).flat_map(|entry| entry.containers.iter().cloned()).collect();
         };
         // Velero takes a random word. One of the pod's own name is the same in a preview and when the restore goes on.
         let name = match annotations.text("container-name") {
@@ -109,7 +99,7 @@ impl RestoreHooks {
         if !command.is_empty() {
             container["command"] = json!(crate::command::command(command));
         }
-        InitContainers { containers: vec![container], warnings: annotations.warnings }
+        vec![container]
     }
 
     fn of(&self, pod: &HookPod) -> impl Iterator<Item = &Entry> {
@@ -261,9 +251,9 @@ mod tests {
         ];
         let matching = pod(&[("app", "db")], &[]);
         assert_eq!(all.commands(&matching), (expected, vec![]));
-        assert_eq!(all.init_containers(&matching).containers, [container("a"), container("b"), container("c")]);
+        assert_eq!(all.init_containers(&matching), [container("a"), container("b"), container("c")]);
         assert_eq!(all.commands(&pod(&[], &[])), (vec![], vec![]));
-        assert_eq!(all.init_containers(&pod(&[], &[])).containers, [container("c")]);
+        assert_eq!(all.init_containers(&pod(&[], &[])), [container("c")]);
     }
 
     #[test]
@@ -283,7 +273,7 @@ mod tests {
         assert_eq!(commands[0].hook.command, ["load", "-v"]);
         assert_eq!((commands[0].wait_timeout, commands[0].waits_for_ready), (Some(Duration::from_secs(300)), true));
         // Each kind for itself.
-        assert_eq!(all.init_containers(&annotated).containers, [container("c")]);
+        assert_eq!(all.init_containers(&annotated), [container("c")]);
         let annotated = pod(
             &[],
             &[
@@ -292,7 +282,7 @@ mod tests {
             ],
         );
         let expected = json!({"name": "velero-restore-init-NAME", "image": "busybox", "command": ["[broken"]});
-        let mut found = all.init_containers(&annotated).containers;
+        let mut found = all.init_containers(&annotated);
         let name = found[0]["name"].take();
         assert_eq!(name.as_str().map(str::len), Some("velero-restore-init-".len() + 8));
         found[0]["name"] = json!("velero-restore-init-NAME");

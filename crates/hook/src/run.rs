@@ -17,6 +17,12 @@ pub enum HookError {
 }
 
 impl HookError {
+    /// Whether the command was certainly not started.
+    #[must_use]
+    pub fn was_not_started(&self) -> bool {
+        matches!(self, Self::Container(_) | Self::Exec(ExecError::Refused(_)))
+    }
+
     /// Whether the command may not even have been started, because the API server or the node was not to be reached: the same
     /// call may go well later.
     #[must_use]

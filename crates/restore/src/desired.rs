@@ -7,10 +7,14 @@ use crate::existing::strip;
 use crate::mapping::Mapping;
 use crate::volumes::{reset_claim, reset_volume};
 use lifeboat_api::{label_value, well_known};
+use lifeboat_hook::HookPod;
 use lifeboat_object::{GroupResource, ObjectKey};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// The init container that waits for the volumes of a pod (restore.md 6.1).
+const RESTORE_WAIT: &str = "restore-wait";
 
 /// What an object of the backup is to become.
 pub(crate) enum Desired {
@@ -83,10 +87,26 @@ impl Maker {
             }
             ("", "persistentvolumes") => reset_volume(&mut item, &self.mapping.restore.spec.namespace_mapping),
             ("", "persistentvolumeclaims") => reset_claim(&mut item, &self.provisioned),
+            ("", "pods") => self.add_init_containers(key, &mut item),
             _ => {}
         }
         self.finish(key, &mut item);
         Ok(Desired::Object(Box::new(DesiredObject { item, status, needs, unasked, is_asked_once })))
+    }
+
+    /// Puts the init containers of hooks before those of the pod, behind the one that waits for volumes (restore.md 3.1).
+    fn add_init_containers(&self, key: &ObjectKey, item: &mut Value) {
+        let mut pod = HookPod::of(item);
+        pod.namespace = key.namespace.clone().unwrap_or_default();
+        let containers = self.mapping.hooks.init_containers(&pod);
+        if containers.is_empty() || !item["spec"].is_object() {
+            return;
+        }
+        let own = item["spec"]["initContainers"].take();
+        let own = own.as_array().cloned().unwrap_or_default();
+        let waits = own.first().is_some_and(|first| first["name"] == RESTORE_WAIT);
+        let (before, behind) = own.split_at(usize::from(waits));
+        item["spec"]["initContainers"] = [before, &containers, behind].concat().into();
     }
 
     /// Whether the namespace mapping or an action changes more of an object than what ties it to its cluster, so that one that

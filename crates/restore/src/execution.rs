@@ -14,6 +14,7 @@ use crate::messages::Messages;
 use crate::namespaces::Namespaces;
 use crate::operations::Operations;
 use crate::outcome::RestoreError;
+use crate::pod_commands::PodCommands;
 use crate::read::Facts;
 use crate::reader::Reader;
 use crate::stop::Stop;
@@ -43,6 +44,7 @@ pub(crate) struct Execution {
 pub(crate) struct Lasting {
     pub(crate) namespaces: Arc<Namespaces>,
     pub(crate) begun: Arc<Begun>,
+    pub(crate) commands: Arc<PodCommands>,
     messages: Arc<Messages>,
     reader: Arc<Reader>,
     aside: Arc<Aside>,
@@ -63,6 +65,11 @@ impl Lasting {
         Ok(Self {
             namespaces: Arc::new(Namespaces::new(walk.namespaces()?, timeout, began)),
             begun: Arc::new(Begun::new(walk.archive.rows().len())),
+            commands: PodCommands::new(
+                Arc::clone(&walk.hooks),
+                walk.restore.spec.item_operation_timeout.to_std(),
+                &walk.env,
+            ),
             messages: Arc::new(Messages::new(&walk.env.operation.journal)),
             reader: Arc::new(Reader::new(walk.archive.clone(), Arc::clone(&walk.stop))),
             aside: Arc::default(),
@@ -102,6 +109,7 @@ impl Execution {
             mapping: Arc::clone(&mapping),
             maker: Arc::clone(&maker),
             messages: Arc::clone(&lasting.messages),
+            commands: Arc::clone(&lasting.commands),
             is_resumed: lasting.is_resumed,
             timeout: walk.resource_timeout,
             env: env.clone(),

@@ -49,6 +49,8 @@ mod operations;
 mod outcome;
 mod plan;
 mod planned;
+mod pod_commands;
+mod pod_states;
 mod preview;
 mod priorities;
 mod read;

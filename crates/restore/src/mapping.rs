@@ -5,6 +5,7 @@ use crate::env::Env;
 use crate::versions::Chosen;
 use lifeboat_api::Restore;
 use lifeboat_archive::index::Row;
+use lifeboat_hook::RestoreHooks;
 use lifeboat_object::{ApiResource, Catalog, GroupResource, ObjectKey};
 use lifeboat_select::RestoreFilter;
 use lifeboat_store::Archive;
@@ -19,6 +20,8 @@ pub(crate) struct Mapping {
     /// What is restored.
     pub(crate) filter: RestoreFilter,
     pub(crate) archive: Archive,
+    /// Init containers and commands for pods.
+    pub(crate) hooks: Arc<RestoreHooks>,
     /// The rows of all objects, each in one version.
     pub(crate) chosen: Arc<Chosen>,
 }

@@ -8,6 +8,7 @@ use crate::stop::BrokenOff;
 use crate::volumes::VolumeFates;
 use lifeboat_api::{Restore, RestorePhase};
 use lifeboat_cluster::ClusterError;
+use lifeboat_hook::HookTally;
 use lifeboat_object::Results;
 use lifeboat_store::{Archive, StoreError};
 use std::collections::BTreeMap;
@@ -71,6 +72,8 @@ pub(crate) struct Walked {
     pub(crate) volumes: VolumeFates,
     /// What actions have begun.
     pub(crate) operations: Arc<Operations>,
+    /// Commands that were due in pods.
+    pub(crate) hooks: HookTally,
     /// Objects that were not looked at, because it ended early.
     pub(crate) not_looked_at: u64,
     /// Why it did not come to its end.

@@ -6,7 +6,7 @@ use crate::env::Env;
 use crate::listed::Listed;
 use crate::outcome::{Outcome, Walked};
 use crate::stop::BrokenOff;
-use lifeboat_api::{HookStatus, Restore, RestorePhase, RestoreProgress, RestoreStatus, Time};
+use lifeboat_api::{Restore, RestorePhase, RestoreProgress, RestoreStatus, Time};
 use lifeboat_archive::layout::RestoreFile;
 use lifeboat_archive::sidecar;
 use lifeboat_object::{GroupResource, ObjectKey, Place, chain};
@@ -81,7 +81,7 @@ pub(crate) async fn record(mut restore: Restore, mut walked: Walked, env: &Env) 
     let total_items = items.saturating_add(not_looked_at);
     status.progress = Some(RestoreProgress { total_items, items_restored: items });
     status.restore_item_operations_attempted = i64::try_from(walked.operations.count()).unwrap_or(i64::MAX);
-    status.hook_status = Some(HookStatus::default());
+    status.hook_status = Some(walked.hooks.status().unwrap_or_default());
     status.completion_timestamp = (!is_pending).then(|| Time::new((env.operation.clock)()));
     status.phase = Some(match (is_pending, errors) {
         _ if cancelled => RestorePhase::Failed,

@@ -3,6 +3,7 @@
 use crate::priorities::Priorities;
 use lifeboat_api::{Backup, BackupPhase, Duration, ExistingResourcePolicy, Restore};
 use lifeboat_archive::ReadLimits;
+use lifeboat_hook::RestoreHooks;
 use lifeboat_select::RestoreFilter;
 
 /// A restore to be made.
@@ -95,6 +96,7 @@ pub fn prepared(request: &Request) -> (Restore, Vec<String>) {
     if spec.item_operation_timeout.is_zero() {
         spec.item_operation_timeout = request.settings.default_item_operation_timeout;
     }
+    errors.extend(RestoreHooks::new(&spec.hooks).err().unwrap_or_default());
     errors.extend(refusals(&restore));
     (restore, errors)
 }
@@ -102,15 +104,11 @@ pub fn prepared(request: &Request) -> (Restore, Vec<String>) {
 /// What this version does not do is refused, never left out silently.
 fn refusals(restore: &Restore) -> Vec<String> {
     let spec = &restore.spec;
-    [
-        (!spec.hooks.resources.is_empty(), "hooks"),
-        (spec.resource_modifier.is_some(), "resource modifiers"),
-        (spec.resource_policy.is_some(), "resource policies"),
-    ]
-    .into_iter()
-    .filter(|(wanted, _)| *wanted)
-    .map(|(_, what)| format!("{what} are not supported by this version of Lifeboat: nothing was done"))
-    .collect()
+    [(spec.resource_modifier.is_some(), "resource modifiers"), (spec.resource_policy.is_some(), "resource policies")]
+        .into_iter()
+        .filter(|(wanted, _)| *wanted)
+        .map(|(_, what)| format!("{what} are not supported by this version of Lifeboat: nothing was done"))
+        .collect()
 }
 
 /// Whether a backup can be restored from.

@@ -49,6 +49,7 @@ async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<Walked,
     env.operation.progress.found(walk.levels.iter().map(|level| level.items.len() as u64).sum());
     env.operation.progress.found_all();
     let lasting = Lasting::new(&walk, Arc::clone(&operations), checkpoint.is_resumed())?;
+    lasting.commands.load().await;
     let mut reached = levels(&mut walk, &lasting, &mut checkpoint, env).await;
     if let Ok(reached) = &mut reached {
         reached.done.extend(done_before(&walk.archive, &lasting.begun, &checkpoint));
@@ -57,11 +58,12 @@ async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<Walked,
     if broken_off.is_some() {
         save(&mut checkpoint, env).await;
     }
+    let hooks = lasting.commands.end().await;
     // Also of a restore that loses the cluster.
     let namespaces = lasting.namespaces.report(&env.operation.journal).await;
     let Reached { done, not_looked_at } = reached?;
     let Walk { archive, kinds, volumes, .. } = walk;
-    Ok(Walked { done, namespaces, archive, kinds, volumes, operations, not_looked_at, broken_off })
+    Ok(Walked { done, namespaces, archive, kinds, volumes, operations, hooks, not_looked_at, broken_off })
 }
 
 /// Restores all levels, and what was deferred. When it ends early, the levels that follow are passed over.

@@ -19,6 +19,7 @@ use lifeboat_action::{ActionError, RestoreItemAction};
 use lifeboat_api::Restore;
 use lifeboat_archive::index::Row;
 use lifeboat_archive::layout::BackupFile;
+use lifeboat_hook::RestoreHooks;
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Place};
 use lifeboat_select::{RestoreFilter, SelectorError};
 use lifeboat_store::{Archive, OpenOptions, StoreError};
@@ -37,6 +38,7 @@ pub(crate) struct Walk {
     /// How many objects of each type are left out, by reason.
     pub(crate) left_out: BTreeMap<(GroupResource, &'static str), u64>,
     pub(crate) restore: Arc<Restore>,
+    pub(crate) hooks: Arc<RestoreHooks>,
     in_backup: BTreeSet<String>,
     pub(crate) archive: Archive,
     /// What was seen of the cluster while the archive was read.
@@ -90,6 +92,7 @@ impl Walk {
             volumes: contents.volumes,
             left_out: contents.left_out,
             restore: Arc::new(restore.clone()),
+            hooks: Arc::new(RestoreHooks::new(&restore.spec.hooks).map_err(ValidationErrors)?),
             in_backup,
             archive,
             ahead,
@@ -125,9 +128,9 @@ impl Walk {
         let filter = RestoreFilter::new(&self.restore.spec, catalog, &self.in_backup).map_err(invalid_selector)?;
         let (restore, stop) = (Arc::clone(&self.restore), Arc::clone(&self.stop));
         let actions = Actions::resolve(self.actions.clone(), catalog, Arc::clone(&restore), stop);
-        let (archive, chosen) = (self.archive.clone(), Arc::clone(&self.chosen));
+        let (archive, chosen, hooks) = (self.archive.clone(), Arc::clone(&self.chosen), Arc::clone(&self.hooks));
         Ok(Maker {
-            mapping: Arc::new(Mapping { restore, catalog: catalog.clone(), filter, archive, chosen }),
+            mapping: Arc::new(Mapping { restore, catalog: catalog.clone(), filter, archive, hooks, chosen }),
             actions: actions.map_err(|e| ValidationErrors(vec![e]))?,
             provisioned: Arc::clone(&self.provisioned),
         })

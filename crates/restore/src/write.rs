@@ -9,6 +9,7 @@ use crate::leaving::Leaving;
 use crate::managed_fields::{Owners, decide};
 use crate::mapping::Mapping;
 use crate::messages::Messages;
+use crate::pod_commands::PodCommands;
 use crate::refused::Refused;
 use crate::wait::established;
 use bytes::Bytes;
@@ -24,6 +25,8 @@ pub(crate) struct Writer {
     pub(crate) mapping: Arc<Mapping>,
     pub(crate) maker: Arc<Maker>,
     pub(crate) messages: Arc<Messages>,
+    /// The commands of pods that are made.
+    pub(crate) commands: Arc<PodCommands>,
     /// Whether an earlier run of this restore was cut off.
     pub(crate) is_resumed: bool,
     /// How long a resource definition is waited for.
@@ -73,15 +76,16 @@ impl Writer {
         {
             let existing = staying(&body)?;
             if self.is_resumed && self.is_ours(&existing) {
-                self.after_create(&target).await;
+                self.after_create(&target, &existing).await;
                 return Ok(Action::Created);
             }
             return self.existing(&target, &existing).await;
         }
         let wanted = Wanted { body: Bytes::from(desired.to_string()), field_manager: &target.owners.field_manager };
         match self.env.cluster.create(&target.resource, namespace, &key.name, wanted).await {
-            Ok(_) => {
-                self.after_create(&target).await;
+            Ok(created) => {
+                let created = serde_json::from_slice(&created).unwrap_or_default();
+                self.after_create(&target, &created).await;
                 Ok(Action::Created)
             }
             Err(e) => self.not_created(&target, e).await,
@@ -98,8 +102,8 @@ impl Writer {
             && is_made_since(existing, began)
     }
 
-    /// The writes that follow a create; making them again does no harm.
-    async fn after_create(&self, target: &Target<'_>) {
+    /// What follows a create: further writes, and the commands of a pod. Doing it again does no harm.
+    async fn after_create(&self, target: &Target<'_>, in_cluster: &Value) {
         let Target { object: ToWrite { source, key, from_backup, status, .. }, resource, owners } = target;
         let namespace = key.namespace.as_deref();
         if let Some(status) = status
@@ -129,6 +133,10 @@ impl Writer {
         {
             self.messages.error(key, &e);
         }
+        if self.commands.begin(key, in_cluster).await {
+            // A run again has to know whether they have run.
+            self.messages.leave_open(key);
+        }
     }
 
     /// The annotation on the object decides, then the restore's list of types (restore.md 2.14).
@@ -150,7 +158,7 @@ impl Writer {
                 // A controller may have made it meanwhile, with our labels copied from its parent: then it differs.
                 let same = || crate::update::patch(desired, &existing).is_none();
                 if error.is_already_exists() && self.is_ours(&existing) && (self.is_resumed || same()) {
-                    self.after_create(target).await;
+                    self.after_create(target, &existing).await;
                     return Ok(Action::Created);
                 }
                 self.existing(target, &existing).await

@@ -17,8 +17,8 @@ use lifeboat_operation::Operation;
 use lifeboat_store::Store;
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// `lifeboat local backup NAME --bucket URL`.
 #[derive(Debug, Args)]
