@@ -54,9 +54,10 @@ const EDGES: [(&str, &[&str]); 20] = [
 const DEV_ROOMS: [(&str, &[&str]); 2] = [("testbed", &["object"]), (FLOOR, &[])];
 
 /// What the tests of a room may use beside what the room itself may, and beside the rooms for development.
-const TEST_EDGES: [(&str, &[&str]); 4] = [
+const TEST_EDGES: [(&str, &[&str]); 5] = [
     ("operation", &["archive"]),
     ("backup", &["bucket", "sandbox"]),
+    ("restore", &["sandbox"]),
     ("control", &["sandbox"]),
     ("sandbox", &["cluster"]),
 ];

@@ -65,11 +65,11 @@ impl Lasting {
         Ok(Self {
             namespaces: Arc::new(Namespaces::new(walk.namespaces()?, timeout, began)),
             begun: Arc::new(Begun::new(walk.archive.rows().len())),
-            commands: PodCommands::new(
+            commands: Arc::new(PodCommands::new(
                 Arc::clone(&walk.hooks),
                 walk.restore.spec.item_operation_timeout.to_std(),
                 &walk.env,
-            ),
+            )),
             messages: Arc::new(Messages::new(&walk.env.operation.journal)),
             reader: Arc::new(Reader::new(walk.archive.clone(), Arc::clone(&walk.stop))),
             aside: Arc::default(),

@@ -23,14 +23,19 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Between these attempts.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// The commands that run in the pods of one restore.
+/// The commands that run in the pods of one restore. They end with this value.
 pub(crate) struct PodCommands {
     hooks: Arc<RestoreHooks>,
     states: PodStates,
+    runner: Arc<Runner>,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+/// What the commands of all pods are run with.
+struct Runner {
     env: Env,
     /// How long a command waits for its container that names no time.
     longest_wait: Duration,
-    tasks: Mutex<JoinSet<()>>,
     tally: Mutex<HookTally>,
     /// The pods whose commands have all run, by digest of their keys, in this run or one before it.
     done: tokio::sync::Mutex<Noted>,
@@ -46,22 +51,16 @@ struct Noted {
 
 impl PodCommands {
     /// Of a restore that has run none yet.
-    pub(crate) fn new(hooks: Arc<RestoreHooks>, longest_wait: Duration, env: &Env) -> Arc<Self> {
-        Arc::new(Self {
-            hooks,
-            states: PodStates::new(env),
-            env: env.clone(),
-            longest_wait,
-            tasks: Mutex::default(),
-            tally: Mutex::default(),
-            done: tokio::sync::Mutex::default(),
-        })
+    pub(crate) fn new(hooks: Arc<RestoreHooks>, longest_wait: Duration, env: &Env) -> Self {
+        let runner =
+            Runner { env: env.clone(), longest_wait, tally: Mutex::default(), done: tokio::sync::Mutex::default() };
+        Self { hooks, states: PodStates::new(env), runner: Arc::new(runner), tasks: Mutex::default() }
     }
 
     /// Takes up what an earlier run of this restore has noted.
     pub(crate) async fn load(&self) {
-        let records = &self.env.operation.records;
-        let mut done = self.done.lock().await;
+        let records = &self.runner.env.operation.records;
+        let mut done = self.runner.done.lock().await;
         let read = async {
             for key in records.keys().await? {
                 let Some(number) = key.strip_prefix(NOTE).and_then(|number| number.parse::<usize>().ok()) else {
@@ -77,38 +76,39 @@ impl PodCommands {
             let text = format!(
                 "it is not known in which pods an earlier run of this restore has run commands, so they may run again: {e}"
             );
-            self.env.operation.journal.warn(&Place::Velero, text);
+            self.runner.env.operation.journal.warn(&Place::Velero, text);
         }
     }
 
     /// Begins to wait for the containers of a pod that was created, to run its commands. `pod` is as the API server gave it.
     /// Gives whether there is any to run.
-    pub(crate) async fn begin(self: &Arc<Self>, target: &ObjectKey, pod: &Value) -> bool {
+    pub(crate) async fn begin(&self, target: &ObjectKey, pod: &Value) -> bool {
         if !is_pod(target) {
             return false;
         }
         let pod = HookPod::of(pod);
         let (hooks, warnings) = self.hooks.commands(&pod);
         for warning in warnings {
-            self.env
+            self.runner
+                .env
                 .operation
                 .journal
                 .warn(&Place::Namespace(pod.namespace.clone()), format!("pod {}: {warning}", pod.name));
         }
-        if hooks.is_empty() || self.done.lock().await.all.contains(&digest(&pod)) {
+        if hooks.is_empty() || self.runner.done.lock().await.all.contains(&digest(&pod)) {
             return false;
         }
         let name = pod.key().to_string();
         {
-            let mut tally = lock(&self.tally);
+            let mut tally = lock(&self.runner.tally);
             hooks.iter().for_each(|hook| tally.due(&name, &hook.hook, Moment::Restored));
         }
         let state = self.states.follow(&pod.namespace, &pod.name);
-        let commands = Arc::clone(self);
+        let runner = Arc::clone(&self.runner);
         lock(&self.tasks).spawn(async move {
-            let whole = Follower { commands: &commands, pod: &pod, began: Instant::now() }.follow(hooks, state).await;
+            let whole = Follower { runner: &runner, pod: &pod, began: Instant::now() }.follow(hooks, state).await;
             if whole {
-                commands.note_done(&pod).await;
+                runner.note_done(&pod).await;
             }
         });
         true
@@ -118,12 +118,18 @@ impl PodCommands {
     pub(crate) async fn end(&self) -> HookTally {
         let mut tasks = std::mem::take(&mut *lock(&self.tasks));
         if !tasks.is_empty() {
-            self.env.operation.journal.info("Waiting for the hooks of pods", &[("pods", &tasks.len().to_string())]);
+            self.runner
+                .env
+                .operation
+                .journal
+                .info("Waiting for the hooks of pods", &[("pods", &tasks.len().to_string())]);
         }
         while tasks.join_next().await.is_some() {}
-        lock(&self.tally).clone()
+        lock(&self.runner.tally).clone()
     }
+}
 
+impl Runner {
     async fn note_done(&self, pod: &HookPod) {
         let mut done = self.done.lock().await;
         let digest = digest(pod);
@@ -158,7 +164,7 @@ fn digest(pod: &HookPod) -> String {
 
 /// Waits for the containers of one pod.
 struct Follower<'a> {
-    commands: &'a PodCommands,
+    runner: &'a Runner,
     pod: &'a HookPod,
     began: Instant,
 }
@@ -175,7 +181,7 @@ impl Follower<'_> {
     /// Runs the commands of each container when it is up. Gives whether a run again has nothing to do here.
     async fn follow(&self, hooks: Vec<RestoreHook>, mut state: watch::Receiver<PodState>) -> bool {
         let mut waiting = self.with_container(by_container(self.pod, hooks));
-        let cancel = &self.commands.env.operation.cancel;
+        let cancel = &self.runner.env.operation.cancel;
         let over = loop {
             if waiting.is_empty() {
                 return true;
@@ -257,13 +263,13 @@ impl Follower<'_> {
     }
 
     async fn run(&self, hook: &Hook) -> Result<(), String> {
-        let operation = &self.commands.env.operation;
+        let operation = &self.runner.env.operation;
         let end = Instant::now() + PATIENCE;
         loop {
             (operation.fence)()?;
             let ran = tokio::select! {
                 () = operation.cancel.cancelled() => return Err("the restore was cancelled while it ran".to_owned()),
-                ran = run(hook, self.pod, Moment::Restored, &self.commands.env.cluster, &operation.journal) => ran,
+                ran = run(hook, self.pod, Moment::Restored, &self.runner.env.cluster, &operation.journal) => ran,
             };
             match ran {
                 Err(error) if error.was_not_started() && error.can_pass() && Instant::now() < end => sleep(PAUSE).await,
@@ -274,12 +280,12 @@ impl Follower<'_> {
 
     /// Until when a command waits for its container.
     fn expiry(&self, hook: &RestoreHook) -> Instant {
-        self.began + hook.wait_timeout.map_or(self.commands.longest_wait, lifeboat_api::Duration::to_std)
+        self.began + hook.wait_timeout.map_or(self.runner.longest_wait, lifeboat_api::Duration::to_std)
     }
 
     fn next_expiry(&self, waiting: &Containers) -> Instant {
         let all = waiting.iter().flat_map(|(_, hooks)| hooks).map(|hook| self.expiry(hook));
-        all.min().unwrap_or(self.began + self.commands.longest_wait)
+        all.min().unwrap_or(self.began + self.runner.longest_wait)
     }
 
     /// Gives up the commands that have waited long enough; with one whose failure counts for the whole pod, all of them.
@@ -309,9 +315,9 @@ impl Follower<'_> {
     /// Puts the failure of a hook into the results.
     fn tell(&self, hook: &Hook, what: &str, container: &str) {
         let (namespace, name) = (&self.pod.namespace, &self.pod.name);
-        lock(&self.commands.tally).failed(&self.pod.key().to_string(), hook, Moment::Restored);
+        lock(&self.runner.tally).failed(&self.pod.key().to_string(), hook, Moment::Restored);
         let text = format!("hook {} in container {container} in pod {namespace}/{name} {what}", hook.name);
-        self.commands.env.operation.journal.error(&Place::Namespace(namespace.clone()), text);
+        self.runner.env.operation.journal.error(&Place::Namespace(namespace.clone()), text);
     }
 }
 
@@ -335,3 +341,6 @@ fn by_container(pod: &HookPod, hooks: Vec<RestoreHook>) -> Containers {
 fn is_up(up: Up, hooks: &[RestoreHook]) -> bool {
     if hooks.iter().any(|hook| hook.waits_for_ready) { up.is_ready } else { up.is_running }
 }
+
+#[cfg(test)]
+mod tests;

@@ -104,7 +104,7 @@ async fn of_restore(
             work::restore::failed(context, &restore, reason).await
         }
         S::LookAfter | S::CancelOperations => work::operations::restore(context, restore, place).await,
-        S::Finalize => work::restore::end(context, restore, place).await,
+        S::Finalize => Box::pin(work::restore::end(context, restore, place)).await,
     }
 }
 

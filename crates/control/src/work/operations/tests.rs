@@ -234,7 +234,7 @@ async fn a_restore_waits_for_its_operations_and_is_finalized_then() {
     assert!(matches!(looked, Err(Unfinished::NotYet(_))), "{looked:?}");
     restore(&ground.context, ground.restore().await, place().await).await.unwrap();
     assert_eq!(ground.restore().await.status.phase, Some(RestorePhase::Finalizing));
-    restores::end(&ground.context, ground.restore().await, place().await).await.unwrap();
+    Box::pin(restores::end(&ground.context, ground.restore().await, place().await)).await.unwrap();
     let ended = ground.restore().await.status;
     assert_eq!((ended.phase, ended.restore_item_operations_completed), (Some(RestorePhase::Completed), 1));
     assert!(ended.completion_timestamp.is_some());
