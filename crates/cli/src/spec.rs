@@ -3,10 +3,23 @@
 
 mod backup;
 mod config_map;
+pub(crate) mod file;
 mod restore;
+
+use crate::pflag;
+use clap::{Args, Command};
 
 pub(crate) use backup::BackupSpecArgs;
 pub(crate) use restore::RestoreSpecArgs;
+
+/// The flags of a command line that gives none of them.
+///
+/// # Errors
+/// None: none of them is required.
+pub(crate) fn no_flags<T: Args>() -> Result<T, clap::Error> {
+    let grammar = pflag::with_rules(T::augment_args(Command::new("create").no_binary_name(true)));
+    T::from_arg_matches(&grammar.try_get_matches_from(std::iter::empty::<&str>())?)
+}
 
 #[cfg(test)]
 mod tests {

@@ -6,6 +6,7 @@ use crate::pod::HookPod;
 use lifeboat_api::{BackupHooks as Spec, BackupResourceHook, BackupResourceHookSpec};
 use lifeboat_object::{Catalog, Item};
 use lifeboat_select::{IncludesExcludes, Selector};
+use memchr::memmem;
 use std::collections::BTreeMap;
 
 /// The hooks in the spec of a backup, resolved against the types of a cluster.
@@ -78,7 +79,7 @@ impl BackupHooks {
     pub fn may_concern(&self, pod: &Item) -> bool {
         let namespace = pod.head.namespace.as_deref().unwrap_or_default();
         self.entries.iter().any(|entry| entry.is_for(namespace, &pod.head.labels))
-            || pod.body.windows(ANNOTATION.len()).any(|bytes| bytes == ANNOTATION)
+            || memmem::find(&pod.body, ANNOTATION).is_some()
     }
 
     /// The hooks of a pod. One of an annotation takes the place of all those of the spec at the same moment.

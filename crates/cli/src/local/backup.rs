@@ -7,7 +7,7 @@ use crate::bucket_url::{self, EmptyFolders, Purpose};
 use crate::globals::Globals;
 use crate::output::Output;
 use crate::output::print_resource;
-use crate::spec::BackupSpecArgs;
+use crate::spec::{BackupSpecArgs, file, no_flags};
 use clap::Args;
 use lifeboat_action::Actions;
 use lifeboat_api::{Backup, BackupPhase, Time};
@@ -30,6 +30,10 @@ pub(crate) struct BackupArgs {
     bucket: String,
     #[command(flatten)]
     spec: BackupSpecArgs,
+    /// A file (YAML or JSON, - for the standard input) with a Backup or its spec, for what has no flags, such as hooks. A flag
+    /// that is given wins over it
+    #[arg(long = "spec", value_name = "FILE")]
+    spec_file: Option<PathBuf>,
     /// Accepted for scripts: this command always waits
     #[arg(long, short)]
     wait: bool,
@@ -55,8 +59,7 @@ pub(crate) struct BackupArgs {
 
 impl BackupArgs {
     pub(crate) async fn run(self, globals: &Globals) -> anyhow::Result<ExitCode> {
-        let mut asked = Backup::default();
-        self.spec.apply(&mut asked);
+        let asked = self.asked()?;
         if !asked.spec.volume_snapshot_locations.is_empty() {
             anyhow::bail!("--volume-snapshot-locations: without a server there are none; leave the flag out");
         }
@@ -65,10 +68,10 @@ impl BackupArgs {
         let store = bucket_url::open(&self.bucket, purpose, globals.patience()).await?;
         let cluster = globals.connect().await?;
         if self.dry_run {
-            return self.preview(globals, cluster, store).await;
+            return self.preview(asked, globals, cluster, store).await;
         }
         let state = State::open("backup", &store.describe(), &self.name, clock()())?;
-        let request = Request { backup: self.backup(globals, &state.content), settings: self.settings() };
+        let request = Request { backup: self.backup(asked, globals, &state.content), settings: self.settings() };
         let mut env = self.env(globals, cluster, store);
         env.operation.records = Arc::new(state.records());
         let operation = lifeboat_backup::run(&request, &env);
@@ -77,8 +80,15 @@ impl BackupArgs {
         self.report(&outcome)
     }
 
-    async fn preview(&self, globals: &Globals, cluster: Cluster, store: Store) -> anyhow::Result<ExitCode> {
-        let request = Request { backup: self.backup(globals, &Content::new(clock()())), settings: self.settings() };
+    async fn preview(
+        &self,
+        asked: Backup,
+        globals: &Globals,
+        cluster: Cluster,
+        store: Store,
+    ) -> anyhow::Result<ExitCode> {
+        let request =
+            Request { backup: self.backup(asked, globals, &Content::new(clock()())), settings: self.settings() };
         let env = self.env(globals, cluster, store);
         let operation = lifeboat_backup::preview(&request, &env);
         let preview = watched("dry run", &env.operation.progress, &env.operation.cancel, operation).await?;
@@ -91,14 +101,24 @@ impl BackupArgs {
         Env { cluster, store, actions: Actions::default(), operation: Operation::new(clock(), &subject, scratch) }
     }
 
-    fn backup(&self, globals: &Globals, content: &Content) -> Backup {
-        let mut backup = Backup::default();
+    fn backup(&self, mut backup: Backup, globals: &Globals, content: &Content) -> Backup {
         backup.metadata.name.clone_from(&self.name);
         backup.metadata.namespace.clone_from(&globals.namespace);
         backup.metadata.uid.clone_from(&content.uid);
         backup.metadata.creation_timestamp = Some(Time::new(content.started));
-        self.spec.apply(&mut backup);
         backup
+    }
+
+    /// What the flags and the file of the spec ask for.
+    fn asked(&self) -> anyhow::Result<Backup> {
+        let mut backup = Backup::default();
+        self.spec.apply(&mut backup);
+        if let Some(file) = &self.spec_file {
+            let mut none = Backup::default();
+            no_flags::<BackupSpecArgs>()?.apply(&mut none);
+            backup.spec = file::overlaid(&file::read(file, "Backup")?, &backup.spec, &none.spec)?;
+        }
+        Ok(backup)
     }
 
     fn settings(&self) -> Settings {

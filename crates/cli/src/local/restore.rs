@@ -8,7 +8,7 @@ use crate::flags::{self, Optional};
 use crate::globals::Globals;
 use crate::output::Output;
 use crate::output::print_resource;
-use crate::spec::RestoreSpecArgs;
+use crate::spec::{RestoreSpecArgs, file, no_flags};
 use clap::Args;
 use lifeboat_action::Actions;
 use lifeboat_api::{BackupPhase, Duration, Restore, RestorePhase, Time, well_known};
@@ -44,6 +44,10 @@ pub(crate) struct RestoreArgs {
     bucket: String,
     #[command(flatten)]
     spec: RestoreSpecArgs,
+    /// A file (YAML or JSON, - for the standard input) with a Restore or its spec, for what has no flags, such as hooks. A flag
+    /// that is given wins over it
+    #[arg(long = "spec", value_name = "FILE")]
+    spec_file: Option<PathBuf>,
     /// Types to restore first and, after a single -, last
     #[arg(long, value_name = "TYPES")]
     restore_resource_priorities: Option<Priorities>,
@@ -81,7 +85,7 @@ impl RestoreArgs {
         // By the cluster's clock, so that it compares with the creation times of objects.
         let now = cluster.time().await?.unwrap_or_else(jiff::Timestamp::now);
         let state = State::open("restore", &store.describe(), &self.name, now)?;
-        let request = Request { restore: self.restore(globals, &state.content, &backup), settings: self.settings() };
+        let request = Request { restore: self.restore(globals, &state.content, &backup)?, settings: self.settings() };
         let mut env = self.env(globals, cluster, store);
         env.operation.records = Arc::new(state.records());
         let operation = lifeboat_restore::run(&request, &env);
@@ -141,7 +145,7 @@ impl RestoreArgs {
             anyhow::bail!("--dry-run prints text or, with -o json, JSON: YAML cannot be written object by object");
         }
         let request =
-            Request { restore: self.restore(globals, &Content::new(clock()()), backup), settings: self.settings() };
+            Request { restore: self.restore(globals, &Content::new(clock()()), backup)?, settings: self.settings() };
         let env = self.env(globals, cluster, store);
         let show = Show { json: self.output.is_some(), secrets: self.show_secrets, details: self.details };
         let mut printer = RestorePrinter::new(show)?;
@@ -164,15 +168,22 @@ impl RestoreArgs {
         Env { cluster, store, actions: Actions::default(), operation: Operation::new(clock(), &subject, scratch) }
     }
 
-    fn restore(&self, globals: &Globals, content: &Content, backup: &str) -> Restore {
+    fn restore(&self, globals: &Globals, content: &Content, backup: &str) -> anyhow::Result<Restore> {
         let mut restore = Restore::default();
         restore.metadata.name.clone_from(&self.name);
         restore.metadata.namespace.clone_from(&globals.namespace);
         restore.metadata.uid.clone_from(&content.uid);
         restore.metadata.creation_timestamp = Some(Time::new(content.started));
         self.spec.apply(&mut restore);
+        if let Some(file) = &self.spec_file {
+            let mut none = Restore::default();
+            no_flags::<RestoreSpecArgs>()?.apply(&mut none);
+            restore.spec = file::overlaid(&file::read(file, "Restore")?, &restore.spec, &none.spec)?;
+        }
+        // The flag of the command says from which.
+        restore.spec.schedule_name.clear();
         backup.clone_into(&mut restore.spec.backup_name);
-        restore
+        Ok(restore)
     }
 
     fn settings(&self) -> Settings {
