@@ -13,6 +13,7 @@ mod faults;
 mod golden_in;
 mod golden_out;
 mod ground;
+mod hooks;
 mod hostile;
 mod install;
 mod kept_out;

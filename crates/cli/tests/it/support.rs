@@ -179,11 +179,15 @@ pub(crate) fn with_object(kubectl: &Kubectl, args: &[&str], object: &Value) -> a
     kubectl.try_run(&[args, &["--filename", &path]].concat())
 }
 
+/// The content of a file that is compressed with gzip.
+pub(crate) fn gunzip(path: &Path) -> Vec<u8> {
+    let bytes = std::fs::read(path).expect("a file");
+    lifeboat_archive::gzip::unpack(&bytes, 100 << 20).expect("gzip")
+}
+
 /// Reads a gzip-compressed JSON file.
 pub(crate) fn gunzip_json(path: &Path) -> Value {
-    let bytes = std::fs::read(path).expect("a fixture");
-    let json = lifeboat_archive::gzip::unpack(&bytes, 100 << 20).expect("gzip");
-    serde_json::from_slice(&json).expect("JSON")
+    serde_json::from_slice(&gunzip(path)).expect("JSON")
 }
 
 pub(crate) fn run(command: &mut Command) -> Run {

@@ -145,6 +145,7 @@ async fn begin(
         return Err(left(context, &current).await);
     }
     let has_put = matches!(&outcome, Ok(outcome) if !outcome.was_complete);
+    let has_notes = attempt > 1 || !matches!(&outcome, Ok(outcome) if runs_no_hooks(&outcome.backup));
     match now(context, &current).await? {
         Now::Ours(_) => {}
         Now::Gone => return forget(&current, &env, has_put).await,
@@ -169,7 +170,15 @@ async fn begin(
         }
         Err(e) => failed_and_recorded(context, &current, e.to_string(), &env).await,
     };
-    unless_gone(context, &current, &env, (has_put, noted)).await
+    let ended = unless_gone(context, &current, &env, (has_put, noted)).await;
+    if has_notes && ended.is_ok() {
+        RecordMap::new(context, &current).forget().await;
+    }
+    ended
+}
+
+fn runs_no_hooks(backup: &Backup) -> bool {
+    backup.status.hook_status.is_none_or(|hooks| hooks.hooks_attempted == 0)
 }
 
 /// Gives what came of ending a backup. Where that failed because its Backup was deleted meanwhile, removes its files: a
@@ -227,7 +236,7 @@ pub(crate) async fn give_up(context: &Context, backup: &Backup, target: Target, 
         Err(why) => Err(why),
     };
     let cancel = context.env.cancel.child_token();
-    match store {
+    let ended = match store {
         Ok(store) => {
             let env = engine_env(context, backup, store, cancel);
             run_owed_hooks(&env.cluster, &env.operation).await;
@@ -238,7 +247,11 @@ pub(crate) async fn give_up(context: &Context, backup: &Backup, target: Target, 
             run_owed_hooks(&context.client.cluster, &operation(context, backup, cancel)).await;
             failed(context, backup, reason).await
         }
+    };
+    if ended.is_ok() {
+        RecordMap::new(context, backup).forget().await;
     }
+    ended
 }
 
 /// What the failure reason of a backup says when its name is that of another one in the bucket (backup.md 1.3).
