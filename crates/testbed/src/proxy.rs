@@ -3,8 +3,10 @@
 //! Deterministic: a [`Rule`] names requests by method, path and count, never by time or chance. What passes is kept in
 //! a log, so that tests can count calls. The product itself holds no failpoints.
 
+mod body;
 mod exec;
 mod forward;
+mod lock;
 mod script;
 
 pub use exec::{ContainerCommand, Containers, Ran};

@@ -119,8 +119,8 @@ mod tests {
     fn what_a_spec_cannot_hold_is_refused_with_its_place() {
         for (text, expected) in [
             (
-                "hooks: {resources: [{name: a, pre: [{exec: {comand: [x]}}]}]}",
-                "a Backup has no field spec.hooks.resources[0].pre[0].exec.comand",
+                "hooks: {resources: [{name: a, pre: [{exec: {programs: [x]}}]}]}",
+                "a Backup has no field spec.hooks.resources[0].pre[0].exec.programs",
             ),
             ("kind: Restore\nspec: {}", "it holds a Restore, and a Backup is wanted"),
             ("- a", "it holds no spec of a Backup"),

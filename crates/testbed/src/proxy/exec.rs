@@ -1,6 +1,7 @@
 //! Answers commands in containers, where there is no node that runs any.
 
-use super::forward::{Stream, full, lock};
+use super::body::{Stream, full};
+use super::lock::lock;
 use anyhow::{Context, Result};
 use base64::Engine;
 use bytes::Bytes;

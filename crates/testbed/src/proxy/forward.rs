@@ -1,13 +1,14 @@
 //! Passes requests on, or not.
 
+use super::body::{Stream, full, whole};
 use super::exec::{self, Containers};
+use super::lock::lock;
 use super::script::{Fault, Kill, Rule, Script, Seen};
 use crate::certificates::Certificates;
 use anyhow::{Context, Result, anyhow, bail};
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, StreamBody};
+use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_rustls::HttpsConnector;
@@ -17,14 +18,13 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-pub(super) type Stream = UnsyncBoxBody<Bytes, std::io::Error>;
 type Upstream = Client<HttpsConnector<HttpConnector>, Stream>;
 
 /// A running proxy on a free port of the loopback interface. It speaks plain HTTP where the server behind it does, and
@@ -173,10 +173,6 @@ impl Drop for Proxy {
             runtime.shutdown_background();
         }
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn client(authority: Option<&str>) -> Result<Upstream> {
@@ -362,10 +358,6 @@ impl Drop for Entry<'_> {
     }
 }
 
-fn whole(body: Incoming) -> Stream {
-    body.map_err(std::io::Error::other).boxed_unsync()
-}
-
 /// Ends a body early, by an error that closes the connection.
 fn truncated(body: Incoming, most: usize) -> Stream {
     let stream = futures::stream::unfold((body, most), |(mut body, left)| async move {
@@ -384,10 +376,6 @@ fn truncated(body: Incoming, most: usize) -> Stream {
         Some((Ok(Frame::data(data)), (body, left)))
     });
     StreamBody::new(stream).boxed_unsync()
-}
-
-pub(super) fn full(bytes: Bytes) -> Stream {
-    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
 
 fn text(status: u16, body: String) -> Result<Response<Stream>> {
