@@ -26,6 +26,12 @@ pub struct ActionError {
 }
 
 impl ActionError {
+    /// That this process has no action of this name, which alone can answer.
+    #[must_use]
+    pub fn missing(action: &str) -> Self {
+        Self::item(format!("this server has no action {action}, which alone knows how far it is"))
+    }
+
     /// An error that may pass.
     #[must_use]
     pub fn passing(message: impl Into<String>) -> Self {

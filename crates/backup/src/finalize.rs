@@ -95,11 +95,12 @@ async fn changes(name: &str, saved: Vec<Entry>, env: &Env) -> Result<Changes, St
         resources.add(&resource.api_version(), &resource.kind, namespace.as_deref(), name);
     }
     let added = resources.len() - before;
-    env.operation.journal.info("Saved objects again", &[("count", &saved.len().to_string())]);
+    if !saved.is_empty() {
+        env.operation.journal.info("Saved objects again", &[("count", &saved.len().to_string())]);
+    }
     let closed = env.operation.journal.close();
     let mut results: Results = env.store.backup_file(name, BackupFile::Results).await?.unwrap_or_default();
-    results.errors.merge(closed.results.errors);
-    results.warnings.merge(closed.results.warnings);
+    results.merge(closed.results);
     // A log is one or more gzip members.
     let before = env.store.backup_file_content(name, BackupFile::Logs, &env.operation.scratch).await?;
     let log = before.unwrap_or_default().followed_by(log_content(closed.log));

@@ -85,7 +85,7 @@ async fn follow(operation: &BackupOperation, record: &Backup, is_cancelled: bool
     };
     let action = action(&operation.spec.backup_item_action, env);
     let id = &operation.spec.operation_id;
-    let missing = || ActionError::item("this server has no action of that name, which alone knows how far it is");
+    let missing = || ActionError::missing(&operation.spec.backup_item_action);
     let progress = async { action.as_ref().ok_or_else(missing)?.progress(id, record).await };
     let cancel = async { action.as_ref().ok_or_else(missing)?.cancel(id, record).await };
     let mut followed = follow.ask(progress, cancel).await;

@@ -7,7 +7,7 @@ pub(crate) mod download;
 pub(crate) mod left;
 pub(crate) mod location;
 mod merge;
-pub(crate) mod operations;
+pub(crate) mod pending;
 pub(crate) mod restore;
 pub(crate) mod running;
 pub(crate) mod status;

@@ -105,6 +105,12 @@ impl Results {
             Severity::Error => self.errors.add(place, message),
         }
     }
+
+    /// Adds those of a later part of the same operation. A message that both have is there once.
+    pub fn merge(&mut self, later: Self) {
+        self.errors.merge(later.errors);
+        self.warnings.merge(later.warnings);
+    }
 }
 
 #[cfg(test)]

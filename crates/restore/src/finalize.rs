@@ -42,8 +42,7 @@ pub async fn finalize(mut restore: Restore, env: &Env) -> Result<Restore, StoreE
 async fn store(restore: &mut Restore, env: &Env) -> Result<(), StoreError> {
     let (name, closed) = (&restore.metadata.name, env.operation.journal.close());
     let mut results: Results = env.store.restore_file(name, RestoreFile::Results).await?.unwrap_or_default();
-    results.errors.merge(closed.results.errors);
-    results.warnings.merge(closed.results.warnings);
+    results.merge(closed.results);
     // A log is one or more gzip members.
     let before = env.store.restore_file_content(name, RestoreFile::Logs, &env.operation.scratch).await?;
     let log = before.unwrap_or_default().followed_by(log_content(closed.log));

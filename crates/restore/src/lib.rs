@@ -32,6 +32,7 @@ mod env;
 mod execute;
 mod execution;
 mod existing;
+mod files;
 mod finalize;
 mod hold_back;
 mod item;

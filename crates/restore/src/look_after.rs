@@ -71,10 +71,7 @@ async fn follow(operation: &RestoreOperation, restore: &Restore, env: &Env) -> O
     };
     let action = action(&operation.spec.restore_item_action, env);
     let id = &operation.spec.operation_id;
-    let missing = || {
-        let action = &operation.spec.restore_item_action;
-        ActionError::item(format!("this server has no action {action}, which alone knows how far it is"))
-    };
+    let missing = || ActionError::missing(&operation.spec.restore_item_action);
     let progress = async { action.as_ref().ok_or_else(missing)?.progress(id, restore).await };
     let cancel = async { action.as_ref().ok_or_else(missing)?.cancel(id, restore).await };
     Some(follow.ask(progress, cancel).await)

@@ -210,7 +210,7 @@ async fn what_cannot_be_saved_again_is_an_error_and_the_others_go_on() {
         (
             asked(|_| Err(ActionError::fatal("no licence"))),
             error(": no licence: no further object is saved again"),
-            changed("result", "before"),
+            all,
         ),
         (asked(|_| Err(ActionError::gone("killed"))), error(": killed"), all),
         (asked(further), vec![], changed("odd", "after")),
@@ -228,8 +228,14 @@ async fn what_cannot_be_saved_again_is_an_error_and_the_others_go_on() {
         let counts = (i64::try_from(errors.len()).unwrap(), 1);
         assert_eq!((ended.status.phase, (ended.status.errors, ended.status.warnings)), (Some(phase), counts));
         let absent = of("gone", "an object that configmaps/shop/job needs was not found");
-        assert_eq!(results(&env.store).await, (errors, vec![absent]));
-        assert_eq!(ground.saved().await, texts(&saved));
+        assert_eq!(results(&env.store).await, (errors.clone(), vec![absent]));
+        let mut found = ground.saved().await;
+        if errors.first().is_some_and(|error| error.contains("no further object")) {
+            // Whether it was saved again before the other one ended all is chance: they are read at the same time.
+            let after = found.insert("result".to_owned(), "after".to_owned());
+            assert!(after.is_some_and(|content| ["before", "after"].contains(&content.as_str())));
+        }
+        assert_eq!(found, texts(&saved));
         ground.verify("it has ended").await;
     }
 }
@@ -322,7 +328,7 @@ async fn an_operation_of_an_action_that_is_not_there_has_failed() {
     let env = ground.env(ground.store());
     assert_eq!(look_after(&env).await, Some(BackupPhase::FinalizingPartiallyFailed));
     let operations: Vec<Value> = env.store.backup_file(NAME, BackupFile::ItemOperations).await.unwrap().unwrap();
-    let why = "this server has no action of that name, which alone knows how far it is, plugin: test/scripted";
+    let why = "this server has no action test/scripted, which alone knows how far it is, plugin: test/scripted";
     assert_eq!(operations[0]["status"]["error"], json!(why));
 }
 

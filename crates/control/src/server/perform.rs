@@ -79,8 +79,8 @@ async fn of_backup(
             work::left::stop_backup(context, &backup).await?;
             work::backup::failed(context, &backup, reason).await
         }
-        S::LookAfter | S::CancelOperations => work::operations::backup(context, backup, target).await,
-        S::Finalize => work::backup::end(context, backup, target).await,
+        S::LookAfter | S::CancelOperations => work::pending::backup::look_after(context, backup, target).await,
+        S::Finalize => work::pending::backup::end(context, backup, target).await,
     }
 }
 
@@ -103,8 +103,8 @@ async fn of_restore(
             work::left::stop_restore(context, &restore).await?;
             work::restore::failed(context, &restore, reason).await
         }
-        S::LookAfter | S::CancelOperations => work::operations::restore(context, restore, place).await,
-        S::Finalize => Box::pin(work::restore::end(context, restore, place)).await,
+        S::LookAfter | S::CancelOperations => work::pending::restore::look_after(context, restore, place).await,
+        S::Finalize => Box::pin(work::pending::restore::end(context, restore, place)).await,
     }
 }
 

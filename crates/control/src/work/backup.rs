@@ -3,8 +3,8 @@
 use super::claim::refreshed;
 use super::merge::take_changes;
 use super::running::{
-    Attempt, Now, RECORDING, capped, fence, left, not_taken, now, recorded, shortened, silent_for, unfinalized,
-    until_written, watched, while_leading,
+    Attempt, Now, RECORDING, capped, fence, left, not_taken, now, recorded, shortened, silent_for, until_written,
+    watched,
 };
 use super::sweep::sweep_own;
 use super::{Context, Effect, Finished, Unfinished};
@@ -17,11 +17,10 @@ use jiff::Timestamp;
 use lifeboat_api::{
     Backup, BackupPhase, BackupSpec, BackupStatus, BackupStorageLocation, Time, VolumeSnapshotLocation,
 };
-use lifeboat_backup::{BackupError, Outcome, Request, finalize, prepared, record_failure, run_owed_hooks};
+use lifeboat_backup::{BackupError, Outcome, Request, prepared, record_failure, run_owed_hooks};
 use lifeboat_client::Identity;
 use lifeboat_client::is_refused;
 use lifeboat_cluster::{ClusterError, Failure};
-use lifeboat_object::chain;
 use lifeboat_operation::Operation;
 use lifeboat_store::{Store, StoreError};
 use std::sync::Arc;
@@ -380,63 +379,6 @@ async fn finished(context: &Context, current: &Backup, given: &BackupSpec, outco
     Ok(vec![Effect::stored(ended)])
 }
 
-/// Ends a backup that waits or is being finalized and cannot be, for this reason. Its files stay as they are.
-pub(super) async fn end_unfinalized(context: &Context, backup: &Backup, why: &str) -> Finished {
-    tracing::error!(backup = backup.metadata.name, why, "a backup cannot be finalized");
-    let now = context.env.now();
-    let ended = until_written(context, backup, |after| {
-        after.status.phase = Some(BackupPhase::PartiallyFailed);
-        after.status.errors += 1;
-        after.status.failure_reason = shortened(unfinalized(why));
-        after.status.completion_timestamp = Some(Time::new(now));
-    })
-    .await?;
-    context.metrics.backup_ends(&ended, None);
-    Ok(vec![Effect::stored(ended)])
-}
-
-/// The record of this very backup in its location. When there is none, or that of another one, the backup is noted as failed,
-/// and the inner error has the effects of that.
-pub(super) async fn own_record(
-    context: &Context,
-    backup: &Backup,
-    store: &Store,
-) -> Result<Result<Backup, Vec<Effect>>, Unfinished> {
-    let why = match store.backup(&backup.metadata.name).await {
-        Ok(record) if is_record_of(&record, backup) => return Ok(Ok(record)),
-        Ok(_) => "the files in the bucket are those of another backup",
-        Err(StoreError::NoBackup { .. }) => "the files of the backup are not in the bucket",
-        Err(e) => return Err(e.into()),
-    };
-    failed(context, backup, why.to_owned()).await.map(Err)
-}
-
-/// Finalizes a backup whose operations have ended, if that is still to be done, and takes its outcome over from its record.
-pub(crate) async fn end(context: &Context, backup: Backup, target: Target) -> Finished {
-    let location = match target {
-        Ok(location) => location,
-        Err(why) => return end_unfinalized(context, &backup, &why).await,
-    };
-    let store = context.store(&location).await.map_err(Unfinished::Because)?;
-    let record = match own_record(context, &backup, &store).await? {
-        Ok(record) => record,
-        Err(ended) => return Ok(ended),
-    };
-    let env = engine_env(context, &backup, store, context.env.cancel.child_token());
-    let finalizing = finalize(record, backup.spec.cancel, &env);
-    let record = match while_leading(&context.leadership, &env.operation.cancel, finalizing).await {
-        Ok(record) => record,
-        Err(e) if e.can_pass() => return Err(Unfinished::because(&e)),
-        Err(e) => return end_unfinalized(context, &backup, &chain(&e)).await,
-    };
-    let mut after = backup.clone();
-    take_status(&mut after, &record.status);
-    let saved = saved(context, &backup, &after).await?;
-    tracing::info!(backup = after.metadata.name, phase = after.phase(), "backup ends");
-    context.metrics.backup_ends(&after, None);
-    Ok(saved)
-}
-
 /// Notes that a backup has failed.
 pub(crate) async fn failed(context: &Context, backup: &Backup, reason: String) -> Finished {
     tracing::error!(backup = backup.metadata.name, reason, "backup failed");
@@ -467,7 +409,7 @@ async fn refused(context: &Context, before: &Backup, mut after: Backup, errors: 
     Ok(saved)
 }
 
-async fn saved(context: &Context, before: &Backup, after: &Backup) -> Finished {
+pub(super) async fn saved(context: &Context, before: &Backup, after: &Backup) -> Finished {
     let stored = context.client.change(before, after).await?;
     Ok(vec![Effect::stored(stored)])
 }

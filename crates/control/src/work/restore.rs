@@ -1,8 +1,6 @@
 //! Runs a restore, and removes what it left in the bucket (api-and-controllers.md 3.10 and 3.12).
 
-use super::running::{
-    Attempt, capped, fence, left, not_taken, recorded, shortened, unfinalized, until_written, watched, while_leading,
-};
+use super::running::{Attempt, capped, fence, left, not_taken, recorded, shortened, until_written, watched};
 use super::{Context, Effect, Finished, Unfinished};
 use crate::phase::MOST_ATTEMPTS;
 use crate::phase::restore::FINALIZER;
@@ -14,9 +12,8 @@ use lifeboat_api::{
 };
 use lifeboat_client::is_refused;
 use lifeboat_client::{Identity, NamespacedName};
-use lifeboat_object::chain;
 use lifeboat_operation::Operation;
-use lifeboat_restore::{BrokenOff, Outcome, Request, RestoreError, check_source, finalize, prepared, record_failure};
+use lifeboat_restore::{BrokenOff, Outcome, Request, RestoreError, check_source, prepared, record_failure};
 use lifeboat_store::Store;
 use std::sync::Arc;
 use std::time::Duration;
@@ -332,42 +329,6 @@ fn take(restore: &mut Restore, outcome: &Outcome) {
     restore.status.start_timestamp = begun;
 }
 
-/// Finalizes a restore whose operations have ended, if that is still to be done, and ends it. Without its backup or the
-/// location there is nothing that could say that it is complete.
-pub(crate) async fn end(context: &Context, restore: Restore, place: Option<Place>) -> Finished {
-    let after = match place {
-        Some((_, location)) => {
-            let store = context.store(&location).await.map_err(Unfinished::Because)?;
-            let env = engine_env(context, &restore, store, context.env.cancel.child_token());
-            let finalizing = finalize(restore.clone(), &env);
-            match while_leading(&context.leadership, &env.operation.cancel, finalizing).await {
-                Ok(after) => after,
-                Err(e) if e.can_pass() => return Err(e.into()),
-                Err(e) => ended_unfinalized(context, restore.clone(), &chain(&e)),
-            }
-        }
-        None => ended_unfinalized(context, restore.clone(), WITHOUT_ORIGIN),
-    };
-    let finished = saved(context, &restore, &after).await?;
-    context.metrics.restore_ends(&after);
-    RecordMap::new(context, &restore).forget().await;
-    Ok(finished)
-}
-
-/// Why nothing can be said of what a restore was made from.
-const WITHOUT_ORIGIN: &str = "its backup or the location of that is gone";
-
-/// A restore that waits or is being finalized and cannot be, for this reason.
-pub(super) fn ended_unfinalized(context: &Context, mut restore: Restore, why: &str) -> Restore {
-    tracing::error!(restore = restore.metadata.name, why, "a restore cannot be finalized");
-    let status = &mut restore.status;
-    status.phase = Some(RestorePhase::PartiallyFailed);
-    status.errors += 1;
-    status.failure_reason = shortened(unfinalized(why));
-    status.completion_timestamp = Some(Time::new(context.env.now()));
-    restore
-}
-
 /// Fails a restore that was begun and that no task works on, and stores its log where that can be done.
 pub(crate) async fn give_up(context: &Context, restore: Restore, place: Option<Place>, reason: String) -> Finished {
     let store = match place {
@@ -444,7 +405,7 @@ async fn refused(context: &Context, before: &Restore, mut after: Restore, errors
     Ok(saved)
 }
 
-async fn saved(context: &Context, before: &Restore, after: &Restore) -> Finished {
+pub(super) async fn saved(context: &Context, before: &Restore, after: &Restore) -> Finished {
     let stored = context.client.change(before, after).await?;
     Ok(vec![Effect::stored(stored)])
 }

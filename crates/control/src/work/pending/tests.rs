@@ -1,17 +1,18 @@
 //! Backups and restores whose actions have begun operations, step by step.
 
-use super::super::{backup as backups, restore as restores};
-use super::*;
+use super::{backup as pending_backup, restore as pending_restore};
 use crate::options::{LocationAccess, Providers};
 use crate::stub::{context, sandbox};
+use crate::work::backup::Target;
 use crate::work::restore::Origin;
+use crate::work::{Context, Unfinished, backup, restore};
 use crate::world::{Stored, World};
 use async_trait::async_trait;
 use lifeboat_action::{
     ActionError, ActionScope, Actions, BackupItemAction, BackupItemInput, BackupItemOutput, OperationProgress,
     RestoreItemAction, RestoreItemInput, RestoreItemOutput,
 };
-use lifeboat_api::{BackupPhase, BackupStorageLocationPhase};
+use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_bucket::{BlobStore, Memory};
 use lifeboat_object::Results;
@@ -138,7 +139,7 @@ impl Ground {
     }
 
     async fn run(&self) -> Backup {
-        let running = backups::run(&self.context, self.backup().await, self.target(), CancellationToken::new());
+        let running = backup::run(&self.context, self.backup().await, self.target(), CancellationToken::new());
         running.await.unwrap();
         self.backup().await
     }
@@ -152,13 +153,13 @@ async fn a_backup_waits_for_its_operations_in_phases_that_take_no_place_and_is_f
     assert_eq!(status.phase, Some(BackupPhase::WaitingForPluginOperations));
     assert_eq!((status.backup_item_operations_attempted, status.completion_timestamp), (1, None));
 
-    let looked = backup(&ground.context, ground.backup().await, ground.target()).await;
+    let looked = pending_backup::look_after(&ground.context, ground.backup().await, ground.target()).await;
     assert!(matches!(looked, Err(Unfinished::NotYet(_))), "{looked:?}");
     assert_eq!(ground.backup().await, pending);
-    backup(&ground.context, ground.backup().await, ground.target()).await.unwrap();
+    pending_backup::look_after(&ground.context, ground.backup().await, ground.target()).await.unwrap();
     let finalizing = ground.backup().await;
     assert_eq!(finalizing.status.phase, Some(BackupPhase::Finalizing));
-    backups::end(&ground.context, finalizing, ground.target()).await.unwrap();
+    pending_backup::end(&ground.context, finalizing, ground.target()).await.unwrap();
     let ended = ground.backup().await;
     assert_eq!(ended.status.phase, Some(BackupPhase::Completed));
     assert_eq!((ended.status.backup_item_operations_completed, ended.status.completion_timestamp.is_some()), (1, true));
@@ -174,10 +175,10 @@ async fn what_a_dead_server_has_stored_of_operations_is_taken_over() {
     let ground = Ground::start().await;
     let pending = ground.run().await;
     for _ in 0..2 {
-        let _ = backup(&ground.context, pending.clone(), ground.target()).await;
+        let _ = pending_backup::look_after(&ground.context, pending.clone(), ground.target()).await;
     }
     let finalizing = ground.backup().await;
-    backups::end(&ground.context, finalizing.clone(), ground.target()).await.unwrap();
+    pending_backup::end(&ground.context, finalizing.clone(), ground.target()).await.unwrap();
     let ended = ground.backup().await;
     // Its last writes into the cluster were lost, one after the other.
     for (before, step) in [(finalizing, "finish"), (pending, "operations")] {
@@ -186,8 +187,8 @@ async fn what_a_dead_server_has_stored_of_operations_is_taken_over() {
         lost.status = before.status;
         let lost = ground.context.client.change(&current, &lost).await.unwrap();
         match step {
-            "finish" => backups::end(&ground.context, lost, ground.target()).await.unwrap(),
-            _ => backup(&ground.context, lost, ground.target()).await.unwrap(),
+            "finish" => pending_backup::end(&ground.context, lost, ground.target()).await.unwrap(),
+            _ => pending_backup::look_after(&ground.context, lost, ground.target()).await.unwrap(),
         };
         assert_eq!(ground.backup().await.status, ended.status, "{step}");
     }
@@ -200,8 +201,8 @@ async fn a_backup_that_is_cancelled_while_it_waits_ends_with_its_operations() {
     let mut cancelled = pending.clone();
     cancelled.spec.cancel = true;
     let cancelled = ground.context.client.change(&pending, &cancelled).await.unwrap();
-    backup(&ground.context, cancelled, ground.target()).await.unwrap();
-    backups::end(&ground.context, ground.backup().await, ground.target()).await.unwrap();
+    pending_backup::look_after(&ground.context, cancelled, ground.target()).await.unwrap();
+    pending_backup::end(&ground.context, ground.backup().await, ground.target()).await.unwrap();
     let ended = ground.backup().await;
     assert_eq!((ended.status.phase, ended.status.errors), (Some(BackupPhase::PartiallyFailed), 1));
     let store = ground.context.store(&ground.location).await.unwrap();
@@ -217,24 +218,24 @@ async fn a_restore_waits_for_its_operations_and_is_finalized_then() {
     let ground = Ground::start().await;
     ground.run().await;
     for _ in 0..2 {
-        let _ = backup(&ground.context, ground.backup().await, ground.target()).await;
+        let _ = pending_backup::look_after(&ground.context, ground.backup().await, ground.target()).await;
     }
-    backups::end(&ground.context, ground.backup().await, ground.target()).await.unwrap();
+    pending_backup::end(&ground.context, ground.backup().await, ground.target()).await.unwrap();
     let mut world = World::default();
     world.put(Stored::from(ground.backup().await));
     world.put(Stored::from(ground.location.clone()));
     let place = || async { Some((ground.backup().await, ground.location.clone())) };
     let origin = Origin::of(&ground.restore().await, &world);
-    restores::run(&ground.context, ground.restore().await, origin, CancellationToken::new()).await.unwrap();
+    restore::run(&ground.context, ground.restore().await, origin, CancellationToken::new()).await.unwrap();
     let pending = ground.restore().await;
     assert_eq!(pending.status.phase, Some(RestorePhase::WaitingForPluginOperations));
     assert_eq!((pending.status.restore_item_operations_attempted, pending.status.completion_timestamp), (1, None));
 
-    let looked = restore(&ground.context, ground.restore().await, place().await).await;
+    let looked = pending_restore::look_after(&ground.context, ground.restore().await, place().await).await;
     assert!(matches!(looked, Err(Unfinished::NotYet(_))), "{looked:?}");
-    restore(&ground.context, ground.restore().await, place().await).await.unwrap();
+    pending_restore::look_after(&ground.context, ground.restore().await, place().await).await.unwrap();
     assert_eq!(ground.restore().await.status.phase, Some(RestorePhase::Finalizing));
-    Box::pin(restores::end(&ground.context, ground.restore().await, place().await)).await.unwrap();
+    Box::pin(pending_restore::end(&ground.context, ground.restore().await, place().await)).await.unwrap();
     let ended = ground.restore().await.status;
     assert_eq!((ended.phase, ended.restore_item_operations_completed), (Some(RestorePhase::Completed), 1));
     assert!(ended.completion_timestamp.is_some());

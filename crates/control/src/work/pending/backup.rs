@@ -1,0 +1,94 @@
+//! Backups that wait for operations that their actions have begun (api-and-controllers.md 3.4 and 3.5).
+
+use crate::work::backup::{Target, engine_env, failed, is_record_of, saved, take_status};
+use crate::work::running::{shortened, unfinalized, until_written, while_leading};
+use crate::work::{Context, Effect, Finished, Unfinished};
+use crate::world::Meta;
+use lifeboat_api::{Backup, BackupPhase, BackupStorageLocationAccessMode, Time};
+use lifeboat_backup::{finalize, look_after_operations};
+use lifeboat_object::chain;
+use lifeboat_store::{Store, StoreError};
+
+/// Asks the operations of a backup how far they are; when none goes on it can be finalized.
+pub(crate) async fn look_after(context: &Context, backup: Backup, target: Target) -> Finished {
+    let location = match target {
+        Ok(location) if location.spec.access_mode != Some(BackupStorageLocationAccessMode::ReadOnly) => location,
+        Ok(location) => {
+            let why = format!("its backup storage location {} is read-only", location.metadata.name);
+            return end_unfinalized(context, &backup, &why).await;
+        }
+        Err(why) => return end_unfinalized(context, &backup, &why).await,
+    };
+    let store = context.store(&location).await.map_err(Unfinished::Because)?;
+    let record = match own_record(context, &backup, &store).await? {
+        Ok(record) => record,
+        Err(ended) => return Ok(ended),
+    };
+    let env = engine_env(context, &backup, store, context.env.cancel.child_token());
+    let looking = look_after_operations(record, backup.spec.cancel, &env);
+    let record = while_leading(&context.leadership, &env.operation.cancel, looking).await?;
+    let mut after = backup.clone();
+    take_status(&mut after, &record.status);
+    if after.status == backup.status {
+        return Err(Unfinished::NotYet(context.options.operation_frequency.to_std()));
+    }
+    let stored = context.client.change(&backup, &after).await?;
+    Ok(vec![Effect::stored(stored)])
+}
+
+/// Finalizes a backup whose operations have ended, if that is still to be done, and takes its outcome over from its record.
+pub(crate) async fn end(context: &Context, backup: Backup, target: Target) -> Finished {
+    let location = match target {
+        Ok(location) => location,
+        Err(why) => return end_unfinalized(context, &backup, &why).await,
+    };
+    let store = context.store(&location).await.map_err(Unfinished::Because)?;
+    let record = match own_record(context, &backup, &store).await? {
+        Ok(record) => record,
+        Err(ended) => return Ok(ended),
+    };
+    let env = engine_env(context, &backup, store, context.env.cancel.child_token());
+    let finalizing = finalize(record, backup.spec.cancel, &env);
+    let record = match while_leading(&context.leadership, &env.operation.cancel, finalizing).await {
+        Ok(record) => record,
+        Err(e) if e.can_pass() => return Err(Unfinished::because(&e)),
+        Err(e) => return end_unfinalized(context, &backup, &chain(&e)).await,
+    };
+    let mut after = backup.clone();
+    take_status(&mut after, &record.status);
+    let saved = saved(context, &backup, &after).await?;
+    tracing::info!(backup = after.metadata.name, phase = after.phase(), "backup ends");
+    context.metrics.backup_ends(&after, None);
+    Ok(saved)
+}
+
+/// Ends a backup that waits or is being finalized and cannot be, for this reason. Its files stay as they are.
+async fn end_unfinalized(context: &Context, backup: &Backup, why: &str) -> Finished {
+    tracing::error!(backup = backup.metadata.name, why, "a backup cannot be finalized");
+    let now = context.env.now();
+    let ended = until_written(context, backup, |after| {
+        after.status.phase = Some(BackupPhase::PartiallyFailed);
+        after.status.errors += 1;
+        after.status.failure_reason = shortened(unfinalized(why));
+        after.status.completion_timestamp = Some(Time::new(now));
+    })
+    .await?;
+    context.metrics.backup_ends(&ended, None);
+    Ok(vec![Effect::stored(ended)])
+}
+
+/// The record of this very backup in its location. When there is none, or that of another one, the backup is noted as failed,
+/// and the inner error has the effects of that.
+async fn own_record(
+    context: &Context,
+    backup: &Backup,
+    store: &Store,
+) -> Result<Result<Backup, Vec<Effect>>, Unfinished> {
+    let why = match store.backup(&backup.metadata.name).await {
+        Ok(record) if is_record_of(&record, backup) => return Ok(Ok(record)),
+        Ok(_) => "the files in the bucket are those of another backup",
+        Err(StoreError::NoBackup { .. }) => "the files of the backup are not in the bucket",
+        Err(e) => return Err(e.into()),
+    };
+    failed(context, backup, why.to_owned()).await.map(Err)
+}
