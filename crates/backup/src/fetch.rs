@@ -104,7 +104,8 @@ async fn get_all(
     taker: &mut impl Taker,
 ) -> Result<(), Stopped> {
     let reads = keys.map(|key| async move { (get(resource, &key, env).await, key) });
-    let mut found = futures::stream::iter(reads).buffer_unordered(AT_ONCE);
+    // In their order, so that what is told and what is saved does not depend on which answer comes first.
+    let mut found = futures::stream::iter(reads).buffered(AT_ONCE);
     loop {
         let read = tokio::select! {
             () = env.operation.cancel.cancelled() => return Err(Stopped::Over),
