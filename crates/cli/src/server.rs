@@ -135,7 +135,7 @@ pub(crate) struct ServerArgs {
     /// A ConfigMap with volume policies for all backups (no effect yet)
     #[arg(long, default_value = "", value_name = "NAME")]
     global_backup_volume_policies_configmap: String,
-    /// A ConfigMap with resource modifiers for restores that name none (no effect yet)
+    /// A ConfigMap with resource modifiers for restores that name none, in the namespace of the server
     #[arg(long, default_value = "", value_name = "NAME")]
     default_resource_modifier_configmap: String,
     /// Item blocks of one backup at once: objects that actions look at, with what belongs to them. When left out, one for each
@@ -300,7 +300,6 @@ impl ServerArgs {
             ("backup-repository-configmap", !self.backup_repository_configmap.is_empty()),
             ("repo-maintenance-job-configmap", !self.repo_maintenance_job_configmap.is_empty()),
             ("global-backup-volume-policies-configmap", !self.global_backup_volume_policies_configmap.is_empty()),
-            ("default-resource-modifier-configmap", !self.default_resource_modifier_configmap.is_empty()),
         ]
         .into_iter()
         .filter_map(|(flag, given)| given.then_some(flag))
@@ -329,6 +328,7 @@ impl ServerArgs {
             terminating_resource_timeout: self.terminating_resource_timeout,
             resource_timeout: self.resource_timeout,
             default_item_operation_timeout: self.default_item_operation_timeout,
+            default_resource_modifiers: self.default_resource_modifier_configmap.clone(),
             ..lifeboat_restore::Settings::default()
         };
         if let Some(priorities) = &self.restore_resource_priorities {

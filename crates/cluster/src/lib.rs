@@ -7,12 +7,14 @@
 //! Objects are bytes; this room knows no kinds. Start reading at [`Cluster`].
 
 mod cluster;
+mod config_map;
 mod connect;
 mod discovery;
 mod error;
 mod exec;
 mod list;
 mod object;
+mod open_api;
 mod pace;
 mod path;
 mod port_forward;
@@ -22,6 +24,7 @@ mod transport;
 mod watch;
 
 pub use cluster::Cluster;
+pub use config_map::ConfigMapError;
 pub use connect::{ConnectError, ConnectOptions};
 pub use error::{ApiStatus, ClusterError, Failure};
 pub use exec::{Exec, ExecError, Executed, Printed};

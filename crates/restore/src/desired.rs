@@ -5,6 +5,7 @@ use crate::apply::{Actions, Applied, Ask, Need, Unprepared};
 use crate::check::Seen;
 use crate::existing::strip;
 use crate::mapping::Mapping;
+use crate::modifier::{Candidate, Modified, Modifiers, Schemas};
 use crate::volumes::{reset_claim, reset_volume};
 use lifeboat_api::{label_value, well_known};
 use lifeboat_hook::HookPod;
@@ -41,6 +42,8 @@ pub(crate) struct DesiredObject {
     pub(crate) unasked: Vec<String>,
     /// Whether actions are not to be asked again in this restore.
     pub(crate) is_asked_once: bool,
+    /// What the resource modifiers have done with it.
+    pub(crate) modified: Modified,
 }
 
 impl Desired {
@@ -55,6 +58,9 @@ pub(crate) struct Maker {
     pub(crate) actions: Actions,
     /// Volumes that are provisioned anew.
     pub(crate) provisioned: Arc<BTreeSet<String>>,
+    pub(crate) modifiers: Arc<Modifiers>,
+    /// How types are merged by these.
+    pub(crate) schemas: Arc<Schemas>,
 }
 
 impl Maker {
@@ -81,6 +87,11 @@ impl Maker {
         if let Some(action) = left_out_by {
             return Ok(Desired::Skip { reason: format!("the action {action} leaves it out"), needs });
         }
+        // What ties an object to its cluster is compared without them: they are one of the reasons why it is to change.
+        let modified = match ask {
+            Ask::Detaching => Modified::default(),
+            Ask::All(_) | Ask::Pure => self.modify(key, from_backup, &mut item).await,
+        };
         match (key.resource.group.as_str(), key.resource.resource.as_str()) {
             ("", "persistentvolumes") if self.provisioned.contains(&key.name) => {
                 return Ok(Desired::skip("it is not made on its old storage: its claim is provisioned anew"));
@@ -91,7 +102,23 @@ impl Maker {
             _ => {}
         }
         self.finish(key, &mut item);
-        Ok(Desired::Object(Box::new(DesiredObject { item, status, needs, unasked, is_asked_once })))
+        Ok(Desired::Object(Box::new(DesiredObject { item, status, needs, unasked, is_asked_once, modified })))
+    }
+
+    /// Applies the resource modifiers, whose conditions are about the namespace of the backup.
+    async fn modify(&self, key: &ObjectKey, from_backup: &Value, item: &mut Value) -> Modified {
+        let namespace = from_backup["metadata"]["namespace"].as_str().filter(|_| key.namespace.is_some());
+        let candidate = Candidate { resource: &key.resource, namespace, object: item };
+        let (changed, modified) = self.modifiers.apply(candidate, &self.schemas).await;
+        if let Some(changed) = changed {
+            *item = changed;
+        }
+        modified
+    }
+
+    /// Whether more is made of objects under this key than what ties them to their cluster is taken away.
+    fn may_change(&self, target: &ObjectKey) -> bool {
+        self.actions.may_change(target) || self.modifiers.may_change(&target.resource)
     }
 
     /// Puts the init containers of hooks before those of the pod, behind the one that waits for volumes (restore.md 3.1).
@@ -121,7 +148,7 @@ impl Maker {
         from_backup: &Value,
         desired: &Value,
     ) -> Result<bool, Unprepared> {
-        if !self.actions.may_change(key) {
+        if !self.may_change(key) {
             return Ok(false);
         }
         Ok(match self.desired(key, from_backup, Ask::Detaching).await? {
@@ -132,7 +159,7 @@ impl Maker {
 
     /// Whether an object is in the cluster in the very state of the backup, and no action may change it.
     pub(crate) fn stays(&self, target: &ObjectKey, seen: Seen) -> bool {
-        seen == Seen::Unchanged && !self.actions.may_change(target)
+        seen == Seen::Unchanged && !self.may_change(target)
     }
 
     /// Namespace and labels of the restored object (restore.md 2.8 steps 12 and 13).

@@ -12,6 +12,7 @@ use crate::kept::Kept;
 use crate::leaving::LeavingWaits;
 use crate::mapping::Mapping;
 use crate::messages::Messages;
+use crate::modifier::Modified;
 use crate::namespaces::Missing;
 use crate::operations::Operations;
 use crate::read::is_completed;
@@ -149,10 +150,22 @@ impl Restorer {
             },
         };
         let written = self.write_desired(source, target, from_backup, &mut desired).await;
+        if matches!(written, Ok(_) | Err(Refused::Reported)) {
+            self.tell_modified(target, &desired.modified);
+        }
         if desired.is_asked_once && !matches!(written, Ok(_) | Err(Refused::Reported)) {
             self.remembered.kept.keep(source.row, desired);
         }
         written
+    }
+
+    fn tell_modified(&self, target: &ObjectKey, modified: &Modified) {
+        for error in &modified.errors {
+            self.messages.error(target, &format!("error applying resource modifiers to {target}: {error}"));
+        }
+        for warning in &modified.warnings {
+            self.messages.warning(target, &format!("resource modifiers of {target}: {warning}"));
+        }
     }
 
     /// Writes an object after what it needs.

@@ -14,6 +14,18 @@ pub struct PreviewItem {
     pub planned: Planned,
     /// Actions that decide about the object only when it is restored: the rest is what holds without them.
     pub unasked: Vec<String>,
+    /// What each rule of the resource modifiers has changed of the object.
+    pub modifications: Vec<Modification>,
+    /// What went wrong with the object that does not keep it from being restored.
+    pub errors: Vec<String>,
+}
+
+impl PreviewItem {
+    /// An object of which there is nothing more to say.
+    #[must_use]
+    pub fn of(key: ObjectKey, planned: Planned) -> Self {
+        Self { key, planned, unasked: Vec::new(), modifications: Vec::new(), errors: Vec::new() }
+    }
 }
 
 /// What would be done with an object. Differences lead from the cluster (left) to the backup (right); values of Secrets
@@ -46,5 +58,14 @@ pub(crate) async fn namespace(name: &str, mapping: &Mapping, env: &Env) -> Previ
         Ok(Some(_)) => Planned::Unchanged,
         Err(e) => Planned::Refused(e.to_string()),
     };
-    PreviewItem { key, planned, unasked: Vec::new() }
+    PreviewItem::of(key, planned)
+}
+
+/// What a rule of the resource modifiers has changed of an object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Modification {
+    /// The number of the rule, from 1.
+    pub rule: usize,
+    /// Where the object differs from what it was before the rule.
+    pub differences: Vec<Difference>,
 }

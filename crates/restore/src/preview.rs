@@ -9,6 +9,7 @@ use crate::desired::{Desired, Maker};
 use crate::env::Env;
 use crate::existing::{is_same_state, merge_service_account};
 use crate::mapping::Mapping;
+use crate::modifier::Modified;
 use crate::needed::Needed;
 use crate::outcome::RestoreError;
 use crate::plan::Level;
@@ -112,7 +113,7 @@ impl Previewer {
             if self.maker.stays(&key, presence.look(&key, one.state)) {
                 let planned = if one.ended { ended() } else { Planned::Unchanged };
                 // It fails only when the receiver is gone, which wants no more then.
-                let _ = out.send(PreviewItem { key, planned, unasked: Vec::new() }).await;
+                let _ = out.send(PreviewItem::of(key, planned)).await;
                 self.env.operation.progress.finished(1);
             } else {
                 rows.push(one.row);
@@ -148,16 +149,18 @@ impl Previewer {
 
     async fn one(&self, source: Source, seen: Seen) -> PreviewItem {
         let key = self.mapping.target_of(&source.key);
-        let mut unasked = Vec::new();
+        let mut beside = Beside::default();
         let planned = match serde_json::from_slice::<Value>(&source.body) {
             Err(e) => Planned::Refused(format!("error decoding {}: {e}", source.key)),
             Ok(object) if is_completed(&key.resource, &object) => ended(),
             Ok(_) if key.resource == GroupResource::new("", "namespaces") => {
                 return namespace(self.mapping.namespace(&source.key.name), &self.mapping, &self.env).await;
             }
-            Ok(object) => self.object(&key, &object, seen, &mut unasked).await.unwrap_or_else(Planned::Refused),
+            Ok(object) => self.object(&key, &object, seen, &mut beside).await.unwrap_or_else(Planned::Refused),
         };
-        PreviewItem { key, planned, unasked }
+        let Beside { unasked, modified } = beside;
+        let errors = modified.errors.into_iter().chain(modified.warnings).collect();
+        PreviewItem { key, planned, unasked, modifications: modified.by, errors }
     }
 
     async fn object(
@@ -165,13 +168,13 @@ impl Previewer {
         key: &ObjectKey,
         from_backup: &Value,
         seen: Seen,
-        unasked: &mut Vec<String>,
+        beside: &mut Beside,
     ) -> Result<Planned, String> {
         let desired = match self.maker.desired(key, from_backup, Ask::Pure).await.map_err(said)? {
             Desired::Skip { reason, .. } => return Ok(Planned::Skip(reason)),
             Desired::Object(object) => *object,
         };
-        *unasked = desired.unasked;
+        *beside = Beside { unasked: desired.unasked, modified: desired.modified };
         let resource = match self.mapping.served(key, &desired.item) {
             Ok(resource) => resource,
             Err(_) if self.defined.contains(&key.resource.to_string()) => return Ok(Planned::Create),
@@ -191,6 +194,13 @@ impl Previewer {
         }
         Ok(compared(&self.mapping.restore, key, &desired.item, &existing))
     }
+}
+
+/// What is said of an object beside what becomes of it.
+#[derive(Default)]
+struct Beside {
+    unasked: Vec<String>,
+    modified: Modified,
 }
 
 /// Why an object could not be made, for people.

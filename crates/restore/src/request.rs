@@ -15,6 +15,15 @@ pub struct Request {
     pub settings: Settings,
 }
 
+/// A document that the caller has read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    /// Where it was read from, for messages.
+    pub source: String,
+    /// What it holds.
+    pub text: String,
+}
+
 /// Settings that are not of one restore.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -26,6 +35,10 @@ pub struct Settings {
     pub resource_timeout: Duration,
     /// Deadline of asynchronous operations when the restore names none.
     pub default_item_operation_timeout: Duration,
+    /// Resource modifiers in place of a ConfigMap.
+    pub resource_modifiers: Option<Document>,
+    /// The ConfigMap, in the namespace of the restore, with the resource modifiers of restores that name none; empty for none.
+    pub default_resource_modifiers: String,
     /// Bounds on the archive.
     pub limits: ReadLimits,
 }
@@ -37,6 +50,8 @@ impl Default for Settings {
             terminating_resource_timeout: Duration::from_secs(600),
             resource_timeout: Duration::from_secs(600),
             default_item_operation_timeout: Duration::from_secs(4 * 3600),
+            resource_modifiers: None,
+            default_resource_modifiers: String::new(),
             limits: ReadLimits::default(),
         }
     }
@@ -104,7 +119,7 @@ pub fn prepared(request: &Request) -> (Restore, Vec<String>) {
 /// What this version does not do is refused, never left out silently.
 fn refusals(restore: &Restore) -> Vec<String> {
     let spec = &restore.spec;
-    [(spec.resource_modifier.is_some(), "resource modifiers"), (spec.resource_policy.is_some(), "resource policies")]
+    [(spec.resource_policy.is_some(), "resource policies")]
         .into_iter()
         .filter(|(wanted, _)| *wanted)
         .map(|(_, what)| format!("{what} are not supported by this version of Lifeboat: nothing was done"))

@@ -6,7 +6,9 @@ use crate::apply::Actions;
 use crate::check::Lookout;
 use crate::desired::Maker;
 use crate::env::Env;
+use crate::load::modifiers;
 use crate::mapping::Mapping;
+use crate::modifier::{Modifiers, Schemas};
 use crate::outcome::RestoreError;
 use crate::plan::{Level, plan};
 use crate::read::{Contents, Facts, Kinds, State, filter_namespace, namespaces_in, scan};
@@ -39,6 +41,8 @@ pub(crate) struct Walk {
     pub(crate) left_out: BTreeMap<(GroupResource, &'static str), u64>,
     pub(crate) restore: Arc<Restore>,
     pub(crate) hooks: Arc<RestoreHooks>,
+    modifiers: Arc<Modifiers>,
+    schemas: Arc<Schemas>,
     in_backup: BTreeSet<String>,
     pub(crate) archive: Archive,
     /// What was seen of the cluster while the archive was read.
@@ -61,6 +65,7 @@ impl Walk {
     /// # Errors
     /// As of a restore.
     pub(crate) async fn begin(request: &Request, restore: &Restore, env: &Env) -> Result<Self, RestoreError> {
+        let modifiers = Arc::new(modifiers(restore, &request.settings, env).await?);
         let mut archive = open(request, restore, false, env).await?;
         let catalog = discover(&Catalog::default(), env).await?;
         let recorded = recorded(&restore.spec.backup_name, env).await?;
@@ -87,6 +92,8 @@ impl Walk {
         actions.extend(env.actions.restore_item.iter().cloned());
         Ok(Self {
             actions,
+            modifiers,
+            schemas: Arc::new(Schemas::new(&env.cluster)),
             catalog,
             levels,
             volumes: contents.volumes,
@@ -133,6 +140,8 @@ impl Walk {
             mapping: Arc::new(Mapping { restore, catalog: catalog.clone(), filter, archive, hooks, chosen }),
             actions: actions.map_err(|e| ValidationErrors(vec![e]))?,
             provisioned: Arc::clone(&self.provisioned),
+            modifiers: Arc::clone(&self.modifiers),
+            schemas: Arc::clone(&self.schemas),
         })
     }
 }

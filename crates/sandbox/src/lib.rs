@@ -24,7 +24,6 @@ mod discovery;
 mod error;
 mod identity;
 mod janitor;
-mod json_patch;
 mod known;
 mod managed;
 mod memory;

@@ -12,9 +12,10 @@ use crate::shape::{
 };
 use crate::store::StoreError;
 use crate::stored::StoredObject;
-use crate::{crd, json_patch, protobuf};
+use crate::{crd, protobuf};
 use http::StatusCode;
 use lifeboat_object::{ApiResource, ObjectKey};
+use lifeboat_patch::{JsonPatch, JsonPatchError};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -367,10 +368,12 @@ pub(crate) fn parse_body(call: &Call) -> Result<Value, ApiError> {
 fn patched(call: &Call, key: &ObjectKey, object: &mut Value) -> Result<(), ApiError> {
     match call.content_type.as_str() {
         "application/merge-patch+json" => lifeboat_patch::merge(object, &parse_json(&call.body)?),
-        "application/json-patch+json" => json_patch::apply(object, &call.body).map_err(|e| match e {
-            json_patch::PatchError::Malformed(_) => ApiError::bad_request(e.to_string()),
-            json_patch::PatchError::Refused { .. } => ApiError::invalid(key, &call.resource.kind, e.to_string()),
-        })?,
+        "application/json-patch+json" => {
+            JsonPatch::parse(&call.body).and_then(|patch| patch.apply(object)).map_err(|e| match e {
+                JsonPatchError::Malformed(_) => ApiError::bad_request(e.to_string()),
+                _ => ApiError::invalid(key, &call.resource.kind, e.to_string()),
+            })?;
+        }
         other => return Err(ApiError::unsupported(other)),
     }
     check_shape(object)?;

@@ -79,6 +79,27 @@ pub fn validate_wildcards(pattern: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// A glob of names with dots, as resource modifiers use it for types: `*` and `?` stop at a dot, `**` does not (restore.md 5.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypeGlob(Glob);
+
+impl TypeGlob {
+    /// Compiles a pattern.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn new(pattern: &str) -> Result<Self, String> {
+        let glob = Glob::compile_with(pattern, Some('.')).map_err(|Malformed| format!("{pattern:?} is no glob"))?;
+        Ok(Self(glob))
+    }
+
+    /// Whether it matches the whole of a type, such as `pods` or `deployments.apps`.
+    #[must_use]
+    pub fn matches(&self, group_resource: &str) -> bool {
+        self.0.matches(group_resource)
+    }
+}
+
 /// One glob: the program of an automaton. A step falls through to the next unless it says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Glob {
@@ -88,10 +109,14 @@ struct Glob {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
     Char(char),
-    /// `?`
-    One,
-    /// `*`
-    Run,
+    /// `?`: any character but this one.
+    One {
+        but: Option<char>,
+    },
+    /// `*`: any number of characters but this one.
+    Run {
+        but: Option<char>,
+    },
     Class {
         negated: bool,
         class: Class,
@@ -123,13 +148,22 @@ impl Glob {
     /// Outside classes nothing is malformed: an unclosed `{` closes at the end of the pattern, a stray `}` or `,` is
     /// literal, a trailing backslash is dropped.
     fn compile(pattern: &str) -> Result<Self, Malformed> {
+        Self::compile_with(pattern, None)
+    }
+
+    /// A glob in which `*` and `?` stop at a separator.
+    fn compile_with(pattern: &str, separator: Option<char>) -> Result<Self, Malformed> {
         let mut program = Vec::new();
         let mut groups: Vec<Group> = Vec::new();
         let mut rest = pattern.chars();
         while let Some(c) = rest.next() {
             match c {
-                '*' => program.push(Step::Run),
-                '?' => program.push(Step::One),
+                '*' if separator.is_some() && rest.as_str().starts_with('*') => {
+                    rest.next();
+                    program.push(Step::Run { but: None });
+                }
+                '*' => program.push(Step::Run { but: separator }),
+                '?' => program.push(Step::One { but: separator }),
                 '[' => program.push(compile_class(&mut rest)?),
                 '{' => {
                     groups.push(Group { split: program.len(), branches: vec![program.len() + 1], ends: Vec::new() });
@@ -163,7 +197,7 @@ impl Glob {
             let mut next = States::new(self.program.len());
             for &at in &now.list {
                 match self.program.get(at) {
-                    Some(Step::Run) => next.enter(at, &self.program),
+                    Some(Step::Run { but }) if *but != Some(c) => next.enter(at, &self.program),
                     Some(step) if step.takes(c) => next.enter(at + 1, &self.program),
                     _ => {}
                 }
@@ -191,10 +225,10 @@ impl Step {
     fn takes(&self, c: char) -> bool {
         match self {
             Self::Char(expected) => *expected == c,
-            Self::One => true,
+            Self::One { but } => *but != Some(c),
             Self::Class { negated, class: Class::List(list) } => list.contains(&c) != *negated,
             Self::Class { negated, class: Class::Range(low, high) } => (*low..=*high).contains(&c) != *negated,
-            Self::Run | Self::Split(_) | Self::Jump(_) => false,
+            Self::Run { .. } | Self::Split(_) | Self::Jump(_) => false,
         }
     }
 }
@@ -219,7 +253,7 @@ impl States {
             match program.get(at) {
                 Some(Step::Split(branches)) => todo.extend(branches),
                 Some(Step::Jump(to)) => todo.push(*to),
-                Some(Step::Run) => {
+                Some(Step::Run { .. }) => {
                     self.list.push(at);
                     todo.push(at + 1);
                 }
@@ -393,5 +427,27 @@ mod tests {
             prop_assert!(globs.matches(&s));
             prop_assert_eq!(globs.matches(&other), s == other);
         }
+    }
+
+    #[test]
+    fn stars_of_types_stop_at_dots() {
+        let types = ["pods", "deployments.apps", "ingresses.networking.k8s.io"];
+        for (pattern, expected) in [
+            ("*", [true, false, false]),
+            ("*.apps", [false, true, false]),
+            ("*.*", [false, true, false]),
+            ("*.**", [false, true, true]),
+            ("**", [true, true, true]),
+            ("{pods,deployments.apps}", [true, true, false]),
+            ("ingresses.*.k8s.io", [false, false, true]),
+            ("deployments", [false, false, false]),
+            ("[a-p]ods", [true, false, false]),
+            ("p?ds", [true, false, false]),
+            ("deployments?apps", [false, false, false]),
+        ] {
+            let glob = TypeGlob::new(pattern).unwrap();
+            assert_eq!(types.map(|name| glob.matches(name)), expected, "{pattern}");
+        }
+        assert_eq!(TypeGlob::new("[a"), Err(r#""[a" is no glob"#.to_owned()));
     }
 }

@@ -14,7 +14,7 @@ mod selector;
 mod types;
 
 pub use backup::BackupFilter;
-pub use glob::{Globs, has_wildcard, validate_wildcards};
+pub use glob::{Globs, TypeGlob, has_wildcard, validate_wildcards};
 pub use includes::{IncludesExcludes, validate_lists, validate_namespace_lists, validate_scoped_lists};
 pub use namespace::{NamespaceFacts, NamespaceFilter, NamespaceScope};
 pub use object_scope::{ObjectScope, ScopeText};

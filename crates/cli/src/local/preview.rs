@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use lifeboat_backup::Preview;
 use lifeboat_object::{GroupResource, Results};
 use lifeboat_patch::{Difference, hide_secret_values};
-use lifeboat_restore::{Planned, PreviewEnd, PreviewItem};
+use lifeboat_restore::{Modification, Planned, PreviewEnd, PreviewItem};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -140,11 +140,11 @@ impl RestorePrinter {
     /// # Errors
     /// When standard output is closed, or the temporary file is full.
     pub(crate) fn item(&mut self, mut item: PreviewItem) -> Result<()> {
-        if let Planned::Update(differences) | Planned::Conflict(differences) = &mut item.planned
-            && item.key.resource == GroupResource::new("", "secrets")
-            && !self.show.secrets
-        {
-            hide_secret_values(differences);
+        if item.key.resource == GroupResource::new("", "secrets") && !self.show.secrets {
+            if let Planned::Update(differences) | Planned::Conflict(differences) = &mut item.planned {
+                hide_secret_values(differences);
+            }
+            item.modifications.iter_mut().for_each(|one| hide_secret_values(&mut one.differences));
         }
         let first = self.counts.is_empty();
         let word = self.count(&item);
@@ -236,7 +236,8 @@ impl RestorePrinter {
 
 /// Whether there is more to say of an object than the counts of its type do.
 fn says_more(item: &PreviewItem) -> bool {
-    !matches!(item.planned, Planned::Create | Planned::Unchanged) || !item.unasked.is_empty()
+    !matches!(item.planned, Planned::Create | Planned::Unchanged)
+        || !(item.unasked.is_empty() && item.modifications.is_empty() && item.errors.is_empty())
 }
 
 /// A line for each type.
@@ -260,10 +261,21 @@ fn item_text(item: &PreviewItem, word: &str) -> String {
         out.push_str(&format!(" (as far as known: {} decide when it is restored)", item.unasked.join(", ")));
     }
     out.push('\n');
+    let line = |Difference { path, left, right }: &Difference| {
+        format!("            {path}: {} -> {}\n", shown(left.as_ref()), shown(right.as_ref()))
+    };
+    for error in &item.errors {
+        out.push_str(&format!("            error: {error}\n"));
+    }
+    for Modification { rule, differences } in &item.modifications {
+        out.push_str(&format!("          modified by rule {rule}:\n"));
+        out.extend(differences.iter().map(line));
+    }
     if let Planned::Update(differences) | Planned::Conflict(differences) = &item.planned {
-        for Difference { path, left, right } in differences {
-            out.push_str(&format!("            {path}: {} -> {}\n", shown(left.as_ref()), shown(right.as_ref())));
+        if !item.modifications.is_empty() {
+            out.push_str("          in the cluster:\n");
         }
+        out.extend(differences.iter().map(line));
     }
     out
 }
@@ -287,19 +299,30 @@ fn item_value(item: &PreviewItem, word: &str) -> Value {
         out["reason"] = reason.as_str().into();
     }
     if let Planned::Update(differences) | Planned::Conflict(differences) = &item.planned {
-        let one = |d: &Difference| {
-            let mut out = json!({"path": d.path});
-            for (key, side) in [("inCluster", &d.left), ("inBackup", &d.right)] {
-                if let Some(value) = side {
-                    out[key] = value.clone();
-                }
-            }
-            out
+        out["differences"] = differences.iter().map(|d| difference_value(d, ["inCluster", "inBackup"])).collect();
+    }
+    if !item.modifications.is_empty() {
+        let one = |Modification { rule, differences }: &Modification| {
+            let differences: Vec<_> = differences.iter().map(|d| difference_value(d, ["before", "after"])).collect();
+            json!({"rule": rule, "differences": differences})
         };
-        out["differences"] = differences.iter().map(one).collect();
+        out["modifications"] = item.modifications.iter().map(one).collect();
+    }
+    if !item.errors.is_empty() {
+        out["errors"] = json!(item.errors);
     }
     if !item.unasked.is_empty() {
         out["decidedWhenRestored"] = json!(item.unasked);
+    }
+    out
+}
+
+fn difference_value(difference: &Difference, sides: [&str; 2]) -> Value {
+    let mut out = json!({"path": difference.path});
+    for (key, side) in sides.into_iter().zip([&difference.left, &difference.right]) {
+        if let Some(value) = side {
+            out[key] = value.clone();
+        }
     }
     out
 }
@@ -331,11 +354,8 @@ mod tests {
 
     #[test]
     fn only_objects_with_more_to_say_have_a_line() {
-        let item = |planned| PreviewItem {
-            key: ObjectKey::new(GroupResource::new("", "configmaps"), Some("shop"), "settings"),
-            planned,
-            unasked: Vec::new(),
-        };
+        let key = || ObjectKey::new(GroupResource::new("", "configmaps"), Some("shop"), "settings");
+        let item = |planned| PreviewItem::of(key(), planned);
         for (planned, expected) in [
             (Planned::Create, false),
             (Planned::Unchanged, false),
@@ -351,11 +371,8 @@ mod tests {
 
     #[test]
     fn one_line_for_each_object_and_one_for_each_difference() {
-        let item = |planned| PreviewItem {
-            key: ObjectKey::new(GroupResource::new("", "configmaps"), Some("shop"), "settings"),
-            planned,
-            unasked: Vec::new(),
-        };
+        let key = || ObjectKey::new(GroupResource::new("", "configmaps"), Some("shop"), "settings");
+        let item = |planned| PreviewItem::of(key(), planned);
         let differences = vec![
             Difference { path: "/data/a".into(), left: Some(json!("x".repeat(200))), right: Some(json!("1")) },
             Difference { path: "/data/b".into(), left: None, right: Some(json!("2")) },
@@ -374,6 +391,22 @@ mod tests {
         ] {
             assert_eq!(item_text(&item(planned), word), expected);
         }
+        let changed = Difference { path: "/data/c".into(), left: Some(json!("3")), right: None };
+        let modified = PreviewItem {
+            modifications: vec![Modification { rule: 2, differences: vec![changed] }],
+            errors: vec!["rule 3: why".into()],
+            ..item(Planned::Create)
+        };
+        assert!(says_more(&modified));
+        assert_eq!(
+            item_text(&modified, "create"),
+            "create    configmaps/shop/settings\n            error: rule 3: why\n          modified by rule 2:\n            /data/c: \"3\" -> (absent)\n"
+        );
+        assert_eq!(
+            item_value(&modified, "create"),
+            json!({"action": "create", "type": "configmaps", "namespace": "shop", "name": "settings", "errors": ["rule 3: why"],
+                "modifications": [{"rule": 2, "differences": [{"path": "/data/c", "before": "3"}]}]})
+        );
         let unasked = PreviewItem { unasked: vec!["example.com/x".into()], ..item(Planned::Unchanged) };
         assert_eq!(
             item_text(&unasked, "unchanged"),

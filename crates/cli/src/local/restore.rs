@@ -9,15 +9,16 @@ use crate::globals::Globals;
 use crate::output::Output;
 use crate::output::print_resource;
 use crate::spec::{RestoreSpecArgs, file, no_flags};
+use anyhow::Context;
 use clap::Args;
 use lifeboat_action::Actions;
 use lifeboat_api::{BackupPhase, Duration, Restore, RestorePhase, Time, well_known};
 use lifeboat_cluster::Cluster;
 use lifeboat_operation::Operation;
-use lifeboat_restore::{Env, Outcome, Priorities, Request, Settings};
+use lifeboat_restore::{Document, Env, Outcome, Priorities, Request, Settings};
 use lifeboat_store::Store;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -48,6 +49,9 @@ pub(crate) struct RestoreArgs {
     /// that is given wins over it
     #[arg(long = "spec", value_name = "FILE")]
     spec_file: Option<PathBuf>,
+    /// A file with resource modifiers, in place of a ConfigMap
+    #[arg(long, value_name = "FILE")]
+    resource_modifiers: Option<PathBuf>,
     /// Types to restore first and, after a single -, last
     #[arg(long, value_name = "TYPES")]
     restore_resource_priorities: Option<Priorities>,
@@ -85,7 +89,7 @@ impl RestoreArgs {
         // By the cluster's clock, so that it compares with the creation times of objects.
         let now = cluster.time().await?.unwrap_or_else(jiff::Timestamp::now);
         let state = State::open("restore", &store.describe(), &self.name, now)?;
-        let request = Request { restore: self.restore(globals, &state.content, &backup)?, settings: self.settings() };
+        let request = Request { restore: self.restore(globals, &state.content, &backup)?, settings: self.settings()? };
         let mut env = self.env(globals, cluster, store);
         env.operation.records = Arc::new(state.records());
         let operation = lifeboat_restore::run(&request, &env);
@@ -145,7 +149,7 @@ impl RestoreArgs {
             anyhow::bail!("--dry-run prints text or, with -o json, JSON: YAML cannot be written object by object");
         }
         let request =
-            Request { restore: self.restore(globals, &Content::new(clock()()), backup)?, settings: self.settings() };
+            Request { restore: self.restore(globals, &Content::new(clock()()), backup)?, settings: self.settings()? };
         let env = self.env(globals, cluster, store);
         let show = Show { json: self.output.is_some(), secrets: self.show_secrets, details: self.details };
         let mut printer = RestorePrinter::new(show)?;
@@ -186,10 +190,11 @@ impl RestoreArgs {
         Ok(restore)
     }
 
-    fn settings(&self) -> Settings {
+    fn settings(&self) -> anyhow::Result<Settings> {
         let priorities = self.restore_resource_priorities.clone().unwrap_or_default();
         let terminating_resource_timeout = self.terminating_resource_timeout;
-        Settings { priorities, terminating_resource_timeout, ..Settings::default() }
+        let resource_modifiers = self.resource_modifiers.as_deref().map(document).transpose()?;
+        Ok(Settings { priorities, terminating_resource_timeout, resource_modifiers, ..Settings::default() })
     }
 
     /// Says what a restore has done until it broke off: the files that say so may not be stored.
@@ -231,4 +236,10 @@ impl RestoreArgs {
             _ => ExitCode::FAILURE,
         })
     }
+}
+
+/// The document in a file.
+fn document(path: &Path) -> anyhow::Result<Document> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
+    Ok(Document { source: path.display().to_string(), text })
 }

@@ -57,13 +57,13 @@ pub(crate) struct RestoreSpecArgs {
     /// How long asynchronous operations may take; the server's default when 0
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
     item_operation_timeout: Duration,
-    /// A ConfigMap with resource modifiers (refused by this version)
+    /// A ConfigMap with resource modifiers
     #[arg(long, default_value = "", value_name = "NAME")]
     resource_modifier_configmap: String,
     /// A ConfigMap with fine-grained filters (refused by this version)
     #[arg(long, default_value = "", value_name = "NAME")]
     resource_policies_configmap: String,
-    /// Leave out the server's default resource modifiers. Recorded: this version has none
+    /// Leave out the server's default resource modifiers
     #[arg(long)]
     skip_default_resource_modifier: bool,
     /// Write volume files with holes where the data is zero. Recorded: this version writes none

@@ -20,6 +20,7 @@ mod kept_out;
 mod kills;
 mod leaders;
 mod leaving;
+mod modifiers;
 mod moved;
 mod namespaces;
 mod nonsense;

@@ -8,36 +8,36 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 /// What is said to requests whose path begins so.
-pub(super) struct Answer {
+pub(crate) struct Answer {
     path: String,
     code: u16,
     body: String,
 }
 
 impl Answer {
-    pub(super) fn object(path: impl Into<String>, body: &Value) -> Self {
+    pub(crate) fn object(path: impl Into<String>, body: &Value) -> Self {
         Self { path: path.into(), code: 200, body: body.to_string() }
     }
 
-    pub(super) fn list(path: impl Into<String>, items: &[Value]) -> Self {
+    pub(crate) fn list(path: impl Into<String>, items: &[Value]) -> Self {
         Self::object(path, &json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": items}))
     }
 
-    pub(super) fn status(path: impl Into<String>, code: u16, reason: &str, message: &str) -> Self {
+    pub(crate) fn status(path: impl Into<String>, code: u16, reason: &str, message: &str) -> Self {
         let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "message": message, "code": code});
         Self { path: path.into(), code, body: body.to_string() }
     }
 }
 
 /// Answers until it is dropped; what it does not know is 404.
-pub(super) struct TestServer {
-    pub(super) cluster: Cluster,
+pub(crate) struct TestServer {
+    pub(crate) cluster: Cluster,
     requests: Arc<Mutex<Vec<String>>>,
     _task: JoinSet<()>,
 }
 
 impl TestServer {
-    pub(super) async fn start(answers: Vec<Answer>) -> Self {
+    pub(crate) async fn start(answers: Vec<Answer>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -52,7 +52,7 @@ impl TestServer {
     }
 
     /// The paths that were asked for, in order.
-    pub(super) fn requests(&self) -> Vec<String> {
+    pub(crate) fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().clone()
     }
 }

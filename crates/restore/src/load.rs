@@ -1,0 +1,70 @@
+//! Loads the documents that a restore names (restore.md 1.6).
+
+use crate::env::Env;
+use crate::modifier::{Modifiers, NotModifiers};
+use crate::request::{Document, Settings, ValidationErrors};
+use lifeboat_api::Restore;
+use lifeboat_cluster::ConfigMapError;
+use lifeboat_object::Place;
+
+/// The resource modifiers of a restore: those that it names, or the default ones of the server. Of the default ones, what is
+/// wrong is a warning, and the restore goes on without them.
+///
+/// # Errors
+/// What is wrong with those that it names.
+pub(crate) async fn modifiers(
+    restore: &Restore,
+    settings: &Settings,
+    env: &Env,
+) -> Result<Modifiers, ValidationErrors> {
+    let namespace = &restore.metadata.namespace;
+    let spec = &restore.spec;
+    match (&spec.resource_modifier, &settings.resource_modifiers) {
+        (Some(_), Some(document)) => Err(ValidationErrors(vec![format!(
+            "resource modifiers are given twice, as a ConfigMap and in {}: give one",
+            document.source
+        )])),
+        (None, Some(Document { source, text })) => parsed(source, text).map_err(|e| ValidationErrors(vec![e])),
+        (Some(reference), None) if reference.kind.eq_ignore_ascii_case("configmap") => {
+            read(namespace, &reference.name, env).await.map_err(|e| ValidationErrors(vec![e]))
+        }
+        (Some(reference), None) => {
+            let text = format!(
+                "resource modifiers are in ConfigMaps only: the {} {} is not read, and nothing is modified",
+                reference.kind, reference.name
+            );
+            env.operation.journal.warn(&Place::Velero, text);
+            Ok(Modifiers::default())
+        }
+        (None, None) => {
+            let default = &settings.default_resource_modifiers;
+            if default.is_empty() || spec.skip_default_resource_modifier == Some(true) {
+                return Ok(Modifiers::default());
+            }
+            Ok(read(namespace, default, env).await.unwrap_or_else(|why| {
+                env.operation
+                    .journal
+                    .warn(&Place::Velero, format!("the default resource modifiers are not used: {why}"));
+                Modifiers::default()
+            }))
+        }
+    }
+}
+
+async fn read(namespace: &str, name: &str, env: &Env) -> Result<Modifiers, String> {
+    let source = format!("configmap {namespace}/{name}");
+    let text = env.cluster.config_map_text(namespace, name).await.map_err(|e| match e {
+        ConfigMapError::NotOneKey(_) => {
+            format!("Error in parsing resource modifiers provided in {source}: illegal resource modifiers {namespace}/{name} configmap: {e}")
+        }
+        _ => format!("failed to get resource modifiers {source}: {e}"),
+    })?;
+    parsed(&source, &text)
+}
+
+fn parsed(source: &str, text: &str) -> Result<Modifiers, String> {
+    Modifiers::parse(text).map_err(|e| match e {
+        NotModifiers::Undecoded(_) => format!("Error in parsing resource modifiers provided in {source}: {e}"),
+        NotModifiers::Invalid(_) => format!("Validation error in resource modifiers provided in {source}: {e}"),
+    })
+}

@@ -1,0 +1,14 @@
+//! Resource modifiers: rules that patch objects on their way into the cluster (restore.md 5).
+
+mod apply;
+mod document;
+mod rule;
+mod schemas;
+mod value;
+
+pub(crate) use apply::{Modified, Modifiers, NotModifiers};
+pub(crate) use rule::Candidate;
+pub(crate) use schemas::Schemas;
+
+#[cfg(test)]
+mod tests;

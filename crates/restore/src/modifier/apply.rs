@@ -1,0 +1,142 @@
+//! Applies the rules of a restore to its objects (restore.md 5.3).
+
+use super::document::Document;
+use super::rule::{Candidate, Change, Rule};
+use super::schemas::Schemas;
+use crate::planned::Modification;
+use lifeboat_object::GroupResource;
+use lifeboat_patch::{JsonPatchError, differences, merge, strategic_merge};
+use serde_json::Value;
+
+/// The most bytes of a document: a ConfigMap holds no more.
+const LARGEST: usize = 1 << 20;
+
+/// The rules of one restore, checked.
+#[derive(Debug, Default)]
+pub(crate) struct Modifiers {
+    rules: Vec<Rule>,
+}
+
+/// What rules have done with an object.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Modified {
+    /// The rules that have changed it, by number from 1, each with what it has changed.
+    pub(crate) by: Vec<Modification>,
+    /// Rules that could not be applied: the object is as before each of them.
+    pub(crate) errors: Vec<String>,
+    /// Rules that were applied in another way than they ask for.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Modifiers {
+    /// Reads and checks a document.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it; that it cannot be decoded is told by the first element alone.
+    pub(crate) fn parse(text: &str) -> Result<Self, NotModifiers> {
+        if text.len() > LARGEST {
+            return Err(NotModifiers::Undecoded(format!("it has more than {LARGEST} bytes")));
+        }
+        let document: Document = if text.trim().is_empty() {
+            Document { version: String::new(), resource_modifier_rules: Vec::new() }
+        } else {
+            serde_saphyr::from_str(text).map_err(|e| NotModifiers::Undecoded(e.to_string()))?
+        };
+        if !document.version.eq_ignore_ascii_case("v1") {
+            return Err(NotModifiers::Invalid(vec![format!(
+                "unsupported resource modifier version {}",
+                document.version
+            )]));
+        }
+        if document.resource_modifier_rules.is_empty() {
+            return Err(NotModifiers::Invalid(vec!["resource modifier rules cannot be empty".to_owned()]));
+        }
+        let (mut rules, mut problems) = (Vec::new(), Vec::new());
+        for (at, rule) in document.resource_modifier_rules.into_iter().enumerate() {
+            match Rule::of(at + 1, rule) {
+                Ok(rule) => rules.push(rule),
+                Err(wrong) => problems.extend(wrong),
+            }
+        }
+        if problems.is_empty() { Ok(Self { rules }) } else { Err(NotModifiers::Invalid(problems)) }
+    }
+
+    /// Whether a rule is for objects of this type.
+    pub(crate) fn may_change(&self, resource: &GroupResource) -> bool {
+        self.rules.iter().any(|rule| rule.is_for_type(resource))
+    }
+
+    /// Applies all rules that are for an object as it was before the first of them, each to what the one before has made.
+    pub(crate) async fn apply(&self, candidate: Candidate<'_>, schemas: &Schemas) -> (Option<Value>, Modified) {
+        let (mut changed, mut modified) = (None, Modified::default());
+        for rule in self.rules.iter().filter(|rule| rule.is_for(candidate)) {
+            let before = changed.as_ref().unwrap_or(candidate.object);
+            let mut after = before.clone();
+            let applied = match &rule.change {
+                Change::Json(patch) => match patch.apply(&mut after) {
+                    // A test is a condition: the rule is not for this object.
+                    Err(JsonPatchError::TestFailed { .. }) => Ok(()),
+                    applied => applied.map_err(|e| e.to_string()),
+                },
+                Change::Merge(patches) => {
+                    patches.iter().for_each(|patch| merge(&mut after, patch));
+                    Ok(())
+                }
+                Change::Strategic(patches) => {
+                    merged(&mut after, patches, schemas, |warning| {
+                        modified.warnings.push(format!("rule {}: {warning}", rule.number));
+                    })
+                    .await
+                }
+            };
+            match applied {
+                Ok(()) if !after.is_object() => {
+                    modified.errors.push(format!("rule {}: nothing is left of the object", rule.number))
+                }
+                Ok(()) if after != *before => {
+                    let differences = differences(before, &after);
+                    modified.by.push(Modification { rule: rule.number, differences });
+                    changed = Some(after);
+                }
+                Ok(()) => {}
+                Err(why) => modified.errors.push(format!("rule {}: {why}", rule.number)),
+            }
+        }
+        (changed, modified)
+    }
+}
+
+/// Applies strategic merge patches, or merge patches to an object of whose type it is not known how it is merged.
+async fn merged(
+    object: &mut Value,
+    patches: &[Value],
+    schemas: &Schemas,
+    warn: impl FnOnce(String),
+) -> Result<(), String> {
+    let (api_version, kind) = (
+        object["apiVersion"].as_str().unwrap_or_default().to_owned(),
+        object["kind"].as_str().unwrap_or_default().to_owned(),
+    );
+    let Some(schema) = schemas.of(&api_version, &kind).await? else {
+        warn(format!(
+            "the cluster does not say how lists of {kind} ({api_version}) are merged, so its strategic patches are applied as merge patches"
+        ));
+        patches.iter().for_each(|patch| merge(object, patch));
+        return Ok(());
+    };
+    for patch in patches {
+        strategic_merge(object, patch, &schema).map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}
+
+/// A document that is none of resource modifiers.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotModifiers {
+    /// It cannot be decoded.
+    #[error("failed to decode yaml data into resource modifiers, err: {0}")]
+    Undecoded(String),
+    /// What is wrong with it.
+    #[error("{}", .0.join("; "))]
+    Invalid(Vec<String>),
+}
