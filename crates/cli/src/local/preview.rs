@@ -236,8 +236,8 @@ impl RestorePrinter {
 
 /// Whether there is more to say of an object than the counts of its type do.
 fn says_more(item: &PreviewItem) -> bool {
-    !matches!(item.planned, Planned::Create | Planned::Unchanged)
-        || !(item.unasked.is_empty() && item.modifications.is_empty() && item.errors.is_empty())
+    let is_counted = matches!(item.planned, Planned::Create | Planned::Unchanged);
+    !is_counted || !item.unasked.is_empty() || !item.modifications.is_empty() || !item.errors.is_empty()
 }
 
 /// A line for each type.

@@ -1,6 +1,6 @@
 //! What an OpenAPI document says of a type, as far as merging goes.
 
-use super::{StrategicError, refused};
+use super::error::{StrategicError, refused};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 

@@ -90,8 +90,9 @@ impl Modifiers {
                 }
             };
             match applied {
-                Ok(()) if !after.is_object() => {
-                    modified.errors.push(format!("rule {}: nothing is left of the object", rule.number))
+                Ok(()) if names(&after) != names(before) => {
+                    let why = "it would become another object: rules cannot change name, kind and group";
+                    modified.errors.push(format!("rule {}: {why}", rule.number));
                 }
                 Ok(()) if after != *before => {
                     let differences = differences(before, &after);
@@ -104,6 +105,13 @@ impl Modifiers {
         }
         (changed, modified)
     }
+}
+
+/// What names an object: its group, kind and name. The namespace is set afterwards, whatever rules make of it.
+fn names(object: &Value) -> [Option<&str>; 3] {
+    let api_version = object["apiVersion"].as_str();
+    let group = api_version.map(|text| text.split_once('/').map_or("", |(group, _)| group));
+    [group, object["kind"].as_str(), object["metadata"]["name"].as_str()]
 }
 
 /// Applies strategic merge patches, or merge patches to an object of whose type it is not known how it is merged.

@@ -155,6 +155,12 @@ async fn patches_change_an_object_or_leave_it_as_it_was_before_the_rule() {
             vec![],
         ),
         ("patches: [{operation: replace, path: '/data', value: '{\"a\": \"b\"}'}]", json!({"a": "b"}), vec![1], vec![]),
+        (
+            "patches: [{operation: replace, path: /metadata/name, value: new}]",
+            red.clone(),
+            vec![],
+            vec!["rule 1: it would become another object: rules cannot change name, kind and group"],
+        ),
         // What changes nothing has not changed it.
         ("patches: [{operation: replace, path: /data/color, value: red}]", red.clone(), vec![], vec![]),
     ] {
