@@ -1,9 +1,5 @@
 //! One suite that every [`BlobStore`] passes. Panics at the first deviation; the store should be empty before.
 
-mod deadly;
-
-pub use deadly::Deadly;
-
 use crate::{
     BlobStore, Body, BucketError, Entry, ErrorKind, ListOptions, PutOptions, Retention, RetentionMode, collect,
 };

@@ -165,7 +165,7 @@ impl BlobStore for Deadlined {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::troubled::{Fate, Troubled};
+    use crate::faults::{Fate, Troubled};
     use crate::{Memory, collect};
     use tokio::time::{Instant, sleep};
 

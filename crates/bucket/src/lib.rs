@@ -5,7 +5,7 @@
 //!
 //! A store is wrapped to get an ability: [`Prefixed`] shows the part below a prefix, [`Retried`] repeats calls that failed
 //! for a reason that can pass, [`Deadlined`] ends calls that hang, [`Limited`] limits calls at once and bytes a second, and
-//! [`Measured`] tells of each call.
+//! [`Measured`] tells of each call. For tests, those in [`faults`] fail where they are told to.
 //!
 //! Keys are strings exactly as the bucket has them. Errors are classified by what the caller does next
 //! ([`ErrorKind`]). Start reading at [`BlobStore`].
@@ -15,6 +15,7 @@ pub mod conformance;
 mod deadline;
 mod directory;
 mod error;
+pub mod faults;
 mod key;
 mod limited;
 mod measured;
@@ -23,8 +24,6 @@ mod page;
 mod prefixed;
 mod retried;
 mod store;
-#[cfg(test)]
-mod troubled;
 
 pub use attempts::{Attempts, PATIENCE, retry};
 pub use deadline::{Deadlined, Deadlines};

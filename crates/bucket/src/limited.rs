@@ -133,7 +133,7 @@ impl BlobStore for Limited {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::troubled::{Fate, Troubled};
+    use crate::faults::{Fate, Troubled};
     use crate::{Memory, Retried, collect};
     use bytes::Bytes;
     use futures::poll;

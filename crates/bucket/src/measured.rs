@@ -166,7 +166,7 @@ impl BlobStore for Measured {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::troubled::{Fate, Troubled};
+    use crate::faults::{Fate, Troubled};
     use crate::{ErrorKind, Memory, collect};
     use bytes::Bytes;
     use futures::poll;

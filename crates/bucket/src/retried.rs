@@ -87,7 +87,7 @@ impl BlobStore for Retried {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::troubled::{Fate, Troubled};
+    use crate::faults::{Fate, Troubled};
     use crate::{ErrorKind, Memory, collect};
     use futures::StreamExt;
     use tokio::time::Instant;

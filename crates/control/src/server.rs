@@ -67,7 +67,7 @@ pub enum ServeError {
 
 /// Serves until cancelled: waits for the leadership, then does what the resources of the namespace ask for.
 ///
-/// Work in progress is stopped, not finished: whoever leads next takes it up.
+/// Work in progress is stopped, not finished: the next leader takes it up.
 ///
 /// # Errors
 /// [`ServeError`]; the process should end then, and not act any more.

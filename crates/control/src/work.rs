@@ -47,9 +47,9 @@ pub(crate) struct Context {
 /// Something that a task has changed, ahead of the mirrors.
 #[derive(Debug)]
 pub(crate) enum Effect {
-    /// It is like this now.
+    /// The object is like this now.
     Stored(Stored),
-    /// It is gone.
+    /// This object is gone.
     Gone(Kind, Identity),
     /// Files that a Backup left which is gone.
     Left(Box<Left>),
@@ -110,7 +110,7 @@ impl Context {
         self.opened(location, Purpose::Operation).await
     }
 
-    /// The same for a visit.
+    /// The bucket of a location for a visit, below its prefix and behind the fence.
     pub(crate) async fn visited_bucket(&self, location: &BackupStorageLocation) -> Result<Arc<dyn BlobStore>, String> {
         self.opened(location, Purpose::Visit).await
     }
@@ -125,7 +125,7 @@ impl Context {
         Ok(self.patient(self.bucket(location).await?))
     }
 
-    /// The same for a visit.
+    /// The backups of a location, for a visit.
     pub(crate) async fn visited_store(&self, location: &BackupStorageLocation) -> Result<Store, String> {
         Ok(self.patient(self.visited_bucket(location).await?))
     }

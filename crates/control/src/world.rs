@@ -144,7 +144,7 @@ macro_rules! mirrored {
                 std::iter::empty()$(.chain(self.$field.unreadable().map(|object| (Kind::$kind, object))))*
             }
 
-            /// Nobody asks any more which objects came into another phase.
+            /// Forgets which objects came into another phase.
             pub(crate) fn forget_turned(&mut self) {
                 $(drop(self.$field.take_turned());)*
             }
@@ -192,7 +192,7 @@ pub(crate) struct Objects<T> {
     readable: BTreeMap<NamespacedName, T>,
     unreadable: BTreeMap<NamespacedName, Unreadable>,
     listed: bool,
-    /// Those that came into another phase since somebody asked, in that phase.
+    /// The objects that came into another phase since they were last taken from here, in that phase.
     turned: Vec<T>,
 }
 

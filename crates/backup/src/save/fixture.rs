@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(super) type Answered = Result<BackupItemOutput, ActionError>;
 
-/// Answers as it is told: for this object, at this call of it.
+/// Answers as it is told: for this object, for which it was called so often before.
 struct Scripted<F> {
     types: &'static [&'static str],
     answer: F,
@@ -42,13 +42,13 @@ impl<F: Fn(Value, usize) -> Answered + Send + Sync> BackupItemAction for Scripte
 
     async fn execute(&self, input: BackupItemInput<'_>) -> Answered {
         let name = input.item["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let call = {
+        let before = {
             let mut calls = self.calls.lock().unwrap();
-            let call = calls.entry(name).or_default();
-            *call += 1;
-            *call
+            let count = calls.entry(name).or_default();
+            *count += 1;
+            *count - 1
         };
-        (self.answer)(input.item, call)
+        (self.answer)(input.item, before)
     }
 }
 

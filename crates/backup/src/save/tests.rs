@@ -28,7 +28,7 @@ async fn an_error_of_an_action_is_that_of_its_kind() {
         ("none", |_| Ok(()), all),
         (
             "one that passes",
-            |call| if call < 4 { Err(ActionError::passing("busy")) } else { Ok(()) },
+            |before| if before < 3 { Err(ActionError::passing("busy")) } else { Ok(()) },
             Seen { saved: list(&things), ..Seen::default() },
         ),
         ("one that could pass and does not", |_| Err(ActionError::passing("busy")), without("busy")),
@@ -36,15 +36,15 @@ async fn an_error_of_an_action_is_that_of_its_kind() {
         ("one that ends the operation", |_| Err(ActionError::fatal("no licence")), refused),
         (
             "a process that is started again",
-            |call| if call == 1 { Err(ActionError::gone("killed")) } else { Ok(()) },
+            |before| if before == 0 { Err(ActionError::gone("killed")) } else { Ok(()) },
             Seen { saved: list(&things), ..Seen::default() },
         ),
         ("a process that always ends", |_| Err(ActionError::gone("killed")), without("killed")),
         ("a panic", |_| panic!("at the {}", "disco"), without("it panicked: at the disco")),
     ];
     for (what, says, expected) in table {
-        let action = scripted(&["things.example.com"], move |object, call| {
-            let said = if name(&object) == "y" { says(call) } else { Ok(()) };
+        let action = scripted(&["things.example.com"], move |object, before| {
+            let said = if name(&object) == "y" { says(before) } else { Ok(()) };
             said.map(|()| BackupItemOutput::unchanged(object))
         });
         let (mut seen, bodies) = case(vec![action]).walk(&things.map(|id| (id, json!({})))).await;

@@ -144,14 +144,16 @@ pub(crate) fn texts(all: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 type Answer = Result<BackupItemOutput, ActionError>;
 type Progress = Result<OperationProgress, ActionError>;
-/// What an action says of an operation when it is asked the n-th time.
+/// What an action says of an operation of which it was asked so often before.
 type Told = Box<dyn Fn(&str, usize) -> Progress + Send + Sync>;
 
 /// An action for ConfigMaps that answers as it is told.
 pub(crate) struct Scripted {
     pub(crate) execute: Box<dyn Fn(Value) -> Answer + Send + Sync>,
     pub(crate) progress: Told,
+    /// How often it was asked of each operation.
     pub(crate) asked: Mutex<BTreeMap<String, usize>>,
+    /// The operations that it was told to end.
     pub(crate) cancelled: Mutex<Vec<String>>,
 }
 
@@ -180,13 +182,13 @@ impl BackupItemAction for Scripted {
     }
 
     async fn progress(&self, id: &str, _: &Backup) -> Progress {
-        let count = {
+        let before = {
             let mut asked = self.asked.lock().unwrap();
             let count = asked.entry(id.to_owned()).or_default();
             *count += 1;
-            *count
+            *count - 1
         };
-        (self.progress)(id, count)
+        (self.progress)(id, before)
     }
 
     async fn cancel(&self, id: &str, _: &Backup) -> Result<(), ActionError> {

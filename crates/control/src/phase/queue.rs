@@ -196,7 +196,7 @@ impl<'a> Slots<'a> {
 struct Held<'a> {
     /// Of those that name them one by one.
     names: BTreeMap<&'a str, &'a Backup>,
-    /// One with a pattern, which may match anything.
+    /// A backup that names them by a pattern, which may match any namespace.
     anything: Option<&'a Backup>,
     /// One at all.
     something: Option<&'a Backup>,
@@ -314,7 +314,7 @@ mod tests {
                 vec![],
             ),
             (
-                "who can start passes who cannot",
+                "one that can start passes one that cannot",
                 vec![
                     backup("r", Some(InProgress), 0, &["x"]),
                     backup("q", Some(Queued), 1, &["x"]),
@@ -368,7 +368,7 @@ mod tests {
                 vec![("q", Move::Start)],
             ),
             (
-                "but it is tried again, and whoever has failed less often first",
+                "but it is tried again, and the one that has failed less often first",
                 vec![backup("late2", Some(Queued), 1, all), backup("late1", Some(Queued), 2, all)],
                 1,
                 vec![("late1", Move::Start)],

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// Who leads by the Lease, and works on what is in progress; none when the Lease names nobody.
+    /// The pod that leads by the Lease, and works on what is in progress; none when the Lease names none.
     pub leader: Option<String>,
     /// What would be begun at once.
     pub steps: Vec<ExplainedStep>,
@@ -74,7 +74,7 @@ pub struct ExplainedWait {
     pub until: Option<Timestamp>,
 }
 
-/// Objects with which there is nothing to do, nor will be, unless somebody changes them.
+/// Objects with which the server has nothing to do, nor will have, unless a user or another program changes them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AtRest {
@@ -109,12 +109,12 @@ pub async fn explain(client: &Client, options: &Options, clock: &ServerClock) ->
         }
         world.see(Change { kind: *kind, what: Seen::All(all) });
     }
-    // What one that died worked on is taken up by whoever asks.
+    // A leader that died holds nothing: the server that is explained would take up its work.
     let leader = client.living_leading_pod((clock.0)()).await?;
     Ok(explained(&world, options, leader, (clock.0)()))
 }
 
-/// The same of a world.
+/// What the server would do with all objects of this world when this pod leads, and what the others wait for.
 pub(super) fn explained(world: &World, options: &Options, leader: Option<String>, now: Timestamp) -> Explanation {
     let now = (now, Instant::now());
     let memory = if leader.is_some() { Memory::likely(world, now.1) } else { Memory::default() };

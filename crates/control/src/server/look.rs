@@ -1,4 +1,4 @@
-//! Looks at a world that nobody serves, for benchmarks.
+//! Looks at a world that no server serves, for benchmarks.
 
 use super::explain::{Explanation, explained};
 use super::memory::Memory;
@@ -32,7 +32,7 @@ impl Look {
         Self { world, options, now }
     }
 
-    /// How many objects there are, be they such as cannot be read.
+    /// How many objects there are, those that cannot be read among them.
     #[must_use]
     pub fn objects(&self) -> usize {
         self.world.all().count()
@@ -46,7 +46,7 @@ impl Look {
         plan(view, std::iter::empty()).work.len()
     }
 
-    /// Explains the plan as `server --explain` does where nobody leads.
+    /// Explains the plan as `server --explain` does where no server leads.
     #[must_use]
     pub fn explain(&self) -> Explanation {
         explained(&self.world, &self.options, None, self.now)

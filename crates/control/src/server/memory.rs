@@ -24,8 +24,8 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// That of a server which has led for a while, as far as it can be told from outside: it has checked all locations as they
-    /// are that somebody has checked, and nothing has failed.
+    /// The memory of a server that has led for a while, as far as another process can tell: it has checked as they are all
+    /// locations that were ever checked, and nothing has failed.
     pub(super) fn likely(world: &World, now: Instant) -> Self {
         let is_checked = |location: &&BackupStorageLocation| location.status.last_validation_time.is_some();
         let checked = world.locations.iter().filter(is_checked);

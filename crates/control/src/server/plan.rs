@@ -49,7 +49,7 @@ pub(super) struct View<'a> {
     pub(super) memory: &'a Memory,
     /// The time of the world, and that of the timers.
     pub(super) now: (Timestamp, Instant),
-    /// Whether somebody asks why the other objects wait.
+    /// Whether the plan is to say why the other objects wait.
     pub(super) explain: bool,
 }
 
@@ -113,7 +113,7 @@ struct Planner<'a> {
     places: Places,
     /// Work that has failed again and again and is due since then.
     late: Vec<(Instant, Work)>,
-    /// Collected when somebody asks.
+    /// Why objects wait; none unless the plan explains.
     waits: Option<Waits>,
 }
 
@@ -187,7 +187,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Who has waited longest is tried first, so that each is tried, however many fail.
+    /// Adds late work where there are places left, and gives the plan. The work that has waited longest is tried first, so that
+    /// each is tried, however many fail.
     fn end(mut self) -> Plan {
         let mut late = std::mem::take(&mut self.late);
         late.sort_by_key(|(since, _)| *since);

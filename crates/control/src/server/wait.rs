@@ -48,8 +48,9 @@ pub(super) enum Reason {
 }
 
 impl Reason {
-    /// Which of two reasons says more about an object: what is wanted of it already, then what will be, then what nobody
-    /// does, then what others do.
+    /// Which of two reasons says more about an object, the lowest rank first: what holds back a step that is due already, then
+    /// the time of a step that will be, then a part of the server that is disabled, then what only a user or another program
+    /// can change.
     pub(super) fn rank(&self) -> (u8, Option<Timestamp>) {
         match self {
             Self::Due(at) => (1, Some(*at)),

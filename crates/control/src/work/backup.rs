@@ -73,8 +73,8 @@ pub(crate) async fn run(context: &Context, backup: Backup, target: Target, stop:
     Box::pin(begin(context, request, Attempt::of(1, started), location, stop)).await
 }
 
-/// Runs a backup again that was valid, after a server was cut off in it. What has changed since is found out when it is
-/// used; what is missing now fails it.
+/// Runs a backup again that was valid, after a server was cut off in it. The engine finds out what has changed since when it
+/// uses that; without its location the backup fails.
 pub(crate) async fn run_again(
     context: &Context,
     backup: Backup,
@@ -152,7 +152,7 @@ async fn begin(
     }
     let (has_put, noted) = match outcome {
         Ok(outcome) => (has_put, finished(context, &current, &request.backup.spec, &outcome).await),
-        // What is refused before anything was begun; a second attempt has begun.
+        // The engine refuses it before it has begun anything; before a second attempt something was begun.
         Err(BackupError::Invalid(errors)) if attempt == 1 => {
             let after = current.clone();
             (false, refused(context, &current, after, errors.0).await)
@@ -397,7 +397,7 @@ async fn refused(context: &Context, before: &Backup, mut after: Backup, errors: 
     };
     refuse(&mut after, errors.clone());
     let saved = match saved(context, before, &after).await {
-        // What was filled in is not taken: then why it is refused, and nothing else.
+        // The API server refuses what was filled in: only the reasons for the refusal are noted.
         Err(Unfinished::Cluster(e)) if is_refused(&e) => {
             after = before.clone();
             refuse(&mut after, errors.into_iter().chain([not_taken(&e)]).collect());

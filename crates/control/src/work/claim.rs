@@ -58,7 +58,7 @@ mod tests {
     use std::sync::Arc;
 
     #[tokio::test(start_paused = true)]
-    async fn who_writes_gives_signs_of_life() {
+    async fn a_claim_is_refreshed_while_its_backup_is_written() {
         let store = Store::new(Arc::new(Memory::default()));
         let request = ClaimRequest {
             name: "b".into(),

@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Target {
     backup: Option<Backup>,
     location: Option<BackupStorageLocation>,
-    /// Those of the backup, and whether they may have files.
+    /// The restores of the backup, and whether they may have files.
     restores: Vec<(Identity, bool)>,
     /// Other requests for the same backup.
     others: Vec<Identity>,
@@ -193,7 +193,7 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
 /// the rest is.
 const ANNOTATION_FILES: &str = "lifeboat.io/files";
 
-/// Which backup the files belong to that lie in the bucket under the name of one.
+/// The backup to which the files belong that lie in the bucket under the name of a Backup.
 #[derive(Debug, PartialEq, Eq)]
 enum Files {
     /// To this one: their record or claim has this UID, or there are no files.
@@ -374,7 +374,7 @@ mod tests {
         // Cut off after the record: the rest is still its own.
         bucket.delete(&[BackupFile::Metadata.key("b")]).await.unwrap();
         assert_eq!(files(&store, &backup).await.unwrap(), Files::Own("original".into()));
-        assert!(claim("there", "v").await.is_err(), "as long as anything is left, nobody has the name");
+        assert!(claim("there", "v").await.is_err(), "no other backup gets the name as long as a file is left");
         store.delete_backup("b").await.unwrap();
         assert_eq!(files(&store, &backup).await.unwrap(), Files::Own("original".into()));
         // Another cluster begins, and ends.

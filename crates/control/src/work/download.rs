@@ -19,7 +19,7 @@ const VALID: Duration = Duration::from_secs(600);
 pub(crate) enum Target {
     /// This key, in this location.
     File(Box<BackupStorageLocation>, String),
-    /// Nothing that there is or will be, for this reason.
+    /// No file: it is not there and will not be, for this reason.
     Nothing(String),
 }
 

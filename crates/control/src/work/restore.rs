@@ -25,7 +25,7 @@ pub(crate) type Place = (Backup, BackupStorageLocation);
 /// What a step of a restore needs.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// What it is made from, or what is wrong; nothing is for a step that does not run it.
+    /// What the restore is made from, or what is wrong with that; no errors in a step that does not run it.
     pub(crate) origin: Result<Origin, Vec<String>>,
     pub(crate) place: Option<Place>,
 }
@@ -95,7 +95,8 @@ pub(crate) async fn hold(context: &Context, restore: Restore) -> Finished {
     saved(context, &restore, &after).await
 }
 
-/// Whether a restore may have files in the bucket. Those under the name of one that never began are of another cluster's.
+/// Whether a restore may have files in the bucket. When it never began, files under its name belong to a restore of another
+/// cluster.
 pub(super) fn has_files(restore: &Restore) -> bool {
     restore.status.start_timestamp.is_some()
 }
@@ -136,7 +137,7 @@ pub(crate) async fn run(
     let request = Request { restore, settings: context.options.restore.clone() };
     let (mut started, mut errors) = prepared(&request);
     let origin = match origin {
-        // Which source, is not known.
+        // That it names no source, or two, stands among the errors already.
         Err(_) if !has_one_source(&request.restore) => None,
         Err(wrong) => {
             errors.extend(wrong);
@@ -206,7 +207,7 @@ async fn begin(
         }
     };
     request.restore = current.clone();
-    // Filled in from the backup; the engine takes one source.
+    // The schedule was filled in from the backup; the engine takes one source.
     request.restore.spec.schedule_name.clear();
     let env = engine_env(context, &current, store, stop);
     let running = lifeboat_restore::run(&request, &env);
@@ -393,7 +394,7 @@ async fn refused(context: &Context, before: &Restore, mut after: Restore, errors
     };
     refuse(&mut after, errors.clone());
     let saved = match saved(context, before, &after).await {
-        // What was filled in is not taken: then why it is refused, and nothing else.
+        // The API server refuses what was filled in: only the reasons for the refusal are noted.
         Err(Unfinished::Cluster(e)) if is_refused(&e) => {
             after = before.clone();
             refuse(&mut after, errors.into_iter().chain([not_taken(&e)]).collect());

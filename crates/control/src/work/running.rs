@@ -59,11 +59,11 @@ const REPORT: Duration = Duration::from_secs(1);
 
 /// How long the end of an operation that failed waits for a bucket that hangs.
 pub(super) const RECORDING: Duration = Duration::from_secs(60);
-/// The same of one that was or is cancelled.
+/// How long the end of an operation that was cancelled before, or is meanwhile, waits for a bucket that hangs.
 pub(crate) const RECORDING_CANCELLED: Duration = Duration::from_secs(4);
 
-/// What the storing of log and record comes to of what failed; otherwise why it is given up: soon when the operation was
-/// cancelled before, or is meanwhile. What is not stored then is lost, and said to be.
+/// Waits until log and record of a failed operation are stored, and gives what came of that; otherwise why it was given up:
+/// soon when the operation was cancelled before, or is meanwhile. The caller says that what is not stored then is lost.
 pub(super) async fn recorded<O>(
     cancelled: bool,
     stop: &CancellationToken,
@@ -152,7 +152,7 @@ pub(super) fn fence(context: &Context) -> Fence {
 
 /// What has become of an object that is worked on.
 pub(super) enum Now<T> {
-    /// It is in the phase and the attempt that we know.
+    /// The object is in the phase and the attempt that we know.
     Ours(T),
     /// Another actor brought it into another phase, or began another attempt.
     Changed,

@@ -20,7 +20,7 @@ impl Unreadable {
     /// `None` when not even its name can be read.
     pub(super) fn new(body: &Bytes, error: &serde_json::Error) -> Option<Self> {
         let why = error.to_string();
-        // Where in the text it is changes with each write, and helps nobody.
+        // The place in the text changes with each write, and tells a user nothing.
         let why = why.rsplit_once(" at line ").map_or(why.as_str(), |(why, _)| why).to_owned();
         let mut meta = meta(body)?;
         meta.other.remove("managedFields");

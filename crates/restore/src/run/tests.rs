@@ -125,7 +125,7 @@ async fn a_restore_ends_when_its_operations_have() {
             let operation_id = name(&item).to_owned();
             Ok(RestoreItemOutput { operation_id, ..RestoreItemOutput::with(item) })
         })
-        .progressing(|id, count| match (id, count) {
+        .progressing(|id, before| match (id, before) {
             ("a", _) => Ok(OperationProgress { completed: true, error: "no space".to_owned(), ..Default::default() }),
             ("b", 0) => Err(ActionError::passing("busy")),
             ("b", 1) => Ok(OperationProgress::default()),

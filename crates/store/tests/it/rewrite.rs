@@ -4,7 +4,7 @@ use crate::{NAME, bytes, content, memory, names, options, write};
 use bytes::Bytes;
 use lifeboat_api::Backup;
 use lifeboat_archive::layout::BackupFile;
-use lifeboat_bucket::conformance::Deadly;
+use lifeboat_bucket::faults::Deadly;
 use lifeboat_bucket::{PutOptions, collect};
 use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_store::{NewObject, Rewrite, Store, StoreError};

@@ -11,7 +11,7 @@ use lifeboat_client::NamespacedName;
 use lifeboat_reconcile::TaskKey;
 
 impl Planner<'_> {
-    /// Notes what an object waits for, when somebody asks.
+    /// Notes what an object waits for, in a plan that explains.
     pub(super) fn note(&mut self, wait: impl FnOnce(&Self) -> (Subject, Reason)) {
         if let Some(mut waits) = self.waits.take() {
             let (subject, why) = wait(self);
@@ -20,8 +20,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Notes what nothing is done with though it is not over, when somebody asks: it is being deleted, it cannot even be
-    /// refused, or no server of this version is for it.
+    /// Notes, in a plan that explains, the objects that the server leaves alone though they are not at their end: those that
+    /// are being deleted, those that cannot even be refused, and those that no server of this version serves.
     pub(super) fn note_left_alone(&mut self) {
         if self.waits.is_none() {
             return;

@@ -87,7 +87,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Whose turn it is, when there is a queue; and what those wait for that have none, when somebody asks.
+    /// The backups whose turn it is, when there is a queue. In a plan that explains, notes what the others wait for.
     fn turns(&mut self) -> Turns {
         let world = self.view.world;
         let is_queued = |backup: &&Backup| {
@@ -217,7 +217,8 @@ impl Planner<'_> {
                 due.push((self.restore_stands(restore, &step), restore, step));
             }
         }
-        // Who is late comes after the others, and whoever has failed less often first, so that each has its turn.
+        // A late restore comes after the others, and of late ones that which has failed less often first, so that each has
+        // its turn.
         due.sort_by_key(|(standing, restore, _)| {
             let failures = if let Standing::Late(failures) = standing { *failures } else { 0 };
             (failures, restore.metadata.creation_timestamp, &restore.metadata.namespace, &restore.metadata.name)

@@ -262,7 +262,7 @@ fn of_many_of_one_kind_some_wait_for_a_place() {
     assert_eq!(lines[16..], expected);
 }
 
-/// Neither what runs nor what has failed, what is named nor who is the default.
+/// Neither by what runs, nor by what has failed, nor by the names they refer to, nor by which location is the default.
 #[test]
 fn objects_of_one_name_in_two_namespaces_have_nothing_to_do_with_each_other() {
     let mut scene = Scene::bare();

@@ -21,9 +21,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use std::collections::BTreeSet;
 
-/// Who a step is for.
+/// The object that a step is for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Who(Kind, String);
+struct Object(Kind, String);
 
 /// What becomes of the steps of an object.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,7 +37,7 @@ enum Luck {
     NoneInTheMiddle,
     /// With so many the server dies, and the next one knows nothing of them but what is written.
     Lost(u32),
-    /// One hangs for an hour, until somebody kills the server.
+    /// One hangs for an hour, and then the server is killed.
     Hangs,
 }
 
@@ -164,7 +164,7 @@ struct Play {
     /// Milliseconds since the beginning.
     clock: u64,
     tasks: Vec<Task>,
-    luck: HashMap<Who, (Luck, u64)>,
+    luck: HashMap<Object, (Luck, u64)>,
     /// Most backups and restores that may run at once.
     most: (usize, usize),
 }
@@ -198,7 +198,7 @@ impl Play {
             if thing.names % 2 == 0 {
                 note_attempt(&mut backup.metadata, &mut backup.status.attempt, 1);
             }
-            play.luck.insert(Who(Kind::Backup, backup.metadata.name.clone()), (thing.luck, thing.takes));
+            play.luck.insert(Object(Kind::Backup, backup.metadata.name.clone()), (thing.luck, thing.takes));
             play.world.backups.put(backup);
         }
         for (n, thing) in cast.restores.iter().enumerate() {
@@ -210,7 +210,7 @@ impl Play {
                 restore.metadata.finalizers.push(FINALIZER.into());
                 note_attempt(&mut restore.metadata, &mut restore.status.attempt, 1);
             }
-            play.luck.insert(Who(Kind::Restore, restore.metadata.name.clone()), (thing.luck, thing.takes));
+            play.luck.insert(Object(Kind::Restore, restore.metadata.name.clone()), (thing.luck, thing.takes));
             play.world.restores.put(restore);
         }
         for (n, thing) in cast.locations.iter().enumerate() {
@@ -218,30 +218,30 @@ impl Play {
                 BackupStorageLocation { metadata: meta(format!("l{n}"), n, false), ..Default::default() };
             location.status.phase = thing.phase;
             location.spec.default = thing.cancelled;
-            play.luck.insert(Who(Kind::BackupStorageLocation, format!("l{n}")), (thing.luck, thing.takes));
+            play.luck.insert(Object(Kind::BackupStorageLocation, format!("l{n}")), (thing.luck, thing.takes));
             play.world.locations.put(location);
         }
         for (n, thing) in cast.deletions.iter().enumerate() {
             let mut request = DeleteBackupRequest { metadata: meta(format!("d{n}"), n, false), ..Default::default() };
             request.status.phase = thing.phase;
             request.spec.backup_name = format!("b{}", thing.names);
-            play.luck.insert(Who(Kind::DeleteBackupRequest, format!("d{n}")), (thing.luck, thing.takes));
+            play.luck.insert(Object(Kind::DeleteBackupRequest, format!("d{n}")), (thing.luck, thing.takes));
             play.world.delete_requests.put(request);
         }
         for (n, thing) in cast.downloads.iter().enumerate() {
             let mut request = DownloadRequest { metadata: meta(format!("o{n}"), n, false), ..Default::default() };
             request.status.phase = thing.phase;
-            play.luck.insert(Who(Kind::DownloadRequest, format!("o{n}")), (thing.luck, thing.takes));
+            play.luck.insert(Object(Kind::DownloadRequest, format!("o{n}")), (thing.luck, thing.takes));
             play.world.download_requests.put(request);
         }
         for (n, thing) in cast.statuses.iter().enumerate() {
             let mut request = ServerStatusRequest { metadata: meta(format!("s{n}"), n, false), ..Default::default() };
             request.status.phase = thing.phase;
-            play.luck.insert(Who(Kind::ServerStatusRequest, format!("s{n}")), (thing.luck, thing.takes));
+            play.luck.insert(Object(Kind::ServerStatusRequest, format!("s{n}")), (thing.luck, thing.takes));
             play.world.status_requests.put(request);
         }
         for (n, (kind, phase, luck, deleted)) in cast.unreadable.iter().enumerate() {
-            play.luck.insert(Who(*kind, format!("u{n}")), (*luck, 1));
+            play.luck.insert(Object(*kind, format!("u{n}")), (*luck, 1));
             let mut metadata = serde_json::json!({"name": format!("u{n}"), "uid": format!("u{n}")});
             if *deleted && *kind == Kind::Restore {
                 metadata["finalizers"] = serde_json::json!([FINALIZER]);
@@ -323,8 +323,8 @@ impl Play {
     }
 
     fn begin(&mut self, work: Work) {
-        let who = who(&work);
-        let (luck, takes) = self.luck.get_mut(&who).map(|(luck, takes)| (luck, *takes)).unwrap();
+        let object = object_of(&work);
+        let (luck, takes) = self.luck.get_mut(&object).map(|(luck, takes)| (luck, *takes)).unwrap();
         let (end, takes) = match luck {
             Luck::Good | Luck::Bad(0) | Luck::Lost(0) => (End::Well, takes),
             Luck::Bad(left) => {
@@ -467,26 +467,26 @@ impl Play {
     }
 
     /// Objects that are not at their end, and could be.
-    fn unfinished(&self) -> Vec<Who> {
-        let is_hopeless = |who: &Who| matches!(self.luck[who].0, Luck::None | Luck::NoneInTheMiddle);
+    fn unfinished(&self) -> Vec<Object> {
+        let is_hopeless = |object: &Object| matches!(self.luck[object].0, Luck::None | Luck::NoneInTheMiddle);
         // What is being deleted again and again shares the luck of its deletion.
         let is_unlucky = |request: &&DeleteBackupRequest| {
-            is_hopeless(&Who(Kind::DeleteBackupRequest, request.metadata.name.clone()))
+            is_hopeless(&Object(Kind::DeleteBackupRequest, request.metadata.name.clone()))
         };
         let unlucky = self.world.delete_requests.iter().filter(is_unlucky);
         let unlucky: BTreeSet<&str> = unlucky.map(|request| request.spec.backup_name.as_str()).collect();
-        let is_unlucky = |who: &Who| {
-            let Who(kind, name) = who;
+        let is_unlucky = |object: &Object| {
+            let Object(kind, name) = object;
             *kind == Kind::Backup && self.world.backups.get(&named(name)).is_some() && unlucky.contains(name.as_str())
         };
-        self.not_over().into_iter().filter(|who| !is_hopeless(who) && !is_unlucky(who)).collect()
+        self.not_over().into_iter().filter(|object| !is_hopeless(object) && !is_unlucky(object)).collect()
     }
 
     /// Objects that are not at their end.
-    fn not_over(&self) -> Vec<Who> {
+    fn not_over(&self) -> Vec<Object> {
         let mut out = Vec::new();
         let mut add = |kind, name: &str, is_over: bool| {
-            out.extend((!is_over).then(|| Who(kind, name.to_owned())));
+            out.extend((!is_over).then(|| Object(kind, name.to_owned())));
         };
         for backup in self.world.backups.iter() {
             use BackupPhase as P;
@@ -494,7 +494,7 @@ impl Play {
                 backup.status.phase,
                 Some(P::Completed | P::Failed | P::FailedValidation | P::Deleting | P::PartiallyFailed)
             );
-            // One that somebody else's finalizer holds is left alone.
+            // One that the finalizer of another program holds is left alone.
             let is_left = backup.metadata.deletion_timestamp.is_some();
             add(Kind::Backup, &backup.metadata.name, is_over || is_left);
         }
@@ -538,10 +538,10 @@ impl Play {
     }
 }
 
-fn who(work: &Work) -> Who {
+fn object_of(work: &Work) -> Object {
     let object = work.key.object();
     let (kind, key) = object.object();
-    Who(kind, key.name.clone())
+    Object(kind, key.name.clone())
 }
 
 /// Four days.
@@ -551,7 +551,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn what_fails_for_ever_holds_nobody_up(cast in cast()) {
+    fn what_fails_for_ever_holds_nothing_else_up(cast in cast()) {
         let mut play = Play::new(&cast);
         // Of what is gone or was refused there may be more to do after a moment in which all was done.
         let mut calm = 0;

@@ -1,4 +1,4 @@
-//! Collects what objects wait for, for those who ask.
+//! Collects what objects wait for, in a plan that explains.
 
 use crate::server::key::{Key, Subject};
 use crate::server::wait::{Reason, Wait};

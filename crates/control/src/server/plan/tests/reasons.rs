@@ -1,6 +1,6 @@
 //! Whatever happens, each object that has something to do has a step, or waits for something that will come.
 
-use super::{Play, Who};
+use super::{Object, Play};
 use crate::phase::queue::Blocked;
 use crate::server::key::{Key, Subject};
 use crate::server::plan::Plan;
@@ -19,7 +19,7 @@ impl Play {
         let moving: BTreeSet<Subject> = keys.iter().map(|key| key.object()).collect();
         let begun: BTreeSet<Subject> = plan.work.iter().map(|work| work.key.object()).collect();
         assert!(waits.keys().all(|subject| !begun.contains(subject)), "waits, and begins");
-        for Who(kind, name) in self.not_over() {
+        for Object(kind, name) in self.not_over() {
             let has_reason = waits.keys().chain(&begun).any(|subject| subject.object() == (kind, &named(&name)));
             assert!(has_reason, "nothing is said of {kind:?} {name}");
         }

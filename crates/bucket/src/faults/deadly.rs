@@ -1,4 +1,4 @@
-//! A store whose user dies, for tests of what is published step by step.
+//! A store at whose n-th put its user dies, for tests of what is published step by step.
 
 use crate::{BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, ObjectInfo, Page, PutOptions};
 use async_trait::async_trait;

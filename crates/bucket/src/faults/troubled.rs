@@ -1,4 +1,4 @@
-//! A store for tests that fails, hangs and breaks as it is told.
+//! A store that fails, hangs and breaks as a plan says.
 
 use crate::{
     BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, Memory, ObjectInfo, Page, PutOptions, collect,
@@ -26,7 +26,7 @@ pub(crate) enum Fate {
     End(usize),
     /// Of a `get`: nothing more comes after so many bytes.
     Stall(usize),
-    /// Somebody stores another object of this size, and then it is done.
+    /// Another writer stores an object of this size under the key, and then the call is done.
     Replaced(usize),
 }
 

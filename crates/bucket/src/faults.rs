@@ -1,0 +1,9 @@
+//! Stores for tests that fail where a test wants them to.
+
+mod deadly;
+#[cfg(test)]
+mod troubled;
+
+pub use deadly::Deadly;
+#[cfg(test)]
+pub(crate) use troubled::{Fate, Troubled};
