@@ -126,8 +126,8 @@ fn what_does_not_fit_the_type_is_refused_with_its_place() {
         (json!({"metadata": {"labels": {"a/b": 1}}}), r#"1 is no string at "/metadata/labels/a~1b""#),
         (spec(json!({"replica": 1})), r#"the type has no such field at "/spec/replica""#),
         (
-            spec(json!({"containers": [{"name": "n", "imge": "x"}]})),
-            r#"the type has no such field at "/spec/containers/0/imge""#,
+            spec(json!({"containers": [{"name": "n", "picture": "x"}]})),
+            r#"the type has no such field at "/spec/containers/0/picture""#,
         ),
         (
             spec(json!({"containers": [{"image": "x"}]})),

@@ -203,7 +203,7 @@ resourceModifierRules:
   - patchData: '{\"spec\": {\"containers\": [{\"name\": \"b\", \"image\": \"new\"}]}}'
 - conditions: {groupResource: pods}
   strategicPatches:
-  - patchData: 'spec: {containers: [{name: b, imge: x}]}'
+  - patchData: 'spec: {containers: [{name: b, picture: x}]}'
 ";
     let modifiers = Modifiers::parse(text).unwrap();
     let containers = json!([{"name": "a", "image": "i"}, {"name": "b", "image": "i"}]);
@@ -213,7 +213,7 @@ resourceModifierRules:
             "Pod",
             GroupResource::new("", "pods"),
             json!([{"name": "a", "image": "i"}, {"name": "b", "image": "new"}]),
-            vec!["rule 2: the type has no such field at \"/spec/containers/0/imge\""],
+            vec!["rule 2: the type has no such field at \"/spec/containers/0/picture\""],
             vec![],
         ),
         (
