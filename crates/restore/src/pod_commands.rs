@@ -114,6 +114,13 @@ impl PodCommands {
         true
     }
 
+    /// Gives up all commands, of a restore that is begun again: those that are still to run do so then. Gives the counts so far.
+    pub(crate) async fn break_off(&self) -> HookTally {
+        let mut tasks = std::mem::take(&mut *lock(&self.tasks));
+        tasks.shutdown().await;
+        lock(&self.runner.tally).clone()
+    }
+
     /// Waits for all commands, and gives their counts.
     pub(crate) async fn end(&self) -> HookTally {
         let mut tasks = std::mem::take(&mut *lock(&self.tasks));

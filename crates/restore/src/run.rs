@@ -58,7 +58,11 @@ async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<Walked,
     if broken_off.is_some() {
         save(&mut checkpoint, env).await;
     }
-    let hooks = lasting.commands.end().await;
+    let hooks = match (&broken_off, &reached) {
+        (None, Ok(_)) => lasting.commands.end().await,
+        // Another run comes back to the pods.
+        _ => lasting.commands.break_off().await,
+    };
     // Also of a restore that loses the cluster.
     let namespaces = lasting.namespaces.report(&env.operation.journal).await;
     let Reached { done, not_looked_at } = reached?;

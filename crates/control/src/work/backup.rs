@@ -171,9 +171,17 @@ async fn begin(
     };
     let ended = unless_gone(context, &current, &env, (has_put, noted)).await;
     if has_notes && ended.is_ok() {
+        // A run that was cancelled early may not have come to what an attempt before it has left.
+        thaw(context, &current).await;
         RecordMap::new(context, &current).forget().await;
     }
     ended
+}
+
+/// Runs the hooks that pods are owed by attempts that were cut off.
+async fn thaw(context: &Context, backup: &Backup) {
+    let operation = operation(context, backup, context.env.cancel.child_token());
+    run_owed_hooks(&context.client.cluster, &operation).await;
 }
 
 fn runs_no_hooks(backup: &Backup) -> bool {
@@ -238,12 +246,13 @@ pub(crate) async fn give_up(context: &Context, backup: &Backup, target: Target, 
     let ended = match store {
         Ok(store) => {
             let env = engine_env(context, backup, store, cancel);
+            // What goes wrong is in the log that is stored.
             run_owed_hooks(&env.cluster, &env.operation).await;
             let noted = failed_and_recorded(context, backup, reason, &env).await;
             unless_gone(context, backup, &env, noted).await
         }
         Err(_) => {
-            run_owed_hooks(&context.client.cluster, &operation(context, backup, cancel)).await;
+            thaw(context, backup).await;
             failed(context, backup, reason).await
         }
     };

@@ -130,6 +130,35 @@ fn backups_wait_for_places_and_for_one_another() {
 }
 
 #[test]
+fn what_waits_for_its_operations_leaves_its_place_to_the_next() {
+    let mut scene = Scene::new();
+    scene.backup("done", "Completed", &["a"]);
+    scene.backup("asked", "WaitingForPluginOperations", &["a"]);
+    scene.backup("waits", "WaitingForPluginOperationsPartiallyFailed", &["a"]);
+    scene.backup("ends", "Finalizing", &["a"]);
+    scene.backup("next", "Queued", &["a"]);
+    scene.restore("asked", "WaitingForPluginOperations", "done");
+    scene.restore("waits", "WaitingForPluginOperationsPartiallyFailed", "done");
+    scene.restore("ends", "Finalizing", "done");
+    scene.restore("next", "New", "done");
+    scene.running = vec![Key::Backup(named("asked")), Key::Upkeep(named("asked"))];
+    assert_eq!(
+        scene.lines(),
+        [
+            "Backup next: leaves the queue, to run",
+            "Backup ends: is finalized: none of its operations goes on",
+            "Backup waits: its operations are asked how far they are",
+            "Restore waits: its operations are asked how far they are",
+            "Restore ends: is finalized: none of its operations goes on",
+            "Restore next: is validated, and runs from backup done",
+            "Backup asked: waits for the end of the work on it: the backup runs",
+            "Restore asked: waits for the end of the work on it: the restore is brought on",
+            MAIN_WAITS,
+        ]
+    );
+}
+
+#[test]
 fn what_failed_waits_for_its_moment_and_what_is_late_for_the_others() {
     let mut scene = Scene::new();
     scene.backup("again", "InProgress", &["a"]);

@@ -19,8 +19,8 @@ use lifeboat_object::Results;
 use lifeboat_sandbox::Sandbox;
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
 
 #[derive(Debug)]
@@ -45,9 +45,15 @@ impl Providers for OneBucket {
 #[derive(Default)]
 struct Slow {
     asked: AtomicUsize,
+    /// The operations that it was told to end.
+    cancelled: Mutex<Vec<String>>,
 }
 
 impl Slow {
+    fn note_cancel(&self, id: &str) {
+        self.cancelled.lock().unwrap().push(id.to_owned());
+    }
+
     fn answer(&self) -> OperationProgress {
         let completed = self.asked.fetch_add(1, Ordering::Relaxed) % 2 == 1;
         OperationProgress { completed, ..OperationProgress::default() }
@@ -75,6 +81,11 @@ impl BackupItemAction for Slow {
     async fn progress(&self, _: &str, _: &Backup) -> Result<OperationProgress, ActionError> {
         Ok(self.answer())
     }
+
+    async fn cancel(&self, id: &str, _: &Backup) -> Result<(), ActionError> {
+        self.note_cancel(id);
+        Ok(())
+    }
 }
 
 #[async_trait]
@@ -94,21 +105,27 @@ impl RestoreItemAction for Slow {
     async fn progress(&self, _: &str, _: &Restore) -> Result<OperationProgress, ActionError> {
         Ok(self.answer())
     }
+
+    async fn cancel(&self, id: &str, _: &Restore) -> Result<(), ActionError> {
+        self.note_cancel(id);
+        Ok(())
+    }
 }
 
 struct Ground {
     sandbox: Sandbox,
     context: Context,
     location: BackupStorageLocation,
+    action: Arc<Slow>,
 }
 
 impl Ground {
     async fn start() -> Self {
         let (sandbox, cluster) = sandbox().await;
         let mut context = context(cluster, Arc::new(OneBucket(Arc::new(Memory::default()))));
-        let slow = Arc::new(Slow::default());
+        let action = Arc::new(Slow::default());
         context.env.actions =
-            Actions { backup_item: vec![slow.clone()], restore_item: vec![slow], ..Actions::default() };
+            Actions { backup_item: vec![action.clone()], restore_item: vec![action.clone()], ..Actions::default() };
         let mut location = BackupStorageLocation::default();
         location.metadata.name = "main".to_owned();
         location.metadata.namespace = "velero".to_owned();
@@ -123,7 +140,7 @@ impl Ground {
                 "spec": {"backupName": "b", "namespaceMapping": {"shop": "copy"}}}),
         ];
         sandbox.apply(objects).await.unwrap();
-        Self { sandbox, context, location }
+        Self { sandbox, context, location, action }
     }
 
     async fn backup(&self) -> Backup {
@@ -146,7 +163,7 @@ impl Ground {
 }
 
 #[tokio::test]
-async fn a_backup_waits_for_its_operations_in_phases_that_take_no_place_and_is_finalized_then() {
+async fn a_backup_waits_for_its_operations_and_ends_after_them() {
     let ground = Ground::start().await;
     let pending = ground.run().await;
     let status = &pending.status;
@@ -171,7 +188,7 @@ async fn a_backup_waits_for_its_operations_in_phases_that_take_no_place_and_is_f
 }
 
 #[tokio::test]
-async fn what_a_dead_server_has_stored_of_operations_is_taken_over() {
+async fn a_server_takes_over_what_a_dead_one_has_stored_of_a_backup_but_not_noted() {
     let ground = Ground::start().await;
     let pending = ground.run().await;
     for _ in 0..2 {
@@ -195,13 +212,14 @@ async fn what_a_dead_server_has_stored_of_operations_is_taken_over() {
 }
 
 #[tokio::test]
-async fn a_backup_that_is_cancelled_while_it_waits_ends_with_its_operations() {
+async fn cancelling_a_backup_that_waits_ends_its_operations_and_then_the_backup() {
     let ground = Ground::start().await;
     let pending = ground.run().await;
     let mut cancelled = pending.clone();
     cancelled.spec.cancel = true;
     let cancelled = ground.context.client.change(&pending, &cancelled).await.unwrap();
     pending_backup::look_after(&ground.context, cancelled, ground.target()).await.unwrap();
+    assert_eq!(*ground.action.cancelled.lock().unwrap(), ["op-1"]);
     pending_backup::end(&ground.context, ground.backup().await, ground.target()).await.unwrap();
     let ended = ground.backup().await;
     assert_eq!((ended.status.phase, ended.status.errors), (Some(BackupPhase::PartiallyFailed), 1));
@@ -214,7 +232,7 @@ async fn a_backup_that_is_cancelled_while_it_waits_ends_with_its_operations() {
 }
 
 #[tokio::test]
-async fn a_restore_waits_for_its_operations_and_is_finalized_then() {
+async fn a_restore_waits_for_its_operations_and_ends_after_them() {
     let ground = Ground::start().await;
     ground.run().await;
     for _ in 0..2 {
