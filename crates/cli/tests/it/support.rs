@@ -123,7 +123,12 @@ impl Bed {
 
     /// Runs `lifeboat local ARGS --bucket BUCKET`.
     pub(crate) fn local(&self, args: &[&str]) -> Run {
-        local(&self.plane.kubeconfig(), self.folder.path(), args)
+        self.local_through(&self.plane.kubeconfig(), args)
+    }
+
+    /// The same, with the cluster reached by this kubeconfig.
+    pub(crate) fn local_through(&self, kubeconfig: &Path, args: &[&str]) -> Run {
+        local(kubeconfig, self.folder.path(), args)
     }
 
     pub(crate) fn kubectl(&self, args: &[&str]) -> String {
