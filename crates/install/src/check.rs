@@ -207,7 +207,6 @@ pub fn not_there_yet(installation: &Installation) -> Vec<String> {
         ("--pod-volume-operation-timeout", !settings.pod_volume_timeout.is_zero()),
         ("--backup-repository-configmap", settings.repository_config_map.is_some()),
         ("--repo-maintenance-job-configmap", settings.maintenance_config_map.is_some()),
-        ("--default-resource-modifier-configmap", settings.modifier_config_map.is_some()),
         ("--keep-latest-maintenance-jobs", jobs.keep_latest > 0),
         ("--maintenance-job-cpu-request", jobs.cpu_request.is_some()),
         ("--maintenance-job-mem-request", jobs.memory_request.is_some()),
