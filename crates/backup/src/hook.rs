@@ -47,6 +47,8 @@ struct Shared {
 pub(crate) struct Quiesced {
     pod: HookPod,
     post: Vec<Hook>,
+    /// Whether a command may have frozen something: not when certainly none was started.
+    may_be_frozen: bool,
     /// Whether the pod must stay out of the backup.
     pub(crate) is_refused: bool,
 }
@@ -67,7 +69,7 @@ impl Commands {
         let name = key.to_string();
         pre.iter().for_each(|hook| tally.due(&name, hook, Moment::Pre));
         post.iter().for_each(|hook| tally.due(&name, hook, Moment::Post));
-        let mut quiesced = Quiesced { pod, post, is_refused: false };
+        let mut quiesced = Quiesced { pod, post, may_be_frozen: true, is_refused: false };
         if !pre.is_empty() && !quiesced.post.is_empty() && !quiesced.pod.is_over {
             if let Err(e) = self.owed.owe(&quiesced.pod, &quiesced.post).await {
                 // Nothing would thaw the application if this process died now.
@@ -81,8 +83,11 @@ impl Commands {
             }
             lock(&self.shared.owing).insert(key.clone(), quiesced.clone());
         }
+        quiesced.may_be_frozen = pre.is_empty();
         for hook in pre {
-            let Err(error) = self.run(&hook, &quiesced.pod, Moment::Pre).await else { continue };
+            let ran = self.run(&hook, &quiesced.pod, Moment::Pre).await;
+            quiesced.may_be_frozen |= !matches!(&ran, Err(error) if error.was_not_started());
+            let Err(error) = ran else { continue };
             tally.failed(&name, &hook, Moment::Pre);
             let error = error.to_string();
             self.tell(&hook, &key, &error);
@@ -96,21 +101,29 @@ impl Commands {
 
     /// Runs the hooks of a pod after its backup, in their order. What goes wrong is in the results.
     pub(crate) async fn thaw(&self, quiesced: Quiesced, tally: &mut HookTally) {
-        let Quiesced { pod, post, .. } = quiesced;
+        let Quiesced { pod, post, may_be_frozen, .. } = quiesced;
         if post.is_empty() {
             return;
         }
         let key = pod.key();
         for hook in post {
-            let Err(error) = self.run_patiently(&hook, &pod).await else { continue };
+            let ran = match may_be_frozen {
+                true => self.run_patiently(&hook, &pod).await,
+                false => self.run(&hook, &pod, Moment::Post).await,
+            };
+            let Err(error) = ran else { continue };
             if matches!(error, NotDone::Fenced(_)) {
                 // It stays owed, and the process that has taken over pays it.
                 return;
             }
             tally.failed(&key.to_string(), &hook, Moment::Post);
             let command = hook.command.join(" ");
-            let advice =
-                format!("{error}: the application may be frozen still; {command:?} in the pod is what thaws it");
+            let advice = match may_be_frozen {
+                true => {
+                    format!("{error}: the application may be frozen still; {command:?} in the pod is what thaws it")
+                }
+                false => error.to_string(),
+            };
             self.tell(&hook, &key, &advice);
             if hook.fails_pod {
                 break;
@@ -234,7 +247,7 @@ impl Commands {
         };
         let name = key.to_string();
         self.operation.journal.info("Running hooks that a pod is owed", &[("pod", &name)]);
-        let owed = Quiesced { pod, post, is_refused: false };
+        let owed = Quiesced { pod, post, may_be_frozen: true, is_refused: false };
         self.thaw(owed, &mut HookTally::default()).await;
     }
 
@@ -266,4 +279,15 @@ enum NotDone {
     Failed(#[from] HookError),
     #[error("the task that ran the command died")]
     Died,
+}
+
+impl NotDone {
+    /// Whether the command was certainly not started.
+    fn was_not_started(&self) -> bool {
+        match self {
+            Self::Fenced(_) => true,
+            Self::Failed(error) => error.was_not_started(),
+            Self::Died => false,
+        }
+    }
 }

@@ -17,10 +17,14 @@ pub enum HookError {
 }
 
 impl HookError {
-    /// Whether the command was certainly not started.
+    /// Whether the command was certainly not started: the API server refused it, or the pod has no place for it.
     #[must_use]
     pub fn was_not_started(&self) -> bool {
-        matches!(self, Self::Container(_) | Self::Exec(ExecError::Refused(_)))
+        match self {
+            Self::Container(_) => true,
+            Self::Exec(ExecError::Refused(error)) => error.status().is_some(),
+            Self::Exec(_) => false,
+        }
     }
 
     /// Whether the command may not even have been started, because the API server or the node was not to be reached: the same

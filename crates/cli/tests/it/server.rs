@@ -447,7 +447,7 @@ fn what_velero_was_at_comes_to_its_end() {
         (&json!(1), &json!(1))
     );
     let operations = gunzip_json(&bucket.join("backups/stranger/stranger-itemoperations.json.gz"));
-    let why = "this server has no action of that name, which alone knows how far it is, plugin: example.com/x";
+    let why = "this server has no action example.com/x, which alone knows how far it is, plugin: example.com/x";
     assert_eq!(operations[1]["status"]["error"], why);
     let results = gunzip_json(&bucket.join("backups/stranger/stranger-results.gz"));
     assert!(results["errors"].to_string().contains(why), "{results}");
