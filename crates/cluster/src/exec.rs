@@ -75,7 +75,9 @@ impl ExecError {
     #[must_use]
     pub fn can_pass(&self) -> bool {
         match self {
-            Self::Refused(error) => error.status().is_none_or(|status| status.code == 429 || status.code >= 500),
+            Self::Refused(error) => {
+                error.status().is_none_or(|status| status.code == 429 || (status.code >= 500 && status.code != 501))
+            }
             Self::Broken => true,
             Self::TimedOut(_) | Self::ExitCode(_) | Self::NotRun(_) => false,
         }
@@ -127,6 +129,10 @@ impl Cluster {
             Ok(Ok(started)) => Ok(started),
             Ok(Err(kube::Error::UpgradeConnection(UpgradeConnectionError::ProtocolSwitch(code)))) => {
                 Err(failed(Failure::Api(Box::new(self.refusal(exec, code.as_u16()).await))))
+            }
+            Ok(Err(kube::Error::Api(told))) => {
+                let (code, reason, message) = (told.code, told.reason.clone(), told.message.clone());
+                Err(failed(Failure::Api(Box::new(ApiStatus { code, reason, message, ..ApiStatus::default() }))))
             }
             Ok(Err(e)) => Err(broken(&e)),
             Err(_) => Err(failed(Failure::Timeout(self.patience))),
