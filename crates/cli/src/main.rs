@@ -30,9 +30,12 @@ mod yaml;
 
 use program::Program;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Bytes of stack of each thread. The work of a server is many calls deep, and without optimisation each takes a lot.
 const STACK: usize = 16 << 20;
+/// How long threads may take to come to their end when the command has ended.
+const LEAVING: Duration = Duration::from_secs(3);
 
 fn main() -> ExitCode {
     if let Some(code) = helper::run() {
@@ -58,7 +61,10 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(e) => return errors::report(&anyhow::Error::new(e).context("start the runtime")),
     };
-    match runtime.block_on(command.run()) {
+    let ended = runtime.block_on(command.run());
+    // What a thread still waits for must not keep a command that has ended, least of all a server that leads no more.
+    runtime.shutdown_timeout(LEAVING);
+    match ended {
         Ok(code) => code,
         Err(e) => errors::report(&e),
     }

@@ -3,7 +3,7 @@
 
 use crate::faults::{in_parallel, namespace};
 use crate::ground::{Ground, Server};
-use crate::support::{eventually, gunzip, gunzip_json, run};
+use crate::support::{comes_to_be, eventually, gunzip, gunzip_json, run};
 use lifeboat_testbed::{ContainerCommand, Fault, Kill, Nth, Proxy, Ran, Rule};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -130,7 +130,7 @@ fn nothing_stays_frozen_when_a_server_dies() {
         ("after-thaw", Death::At(2, Kill::After), vec![freeze, thaw, thaw, freeze, thaw]),
         ("paused", Death::Paused, vec![freeze, thaw, freeze, thaw]),
     ];
-    in_parallel(3, &cases, |(name, death, expected)| dies(&ground, name, *death, expected));
+    in_parallel(cases.len(), &cases, |(name, death, expected)| dies(&ground, name, *death, expected));
 }
 
 fn dies(ground: &Ground, name: &str, death: Death, expected: &[&str]) {
@@ -140,12 +140,12 @@ fn dies(ground: &Ground, name: &str, death: Death, expected: &[&str]) {
     ground.s3_location_in(&space, name, ground.s3.endpoint());
     let containers = Containers::default();
     let (first, kubeconfig) = through(ground, &format!("{name}-1"));
-    let flags = ["--namespace", &space, "--lease-duration", "3s"];
+    let flags = ["--namespace", &space];
     let mut leader = ground.server_with(&format!("{name}-1"), &kubeconfig, &flags);
     first.victim(leader.0.id());
     let pid = leader.0.id().to_string();
-    containers.behind(&first, move |_| {
-        if matches!(death, Death::Paused) {
+    containers.behind(&first, move |command| {
+        if matches!(death, Death::Paused) && command.words[0] == "freeze" {
             assert!(Command::new("kill").args(["-STOP", &pid]).status().expect("kill").success());
         }
         Ran::default()
@@ -168,7 +168,7 @@ fn dies(ground: &Ground, name: &str, death: Death, expected: &[&str]) {
     assert_eq!(containers.log(), expected, "{name}");
     assert_eq!(backup["status"]["hookStatus"], json!({"hooksAttempted": 2}), "{name}");
     if matches!(death, Death::Paused) {
-        wakes(&mut leader);
+        wakes(ground, &format!("{name}-1"), &mut leader);
         assert_eq!(containers.log(), expected, "a server that wakes up too late runs nothing");
     }
     let notes = ground.bed.kubectl(&["get", "configmaps", "-n", &space, "--output=name"]);
@@ -176,9 +176,10 @@ fn dies(ground: &Ground, name: &str, death: Death, expected: &[&str]) {
 }
 
 /// Lets a paused server go on, until it has seen that it leads no more.
-fn wakes(leader: &mut Server) {
+fn wakes(ground: &Ground, identity: &str, leader: &mut Server) {
     leader.signal("CONT");
-    eventually("the end of the server that was paused", || leader.0.try_wait().expect("its state").is_some());
+    let ends = comes_to_be(|| leader.0.try_wait().expect("its state").is_some());
+    assert!(ends, "the server that was paused does not end: {}", ground.log(identity));
 }
 
 #[test]
