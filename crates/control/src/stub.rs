@@ -4,8 +4,6 @@ use crate::buckets::Buckets;
 use crate::metrics::Metrics;
 use crate::options::{Env, Options, Providers, ServerClock, SigningKey};
 use crate::work::Context;
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD as STANDARD;
 use jiff::Timestamp;
 use lifeboat_action::Actions;
 use lifeboat_api::Duration;
@@ -30,27 +28,12 @@ pub(crate) async fn api_server(tasks: &mut JoinSet<()>, answers: Vec<(u16, Value
 
 /// An empty API server in memory that serves our resources and has the namespace `velero`, and the cluster that it is.
 pub(crate) async fn sandbox() -> (Sandbox, Cluster) {
-    let options = SandboxOptions {
-        listen: ([127, 0, 0, 1], 0).into(),
-        token: "t".into(),
-        now: Arc::new(|| Timestamp::UNIX_EPOCH),
-        new_uid: Arc::new(|| "made".into()),
-        version: "v1.34.0".into(),
-    };
-    let sandbox = Sandbox::start(options).await.unwrap();
+    let sandbox = Sandbox::start(SandboxOptions::for_tests()).await.unwrap();
     let namespaces = ["kube-system", "velero"]
         .map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
     sandbox.apply(namespaces.into_iter().chain(lifeboat_api::crds()).collect()).await.unwrap();
     let kubeconfig = tempfile::NamedTempFile::new().unwrap();
-    let config = json!({
-        "clusters": [{"name": "c", "cluster": {
-            "server": format!("https://{}", sandbox.address()),
-            "certificate-authority-data": STANDARD.encode(sandbox.authority_pem()),
-        }}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "users": [{"name": "u", "user": {"token": "t"}}], "current-context": "c"
-    });
-    std::fs::write(&kubeconfig, config.to_string()).unwrap();
+    std::fs::write(&kubeconfig, sandbox.kubeconfig()).unwrap();
     let options = ConnectOptions { kubeconfig: Some(kubeconfig.path().into()), ..ConnectOptions::default() };
     let cluster = Cluster::connect(&options).await.unwrap();
     (sandbox, cluster)

@@ -36,28 +36,12 @@ pub(crate) struct Ground {
 impl Ground {
     /// A cluster in which the namespace `shop` has these ConfigMaps, and an empty bucket.
     pub(crate) async fn start(config_maps: &[&str], actions: Vec<Arc<dyn BackupItemAction>>) -> Self {
-        let options = SandboxOptions {
-            listen: ([127, 0, 0, 1], 0).into(),
-            token: "t".into(),
-            now: Arc::new(|| Timestamp::UNIX_EPOCH),
-            new_uid: Arc::new(|| "made".into()),
-            version: "v1.34.0".into(),
-        };
-        let sandbox = Sandbox::start(options).await.unwrap();
-        let folder = tempfile::tempdir().unwrap();
+        let sandbox = Sandbox::start(SandboxOptions::for_tests()).await.unwrap();
         let url = format!("https://{}", sandbox.address());
         let proxy = Proxy::start(&url, Some(sandbox.authority_pem())).unwrap();
-        let authority = folder.path().join("ca.crt");
-        std::fs::write(&authority, proxy.authority().unwrap()).unwrap();
-        let kubeconfig = folder.path().join("config");
-        let config = json!({
-            "clusters": [{"name": "c", "cluster": {
-                "server": proxy.url(), "certificate-authority": authority}}],
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-            "users": [{"name": "u", "user": {"token": "t"}}], "current-context": "c"
-        });
-        std::fs::write(&kubeconfig, config.to_string()).unwrap();
-        let options = ConnectOptions { kubeconfig: Some(kubeconfig), ..ConnectOptions::default() };
+        let kubeconfig = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(&kubeconfig, proxy.kubeconfig("token")).unwrap();
+        let options = ConnectOptions { kubeconfig: Some(kubeconfig.path().into()), ..ConnectOptions::default() };
         let cluster = Cluster::connect(&options).await.unwrap();
         let actions = Actions { backup_item: actions, ..Actions::default() };
         let ground =

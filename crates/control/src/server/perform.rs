@@ -77,7 +77,7 @@ async fn of_backup(
         S::Fail(reason) => Box::pin(work::backup::give_up(context, &backup, target, reason)).await,
         S::FailVeleros(reason) => {
             work::left::stop_backup(context, &backup).await?;
-            work::backup::failed(context, &backup, reason).await
+            work::backup::note_failure(context, &backup, reason).await
         }
         S::LookAfter | S::CancelOperations => work::pending::backup::look_after(context, backup, target).await,
         S::Finalize => work::pending::backup::end(context, backup, target).await,
@@ -101,7 +101,7 @@ async fn of_restore(
         S::Fail(reason) => work::restore::give_up(context, restore, place, reason).await,
         S::FailVeleros(reason) => {
             work::left::stop_restore(context, &restore).await?;
-            work::restore::failed(context, &restore, reason).await
+            work::restore::note_failure(context, &restore, reason).await
         }
         S::LookAfter | S::CancelOperations => work::pending::restore::look_after(context, restore, place).await,
         S::Finalize => Box::pin(work::pending::restore::end(context, restore, place)).await,

@@ -3,8 +3,8 @@
 use super::claim::refreshed;
 use super::merge::take_changes;
 use super::running::{
-    Attempt, Now, RECORDING, capped, fence, left, not_taken, now, recorded, shortened, silent_for, until_written,
-    watched,
+    Attempt, Now, RECORDING, capped, fence, leave_to_next_server, look_again, not_taken, recorded, shortened,
+    silent_for, until_written, watched,
 };
 use super::sweep::sweep_own;
 use super::{Context, Effect, Finished, Unfinished};
@@ -34,7 +34,7 @@ pub(crate) async fn queue(context: &Context, backup: Backup, to: Move) -> Finish
         Move::Queue(position) | Move::Renumber(position) => (Some(BackupPhase::Queued), position),
         Move::Start => (Some(BackupPhase::ReadyToStart), 0),
     };
-    saved(context, &backup, &after).await
+    store_change(context, &backup, &after).await
 }
 
 /// Where a backup goes: the location, or why there is none.
@@ -68,7 +68,7 @@ pub(crate) async fn run(context: &Context, backup: Backup, target: Target, stop:
         }
     };
     let Some(location) = location.filter(|_| errors.is_empty()) else {
-        return refused(context, &request.backup, started, errors).await;
+        return note_refusal(context, &request.backup, started, errors).await;
     };
     Box::pin(begin(context, request, Attempt::of(1, started), location, stop)).await
 }
@@ -84,7 +84,7 @@ pub(crate) async fn run_again(
 ) -> Finished {
     let location = match target {
         Ok(location) => location,
-        Err(why) => return failed(context, &backup, why).await,
+        Err(why) => return note_failure(context, &backup, why).await,
     };
     let attempt = Attempt::of(attempt, backup.clone());
     let mut settings = context.options.backup.clone();
@@ -118,9 +118,9 @@ async fn begin(
     let mut current = match context.client.change(&request.backup, &started).await {
         Err(e) if is_refused(&e) && attempt == 1 => {
             let after = request.backup.clone();
-            return refused(context, &request.backup, after, vec![not_taken(&e)]).await;
+            return note_refusal(context, &request.backup, after, vec![not_taken(&e)]).await;
         }
-        Err(e) if is_refused(&e) => return failed(context, &request.backup, not_taken(&e)).await,
+        Err(e) if is_refused(&e) => return note_failure(context, &request.backup, not_taken(&e)).await,
         noted => noted?,
     };
     tracing::info!(backup = current.metadata.name, attempt, "backup begins");
@@ -129,7 +129,7 @@ async fn begin(
     }
     let store = match context.store(&location).await {
         Ok(store) => store,
-        Err(why) => return failed(context, &current, format!("error getting backup store: {why}")).await,
+        Err(why) => return note_failure(context, &current, format!("error getting backup store: {why}")).await,
     };
     request.backup = current.clone();
     let env = engine_env(context, &current, store, stop);
@@ -141,33 +141,33 @@ async fn begin(
         && (context.leadership.check().is_err() || context.env.cancel.is_cancelled())
     {
         tracing::info!(backup = current.metadata.name, error = %e, "backup breaks off");
-        return Err(left(context, &current).await);
+        return Err(leave_to_next_server(context, &current).await);
     }
     let has_put = matches!(&outcome, Ok(outcome) if !outcome.was_complete);
     let has_notes = attempt > 1 || !matches!(&outcome, Ok(outcome) if runs_no_hooks(&outcome.backup));
-    match now(context, &current).await? {
+    match look_again(context, &current).await? {
         Now::Ours(_) => {}
         Now::Gone => return forget(&current, &env, has_put).await,
         Now::Changed => return Err(Unfinished::Because("another program has taken the backup over".to_owned())),
     }
     let (has_put, noted) = match outcome {
-        Ok(outcome) => (has_put, finished(context, &current, &request.backup.spec, &outcome).await),
+        Ok(outcome) => (has_put, note_outcome(context, &current, &request.backup.spec, &outcome).await),
         // The engine refuses it before it has begun anything; before a second attempt something was begun.
         Err(BackupError::Invalid(errors)) if attempt == 1 => {
             let after = current.clone();
-            (false, refused(context, &current, after, errors.0).await)
+            (false, note_refusal(context, &current, after, errors.0).await)
         }
         Err(BackupError::Store(StoreError::NameTaken { .. } | StoreError::Claimed { .. })) => {
-            (false, failed(context, &current, NAME_TAKEN.to_owned()).await)
+            (false, note_failure(context, &current, NAME_TAKEN.to_owned()).await)
         }
         Err(BackupError::Cancelled) if env.operation.cancel.is_cancelled() => {
             let (done, found) = env.operation.progress.get();
             let reason = format!(
                 "cancelled on request: {done} of {found} objects found so far were read, and nothing of them is kept"
             );
-            failed_and_recorded(context, &current, reason, &env).await
+            record_and_note_failure(context, &current, reason, &env).await
         }
-        Err(e) => failed_and_recorded(context, &current, e.to_string(), &env).await,
+        Err(e) => record_and_note_failure(context, &current, e.to_string(), &env).await,
     };
     let ended = unless_gone(context, &current, &env, (has_put, noted)).await;
     if has_notes && ended.is_ok() {
@@ -197,7 +197,7 @@ async fn unless_gone(
     (has_put, noted): (bool, Finished),
 ) -> Finished {
     match noted {
-        Err(why) => match now(context, backup).await {
+        Err(why) => match look_again(context, backup).await {
             Ok(Now::Gone) => forget(backup, env, has_put).await,
             _ => Err(why),
         },
@@ -229,7 +229,7 @@ async fn forget(backup: &Backup, env: &lifeboat_backup::Env, has_put: bool) -> F
 /// Ends a backup that was cancelled while no task worked on it.
 pub(crate) async fn cancel(context: &Context, backup: Backup, target: Target) -> Finished {
     if backup.status.phase != Some(BackupPhase::InProgress) {
-        return failed(context, &backup, "cancelled on request before it began".to_owned()).await;
+        return note_failure(context, &backup, "cancelled on request before it began".to_owned()).await;
     }
     let reason = "cancelled on request after a server was cut off in it: nothing of it is kept".to_owned();
     give_up(context, &backup, target, reason).await
@@ -248,12 +248,12 @@ pub(crate) async fn give_up(context: &Context, backup: &Backup, target: Target, 
             let env = engine_env(context, backup, store, cancel);
             // What goes wrong is in the log that is stored.
             run_owed_hooks(&env.cluster, &env.operation).await;
-            let noted = failed_and_recorded(context, backup, reason, &env).await;
+            let noted = record_and_note_failure(context, backup, reason, &env).await;
             unless_gone(context, backup, &env, noted).await
         }
         Err(_) => {
             thaw(context, backup).await;
-            failed(context, backup, reason).await
+            note_failure(context, backup, reason).await
         }
     };
     if ended.is_ok() {
@@ -289,25 +289,25 @@ fn operation(context: &Context, backup: &Backup, cancel: CancellationToken) -> O
 
 /// Stores what is known of a failed backup beside the others, then notes the failure. Tells beside how that ended whether
 /// the record was put.
-async fn failed_and_recorded(
+async fn record_and_note_failure(
     context: &Context,
     backup: &Backup,
     reason: String,
     env: &lifeboat_backup::Env,
 ) -> (bool, Finished) {
     let mut given = backup.clone();
-    fail(&mut given, &reason, context.env.now());
+    mark_failed(&mut given, &reason, context.env.now());
     let recording = record_failure(given.clone(), &context.options.backup, env);
     let why = match recorded(backup.spec.cancel, &env.operation.cancel, recording).await {
         // When its record was stored already, by an attempt that was cut off, that says how it ended.
         Ok(Ok(record)) => {
-            return (is_of_failure(&record.status, &given.status), ended(context, backup, &record).await);
+            return (is_of_failure(&record.status, &given.status), note_end(context, backup, &record).await);
         }
         Ok(Err(e)) => e.to_string(),
         Err(why) => why,
     };
     tracing::warn!(backup = backup.metadata.name, why, "log and record of a failed backup are not stored");
-    (false, failed(context, backup, reason).await)
+    (false, note_failure(context, backup, reason).await)
 }
 
 /// Whether a record is what was given to be recorded of a failure, and not of an earlier attempt.
@@ -331,14 +331,14 @@ pub(super) fn take_status(backup: &mut Backup, record: &BackupStatus) {
 }
 
 /// Brings the status of a record into the object.
-async fn ended(context: &Context, backup: &Backup, record: &Backup) -> Finished {
+async fn note_end(context: &Context, backup: &Backup, record: &Backup) -> Finished {
     tracing::info!(backup = backup.metadata.name, phase = record.phase(), "backup ends");
     let ended = until_written(context, backup, |after| take_status(after, &record.status)).await?;
     context.metrics.backup_ends(&ended, None);
     Ok(vec![Effect::stored(ended)])
 }
 
-fn fail(backup: &mut Backup, reason: &str, now: Timestamp) {
+fn mark_failed(backup: &mut Backup, reason: &str, now: Timestamp) {
     backup.status.phase = Some(BackupPhase::Failed);
     backup.status.failure_reason = shortened(reason.to_owned());
     backup.status.queue_position = 0;
@@ -346,10 +346,10 @@ fn fail(backup: &mut Backup, reason: &str, now: Timestamp) {
 }
 
 /// Brings the outcome of an engine that was given this spec into the object: over the finalizing phase to the last one.
-async fn finished(context: &Context, current: &Backup, given: &BackupSpec, outcome: &Outcome) -> Finished {
+async fn note_outcome(context: &Context, current: &Backup, given: &BackupSpec, outcome: &Outcome) -> Finished {
     let last = outcome.backup.status.phase;
     if last == Some(BackupPhase::Failed) {
-        return ended(context, current, &outcome.backup).await;
+        return note_end(context, current, &outcome.backup).await;
     }
     let mut made = outcome.backup.spec.clone();
     if outcome.was_complete {
@@ -389,15 +389,15 @@ async fn finished(context: &Context, current: &Backup, given: &BackupSpec, outco
 }
 
 /// Notes that a backup has failed.
-pub(crate) async fn failed(context: &Context, backup: &Backup, reason: String) -> Finished {
+pub(crate) async fn note_failure(context: &Context, backup: &Backup, reason: String) -> Finished {
     tracing::error!(backup = backup.metadata.name, reason, "backup failed");
     let now = context.env.now();
-    let ended = until_written(context, backup, |after| fail(after, &reason, now)).await?;
+    let ended = until_written(context, backup, |after| mark_failed(after, &reason, now)).await?;
     context.metrics.backup_ends(&ended, None);
     Ok(vec![Effect::stored(ended)])
 }
 
-async fn refused(context: &Context, before: &Backup, mut after: Backup, errors: Vec<String>) -> Finished {
+async fn note_refusal(context: &Context, before: &Backup, mut after: Backup, errors: Vec<String>) -> Finished {
     tracing::error!(backup = before.metadata.name, errors = errors.join("; "), "backup is not valid");
     let refuse = |backup: &mut Backup, errors| {
         backup.status.phase = Some(BackupPhase::FailedValidation);
@@ -405,12 +405,12 @@ async fn refused(context: &Context, before: &Backup, mut after: Backup, errors: 
         backup.status.start_timestamp = None;
     };
     refuse(&mut after, errors.clone());
-    let saved = match saved(context, before, &after).await {
+    let saved = match store_change(context, before, &after).await {
         // The API server refuses what was filled in: only the reasons for the refusal are noted.
         Err(Unfinished::Cluster(e)) if is_refused(&e) => {
             after = before.clone();
             refuse(&mut after, errors.into_iter().chain([not_taken(&e)]).collect());
-            saved(context, before, &after).await?
+            store_change(context, before, &after).await?
         }
         saved => saved?,
     };
@@ -418,7 +418,7 @@ async fn refused(context: &Context, before: &Backup, mut after: Backup, errors: 
     Ok(saved)
 }
 
-pub(super) async fn saved(context: &Context, before: &Backup, after: &Backup) -> Finished {
+pub(super) async fn store_change(context: &Context, before: &Backup, after: &Backup) -> Finished {
     let stored = context.client.change(before, after).await?;
     Ok(vec![Effect::stored(stored)])
 }
@@ -432,7 +432,7 @@ mod tests {
         let at = |seconds| Timestamp::from_second(seconds).unwrap();
         let failed = |reason: &str, seconds| {
             let mut backup = Backup::default();
-            fail(&mut backup, reason, at(seconds));
+            mark_failed(&mut backup, reason, at(seconds));
             backup.status
         };
         let given = failed("no", 1);

@@ -1,6 +1,8 @@
 //! Runs a restore, and removes what it left in the bucket (api-and-controllers.md 3.10 and 3.12).
 
-use super::running::{Attempt, capped, fence, left, not_taken, recorded, shortened, until_written, watched};
+use super::running::{
+    Attempt, capped, fence, leave_to_next_server, not_taken, recorded, shortened, until_written, watched,
+};
 use super::{Context, Effect, Finished, Unfinished};
 use crate::phase::MOST_ATTEMPTS;
 use crate::phase::restore::FINALIZER;
@@ -92,7 +94,7 @@ fn newest<'a>(restore: &Restore, world: &'a World) -> Result<&'a Backup, Vec<Str
 pub(crate) async fn hold(context: &Context, restore: Restore) -> Finished {
     let mut after = restore.clone();
     after.metadata.finalizers.push(FINALIZER.to_owned());
-    saved(context, &restore, &after).await
+    store_change(context, &restore, &after).await
 }
 
 /// Whether a restore may have files in the bucket. When it never began, files under its name belong to a restore of another
@@ -152,7 +154,7 @@ pub(crate) async fn run(
         }
     }
     let Some(origin) = origin.filter(|_| errors.is_empty()) else {
-        return refused(context, &request.restore, started, errors).await;
+        return note_refusal(context, &request.restore, started, errors).await;
     };
     started.status.phase = Some(RestorePhase::InProgress);
     started.status.start_timestamp.get_or_insert(Time::new(context.env.now()));
@@ -173,7 +175,7 @@ pub(crate) async fn run_again(
             let request = Request { restore, settings: context.options.restore.clone() };
             Box::pin(begin(context, request, attempt, origin, stop)).await
         }
-        Err(wrong) => failed(context, &restore, wrong.join("; ")).await,
+        Err(wrong) => note_failure(context, &restore, wrong.join("; ")).await,
     }
 }
 
@@ -189,9 +191,9 @@ async fn begin(
     let mut current = match context.client.change(&request.restore, &started).await {
         Err(e) if is_refused(&e) && attempt == 1 => {
             let after = request.restore.clone();
-            return refused(context, &request.restore, after, vec![not_taken(&e)]).await;
+            return note_refusal(context, &request.restore, after, vec![not_taken(&e)]).await;
         }
-        Err(e) if is_refused(&e) => return failed(context, &request.restore, not_taken(&e)).await,
+        Err(e) if is_refused(&e) => return note_failure(context, &request.restore, not_taken(&e)).await,
         noted => noted?,
     };
     tracing::info!(restore = current.metadata.name, attempt, "restore begins");
@@ -201,9 +203,9 @@ async fn begin(
             let why = format!("error getting backup store: {why}");
             // An earlier attempt has done something, and a bucket that was away may be so still.
             if has_begun && has_more(attempt) {
-                return Err(broke_off(context, &current, &why));
+                return Err(leave_for_next_attempt(context, &current, &why));
             }
-            return failed(context, &current, why).await;
+            return note_failure(context, &current, why).await;
         }
     };
     request.restore = current.clone();
@@ -213,31 +215,31 @@ async fn begin(
     let running = lifeboat_restore::run(&request, &env);
     let outcome = watched(context, &mut current, running, &env.operation.progress, &env.operation.cancel).await;
     if context.leadership.check().is_err() || context.env.cancel.is_cancelled() {
-        return Err(left(context, &current).await);
+        return Err(leave_to_next_server(context, &current).await);
     }
     let effects = match outcome {
         Ok(Outcome { broken_off: Some(why), .. }) if goes_on(why.can_pass(), attempt) => {
-            return Err(broke_off(context, &current, &why.to_string()));
+            return Err(leave_for_next_attempt(context, &current, &why.to_string()));
         }
         Ok(mut outcome) => {
             if outcome.broken_off.as_ref().is_some_and(BrokenOff::can_pass) {
                 let status = &mut outcome.restore.status;
                 status.failure_reason = shortened(given_up(&status.failure_reason));
             }
-            finished(context, current.clone(), &outcome).await?
+            note_outcome(context, current.clone(), &outcome).await?
         }
         Err(RestoreError::Invalid(errors)) if attempt == 1 => {
             let after = current.clone();
-            refused(context, &current, after, errors.0).await?
+            note_refusal(context, &current, after, errors.0).await?
         }
         // An earlier attempt has done something.
         Err(RestoreError::Store(why)) if has_begun && goes_on(why.can_pass(), attempt) => {
-            return Err(broke_off(context, &current, &why.to_string()));
+            return Err(leave_for_next_attempt(context, &current, &why.to_string()));
         }
         Err(RestoreError::Store(why)) if why.can_pass() => {
-            failed_and_recorded(context, &current, given_up(&why.to_string()), &env).await?
+            record_and_note_failure(context, &current, given_up(&why.to_string()), &env).await?
         }
-        Err(e) => failed_and_recorded(context, &current, e.to_string(), &env).await?,
+        Err(e) => record_and_note_failure(context, &current, e.to_string(), &env).await?,
     };
     RecordMap::until_cancelled(context, &current, env.operation.cancel.clone()).forget().await;
     Ok(effects)
@@ -259,7 +261,7 @@ fn has_more(attempt: u32) -> bool {
 }
 
 /// Leaves a restore that broke off in progress: after a pause the next attempt goes on from its checkpoint.
-fn broke_off(context: &Context, restore: &Restore, why: &str) -> Unfinished {
+fn leave_for_next_attempt(context: &Context, restore: &Restore, why: &str) -> Unfinished {
     let pause = pause(context.env.cluster.patience());
     let restore = &restore.metadata.name;
     tracing::warn!(restore, why, "restore broke off, and goes on in another attempt in {pause:?}");
@@ -295,12 +297,12 @@ pub(super) fn engine_env(
 }
 
 /// Brings the outcome into the object: over the finalizing phase to the last one.
-async fn finished(context: &Context, current: Restore, outcome: &Outcome) -> Finished {
+async fn note_outcome(context: &Context, current: Restore, outcome: &Outcome) -> Finished {
     for why in &outcome.unstored {
         tracing::error!(restore = current.metadata.name, "{why}");
     }
     if outcome.is_pending() {
-        let pending = until_written(context, &current, |after| take(after, outcome)).await?;
+        let pending = until_written(context, &current, |after| take_status(after, outcome)).await?;
         tracing::info!(restore = pending.metadata.name, phase = pending.phase(), "restore waits for its operations");
         return Ok(vec![Effect::stored(pending)]);
     }
@@ -308,7 +310,7 @@ async fn finished(context: &Context, current: Restore, outcome: &Outcome) -> Fin
     let mut known = current;
     if let Some(RestorePhase::Completed | RestorePhase::PartiallyFailed) = last {
         known = until_written(context, &known, |after| {
-            take(after, outcome);
+            take_status(after, outcome);
             after.status.phase = Some(match last {
                 Some(RestorePhase::Completed) => RestorePhase::Finalizing,
                 _ => RestorePhase::FinalizingPartiallyFailed,
@@ -317,14 +319,14 @@ async fn finished(context: &Context, current: Restore, outcome: &Outcome) -> Fin
         })
         .await?;
     }
-    let ended = until_written(context, &known, |after| take(after, outcome)).await?;
+    let ended = until_written(context, &known, |after| take_status(after, outcome)).await?;
     tracing::info!(restore = ended.metadata.name, phase = ended.phase(), "restore ends");
     context.metrics.restore_ends(&ended);
     Ok(vec![Effect::stored(ended)])
 }
 
 /// The engine's status, with the time at which the first attempt began.
-fn take(restore: &mut Restore, outcome: &Outcome) {
+fn take_status(restore: &mut Restore, outcome: &Outcome) {
     let begun = restore.status.start_timestamp;
     restore.status = outcome.restore.status.clone();
     restore.status.start_timestamp = begun;
@@ -338,54 +340,54 @@ pub(crate) async fn give_up(context: &Context, restore: Restore, place: Option<P
         }
         _ => None,
     };
-    let Some(store) = store else { return failed(context, &restore, reason).await };
+    let Some(store) = store else { return note_failure(context, &restore, reason).await };
     let env = engine_env(context, &restore, store, context.env.cancel.child_token());
-    let noted = failed_and_recorded(context, &restore, reason, &env).await?;
+    let noted = record_and_note_failure(context, &restore, reason, &env).await?;
     RecordMap::new(context, &restore).forget().await;
     Ok(noted)
 }
 
 /// Notes that a restore has failed; there is nothing to go on with then.
-pub(crate) async fn failed(context: &Context, restore: &Restore, reason: String) -> Finished {
+pub(crate) async fn note_failure(context: &Context, restore: &Restore, reason: String) -> Finished {
     let mut outcome = restore.clone();
-    fail(&mut outcome, reason, context.env.now());
-    let noted = note_failure(context, restore, &outcome).await?;
+    mark_failed(&mut outcome, reason, context.env.now());
+    let noted = store_failure(context, restore, &outcome).await?;
     RecordMap::new(context, restore).forget().await;
     Ok(noted)
 }
 
 /// Stores what is known of a restore that broke off, then notes its failure.
-async fn failed_and_recorded(
+async fn record_and_note_failure(
     context: &Context,
     restore: &Restore,
     reason: String,
     env: &lifeboat_restore::Env,
 ) -> Finished {
     let mut outcome = restore.clone();
-    fail(&mut outcome, reason, context.env.now());
+    mark_failed(&mut outcome, reason, context.env.now());
     let recording = record_failure(outcome.clone(), env);
     let stored = recorded(restore.spec.cancel, &env.operation.cancel, recording).await;
     match stored.and_then(|stored| stored.map_err(|e| e.to_string())) {
         Ok(recorded) => outcome = recorded,
         Err(why) => tracing::warn!(restore = restore.metadata.name, why, "the log of a failed restore is not stored"),
     }
-    note_failure(context, restore, &outcome).await
+    store_failure(context, restore, &outcome).await
 }
 
-fn fail(restore: &mut Restore, reason: String, now: Timestamp) {
+fn mark_failed(restore: &mut Restore, reason: String, now: Timestamp) {
     restore.status.phase = Some(RestorePhase::Failed);
     restore.status.failure_reason = shortened(reason);
     restore.status.completion_timestamp = Some(Time::new(now));
 }
 
-async fn note_failure(context: &Context, restore: &Restore, outcome: &Restore) -> Finished {
+async fn store_failure(context: &Context, restore: &Restore, outcome: &Restore) -> Finished {
     tracing::error!(restore = restore.metadata.name, reason = outcome.status.failure_reason, "restore failed");
     let ended = until_written(context, restore, |after| after.status = outcome.status.clone()).await?;
     context.metrics.restore_ends(&ended);
     Ok(vec![Effect::stored(ended)])
 }
 
-async fn refused(context: &Context, before: &Restore, mut after: Restore, errors: Vec<String>) -> Finished {
+async fn note_refusal(context: &Context, before: &Restore, mut after: Restore, errors: Vec<String>) -> Finished {
     tracing::error!(restore = before.metadata.name, errors = errors.join("; "), "restore is not valid");
     let refuse = |restore: &mut Restore, errors| {
         restore.status.phase = Some(RestorePhase::FailedValidation);
@@ -393,12 +395,12 @@ async fn refused(context: &Context, before: &Restore, mut after: Restore, errors
         restore.status.start_timestamp = None;
     };
     refuse(&mut after, errors.clone());
-    let saved = match saved(context, before, &after).await {
+    let saved = match store_change(context, before, &after).await {
         // The API server refuses what was filled in: only the reasons for the refusal are noted.
         Err(Unfinished::Cluster(e)) if is_refused(&e) => {
             after = before.clone();
             refuse(&mut after, errors.into_iter().chain([not_taken(&e)]).collect());
-            saved(context, before, &after).await?
+            store_change(context, before, &after).await?
         }
         saved => saved?,
     };
@@ -406,7 +408,7 @@ async fn refused(context: &Context, before: &Restore, mut after: Restore, errors
     Ok(saved)
 }
 
-pub(super) async fn saved(context: &Context, before: &Restore, after: &Restore) -> Finished {
+pub(super) async fn store_change(context: &Context, before: &Restore, after: &Restore) -> Finished {
     let stored = context.client.change(before, after).await?;
     Ok(vec![Effect::stored(stored)])
 }

@@ -160,7 +160,7 @@ pub(super) enum Now<T> {
     Gone,
 }
 
-pub(super) async fn now<T: Phased>(context: &Context, known: &T) -> Result<Now<T>, ClusterError> {
+pub(super) async fn look_again<T: Phased>(context: &Context, known: &T) -> Result<Now<T>, ClusterError> {
     let found: Option<T> = context.client.get(&known.meta().name).await?;
     Ok(match found {
         Some(found) if found.meta().uid == known.meta().uid => {
@@ -183,7 +183,7 @@ pub(super) async fn until_written<T: Phased>(
 ) -> Result<T, Unfinished> {
     let what = || format!("{} {}", T::KIND, known.meta().name);
     for _ in 0..TRIES {
-        let current = match now(context, known).await? {
+        let current = match look_again(context, known).await? {
             Now::Ours(current) => current,
             Now::Changed => {
                 return Err(Unfinished::Because(format!("{} was changed by another program meanwhile", what())));
@@ -202,7 +202,7 @@ pub(super) async fn until_written<T: Phased>(
 
 /// Leaves an operation to the next server. An attempt that ends because the server is told to stop, while it still leads,
 /// does not count: a node that is drained is no defect of the operation.
-pub(super) async fn left<T: Phased>(context: &Context, current: &T) -> Unfinished {
+pub(super) async fn leave_to_next_server<T: Phased>(context: &Context, current: &T) -> Unfinished {
     let what = format!("{} {} was left where it is", T::KIND, current.meta().name);
     if let Some(begun) = attempt(current.meta()).filter(|_| context.leadership.check().is_ok())
         && let Err(e) = until_written(context, current, |after| after.set_attempt(begun.saturating_sub(1))).await
@@ -267,7 +267,7 @@ async fn report<T: Phased>(
     after.set_progress(count(done), count(total));
     match context.client.change(current, &after).await {
         Ok(stored) => Ok(Some(stored)),
-        Err(e) if e.is_conflict() => Ok(match now(context, current).await? {
+        Err(e) if e.is_conflict() => Ok(match look_again(context, current).await? {
             Now::Ours(current) => Some(current),
             Now::Changed | Now::Gone => None,
         }),

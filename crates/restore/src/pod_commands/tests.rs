@@ -23,14 +23,7 @@ struct Ground {
 impl Ground {
     /// Commands end with this exit code.
     async fn start(code: impl Fn(&str) -> i32 + Send + Sync + 'static) -> Self {
-        let options = SandboxOptions {
-            listen: ([127, 0, 0, 1], 0).into(),
-            token: "t".into(),
-            now: Arc::new(|| Timestamp::UNIX_EPOCH),
-            new_uid: Arc::new(|| "made".into()),
-            version: "v1.34.0".into(),
-        };
-        let sandbox = Sandbox::start(options).await.unwrap();
+        let sandbox = Sandbox::start(SandboxOptions::for_tests()).await.unwrap();
         let proxy = Proxy::start(&format!("https://{}", sandbox.address()), Some(sandbox.authority_pem())).unwrap();
         let ran = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&ran);
@@ -39,17 +32,9 @@ impl Ground {
             lock(&log).push(format!("{} {} {words}", command.pod, command.container));
             Ran { code: code(&words), ..Ran::default() }
         }));
-        let folder = tempfile::tempdir().unwrap();
-        let authority = folder.path().join("ca.crt");
-        std::fs::write(&authority, proxy.authority().unwrap()).unwrap();
-        let kubeconfig = folder.path().join("config");
-        let config = json!({
-            "clusters": [{"name": "c", "cluster": {"server": proxy.url(), "certificate-authority": authority}}],
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-            "users": [{"name": "u", "user": {"token": "t"}}], "current-context": "c"
-        });
-        std::fs::write(&kubeconfig, config.to_string()).unwrap();
-        let options = ConnectOptions { kubeconfig: Some(kubeconfig), ..ConnectOptions::default() };
+        let kubeconfig = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(&kubeconfig, proxy.kubeconfig("token")).unwrap();
+        let options = ConnectOptions { kubeconfig: Some(kubeconfig.path().into()), ..ConnectOptions::default() };
         let env = Env {
             cluster: Cluster::connect(&options).await.unwrap(),
             store: Store::in_memory(),

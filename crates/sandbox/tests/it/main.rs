@@ -9,23 +9,15 @@ mod suite;
 use client::Api;
 use lifeboat_sandbox::{MemoryStore, ObjectStore, Sandbox, SandboxOptions};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A sandbox whose clock is the system's and whose uids count up.
 async fn sandbox(store: impl ObjectStore + 'static) -> Sandbox {
-    let count = AtomicU64::new(0);
-    Sandbox::start_over(
-        SandboxOptions {
-            listen: ([127, 0, 0, 1], 0).into(),
-            token: "a \"token\"".to_owned(),
-            now: Arc::new(jiff::Timestamp::now),
-            new_uid: Arc::new(move || format!("uid-{}", count.fetch_add(1, Ordering::Relaxed))),
-            version: "v1.34.4".to_owned(),
-        },
-        Arc::new(store),
-    )
-    .await
-    .unwrap()
+    let options = SandboxOptions {
+        token: "a \"token\"".to_owned(),
+        now: Arc::new(jiff::Timestamp::now),
+        ..SandboxOptions::for_tests()
+    };
+    Sandbox::start_over(options, Arc::new(store)).await.unwrap()
 }
 
 /// The real API server that `make test` starts.

@@ -6,6 +6,8 @@ use super::lock::lock;
 use super::script::{Fault, Kill, Rule, Script, Seen};
 use crate::certificates::Certificates;
 use anyhow::{Context, Result, anyhow, bail};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, StreamBody};
@@ -128,6 +130,19 @@ impl Proxy {
     #[must_use]
     pub fn authority(&self) -> Option<&str> {
         self.authority.as_deref()
+    }
+
+    /// A kubeconfig for the API server behind it, as seen through this proxy, by this bearer token.
+    #[must_use]
+    pub fn kubeconfig(&self, token: &str) -> String {
+        let authority = STANDARD.encode(self.authority().unwrap_or_default());
+        format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: proxy\n\
+             clusters: [{{name: proxy, cluster: {{server: \"{}\", certificate-authority-data: {authority}}}}}]\n\
+             users: [{{name: user, user: {{token: \"{token}\"}}}}]\n\
+             contexts: [{{name: proxy, context: {{cluster: proxy, user: user}}}}]\n",
+            self.url
+        )
     }
 
     /// Replaces the script; counting begins anew.

@@ -1,6 +1,6 @@
 //! Backups that wait for operations that their actions have begun (api-and-controllers.md 3.4 and 3.5).
 
-use crate::work::backup::{Target, engine_env, failed, is_record_of, saved, take_status};
+use crate::work::backup::{Target, engine_env, is_record_of, note_failure, store_change, take_status};
 use crate::work::running::{shortened, unfinalized, until_written, while_leading};
 use crate::work::{Context, Effect, Finished, Unfinished};
 use crate::world::Meta;
@@ -56,7 +56,7 @@ pub(crate) async fn end(context: &Context, backup: Backup, target: Target) -> Fi
     };
     let mut after = backup.clone();
     take_status(&mut after, &record.status);
-    let saved = saved(context, &backup, &after).await?;
+    let saved = store_change(context, &backup, &after).await?;
     tracing::info!(backup = after.metadata.name, phase = after.phase(), "backup ends");
     context.metrics.backup_ends(&after, None);
     Ok(saved)
@@ -90,5 +90,5 @@ async fn own_record(
         Err(StoreError::NoBackup { .. }) => "the files of the backup are not in the bucket",
         Err(e) => return Err(e.into()),
     };
-    failed(context, backup, why.to_owned()).await.map(Err)
+    note_failure(context, backup, why.to_owned()).await.map(Err)
 }

@@ -1,7 +1,7 @@
 //! Restores that wait for operations that their actions have begun (api-and-controllers.md 3.11 and 3.12).
 
 use crate::records::RecordMap;
-use crate::work::restore::{Place, engine_env, saved};
+use crate::work::restore::{Place, engine_env, store_change};
 use crate::work::running::{shortened, unfinalized, while_leading};
 use crate::work::{Context, Effect, Finished, Unfinished};
 use lifeboat_api::{Restore, RestorePhase, Time};
@@ -39,12 +39,12 @@ pub(crate) async fn end(context: &Context, restore: Restore, place: Option<Place
             match while_leading(&context.leadership, &env.operation.cancel, finalizing).await {
                 Ok(after) => after,
                 Err(e) if e.can_pass() => return Err(e.into()),
-                Err(e) => ended_unfinalized(context, restore.clone(), &chain(&e)),
+                Err(e) => mark_unfinalized(context, restore.clone(), &chain(&e)),
             }
         }
-        None => ended_unfinalized(context, restore.clone(), WITHOUT_ORIGIN),
+        None => mark_unfinalized(context, restore.clone(), WITHOUT_ORIGIN),
     };
-    let finished = saved(context, &restore, &after).await?;
+    let finished = store_change(context, &restore, &after).await?;
     context.metrics.restore_ends(&after);
     RecordMap::new(context, &restore).forget().await;
     Ok(finished)
@@ -53,8 +53,8 @@ pub(crate) async fn end(context: &Context, restore: Restore, place: Option<Place
 /// Why nothing can be said of what a restore was made from.
 const WITHOUT_ORIGIN: &str = "its backup or the location of that is gone";
 
-/// A restore that waits or is being finalized and cannot be, for this reason.
-fn ended_unfinalized(context: &Context, mut restore: Restore, why: &str) -> Restore {
+/// A restore that cannot be finalized as it ends, for this reason.
+fn mark_unfinalized(context: &Context, mut restore: Restore, why: &str) -> Restore {
     tracing::error!(restore = restore.metadata.name, why, "a restore cannot be finalized");
     let status = &mut restore.status;
     status.phase = Some(RestorePhase::PartiallyFailed);
