@@ -61,7 +61,7 @@ pub trait BackupItemAction: Send + Sync {
 
     /// What it names for an object that it would leave as it is, found without reading all of it: exactly what
     /// [`Self::execute`] would answer, and nothing else comes of that. `None` when that is to be called.
-    fn glance(&self, item: &Item, backup: &Backup) -> Option<Vec<ObjectKey>> {
+    fn named_if_unchanged(&self, item: &Item, backup: &Backup) -> Option<Vec<ObjectKey>> {
         let _ = (item, backup);
         None
     }

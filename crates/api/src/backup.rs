@@ -187,6 +187,20 @@ words! {
     }
 }
 
+impl BackupPhase {
+    /// Whether operations that its actions have begun go on.
+    #[must_use]
+    pub fn waits_for_operations(self) -> bool {
+        matches!(self, Self::WaitingForPluginOperations | Self::WaitingForPluginOperationsPartiallyFailed)
+    }
+
+    /// Whether its operations have ended, and it has not.
+    #[must_use]
+    pub fn is_finalizing(self) -> bool {
+        matches!(self, Self::Finalizing | Self::FinalizingPartiallyFailed)
+    }
+}
+
 object! {
     /// How far a backup came.
     pub struct BackupStatus {

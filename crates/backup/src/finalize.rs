@@ -88,7 +88,6 @@ struct Changes {
 
 /// Makes the files that say what finalizing has come to. An earlier run that was cut off may have stored them before.
 async fn changes(name: &str, saved: Vec<Entry>, env: &Env) -> Result<Changes, StoreError> {
-    let encode = |what, bytes: Result<Vec<u8>, serde_json::Error>| bytes.map_err(|e| StoreError::Encode(what, e));
     let mut resources: ResourceList = env.store.backup_file(name, BackupFile::ResourceList).await?.unwrap_or_default();
     let before = resources.len();
     for Entry { resource, namespace, name, .. } in &saved {
@@ -106,9 +105,12 @@ async fn changes(name: &str, saved: Vec<Entry>, env: &Env) -> Result<Changes, St
     let log = before.unwrap_or_default().followed_by(log_content(closed.log));
     let mut files = Vec::new();
     if added > 0 {
-        files.push((BackupFile::ResourceList, encode("the resource list", sidecar::encode(&resources))?.into()));
+        files.push((
+            BackupFile::ResourceList,
+            StoreError::encoded("the resource list", sidecar::encode(&resources))?.into(),
+        ));
     }
-    files.push((BackupFile::Results, encode("the results", sidecar::encode(&results))?.into()));
+    files.push((BackupFile::Results, StoreError::encoded("the results", sidecar::encode(&results))?.into()));
     files.push((BackupFile::Logs, log));
     let objects = saved.into_iter().map(new_object).collect();
     Ok(Changes { objects, files, results: Some(results), added })

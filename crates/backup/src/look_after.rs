@@ -1,9 +1,9 @@
 //! Looks after the operations that actions have begun for a pending backup (backup.md 1.15, api-and-controllers.md 3.4).
 
 use crate::env::Env;
-use futures::{FutureExt, StreamExt};
+use futures::FutureExt;
 use jiff::SignedDuration;
-use lifeboat_action::{ActionError, BackupItemAction, Follow, Followed, Standing};
+use lifeboat_action::{ActionError, Answer, BackupItemAction, Inquiry, OperationCounts, ask_all};
 use lifeboat_api::{Backup, BackupPhase, BackupStatus, OperationPhase};
 use lifeboat_archive::ReadLimits;
 use lifeboat_archive::layout::BackupFile;
@@ -11,9 +11,6 @@ use lifeboat_archive::operations::BackupOperation;
 use lifeboat_archive::sidecar;
 use lifeboat_store::{OpenOptions, Rewrite, StoreError};
 use std::sync::Arc;
-
-/// Operations that are asked for at once.
-const AT_ONCE: usize = 8;
 
 /// Asks each operation of a pending backup how far it is, and ends those whose time is over; all of them when the user has
 /// cancelled the backup. Gives the record as it is stored then: its phase says whether operations go on, or
@@ -26,27 +23,20 @@ const AT_ONCE: usize = 8;
 /// # Errors
 /// [`StoreError`]: the backup waits as before.
 pub async fn look_after_operations(mut record: Backup, is_cancelled: bool, env: &Env) -> Result<Backup, StoreError> {
-    use BackupPhase::{WaitingForPluginOperations, WaitingForPluginOperationsPartiallyFailed};
-    if !matches!(record.status.phase, Some(WaitingForPluginOperations | WaitingForPluginOperationsPartiallyFailed)) {
+    if !record.status.phase.is_some_and(BackupPhase::waits_for_operations) {
         return Ok(record);
     }
     let name = record.metadata.name.clone();
     let mut operations = read(&name, env).await?;
-    let followed: Vec<Option<Followed>> = {
-        let asked: Vec<_> =
-            operations.iter().map(|operation| follow(operation, &record, is_cancelled, env).boxed()).collect();
-        futures::stream::iter(asked).buffered(AT_ONCE).collect().await
-    };
+    let asked = operations.iter().map(|operation| ask(operation, &record, is_cancelled, env).boxed()).collect();
+    let answers = ask_all(asked).await;
     let mut is_changed = false;
-    for (operation, followed) in operations.iter_mut().zip(followed) {
-        let Some(followed) = followed else { continue };
-        if let Some((message, why)) = followed.news() {
-            let spec = &operation.spec;
-            let fields = [("action", spec.backup_item_action.as_str()), ("operation", &spec.operation_id), why];
-            env.operation.journal.info(message, &fields);
-        }
-        is_changed |= followed.status.has_ended();
-        operation.status = followed.status;
+    for (operation, answer) in operations.iter_mut().zip(answers) {
+        let Some(answer) = answer else { continue };
+        let spec = &operation.spec;
+        answer.tell(&spec.backup_item_action, &spec.operation_id, &env.operation.journal);
+        is_changed |= answer.status.has_ended();
+        operation.status = answer.status;
     }
     is_changed |= settle(&mut record.status, &operations);
     if is_changed {
@@ -73,11 +63,11 @@ pub(crate) fn open_options(env: &Env) -> OpenOptions {
 }
 
 /// Asks one operation; `None` when it has ended before.
-async fn follow(operation: &BackupOperation, record: &Backup, is_cancelled: bool, env: &Env) -> Option<Followed> {
+async fn ask(operation: &BackupOperation, record: &Backup, is_cancelled: bool, env: &Env) -> Option<Answer> {
     if operation.status.has_ended() {
         return None;
     }
-    let follow = Follow {
+    let inquiry = Inquiry {
         before: operation.status.clone(),
         now: (env.operation.clock)(),
         within: SignedDuration::from_nanos(record.spec.item_operation_timeout.nanoseconds()),
@@ -88,12 +78,12 @@ async fn follow(operation: &BackupOperation, record: &Backup, is_cancelled: bool
     let missing = || ActionError::missing(&operation.spec.backup_item_action);
     let progress = async { action.as_ref().ok_or_else(missing)?.progress(id, record).await };
     let cancel = async { action.as_ref().ok_or_else(missing)?.cancel(id, record).await };
-    let mut followed = follow.ask(progress, cancel).await;
-    if followed.status.phase == Some(OperationPhase::Failed) {
+    let mut answer = inquiry.ask(progress, cancel).await;
+    if answer.status.phase == Some(OperationPhase::Failed) {
         // compat: the message names the plugin.
-        followed.status.error += &format!(", plugin: {}", operation.spec.backup_item_action);
+        answer.status.error += &format!(", plugin: {}", operation.spec.backup_item_action);
     }
-    Some(followed)
+    Some(answer)
 }
 
 /// The action of a name, one of the engine's own first.
@@ -106,7 +96,8 @@ fn action(name: &str, env: &Env) -> Option<Arc<dyn BackupItemAction>> {
 fn settle(status: &mut BackupStatus, operations: &[BackupOperation]) -> bool {
     use BackupPhase as P;
     let before = status.clone();
-    let Standing { completed, failed, waiting } = Standing::of(operations.iter().map(|operation| &operation.status));
+    let OperationCounts { completed, failed, waiting } =
+        OperationCounts::of(operations.iter().map(|operation| &operation.status));
     status.errors += (failed - status.backup_item_operations_failed).max(0);
     status.backup_item_operations_attempted = completed + failed + waiting;
     status.backup_item_operations_completed = completed;

@@ -10,7 +10,7 @@ use crate::plan::{Plan, plan};
 use crate::process::{Learned, Processed, process};
 use crate::request::{Request, Settings, ValidationErrors, prepare};
 use crate::scope::{Scope, read_namespaces};
-use crate::seal::{Finale, Finished, seal};
+use crate::seal::{Finished, Unsealed, seal};
 use crate::stopped::{Refusal, Stopped};
 use crate::tally::Tally;
 use crate::write::{Written, write};
@@ -75,13 +75,13 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
     tasks.shutdown().await;
     commands.end().await;
     match made? {
-        Made::Archive(finale) => {
+        Made::Archive(unsealed) => {
             if env.operation.cancel.is_cancelled() {
                 return Err(BackupError::Cancelled);
             }
-            let archive_size = Some(finale.written.summary.size);
+            let archive_size = Some(unsealed.written.summary.size);
             let Finished { backup, closed, sealed } = tokio::select! {
-                finished = Box::pin(seal(*finale, env)) => finished?,
+                finished = Box::pin(seal(*unsealed, env)) => finished?,
                 () = overdue(env) => return Err(BackupError::Cancelled),
             };
             // A cancellation does not end this wait: it must be known whether the backup is visible.
@@ -105,7 +105,7 @@ async fn overdue(env: &Env) {
 /// A backup whose files can be completed.
 enum Made {
     /// The archive is stored; the rest is to be put beside it.
-    Archive(Box<Finale>),
+    Archive(Box<Unsealed>),
     /// It was complete before.
     Before(Box<Backup>),
 }
@@ -133,7 +133,7 @@ async fn make(request: &Request, commands: &Commands, env: &Env, tasks: &mut Joi
     let mut backup = backup;
     // The record lists them beside the namespaces that the user excludes.
     backup.spec.excluded_namespaces.extend(kept_out);
-    Ok(Made::Archive(Box::new(Finale {
+    Ok(Made::Archive(Box::new(Unsealed {
         backup,
         writer,
         written,
@@ -402,8 +402,8 @@ mod tests {
         let operations = vec![operation.clone()];
         let (volumes, tool, cluster_version) = Default::default();
         let hooks = HookTally::default();
-        let finale = Finale { backup, writer, written, volumes, operations, hooks, tool, cluster_version };
-        let Finished { backup, closed, .. } = seal(finale, &env).await.unwrap();
+        let unsealed = Unsealed { backup, writer, written, volumes, operations, hooks, tool, cluster_version };
+        let Finished { backup, closed, .. } = seal(unsealed, &env).await.unwrap();
         let status =
             (backup.status.phase, backup.status.backup_item_operations_attempted, backup.status.completion_timestamp);
         assert_eq!(status, (Some(BackupPhase::WaitingForPluginOperations), 1, None));

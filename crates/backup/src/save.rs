@@ -83,7 +83,7 @@ impl Desk {
     }
 
     /// What each of these actions names for an object, when all of them see at a glance that they leave it as it is.
-    fn glance<'a>(
+    fn named_if_unchanged<'a>(
         &self,
         item: &Item,
         actions: &[&'a Scoped<dyn BackupItemAction>],
@@ -92,7 +92,7 @@ impl Desk {
             return None;
         }
         let glance = |action: &&'a Scoped<dyn BackupItemAction>| {
-            Some((action.action.name(), action.action.glance(item, &self.scope.backup)?))
+            Some((action.action.name(), action.action.named_if_unchanged(item, &self.scope.backup)?))
         };
         actions.iter().map(glance).collect()
     }
@@ -246,7 +246,7 @@ impl Worker {
             return Ok(Made::Entry(Entry::as_sent(item)));
         }
         let of_volumes = OfVolumes::of(&item, &desk.scope.backup.spec.volume_group_snapshot_label_key);
-        if let Some(named) = desk.glance(&item, &actions) {
+        if let Some(named) = desk.named_if_unchanged(&item, &actions) {
             for (action, keys) in named {
                 let named = Named { action, keys, must_include: false };
                 if let Err(error) = Box::pin(self.all_additional(&item, named, depth)).await? {

@@ -14,7 +14,7 @@ use lifeboat_store::{BackupWriter, Content, Sealed, StoreError};
 use std::collections::BTreeMap;
 
 /// The parts that end a backup.
-pub(crate) struct Finale {
+pub(crate) struct Unsealed {
     pub(crate) backup: Backup,
     pub(crate) writer: BackupWriter,
     pub(crate) written: Written,
@@ -35,17 +35,16 @@ pub(crate) struct Finished {
 }
 
 /// Puts every file but `velero-backup.json`, and makes the resource as that will have it.
-pub(crate) async fn seal(finale: Finale, env: &Env) -> Result<Finished, BackupError> {
-    let Finale { mut backup, mut writer, written, volumes, operations, hooks, tool, cluster_version } = finale;
+pub(crate) async fn seal(unsealed: Unsealed, env: &Env) -> Result<Finished, BackupError> {
+    let Unsealed { mut backup, mut writer, written, volumes, operations, hooks, tool, cluster_version } = unsealed;
     writer.record_tarball(&written.summary);
     writer.put(BackupFile::Index, written.index).await?;
-    let encode = |what, bytes: Result<Vec<u8>, serde_json::Error>| bytes.map_err(|e| StoreError::Encode(what, e));
     for (file, bytes) in [
         (BackupFile::PodVolumeBackups, sidecar::encode_nil()),
         (BackupFile::VolumeSnapshots, sidecar::encode_nil()),
-        (BackupFile::ItemOperations, encode("the item operations", sidecar::encode(&operations))?),
-        (BackupFile::ResourceList, encode("the resource list", sidecar::encode(&written.resources))?),
-        (BackupFile::VolumeInfo, encode("the volume information", sidecar::encode(&volumes))?),
+        (BackupFile::ItemOperations, StoreError::encoded("the item operations", sidecar::encode(&operations))?),
+        (BackupFile::ResourceList, StoreError::encoded("the resource list", sidecar::encode(&written.resources))?),
+        (BackupFile::VolumeInfo, StoreError::encoded("the volume information", sidecar::encode(&volumes))?),
     ] {
         writer.put(file, bytes).await?;
     }
@@ -67,7 +66,7 @@ pub(crate) async fn seal(finale: Finale, env: &Env) -> Result<Finished, BackupEr
     status.completion_timestamp = (!is_pending).then(|| Time::new((env.operation.clock)()));
     env.operation.journal.info(&format!("Backed up a total of {items} items"), &[]);
     let closed = env.operation.journal.close();
-    writer.put(BackupFile::Results, encode("the results", sidecar::encode(&closed.results))?).await?;
+    writer.put(BackupFile::Results, StoreError::encoded("the results", sidecar::encode(&closed.results))?).await?;
     writer.put(BackupFile::Logs, log_content(closed.log.clone())).await?;
     let counts: BTreeMap<String, u64> = written.counts;
     let sealed = writer.seal(&backup.metadata.uid, &tool, counts, &cluster_version).await?;

@@ -5,7 +5,6 @@ use crate::pod::HookPod;
 use lifeboat_operation::{Records, RecordsError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::sync::Arc;
 
 /// What the keys of these notes begin with.
@@ -81,12 +80,7 @@ impl Owed {
 }
 
 fn key(digest: [u8; 16]) -> String {
-    let mut key = PREFIX.to_owned();
-    for byte in digest {
-        // Writing into a String cannot fail.
-        let _ = write!(key, "{byte:02x}");
-    }
-    key
+    format!("{PREFIX}{}", hex::encode(digest))
 }
 
 #[cfg(test)]

@@ -183,7 +183,7 @@ impl Journal {
         if let Some(text) = inner.log.lacks() {
             inner.log.append(&self.format("warning", &text, &[]));
         }
-        let log = inner.log.close();
+        let log = inner.log.snapshot();
         let mut results = inner.results.clone();
         for (severity, count) in [(Severity::Warning, inner.warnings), (Severity::Error, inner.errors)] {
             if count.all > count.kept {

@@ -146,7 +146,7 @@ impl LogWriter {
     }
 
     /// Everything up to now. What is added later is in the next one, behind the same.
-    pub(crate) fn close(&mut self) -> Log {
+    pub(crate) fn snapshot(&mut self) -> Log {
         // Compressing into a Vec cannot fail.
         self.packed.extend(mem::replace(&mut self.member, member()).finish().unwrap_or_default());
         Log { file: self.file.clone(), in_file: self.in_file, rest: Bytes::copy_from_slice(&self.packed) }
@@ -258,7 +258,7 @@ mod tests {
                 add(&mut log, n..n + 1);
                 assert!(log.in_memory() <= memory, "{} bytes after {n} lines", log.in_memory());
             }
-            let closed = log.close();
+            let closed = log.snapshot();
             assert_eq!((closed.in_file > 0, log.lacks()), (has_file, None), "{memory} {count}");
             for most in [10_000, 1 << 20] {
                 assert!(closed.text(most) == text(0..count), "{memory} {count}");
@@ -276,7 +276,7 @@ mod tests {
         let mut begin = 0;
         for end in ends {
             add(&mut log, begin..end);
-            closed.push(log.close());
+            closed.push(log.snapshot());
             begin = end;
         }
         for (closed, end) in closed.iter().zip(ends) {
@@ -290,7 +290,7 @@ mod tests {
         let missing = folder.path().join("missing");
         let mut log = LogWriter::new(LIMITS, &missing);
         add(&mut log, 0..1000);
-        let closed = log.close();
+        let closed = log.snapshot();
         assert!((900 << 10..1200 << 10).contains(&closed.length()), "{} bytes", closed.length());
         assert_eq!(closed.in_file, 0);
         let kept = closed.text(1 << 20).lines().count() as u64;
@@ -315,7 +315,7 @@ mod tests {
         std::fs::create_dir(&missing).unwrap();
         add(&mut log, 100..1000);
         assert!(log.in_memory() <= LIMITS.memory, "{} bytes", log.in_memory());
-        assert!(log.close().text(1 << 20) == text(0..1000));
+        assert!(log.snapshot().text(1 << 20) == text(0..1000));
         assert_eq!(log.lacks(), None);
     }
 
@@ -325,10 +325,10 @@ mod tests {
         let mut log = LogWriter::new(Limits { all: 2 << 20, ..LIMITS }, folder.path());
         for (room, most) in [(Room::Most, 3 << 19), (Room::All, 2 << 20)] {
             (0..1000).for_each(|n| log.add(&line(n), room));
-            let length = log.close().length();
+            let length = log.snapshot().length();
             assert!((most..most + (64 << 10)).contains(&length), "{length}");
         }
-        let left_out = 2000 - log.close().text(1 << 20).lines().count();
+        let left_out = 2000 - log.snapshot().text(1 << 20).lines().count();
         let expected = format!("{left_out} more lines are left out: the log of one operation holds 2 MiB");
         assert_eq!(log.lacks(), Some(expected));
     }

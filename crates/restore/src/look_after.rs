@@ -1,18 +1,15 @@
 //! Looks after the operations that actions have begun for a pending restore (restore.md 1.9, api-and-controllers.md 3.11).
 
 use crate::env::Env;
-use futures::{FutureExt, StreamExt};
+use futures::FutureExt;
 use jiff::SignedDuration;
-use lifeboat_action::{ActionError, Follow, Followed, RestoreItemAction, Standing};
+use lifeboat_action::{ActionError, Answer, Inquiry, OperationCounts, RestoreItemAction, ask_all};
 use lifeboat_api::{Restore, RestorePhase, RestoreStatus};
 use lifeboat_archive::layout::RestoreFile;
 use lifeboat_archive::operations::RestoreOperation;
 use lifeboat_archive::sidecar;
 use lifeboat_store::StoreError;
 use std::sync::Arc;
-
-/// Operations that are asked for at once.
-const AT_ONCE: usize = 8;
 
 /// Asks each operation of a pending restore how far it is, and ends those whose time is over; all of them when the user has
 /// cancelled the restore. Gives the restore with what they have come to: its phase says whether operations go on, or
@@ -24,26 +21,20 @@ const AT_ONCE: usize = 8;
 /// # Errors
 /// [`StoreError`]: the restore waits as before.
 pub async fn look_after_operations(mut restore: Restore, env: &Env) -> Result<Restore, StoreError> {
-    use RestorePhase::{WaitingForPluginOperations, WaitingForPluginOperationsPartiallyFailed};
-    if !matches!(restore.status.phase, Some(WaitingForPluginOperations | WaitingForPluginOperationsPartiallyFailed)) {
+    if !restore.status.phase.is_some_and(RestorePhase::waits_for_operations) {
         return Ok(restore);
     }
     let name = restore.metadata.name.clone();
     let mut operations = read(&name, env).await?;
-    let followed: Vec<Option<Followed>> = {
-        let asked: Vec<_> = operations.iter().map(|operation| follow(operation, &restore, env).boxed()).collect();
-        futures::stream::iter(asked).buffered(AT_ONCE).collect().await
-    };
+    let asked = operations.iter().map(|operation| ask(operation, &restore, env).boxed()).collect();
+    let answers = ask_all(asked).await;
     let mut has_any_ended = false;
-    for (operation, followed) in operations.iter_mut().zip(followed) {
-        let Some(followed) = followed else { continue };
-        if let Some((message, why)) = followed.news() {
-            let spec = &operation.spec;
-            let fields = [("action", spec.restore_item_action.as_str()), ("operation", &spec.operation_id), why];
-            env.operation.journal.info(message, &fields);
-        }
-        has_any_ended |= followed.status.has_ended();
-        operation.status = followed.status;
+    for (operation, answer) in operations.iter_mut().zip(answers) {
+        let Some(answer) = answer else { continue };
+        let spec = &operation.spec;
+        answer.tell(&spec.restore_item_action, &spec.operation_id, &env.operation.journal);
+        has_any_ended |= answer.status.has_ended();
+        operation.status = answer.status;
     }
     if has_any_ended {
         let bytes = sidecar::encode(&operations).map_err(|e| StoreError::Encode("the item operations", e))?;
@@ -59,11 +50,11 @@ pub(crate) async fn read(name: &str, env: &Env) -> Result<Vec<RestoreOperation>,
 }
 
 /// Asks one operation; `None` when it has ended before.
-async fn follow(operation: &RestoreOperation, restore: &Restore, env: &Env) -> Option<Followed> {
+async fn ask(operation: &RestoreOperation, restore: &Restore, env: &Env) -> Option<Answer> {
     if operation.status.has_ended() {
         return None;
     }
-    let follow = Follow {
+    let inquiry = Inquiry {
         before: operation.status.clone(),
         now: (env.operation.clock)(),
         within: SignedDuration::from_nanos(restore.spec.item_operation_timeout.nanoseconds()),
@@ -74,7 +65,7 @@ async fn follow(operation: &RestoreOperation, restore: &Restore, env: &Env) -> O
     let missing = || ActionError::missing(&operation.spec.restore_item_action);
     let progress = async { action.as_ref().ok_or_else(missing)?.progress(id, restore).await };
     let cancel = async { action.as_ref().ok_or_else(missing)?.cancel(id, restore).await };
-    Some(follow.ask(progress, cancel).await)
+    Some(inquiry.ask(progress, cancel).await)
 }
 
 /// The action of a name. None of the engine's own begins operations.
@@ -85,7 +76,8 @@ fn action(name: &str, env: &Env) -> Option<Arc<dyn RestoreItemAction>> {
 /// Brings what the operations have come to into the status of a restore.
 fn settle(status: &mut RestoreStatus, operations: &[RestoreOperation]) {
     use RestorePhase as P;
-    let Standing { completed, failed, waiting } = Standing::of(operations.iter().map(|operation| &operation.status));
+    let OperationCounts { completed, failed, waiting } =
+        OperationCounts::of(operations.iter().map(|operation| &operation.status));
     status.errors += (failed - status.restore_item_operations_failed).max(0);
     status.restore_item_operations_attempted = completed + failed + waiting;
     status.restore_item_operations_completed = completed;

@@ -36,9 +36,7 @@ impl Outcome {
     /// ended, and [`crate::finalize`] ends it then.
     #[must_use]
     pub fn is_pending(&self) -> bool {
-        use RestorePhase::{WaitingForPluginOperations, WaitingForPluginOperationsPartiallyFailed};
-        let phase = self.restore.status.phase;
-        matches!(phase, Some(WaitingForPluginOperations | WaitingForPluginOperationsPartiallyFailed))
+        self.restore.status.phase.is_some_and(RestorePhase::waits_for_operations)
     }
 }
 

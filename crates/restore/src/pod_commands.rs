@@ -7,7 +7,6 @@ use lifeboat_hook::{Hook, HookPod, HookTally, Moment, RestoreHook, RestoreHooks,
 use lifeboat_object::{ObjectKey, Place};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -162,11 +161,7 @@ pub(crate) fn is_pod(key: &ObjectKey) -> bool {
 /// The pod of this key and UID, in 32 letters.
 fn digest(pod: &HookPod) -> String {
     let key = ObjectKey { name: format!("{} {}", pod.name, pod.uid), ..pod.key() };
-    key.digest().iter().fold(String::new(), |mut text, byte| {
-        // Writing into a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hex::encode(key.digest())
 }
 
 /// Waits for the containers of one pod.

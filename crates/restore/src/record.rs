@@ -46,12 +46,11 @@ pub(crate) async fn record(mut restore: Restore, mut walked: Walked, env: &Env) 
     if cancelled {
         restore.status.failure_reason = ended_early;
     }
-    let encode = |what, bytes: Result<Vec<u8>, serde_json::Error>| bytes.map_err(|e| StoreError::Encode(what, e));
     let mut is_pending = false;
     if cancelled {
         walked.operations.tell_left("the restore was cancelled");
     } else if walked.operations.count() > 0 {
-        let operations = encode("the item operations", sidecar::encode(&*walked.operations))?;
+        let operations = StoreError::encoded("the item operations", sidecar::encode(&*walked.operations))?;
         files.put(RestoreFile::ItemOperations, operations).await;
         is_pending = files.unstored.is_empty();
         if !is_pending {
@@ -81,13 +80,13 @@ pub(crate) async fn record(mut restore: Restore, mut walked: Walked, env: &Env) 
         (true, _) => RestorePhase::WaitingForPluginOperationsPartiallyFailed,
     });
     if !is_pending {
-        let operations = encode("the item operations", sidecar::encode(&*walked.operations))?;
+        let operations = StoreError::encoded("the item operations", sidecar::encode(&*walked.operations))?;
         files.put(RestoreFile::ItemOperations, operations).await;
     }
     for (file, bytes) in [
-        (RestoreFile::Results, encode("the results", sidecar::encode(&results))?),
-        (RestoreFile::ResourceList, encode("the resource list", sidecar::encode(&listed))?),
-        (RestoreFile::VolumeInfo, encode("the volume information", sidecar::encode(&volumes.records))?),
+        (RestoreFile::Results, StoreError::encoded("the results", sidecar::encode(&results))?),
+        (RestoreFile::ResourceList, StoreError::encoded("the resource list", sidecar::encode(&listed))?),
+        (RestoreFile::VolumeInfo, StoreError::encoded("the volume information", sidecar::encode(&volumes.records))?),
     ] {
         files.put(file, bytes).await;
     }
@@ -119,28 +118,12 @@ fn claims(walked: &Walked) -> HashMap<ObjectKey, Action> {
     rows.filter(|(row, _)| *row.resource == claims).map(|(row, action)| (row.key(), action)).collect()
 }
 
-/// Stores log and results of a restore that broke off, so that what happened can be read like that of any other. Gives
-/// `restore` with the counts of its warnings and errors.
-///
-/// # Errors
-/// [`StoreError`].
-pub async fn record_failure(mut restore: Restore, env: &Env) -> Result<Restore, StoreError> {
-    env.operation.journal.error(&Place::Velero, &restore.status.failure_reason);
-    let closed = env.operation.journal.close();
-    count(&mut restore.status, closed.warnings, closed.errors);
-    let results = sidecar::encode(&closed.results).map_err(|e| StoreError::Encode("the results", e))?;
-    let name = &restore.metadata.name;
-    env.store.put_restore_file(name, RestoreFile::Logs, log_content(closed.log)).await?;
-    env.store.put_restore_file(name, RestoreFile::Results, results).await?;
-    Ok(restore)
-}
-
 /// A log, to be stored.
 pub(crate) fn log_content(log: Log) -> Content {
     Content::read_by(log.length(), move |at, most| log.read_at(at, most))
 }
 
-fn count(status: &mut RestoreStatus, warnings: u64, errors: u64) {
+pub(crate) fn count(status: &mut RestoreStatus, warnings: u64, errors: u64) {
     status.warnings = i64::try_from(warnings).unwrap_or(i64::MAX);
     status.errors = i64::try_from(errors).unwrap_or(i64::MAX);
 }

@@ -132,6 +132,14 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// What was encoded of a thing that is to be stored, or the error that names the thing.
+    ///
+    /// # Errors
+    /// [`StoreError::Encode`].
+    pub fn encoded(what: &'static str, bytes: Result<Vec<u8>, serde_json::Error>) -> Result<Vec<u8>, Self> {
+        bytes.map_err(|e| Self::Encode(what, e))
+    }
+
     /// Whether the bucket may give it later by itself: it did not answer, or had no time, for as long as it was tried.
     #[must_use]
     pub fn can_pass(&self) -> bool {

@@ -111,7 +111,7 @@ impl BackupItemAction for Pod {
         Ok(BackupItemOutput { additional_items, ..BackupItemOutput::unchanged(input.item) })
     }
 
-    fn glance(&self, item: &Item, _: &Backup) -> Option<Vec<ObjectKey>> {
+    fn named_if_unchanged(&self, item: &Item, _: &Backup) -> Option<Vec<ObjectKey>> {
         Some(view::<PodView>(&item.body)?.needs(item.head.namespace.as_deref().unwrap_or_default()))
     }
 }

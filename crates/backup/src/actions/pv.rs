@@ -143,7 +143,7 @@ impl BackupItemAction for Pv {
         Ok(BackupItemOutput { additional_items, is_changed, ..BackupItemOutput::unchanged(item) })
     }
 
-    fn glance(&self, item: &Item, backup: &Backup) -> Option<Vec<ObjectKey>> {
+    fn named_if_unchanged(&self, item: &Item, backup: &Backup) -> Option<Vec<ObjectKey>> {
         let view = view::<ClaimView>(&item.body)?;
         let Some(volume) = view.bound_to() else { return Some(Vec::new()) };
         let labels = &item.head.labels;
@@ -185,7 +185,7 @@ mod tests {
             (json!({}), json!("odd"), "Bound", false),
         ] {
             let claim = json!({"metadata": {"name": "c", "labels": labels}, "spec": spec, "status": {"phase": phase}});
-            let seen = Pv.glance(&item(&claim), &backup);
+            let seen = Pv.named_if_unchanged(&item(&claim), &backup);
             let input = BackupItemInput { item: claim.clone(), backup: &backup };
             let answer = Pv.execute(input).now_or_never().unwrap().unwrap();
             assert_eq!(seen.is_some(), is_clear, "{claim}");

@@ -96,7 +96,7 @@ impl BackupItemAction for ServiceAccount {
         Ok(BackupItemOutput { additional_items, ..BackupItemOutput::unchanged(input.item) })
     }
 
-    fn glance(&self, item: &Item, _: &Backup) -> Option<Vec<ObjectKey>> {
+    fn named_if_unchanged(&self, item: &Item, _: &Backup) -> Option<Vec<ObjectKey>> {
         let namespace = item.head.namespace.as_deref().unwrap_or_default();
         Some(self.bindings.of(&account(namespace, &item.head.name)))
     }

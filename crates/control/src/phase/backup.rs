@@ -45,7 +45,7 @@ pub(crate) fn step(backup: &Backup, fail_in_progress: bool) -> Decision<Step> {
                     .to_owned(),
             ),
         }),
-        Some(P::WaitingForPluginOperations | P::WaitingForPluginOperationsPartiallyFailed) => {
+        Some(phase) if phase.waits_for_operations() => {
             Decision::Do(if backup.spec.cancel { Step::CancelOperations } else { Step::LookAfter })
         }
         Some(P::Finalizing | P::FinalizingPartiallyFailed) => Decision::Do(Step::Finalize),

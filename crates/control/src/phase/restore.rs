@@ -66,7 +66,7 @@ pub(crate) fn step(restore: &Restore, fail_in_progress: bool) -> Decision<Step> 
                     .to_owned(),
             ),
         }),
-        Some(RestorePhase::WaitingForPluginOperations | RestorePhase::WaitingForPluginOperationsPartiallyFailed) => {
+        Some(phase) if phase.waits_for_operations() => {
             Decision::Do(if restore.spec.cancel { Step::CancelOperations } else { Step::LookAfter })
         }
         Some(RestorePhase::Finalizing | RestorePhase::FinalizingPartiallyFailed) => Decision::Do(Step::Finalize),

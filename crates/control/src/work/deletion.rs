@@ -101,17 +101,9 @@ fn is_meant(request: &DeleteBackupRequest, backup: &Backup) -> bool {
 
 /// From its phase, so that it is known after a restart too.
 pub(crate) fn is_running(backup: &Backup) -> bool {
-    use BackupPhase as P;
-    matches!(
-        backup.status.phase,
-        Some(
-            P::InProgress
-                | P::WaitingForPluginOperations
-                | P::WaitingForPluginOperationsPartiallyFailed
-                | P::Finalizing
-                | P::FinalizingPartiallyFailed
-        )
-    )
+    let runs =
+        |phase: BackupPhase| phase == BackupPhase::InProgress || phase.waits_for_operations() || phase.is_finalizing();
+    backup.status.phase.is_some_and(runs)
 }
 
 /// Deletes what the request names. What was begun by a server that died is gone on with: each step finds done what is

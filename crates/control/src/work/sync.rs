@@ -203,10 +203,7 @@ fn adopted(
     use BackupPhase as P;
     match found.status.phase? {
         P::Completed | P::PartiallyFailed | P::Failed => {}
-        P::WaitingForPluginOperations
-        | P::WaitingForPluginOperationsPartiallyFailed
-        | P::Finalizing
-        | P::FinalizingPartiallyFailed => {
+        phase if phase.waits_for_operations() || phase.is_finalizing() => {
             if found.status.expiration.is_none_or(|end| end.timestamp() > now) {
                 return None;
             }

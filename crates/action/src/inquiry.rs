@@ -1,11 +1,16 @@
 //! How an asynchronous operation goes on when its action is asked (api-and-controllers.md 3.4).
 
 use crate::{ActionError, ActionErrorKind, OperationProgress};
+use futures::future::BoxFuture;
+use futures::stream::{self, StreamExt};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{OperationPhase, OperationStatus, Time};
+use lifeboat_operation::Journal;
 use std::time::Duration;
 use tokio::time::timeout;
 
+/// Operations that are asked for at once.
+const AT_ONCE: usize = 8;
 /// How long an action may take to say how far an operation is, or to take note that it is to end.
 const ANSWER: Duration = Duration::from_secs(30);
 /// How long an operation may take that nothing is said of.
@@ -15,7 +20,7 @@ const TIMED_OUT: &str = "Asynchronous action timed out";
 
 /// An operation that has not ended, and how long it may go on.
 #[derive(Clone, Debug)]
-pub struct Follow {
+pub struct Inquiry {
     /// What was known of it before.
     pub before: OperationStatus,
     /// The time.
@@ -28,32 +33,35 @@ pub struct Follow {
 
 /// What an operation has come to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Followed {
+pub struct Answer {
     /// What is known of it: it has ended when the phase says so.
     pub status: OperationStatus,
     /// Why the action could not say how far it is, where that can pass. It is to be asked again.
     pub trouble: Option<String>,
 }
 
-impl Followed {
-    /// What a log says of it, if there is anything to say: a message, and a field with the reason.
-    #[must_use]
-    pub fn news(&self) -> Option<(&'static str, (&'static str, &str))> {
-        match &self.trouble {
-            Some(trouble) => {
-                Some(("An operation could not be asked how far it is, and will be again", ("why", trouble)))
-            }
+impl Answer {
+    /// Writes into the log what there is to say of the operation of an action: that it has failed, or could not be asked.
+    pub fn tell(&self, action: &str, operation: &str, journal: &Journal) {
+        let (message, why) = match &self.trouble {
+            Some(trouble) => ("An operation could not be asked how far it is, and will be again", ("why", trouble)),
             None if self.status.phase == Some(OperationPhase::Failed) => {
-                Some(("An operation has failed", ("error", &self.status.error)))
+                ("An operation has failed", ("error", &self.status.error))
             }
-            None => None,
-        }
+            None => return,
+        };
+        journal.info(message, &[("action", action), ("operation", operation), (why.0, why.1)]);
     }
+}
+
+/// Asks for operations by these calls, eight at once. Gives what each of them gives, in their order.
+pub async fn ask_all(calls: Vec<BoxFuture<'_, Option<Answer>>>) -> Vec<Option<Answer>> {
+    stream::iter(calls).buffered(AT_ONCE).collect().await
 }
 
 /// How many of some operations have ended well, have failed, or go on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct OperationCounts {
     /// Those that have ended well.
     pub completed: i64,
     /// Those that have failed.
@@ -62,7 +70,7 @@ pub struct Standing {
     pub waiting: i64,
 }
 
-impl Standing {
+impl OperationCounts {
     /// Counts operations.
     pub fn of<'a>(operations: impl Iterator<Item = &'a OperationStatus>) -> Self {
         let mut out = Self::default();
@@ -77,10 +85,10 @@ impl Standing {
     }
 }
 
-impl Follow {
+impl Inquiry {
     /// Asks the action by `progress`. When the operation should end and has not, `cancel` tells the action so, and the
     /// operation counts as failed whatever the action answers. Both calls have a deadline of 30 seconds.
-    pub async fn ask<P, C>(self, progress: P, cancel: C) -> Followed
+    pub async fn ask<P, C>(self, progress: P, cancel: C) -> Answer
     where
         P: Future<Output = Result<OperationProgress, ActionError>>,
         C: Future<Output = Result<(), ActionError>>,
@@ -103,7 +111,7 @@ impl Follow {
             if status.started.is_some() || status.phase.is_none() {
                 status.phase = Some(status.started.map_or(OperationPhase::New, |_| OperationPhase::InProgress));
             }
-            return Followed { status, trouble };
+            return Answer { status, trouble };
         };
         if let Some(trouble) = trouble {
             why = format!("{why}; when it was asked for its progress: {trouble}");
@@ -125,9 +133,9 @@ impl Follow {
         end.is_none_or(|end| end < self.now).then(|| TIMED_OUT.to_owned())
     }
 
-    fn ended(&self, mut status: OperationStatus, phase: OperationPhase, error: String) -> Followed {
+    fn ended(&self, mut status: OperationStatus, phase: OperationPhase, error: String) -> Answer {
         (status.phase, status.error, status.updated) = (Some(phase), error, Some(Time::new(self.now)));
-        Followed { status, trouble: None }
+        Answer { status, trouble: None }
     }
 }
 
@@ -154,10 +162,10 @@ mod tests {
     }
 
     /// Created at noon; it is asked an hour later.
-    fn follow(minutes: i64, is_cancelled: bool) -> Follow {
+    fn follow(minutes: i64, is_cancelled: bool) -> Inquiry {
         let created = Some(Time::new(time("2026-11-22T12:00:00Z")));
         let before = OperationStatus { phase: Some(OperationPhase::New), created, ..OperationStatus::default() };
-        Follow { before, now: time("2026-11-22T13:00:00Z"), within: SignedDuration::from_mins(minutes), is_cancelled }
+        Inquiry { before, now: time("2026-11-22T13:00:00Z"), within: SignedDuration::from_mins(minutes), is_cancelled }
     }
 
     fn runs() -> OperationProgress {
@@ -173,7 +181,7 @@ mod tests {
 
     /// The phase, the error and the trouble.
     async fn asked(
-        follow: Follow,
+        follow: Inquiry,
         progress: Result<OperationProgress, ActionError>,
         cancel: Result<(), ActionError>,
     ) -> (OperationPhase, String, Option<String>) {
@@ -231,7 +239,7 @@ mod tests {
             updated: Some(Time::new(time("2026-11-22T13:00:00Z"))),
             ..OperationStatus::default()
         };
-        assert_eq!(followed, Followed { status: expected, trouble: None });
+        assert_eq!(followed, Answer { status: expected, trouble: None });
     }
 
     #[tokio::test(start_paused = true)]

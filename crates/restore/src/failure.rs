@@ -1,0 +1,25 @@
+//! What is stored of a restore that failed.
+
+use crate::env::Env;
+use crate::record::{count, log_content};
+use lifeboat_api::Restore;
+use lifeboat_archive::layout::RestoreFile;
+use lifeboat_archive::sidecar;
+use lifeboat_object::Place;
+use lifeboat_store::StoreError;
+
+/// Stores log and results of a restore that broke off, so that what happened can be read like that of any other. Gives
+/// `restore` with the counts of its warnings and errors.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn record_failure(mut restore: Restore, env: &Env) -> Result<Restore, StoreError> {
+    env.operation.journal.error(&Place::Velero, &restore.status.failure_reason);
+    let closed = env.operation.journal.close();
+    count(&mut restore.status, closed.warnings, closed.errors);
+    let results = sidecar::encode(&closed.results).map_err(|e| StoreError::Encode("the results", e))?;
+    let name = &restore.metadata.name;
+    env.store.put_restore_file(name, RestoreFile::Logs, log_content(closed.log)).await?;
+    env.store.put_restore_file(name, RestoreFile::Results, results).await?;
+    Ok(restore)
+}
