@@ -59,9 +59,9 @@ pub use request::{
     ServerStatusRequest, ServerStatusRequestPhase, ServerStatusRequestSpec, ServerStatusRequestStatus,
 };
 pub use restore::{
-    ExecRestoreHook, ExistingResourcePolicy, InitRestoreHook, Restore, RestoreHooks, RestorePhase, RestoreProgress,
-    RestoreResourceHook, RestoreResourceHookSpec, RestoreSpec, RestoreStatus, RestoreStatusSpec,
-    UploaderConfigForRestore,
+    ExecRestoreHook, ExistingResourcePolicy, ExistingResourcePolicyOverride, InitRestoreHook, Restore, RestoreHooks,
+    RestorePhase, RestoreProgress, RestoreResourceHook, RestoreResourceHookSpec, RestoreSpec, RestoreStatus,
+    RestoreStatusSpec, UploaderConfigForRestore,
 };
 pub use schedule::{Schedule, SchedulePhase, ScheduleSpec, ScheduleStatus};
 pub use selector::{LabelSelector, LabelSelectorRequirement};

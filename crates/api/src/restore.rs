@@ -46,8 +46,14 @@ object! {
         include_cluster_resources: Option<bool> = "includeClusterResources" nullable;
         /// Commands and containers for restored pods.
         hooks: RestoreHooks = "hooks";
-        /// What to do with objects that exist: empty, `none` or `update`.
+        /// What to do with objects that exist: empty, `none`, `update` or `recreate`.
         existing_resource_policy: ExistingResourcePolicy = "existingResourcePolicy" nullable;
+        /// What to do with some objects that exist: the first entry that matches an object counts, and
+        /// `existingResourcePolicy` where none does; an addition of Lifeboat.
+        existing_resource_policy_overrides: Vec<ExistingResourcePolicyOverride> = "existingResourcePolicyOverrides";
+        /// Types of objects that may be deleted and made anew by the policy `recreate` although that can take more with it: custom
+        /// resources, objects with finalizers, StatefulSets that delete their claims; an addition of Lifeboat.
+        allow_recreate: Vec<String> = "allowRecreate";
         /// How long asynchronous operations may take; zero for the default.
         item_operation_timeout: Duration = "itemOperationTimeout";
         /// A ConfigMap with resource modifiers.
@@ -74,6 +80,8 @@ pub enum ExistingResourcePolicy {
     None,
     /// Make them match the backup.
     Update,
+    /// Where they differ, delete them and make them anew; an addition of Lifeboat.
+    Recreate,
     /// Some other word; validation refuses it.
     Other(String),
 }
@@ -100,6 +108,7 @@ impl From<String> for ExistingResourcePolicy {
             "" => Self::Unset,
             "none" => Self::None,
             "update" => Self::Update,
+            "recreate" => Self::Recreate,
             _ => Self::Other(text),
         }
     }
@@ -111,8 +120,25 @@ impl From<ExistingResourcePolicy> for String {
             ExistingResourcePolicy::Unset => Self::new(),
             ExistingResourcePolicy::None => "none".to_owned(),
             ExistingResourcePolicy::Update => "update".to_owned(),
+            ExistingResourcePolicy::Recreate => "recreate".to_owned(),
             ExistingResourcePolicy::Other(text) => text,
         }
+    }
+}
+
+object! {
+    /// What to do with those of the objects that exist which all of this matches.
+    pub struct ExistingResourcePolicyOverride {
+        /// What to do: `none`, `update` or `recreate`.
+        policy: ExistingResourcePolicy = "policy" required;
+        /// Types; empty or `*` for all.
+        included_resources: Vec<String> = "includedResources";
+        /// Types that it does not match.
+        excluded_resources: Vec<String> = "excludedResources";
+        /// Namespaces of the backup, with wildcards; empty for all, and for cluster-scoped objects.
+        included_namespaces: Vec<String> = "includedNamespaces";
+        /// Labels of the object in the backup.
+        label_selector: Option<LabelSelector> = "labelSelector";
     }
 }
 

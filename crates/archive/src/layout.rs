@@ -1,5 +1,7 @@
 //! Keys below the prefix of a storage location (backup.md 4.1, restore.md 1.8).
 
+use lifeboat_object::ObjectKey;
+
 /// Folder of all backups.
 pub const BACKUPS: &str = "backups/";
 /// Folder of all restores.
@@ -121,9 +123,21 @@ impl RestoreFile {
     }
 }
 
+/// The key of an object that restore `name` has deleted to make it anew (docs/formats/replaced.md). Its UID tells it from others
+/// of its name.
+#[must_use]
+pub fn replaced_key(name: &str, object: &ObjectKey, uid: &str) -> String {
+    let place = match &object.namespace {
+        Some(namespace) => format!("namespaces/{namespace}"),
+        None => "cluster".to_owned(),
+    };
+    format!("{RESTORES}{name}/replaced/{}/{place}/{}/{uid}.json.gz", object.resource, object.name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_object::GroupResource;
 
     #[test]
     fn keys_are_veleros() {
@@ -135,5 +149,10 @@ mod tests {
         assert_eq!(BackupFile::CsiVolumeSnapshotContents.key("b"), contents);
         assert_eq!(RestoreFile::Results.key("r"), "restores/r/restore-r-results.gz");
         assert_eq!(RestoreFile::VolumeInfo.key("r"), "restores/r/r-volumeinfo.json.gz");
+        let role = ObjectKey::new(GroupResource::new("rbac.authorization.k8s.io", "roles"), Some("n"), "a:b");
+        let key = "restores/r/replaced/roles.rbac.authorization.k8s.io/namespaces/n/a:b/u-1.json.gz";
+        assert_eq!(replaced_key("r", &role, "u-1"), key);
+        let namespace = ObjectKey::new(GroupResource::new("", "namespaces"), None, "n");
+        assert_eq!(replaced_key("r", &namespace, "u"), "restores/r/replaced/namespaces/cluster/n/u.json.gz");
     }
 }

@@ -2,7 +2,7 @@
 
 use clap::builder::{PathBufValueParser, PossibleValue, TypedValueParser, ValueParserFactory};
 use clap::{Arg, Command};
-use lifeboat_api::{BackupType, Duration, LabelSelector};
+use lifeboat_api::{BackupType, Duration, ExistingResourcePolicyOverride, LabelSelector};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::ops::Deref;
@@ -185,6 +185,25 @@ pub(crate) fn ordered_resources(text: &str) -> Result<Pairs, String> {
         out.insert(kind.to_owned(), names.join(","));
     }
     Ok(Pairs(out))
+}
+
+/// What to do with existing objects of some types: `type,type=policy`.
+pub(crate) fn policy_override(text: &str) -> Result<ExistingResourcePolicyOverride, String> {
+    let Some((types, policy)) = text.split_once('=') else {
+        return Err(format!("{text:?} is not of the form TYPE,…=POLICY, such as secrets=none"));
+    };
+    let included_resources = types.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>();
+    if included_resources.iter().any(String::is_empty) {
+        return Err(format!("{text:?} names no type, or an empty one"));
+    }
+    match policy.trim() {
+        policy @ ("none" | "update" | "recreate") => Ok(ExistingResourcePolicyOverride {
+            policy: policy.to_owned().into(),
+            included_resources,
+            ..ExistingResourcePolicyOverride::default()
+        }),
+        other => Err(format!("{other:?} is no policy: it must be none, update or recreate")),
+    }
 }
 
 /// A label selector in kubectl's syntax.

@@ -125,7 +125,7 @@ mod tests {
     /// Maps merge, `strings` accumulate, everything else takes the last.
     #[test]
     fn every_flag_may_be_given_again() {
-        const SAMPLES: [(&str, &str); 9] = [
+        const SAMPLES: [(&str, &str); 10] = [
             ("1", "2"),
             ("30", "31"),
             ("1m", "2m"),
@@ -135,6 +135,7 @@ mod tests {
             ("none", "update"),
             ("Full", "incremental"),
             ("127.0.0.1:1", "127.0.0.1:2"),
+            ("a=none", "b=update"),
         ];
         let (mut grammar, mut adding) = (lax(), BTreeSet::new());
         let flags = flags_of_all();
@@ -168,12 +169,14 @@ mod tests {
             assert_eq!(found, if adds { vec![one, other] } else { vec![other] }, "{what}");
         }
         let expected = [
+            "--allow-recreate",
             "--annotations",
             "--backup-location-config",
             "--config",
             "--credential",
             "--default-volume-snapshot-locations",
             "--disable-controllers",
+            "--existing-resource-policy-override",
             "--label-columns",
             "--labels",
             "--load",

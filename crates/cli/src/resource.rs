@@ -214,10 +214,19 @@ async fn create<T: Shown>(client: &Client, object: &T, show_args: &Show) -> Resu
         return Ok(false);
     }
     let name = &object.meta().name;
-    if client.create(name, object).await?.is_none() {
-        bail!("{}.velero.io \"{name}\" already exists", T::PLURAL);
+    match client.create_strictly(name, object).await {
+        Ok(Some(_)) => Ok(true),
+        Ok(None) => bail!("{}.velero.io \"{name}\" already exists", T::PLURAL),
+        Err(e) => match &e.unknown_fields()[..] {
+            [] => Err(e.into()),
+            fields => bail!(
+                "{}.velero.io \"{name}\" was not created: the cluster's definition of {} has no {}; run `install --crds-only --apply`",
+                T::PLURAL,
+                T::PLURAL,
+                fields.join(", ")
+            ),
+        },
     }
-    Ok(true)
 }
 
 /// Says that an operation was sent, and waits for its end when told to.

@@ -136,6 +136,20 @@ impl Client {
         }
     }
 
+    /// Does what [`Client::create`] does, but only where the cluster's definition has every field of the object.
+    ///
+    /// # Errors
+    /// [`ClusterError`]; [`ClusterError::unknown_fields`] names the fields that the definition lacks.
+    pub async fn create_strictly<T: Object>(&self, name: &str, object: &T) -> Result<Option<T>, ClusterError> {
+        let (resource, namespace) = (api_resource::<T>(), Some(self.namespace.as_str()));
+        let body = Bytes::from(value(object)?.to_string());
+        match self.cluster.create_strictly(&resource, namespace, name, body).await {
+            Ok(stored) => parse("create", name, &stored).map(Some),
+            Err(e) if e.is_already_exists() => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
     /// Deletes an object; false when there is none.
     ///
     /// # Errors

@@ -131,6 +131,16 @@ impl ClusterError {
         self.status().is_some_and(|s| s.code == 409 && s.reason == "AlreadyExists")
     }
 
+    /// The fields, such as `spec.cancel`, that an object has and the cluster's definition of its type lacks, when the server
+    /// refused it for that.
+    #[must_use]
+    pub fn unknown_fields(&self) -> Vec<String> {
+        let Some(status) = self.status().filter(|status| status.code == 400) else { return Vec::new() };
+        let Some((_, said)) = status.message.split_once("strict decoding error: ") else { return Vec::new() };
+        let fields = said.split("unknown field \"").skip(1).filter_map(|rest| rest.split('"').next());
+        fields.map(str::to_owned).collect()
+    }
+
     /// Whether the server answered 409 because the object has changed meanwhile.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
@@ -172,5 +182,23 @@ impl Failure {
         // The TLS library ends some of its messages with a link into its own manual.
         let why = why.split(": https://docs.rs/").next().unwrap_or_default();
         Self::Connection { message: format!("{what}{why} ({url})") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_that_a_definition_lacks_are_named() {
+        let fields = |code, message: &str| {
+            let status = ApiStatus { code, message: message.to_owned(), ..ApiStatus::default() };
+            let failure = Failure::Api(Box::new(status));
+            ClusterError { verb: "create", what: String::new(), failure }.unknown_fields()
+        };
+        let said = "Restore in version \"v1\" cannot be handled as a Restore: strict decoding error: unknown field \"spec.a\", unknown field \"spec.b[0].c\"";
+        assert_eq!(fields(400, said), ["spec.a", "spec.b[0].c"]);
+        assert_eq!(fields(422, said), [""; 0]);
+        assert_eq!(fields(400, "unknown field \"spec.a\""), [""; 0]);
     }
 }

@@ -29,7 +29,7 @@ pub use connect::{ConnectError, ConnectOptions};
 pub use error::{ApiStatus, ClusterError, Failure};
 pub use exec::{Exec, ExecError, Executed, Printed};
 pub use list::{List, ListEnd, ListRequest};
-pub use object::{MergePatch, Wanted};
+pub use object::{MergePatch, Preconditions, Wanted};
 pub use pace::{Pace, PaceOptions, Permit};
 pub use port_forward::Forwarded;
 pub use server::ServerVersion;

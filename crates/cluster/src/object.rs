@@ -6,7 +6,16 @@ use crate::{Cluster, ClusterError};
 use bytes::Bytes;
 use http::Method;
 use lifeboat_object::ApiResource;
-use serde_json::json;
+use serde_json::{Value, json};
+
+/// What an object must be for something to be done with it.
+#[derive(Clone, Copy, Debug)]
+pub struct Preconditions<'a> {
+    /// It has this UID.
+    pub uid: &'a str,
+    /// It is at this revision.
+    pub resource_version: &'a str,
+}
 
 /// The JSON that an object shall have, and the manager that owns its fields.
 #[derive(Clone, Debug)]
@@ -82,6 +91,40 @@ impl Cluster {
         self.paced(&call).await
     }
 
+    /// Creates an object whose every field the cluster's definition of its type has, and returns it as stored. Paced.
+    ///
+    /// # Errors
+    /// [`ClusterError`], as of [`Cluster::create`]; [`ClusterError::unknown_fields`] names the fields that the definition lacks.
+    pub async fn create_strictly(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+        object: Bytes,
+    ) -> Result<Bytes, ClusterError> {
+        let mut call = single("create", Method::POST, resource, namespace, name);
+        call.path = format!("{}?fieldValidation=Strict", resource_path(resource, namespace));
+        call.body = Some(("application/json", object));
+        self.paced(&call).await
+    }
+
+    /// Asks the API server whether it would create this object, without doing so. Paced.
+    ///
+    /// # Errors
+    /// [`ClusterError`]: why it would not.
+    pub async fn dry_run_create(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+        object: Bytes,
+    ) -> Result<(), ClusterError> {
+        let mut call = single("create (as a dry run)", Method::POST, resource, namespace, name);
+        call.path = format!("{}?dryRun=All", resource_path(resource, namespace));
+        call.body = Some(("application/json", object));
+        self.paced(&call).await.map(drop)
+    }
+
     /// Patches an object, or a subresource of it, and returns it as stored. Paced.
     ///
     /// # Errors
@@ -151,8 +194,29 @@ impl Cluster {
         name: &str,
         uid: &str,
     ) -> Result<bool, ClusterError> {
-        let mut call = single("delete", Method::DELETE, resource, namespace, name);
         let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}});
+        self.delete_by(single("delete", Method::DELETE, resource, namespace, name), &options).await
+    }
+
+    /// Deletes this very object at this very revision and leaves its dependents without owner; `false` when there was none,
+    /// another of its name, or one that has changed since. Paced.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn delete_and_orphan(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+        preconditions: Preconditions<'_>,
+    ) -> Result<bool, ClusterError> {
+        let Preconditions { uid, resource_version } = preconditions;
+        let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Orphan",
+            "preconditions": {"uid": uid, "resourceVersion": resource_version}});
+        self.delete_by(single("delete", Method::DELETE, resource, namespace, name), &options).await
+    }
+
+    async fn delete_by(&self, mut call: Call, options: &Value) -> Result<bool, ClusterError> {
         call.body = Some(("application/json", Bytes::from(options.to_string())));
         match self.paced(&call).await {
             Ok(_) => Ok(true),

@@ -7,6 +7,8 @@ pub enum Action {
     Created,
     /// It was there and was changed.
     Updated,
+    /// It was there, was deleted and was made anew.
+    Recreated,
     /// It was there, or is not restored.
     Skipped,
     /// It could not be restored.
@@ -20,6 +22,7 @@ impl Action {
         match self {
             Self::Created => "created",
             Self::Updated => "updated",
+            Self::Recreated => "recreated",
             Self::Skipped => "skipped",
             Self::Failed => "failed",
         }

@@ -123,7 +123,8 @@ impl Checkpoint {
     /// Remembers that a row needs nothing more. What failed is not remembered: a run again tries it again.
     pub(crate) fn mark(&mut self, row: usize, action: Action) {
         let bits = match action {
-            Action::Created => 1,
+            // What an earlier run has made anew counts as made: it is there.
+            Action::Created | Action::Recreated => 1,
             Action::Updated => 2,
             Action::Skipped => 3,
             Action::Failed => return,

@@ -2,6 +2,7 @@
 
 use crate::check::Lookout;
 use crate::env::Env;
+use crate::policy::ExistingPolicies;
 use crate::versions::Chosen;
 use lifeboat_api::Restore;
 use lifeboat_archive::index::Row;
@@ -20,6 +21,8 @@ pub(crate) struct Mapping {
     /// What is restored.
     pub(crate) filter: RestoreFilter,
     pub(crate) archive: Archive,
+    /// What is done with objects that exist already.
+    pub(crate) existing: ExistingPolicies,
     /// Init containers and commands for pods.
     pub(crate) hooks: Arc<RestoreHooks>,
     /// The rows of all objects, each in one version.

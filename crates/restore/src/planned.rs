@@ -36,6 +36,8 @@ pub enum Planned {
     Create,
     /// It is there and would be changed.
     Update(Vec<Difference>),
+    /// It is there, differs, and would be deleted and made anew.
+    Recreate(Vec<Difference>),
     /// It is there and has what the backup has.
     Unchanged,
     /// It would not be restored, for this reason.
@@ -44,6 +46,25 @@ pub enum Planned {
     Conflict(Vec<Difference>),
     /// It could not be restored, for this reason.
     Refused(String),
+}
+
+impl Planned {
+    /// Where the object in the cluster differs, when that is of importance.
+    #[must_use]
+    pub fn differences(&self) -> Option<&Vec<Difference>> {
+        match self {
+            Self::Update(differences) | Self::Recreate(differences) | Self::Conflict(differences) => Some(differences),
+            Self::Create | Self::Unchanged | Self::Skip(_) | Self::Refused(_) => None,
+        }
+    }
+
+    /// [`Self::differences`], to be changed.
+    pub fn differences_mut(&mut self) -> Option<&mut Vec<Difference>> {
+        match self {
+            Self::Update(differences) | Self::Recreate(differences) | Self::Conflict(differences) => Some(differences),
+            Self::Create | Self::Unchanged | Self::Skip(_) | Self::Refused(_) => None,
+        }
+    }
 }
 
 /// What would be done with a target namespace.

@@ -21,7 +21,7 @@ use crate::update;
 use crate::volumes::Told;
 use crate::walk::Walk;
 use futures::StreamExt;
-use lifeboat_api::{ExistingResourcePolicy, Restore};
+use lifeboat_api::ExistingResourcePolicy;
 use lifeboat_archive::sidecar::RestoreVolumeInfo;
 use lifeboat_object::{GroupResource, ObjectKey, Place, Results};
 use lifeboat_store::StoreError;
@@ -192,7 +192,18 @@ impl Previewer {
                 return Ok(Planned::Unchanged);
             }
         }
-        Ok(compared(&self.mapping.restore, key, &desired.item, &existing))
+        let policy = self.mapping.existing.of(&key.resource, from_backup);
+        let planned = compared(policy, key, &desired.item, &existing);
+        if let Planned::Recreate(differences) = planned {
+            return Ok(match self.mapping.existing.refusal(&resource, &existing) {
+                Some(why) => {
+                    beside.modified.warnings.push(format!("it is not recreated: {why}"));
+                    Planned::Conflict(differences)
+                }
+                None => Planned::Recreate(differences),
+            });
+        }
+        Ok(planned)
     }
 }
 
@@ -217,7 +228,7 @@ fn ended() -> Planned {
 }
 
 /// What the policy makes of an object that is there.
-fn compared(restore: &Restore, key: &ObjectKey, desired: &Value, existing: &Value) -> Planned {
+fn compared(policy: &ExistingResourcePolicy, key: &ObjectKey, desired: &Value, existing: &Value) -> Planned {
     if update::patch(desired, existing).is_none() {
         return Planned::Unchanged;
     }
@@ -229,8 +240,9 @@ fn compared(restore: &Restore, key: &ObjectKey, desired: &Value, existing: &Valu
         return Planned::Update(lifeboat_patch::differences(existing, &merged));
     }
     let differences = update::differences(desired, existing);
-    match restore.spec.existing_resource_policy {
+    match policy {
         ExistingResourcePolicy::Update => Planned::Update(differences),
+        ExistingResourcePolicy::Recreate => Planned::Recreate(differences),
         _ => Planned::Conflict(differences),
     }
 }
@@ -246,9 +258,8 @@ mod tests {
         let object = |kind: &str, labels: Value, data: &str| json!({"kind": kind, "metadata": {"name": "a", "labels": labels}, "data": {"a": data}});
         let restored = json!({"velero.io/restore-name": "r", "velero.io/backup-name": "b"});
         let planned = |policy: &str, resource: &str, desired: &Value, existing: &Value| {
-            let mut restore = Restore::default();
-            restore.spec.existing_resource_policy = policy.to_owned().into();
-            compared(&restore, &ObjectKey::new(GroupResource::new("", resource), Some("n"), "a"), desired, existing)
+            let policy = policy.to_owned().into();
+            compared(&policy, &ObjectKey::new(GroupResource::new("", resource), Some("n"), "a"), desired, existing)
         };
         let difference = |path: &str, left: Value, right: Value| {
             vec![Difference { path: path.into(), left: Some(left), right: Some(right) }]
@@ -258,7 +269,8 @@ mod tests {
         let changed = difference("/data/a", json!("2"), json!("1"));
         assert_eq!(planned("", "configmaps", &desired, &existing), Planned::Conflict(changed.clone()));
         assert_eq!(planned("none", "configmaps", &desired, &existing), Planned::Conflict(changed.clone()));
-        assert_eq!(planned("update", "configmaps", &desired, &existing), Planned::Update(changed));
+        assert_eq!(planned("update", "configmaps", &desired, &existing), Planned::Update(changed.clone()));
+        assert_eq!(planned("recreate", "configmaps", &desired, &existing), Planned::Recreate(changed));
         let same = object("ConfigMap", json!({}), "1");
         assert_eq!(planned("update", "configmaps", &desired, &same), Planned::Unchanged);
 

@@ -1,7 +1,8 @@
 //! From what a user asked for to what will be done: validation (restore.md 1.3).
 
+use crate::policy::ExistingPolicies;
 use crate::priorities::Priorities;
-use lifeboat_api::{Backup, BackupPhase, Duration, ExistingResourcePolicy, Restore};
+use lifeboat_api::{Backup, BackupPhase, Duration, Restore};
 use lifeboat_archive::ReadLimits;
 use lifeboat_hook::RestoreHooks;
 use lifeboat_select::RestoreFilter;
@@ -105,9 +106,7 @@ pub fn prepared(request: &Request) -> (Restore, Vec<String>) {
         errors
             .push("Either a backup or schedule must be specified as a source for the restore, but not both".to_owned());
     }
-    if let ExistingResourcePolicy::Other(word) = &spec.existing_resource_policy {
-        errors.push(format!("Invalid ExistingResourcePolicy: {word}"));
-    }
+    errors.extend(ExistingPolicies::validate(spec));
     if spec.item_operation_timeout.is_zero() {
         spec.item_operation_timeout = request.settings.default_item_operation_timeout;
     }

@@ -140,7 +140,7 @@ impl VolumeFates {
                 Some(Volume { verdict: Verdict::AsIs, included: true }) => KEPT.to_owned(),
                 Some(Volume { verdict: Verdict::AsIs, .. }) => "its volume is not part of this restore".to_owned(),
                 Some(Volume { verdict: Verdict::Provision(loss), .. }) => match done(key) {
-                    Some(Action::Created) => {
+                    Some(Action::Created | Action::Recreated) => {
                         empty.add(format!("{namespace}/{}", key.name), *loss);
                         format!("{}: the claim is provisioned anew and comes back empty", loss.why())
                     }

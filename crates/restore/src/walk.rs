@@ -11,6 +11,7 @@ use crate::mapping::Mapping;
 use crate::modifier::{Modifiers, Schemas};
 use crate::outcome::RestoreError;
 use crate::plan::{Level, plan};
+use crate::policy::ExistingPolicies;
 use crate::read::{Contents, Facts, Kinds, State, filter_namespace, namespaces_in, scan};
 use crate::request::{Request, ValidationErrors};
 use crate::stop::Stop;
@@ -84,6 +85,12 @@ impl Walk {
         for warning in filter.warnings() {
             env.operation.journal.warn(&Place::Velero, warning.as_str());
         }
+        let types = contents.kinds.types();
+        for name in ExistingPolicies::unknown(&restore.spec, &catalog, &types) {
+            let text =
+                format!("{name} in the policies for existing resources is no type of the cluster or of the backup");
+            env.operation.journal.warn(&Place::Velero, text);
+        }
         let levels = plan(contents.facts, |n| archive.row(n), &request.settings.priorities, &catalog);
         ahead.keep(&levels);
         let config =
@@ -134,10 +141,11 @@ impl Walk {
         let catalog = &self.catalog;
         let filter = RestoreFilter::new(&self.restore.spec, catalog, &self.in_backup).map_err(invalid_selector)?;
         let (restore, stop) = (Arc::clone(&self.restore), Arc::clone(&self.stop));
+        let existing = ExistingPolicies::new(&self.restore.spec, catalog).map_err(invalid_selector)?;
         let actions = Actions::resolve(self.actions.clone(), catalog, Arc::clone(&restore), stop);
         let (archive, chosen, hooks) = (self.archive.clone(), Arc::clone(&self.chosen), Arc::clone(&self.hooks));
         Ok(Maker {
-            mapping: Arc::new(Mapping { restore, catalog: catalog.clone(), filter, archive, hooks, chosen }),
+            mapping: Arc::new(Mapping { restore, catalog: catalog.clone(), filter, archive, existing, hooks, chosen }),
             actions: actions.map_err(|e| ValidationErrors(vec![e]))?,
             provisioned: Arc::clone(&self.provisioned),
             modifiers: Arc::clone(&self.modifiers),

@@ -10,7 +10,9 @@ use crate::managed_fields::{Owners, decide};
 use crate::mapping::Mapping;
 use crate::messages::Messages;
 use crate::pod_commands::PodCommands;
+use crate::recreate::{NotRemoved, Replacement, advice};
 use crate::refused::Refused;
+use crate::retry::can_pass;
 use crate::wait::established;
 use bytes::Bytes;
 use lifeboat_api::{ExistingResourcePolicy, Time, label_value, well_known};
@@ -182,11 +184,13 @@ impl Writer {
             }
         }
         let Some(difference) = crate::update::patch(desired, existing) else { return Ok(Action::Skipped) };
-        let policy = &self.mapping.restore.spec.existing_resource_policy;
+        let policy = self.mapping.existing.of(&key.resource, from_backup);
         let patch = if key.resource == GroupResource::new("", "serviceaccounts") {
             merge_service_account(desired, existing)
         } else if *policy == ExistingResourcePolicy::Update {
             Some(difference)
+        } else if *policy == ExistingResourcePolicy::Recreate {
+            return self.recreate(target, existing).await;
         } else {
             // compat: two wordings, as Velero's; scripts look for them.
             let subject = match policy {
@@ -208,6 +212,51 @@ impl Writer {
             Ok(_) => Ok(Action::Updated),
             Err(e) => {
                 self.messages.warning(key, &format!("could not update {key} to match the backup: {}", e.failure));
+                Ok(Action::Failed)
+            }
+        }
+    }
+
+    /// Deletes an object that differs and makes it anew, where it may be.
+    async fn recreate(&self, target: &Target<'_>, in_cluster: &Value) -> Result<Action, Refused> {
+        let Target { object: ToWrite { key, desired, .. }, resource, owners } = target;
+        if let Some(why) = self.mapping.existing.refusal(resource, in_cluster) {
+            self.messages.warning(key, &format!("could not recreate {key}, which differs from the backup: {why}"));
+            return Ok(Action::Skipped);
+        }
+        let restore = &self.mapping.restore.metadata.name;
+        let replacement = Replacement { restore, key, resource, in_cluster, desired };
+        let place = match replacement.remove(self.timeout, &self.env).await {
+            Ok(place) => place,
+            Err(NotRemoved::Leaving(leaving)) => return Err(Refused::Leaving(leaving)),
+            Err(NotRemoved::Refused(e)) if can_pass(&e) => return Err(Refused::Because(Box::new(e))),
+            Err(NotRemoved::Refused(e)) => {
+                let why = format!("it was left as it is, because the API server refuses to {}: {}", e.verb, e.failure);
+                self.messages.error(key, &format!("could not recreate {key}: {why}"));
+                return Ok(Action::Failed);
+            }
+            Err(NotRemoved::Because(why)) => {
+                self.messages.error(key, &format!("could not recreate {key}: {why}"));
+                return Ok(Action::Failed);
+            }
+        };
+        let fields = [("object", key.to_string()), ("manifest", place.clone())];
+        let fields = fields.each_ref().map(|(name, value)| (*name, value.as_str()));
+        self.env.operation.journal.info("Deleted an object to make it anew", &fields);
+        let wanted = Wanted { body: Bytes::from(desired.to_string()), field_manager: &owners.field_manager };
+        match self.env.cluster.create(resource, key.namespace.as_deref(), &key.name, wanted).await {
+            Ok(created) => {
+                self.after_create(target, &serde_json::from_slice(&created).unwrap_or_default()).await;
+                Ok(Action::Recreated)
+            }
+            Err(e) if can_pass(&e) => {
+                let why = format!("was deleted, and cannot be made anew at once: {}; {}", e.failure, advice(&place));
+                self.messages.warning(key, &format!("{key} {why}"));
+                Err(Refused::Because(Box::new(e)))
+            }
+            Err(e) => {
+                let why = format!("it was deleted, and could not be made anew: {}; {}", e.failure, advice(&place));
+                self.messages.error(key, &format!("could not recreate {key}: {why}"));
                 Ok(Action::Failed)
             }
         }

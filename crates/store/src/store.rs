@@ -4,11 +4,13 @@ use crate::{Content, StoreError};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use lifeboat_api::Backup;
-use lifeboat_archive::layout::{BACKUPS, BackupFile, RestoreFile};
+use lifeboat_archive::gzip;
+use lifeboat_archive::layout::{BACKUPS, BackupFile, RestoreFile, replaced_key};
 use lifeboat_archive::sidecar::{self, Claim, FileDigest};
 use lifeboat_bucket::{
     BlobStore, Body, Entry, ErrorKind, ListOptions, Memory, PATIENCE, PutOptions, Retried, collect, retry,
 };
+use lifeboat_object::ObjectKey;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -195,6 +197,23 @@ impl Store {
     ) -> Result<(), StoreError> {
         let options = PutOptions { content_type: Some("application/gzip"), ..PutOptions::default() };
         self.put_content(&file.key(name), &content.into(), options).await.map(drop)
+    }
+
+    /// Stores the JSON of an object that a restore deletes to make it anew. Gives its key in the bucket.
+    ///
+    /// # Errors
+    /// [`StoreError::Bucket`].
+    pub async fn put_replaced(
+        &self,
+        restore: &str,
+        object: &ObjectKey,
+        uid: &str,
+        json: &[u8],
+    ) -> Result<String, StoreError> {
+        let key = replaced_key(restore, object, uid);
+        let options = PutOptions { content_type: Some("application/gzip"), ..PutOptions::default() };
+        self.put_content(&key, &gzip::pack(json).into(), options).await?;
+        Ok(key)
     }
 
     /// Stores an object; says what was stored.

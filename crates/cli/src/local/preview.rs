@@ -117,9 +117,12 @@ pub(crate) struct Show {
 }
 
 /// Objects by what becomes of them, in the order of [`WORDS`].
-type Counts = [u64; 6];
+type Counts = [u64; 7];
 
-const WORDS: [&str; 6] = ["create", "update", "unchanged", "skip", "conflict", "refused"];
+/// Where those stand that cannot be restored.
+const REFUSED: usize = 6;
+
+const WORDS: [&str; 7] = ["create", "update", "recreate", "unchanged", "skip", "conflict", "refused"];
 
 impl RestorePrinter {
     /// Begins.
@@ -141,7 +144,7 @@ impl RestorePrinter {
     /// When standard output is closed, or the temporary file is full.
     pub(crate) fn item(&mut self, mut item: PreviewItem) -> Result<()> {
         if item.key.resource == GroupResource::new("", "secrets") && !self.show.secrets {
-            if let Planned::Update(differences) | Planned::Conflict(differences) = &mut item.planned {
+            if let Some(differences) = item.planned.differences_mut() {
                 hide_secret_values(differences);
             }
             item.modifications.iter_mut().for_each(|one| hide_secret_values(&mut one.differences));
@@ -161,10 +164,11 @@ impl RestorePrinter {
         let at = match item.planned {
             Planned::Create => 0,
             Planned::Update(_) => 1,
-            Planned::Unchanged => 2,
-            Planned::Skip(_) => 3,
-            Planned::Conflict(_) => 4,
-            Planned::Refused(_) => 5,
+            Planned::Recreate(_) => 2,
+            Planned::Unchanged => 3,
+            Planned::Skip(_) => 4,
+            Planned::Conflict(_) => 5,
+            Planned::Refused(_) => REFUSED,
         };
         if let Some(counts) = self.counts.get_mut(&item.key.resource) {
             counts[at] += 1;
@@ -202,7 +206,7 @@ impl RestorePrinter {
         self.out.flush()?;
         let Results { errors, .. } = &end.results;
         print_results(&end.results);
-        Ok(code(errors.is_empty() && sum[5] == 0))
+        Ok(code(errors.is_empty() && sum[REFUSED] == 0))
     }
 
     fn end_text(&mut self, end: &PreviewEnd) -> Result<()> {
@@ -225,10 +229,11 @@ impl RestorePrinter {
             let name = volume_name([&volume.pvc_namespace, &volume.pvc_name, &volume.pv_name]);
             writeln!(self.out, "  {name}: {}", volume.message)?;
         }
-        let [create, update, unchanged, skip, conflict, refused] = self.sum();
+        let [create, update, recreate, unchanged, skip, conflict, refused] = self.sum();
+        let recreate = if recreate == 0 { String::new() } else { format!(" delete {recreate} and make them anew,") };
         writeln!(
             self.out,
-            "\nWould create {create} objects, update {update}, leave {unchanged} that are as in the backup and {conflict} that differ, skip {skip}; {refused} cannot be restored. Nothing was written."
+            "\nWould create {create} objects, update {update},{recreate} leave {unchanged} that are as in the backup and {conflict} that differ, skip {skip}; {refused} cannot be restored. Nothing was written."
         )?;
         Ok(())
     }
@@ -271,7 +276,7 @@ fn item_text(item: &PreviewItem, word: &str) -> String {
         out.push_str(&format!("          modified by rule {rule}:\n"));
         out.extend(differences.iter().map(line));
     }
-    if let Planned::Update(differences) | Planned::Conflict(differences) = &item.planned {
+    if let Some(differences) = item.planned.differences() {
         if !item.modifications.is_empty() {
             out.push_str("          in the cluster:\n");
         }
@@ -298,7 +303,7 @@ fn item_value(item: &PreviewItem, word: &str) -> Value {
     if let Planned::Skip(reason) | Planned::Refused(reason) = &item.planned {
         out["reason"] = reason.as_str().into();
     }
-    if let Planned::Update(differences) | Planned::Conflict(differences) = &item.planned {
+    if let Some(differences) = item.planned.differences() {
         out["differences"] = differences.iter().map(|d| difference_value(d, ["inCluster", "inBackup"])).collect();
     }
     if !item.modifications.is_empty() {
@@ -335,8 +340,8 @@ mod tests {
     #[test]
     fn the_objects_of_a_type_are_counted_in_one_line() {
         let counts = BTreeMap::from([
-            (GroupResource::new("", "configmaps"), [300_000, 0, 1, 2, 3, 0]),
-            (GroupResource::new("apps", "deployments"), [0, 1, 0, 0, 0, 4]),
+            (GroupResource::new("", "configmaps"), [300_000, 0, 5, 1, 2, 3, 0]),
+            (GroupResource::new("apps", "deployments"), [0, 1, 0, 0, 0, 0, 4]),
         ]);
         let mut out = Vec::new();
         write_table(&mut out, &counts).unwrap();
@@ -345,9 +350,9 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "TYPE              CREATE  UPDATE  UNCHANGED  SKIP  CONFLICT  REFUSED",
-                "configmaps        300000  0       1          2     3         0",
-                "deployments.apps  0       1       0          0     0         4"
+                "TYPE              CREATE  UPDATE  RECREATE  UNCHANGED  SKIP  CONFLICT  REFUSED",
+                "configmaps        300000  0       5         1          2     3         0",
+                "deployments.apps  0       1       0         0          0     0         4"
             ]
         );
     }
@@ -360,6 +365,7 @@ mod tests {
             (Planned::Create, false),
             (Planned::Unchanged, false),
             (Planned::Update(Vec::new()), true),
+            (Planned::Recreate(Vec::new()), true),
             (Planned::Conflict(Vec::new()), true),
             (Planned::Skip(String::new()), true),
             (Planned::Refused(String::new()), true),

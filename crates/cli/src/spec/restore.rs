@@ -4,7 +4,9 @@ use super::config_map::config_map;
 use crate::flags::{self, List, Optional, OrSelectors, Pairs};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use lifeboat_api::{Duration, LabelSelector, Restore, RestoreStatusSpec, UploaderConfigForRestore};
+use lifeboat_api::{
+    Duration, ExistingResourcePolicyOverride, LabelSelector, Restore, RestoreStatusSpec, UploaderConfigForRestore,
+};
 
 /// What to restore: the flags of `velero restore create`.
 #[derive(Debug, Args)]
@@ -33,9 +35,17 @@ pub(crate) struct RestoreSpecArgs {
     /// Include cluster-scoped objects: true, false, or as needed when left out
     #[arg(long, default_value = "")]
     include_cluster_resources: Optional<bool>,
-    /// What to do with objects that exist: none leaves them, update makes them match the backup
-    #[arg(long, value_parser = flags::optional(PossibleValuesParser::new(["none", "update"])), default_value = "", value_name = "POLICY")]
+    /// What to do with objects that exist: none leaves them, update makes them match the backup, recreate deletes those that
+    /// differ and makes them anew
+    #[arg(long, value_parser = flags::optional(PossibleValuesParser::new(["none", "update", "recreate"])), default_value = "", value_name = "POLICY")]
     existing_resource_policy: Optional<String>,
+    /// What to do with existing objects of some types, such as secrets=none; the first that names a type counts
+    #[arg(long, value_parser = flags::policy_override, value_name = "TYPE,…=POLICY")]
+    existing_resource_policy_override: Vec<ExistingResourcePolicyOverride>,
+    /// Let objects of this type be recreated although more may go with them: custom resources, objects with finalizers,
+    /// StatefulSets that delete their claims
+    #[arg(long, value_name = "TYPE")]
+    allow_recreate: Vec<String>,
     /// Types whose status is restored
     #[arg(long, value_parser = flags::list, value_name = "TYPES")]
     status_include_resources: Option<List>,
@@ -90,6 +100,8 @@ impl RestoreSpecArgs {
         spec.or_label_selectors = self.or_selector.clone().unwrap_or_default().0;
         spec.include_cluster_resources = *self.include_cluster_resources;
         spec.existing_resource_policy = self.existing_resource_policy.0.clone().unwrap_or_default().into();
+        spec.existing_resource_policy_overrides.clone_from(&self.existing_resource_policy_override);
+        spec.allow_recreate.clone_from(&self.allow_recreate);
         let with_status = list(&self.status_include_resources);
         spec.restore_status = (!with_status.is_empty()).then(|| RestoreStatusSpec {
             included_resources: with_status,
@@ -141,6 +153,16 @@ mod tests {
             (
                 "--existing-resource-policy= --existing-resource-policy none",
                 of(json!({"existingResourcePolicy": "none"})),
+            ),
+            (
+                "--existing-resource-policy-override a,b.c=none --existing-resource-policy-override d=recreate --allow-recreate e",
+                of(json!({
+                    "existingResourcePolicyOverrides": [
+                        {"policy": "none", "includedResources": ["a", "b.c"]},
+                        {"policy": "recreate", "includedResources": ["d"]}
+                    ],
+                    "allowRecreate": ["e"]
+                })),
             ),
             ("--status-exclude-resources pods", of(json!({}))),
             ("--status-include-resources= --status-exclude-resources pods", of(json!({}))),

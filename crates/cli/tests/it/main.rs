@@ -9,6 +9,7 @@ mod calls;
 mod cancel;
 mod client;
 mod dry_run;
+mod existing;
 mod faults;
 mod golden_in;
 mod golden_out;

@@ -4,7 +4,7 @@ use super::facts::{Files, Piece};
 use super::page::{NONE, Page, Style, Tone, selector, three};
 use super::results::{self, Counts};
 use super::{spec, volumes};
-use lifeboat_api::{PodVolumeRestore, Restore, RestorePhase, RestoreSpec};
+use lifeboat_api::{ExistingResourcePolicyOverride, PodVolumeRestore, Restore, RestorePhase, RestoreSpec};
 
 /// Everything that is known of a restore.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -120,12 +120,35 @@ fn scope(page: &mut Page<'_>, spec: &RestoreSpec) {
     page.field("Restore PVs", three(spec.restore_pvs, "true", "false", "auto"));
 }
 
+/// Which objects an entry of the policies for existing ones is about, beside their types.
+fn limits(entry: &ExistingResourcePolicyOverride) -> String {
+    let mut out = String::new();
+    if !entry.excluded_resources.is_empty() {
+        out.push_str(&format!(", not for {}", entry.excluded_resources.join(", ")));
+    }
+    if !entry.included_namespaces.is_empty() {
+        out.push_str(&format!(", in namespaces {}", entry.included_namespaces.join(", ")));
+    }
+    if entry.label_selector.is_some() {
+        out.push_str(&format!(", with labels {}", selector(entry.label_selector.as_ref())));
+    }
+    out
+}
+
 /// How things are restored.
 fn manner(page: &mut Page<'_>, spec: &RestoreSpec) {
     page.blank();
     let policy = String::from(spec.existing_resource_policy.clone());
     // compat: these lines have a space before their column, which makes it wider.
     page.line(format!("Existing Resource Policy: \t{}", if policy.is_empty() { NONE } else { &policy }));
+    for entry in &spec.existing_resource_policy_overrides {
+        let types =
+            if entry.included_resources.is_empty() { "*".to_owned() } else { entry.included_resources.join(", ") };
+        page.line(format!("\t{types}: {}{}", String::from(entry.policy.clone()), limits(entry)));
+    }
+    if !spec.allow_recreate.is_empty() {
+        page.line(format!("\tRecreated whatever goes with them: {}", spec.allow_recreate.join(", ")));
+    }
     page.field("ItemOperationTimeout", spec.item_operation_timeout);
     page.blank();
     page.field("Preserve Service NodePorts", three(spec.preserve_node_ports, "true", "false", "auto"));
