@@ -58,10 +58,10 @@ object! {
         item_operation_timeout: Duration = "itemOperationTimeout";
         /// A ConfigMap with resource modifiers.
         resource_modifier: Option<TypedLocalObjectReference> = "resourceModifier" nullable;
-        /// A ConfigMap with fine-grained filters.
-        resource_policy: Option<TypedLocalObjectReference> = "resourcePolicy" later;
-        /// Whether the server's default modifiers are left out.
-        skip_default_resource_modifier: Option<bool> = "skipDefaultResourceModifier" later;
+        /// A ConfigMap with fine-grained filters. Velero's definitions have it after 1.18.
+        resource_policy: Option<TypedLocalObjectReference> = "resourcePolicy" nullable;
+        /// Whether the server's default modifiers are left out. Velero's definitions have it after 1.18.
+        skip_default_resource_modifier: Option<bool> = "skipDefaultResourceModifier" nullable;
         /// Settings of the uploader.
         uploader_config: Option<UploaderConfigForRestore> = "uploaderConfig" nullable;
         /// Ends the restore before its time; an addition of Lifeboat.

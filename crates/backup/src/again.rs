@@ -95,7 +95,7 @@ pub(crate) async fn save_again(
 /// Everything in scope; the inner error says why no action can be called.
 async fn scope(record: &Backup, env: &Env) -> Result<Result<Scope, BackupError>, FinalizeError> {
     let catalog = env.cluster.discover().await?;
-    let filter = BackupFilter::new(&BackupSpec::default(), &catalog, &[]);
+    let filter = BackupFilter::new(&BackupSpec::default(), None, &catalog, &[]);
     let lane = Lane::new(&catalog, &env.actions);
     Ok(match (filter, lane) {
         (Ok(filter), Ok(lane)) => {

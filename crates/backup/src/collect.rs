@@ -1,7 +1,7 @@
 //! Lists the planned types, several at once, and hands the objects on as they arrive.
 
 use crate::env::Env;
-use crate::plan::{Plan, PlannedList};
+use crate::plan::{Plan, PlannedList, PlannedPlace};
 use crate::spool::{Batch, Intake, LEAST, LISTING, Raw, spool};
 use crate::stopped::Stopped;
 use crate::tally::Tally;
@@ -117,14 +117,14 @@ struct Lister {
 
 impl Lister {
     async fn run(self, list: PlannedList) -> Result<(), Stopped> {
-        for place in &list.places {
-            for selector in &list.selectors {
-                match self.one(&list.resource, place.as_deref(), selector).await? {
+        for PlannedPlace { namespace, selectors } in &list.places {
+            for selector in selectors {
+                match self.one(&list.resource, namespace.as_deref(), selector).await? {
                     Ok(()) => {}
-                    Err(e) if e.is_denied() && place.is_none() && !list.when_denied.is_empty() => {
+                    Err(e) if e.is_denied() && namespace.is_none() && !list.when_denied.is_empty() => {
                         self.by_namespace(&list, selector, e).await?;
                     }
-                    Err(e) => self.failed(&list.resource, place.as_deref(), &e),
+                    Err(e) => self.failed(&list.resource, namespace.as_deref(), &e),
                 }
             }
         }
@@ -207,8 +207,8 @@ mod tests {
         for is_looked_at in [false, true] {
             let env = test_env().await;
             let resource = Arc::new(ApiResource::new("", "v1", "configmaps", "ConfigMap"));
-            let (places, selectors) = (vec![None], vec![String::new()]);
-            let list = PlannedList { resource, places, when_denied: Arc::default(), selectors, is_looked_at };
+            let places = vec![PlannedPlace { namespace: None, selectors: vec![String::new()] }];
+            let list = PlannedList { resource, places, when_denied: Arc::default(), is_looked_at };
             let (mut spooling, mut listing) = (JoinSet::new(), JoinSet::new());
             let (intake, spool, mut batches) = spool(0, &env, &Arc::default());
             spooling.spawn(spool.run());

@@ -97,7 +97,7 @@ async fn asked(new: Range<usize>, shelves: &mut Shelves) -> Result<BTreeMap<Obje
 async fn bindings(new: Range<usize>, shelves: &mut Shelves) -> Result<(), Stopped> {
     let (scope, env) = (Arc::clone(&shelves.scope), shelves.env.clone());
     let Some(resource) = scope.find("rbac.authorization.k8s.io", "clusterrolebindings") else { return Ok(()) };
-    if scope.lists_all_of(resource) || scope.filter.excludes_additional(resource) {
+    if scope.filter.lists_all_of(resource) || scope.filter.excludes_additional(resource) {
         return Ok(());
     }
     let new = shelves.index.records().get(new).unwrap_or_default();
@@ -121,7 +121,7 @@ async fn bindings(new: Range<usize>, shelves: &mut Shelves) -> Result<(), Stoppe
 /// missed them.
 async fn neighbours(new: Range<usize>, shelves: &mut Shelves) -> Result<(), Stopped> {
     let (scope, env) = (Arc::clone(&shelves.scope), shelves.env.clone());
-    if scope.filter.queries() == [""] {
+    if !scope.filter.selects_namespaced() {
         return Ok(());
     }
     let (mut claims, mut groups, mut namespaces) = (HashSet::new(), HashSet::new(), BTreeMap::new());

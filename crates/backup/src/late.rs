@@ -92,7 +92,7 @@ impl Late {
     async fn definitions(&mut self, defined: &mut BTreeSet<String>) -> Result<(), Stopped> {
         let (scope, env) = (Arc::clone(&self.scope), self.env.clone());
         let Some(resource) = scope.find("apiextensions.k8s.io", "customresourcedefinitions") else { return Ok(()) };
-        if scope.lists_all_of(resource) || scope.filter.excludes_additional(resource) {
+        if scope.filter.lists_all_of(resource) || scope.filter.excludes_additional(resource) {
             return Ok(());
         }
         let used = self.pass.used.types.iter().chain(&self.worker.deeds.used.types);

@@ -71,10 +71,20 @@ impl Pass {
             if self.operation.cancel.is_cancelled() {
                 return Err(Stopped::Over);
             }
-            let entries = batch.items.into_iter().filter_map(|item| self.take(item, false)).collect();
+            let entries = batch.items.into_iter().filter_map(|item| self.take_listed(item)).collect();
             sender.send(Entries { entries, budget: Some(batch.budget) }).await?;
         }
         Ok(self)
+    }
+
+    /// Takes an object that a list has brought. One that was not asked for may still be asked for.
+    fn take_listed(&mut self, item: Item) -> Option<Entry> {
+        if let Err(reason) = self.scope.includes_listed(&item) {
+            *self.left_out.entry((item.resource.group_resource(), reason)).or_default() += 1;
+            self.tally.settled(1);
+            return None;
+        }
+        self.take(item, false)
     }
 
     /// Whether the object went through already.

@@ -19,14 +19,21 @@ pub struct Plan {
 pub struct PlannedList {
     /// The type, in its preferred version.
     pub resource: Arc<ApiResource>,
-    /// Namespaces to list one by one; `None` for one list of the whole cluster.
-    pub places: Vec<Option<String>>,
+    /// Where it is listed.
+    pub places: Vec<PlannedPlace>,
     /// Namespaces to list one by one instead when the list of the whole cluster is denied; none for a type of the cluster.
     pub when_denied: Arc<[String]>,
-    /// Label selectors, one list each; one empty selector for no restriction.
-    pub selectors: Vec<String>,
     /// Whether actions look at the objects.
     pub is_looked_at: bool,
+}
+
+/// Where a type is listed, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedPlace {
+    /// A namespace, or the whole cluster.
+    pub namespace: Option<String>,
+    /// Label selectors, one list each; one empty selector for no restriction.
+    pub selectors: Vec<String>,
 }
 
 /// A type that is left out.
@@ -59,7 +66,6 @@ pub(crate) fn plan(catalog: &Catalog, filter: &BackupFilter, lane: &Lane, existi
         NamespaceScope::All => None,
         NamespaceScope::Names(names) => Some(names),
     };
-    let selectors = filter.queries();
     let mut plan = Plan::default();
     let mut cohabited: Vec<&str> = Vec::new();
     for resource in catalog.preferred() {
@@ -84,14 +90,22 @@ pub(crate) fn plan(catalog: &Catalog, filter: &BackupFilter, lane: &Lane, existi
         if resource.group.is_empty() && resource.resource == "namespaces" {
             continue;
         }
-        let places = match &namespaces {
-            Some(names) if resource.namespaced => names.iter().cloned().map(Some).collect(),
-            _ => vec![None],
+        let place = |namespace: Option<String>| {
+            let selectors = filter.queries(resource, namespace.as_deref());
+            PlannedPlace { namespace, selectors }
         };
+        let places: Vec<PlannedPlace> = match &namespaces {
+            Some(names) if resource.namespaced => names.iter().cloned().map(Some).map(place).collect(),
+            _ => vec![place(None)],
+        };
+        // There may be no namespace to list at all.
+        if !places.is_empty() && places.iter().all(|place| place.selectors.is_empty()) {
+            exclude("the filter policies of all namespaces leave it out");
+            continue;
+        }
         let when_denied = if resource.namespaced { Arc::clone(&included) } else { Arc::default() };
         let is_looked_at = lane.takes(resource);
-        let (resource, selectors) = (Arc::clone(resource), selectors.clone());
-        plan.lists.push(PlannedList { resource, places, when_denied, selectors, is_looked_at });
+        plan.lists.push(PlannedList { resource: Arc::clone(resource), places, when_denied, is_looked_at });
     }
     // Inside the core group pods, claims and volumes come first (backup.md 1.9).
     plan.lists.sort_by_key(|l| (!l.is_looked_at, core_rank(&l.resource)));
@@ -141,7 +155,7 @@ mod tests {
         );
         let mut spec = BackupSpec::default();
         BackupFilter::auto_exclude(&mut spec);
-        let filter = BackupFilter::new(&spec, &catalog, &[]).unwrap();
+        let filter = BackupFilter::new(&spec, None, &catalog, &[]).unwrap();
         let lane = Lane::new(&catalog, &Actions::default()).unwrap();
         let plan = plan(&catalog, &filter, &lane, &[]);
         let names: Vec<String> = plan.lists.iter().map(|l| l.resource.group_resource().to_string()).collect();

@@ -2,10 +2,11 @@
 
 use crate::env::Env;
 use crate::error::BackupError;
+use crate::load::policies;
+use crate::objects::{Objects, Wanted, objects};
 use crate::plan::Excluded;
 use crate::process::Processed;
 use crate::request::{Request, prepare};
-use crate::run::{Objects, objects};
 use lifeboat_archive::sidecar::BackupVolumeInfo;
 use lifeboat_object::{GroupResource, Place, Results};
 use std::collections::BTreeMap;
@@ -57,7 +58,9 @@ pub async fn preview(request: &Request, env: &Env) -> Result<Preview, BackupErro
         );
         env.operation.journal.warn(&Place::Velero, text);
     }
-    let Objects { plan, processed, tally, .. } = objects(request, &backup, None, &env, &mut tasks).await?;
+    let policies = policies(&backup, &request.settings, &env).await?;
+    let wanted = Wanted { backup: &backup, policies: policies.as_ref(), settings: &request.settings };
+    let Objects { plan, processed, tally, .. } = objects(wanted, None, &env, &mut tasks).await?;
     let Processed { mut entries, learned, .. } = processed;
     let mut types: BTreeMap<GroupResource, PreviewedType> = BTreeMap::new();
     loop {

@@ -6,7 +6,7 @@ use lifeboat_archive::FORMAT_VERSION;
 use lifeboat_cluster::ServerVersion;
 use lifeboat_hook::BackupHooks;
 use lifeboat_object::Catalog;
-use lifeboat_select::BackupFilter;
+use lifeboat_select::{BackupFilter, Document};
 
 /// A backup to be made.
 #[derive(Clone, Debug)]
@@ -34,6 +34,10 @@ pub struct Settings {
     pub memory_budget: usize,
     /// How many item blocks are worked on at once: objects that actions look at.
     pub item_block_workers: usize,
+    /// Resource policies in place of a ConfigMap.
+    pub resource_policies: Option<Document>,
+    /// The ConfigMap, in the namespace of the backup, with the policies for the volumes of all backups; empty for none.
+    pub global_volume_policies: String,
     /// Whether an API server holds the Backup: its name is unique in its namespace then, and what an earlier one of the
     /// name left in the bucket is written over.
     pub served: bool,
@@ -62,6 +66,8 @@ impl Default for Settings {
             compression: 1,
             memory_budget: (MEMORY_BUDGET_MIB as usize) << 20,
             item_block_workers: item_block_workers(),
+            resource_policies: None,
+            global_volume_policies: String::new(),
             served: false,
             take_over: false,
             tool: "lifeboat".to_owned(),
@@ -126,6 +132,10 @@ pub fn prepared(request: &Request, version: &ServerVersion, now: Timestamp) -> (
     ] {
         backup.metadata.annotations.insert(key.to_owned(), value.clone());
     }
+    if !settings.global_volume_policies.is_empty() {
+        let key = well_known::ANNOTATION_GLOBAL_VOLUME_POLICY.to_owned();
+        backup.metadata.annotations.insert(key, settings.global_volume_policies.clone());
+    }
     let status = &mut backup.status;
     status.version = 1;
     FORMAT_VERSION.clone_into(&mut status.format_version);
@@ -147,7 +157,6 @@ fn refusals(backup: &Backup) -> Vec<String> {
             "file system backup of volumes",
         ),
         (spec.snapshot_move_data == Some(true), "moving snapshot data"),
-        (spec.resource_policy.is_some(), "resource policies"),
     ] {
         if wanted {
             errors.push(format!("{what} are not supported by this version of Lifeboat: nothing was done"));

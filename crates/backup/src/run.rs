@@ -1,25 +1,20 @@
 //! The door: makes a backup, from the claim of its name to its record.
 
-use crate::collect::collect;
 use crate::entry::Entries;
 use crate::env::Env;
 use crate::error::BackupError;
 use crate::hook::Commands;
-use crate::lane::Lane;
-use crate::plan::{Plan, plan};
-use crate::process::{Learned, Processed, process};
-use crate::request::{Request, Settings, ValidationErrors, prepare};
-use crate::scope::{Scope, read_namespaces};
+use crate::load::policies;
+use crate::objects::{Objects, Wanted, objects};
+use crate::process::{Learned, Processed};
+use crate::request::{Request, Settings, prepare};
 use crate::seal::{Finished, Unsealed, seal};
 use crate::stopped::{Refusal, Stopped};
 use crate::tally::Tally;
 use crate::write::{Written, write};
-use lifeboat_api::{Backup, BackupPhase, well_known};
-use lifeboat_hook::BackupHooks;
-use lifeboat_object::{Catalog, Place, Results};
-use lifeboat_select::BackupFilter;
+use lifeboat_api::{Backup, BackupPhase};
+use lifeboat_object::{Place, Results};
 use lifeboat_store::{BackupWriter, ClaimOutcome, ClaimRequest, StreamReceiver, stream};
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -113,6 +108,7 @@ enum Made {
 async fn make(request: &Request, commands: &Commands, env: &Env, tasks: &mut JoinSet<()>) -> Result<Made, BackupError> {
     let version = env.cluster.version().await?;
     let backup = prepare(request, &version, (env.operation.clock)())?;
+    let policies = policies(&backup, &request.settings, env).await?;
     let writer = match claim(&backup, &request.settings, env).await? {
         ClaimOutcome::Writer(writer) => *writer,
         ClaimOutcome::Complete(backup) => return Ok(Made::Before(backup)),
@@ -124,7 +120,8 @@ async fn make(request: &Request, commands: &Commands, env: &Env, tasks: &mut Joi
         // What the attempt before has frozen comes first.
         commands.pay().await;
     }
-    let objects = objects(request, &backup, Some(commands.clone()), env, tasks).await?;
+    let wanted = Wanted { backup: &backup, policies: policies.as_ref(), settings: &request.settings };
+    let objects = objects(wanted, Some(commands.clone()), env, tasks).await?;
     let Walked { written, learned, kept_out } = Box::pin(walk(request, objects, &writer, env)).await?;
     if let Some(warning) = learned.volumes.warning() {
         env.operation.journal.warn(&Place::Velero, warning);
@@ -223,88 +220,6 @@ impl Archive<'_> {
             Ok(written) => uploaded.map(|_| written).map_err(Into::into),
         }
     }
-}
-
-/// The objects of a backup on their way.
-pub(crate) struct Objects {
-    pub(crate) plan: Plan,
-    pub(crate) processed: Processed,
-    /// Namespaces whose label keeps them out.
-    pub(crate) kept_out: Vec<String>,
-    pub(crate) tally: Arc<Tally>,
-}
-
-/// Plans, and starts listing and processing as tasks of the operation. Hooks run only when there is what runs their commands.
-pub(crate) async fn objects(
-    request: &Request,
-    backup: &Backup,
-    commands: Option<Commands>,
-    env: &Env,
-    tasks: &mut JoinSet<()>,
-) -> Result<Objects, BackupError> {
-    let catalog = env.cluster.discover().await?;
-    for failure in &catalog.failures {
-        env.operation.journal.warn(
-            &Place::Velero,
-            format!(
-                "the types of {} could not be discovered and are not in this backup: {}",
-                failure.group_version, failure.message
-            ),
-        );
-    }
-    let mut scope = scope(backup, catalog, request.settings.item_block_workers, env).await?;
-    scope.commands = commands;
-    let scope = Arc::new(scope);
-    let existing: Vec<String> = scope.namespaces.iter().map(|namespace| namespace.facts.name.clone()).collect();
-    let plan = plan(&scope.catalog, &scope.filter, &scope.lane, &existing);
-    let kept_out = scope.kept_out();
-    env.operation.journal.info(
-        "Planned the backup",
-        &[("types", &plan.lists.len().to_string()), ("excludedTypes", &plan.excluded.len().to_string())],
-    );
-    let tally = Arc::default();
-    let collected = collect(&plan, request.settings.memory_budget, env, &tally, tasks);
-    let processed = process(collected, scope, env, &tally, tasks);
-    Ok(Objects { plan, processed, kept_out, tally })
-}
-
-async fn scope(backup: &Backup, catalog: Catalog, workers: usize, env: &Env) -> Result<Scope, BackupError> {
-    let namespaces = read_namespaces(backup, &catalog, env).await?;
-    let facts: Vec<_> = namespaces.iter().map(|n| n.facts.clone()).collect();
-    let filter = BackupFilter::new(&backup.spec, &catalog, &facts)
-        .map_err(|e| ValidationErrors(vec![format!("invalid label selector: {e}")]))?;
-    for name in filter.namespaces().missing() {
-        env.operation
-            .journal
-            .error(&Place::Namespace(name.clone()), format!("the included namespace {name} does not exist"));
-    }
-    if filter.namespaces().matched_nothing() {
-        env.operation
-            .journal
-            .warn(&Place::Velero, "no namespace matches the included namespaces: no namespaced object is saved");
-    }
-    for name in filter.unresolved() {
-        env.operation
-            .journal
-            .warn(&Place::Velero, format!("the cluster serves no type {name:?}, which a filter names"));
-    }
-    for name in filter.wrong_scope() {
-        env.operation
-            .journal
-            .warn(&Place::Velero, format!("the type {name:?} is of the other scope than the filter that names it"));
-    }
-    for facts in facts.iter().filter(|f| filter.namespaces().includes(&f.name)) {
-        if facts.labels.get(well_known::LABEL_ARGOCD_MANAGED_BY).is_some_and(|v| !v.is_empty()) {
-            env.operation.journal.warn(
-                &Place::Namespace(facts.name.clone()),
-                format!("namespace {} is managed by Argo CD: restoring it may fight with it", facts.name),
-            );
-        }
-    }
-    let lane = Lane::new(&catalog, &env.actions)?;
-    let hooks = BackupHooks::new(&backup.spec.hooks, &catalog).map_err(ValidationErrors)?;
-    let (backup, workers) = (backup.clone(), workers.max(1));
-    Ok(Scope { backup, catalog, filter, namespaces, lane, workers, hooks, commands: None })
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use lifeboat_api::{Backup, well_known};
 use lifeboat_cluster::{ClusterError, ListRequest};
 use lifeboat_hook::BackupHooks;
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Item, Place};
-use lifeboat_select::{BackupFilter, NamespaceFacts};
+use lifeboat_select::{BackupFilter, NamespaceFacts, ObjectFacts};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,10 +49,9 @@ impl Scope {
         names.filter(|name| !self.backup.spec.excluded_namespaces.contains(name)).collect()
     }
 
-    /// Whether a type is listed without label selectors: whatever belongs to it in the namespaces of the scope comes
-    /// with the lists.
-    pub(crate) fn lists_all_of(&self, resource: &ApiResource) -> bool {
-        self.filter.queries() == [""] && self.filter.collects(resource).is_ok()
+    /// Whether an object that a list has brought is one of those that were asked for; the error says why not.
+    pub(crate) fn includes_listed(&self, item: &Item) -> Result<(), &'static str> {
+        self.filter.includes_listed(facts(item))
     }
 
     /// Whether an object goes into the backup; the error says why not. One that an action must have goes in whatever the
@@ -62,18 +61,28 @@ impl Scope {
         if must_include && !head.deleting {
             return Ok(());
         }
-        self.filter.includes_item(&item.resource, head.namespace.as_deref(), &head.labels, head.deleting)
+        self.filter.includes_item(facts(item), head.deleting)
     }
 
     /// Whether an object of this type and place can go into the backup at all, so that it is worth reading.
     pub(crate) fn can_include(&self, resource: &ApiResource, namespace: Option<&str>) -> bool {
         !self.filter.excludes_additional(resource)
-            && self.filter.includes_item(resource, namespace, &BTreeMap::new(), false).is_ok()
+            && self
+                .filter
+                .includes_item(ObjectFacts { resource, namespace, name: None, labels: &BTreeMap::new() }, false)
+                .is_ok()
     }
 
     pub(crate) fn find(&self, group: &str, resource: &str) -> Option<&Arc<ApiResource>> {
         self.catalog.find(&GroupResource::new(group, resource))
     }
+}
+
+/// What the filter asks of an object.
+fn facts(item: &Item) -> ObjectFacts<'_> {
+    let head = &item.head;
+    let (namespace, name) = (head.namespace.as_deref(), Some(head.name.as_str()));
+    ObjectFacts { resource: &item.resource, namespace, name, labels: &head.labels }
 }
 
 /// Reads the namespaces of the cluster. A user who may not list them can still back up those that the backup names.
@@ -154,7 +163,7 @@ pub(crate) fn test_scope(more: Vec<ApiResource>, actions: &lifeboat_action::Acti
     let facts = NamespaceFacts { name: "a".into(), labels: BTreeMap::new(), active: true };
     let served = std::iter::once(resource).chain(more.into_iter().map(Arc::new)).collect();
     let (backup, catalog) = (Backup::default(), Catalog::new(served, Vec::new()));
-    let filter = BackupFilter::new(&backup.spec, &catalog, std::slice::from_ref(&facts)).unwrap();
+    let filter = BackupFilter::new(&backup.spec, None, &catalog, std::slice::from_ref(&facts)).unwrap();
     let lane = Lane::new(&catalog, actions).unwrap();
     Arc::new(Scope {
         backup,

@@ -48,7 +48,15 @@ impl Shelves {
                 return Err(Stopped::Over);
             }
             let came = bodies.len();
-            let items = parse::items(&resource, bodies, &self.env.operation.journal);
+            let mut items = parse::items(&resource, bodies, &self.env.operation.journal);
+            // What was not asked for may still be asked for.
+            items.retain(|item| {
+                let listed = self.scope.includes_listed(item);
+                if let Err(reason) = listed {
+                    *self.deeds.left_out.entry((item.resource.group_resource(), reason)).or_default() += 1;
+                }
+                listed.is_ok()
+            });
             self.tally.settled(came - items.len());
             self.env.operation.progress.found(items.len() as u64);
             self.take(items).await;

@@ -2,6 +2,7 @@
 
 mod backup;
 mod describe;
+mod document;
 pub(crate) mod journal;
 mod list;
 mod preview;

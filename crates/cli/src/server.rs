@@ -15,6 +15,7 @@ use clap::{Args, ValueEnum, value_parser};
 use lifeboat_action::Actions;
 use lifeboat_api::Duration;
 use lifeboat_archive::ReadLimits;
+use lifeboat_backup::check_global_policies;
 use lifeboat_client::Client;
 use lifeboat_control::{Controller, Env, Listeners, Options, OwnPod, ServerClock, SigningKey, serve};
 use lifeboat_reconcile::LeaseTimes;
@@ -132,7 +133,8 @@ pub(crate) struct ServerArgs {
     /// A ConfigMap with settings of maintenance jobs (no effect yet)
     #[arg(long, default_value = "", value_name = "NAME")]
     repo_maintenance_job_configmap: String,
-    /// A ConfigMap with volume policies for all backups (no effect yet)
+    /// A ConfigMap with policies for the volumes of all backups, in the namespace of the server. They are checked; this version
+    /// saves no data of volumes
     #[arg(long, default_value = "", value_name = "NAME")]
     global_backup_volume_policies_configmap: String,
     /// A ConfigMap with resource modifiers for restores that name none, in the namespace of the server
@@ -228,6 +230,9 @@ impl ServerArgs {
         let cluster = globals.connect().await?;
         let pod = cluster.token_file().and_then(OwnPod::of_token_file);
         let options = self.options(globals, self.identity(pod.as_ref())?)?;
+        check_global_policies(&options.namespace, &options.backup.global_volume_policies, &cluster)
+            .await
+            .map_err(|why| anyhow::anyhow!("--global-backup-volume-policies-configmap: {why}"))?;
         let cancel = CancellationToken::new();
         let env = Env {
             cluster,
@@ -299,7 +304,6 @@ impl ServerArgs {
             ("maintenance-job-mem-limit", self.maintenance.maintenance_job_mem_limit.is_some()),
             ("backup-repository-configmap", !self.backup_repository_configmap.is_empty()),
             ("repo-maintenance-job-configmap", !self.repo_maintenance_job_configmap.is_empty()),
-            ("global-backup-volume-policies-configmap", !self.global_backup_volume_policies_configmap.is_empty()),
         ]
         .into_iter()
         .filter_map(|(flag, given)| given.then_some(flag))
@@ -362,6 +366,7 @@ impl ServerArgs {
                 default_item_operation_timeout: self.default_item_operation_timeout,
                 resource_timeout: self.resource_timeout,
                 item_block_workers,
+                global_volume_policies: self.global_backup_volume_policies_configmap.clone(),
                 served: true,
                 tool: format!("lifeboat {}", env!("CARGO_PKG_VERSION")),
                 ..backup

@@ -1,7 +1,7 @@
 //! Finds what is wrong with an installation, and what of it this version ignores (cli-and-install.md 3.2). Pure.
 
 use crate::installation::Installation;
-use crate::quantity::Quantity;
+use lifeboat_object::Quantity;
 
 /// Providers that need no plugin.
 const BUILT_IN: [&str; 3] = ["aws", "velero.io/aws", DIRECTORY];

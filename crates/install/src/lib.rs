@@ -27,7 +27,6 @@ mod installation;
 mod kinds;
 mod names;
 mod objects;
-mod quantity;
 mod read;
 mod release;
 mod removal;

@@ -2,9 +2,9 @@
 
 use crate::installation::{Installation, PodResources, ServerSettings};
 use crate::names::{DEPLOYMENT, SECRET, SECRET_KEY, SERVICE_ACCOUNT, component, metadata};
-use crate::quantity::Quantity;
 use lifeboat_api::well_known::LABEL_DEPLOY;
 use lifeboat_api::{Duration, label_value};
+use lifeboat_object::Quantity;
 use serde_json::{Map, Value, json};
 
 /// User and group of the image, as `cargo xtask image` makes it.

@@ -88,6 +88,6 @@ pub use outcome::{Outcome, RestoreError};
 pub use planned::{Modification, Planned, PreviewItem};
 pub use preview::{PreviewEnd, preview};
 pub use priorities::{ParsePrioritiesError, Priorities};
-pub use request::{Document, Request, Settings, ValidationErrors, check_source, prepared};
+pub use request::{Request, Settings, ValidationErrors, check_source, prepared};
 pub use run::run;
 pub use stop::BrokenOff;

@@ -1,11 +1,12 @@
-//! Loads the documents that a restore names (restore.md 1.6).
+//! Loads the documents that a restore names (restore.md 1.5 and 1.6).
 
 use crate::env::Env;
 use crate::modifier::{Modifiers, NotModifiers};
-use crate::request::{Document, Settings, ValidationErrors};
+use crate::request::{Settings, ValidationErrors};
 use lifeboat_api::Restore;
 use lifeboat_cluster::ConfigMapError;
 use lifeboat_object::Place;
+use lifeboat_select::{Document, PolicyError, PolicyUse, ResourcePolicies};
 
 /// The resource modifiers of a restore: those that it names, or the default ones of the server. Of the default ones, what is
 /// wrong is a warning, and the restore goes on without them.
@@ -66,5 +67,46 @@ fn parsed(source: &str, text: &str) -> Result<Modifiers, String> {
     Modifiers::parse(text).map_err(|e| match e {
         NotModifiers::Undecoded(_) => format!("Error in parsing resource modifiers provided in {source}: {e}"),
         NotModifiers::Invalid(_) => format!("Validation error in resource modifiers provided in {source}: {e}"),
+    })
+}
+
+/// The filter policies of a restore.
+///
+/// # Errors
+/// What is wrong with them.
+pub(crate) async fn policies(
+    restore: &Restore,
+    settings: &Settings,
+    env: &Env,
+) -> Result<Option<ResourcePolicies>, ValidationErrors> {
+    let found = match (&restore.spec.resource_policy, &settings.resource_policies) {
+        (Some(_), Some(document)) => {
+            let source = &document.source;
+            Err(format!("resource policies are given twice, as a ConfigMap and in {source}: give one"))
+        }
+        (None, Some(Document { source, text })) => checked(source, text),
+        (Some(reference), None) if reference.kind.eq_ignore_ascii_case("configmap") => {
+            let (namespace, name) = (&restore.metadata.namespace, &reference.name);
+            let source = format!("ConfigMap {namespace}/{name}");
+            match env.cluster.config_map_text(namespace, name).await {
+                Ok(text) => checked(&source, &text),
+                Err(e @ ConfigMapError::NotOneKey(_)) => Err(format!(
+                    "fail to read the ResourcePolicies from {source}: illegal resource policies {namespace}/{name} configmap: {e}"
+                )),
+                Err(e) => Err(format!("fail to get ResourcePolicies {namespace}/{name} ConfigMap: {e}")),
+            }
+        }
+        (Some(reference), None) => {
+            Err(format!("invalid ResourcePolicy kind {:?}, only \"configmap\" is supported", reference.kind))
+        }
+        (None, None) => return Ok(None),
+    };
+    found.map(Some).map_err(|why| ValidationErrors(vec![why]))
+}
+
+fn checked(source: &str, text: &str) -> Result<ResourcePolicies, String> {
+    ResourcePolicies::parse(text, PolicyUse::Restore).map_err(|e| match e {
+        PolicyError::Undecoded(_) => format!("fail to read the ResourcePolicies from {source}: {e}"),
+        PolicyError::Invalid(_) => format!("fail to validate ResourcePolicies in {source}: {e}"),
     })
 }

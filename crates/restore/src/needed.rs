@@ -5,6 +5,7 @@ use crate::mapping::Mapping;
 use crate::planned::{Planned, PreviewItem, namespace};
 use crate::reader::Reader;
 use lifeboat_object::{GroupResource, Head, ObjectKey};
+use lifeboat_select::RestoredFacts;
 use lifeboat_store::StoreError;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -54,7 +55,14 @@ impl Needed {
         let key = ObjectKey::new(GroupResource::new("", "namespaces"), None, name);
         let Some(row) = self.mapping.find(&key) else { return Ok(()) };
         let labels = Head::parse(&self.reader.load(row).await?).map(|head| head.labels).unwrap_or_default();
-        let Err(reason) = self.mapping.filter.includes_item(&key.resource, Some(name), &labels) else { return Ok(()) };
+        let facts = RestoredFacts {
+            resource: &key.resource,
+            kind: Some("Namespace"),
+            namespace: Some(name),
+            name,
+            labels: Some(&labels),
+        };
+        let Err(reason) = self.mapping.filter.includes_item(facts) else { return Ok(()) };
         let left_out = (key.resource, reason);
         if let Some(count) = self.left_out.get_mut(&left_out) {
             *count -= 1;

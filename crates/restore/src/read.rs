@@ -4,7 +4,7 @@ use crate::env::Env;
 use crate::volumes::{Recorded, Verdict, VolumeFates, decide};
 use lifeboat_archive::index::Row;
 use lifeboat_object::{GroupResource, Head, ObjectKey};
-use lifeboat_select::RestoreFilter;
+use lifeboat_select::{RestoreFilter, RestoredFacts};
 use lifeboat_store::{Archive, StoreError};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -59,7 +59,13 @@ pub(crate) async fn scan(
         let Some(row) = archive.row(item.row) else { continue };
         let key = row.key();
         out.kinds.add(row, &item.head);
-        let selected = filter.includes_item(&key.resource, filter_namespace(&key), &item.head.labels);
+        let selected = filter.includes_item(RestoredFacts {
+            resource: &key.resource,
+            kind: item.head.kind.as_deref(),
+            namespace: filter_namespace(&key),
+            name: &key.name,
+            labels: Some(&item.head.labels),
+        });
         let included = selected.is_ok();
         if let Err(reason) = selected {
             *out.left_out.entry((key.resource.clone(), reason)).or_default() += 1;

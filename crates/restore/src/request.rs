@@ -5,7 +5,7 @@ use crate::priorities::Priorities;
 use lifeboat_api::{Backup, BackupPhase, Duration, Restore};
 use lifeboat_archive::ReadLimits;
 use lifeboat_hook::RestoreHooks;
-use lifeboat_select::RestoreFilter;
+use lifeboat_select::{Document, RestoreFilter};
 
 /// A restore to be made.
 #[derive(Clone, Debug)]
@@ -14,15 +14,6 @@ pub struct Request {
     pub restore: Restore,
     /// What the server or the command line adds.
     pub settings: Settings,
-}
-
-/// A document that the caller has read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Document {
-    /// Where it was read from, for messages.
-    pub source: String,
-    /// What it holds.
-    pub text: String,
 }
 
 /// Settings that are not of one restore.
@@ -40,6 +31,8 @@ pub struct Settings {
     pub resource_modifiers: Option<Document>,
     /// The ConfigMap, in the namespace of the restore, with the resource modifiers of restores that name none; empty for none.
     pub default_resource_modifiers: String,
+    /// Filter policies in place of a ConfigMap.
+    pub resource_policies: Option<Document>,
     /// Bounds on the archive.
     pub limits: ReadLimits,
 }
@@ -53,6 +46,7 @@ impl Default for Settings {
             default_item_operation_timeout: Duration::from_secs(4 * 3600),
             resource_modifiers: None,
             default_resource_modifiers: String::new(),
+            resource_policies: None,
             limits: ReadLimits::default(),
         }
     }
@@ -111,18 +105,7 @@ pub fn prepared(request: &Request) -> (Restore, Vec<String>) {
         spec.item_operation_timeout = request.settings.default_item_operation_timeout;
     }
     errors.extend(RestoreHooks::new(&spec.hooks).err().unwrap_or_default());
-    errors.extend(refusals(&restore));
     (restore, errors)
-}
-
-/// What this version does not do is refused, never left out silently.
-fn refusals(restore: &Restore) -> Vec<String> {
-    let spec = &restore.spec;
-    [(spec.resource_policy.is_some(), "resource policies")]
-        .into_iter()
-        .filter(|(wanted, _)| *wanted)
-        .map(|(_, what)| format!("{what} are not supported by this version of Lifeboat: nothing was done"))
-        .collect()
 }
 
 /// Whether a backup can be restored from.

@@ -6,7 +6,7 @@ use crate::apply::Actions;
 use crate::check::Lookout;
 use crate::desired::Maker;
 use crate::env::Env;
-use crate::load::modifiers;
+use crate::load::{modifiers, policies};
 use crate::mapping::Mapping;
 use crate::modifier::{Modifiers, Schemas};
 use crate::outcome::RestoreError;
@@ -24,7 +24,7 @@ use lifeboat_archive::index::Row;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_hook::RestoreHooks;
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Place};
-use lifeboat_select::{RestoreFilter, SelectorError};
+use lifeboat_select::{ResourcePolicies, RestoreFilter, RestoredFacts, SelectorError};
 use lifeboat_store::{Archive, OpenOptions, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -42,6 +42,7 @@ pub(crate) struct Walk {
     pub(crate) left_out: BTreeMap<(GroupResource, &'static str), u64>,
     pub(crate) restore: Arc<Restore>,
     pub(crate) hooks: Arc<RestoreHooks>,
+    policies: Option<ResourcePolicies>,
     modifiers: Arc<Modifiers>,
     schemas: Arc<Schemas>,
     in_backup: BTreeSet<String>,
@@ -67,10 +68,12 @@ impl Walk {
     /// As of a restore.
     pub(crate) async fn begin(request: &Request, restore: &Restore, env: &Env) -> Result<Self, RestoreError> {
         let modifiers = Arc::new(modifiers(restore, &request.settings, env).await?);
+        let policies = policies(restore, &request.settings, env).await?;
         let mut archive = open(request, restore, false, env).await?;
         let catalog = discover(&Catalog::default(), env).await?;
         let recorded = recorded(&restore.spec.backup_name, env).await?;
-        let selecting = Selecting { request, restore, catalog: &catalog, recorded: &recorded, env };
+        let selecting =
+            Selecting { request, restore, policies: policies.as_ref(), catalog: &catalog, recorded: &recorded, env };
         let selected = match selecting.select(&archive).await {
             // Velero may have rewritten it.
             Err(RestoreError::Store(e @ StoreError::Index { .. })) => {
@@ -99,6 +102,7 @@ impl Walk {
         actions.extend(env.actions.restore_item.iter().cloned());
         Ok(Self {
             actions,
+            policies,
             modifiers,
             schemas: Arc::new(Schemas::new(&env.cluster)),
             catalog,
@@ -139,7 +143,8 @@ impl Walk {
     pub(crate) fn maker(&self) -> Result<Maker, RestoreError> {
         self.namespaces()?;
         let catalog = &self.catalog;
-        let filter = RestoreFilter::new(&self.restore.spec, catalog, &self.in_backup).map_err(invalid_selector)?;
+        let filter = RestoreFilter::new(&self.restore.spec, self.policies.as_ref(), catalog, &self.in_backup)
+            .map_err(invalid_selector)?;
         let (restore, stop) = (Arc::clone(&self.restore), Arc::clone(&self.stop));
         let existing = ExistingPolicies::new(&self.restore.spec, catalog).map_err(invalid_selector)?;
         let actions = Actions::resolve(self.actions.clone(), catalog, Arc::clone(&restore), stop);
@@ -167,6 +172,7 @@ struct Selected {
 struct Selecting<'a> {
     request: &'a Request,
     restore: &'a Restore,
+    policies: Option<&'a ResourcePolicies>,
     catalog: &'a Catalog,
     recorded: &'a Recorded,
     env: &'a Env,
@@ -174,9 +180,9 @@ struct Selecting<'a> {
 
 impl Selecting<'_> {
     async fn select(&self, archive: &Archive) -> Result<Selected, RestoreError> {
-        let Self { request, restore, catalog, recorded, env } = self;
+        let Self { request, restore, policies, catalog, recorded, env } = self;
         let in_backup = namespaces_in(archive);
-        let filter = RestoreFilter::new(&restore.spec, catalog, &in_backup).map_err(invalid_selector)?;
+        let filter = RestoreFilter::new(&restore.spec, *policies, catalog, &in_backup).map_err(invalid_selector)?;
         let chosen = choose(archive.rows(), catalog);
         let namespace_mapping = &restore.spec.namespace_mapping;
         let lookout = Lookout { archive, catalog, namespace_mapping, env };
@@ -193,7 +199,14 @@ impl Selecting<'_> {
 fn likely(archive: &Archive, rows: &[usize], filter: &RestoreFilter) -> Vec<Facts> {
     let included = |row: &Row| {
         let key = row.key();
-        filter.includes_item(&key.resource, filter_namespace(&key), &BTreeMap::new()).is_ok()
+        let facts = RestoredFacts {
+            resource: &key.resource,
+            kind: None,
+            namespace: filter_namespace(&key),
+            name: &key.name,
+            labels: None,
+        };
+        filter.includes_item(facts).is_ok()
     };
     let rows = rows.iter().filter(|n| archive.row(**n).is_some_and(included));
     rows.map(|n| Facts { row: *n, early: false, ended: false, state: State::default() }).collect()
@@ -226,7 +239,11 @@ async fn recorded(backup: &str, env: &Env) -> Result<Recorded, StoreError> {
 }
 
 fn invalid_selector(error: SelectorError) -> RestoreError {
-    ValidationErrors(vec![format!("invalid label selector: {error}")]).into()
+    let told = match error {
+        SelectorError::Requirement(_) | SelectorError::Syntax(_) => format!("invalid label selector: {error}"),
+        SelectorError::Wildcard(_) | SelectorError::Ambiguous(_) => error.to_string(),
+    };
+    ValidationErrors(vec![told]).into()
 }
 
 fn config_error(error: &ActionError) -> RestoreError {

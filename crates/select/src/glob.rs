@@ -48,6 +48,11 @@ impl Globs {
     }
 }
 
+/// Whether a text is a glob, or a plain name.
+pub(crate) fn is_glob(pattern: &str) -> bool {
+    Glob::compile(pattern).is_ok()
+}
+
 /// Whether a namespace pattern has to be expanded: it contains `*`, `?` or `[`.
 #[must_use]
 pub fn has_wildcard(pattern: &str) -> bool {

@@ -97,6 +97,11 @@ fn sorted(list: &[String]) -> BTreeSet<&str> {
     list.iter().map(String::as_str).collect()
 }
 
+/// The problem of each item that both lists have.
+pub(crate) fn overlap_of(includes: &[String], excludes: &[String]) -> Vec<String> {
+    overlap(&sorted(includes), &sorted(excludes))
+}
+
 fn overlap(includes: &BTreeSet<&str>, excludes: &BTreeSet<&str>) -> Vec<String> {
     includes
         .intersection(excludes)

@@ -5,20 +5,24 @@
 
 mod backup;
 mod backup_spec;
+mod document;
 mod glob;
 mod includes;
 mod namespace;
 mod object_scope;
+mod policy;
 mod restore;
 mod selector;
 mod types;
 
-pub use backup::BackupFilter;
+pub use backup::{BackupFilter, ObjectFacts};
+pub use document::Document;
 pub use glob::{Globs, TypeGlob, has_wildcard, validate_wildcards};
 pub use includes::{IncludesExcludes, validate_lists, validate_namespace_lists, validate_scoped_lists};
 pub use namespace::{NamespaceFacts, NamespaceFilter, NamespaceScope};
 pub use object_scope::{ObjectScope, ScopeText};
-pub use restore::RestoreFilter;
+pub use policy::{PolicyError, PolicyUse, ResourcePolicies, VolumeAction, VolumeFacts, label_selector};
+pub use restore::{RestoreFilter, RestoredFacts};
 pub use selector::{Selector, SelectorError, parse_selector};
 
 #[cfg(test)]

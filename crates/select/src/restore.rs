@@ -3,6 +3,7 @@
 use crate::glob::{Globs, has_wildcard, validate_wildcards};
 use crate::includes::{IncludesExcludes, validate_lists};
 use crate::namespace::expand;
+use crate::policy::{Asked, FilterPolicies, ResourcePolicies};
 use crate::selector::{Selector, SelectorError};
 use crate::types::{Resolver, is_namespaces, unscoped_lists};
 use lifeboat_api::RestoreSpec;
@@ -22,7 +23,24 @@ pub struct RestoreFilter {
     selector: Option<Selector>,
     /// An object must match one of them, when there are any.
     or_selectors: Vec<Selector>,
+    /// In place of these, for some types and namespaces.
+    policies: FilterPolicies,
     warnings: Vec<String>,
+}
+
+/// What a filter asks of an object of the backup.
+#[derive(Clone, Copy, Debug)]
+pub struct RestoredFacts<'a> {
+    /// Its type.
+    pub resource: &'a GroupResource,
+    /// Its kind, where that is known: policies may name kinds that the cluster does not serve yet.
+    pub kind: Option<&'a str>,
+    /// Its namespace in the backup; that of a Namespace is its own name.
+    pub namespace: Option<&'a str>,
+    /// Its name.
+    pub name: &'a str,
+    /// Its labels; `None` when they are not known yet, so that no selector keeps the object out.
+    pub labels: Option<&'a BTreeMap<String, String>>,
 }
 
 impl RestoreFilter {
@@ -55,9 +73,11 @@ impl RestoreFilter {
     /// objects in the backup (restore.md 2.3).
     ///
     /// # Errors
-    /// [`SelectorError::Requirement`] for a selector, [`SelectorError::Wildcard`] for a namespace pattern.
+    /// [`SelectorError::Requirement`] for a selector, [`SelectorError::Wildcard`] for a namespace pattern,
+    /// [`SelectorError::Ambiguous`] for filters of one type in a policy.
     pub fn new(
         spec: &RestoreSpec,
+        policies: Option<&ResourcePolicies>,
         catalog: &Catalog,
         namespaces_in_backup: &BTreeSet<String>,
     ) -> Result<Self, SelectorError> {
@@ -93,9 +113,15 @@ impl RestoreFilter {
             .as_ref()
             .map(|status| unscoped_lists(&mut resolver, &status.included_resources, &status.excluded_resources));
 
+        let policies = ResourcePolicies::filters(policies, catalog)?;
+        warnings.extend(policies.warnings().iter().cloned());
+        warnings.extend(policies.types().filter(|resource| types.excludes(&resource.to_string())).map(|resource| {
+            format!("a filter policy names {resource}, which excludedResources leave out: its filter has no effect")
+        }));
         Ok(Self {
             types,
             status,
+            policies,
             namespaces: IncludesExcludes::new(
                 expanded.as_ref().unwrap_or(&spec.included_namespaces),
                 &spec.excluded_namespaces,
@@ -126,12 +152,8 @@ impl RestoreFilter {
     ///
     /// # Errors
     /// Why not.
-    pub fn includes_item(
-        &self,
-        resource: &GroupResource,
-        namespace: Option<&str>,
-        labels: &BTreeMap<String, String>,
-    ) -> Result<(), &'static str> {
+    pub fn includes_item(&self, object: RestoredFacts<'_>) -> Result<(), &'static str> {
+        let RestoredFacts { resource, namespace, .. } = object;
         if !self.includes_resource(resource) {
             return Err("its type is not included");
         }
@@ -157,9 +179,34 @@ impl RestoreFilter {
         if !in_scope {
             return Err("its namespace is not included");
         }
-        let selected = self.selector.as_ref().is_none_or(|s| s.matches(labels))
-            && (self.or_selectors.is_empty() || self.or_selectors.iter().any(|s| s.matches(labels)));
-        if selected { Ok(()) } else { Err("its labels do not match the selector") }
+        self.selects(object, is_namespace)
+    }
+
+    /// Whether the filter of a policy, or else the selectors of the spec, let an object in (restore.md 2.6 steps 3 to 5).
+    fn selects(&self, object: RestoredFacts<'_>, is_namespace: bool) -> Result<(), &'static str> {
+        let RestoredFacts { resource, kind, namespace, name, labels } = object;
+        let asked = Asked { resource, kind };
+        let of_policy = match namespace.filter(|_| !is_namespace) {
+            Some(namespace) => self.policies.of_namespace(namespace, asked),
+            None => self.policies.of_cluster(asked).map(Some),
+        };
+        let selected = |selects: &dyn Fn(&BTreeMap<String, String>) -> bool| labels.is_none_or(selects);
+        match of_policy {
+            Some(None) => Err("the filter policy of its namespace leaves its type out"),
+            Some(Some(filter)) if !filter.has_name(name) => Err("its name is not in the filter policy"),
+            Some(Some(filter)) if !selected(&|labels| filter.selects(labels)) => {
+                Err("its labels do not match the filter policy")
+            }
+            Some(Some(_)) => Ok(()),
+            None if !selected(&|labels| {
+                self.selector.as_ref().is_none_or(|s| s.matches(labels))
+                    && (self.or_selectors.is_empty() || self.or_selectors.iter().any(|s| s.matches(labels)))
+            }) =>
+            {
+                Err("its labels do not match the selector")
+            }
+            None => Ok(()),
+        }
     }
 
     /// Whether an object is restored that an action or another object asks for (restore.md 2.8 step 1). Selectors do not
@@ -206,7 +253,7 @@ mod tests {
     fn try_filter(change: impl FnOnce(&mut RestoreSpec)) -> Result<RestoreFilter, SelectorError> {
         let mut spec = RestoreSpec::default();
         change(&mut spec);
-        RestoreFilter::new(&spec, &test_catalog(), &BACKUP.map(str::to_owned).into())
+        RestoreFilter::new(&spec, None, &test_catalog(), &BACKUP.map(str::to_owned).into())
     }
 
     fn filter(change: impl FnOnce(&mut RestoreSpec)) -> RestoreFilter {
@@ -217,8 +264,18 @@ mod tests {
         text.parse().unwrap()
     }
 
+    fn includes(
+        filter: &RestoreFilter,
+        resource: &str,
+        namespace: Option<&str>,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<(), &'static str> {
+        let resource = &id(resource);
+        filter.includes_item(RestoredFacts { resource, kind: None, namespace, name: "a", labels: Some(labels) })
+    }
+
     fn item(filter: &RestoreFilter, resource: &str, namespace: Option<&str>) -> Result<(), &'static str> {
-        filter.includes_item(&id(resource), namespace, &BTreeMap::new())
+        includes(filter, resource, namespace, &BTreeMap::new())
     }
 
     const TYPE: Result<(), &str> = Err("its type is not included");
@@ -341,9 +398,9 @@ mod tests {
             });
             let case = format!("{selector:?} {or_selectors:?} {labels:?}");
             for (resource, namespace) in [("pods", Some("app1")), ("persistentvolumes", None)] {
-                assert_eq!(filter.includes_item(&id(resource), namespace, labels), expected, "{case}");
+                assert_eq!(includes(&filter, resource, namespace, labels), expected, "{case}");
             }
-            assert_eq!(filter.includes_item(&id("datauploads.velero.io"), Some("velero"), labels), Ok(()), "{case}");
+            assert_eq!(includes(&filter, "datauploads.velero.io", Some("velero"), labels), Ok(()), "{case}");
             assert!(filter.includes_additional(&id("pods"), Some("app1")), "{case}");
         }
     }

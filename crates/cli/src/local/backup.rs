@@ -1,5 +1,6 @@
 //! `lifeboat local backup`.
 
+use super::document::document;
 use super::journal::{PARTIALLY_FAILED, clock, print_results, watched};
 use super::preview::print_backup;
 use super::state::{Content, State};
@@ -34,6 +35,9 @@ pub(crate) struct BackupArgs {
     /// that is given wins over it
     #[arg(long = "spec", value_name = "FILE")]
     spec_file: Option<PathBuf>,
+    /// A file with resource policies, in place of a ConfigMap
+    #[arg(long, value_name = "FILE")]
+    resource_policies: Option<PathBuf>,
     /// Accepted for scripts: this command always waits
     #[arg(long, short)]
     wait: bool,
@@ -71,7 +75,7 @@ impl BackupArgs {
             return self.preview(asked, globals, cluster, store).await;
         }
         let state = State::open("backup", &store.describe(), &self.name, clock()())?;
-        let request = Request { backup: self.backup(asked, globals, &state.content), settings: self.settings() };
+        let request = Request { backup: self.backup(asked, globals, &state.content), settings: self.settings()? };
         let mut env = self.env(globals, cluster, store);
         env.operation.records = Arc::new(state.records());
         let operation = lifeboat_backup::run(&request, &env);
@@ -88,7 +92,7 @@ impl BackupArgs {
         store: Store,
     ) -> anyhow::Result<ExitCode> {
         let request =
-            Request { backup: self.backup(asked, globals, &Content::new(clock()())), settings: self.settings() };
+            Request { backup: self.backup(asked, globals, &Content::new(clock()())), settings: self.settings()? };
         let env = self.env(globals, cluster, store);
         let operation = lifeboat_backup::preview(&request, &env);
         let preview = watched("dry run", &env.operation.progress, &env.operation.cancel, operation).await?;
@@ -121,14 +125,15 @@ impl BackupArgs {
         Ok(backup)
     }
 
-    fn settings(&self) -> Settings {
-        Settings {
+    fn settings(&self) -> anyhow::Result<Settings> {
+        Ok(Settings {
+            resource_policies: self.resource_policies.as_deref().map(document).transpose()?,
             compression: self.compression_level,
             memory_budget: (self.memory_budget as usize) << 20,
             take_over: self.take_over,
             tool: format!("lifeboat {}", env!("CARGO_PKG_VERSION")),
             ..Settings::default()
-        }
+        })
     }
 
     fn report(&self, outcome: &Outcome) -> anyhow::Result<ExitCode> {

@@ -1,5 +1,6 @@
 //! `lifeboat local restore`.
 
+use super::document::document;
 use super::journal::{PARTIALLY_FAILED, clock, print_results, watched};
 use super::preview::{RestorePrinter, Show};
 use super::state::{Content, State};
@@ -9,16 +10,15 @@ use crate::globals::Globals;
 use crate::output::Output;
 use crate::output::print_resource;
 use crate::spec::{RestoreSpecArgs, file, no_flags};
-use anyhow::Context;
 use clap::Args;
 use lifeboat_action::Actions;
 use lifeboat_api::{BackupPhase, Duration, Restore, RestorePhase, Time, well_known};
 use lifeboat_cluster::Cluster;
 use lifeboat_operation::Operation;
-use lifeboat_restore::{Document, Env, Outcome, Priorities, Request, Settings};
+use lifeboat_restore::{Env, Outcome, Priorities, Request, Settings};
 use lifeboat_store::Store;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -52,6 +52,9 @@ pub(crate) struct RestoreArgs {
     /// A file with resource modifiers, in place of a ConfigMap
     #[arg(long, value_name = "FILE")]
     resource_modifiers: Option<PathBuf>,
+    /// A file with filter policies, in place of a ConfigMap
+    #[arg(long, value_name = "FILE")]
+    resource_policies: Option<PathBuf>,
     /// Types to restore first and, after a single -, last
     #[arg(long, value_name = "TYPES")]
     restore_resource_priorities: Option<Priorities>,
@@ -84,7 +87,7 @@ impl RestoreArgs {
         let cluster = globals.connect().await?;
         let backup = self.source(&store).await?;
         if self.dry_run {
-            return self.preview(globals, cluster, store, &backup).await;
+            return Box::pin(self.preview(globals, cluster, store, &backup)).await;
         }
         // By the cluster's clock, so that it compares with the creation times of objects.
         let now = cluster.time().await?.unwrap_or_else(jiff::Timestamp::now);
@@ -194,7 +197,14 @@ impl RestoreArgs {
         let priorities = self.restore_resource_priorities.clone().unwrap_or_default();
         let terminating_resource_timeout = self.terminating_resource_timeout;
         let resource_modifiers = self.resource_modifiers.as_deref().map(document).transpose()?;
-        Ok(Settings { priorities, terminating_resource_timeout, resource_modifiers, ..Settings::default() })
+        let resource_policies = self.resource_policies.as_deref().map(document).transpose()?;
+        Ok(Settings {
+            priorities,
+            terminating_resource_timeout,
+            resource_modifiers,
+            resource_policies,
+            ..Settings::default()
+        })
     }
 
     /// Says what a restore has done until it broke off: the files that say so may not be stored.
@@ -236,10 +246,4 @@ impl RestoreArgs {
             _ => ExitCode::FAILURE,
         })
     }
-}
-
-/// The document in a file.
-fn document(path: &Path) -> anyhow::Result<Document> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
-    Ok(Document { source: path.display().to_string(), text })
 }

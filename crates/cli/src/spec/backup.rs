@@ -66,7 +66,7 @@ pub(crate) struct BackupSpecArgs {
     /// How long asynchronous operations may take; the server's default when 0
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
     item_operation_timeout: Duration,
-    /// A ConfigMap with resource policies (refused by this version)
+    /// A ConfigMap with resource policies
     #[arg(long, default_value = "", value_name = "NAME")]
     resource_policies_configmap: String,
     /// Which data mover moves snapshot data: velero, velero-fs, velero-block or another one's name. Recorded: this

@@ -70,7 +70,7 @@ pub(crate) struct RestoreSpecArgs {
     /// A ConfigMap with resource modifiers
     #[arg(long, default_value = "", value_name = "NAME")]
     resource_modifier_configmap: String,
-    /// A ConfigMap with fine-grained filters (refused by this version)
+    /// A ConfigMap with filter policies
     #[arg(long, default_value = "", value_name = "NAME")]
     resource_policies_configmap: String,
     /// Leave out the server's default resource modifiers

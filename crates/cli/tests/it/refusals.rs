@@ -49,7 +49,7 @@ const CASES: [(&[&str], &str); 21] = [
     ),
     (
         &["backup", "b", "--bucket", "BUCKET", "--resource-policies-configmap", "p"],
-        "resource policies are not supported by this version of Lifeboat",
+        "fail to get ResourcePolicies velero/p ConfigMap with error ConfigMap \"p\" not found",
     ),
     (&["backup", "b", "--bucket", "BUCKET", "--backup-type", "half"], "\"half\" is neither Full nor Incremental"),
     (&["restore", "r", "--bucket", "BUCKET"], "--from-backup <NAME>"),
@@ -60,7 +60,7 @@ const CASES: [(&[&str], &str); 21] = [
     (&["restore", "r", "--from-backup", "none", "--bucket", "BUCKET"], "backup \"none\" not found in directory"),
     (
         &["restore", "r", "--from-backup", "none", "--bucket", "BUCKET", "--existing-resource-policy", "replace"],
-        "[possible values: none, update]",
+        "[possible values: none, update, recreate]",
     ),
     (
         &["restore", "r", "--from-backup", "none", "--bucket", "BUCKET", "--include-resources", "nodes"],

@@ -34,7 +34,7 @@ pub(super) struct Conditions {
     pub(super) group_resource: String,
     pub(super) namespaces: Vec<String>,
     pub(super) resource_name_regex: String,
-    #[serde(deserialize_with = "selector")]
+    #[serde(deserialize_with = "lifeboat_select::label_selector")]
     pub(super) label_selector: Option<LabelSelector>,
     pub(super) matches: Vec<Match>,
 }
@@ -78,14 +78,4 @@ fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> 
         Value::Number(number) => number.to_string(),
         other => return Err(D::Error::custom(format!("{other} is no text: put it into quotes"))),
     })
-}
-
-/// A label selector, without unknown fields.
-fn selector<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<LabelSelector>, D::Error> {
-    let Some(found) = Option::<Value>::deserialize(deserializer)? else { return Ok(None) };
-    let known = ["matchLabels", "matchExpressions"];
-    if let Some(unknown) = found.as_object().and_then(|map| map.keys().find(|key| !known.contains(&key.as_str()))) {
-        return Err(D::Error::custom(format!("unknown field {unknown:?} in a label selector")));
-    }
-    serde_json::from_value(found).map(Some).map_err(D::Error::custom)
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// An amount that is not negative, in units of 10⁻⁹, and whether it was written with a suffix of powers of 1024.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Quantity {
+pub struct Quantity {
     nano: i128,
     binary: bool,
 }
@@ -15,8 +15,12 @@ const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 
 impl Quantity {
-    /// Parses a quantity; `None` when the text is none, and for negative ones, which no pod can ask for.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    /// Nothing.
+    pub const ZERO: Self = Self { nano: 0, binary: false };
+
+    /// Parses a quantity; `None` when the text is none, and for negative ones, which nothing has.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
         let text = text.strip_prefix('+').unwrap_or(text);
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let (number, suffix) = text.split_at(end);
@@ -31,11 +35,15 @@ impl Quantity {
         Some(Self { nano: digits.checked_mul(scale)?.checked_add(divisor - 1)? / divisor, binary })
     }
 
-    pub(crate) fn is_zero(self) -> bool {
+    /// Whether it is nothing.
+    #[must_use]
+    pub fn is_zero(self) -> bool {
         self.nano == 0
     }
 
-    pub(crate) fn exceeds(self, other: Self) -> bool {
+    /// Whether it is more than the other, however both are written.
+    #[must_use]
+    pub fn exceeds(self, other: Self) -> bool {
         self.nano > other.nano
     }
 }

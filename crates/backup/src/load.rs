@@ -1,0 +1,96 @@
+//! Loads the policies that a backup names (backup.md 2.8).
+
+use crate::env::Env;
+use crate::request::{Settings, ValidationErrors};
+use lifeboat_api::Backup;
+use lifeboat_cluster::{Cluster, ConfigMapError};
+use lifeboat_object::Place;
+use lifeboat_select::{BackupFilter, Document, PolicyError, PolicyUse, ResourcePolicies};
+
+/// The policies of a backup, behind them those for the volumes of all backups. What has no effect is a warning.
+///
+/// # Errors
+/// What is wrong with them.
+pub(crate) async fn policies(
+    backup: &Backup,
+    settings: &Settings,
+    env: &Env,
+) -> Result<Option<ResourcePolicies>, ValidationErrors> {
+    let own = own(backup, settings, env).await;
+    let global = match settings.global_volume_policies.as_str() {
+        "" => Ok(None),
+        name => read(&backup.metadata.namespace, name, &env.cluster).await.map(Some),
+    };
+    let (mut own, global) = match (own, global) {
+        (Ok(own), Ok(global)) => (own, global),
+        (own, global) => {
+            let global = global.err().map(|why| format!("the policies for all backups: {why}"));
+            return Err(ValidationErrors(own.err().into_iter().chain(global).collect()));
+        }
+    };
+    if let Some(conflict) = own.as_ref().and_then(|own| BackupFilter::conflict(&backup.spec, own)) {
+        return Err(ValidationErrors(vec![conflict]));
+    }
+    let warn = |text: String| env.operation.journal.warn(&Place::Velero, text);
+    if let Some(global) = &global {
+        own.get_or_insert_default().append_global(global).into_iter().for_each(warn);
+    }
+    if own.as_ref().is_some_and(ResourcePolicies::has_volume_policies) {
+        warn("the policies for volumes have no effect: this version of Lifeboat saves no data of volumes".to_owned());
+    }
+    Ok(own)
+}
+
+async fn own(backup: &Backup, settings: &Settings, env: &Env) -> Result<Option<ResourcePolicies>, String> {
+    match (&backup.spec.resource_policy, &settings.resource_policies) {
+        (Some(_), Some(document)) => {
+            let source = &document.source;
+            Err(format!("resource policies are given twice, as a ConfigMap and in {source}: give one"))
+        }
+        (None, Some(Document { source, text })) => parsed(source, text).map(Some),
+        (Some(reference), None) if reference.kind.eq_ignore_ascii_case("configmap") => {
+            read(&backup.metadata.namespace, &reference.name, &env.cluster).await.map(Some)
+        }
+        (Some(reference), None) => {
+            // compat: Velero ignores it too, in silence.
+            let (kind, name) = (&reference.kind, &reference.name);
+            let text =
+                format!("resource policies are in ConfigMaps only: the {kind} {name} is not read, and has no effect");
+            env.operation.journal.warn(&Place::Velero, text);
+            Ok(None)
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+/// Checks the ConfigMap with the policies for the volumes of all backups; an empty name is none.
+///
+/// # Errors
+/// What is wrong with it: no backup would be made.
+pub async fn check_global_policies(namespace: &str, name: &str, cluster: &Cluster) -> Result<(), String> {
+    if name.is_empty() {
+        return Ok(());
+    }
+    read(namespace, name, cluster).await.map(drop)
+}
+
+async fn read(namespace: &str, name: &str, cluster: &Cluster) -> Result<ResourcePolicies, String> {
+    let source = format!("ConfigMap {namespace}/{name}");
+    let text = cluster.config_map_text(namespace, name).await.map_err(|e| match e {
+        ConfigMapError::NotOneKey(_) => format!(
+            "fail to read the ResourcePolicies from {source} with error illegal resource policies {namespace}/{name} configmap: {e}"
+        ),
+        ConfigMapError::Missing => {
+            format!("fail to get ResourcePolicies {namespace}/{name} ConfigMap with error ConfigMap {name:?} not found")
+        }
+        ConfigMapError::Unread(_) => format!("fail to get ResourcePolicies {namespace}/{name} ConfigMap with error {e}"),
+    })?;
+    parsed(&source, &text)
+}
+
+fn parsed(source: &str, text: &str) -> Result<ResourcePolicies, String> {
+    ResourcePolicies::parse(text, PolicyUse::Backup).map_err(|e| match e {
+        PolicyError::Undecoded(_) => format!("fail to read the ResourcePolicies from {source} with error {e}"),
+        PolicyError::Invalid(_) => format!("fail to validate ResourcePolicies in {source} with error {e}"),
+    })
+}

@@ -1,0 +1,115 @@
+//! Plans a backup, and starts what lists and processes its objects.
+
+use crate::collect::collect;
+use crate::env::Env;
+use crate::error::BackupError;
+use crate::hook::Commands;
+use crate::lane::Lane;
+use crate::plan::{Plan, plan};
+use crate::process::{Processed, process};
+use crate::request::{Settings, ValidationErrors};
+use crate::scope::{Scope, read_namespaces};
+use crate::tally::Tally;
+use lifeboat_api::{Backup, well_known};
+use lifeboat_hook::BackupHooks;
+use lifeboat_object::{Catalog, Place};
+use lifeboat_select::{BackupFilter, ResourcePolicies, SelectorError};
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+/// What is to be saved.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) backup: &'a Backup,
+    pub(crate) policies: Option<&'a ResourcePolicies>,
+    pub(crate) settings: &'a Settings,
+}
+
+/// The objects of a backup on their way.
+pub(crate) struct Objects {
+    pub(crate) plan: Plan,
+    pub(crate) processed: Processed,
+    /// Namespaces whose label keeps them out.
+    pub(crate) kept_out: Vec<String>,
+    pub(crate) tally: Arc<Tally>,
+}
+
+/// Plans, and starts listing and processing as tasks of the operation. Hooks run only when there is what runs their commands.
+pub(crate) async fn objects(
+    wanted: Wanted<'_>,
+    commands: Option<Commands>,
+    env: &Env,
+    tasks: &mut JoinSet<()>,
+) -> Result<Objects, BackupError> {
+    let catalog = env.cluster.discover().await?;
+    for failure in &catalog.failures {
+        env.operation.journal.warn(
+            &Place::Velero,
+            format!(
+                "the types of {} could not be discovered and are not in this backup: {}",
+                failure.group_version, failure.message
+            ),
+        );
+    }
+    let mut scope = scope(wanted, catalog, env).await?;
+    scope.commands = commands;
+    let scope = Arc::new(scope);
+    let existing: Vec<String> = scope.namespaces.iter().map(|namespace| namespace.facts.name.clone()).collect();
+    let plan = plan(&scope.catalog, &scope.filter, &scope.lane, &existing);
+    let kept_out = scope.kept_out();
+    env.operation.journal.info(
+        "Planned the backup",
+        &[("types", &plan.lists.len().to_string()), ("excludedTypes", &plan.excluded.len().to_string())],
+    );
+    let tally = Arc::default();
+    let collected = collect(&plan, wanted.settings.memory_budget, env, &tally, tasks);
+    let processed = process(collected, scope, env, &tally, tasks);
+    Ok(Objects { plan, processed, kept_out, tally })
+}
+
+async fn scope(wanted: Wanted<'_>, catalog: Catalog, env: &Env) -> Result<Scope, BackupError> {
+    let Wanted { backup, policies, settings } = wanted;
+    let namespaces = read_namespaces(backup, &catalog, env).await?;
+    let facts: Vec<_> = namespaces.iter().map(|n| n.facts.clone()).collect();
+    let filter = BackupFilter::new(&backup.spec, policies, &catalog, &facts).map_err(|e| {
+        ValidationErrors(vec![match e {
+            SelectorError::Requirement(_) | SelectorError::Syntax(_) => format!("invalid label selector: {e}"),
+            SelectorError::Wildcard(_) | SelectorError::Ambiguous(_) => e.to_string(),
+        }])
+    })?;
+    for name in filter.namespaces().missing() {
+        env.operation
+            .journal
+            .error(&Place::Namespace(name.clone()), format!("the included namespace {name} does not exist"));
+    }
+    if filter.namespaces().matched_nothing() {
+        env.operation
+            .journal
+            .warn(&Place::Velero, "no namespace matches the included namespaces: no namespaced object is saved");
+    }
+    for name in filter.unresolved() {
+        env.operation
+            .journal
+            .warn(&Place::Velero, format!("the cluster serves no type {name:?}, which a filter names"));
+    }
+    for name in filter.wrong_scope() {
+        env.operation
+            .journal
+            .warn(&Place::Velero, format!("the type {name:?} is of the other scope than the filter that names it"));
+    }
+    for warning in filter.warnings() {
+        env.operation.journal.warn(&Place::Velero, warning.as_str());
+    }
+    for facts in facts.iter().filter(|f| filter.namespaces().includes(&f.name)) {
+        if facts.labels.get(well_known::LABEL_ARGOCD_MANAGED_BY).is_some_and(|v| !v.is_empty()) {
+            env.operation.journal.warn(
+                &Place::Namespace(facts.name.clone()),
+                format!("namespace {} is managed by Argo CD: restoring it may fight with it", facts.name),
+            );
+        }
+    }
+    let lane = Lane::new(&catalog, &env.actions)?;
+    let hooks = BackupHooks::new(&backup.spec.hooks, &catalog).map_err(ValidationErrors)?;
+    let (backup, workers) = (backup.clone(), settings.item_block_workers.max(1));
+    Ok(Scope { backup, catalog, filter, namespaces, lane, workers, hooks, commands: None })
+}

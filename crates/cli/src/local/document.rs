@@ -1,0 +1,21 @@
+//! Documents of rules in files.
+
+use anyhow::Context;
+use lifeboat_select::Document;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// Bytes that are read of a file: a longer one is refused by whoever reads the document.
+const LARGEST: u64 = (1 << 20) + 1;
+
+/// The document in a file.
+///
+/// # Errors
+/// When the file cannot be read, or holds no text.
+pub(super) fn document(path: &Path) -> anyhow::Result<Document> {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(LARGEST).read_to_string(&mut text));
+    read.with_context(|| format!("read {}", path.display()))?;
+    Ok(Document { source: path.display().to_string(), text })
+}

@@ -1,0 +1,168 @@
+//! Resource policies: the document that people keep in a ConfigMap to say what happens to volumes, and which objects of which
+//! namespaces are saved or restored (backup.md 2.8, restore.md 1.5).
+
+mod document;
+mod filter;
+mod resolved;
+mod volume;
+
+pub use document::label_selector;
+pub use volume::{VolumeAction, VolumeFacts};
+
+pub(crate) use resolved::{Asked, FilterPolicies};
+
+use crate::includes::overlap_of;
+use crate::selector::SelectorError;
+use document::{Document, IncludeExclude};
+use filter::{ClusterFilters, NamespaceFilters};
+use lifeboat_object::Catalog;
+use volume::VolumePolicy;
+
+/// The most bytes of a document: a ConfigMap holds no more.
+const LARGEST: usize = 1 << 20;
+
+/// For which operation a document is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyUse {
+    /// A backup.
+    Backup,
+    /// A restore, which has no use for policies of volumes and for the lists of types.
+    Restore,
+}
+
+/// Why there are no policies in a text. Line and path stand in it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyError {
+    /// It cannot be decoded.
+    #[error("{0}")]
+    Undecoded(String),
+    /// It says what makes no sense: everything, at once.
+    #[error("{}", .0.join("; "))]
+    Invalid(Vec<String>),
+}
+
+/// A document of resource policies of the version `v1`, checked.
+#[derive(Clone, Debug, Default)]
+pub struct ResourcePolicies {
+    volumes: Vec<VolumePolicy>,
+    lists: Option<IncludeExclude>,
+    cluster: ClusterFilters,
+    namespaced: Vec<NamespaceFilters>,
+}
+
+impl ResourcePolicies {
+    /// Decodes and checks a document. Unknown fields and values are refused, and a second document in the text.
+    ///
+    /// # Errors
+    /// [`PolicyError`], in Velero's words where it has some (backup.md 2.8.1, restore.md 1.5).
+    pub fn parse(text: &str, operation: PolicyUse) -> Result<Self, PolicyError> {
+        // compat: two blanks.
+        let undecoded =
+            |why: &str| PolicyError::Undecoded(format!("failed to decode yaml data into resource policies  {why}"));
+        if text.len() > LARGEST {
+            return Err(undecoded(&format!("it has more than {LARGEST} bytes")));
+        }
+        if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
+            return Err(undecoded("EOF"));
+        }
+        let document: Document = serde_saphyr::from_str(text).map_err(|e| {
+            // Behind its first line it shows the text around the place.
+            let told = e.to_string();
+            undecoded(told.lines().next().unwrap_or_default().trim_start_matches("error: "))
+        })?;
+        if document.version != "v1" {
+            let version = &document.version;
+            let problem = format!("incompatible version number {version} with supported version v1");
+            return Err(PolicyError::Invalid(vec![problem]));
+        }
+        let (policies, problems) = Self::checked(document, operation);
+        if problems.is_empty() { Ok(policies) } else { Err(PolicyError::Invalid(problems)) }
+    }
+
+    fn checked(document: Document, operation: PolicyUse) -> (Self, Vec<String>) {
+        let mut problems = Vec::new();
+        if operation == PolicyUse::Restore {
+            if document.volume_policies.is_some() {
+                problems.push("volumePolicies are not supported for restore".to_owned());
+            }
+            if document.include_exclude_policy.is_some() {
+                problems.push("includeExcludePolicy is not supported for restore".to_owned());
+            }
+        }
+        let volumes = document.volume_policies.unwrap_or_default();
+        let volumes = volumes.into_iter().enumerate();
+        let volumes =
+            volumes.filter_map(|(number, policy)| VolumePolicy::checked(number, policy, &mut problems)).collect();
+        let lists = document.include_exclude_policy;
+        problems.extend(lists.iter().flat_map(list_problems));
+        let cluster = ClusterFilters::checked(document.cluster_scoped_filter_policy, &mut problems);
+        let namespaced = NamespaceFilters::checked(document.namespaced_filter_policies, &mut problems);
+        (Self { volumes, lists, cluster, namespaced }, problems)
+    }
+
+    /// Puts the policies for volumes of another document, that of all backups, behind those of this one. Gives a warning for each
+    /// part of the other that does not count for all backups.
+    pub fn append_global(&mut self, global: &Self) -> Vec<String> {
+        self.volumes.extend(global.volumes.iter().cloned());
+        let parts = [
+            (global.lists.is_some(), "includeExcludePolicy"),
+            (!global.cluster.is_empty(), "clusterScopedFilterPolicy"),
+            (!global.namespaced.is_empty(), "namespacedFilterPolicies"),
+        ];
+        let ignored = parts.into_iter().filter(|(is_there, _)| *is_there);
+        ignored
+            .map(|(_, part)| format!("{part} of the global policies does not count: only volumePolicies do"))
+            .collect()
+    }
+
+    /// What the first policy that matches a volume does with it, and the number of that policy, from 1.
+    #[must_use]
+    pub fn volume_action(&self, facts: &VolumeFacts) -> Option<(usize, &VolumeAction)> {
+        let mut numbered = (1..).zip(&self.volumes);
+        numbered.find(|(_, policy)| policy.matches(facts)).map(|(number, policy)| (number, &policy.action))
+    }
+
+    /// Whether there are policies for volumes.
+    #[must_use]
+    pub fn has_volume_policies(&self) -> bool {
+        !self.volumes.is_empty()
+    }
+
+    /// The filters of objects, resolved against the types of a cluster; empty without a document.
+    ///
+    /// # Errors
+    /// [`SelectorError::Ambiguous`]: two filters of a policy name one type.
+    pub(crate) fn filters(policies: Option<&Self>, catalog: &Catalog) -> Result<FilterPolicies, SelectorError> {
+        policies.map_or_else(
+            || Ok(FilterPolicies::default()),
+            |policies| FilterPolicies::resolve(&policies.cluster, &policies.namespaced, catalog),
+        )
+    }
+
+    /// The lists of types, if there are any: the included and excluded ones of namespaces, and those of the cluster.
+    pub(crate) fn lists(&self) -> Option<[&[String]; 4]> {
+        let lists = self.lists.as_ref()?;
+        Some([
+            &lists.included_namespace_scoped_resources,
+            &lists.excluded_namespace_scoped_resources,
+            &lists.included_cluster_scoped_resources,
+            &lists.excluded_cluster_scoped_resources,
+        ])
+    }
+}
+
+fn list_problems(lists: &IncludeExclude) -> Vec<String> {
+    let scopes = [
+        (&lists.included_cluster_scoped_resources, &lists.excluded_cluster_scoped_resources),
+        (&lists.included_namespace_scoped_resources, &lists.excluded_namespace_scoped_resources),
+    ];
+    let mut problems = Vec::new();
+    if scopes.iter().any(|(includes, excludes)| includes.iter().chain(*excludes).any(|name| name == "*")) {
+        problems.push("cannot use '*' in includes or excludes filters in the policy".to_owned());
+    }
+    problems.extend(scopes.iter().flat_map(|(includes, excludes)| overlap_of(includes, excludes)));
+    problems
+}
+
+#[cfg(test)]
+mod tests;

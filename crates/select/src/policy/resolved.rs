@@ -1,0 +1,179 @@
+//! The filters of objects, resolved against the types of a cluster (backup.md 1.8, restore.md 2.6).
+
+use super::filter::{ClusterFilters, KindFilter, NamespaceFilters};
+use crate::glob::Globs;
+use crate::selector::{Selector, SelectorError};
+use lifeboat_object::{Catalog, GroupResource};
+use std::collections::BTreeMap;
+
+/// The filters of objects of a document of policies; empty where there is none.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FilterPolicies {
+    cluster: Entries,
+    namespaced: Vec<NamespacePolicy>,
+    warnings: Vec<String>,
+}
+
+/// Which objects of a type.
+#[derive(Clone, Debug)]
+pub(crate) struct ObjectFilter {
+    /// One of these must match an object; empty for all.
+    pub(crate) selectors: Vec<Selector>,
+    names: Globs,
+    excluded_names: Globs,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Entries {
+    types: BTreeMap<GroupResource, ObjectFilter>,
+    /// Those of kinds that the cluster does not know, in lower case.
+    unknown: BTreeMap<String, ObjectFilter>,
+    /// For all types that no other one is for.
+    others: Option<ObjectFilter>,
+}
+
+#[derive(Clone, Debug)]
+struct NamespacePolicy {
+    names: Vec<String>,
+    globs: Globs,
+    entries: Entries,
+}
+
+/// A type, as it is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) resource: &'a GroupResource,
+    /// Its kind, where that is known: a kind that the cluster does not serve is found by it.
+    pub(crate) kind: Option<&'a str>,
+}
+
+impl ObjectFilter {
+    fn of(filter: &KindFilter) -> Self {
+        Self {
+            selectors: filter.selectors.clone(),
+            names: Globs::new(&filter.names),
+            excluded_names: Globs::new(&filter.excluded_names),
+        }
+    }
+
+    /// Whether an object of this name is meant; exclusion wins.
+    pub(crate) fn has_name(&self, name: &str) -> bool {
+        (self.names.is_empty() || self.names.matches(name)) && !self.excluded_names.matches(name)
+    }
+
+    /// Whether an object with these labels is meant.
+    pub(crate) fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.selectors.is_empty() || self.selectors.iter().any(|selector| selector.matches(labels))
+    }
+}
+
+impl Entries {
+    fn resolve(filters: &[KindFilter], scope: Scope<'_>, told: &mut Vec<String>) -> Result<Self, SelectorError> {
+        let mut out = Self::default();
+        for filter in filters {
+            if filter.kinds.is_empty() {
+                out.others = Some(ObjectFilter::of(filter));
+            }
+            for kind in &filter.kinds {
+                match scope.catalog.resolve(kind) {
+                    Some(found) if found.namespaced != scope.namespaced => {
+                        let which = if found.namespaced { "namespaced" } else { "cluster-scoped" };
+                        told.push(format!(
+                            "{}: the kind {kind:?} is {which}: its filter matches nothing",
+                            scope.policy
+                        ));
+                    }
+                    Some(found) => {
+                        let resource = found.group_resource();
+                        if out.types.insert(resource.clone(), ObjectFilter::of(filter)).is_some() {
+                            return Err(SelectorError::Ambiguous(resource.to_string()));
+                        }
+                    }
+                    None => {
+                        told.push(format!("{}: the cluster serves no kind {kind:?}", scope.policy));
+                        out.unknown.insert(kind.to_lowercase(), ObjectFilter::of(filter));
+                    }
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    fn find(&self, asked: Asked<'_>) -> Option<&ObjectFilter> {
+        self.types.get(asked.resource).or_else(|| self.of_unknown(asked))
+    }
+
+    /// The filter of a type that the cluster did not serve, by its plural, with or without group, or its kind.
+    fn of_unknown(&self, Asked { resource, kind }: Asked<'_>) -> Option<&ObjectFilter> {
+        if self.unknown.is_empty() {
+            return None;
+        }
+        let names = [Some(resource.to_string()), Some(resource.resource.clone()), kind.map(str::to_owned)];
+        names.into_iter().flatten().find_map(|name| self.unknown.get(&name.to_lowercase()))
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Scope<'a> {
+    policy: &'a str,
+    namespaced: bool,
+    catalog: &'a Catalog,
+}
+
+impl FilterPolicies {
+    /// Resolves the filters of a document.
+    ///
+    /// # Errors
+    /// [`SelectorError::Ambiguous`]: two entries of a policy name one type.
+    pub(super) fn resolve(
+        cluster: &ClusterFilters,
+        namespaces: &[NamespaceFilters],
+        catalog: &Catalog,
+    ) -> Result<Self, SelectorError> {
+        let mut warnings = Vec::new();
+        let scope = Scope { policy: "clusterScopedFilterPolicy", namespaced: false, catalog };
+        let cluster = Entries::resolve(&cluster.0, scope, &mut warnings)?;
+        let mut namespaced = Vec::new();
+        for (number, policy) in namespaces.iter().enumerate() {
+            let name = format!("namespacedFilterPolicies[{number}]");
+            let entries =
+                Entries::resolve(&policy.filters, Scope { policy: &name, namespaced: true, catalog }, &mut warnings)?;
+            namespaced.push(NamespacePolicy {
+                names: policy.namespaces.clone(),
+                globs: Globs::new(&policy.namespaces),
+                entries,
+            });
+        }
+        Ok(Self { cluster, namespaced, warnings })
+    }
+
+    /// What the user should be told of: kinds that are not known, or of the other scope.
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// The types of the cluster that the filters name.
+    pub(crate) fn types(&self) -> impl Iterator<Item = &GroupResource> {
+        let all = std::iter::once(&self.cluster).chain(self.namespaced.iter().map(|policy| &policy.entries));
+        all.flat_map(|entries| entries.types.keys())
+    }
+
+    /// Whether a namespace may have a policy.
+    pub(crate) fn has_namespaced(&self) -> bool {
+        !self.namespaced.is_empty()
+    }
+
+    /// The filter of cluster-scoped objects of a type; `None` when the filters of the spec hold for it.
+    pub(crate) fn of_cluster(&self, asked: Asked<'_>) -> Option<&ObjectFilter> {
+        self.cluster.find(asked)
+    }
+
+    /// The filter of objects of a type in a namespace: `None` when the namespace has no policy and the filters of the spec hold,
+    /// `Some(None)` when the policy of the namespace leaves the type out. A policy with the very name comes before those whose
+    /// globs match, of which the first one counts.
+    pub(crate) fn of_namespace(&self, namespace: &str, asked: Asked<'_>) -> Option<Option<&ObjectFilter>> {
+        let named = self.namespaced.iter().find(|policy| policy.names.iter().any(|name| name == namespace));
+        let policy = named.or_else(|| self.namespaced.iter().find(|policy| policy.globs.matches(namespace)))?;
+        Some(policy.entries.find(asked).or(policy.entries.others.as_ref()))
+    }
+}

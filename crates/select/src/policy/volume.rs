@@ -1,0 +1,258 @@
+//! Policies for volumes: which volumes they match, and what they ask for (backup.md 2.8).
+
+use super::document::{Csi, DocumentAction, DocumentConditions, DocumentVolumePolicy, Nfs};
+use super::filter::line;
+use lifeboat_object::Quantity;
+use serde_json::{Map, Value};
+use serde_saphyr::Spanned;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The sources of volumes, as the API calls them.
+const VOLUME_TYPES: [&str; 31] = [
+    "awsAzureDisk",
+    "awsElasticBlockStore",
+    "azureDisk",
+    "azureFile",
+    "cephfs",
+    "cinder",
+    "configMap",
+    "csi",
+    "downwardAPI",
+    "emptyDir",
+    "ephemeral",
+    "fc",
+    "flexVolume",
+    "flocker",
+    "gcePersistentDisk",
+    "gitRepo",
+    "glusterfs",
+    "hostPath",
+    "image",
+    "iscsi",
+    "local",
+    "nfs",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "projected",
+    "quobyte",
+    "rbd",
+    "scaleIO",
+    "secret",
+    "storageOS",
+    "vsphereVolume",
+];
+const PHASES: [&str; 3] = ["Pending", "Bound", "Lost"];
+const MODES: [&str; 2] = ["Filesystem", "Block"];
+const ACCESS_MODES: [&str; 4] = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"];
+const DATA_MOVERS: [&str; 4] = ["", "velero", "velero-fs", "velero-block"];
+
+/// What is known of a volume. What is not known is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VolumeFacts {
+    /// Its size; none without a persistent volume.
+    pub capacity: Option<Quantity>,
+    /// The class of the persistent volume.
+    pub storage_class: String,
+    /// The field of its source, such as `csi` or `emptyDir`.
+    pub volume_type: String,
+    /// Server and path of an NFS volume.
+    pub nfs: Option<(String, String)>,
+    /// Driver and attributes of a CSI volume.
+    pub csi: Option<(String, BTreeMap<String, String>)>,
+    /// The labels of its claim.
+    pub claim_labels: BTreeMap<String, String>,
+    /// The phase of its claim.
+    pub claim_phase: String,
+    /// The mode of its claim.
+    pub claim_volume_mode: String,
+    /// The access modes of its claim.
+    pub claim_access_modes: Vec<String>,
+}
+
+/// What is to be done with a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VolumeAction {
+    /// It is not saved.
+    Skip,
+    /// Its files are saved.
+    FsBackup,
+    /// A snapshot is taken.
+    Snapshot {
+        /// The mover of its data; empty for the one of the backup.
+        data_mover: String,
+        /// The snapshot class; empty for the one that Velero's rules choose.
+        snapshot_class: String,
+    },
+    /// A plugin knows what is done with it, by these parameters.
+    Custom(Map<String, Value>),
+}
+
+/// What is done with the volumes that meet some conditions.
+#[derive(Clone, Debug)]
+pub(super) struct VolumePolicy {
+    conditions: Conditions,
+    pub(super) action: VolumeAction,
+}
+
+#[derive(Clone, Debug)]
+struct Conditions {
+    /// From and to; zero is open.
+    capacity: Option<(Quantity, Quantity)>,
+    storage_class: Vec<String>,
+    nfs: Option<Nfs>,
+    csi: Option<Csi>,
+    volume_types: Vec<String>,
+    pvc_labels: BTreeMap<String, String>,
+    pvc_phase: Vec<String>,
+    pvc_volume_mode: String,
+    pvc_access_modes: Vec<String>,
+}
+
+impl VolumePolicy {
+    pub(super) fn checked(
+        number: usize,
+        policy: Spanned<DocumentVolumePolicy>,
+        problems: &mut Vec<String>,
+    ) -> Option<Self> {
+        let line = line(&policy);
+        let DocumentVolumePolicy { conditions, action } = policy.value;
+        let mut wrong = Vec::new();
+        let conditions = conditions_of(conditions.unwrap_or_default(), &mut wrong);
+        let action = action_of(action, &mut wrong);
+        problems.extend(wrong.into_iter().map(|why| format!("volumePolicies[{number}]: {why}{line}")));
+        Some(Self { conditions, action: action? })
+    }
+
+    /// Whether the volume meets all conditions.
+    pub(super) fn matches(&self, facts: &VolumeFacts) -> bool {
+        let of = &self.conditions;
+        let any_of = |wanted: &Vec<String>, is: &String| wanted.is_empty() || wanted.contains(is);
+        let set = |modes: &[String]| modes.iter().cloned().collect::<BTreeSet<String>>();
+        of.capacity.is_none_or(|range| is_within(range, facts.capacity.unwrap_or(Quantity::ZERO)))
+            && any_of(&of.storage_class, &facts.storage_class)
+            && of.nfs.as_ref().is_none_or(|wanted| is_nfs(wanted, facts))
+            && of.csi.as_ref().is_none_or(|wanted| is_csi(wanted, facts))
+            && any_of(&of.volume_types, &facts.volume_type)
+            && of.pvc_labels.iter().all(|(key, value)| facts.claim_labels.get(key) == Some(value))
+            && any_of(&of.pvc_phase, &facts.claim_phase)
+            && (of.pvc_volume_mode.is_empty() || of.pvc_volume_mode == facts.claim_volume_mode)
+            && (of.pvc_access_modes.is_empty()
+                || of.pvc_access_modes.len() == facts.claim_access_modes.len()
+                    && set(&of.pvc_access_modes) == set(&facts.claim_access_modes))
+    }
+}
+
+fn conditions_of(written: DocumentConditions, problems: &mut Vec<String>) -> Conditions {
+    let DocumentConditions {
+        capacity,
+        storage_class,
+        nfs,
+        csi,
+        volume_types,
+        pvc_labels,
+        pvc_phase,
+        pvc_volume_mode,
+        pvc_access_modes,
+    } = written;
+    let capacity = capacity.and_then(|text| range(&text).map_err(|why| problems.push(why)).ok());
+    if csi.as_ref().is_some_and(|csi| csi.driver.is_empty() && !csi.volume_attributes.is_empty()) {
+        problems.push("csi driver should not be empty when filtering by volume attributes".to_owned());
+    }
+    let modes = std::slice::from_ref(&pvc_volume_mode);
+    for (key, given, known) in [
+        ("volumeTypes", &volume_types[..], &VOLUME_TYPES[..]),
+        ("pvcPhase", &pvc_phase, &PHASES),
+        ("pvcVolumeMode", if pvc_volume_mode.is_empty() { &[] } else { modes }, &MODES),
+        ("pvcAccessModes", &pvc_access_modes, &ACCESS_MODES),
+    ] {
+        let unknown = given.iter().filter(|word| !known.contains(&word.as_str()));
+        problems.extend(unknown.map(|word| format!("{key}: {word:?} is none of {}", known.join(", "))));
+    }
+    Conditions {
+        capacity,
+        storage_class,
+        nfs,
+        csi,
+        volume_types,
+        pvc_labels,
+        pvc_phase,
+        pvc_volume_mode,
+        pvc_access_modes,
+    }
+}
+
+/// A range of sizes such as `10Gi,100Gi`.
+fn range(text: &str) -> Result<(Quantity, Quantity), String> {
+    let [from, to] = text.split(',').collect::<Vec<_>>()[..] else {
+        return Err(format!("wrong format of Capacity {text}"));
+    };
+    let bound = |bound: &str| match bound.trim() {
+        "" => Ok(Quantity::ZERO),
+        bound => Quantity::parse(bound).ok_or_else(|| {
+            format!(
+                "wrong format of Capacity {text} with err quantities must match the regular expression \
+                 '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+            )
+        }),
+    };
+    let (from, to) = (bound(from)?, bound(to)?);
+    if from.exceeds(to) && !to.is_zero() {
+        return Err(format!("illegal values for capacity {text}: the upper bound is below the lower one"));
+    }
+    Ok((from, to))
+}
+
+fn is_within((from, to): (Quantity, Quantity), size: Quantity) -> bool {
+    !from.exceeds(size) && (to.is_zero() || !size.exceeds(to))
+}
+
+fn is_nfs(wanted: &Nfs, facts: &VolumeFacts) -> bool {
+    let same = |wanted: &String, is: &String| wanted.is_empty() || wanted == is;
+    facts.nfs.as_ref().is_some_and(|(server, path)| same(&wanted.server, server) && same(&wanted.path, path))
+}
+
+fn is_csi(wanted: &Csi, facts: &VolumeFacts) -> bool {
+    let Some((driver, attributes)) = &facts.csi else { return false };
+    // compat: an attribute that is absent is the empty text.
+    let has = |(key, value): (&String, &String)| attributes.get(key).map_or("", String::as_str) == value.as_str();
+    (wanted.driver.is_empty() || wanted.driver == *driver) && wanted.volume_attributes.iter().all(has)
+}
+
+fn action_of(action: DocumentAction, problems: &mut Vec<String>) -> Option<VolumeAction> {
+    let DocumentAction { kind, mut parameters } = action;
+    if kind == "snapshot" {
+        let mut text = |key: &str| match parameters.remove(key) {
+            None => Some(None),
+            Some(Value::String(text)) => Some(Some(text)),
+            Some(_) => None,
+        };
+        let (mover, class) = (text("dataMover"), text("snapshotClass"));
+        match &mover {
+            Some(Some(mover)) if !DATA_MOVERS.contains(&mover.as_str()) => {
+                problems.push(format!("dataMover: {mover:?} is none of velero, velero-fs, velero-block"));
+            }
+            None => problems.push("dataMover must be a string".to_owned()),
+            Some(_) => {}
+        }
+        match &class {
+            Some(Some(class)) if class.is_empty() => problems.push("snapshotClass must not be empty".to_owned()),
+            None => problems.push("snapshotClass must be a string".to_owned()),
+            Some(_) => {}
+        }
+        problems.extend(parameters.keys().map(|key| format!("the action snapshot has no parameter {key:?}")));
+        let (data_mover, snapshot_class) = (mover.flatten().unwrap_or_default(), class.flatten().unwrap_or_default());
+        return Some(VolumeAction::Snapshot { data_mover, snapshot_class });
+    }
+    for key in ["dataMover", "snapshotClass"].into_iter().filter(|key| parameters.contains_key(*key)) {
+        problems.push(format!("the parameter {key} is for the action snapshot only"));
+    }
+    match kind.as_str() {
+        "skip" => Some(VolumeAction::Skip),
+        "fs-backup" => Some(VolumeAction::FsBackup),
+        "custom" => Some(VolumeAction::Custom(parameters)),
+        other => {
+            problems.push(format!("invalid action type {other}"));
+            None
+        }
+    }
+}
