@@ -5,7 +5,6 @@ mod describe;
 mod document;
 pub(crate) mod journal;
 mod list;
-mod preview;
 mod restore;
 mod state;
 mod verify;

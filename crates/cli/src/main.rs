@@ -18,6 +18,7 @@ mod local;
 mod log;
 mod output;
 mod pflag;
+mod preview;
 mod program;
 mod progress;
 mod resource;

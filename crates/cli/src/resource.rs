@@ -8,6 +8,7 @@ mod download;
 mod fetch;
 pub(crate) mod location;
 mod logs;
+mod preview;
 pub(crate) mod restore;
 mod status;
 pub(crate) mod table;

@@ -2,7 +2,7 @@
 
 mod explain;
 mod logrus;
-mod providers;
+pub(crate) mod providers;
 
 use crate::flags;
 use crate::globals::Globals;

@@ -94,6 +94,18 @@ impl Buckets {
     }
 }
 
+/// The bucket of a location, below its prefix, opened once by the rights of this client to read the Secrets that it names.
+///
+/// # Errors
+/// Why it cannot be used, for people.
+pub async fn open_location(
+    client: &Client,
+    providers: &dyn Providers,
+    location: &BackupStorageLocation,
+) -> Result<Arc<dyn BlobStore>, String> {
+    providers.open(location, access(client, location).await?).await
+}
+
 /// How a location is reached; otherwise what is wrong with it.
 async fn access(client: &Client, location: &BackupStorageLocation) -> Result<LocationAccess, String> {
     let storage = &location.spec.object_storage;

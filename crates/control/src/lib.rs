@@ -25,6 +25,7 @@ mod stub;
 mod work;
 mod world;
 
+pub use buckets::open_location;
 pub use http::download::HEADER_DOWNLOAD;
 pub use options::{Controller, Env, Listeners, LocationAccess, Options, Providers, ServerClock, SigningKey};
 pub use own_pod::OwnPod;

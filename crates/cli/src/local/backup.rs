@@ -2,12 +2,12 @@
 
 use super::document::document;
 use super::journal::{PARTIALLY_FAILED, clock, print_results, watched};
-use super::preview::print_backup;
 use super::state::{Content, State};
 use crate::bucket_url::{self, EmptyFolders, Purpose};
 use crate::globals::Globals;
 use crate::output::Output;
 use crate::output::print_resource;
+use crate::preview::print_backup;
 use crate::spec::{BackupSpecArgs, file, no_flags};
 use clap::Args;
 use lifeboat_action::Actions;

@@ -2,13 +2,13 @@
 
 use super::document::document;
 use super::journal::{PARTIALLY_FAILED, clock, print_results, watched};
-use super::preview::{RestorePrinter, Show};
 use super::state::{Content, State};
 use crate::bucket_url::{self, Purpose};
 use crate::flags::{self, Optional};
 use crate::globals::Globals;
 use crate::output::Output;
 use crate::output::print_resource;
+use crate::preview::{Show, only_json, print_restore};
 use crate::spec::{RestoreSpecArgs, file, no_flags};
 use clap::Args;
 use lifeboat_action::Actions;
@@ -21,10 +21,6 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use tokio::sync::mpsc;
-
-/// Objects of a dry run waiting to be printed.
-const WAITING: usize = 64;
 
 /// `lifeboat local restore NAME --from-backup NAME --bucket URL`.
 #[derive(Debug, Args)]
@@ -148,25 +144,17 @@ impl RestoreArgs {
         store: Store,
         backup: &str,
     ) -> anyhow::Result<ExitCode> {
-        if self.output == Some(Output::Yaml) {
-            anyhow::bail!("--dry-run prints text or, with -o json, JSON: YAML cannot be written object by object");
-        }
+        only_json(self.output)?;
         let request =
             Request { restore: self.restore(globals, &Content::new(clock()()), backup)?, settings: self.settings()? };
         let env = self.env(globals, cluster, store);
-        let show = Show { json: self.output.is_some(), secrets: self.show_secrets, details: self.details };
-        let mut printer = RestorePrinter::new(show)?;
-        let (sender, mut items) = mpsc::channel(WAITING);
-        let printing = async {
-            while let Some(item) = items.recv().await {
-                printer.item(item)?;
-            }
-            anyhow::Ok(())
+        let show = Show {
+            json: self.output.is_some(),
+            secrets: self.show_secrets,
+            details: self.details,
+            ..Show::of(globals)
         };
-        let operation = async { tokio::join!(lifeboat_restore::preview(&request, &env, sender), printing) };
-        let (end, printed) = watched("dry run", &env.operation.progress, &env.operation.cancel, operation).await;
-        printed?;
-        printer.end(&end?)
+        print_restore(&request, &env, show).await
     }
 
     fn env(&self, globals: &Globals, cluster: Cluster, store: Store) -> Env {

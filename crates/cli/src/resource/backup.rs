@@ -4,9 +4,11 @@ use super::cancel::{CancelArgs, Cancellable};
 use super::describe::BackupDescribeArgs;
 use super::download::DownloadArgs;
 use super::logs::LogsArgs;
+use super::preview::preview_backup;
 use super::table::{selector, time, until};
 use super::{
-    DeleteArgs, GetArgs, Operation, Show, Shown, client, create, delete, get, missing, one_way_to_select, submitted,
+    DeleteArgs, Format, GetArgs, Operation, Show, Shown, client, create, delete, get, missing, one_way_to_select,
+    submitted,
 };
 use crate::globals::Globals;
 use crate::spec::BackupSpecArgs;
@@ -51,6 +53,10 @@ pub(crate) struct CreateArgs {
     from_schedule: Option<String>,
     #[command(flatten)]
     spec: BackupSpecArgs,
+    /// Only say what would be saved, how much, and what not and why; nothing is written. Asks the cluster from here, by your own
+    /// rights, and knows no settings of the server
+    #[arg(long)]
+    dry_run: bool,
     /// Wait until it has ended
     #[arg(long, short)]
     wait: bool,
@@ -106,6 +112,10 @@ impl CreateArgs {
             format!("{}-{now}", self.from_schedule.unwrap_or_default())
         });
         backup.metadata.namespace.clone_from(&globals.namespace);
+        if self.dry_run {
+            let output = self.show.output.and_then(Format::machine);
+            return Box::pin(preview_backup(backup, &client, globals, output)).await;
+        }
         if !create(&client, &backup, &self.show).await? {
             return Ok(ExitCode::SUCCESS);
         }

@@ -1,14 +1,18 @@
-//! `lifeboat restore create|get|describe|logs|cancel|delete`.
+//! `lifeboat restore create|plan|diff|get|describe|logs|cancel|delete`.
 
 use super::cancel::{CancelArgs, Cancellable};
 use super::describe::DescribeArgs;
 use super::logs::LogsArgs;
+use super::preview::{PreviewArgs, preview_restore};
 use super::table::{selector, time};
 use super::{
-    DeleteArgs, GetArgs, Operation, Show, Shown, client, create, delete, get, missing, one_way_to_select, submitted,
+    DeleteArgs, Format, GetArgs, Operation, Show, Shown, client, create, delete, get, missing, one_way_to_select,
+    submitted,
 };
 use crate::flags::Optional;
 use crate::globals::Globals;
+use crate::output::Output;
+use crate::preview;
 use crate::spec::RestoreSpecArgs;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
@@ -22,6 +26,10 @@ use std::process::ExitCode;
 pub(crate) enum RestoreCommand {
     /// Make a restore
     Create(Box<CreateArgs>),
+    /// Say what a restore would create, update, leave and skip, and where objects differ; nothing is written
+    Plan(Box<PlanArgs>),
+    /// Show where the objects in the cluster differ from what a restore would make of them; nothing is written
+    Diff(Box<PlanArgs>),
     /// List restores
     Get(GetArgs),
     /// Show what was restored and what became of it
@@ -34,11 +42,9 @@ pub(crate) enum RestoreCommand {
     Delete(DeleteArgs),
 }
 
-/// A restore to be made.
+/// What a restore is to bring back.
 #[derive(Debug, Args)]
-pub(crate) struct CreateArgs {
-    /// Its name; made of the backup's and the time when left out
-    name: Option<String>,
+struct Wanted {
     /// The backup to restore
     #[arg(long, default_value = "", value_name = "NAME")]
     from_backup: String,
@@ -50,6 +56,21 @@ pub(crate) struct CreateArgs {
     allow_partially_failed: Optional<bool>,
     #[command(flatten)]
     spec: RestoreSpecArgs,
+}
+
+/// A restore to be made.
+#[derive(Debug, Args)]
+pub(crate) struct CreateArgs {
+    /// Its name; made of the backup's and the time when left out
+    name: Option<String>,
+    #[command(flatten)]
+    wanted: Wanted,
+    /// Only say what would be created, updated, left and skipped, and where objects differ; nothing is written. Asks the
+    /// cluster and the storage location from here, by your own rights, and knows no settings of the server
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    preview: PreviewArgs,
     /// Wait until it has ended
     #[arg(long, short)]
     wait: bool,
@@ -57,10 +78,24 @@ pub(crate) struct CreateArgs {
     show: Show,
 }
 
+/// A restore that is not made.
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    #[command(flatten)]
+    wanted: Wanted,
+    #[command(flatten)]
+    preview: PreviewArgs,
+    /// Form of the output: text, or json
+    #[arg(long, short, value_enum)]
+    output: Option<Output>,
+}
+
 impl RestoreCommand {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         match self {
             Self::Create(args) => args.run(globals).await,
+            Self::Plan(args) => args.run(globals, false).await,
+            Self::Diff(args) => args.run(globals, true).await,
             Self::Get(args) => get::<Restore>(&args, globals).await,
             Self::Describe(args) => args.run_restores(globals).await,
             Self::Logs(args) => args.run::<Restore>(DownloadTargetKind::RestoreLog, globals).await,
@@ -70,12 +105,12 @@ impl RestoreCommand {
     }
 }
 
-impl CreateArgs {
-    async fn run(self, globals: &Globals) -> Result<ExitCode> {
+impl Wanted {
+    /// The restore as it would be created, once there is something to restore from.
+    async fn restore(&self, client: &Client) -> Result<Restore> {
         if self.from_backup.is_empty() == self.from_schedule.is_empty() {
             bail!("either a backup or schedule must be specified, but not both");
         }
-        let client = client(globals).await?;
         let mut restore = Restore::default();
         self.spec.apply(&mut restore);
         one_way_to_select(restore.spec.label_selector.as_ref(), &restore.spec.or_label_selectors)?;
@@ -104,14 +139,44 @@ impl CreateArgs {
                 }
             }
         }
-        let source = if self.from_backup.is_empty() { &self.from_schedule } else { &self.from_backup };
+        Ok(restore)
+    }
+
+    fn source(&self) -> &str {
+        if self.from_backup.is_empty() { &self.from_schedule } else { &self.from_backup }
+    }
+}
+
+impl CreateArgs {
+    async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        if !self.dry_run {
+            self.preview.refuse()?;
+        }
+        let client = client(globals).await?;
+        let mut restore = self.wanted.restore(&client).await?;
+        let source = self.wanted.source();
         let name = self.name.unwrap_or_else(|| format!("{source}-{}", Zoned::now().strftime("%Y%m%d%H%M%S")));
         restore.metadata.name.clone_from(&name);
         restore.metadata.namespace.clone_from(&globals.namespace);
+        if self.dry_run {
+            let output = self.show.output.and_then(Format::machine);
+            return Box::pin(preview_restore(restore, &client, globals, (output, self.preview.show(globals)))).await;
+        }
         if !create(&client, &restore, &self.show).await? {
             return Ok(ExitCode::SUCCESS);
         }
         submitted::<Restore>(&client, &name, self.wait, &globals.program.name).await
+    }
+}
+
+impl PlanArgs {
+    async fn run(self, globals: &Globals, only_differences: bool) -> Result<ExitCode> {
+        let client = client(globals).await?;
+        let mut restore = self.wanted.restore(&client).await?;
+        restore.metadata.name = format!("{}-plan", self.wanted.source());
+        restore.metadata.namespace.clone_from(&globals.namespace);
+        let show = preview::Show { only_differences, ..self.preview.show(globals) };
+        Box::pin(preview_restore(restore, &client, globals, (self.output, show))).await
     }
 }
 

@@ -97,11 +97,11 @@ fn a_dry_run_tells_and_writes_nothing() {
     assert_eq!(
         lines[..5],
         [
-            "TYPE        CREATE  UPDATE  UNCHANGED  SKIP  CONFLICT  REFUSED",
-            "configmaps  1       0       1          1     1         0",
-            "namespaces  0       0       1          0     0         0",
-            "pods        0       0       0          1     0         0",
-            "secrets     0       0       0          0     1         0",
+            "TYPE        CREATE  UPDATE  RECREATE  UNCHANGED  SKIP  CONFLICT  REFUSED",
+            "configmaps  1       0       0         1          1     1         0",
+            "namespaces  0       0       0         1          0     0         0",
+            "pods        0       0       0         0          1     0         0",
+            "secrets     0       0       0         0          0     1         0",
         ]
     );
     let created_or_unchanged = |line: &&str| line.starts_with("create ") || line.starts_with("unchanged ");
@@ -130,7 +130,7 @@ Would create 1 objects, update 0, leave 2 that are as in the backup and 2 that d
     let seen: Value = serde_json::from_str(&run.out).expect("JSON");
     assert_eq!(
         seen["counts"],
-        json!({"create": 1, "update": 2, "unchanged": 2, "skip": 2, "conflict": 0, "refused": 0})
+        json!({"create": 1, "update": 2, "recreate": 0, "unchanged": 2, "skip": 2, "conflict": 0, "refused": 0})
     );
     let key = json!({"action": "update", "type": "secrets", "namespace": "shop", "name": "key",
         "differences": [{"path": "/data/k", "inCluster": "bmV3", "inBackup": "b2xk"}]});
@@ -145,7 +145,7 @@ Would create 1 objects, update 0, leave 2 that are as in the backup and 2 that d
     let seen: Value = serde_json::from_str(&run.out).expect("JSON");
     assert_eq!(
         seen["counts"],
-        json!({"create": 0, "update": 0, "unchanged": 5, "skip": 2, "conflict": 0, "refused": 0}),
+        json!({"create": 0, "update": 0, "recreate": 0, "unchanged": 5, "skip": 2, "conflict": 0, "refused": 0}),
         "{run:?}"
     );
 }

@@ -1,18 +1,22 @@
 //! Prints what an operation would do: `--dry-run`.
 
-use super::journal::{PARTIALLY_FAILED, print_results};
+use crate::globals::Globals;
+use crate::local::journal::{PARTIALLY_FAILED, print_results, watched};
 use crate::output::Output;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use lifeboat_backup::Preview;
 use lifeboat_object::{GroupResource, Results};
 use lifeboat_patch::{Difference, hide_secret_values};
-use lifeboat_restore::{Modification, Planned, PreviewEnd, PreviewItem};
+use lifeboat_restore::{Env, Modification, Planned, PreviewEnd, PreviewItem, Request};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Seek, Stdout, Write};
 use std::process::ExitCode;
+use tokio::sync::mpsc;
 
+/// Objects of a restore waiting to be printed.
+const WAITING: usize = 64;
 /// Characters of a value that are shown.
 const SHOWN: usize = 100;
 
@@ -95,9 +99,40 @@ fn left_out_value(left_out: &BTreeMap<(GroupResource, &'static str), u64>) -> Ve
     left_out.iter().map(one).collect()
 }
 
+/// Refuses a form of the output that the preview of a restore does not have.
+///
+/// # Errors
+/// For YAML.
+pub(crate) fn only_json(output: Option<Output>) -> Result<()> {
+    if output == Some(Output::Yaml) {
+        bail!("--dry-run prints text or, with -o json, JSON: YAML cannot be written object by object");
+    }
+    Ok(())
+}
+
+/// Previews a restore and prints what it would do, object by object as that is found out. Exit code 3 when something could
+/// not be restored.
+///
+/// # Errors
+/// What keeps the restore from being previewed; when standard output is closed.
+pub(crate) async fn print_restore(request: &Request, env: &Env, show: Show) -> Result<ExitCode> {
+    let mut printer = RestorePrinter::new(show)?;
+    let (sender, mut items) = mpsc::channel(WAITING);
+    let printing = async {
+        while let Some(item) = items.recv().await {
+            printer.item(item)?;
+        }
+        anyhow::Ok(())
+    };
+    let operation = async { tokio::join!(lifeboat_restore::preview(request, env, sender), printing) };
+    let (end, printed) = watched("dry run", &env.operation.progress, &env.operation.cancel, operation).await;
+    printed?;
+    printer.end(&end?)
+}
+
 /// Prints the preview of a restore. As JSON, one object with all items as they come. As text, how many objects of each type
 /// become what, then the objects about which there is more to say.
-pub(crate) struct RestorePrinter {
+struct RestorePrinter {
     out: BufWriter<Stdout>,
     show: Show,
     counts: BTreeMap<GroupResource, Counts>,
@@ -114,6 +149,25 @@ pub(crate) struct Show {
     pub(crate) secrets: bool,
     /// In text, also the objects that are created or unchanged.
     pub(crate) details: bool,
+    /// In text, only the objects that differ, without the table of types and what else there is to say.
+    pub(crate) only_differences: bool,
+    /// Colours for what differs.
+    pub(crate) colours: bool,
+}
+
+impl Show {
+    /// Whether an object has a line of its own.
+    fn wants(self, item: &PreviewItem) -> bool {
+        match self.only_differences {
+            true => item.planned.differences().is_some(),
+            false => self.details || says_more(item),
+        }
+    }
+
+    /// Text, in colours where the user wants them.
+    pub(crate) fn of(globals: &Globals) -> Self {
+        Self { colours: globals.colour(), ..Self::default() }
+    }
 }
 
 /// Objects by what becomes of them, in the order of [`WORDS`].
@@ -154,8 +208,8 @@ impl RestorePrinter {
         if self.show.json {
             let comma = if first { "" } else { "," };
             write!(self.out, "{comma}\n{}", item_value(&item, word))?;
-        } else if self.show.details || says_more(&item) {
-            write!(self.lines, "{}", item_text(&item, word)).context("write a temporary file")?;
+        } else if self.show.wants(&item) {
+            write!(self.lines, "{}", item_text(&item, word, self.show.colours)).context("write a temporary file")?;
         }
         Ok(())
     }
@@ -210,13 +264,20 @@ impl RestorePrinter {
     }
 
     fn end_text(&mut self, end: &PreviewEnd) -> Result<()> {
-        write_table(&mut self.out, &self.counts)?;
+        if !self.show.only_differences {
+            write_table(&mut self.out, &self.counts)?;
+        }
         self.lines.flush().context("write a temporary file")?;
         let mut lines = self.lines.get_ref();
         if lines.stream_position().context("read a temporary file")? > 0 {
             lines.rewind().context("read a temporary file")?;
-            writeln!(self.out)?;
+            if !self.show.only_differences {
+                writeln!(self.out)?;
+            }
             std::io::copy(&mut lines, &mut self.out)?;
+        }
+        if self.show.only_differences {
+            return Ok(());
         }
         if !end.left_out.is_empty() {
             writeln!(self.out, "\nLeft out:")?;
@@ -255,7 +316,7 @@ fn write_table(out: impl Write, counts: &BTreeMap<GroupResource, Counts>) -> Res
     Ok(out.flush()?)
 }
 
-fn item_text(item: &PreviewItem, word: &str) -> String {
+fn item_text(item: &PreviewItem, word: &str, colours: bool) -> String {
     let mut out = format!("{word:<9} {}", item.key);
     match &item.planned {
         Planned::Skip(reason) | Planned::Refused(reason) => out.push_str(&format!(": {reason}")),
@@ -267,7 +328,11 @@ fn item_text(item: &PreviewItem, word: &str) -> String {
     }
     out.push('\n');
     let line = |Difference { path, left, right }: &Difference| {
-        format!("            {path}: {} -> {}\n", shown(left.as_ref()), shown(right.as_ref()))
+        let [left, right] = [left, right].map(|value| shown(value.as_ref()));
+        match colours {
+            true => format!("            {path}: \u{1b}[31m{left}\u{1b}[0m -> \u{1b}[32m{right}\u{1b}[0m\n"),
+            false => format!("            {path}: {left} -> {right}\n"),
+        }
     };
     for error in &item.errors {
         out.push_str(&format!("            error: {error}\n"));
@@ -395,7 +460,7 @@ mod tests {
             ),
             (Planned::Skip("why".into()), "skip", "skip      configmaps/shop/settings: why\n".to_owned()),
         ] {
-            assert_eq!(item_text(&item(planned), word), expected);
+            assert_eq!(item_text(&item(planned), word, false), expected);
         }
         let changed = Difference { path: "/data/c".into(), left: Some(json!("3")), right: None };
         let modified = PreviewItem {
@@ -405,7 +470,7 @@ mod tests {
         };
         assert!(says_more(&modified));
         assert_eq!(
-            item_text(&modified, "create"),
+            item_text(&modified, "create", false),
             "create    configmaps/shop/settings\n            error: rule 3: why\n          modified by rule 2:\n            /data/c: \"3\" -> (absent)\n"
         );
         assert_eq!(
@@ -415,7 +480,7 @@ mod tests {
         );
         let unasked = PreviewItem { unasked: vec!["example.com/x".into()], ..item(Planned::Unchanged) };
         assert_eq!(
-            item_text(&unasked, "unchanged"),
+            item_text(&unasked, "unchanged", false),
             "unchanged configmaps/shop/settings (as far as known: example.com/x decide when it is restored)\n"
         );
         assert_eq!(

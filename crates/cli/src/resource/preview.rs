@@ -1,0 +1,118 @@
+//! What a backup or restore of the server would do, found out from here: by the user's own rights in the cluster, and with the
+//! credentials of the storage location that these let the user read.
+
+use super::missing;
+use crate::globals::Globals;
+use crate::local::journal::{clock, watched};
+use crate::output::Output;
+use crate::preview::{Show, only_json, print_backup, print_restore};
+use crate::server::providers::BuiltIn;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use lifeboat_action::Actions;
+use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, Restore, label_value, well_known};
+use lifeboat_client::Client;
+use lifeboat_control::open_location;
+use lifeboat_operation::Operation;
+use lifeboat_store::Store;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// How the preview of a restore is shown.
+#[derive(Debug, Args)]
+pub(crate) struct PreviewArgs {
+    /// Show the values of Secrets where they differ
+    #[arg(long)]
+    show_secrets: bool,
+    /// Also list the objects that would be created or are unchanged
+    #[arg(long)]
+    details: bool,
+}
+
+impl PreviewArgs {
+    /// Refuses these flags where there is no preview.
+    pub(super) fn refuse(&self) -> Result<()> {
+        if self.show_secrets || self.details {
+            bail!(
+                "--show-secrets and --details say how a dry run is shown: use them with --dry-run, or leave them out"
+            );
+        }
+        Ok(())
+    }
+
+    pub(super) fn show(&self, globals: &Globals) -> Show {
+        Show { secrets: self.show_secrets, details: self.details, ..Show::of(globals) }
+    }
+}
+
+/// Prints what a restore would do.
+pub(super) async fn preview_restore(
+    mut restore: Restore,
+    client: &Client,
+    globals: &Globals,
+    (output, show): (Option<Output>, Show),
+) -> Result<ExitCode> {
+    only_json(output)?;
+    let backup = source(&restore, client).await?;
+    restore.spec.backup_name.clone_from(&backup.metadata.name);
+    restore.spec.schedule_name.clear();
+    let store = store(&backup.spec.storage_location, client, globals).await?;
+    let subject = format!("restore={}/{}", restore.metadata.namespace, restore.metadata.name);
+    let (cluster, operation) = (client.cluster.clone(), Operation::new(clock(), &subject, std::env::temp_dir()));
+    let env = lifeboat_restore::Env { cluster, store, actions: Actions::default(), operation };
+    let request = lifeboat_restore::Request { restore, settings: lifeboat_restore::Settings::default() };
+    print_restore(&request, &env, Show { json: output.is_some(), ..show }).await
+}
+
+/// Prints what a backup would hold.
+pub(super) async fn preview_backup(
+    backup: Backup,
+    client: &Client,
+    globals: &Globals,
+    output: Option<Output>,
+) -> Result<ExitCode> {
+    let store = store(&backup.spec.storage_location, client, globals).await?;
+    let subject = format!("backup={}/{}", backup.metadata.namespace, backup.metadata.name);
+    let (cluster, operation) = (client.cluster.clone(), Operation::new(clock(), &subject, std::env::temp_dir()));
+    let env = lifeboat_backup::Env { cluster, store, actions: Actions::default(), operation };
+    let settings = lifeboat_backup::Settings { served: true, ..lifeboat_backup::Settings::default() };
+    let request = lifeboat_backup::Request { backup, settings };
+    let operation = lifeboat_backup::preview(&request, &env);
+    let preview = watched("dry run", &env.operation.progress, &env.operation.cancel, operation).await?;
+    print_backup(&preview, output)
+}
+
+/// The backup that would be restored: the one that is named, or the newest one of the schedule that is complete.
+async fn source(restore: &Restore, client: &Client) -> Result<Backup> {
+    let (name, schedule) = (&restore.spec.backup_name, &restore.spec.schedule_name);
+    if schedule.is_empty() {
+        return client.get(name).await?.ok_or_else(|| missing::<Backup>(name));
+    }
+    let label = format!("{}={}", well_known::LABEL_SCHEDULE_NAME, label_value(schedule));
+    let backups: Vec<Backup> = client.list(&label).await?;
+    let complete = backups.into_iter().filter(|backup| backup.status.phase == Some(BackupPhase::Completed));
+    let newest = complete.max_by_key(|backup| backup.status.start_timestamp);
+    newest.with_context(|| format!("no backup of the schedule {schedule} is complete"))
+}
+
+/// What lies in a storage location, or in the default one when none is named.
+async fn store(location: &str, client: &Client, globals: &Globals) -> Result<Store> {
+    let found = if location.is_empty() {
+        let locations: Vec<BackupStorageLocation> = client.list("").await?;
+        locations.into_iter().find(|location| location.spec.default)
+    } else {
+        client.get::<BackupStorageLocation>(location).await?
+    };
+    let Some(found) = found else {
+        if location.is_empty() {
+            bail!("no storage location is the default one: name one");
+        }
+        return Err(missing::<BackupStorageLocation>(location));
+    };
+    // Whatever the user may read on this machine.
+    let providers = BuiltIn::new(Some(Path::new("/")), globals.patience())?;
+    let bucket = open_location(client, &providers, &found).await.map_err(|why| {
+        anyhow::anyhow!("the storage location {:?} cannot be read from here: {why}", found.metadata.name)
+    })?;
+    Ok(Store::new(bucket).with_patience(globals.patience()))
+}
