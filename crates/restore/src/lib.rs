@@ -54,6 +54,7 @@ mod outcome;
 mod plan;
 mod planned;
 mod pod_commands;
+mod pod_notes;
 mod pod_states;
 mod policy;
 mod preview;

@@ -2,21 +2,20 @@
 
 use crate::env::Env;
 use crate::lock::lock;
+use crate::pod_notes::{Failure, Noted, Past};
 use crate::pod_states::{PodState, PodStates, Up};
 use lifeboat_hook::{Hook, HookPod, HookTally, Moment, RestoreHook, RestoreHooks, run};
 use lifeboat_object::{ObjectKey, Place};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
 
-/// What the keys of the notes begin with that say in which pods all commands have run; a number follows.
-const NOTE: &str = "hooks.";
-/// Pods of one note.
-const PODS_OF_NOTE: usize = 512;
+/// How long commands may take to take note that the restore breaks off.
+const BREAKING_OFF: Duration = Duration::from_secs(5);
 /// How long a command is tried again that could not be started.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Between these attempts.
@@ -25,7 +24,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// The commands that run in the pods of one restore. They end with this value.
 pub(crate) struct PodCommands {
     hooks: Arc<RestoreHooks>,
-    states: PodStates,
+    states: Arc<PodStates>,
     runner: Arc<Runner>,
     tasks: Mutex<JoinSet<()>>,
 }
@@ -36,42 +35,24 @@ struct Runner {
     /// How long a command waits for its container that names no time.
     longest_wait: Duration,
     tally: Mutex<HookTally>,
-    /// The pods whose commands have all run, by digest of their keys, in this run or one before it.
-    done: tokio::sync::Mutex<Noted>,
-}
-
-#[derive(Default)]
-struct Noted {
-    /// The number of the note that still grows, and the digests in it.
-    number: usize,
-    open: Vec<String>,
-    all: std::collections::HashSet<String>,
+    /// In which pods commands have run, in this run or one before it.
+    noted: Noted,
+    /// Set when the restore breaks off.
+    given_up: CancellationToken,
 }
 
 impl PodCommands {
     /// Of a restore that has run none yet.
     pub(crate) fn new(hooks: Arc<RestoreHooks>, longest_wait: Duration, env: &Env) -> Self {
-        let runner =
-            Runner { env: env.clone(), longest_wait, tally: Mutex::default(), done: tokio::sync::Mutex::default() };
-        Self { hooks, states: PodStates::new(env), runner: Arc::new(runner), tasks: Mutex::default() }
+        let (noted, given_up) = (Noted::new(&env.operation), CancellationToken::new());
+        let runner = Runner { env: env.clone(), longest_wait, tally: Mutex::default(), noted, given_up };
+        let states = Arc::new(PodStates::new(env));
+        Self { hooks, states, runner: Arc::new(runner), tasks: Mutex::default() }
     }
 
     /// Takes up what an earlier run of this restore has noted.
     pub(crate) async fn load(&self) {
-        let records = &self.runner.env.operation.records;
-        let mut done = self.runner.done.lock().await;
-        let read = async {
-            for key in records.keys().await? {
-                let Some(number) = key.strip_prefix(NOTE).and_then(|number| number.parse::<usize>().ok()) else {
-                    continue;
-                };
-                let Some(note) = records.read(&key).await? else { continue };
-                done.number = done.number.max(number + 1);
-                done.all.extend(String::from_utf8_lossy(&note).split_whitespace().map(str::to_owned));
-            }
-            Ok::<_, lifeboat_operation::RecordsError>(())
-        };
-        if let Err(e) = read.await {
+        if let Err(e) = self.runner.noted.load().await {
             let text = format!(
                 "it is not known in which pods an earlier run of this restore has run commands, so they may run again: {e}"
             );
@@ -79,22 +60,20 @@ impl PodCommands {
         }
     }
 
-    /// Begins to wait for the containers of a pod that was created, to run its commands. `pod` is as the API server gave it.
-    /// Gives whether there is any to run.
-    pub(crate) async fn begin(&self, target: &ObjectKey, pod: &Value) -> bool {
+    /// Begins to wait for the containers of a pod that was created, to run its commands. `in_cluster` is as the API server gave
+    /// it. Gives whether there is any to run. Of those that an earlier run has run, count and failures are told again.
+    pub(crate) async fn begin(&self, target: &ObjectKey, in_cluster: &Value) -> bool {
         if !is_pod(target) {
             return false;
         }
-        let pod = HookPod::of(pod);
+        let pod = HookPod::of(in_cluster);
+        let place = Place::Namespace(pod.namespace.clone());
+        let journal = &self.runner.env.operation.journal;
         let (hooks, warnings) = self.hooks.commands(&pod);
         for warning in warnings {
-            self.runner
-                .env
-                .operation
-                .journal
-                .warn(&Place::Namespace(pod.namespace.clone()), format!("pod {}: {warning}", pod.name));
+            journal.warn(&place, format!("pod {}: {warning}", pod.name));
         }
-        if hooks.is_empty() || self.runner.done.lock().await.all.contains(&digest(&pod)) {
+        if hooks.is_empty() {
             return false;
         }
         let name = pod.key().to_string();
@@ -102,21 +81,44 @@ impl PodCommands {
             let mut tally = lock(&self.runner.tally);
             hooks.iter().for_each(|hook| tally.due(&name, &hook.hook, Moment::Restored));
         }
-        let state = self.states.follow(&pod.namespace, &pod.name);
-        let runner = Arc::clone(&self.runner);
+        match self.runner.noted.of(&pod) {
+            Some(Past::Ended(failures)) => {
+                self.runner.tell_again(&pod, &hooks, failures);
+                return false;
+            }
+            Some(Past::Begun) => journal.warn(
+                &place,
+                format!(
+                    "an earlier run of this restore was cut off in the hooks of pod {}: they may run twice",
+                    pod.name
+                ),
+            ),
+            None => {}
+        }
+        let state = self.states.follow(&pod.namespace, in_cluster);
+        let (runner, states) = (Arc::clone(&self.runner), Arc::clone(&self.states));
         lock(&self.tasks).spawn(async move {
-            let whole = Follower { runner: &runner, pod: &pod, began: Instant::now() }.follow(hooks, state).await;
+            states.read(&pod.namespace, &pod.name).await;
+            let failures = Mutex::default();
+            let follower = Follower { runner: &runner, pod: &pod, began: Instant::now(), failures: &failures };
+            let whole = follower.follow(hooks, state).await;
             if whole {
-                runner.note_done(&pod).await;
+                let failures = std::mem::take(&mut *lock(&failures));
+                runner.note(&pod, &Past::Ended(failures)).await;
             }
         });
         true
     }
 
-    /// Gives up all commands, of a restore that is begun again: those that are still to run do so then. Gives the counts so far.
+    /// Gives up all commands, of a restore that breaks off: those that are still to run are told, and do so when it is begun
+    /// again. Gives the counts so far.
     pub(crate) async fn break_off(&self) -> HookTally {
+        self.runner.given_up.cancel();
         let mut tasks = std::mem::take(&mut *lock(&self.tasks));
-        tasks.shutdown().await;
+        let ended = timeout(BREAKING_OFF, self.runner.ended(&mut tasks)).await;
+        if ended.is_err() {
+            tasks.shutdown().await;
+        }
         lock(&self.runner.tally).clone()
     }
 
@@ -124,32 +126,45 @@ impl PodCommands {
     pub(crate) async fn end(&self) -> HookTally {
         let mut tasks = std::mem::take(&mut *lock(&self.tasks));
         if !tasks.is_empty() {
-            self.runner
-                .env
-                .operation
-                .journal
-                .info("Waiting for the hooks of pods", &[("pods", &tasks.len().to_string())]);
+            let pods = tasks.len().to_string();
+            self.runner.env.operation.journal.info("Waiting for the hooks of pods", &[("pods", &pods)]);
         }
-        while tasks.join_next().await.is_some() {}
+        self.runner.ended(&mut tasks).await;
         lock(&self.runner.tally).clone()
     }
 }
 
 impl Runner {
-    async fn note_done(&self, pod: &HookPod) {
-        let mut done = self.done.lock().await;
-        let digest = digest(pod);
-        done.all.insert(digest.clone());
-        done.open.push(digest);
-        let (key, note) = (format!("{NOTE}{}", done.number), done.open.join("\n"));
-        if let Err(e) = self.env.operation.records.write(BTreeMap::from([(key, Some(note.into()))])).await {
-            let text =
-                format!("the hooks of pod {} have run, and that cannot be noted: they may run again: {e}", pod.name);
+    /// Waits for the commands of all pods.
+    async fn ended(&self, tasks: &mut JoinSet<()>) {
+        while let Some(ended) = tasks.join_next().await {
+            if ended.is_err_and(|e| e.is_panic()) {
+                let text = "the task that ran the hooks of a pod died: some of them may not have run";
+                self.env.operation.journal.error(&Place::Velero, text);
+            }
+        }
+    }
+
+    /// Notes how far the commands of a pod are.
+    async fn note(&self, pod: &HookPod, past: &Past) {
+        if let Err(e) = self.noted.note(pod, past).await {
+            let what = match past {
+                Past::Begun => "the hooks of pod",
+                Past::Ended(_) => "that the hooks have run of pod",
+            };
+            let text = format!("{what} {} cannot be noted: after a crash they may run again: {e}", pod.name);
             self.env.operation.journal.warn(&Place::Namespace(pod.namespace.clone()), text);
         }
-        if done.open.len() >= PODS_OF_NOTE {
-            done.number += 1;
-            done.open.clear();
+    }
+
+    /// Tells again what an earlier run has told of the commands of a pod.
+    fn tell_again(&self, pod: &HookPod, hooks: &[RestoreHook], failures: Vec<Failure>) {
+        for Failure { name, index, text } in failures {
+            let found = hooks.iter().find(|hook| hook.hook.name == name && hook.hook.index == index);
+            if let Some(hook) = found {
+                lock(&self.tally).failed(&pod.key().to_string(), &hook.hook, Moment::Restored);
+            }
+            self.env.operation.journal.error(&Place::Namespace(pod.namespace.clone()), text);
         }
     }
 }
@@ -158,17 +173,13 @@ pub(crate) fn is_pod(key: &ObjectKey) -> bool {
     key.resource.group.is_empty() && key.resource.resource == "pods"
 }
 
-/// The pod of this key and UID, in 32 letters.
-fn digest(pod: &HookPod) -> String {
-    let key = ObjectKey { name: format!("{} {}", pod.name, pod.uid), ..pod.key() };
-    hex::encode(key.digest())
-}
-
 /// Waits for the containers of one pod.
 struct Follower<'a> {
     runner: &'a Runner,
     pod: &'a HookPod,
     began: Instant,
+    /// What went wrong so far.
+    failures: &'a Mutex<Vec<Failure>>,
 }
 
 /// Why commands of a pod do not run any more.
@@ -183,7 +194,7 @@ impl Follower<'_> {
     /// Runs the commands of each container when it is up. Gives whether a run again has nothing to do here.
     async fn follow(&self, hooks: Vec<RestoreHook>, mut state: watch::Receiver<PodState>) -> bool {
         let mut waiting = self.with_container(by_container(self.pod, hooks));
-        let cancel = &self.runner.env.operation.cancel;
+        let (cancel, given_up) = (&self.runner.env.operation.cancel, &self.runner.given_up);
         let over = loop {
             if waiting.is_empty() {
                 return true;
@@ -195,7 +206,7 @@ impl Follower<'_> {
                     Some("the pod was deleted, and another one has its name")
                 }
                 PodState::There { is_over: true, .. } => Some("the pod has ended"),
-                PodState::There { .. } | PodState::Unknown => None,
+                PodState::There { .. } => None,
             };
             if let Some(why) = is_over {
                 break Over::Because(why);
@@ -210,13 +221,14 @@ impl Follower<'_> {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => break Over::Because("the restore was cancelled"),
+                () = given_up.cancelled() => break Over::Because("the restore broke off"),
                 changed = state.changed() => if changed.is_err() {
                     break Over::Because("the pods of its namespace are not watched any more");
                 },
                 () = sleep_until(self.next_expiry(&waiting)) => self.expire(&mut waiting),
             }
         };
-        let is_cancelled = matches!(over, Over::Because(_)) && cancel.is_cancelled();
+        let is_cancelled = matches!(over, Over::Because(_)) && (cancel.is_cancelled() || given_up.is_cancelled());
         let why = match over {
             Over::Because(why) => why,
             Over::Failed => "a command before it failed",
@@ -251,6 +263,9 @@ impl Follower<'_> {
             if !is_up(containers.get(container).copied().unwrap_or_default(), hooks) {
                 continue;
             }
+            if !hooks.is_empty() && self.runner.noted.of(self.pod).is_none() {
+                self.runner.note(self.pod, &Past::Begun).await;
+            }
             while !hooks.is_empty() {
                 let hook = hooks.remove(0);
                 let Err(error) = self.run(&hook.hook).await else { continue };
@@ -270,7 +285,9 @@ impl Follower<'_> {
         loop {
             (operation.fence)()?;
             let ran = tokio::select! {
+                biased;
                 () = operation.cancel.cancelled() => return Err("the restore was cancelled while it ran".to_owned()),
+                () = self.runner.given_up.cancelled() => return Err("the restore broke off while it ran".to_owned()),
                 ran = run(hook, self.pod, Moment::Restored, &self.runner.env.cluster, &operation.journal) => ran,
             };
             match ran {
@@ -319,6 +336,7 @@ impl Follower<'_> {
         let (namespace, name) = (&self.pod.namespace, &self.pod.name);
         lock(&self.runner.tally).failed(&self.pod.key().to_string(), hook, Moment::Restored);
         let text = format!("hook {} in container {container} in pod {namespace}/{name} {what}", hook.name);
+        lock(self.failures).push(Failure { name: hook.name.clone(), index: hook.index, text: text.clone() });
         self.runner.env.operation.journal.error(&Place::Namespace(namespace.clone()), text);
     }
 }

@@ -172,7 +172,8 @@ async fn a_run_again_runs_the_commands_of_a_pod_again_only_if_they_did_not_all_r
     ground.begin(&commands, "waits").await;
     ground.pod("done", up((true, true), (true, true))).await;
     ground.ran(1).await;
-    while ground.env.operation.records.keys().await.unwrap().is_empty() {
+    let ended = |note: Option<bytes::Bytes>| note.is_some_and(|note| String::from_utf8_lossy(&note).contains("Ended"));
+    while !ended(ground.env.operation.records.read("hooks.0").await.unwrap()) {
         sleep(Duration::from_millis(5)).await;
     }
     // The process dies.
@@ -182,6 +183,54 @@ async fn a_run_again_runs_the_commands_of_a_pod_again_only_if_they_did_not_all_r
     assert!(!ground.begin(&commands, "done").await);
     assert!(ground.begin(&commands, "waits").await);
     ground.pod("waits", up((true, true), (true, true))).await;
-    assert_eq!(commands.end().await.status(), counts(1, 0));
+    assert_eq!(commands.end().await.status(), counts(2, 0));
     assert_eq!(*lock(&ground.ran), ["shop/done web x", "shop/waits web x"]);
+}
+
+#[tokio::test]
+async fn what_went_wrong_in_a_run_that_was_cut_off_is_told_by_the_next_one() {
+    let ground = Ground::start(|_| 4).await;
+    let commands = ground.commands(vec![exec("web", "x"), exec("gone", "y")]);
+    ground.begin(&commands, "p").await;
+    ground.pod("p", up((true, true), (true, true))).await;
+    assert_eq!(commands.end().await.status(), counts(2, 2));
+    let told = ground.errors();
+    assert_eq!(told.len(), 2);
+    // The process dies before the results are stored.
+    let again = Ground { env: Env { operation: reopened(&ground.env.operation), ..ground.env.clone() }, ..ground };
+    let commands = again.commands(vec![exec("web", "x"), exec("gone", "y")]);
+    commands.load().await;
+    let pod = again.pod("p", up((true, true), (true, true))).await;
+    assert!(!commands.begin(&HookPod::of(&pod).key(), &pod).await);
+    assert_eq!((commands.end().await.status(), again.errors()), (counts(2, 2), told));
+}
+
+/// The operation of a process that has the notes of the one before.
+fn reopened(before: &Operation) -> Operation {
+    let operation = Operation::new(Arc::new(|| Timestamp::UNIX_EPOCH), "restore=velero/r", std::env::temp_dir());
+    Operation { records: Arc::clone(&before.records), ..operation }
+}
+
+#[tokio::test]
+async fn commands_run_in_a_pod_that_was_up_before_it_is_waited_for() {
+    let ground = Ground::start(|_| 0).await;
+    let commands = ground.commands(vec![exec("web", "x")]);
+    // Its namespace is watched for another one already.
+    assert!(ground.begin(&commands, "other").await);
+    sleep(Duration::from_millis(300)).await;
+    let made = ground.pod("p", json!({"phase": "Pending"})).await;
+    ground.pod("p", up((true, true), (true, true))).await;
+    sleep(Duration::from_millis(300)).await;
+    assert!(commands.begin(&HookPod::of(&made).key(), &made).await);
+    assert_eq!(ground.ran(1).await, ["shop/p web x"]);
+}
+
+#[tokio::test]
+async fn commands_that_a_restore_gives_up_when_it_breaks_off_are_told() {
+    let ground = Ground::start(|_| 0).await;
+    let commands = ground.commands(vec![exec("web", "x")]);
+    ground.begin(&commands, "p").await;
+    assert_eq!(commands.break_off().await.status(), counts(1, 1));
+    assert_eq!(ground.errors(), ["hook h in container web in pod shop/p not executed: the restore broke off"]);
+    assert!(ground.env.operation.records.keys().await.unwrap().is_empty());
 }

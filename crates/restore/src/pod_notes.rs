@@ -1,0 +1,166 @@
+//! Notes of a restore that say in which pods commands were begun and have ended, and with which failures, so that a run again
+//! neither runs them again nor forgets what went wrong.
+
+use crate::lock::lock;
+use lifeboat_hook::HookPod;
+use lifeboat_object::ObjectKey;
+use lifeboat_operation::{Operation, Records, RecordsError};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+
+/// What the keys of these notes begin with; a number follows.
+const NOTE: &str = "hooks.";
+/// Pods of one note.
+const PODS_OF_NOTE: usize = 512;
+/// Characters that are kept of what went wrong with one command, and failures of one pod: all notes of a restore have 1 MiB.
+const LONGEST: usize = 300;
+const MOST_FAILURES: usize = 8;
+
+/// How far the commands of a pod are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Past {
+    /// The first of them may have run.
+    Begun,
+    /// There is nothing more to run, and this went wrong.
+    Ended(Vec<Failure>),
+}
+
+/// A command that failed, or did not run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    /// The name of the hook, and its number among those of the name.
+    pub(crate) name: String,
+    pub(crate) index: usize,
+    /// What the results say.
+    pub(crate) text: String,
+}
+
+/// The notes of one restore.
+pub(crate) struct Noted {
+    records: Arc<dyn Records>,
+    /// By digest of the pod.
+    known: Mutex<HashMap<String, Past>>,
+    /// The lines of the notes. Only a writer holds it, for as long as it writes.
+    notes: tokio::sync::Mutex<Notes>,
+}
+
+#[derive(Default)]
+struct Notes {
+    lines: BTreeMap<usize, Vec<String>>,
+    /// By digest, note and line.
+    places: HashMap<String, (usize, usize)>,
+}
+
+impl Noted {
+    pub(crate) fn new(operation: &Operation) -> Self {
+        Self { records: Arc::clone(&operation.records), known: Mutex::default(), notes: tokio::sync::Mutex::default() }
+    }
+
+    /// Takes up what an earlier run has noted.
+    ///
+    /// # Errors
+    /// [`RecordsError`].
+    pub(crate) async fn load(&self) -> Result<(), RecordsError> {
+        let mut notes = self.notes.lock().await;
+        for key in self.records.keys().await? {
+            let Some(number) = key.strip_prefix(NOTE).and_then(|number| number.parse::<usize>().ok()) else { continue };
+            let Some(note) = self.records.read(&key).await? else { continue };
+            for line in String::from_utf8_lossy(&note).lines() {
+                // What cannot be read is as if it had not been noted: the commands of the pod run again.
+                let Some((digest, past)) = line.split_once(' ') else { continue };
+                let Ok(past) = serde_json::from_str::<Past>(past) else { continue };
+                lock(&self.known).insert(digest.to_owned(), past);
+                let lines = notes.lines.entry(number).or_default();
+                lines.push(line.to_owned());
+                let place = (number, lines.len() - 1);
+                notes.places.insert(digest.to_owned(), place);
+            }
+        }
+        Ok(())
+    }
+
+    /// What is noted of a pod.
+    pub(crate) fn of(&self, pod: &HookPod) -> Option<Past> {
+        lock(&self.known).get(&digest(pod)).cloned()
+    }
+
+    /// Notes how far the commands of a pod are.
+    ///
+    /// # Errors
+    /// [`RecordsError`].
+    pub(crate) async fn note(&self, pod: &HookPod, past: &Past) -> Result<(), RecordsError> {
+        let (digest, past) = (digest(pod), shortened(past));
+        lock(&self.known).insert(digest.clone(), past.clone());
+        let line = format!("{digest} {}", serde_json::to_string(&past).unwrap_or_default());
+        let mut notes = self.notes.lock().await;
+        let (number, at) = match notes.places.get(&digest) {
+            Some(place) => *place,
+            None => {
+                let last = notes.lines.last_key_value().map(|(number, lines)| (*number, lines.len()));
+                let place = match last {
+                    Some((number, count)) if count < PODS_OF_NOTE => (number, count),
+                    Some((number, _)) => (number + 1, 0),
+                    None => (0, 0),
+                };
+                notes.places.insert(digest, place);
+                place
+            }
+        };
+        let lines = notes.lines.entry(number).or_default();
+        match lines.get_mut(at) {
+            Some(before) => *before = line,
+            None => lines.push(line),
+        }
+        let note = lines.join("\n");
+        self.records.write(BTreeMap::from([(format!("{NOTE}{number}"), Some(note.into()))])).await
+    }
+}
+
+fn shortened(past: &Past) -> Past {
+    let Past::Ended(failures) = past else { return past.clone() };
+    let short = |failure: &Failure| Failure { text: failure.text.chars().take(LONGEST).collect(), ..failure.clone() };
+    Past::Ended(failures.iter().take(MOST_FAILURES).map(short).collect())
+}
+
+/// The pod of this key and UID, in 32 letters.
+fn digest(pod: &HookPod) -> String {
+    let key = ObjectKey { name: format!("{} {}", pod.name, pod.uid), ..pod.key() };
+    hex::encode(key.digest())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(name: &str) -> HookPod {
+        HookPod { namespace: "n".into(), name: name.into(), uid: format!("uid-{name}"), ..HookPod::default() }
+    }
+
+    #[tokio::test]
+    async fn a_later_run_knows_what_an_earlier_one_has_noted() {
+        let operation = Operation::new(Arc::new(|| jiff::Timestamp::UNIX_EPOCH), "restore=r", std::env::temp_dir());
+        let failure = |text: String| Failure { name: "h".into(), index: 2, text };
+        let noted = Noted::new(&operation);
+        for number in 0..=PODS_OF_NOTE {
+            noted.note(&pod(&number.to_string()), &Past::Begun).await.unwrap();
+        }
+        noted
+            .note(&pod("0"), &Past::Ended(vec![failure("two\nlines".into()), failure("x".repeat(900))]))
+            .await
+            .unwrap();
+        let keys = operation.records.keys().await.unwrap();
+        assert_eq!(keys.into_iter().collect::<Vec<_>>(), ["hooks.0", "hooks.1"]);
+        let again = Noted::new(&operation);
+        again.load().await.unwrap();
+        let ended = Past::Ended(vec![failure("two\nlines".into()), failure("x".repeat(LONGEST))]);
+        let found = ["0", "1", "512", "513"].map(|name| again.of(&pod(name)));
+        assert_eq!(found, [Some(ended), Some(Past::Begun), Some(Past::Begun), None]);
+        // It goes on in the notes that are there.
+        again.note(&pod("1"), &Past::Ended(Vec::new())).await.unwrap();
+        again.note(&pod("513"), &Past::Begun).await.unwrap();
+        assert_eq!(operation.records.keys().await.unwrap().len(), 2);
+        let note = operation.records.read("hooks.1").await.unwrap().unwrap();
+        assert_eq!(String::from_utf8_lossy(&note).lines().count(), 2);
+    }
+}
