@@ -1,16 +1,19 @@
 //! How an asynchronous operation goes on when its action is asked (api-and-controllers.md 3.4).
 
 use crate::{ActionError, ActionErrorKind, OperationProgress};
+use futures::FutureExt;
 use futures::future::BoxFuture;
-use futures::stream::{self, StreamExt};
+use futures::stream::{FuturesUnordered, StreamExt};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{OperationPhase, OperationStatus, Time};
 use lifeboat_operation::Journal;
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// Operations that are asked for at once.
 const AT_ONCE: usize = 8;
+/// How long one round of questions begins new ones: what has answered is stored then, and a cancellation is seen.
+const ROUND: Duration = Duration::from_secs(60);
 /// How long an action may take to say how far an operation is, or to take note that it is to end.
 const ANSWER: Duration = Duration::from_secs(30);
 /// How long an operation may take that nothing is said of.
@@ -54,9 +57,34 @@ impl Answer {
     }
 }
 
-/// Asks for operations by these calls, eight at once. Gives what each of them gives, in their order.
-pub async fn ask_all(calls: Vec<BoxFuture<'_, Option<Answer>>>) -> Vec<Option<Answer>> {
-    stream::iter(calls).buffered(AT_ONCE).collect().await
+/// Asks for operations by these calls, eight at once and for a minute at most. Gives what each of them gives, in their order;
+/// `None` of those whose turn did not come. `first` says with which of them it begins, so that those do not wait for ever that
+/// come behind ones that hang.
+pub async fn ask_all(calls: Vec<BoxFuture<'_, Option<Answer>>>, first: Timestamp) -> Vec<Option<Answer>> {
+    let end = Instant::now() + ROUND;
+    let count = calls.len();
+    let mut turns: Vec<(usize, BoxFuture<'_, Option<Answer>>)> = calls.into_iter().enumerate().collect();
+    if count > 0 {
+        turns.rotate_left(usize::try_from(first.as_second()).unwrap_or(0) % count);
+    }
+    let mut answers: Vec<Option<Answer>> = (0..count).map(|_| None).collect();
+    let (mut turns, mut asking) = (turns.into_iter(), FuturesUnordered::new());
+    loop {
+        while asking.len() < AT_ONCE
+            && Instant::now() < end
+            && let Some((number, call)) = turns.next()
+        {
+            asking.push(call.map(move |answer| (number, answer)).boxed());
+        }
+        match asking.next().await {
+            None => return answers,
+            Some((number, answer)) => {
+                if let Some(place) = answers.get_mut(number) {
+                    *place = answer;
+                }
+            }
+        }
+    }
 }
 
 /// How many of some operations have ended well, have failed, or go on.
@@ -253,5 +281,34 @@ mod tests {
             "Asynchronous action timed out; when it was asked for its progress: {silent}; it could not be told to end: {silent}"
         );
         assert_eq!((followed.status.phase, followed.status.error), (Some(OperationPhase::Failed), expected));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_round_of_questions_ends_although_those_before_hang_and_the_next_begins_elsewhere() {
+        let begun = Instant::now();
+        let answer = |status: &OperationStatus| Some(Answer { status: status.clone(), trouble: None });
+        let status = OperationStatus::default();
+        let round = |first: &str| {
+            let calls: Vec<BoxFuture<'_, Option<Answer>>> = (0..40)
+                .map(|number| -> BoxFuture<'_, Option<Answer>> {
+                    let status = status.clone();
+                    Box::pin(async move {
+                        if number < 32 {
+                            tokio::time::sleep(ANSWER).await;
+                        }
+                        answer(&status)
+                    })
+                })
+                .collect();
+            ask_all(calls, time(first))
+        };
+        let answered = |answers: Vec<Option<Answer>>| -> Vec<usize> {
+            answers.iter().enumerate().filter(|(_, answer)| answer.is_some()).map(|(number, _)| number).collect()
+        };
+        // Eight at once, half a minute each: two rounds of them, and no third one.
+        assert_eq!(answered(round("1970-01-01T00:00:00Z").await), (0..16).collect::<Vec<_>>());
+        assert_eq!(begun.elapsed(), ROUND);
+        let behind = answered(round("1970-01-01T00:00:32Z").await);
+        assert_eq!(behind, (0..16).chain(32..40).collect::<Vec<_>>());
     }
 }

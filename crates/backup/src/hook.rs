@@ -3,7 +3,8 @@
 //! Commands run as tasks of their own, which outlive the worker that waits for them: when an operation is broken off, what
 //! froze an application has come to its end before the command that thaws it begins.
 
-use lifeboat_cluster::Cluster;
+use bytes::Bytes;
+use lifeboat_cluster::{Cluster, ClusterError};
 use lifeboat_hook::{Hook, HookError, HookPod, HookTally, Moment, Owed, OwedHooks, PodHooks};
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Place, Severity};
 use lifeboat_operation::Operation;
@@ -63,6 +64,7 @@ impl Commands {
     pub(crate) async fn quiesce(&self, pod: HookPod, hooks: PodHooks, tally: &mut HookTally) -> Quiesced {
         let PodHooks { pre, post, warnings } = hooks;
         let key = pod.key();
+        let pod = if pre.is_empty() && post.is_empty() { pod } else { self.as_it_is(pod, &key).await };
         for warning in warnings {
             self.operation.journal.item(Severity::Warning, &key, &warning, None);
         }
@@ -99,11 +101,29 @@ impl Commands {
         quiesced
     }
 
-    /// Runs the hooks of a pod after its backup, in their order. What goes wrong is in the results.
-    pub(crate) async fn thaw(&self, quiesced: Quiesced, tally: &mut HookTally) {
+    /// The pod as it is now: it may have been replaced since it was listed, and commands go by its name. One that is not there
+    /// any more has ended.
+    async fn as_it_is(&self, listed: HookPod, key: &ObjectKey) -> HookPod {
+        match self.read(key).await {
+            Ok(Some(pod)) => pod,
+            Ok(None) => HookPod { is_over: true, ..listed },
+            // The commands say what is wrong when they cannot run either.
+            Err(e) => {
+                let (pod, why) = (key.to_string(), e.to_string());
+                self.operation
+                    .journal
+                    .info("A pod cannot be read before its hooks run", &[("pod", &pod), ("why", &why)]);
+                listed
+            }
+        }
+    }
+
+    /// Runs the hooks of a pod after its backup, in their order. What goes wrong is in the results. Gives whether nothing is
+    /// owed to the pod any more.
+    pub(crate) async fn thaw(&self, quiesced: Quiesced, tally: &mut HookTally) -> bool {
         let Quiesced { pod, post, may_be_frozen, .. } = quiesced;
         if post.is_empty() {
-            return;
+            return true;
         }
         let key = pod.key();
         for hook in post {
@@ -114,7 +134,12 @@ impl Commands {
             let Err(error) = ran else { continue };
             if matches!(error, NotDone::Fenced(_)) {
                 // It stays owed, and the process that has taken over pays it.
-                return;
+                return false;
+            }
+            if error.says_gone() && !matches!(self.read(&key).await, Ok(Some(now)) if now.uid == pod.uid) {
+                let name = key.to_string();
+                self.operation.journal.info("A pod that was owed hooks is gone", &[("pod", &name)]);
+                break;
             }
             tally.failed(&key.to_string(), &hook, Moment::Post);
             let command = hook.command.join(" ");
@@ -129,18 +154,21 @@ impl Commands {
                 break;
             }
         }
-        self.settle(&pod).await;
+        self.settle(&pod).await
     }
 
-    async fn settle(&self, pod: &HookPod) {
+    /// Notes that nothing is owed to a pod any more, and gives whether that went well.
+    async fn settle(&self, pod: &HookPod) -> bool {
         lock(&self.shared.owing).remove(&pod.key());
-        if let Err(e) = self.owed.settle(pod).await {
+        let settled = self.owed.settle(pod).await;
+        if let Err(e) = &settled {
             let text = format!(
                 "the hooks of {} after its backup have run, and that cannot be noted: they may run again: {e}",
                 pod.key()
             );
             self.operation.journal.warn(&Place::Namespace(pod.namespace.clone()), text);
         }
+        settled.is_ok()
     }
 
     fn tell(&self, hook: &Hook, key: &ObjectKey, error: &str) {
@@ -193,15 +221,17 @@ impl Commands {
         self.for_some_at_once(owing.into_values(), thaw).await;
     }
 
-    /// Runs all hooks that are owed to pods, of this run or of one before it.
-    pub(crate) async fn pay(&self) {
+    /// Runs all hooks that are owed to pods, of this run or of one before it. Gives whether nothing is owed any more: otherwise it
+    /// may go better later.
+    pub(crate) async fn pay(&self) -> bool {
         let (owed, unreadable) = match self.owed.all().await {
             Ok(all) => all,
             Err(e) => {
                 let text = format!(
                     "it cannot be read which pods are owed hooks after their backup: {e}: applications may be frozen"
                 );
-                return self.operation.journal.error(&Place::Velero, text);
+                self.operation.journal.error(&Place::Velero, text);
+                return false;
             }
         };
         for key in unreadable {
@@ -209,27 +239,34 @@ impl Commands {
                 format!("the note {key} of hooks that a pod is owed cannot be read: an application may be frozen");
             self.operation.journal.error(&Place::Velero, text);
         }
-        self.for_some_at_once(owed, |commands: Self, one| async move { commands.pay_one(one).await }).await;
+        self.for_some_at_once(owed, |commands: Self, one| async move { commands.pay_one(one).await }).await
     }
 
-    async fn for_some_at_once<T, F>(&self, all: impl IntoIterator<Item = T>, work: impl Fn(Self, T) -> F)
+    /// Does this for all, and gives whether all of it went well.
+    async fn for_some_at_once<T, F>(&self, all: impl IntoIterator<Item = T>, work: impl Fn(Self, T) -> F) -> bool
     where
-        F: Future<Output = ()> + Send + 'static,
+        F: Future<Output = bool> + Send + 'static,
     {
-        let (mut all, mut working) = (all.into_iter(), JoinSet::new());
+        let (mut all, mut working, mut well) = (all.into_iter(), JoinSet::new(), true);
         loop {
             while working.len() < AT_ONCE
                 && let Some(one) = all.next()
             {
                 working.spawn(work(self.clone(), one));
             }
-            if working.join_next().await.is_none() {
-                return;
+            match working.join_next().await {
+                None => return well,
+                Some(Ok(went_well)) => well &= went_well,
+                Some(Err(_)) => {
+                    well = false;
+                    let text = "a task that ran the hooks owed to a pod died: an application may be frozen";
+                    self.operation.journal.error(&Place::Velero, text);
+                }
             }
         }
     }
 
-    async fn pay_one(&self, owed: OwedHooks) {
+    async fn pay_one(&self, owed: OwedHooks) -> bool {
         let OwedHooks { namespace, name, uid, post } = owed;
         let key = ObjectKey::new(GroupResource::new("", "pods"), Some(&namespace), name);
         let pod = match self.read(&key).await {
@@ -241,22 +278,24 @@ impl Commands {
                 return self.settle(&gone).await;
             }
             Err(error) => {
+                let can_pass = error.can_pass();
                 let error = format!("{error}: the application may be frozen still");
-                return self.operation.journal.item(Severity::Error, &key, FAILED, Some(&error));
+                self.operation.journal.item(Severity::Error, &key, FAILED, Some(&error));
+                return !can_pass;
             }
         };
         let name = key.to_string();
         self.operation.journal.info("Running hooks that a pod is owed", &[("pod", &name)]);
         let owed = Quiesced { pod, post, may_be_frozen: true, is_refused: false };
-        self.thaw(owed, &mut HookTally::default()).await;
+        self.thaw(owed, &mut HookTally::default()).await
     }
 
-    async fn read(&self, key: &ObjectKey) -> Result<Option<HookPod>, String> {
+    async fn read(&self, key: &ObjectKey) -> Result<Option<HookPod>, ClusterError> {
         let pods = ApiResource::new("", "v1", "pods", "Pod");
-        let body = self.cluster.get(&pods, key.namespace.as_deref(), &key.name).await.map_err(|e| e.to_string())?;
-        let Some(body) = body else { return Ok(None) };
-        let pod: Value = serde_json::from_slice(&body).map_err(|e| e.to_string())?;
-        Ok(Some(HookPod::of(&pod)))
+        let body = self.cluster.get(&pods, key.namespace.as_deref(), &key.name).await?;
+        // An answer that is no JSON is a pod of which nothing is known.
+        let pod = |body: Bytes| HookPod::of(&serde_json::from_slice::<Value>(&body).unwrap_or_default());
+        Ok(body.map(pod))
     }
 }
 
@@ -265,9 +304,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Runs the hooks that pods are owed by a backup that was cut off and that is not begun again: what its last attempt has frozen
-/// is thawed. What goes wrong is in the journal. Ends within a few minutes for each eight pods.
-pub async fn run_owed_hooks(cluster: &Cluster, operation: &Operation) {
-    Commands::new(cluster, operation).pay().await;
+/// is thawed. What goes wrong is in the journal. Ends within a few minutes for each eight pods. Gives whether nothing is owed any
+/// more: otherwise it may go better later, and the notes must stay until then.
+#[must_use]
+pub async fn run_owed_hooks(cluster: &Cluster, operation: &Operation) -> bool {
+    Commands::new(cluster, operation).pay().await
 }
 
 /// A command that did not do what it should.
@@ -282,6 +323,11 @@ enum NotDone {
 }
 
 impl NotDone {
+    /// Whether the API server says that the pod is not there.
+    fn says_gone(&self) -> bool {
+        matches!(self, Self::Failed(error) if error.says_gone())
+    }
+
     /// Whether the command was certainly not started.
     fn was_not_started(&self) -> bool {
         match self {
@@ -291,3 +337,6 @@ impl NotDone {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,7 +29,7 @@ pub async fn look_after_operations(mut record: Backup, is_cancelled: bool, env: 
     let name = record.metadata.name.clone();
     let mut operations = read(&name, env).await?;
     let asked = operations.iter().map(|operation| ask(operation, &record, is_cancelled, env).boxed()).collect();
-    let answers = ask_all(asked).await;
+    let answers = ask_all(asked, (env.operation.clock)()).await;
     let mut is_changed = false;
     for (operation, answer) in operations.iter_mut().zip(answers) {
         let Some(answer) = answer else { continue };

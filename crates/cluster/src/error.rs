@@ -125,6 +125,12 @@ impl ClusterError {
         self.is(404)
     }
 
+    /// Whether the same request may go well later: the server was not to be reached, is overloaded, or failed itself.
+    #[must_use]
+    pub fn can_pass(&self) -> bool {
+        self.status().is_none_or(|status| status.code == 429 || (status.code >= 500 && status.code != 501))
+    }
+
     /// Whether the server answered 409 because an object of that name exists.
     #[must_use]
     pub fn is_already_exists(&self) -> bool {

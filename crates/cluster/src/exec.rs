@@ -53,7 +53,7 @@ pub struct Printed {
 /// A command that did not end well.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
-    /// It was not started.
+    /// It was refused, or there was no answer: where the API server has answered, it was not started.
     #[error(transparent)]
     Refused(#[from] ClusterError),
     /// It did not end in time; it may still run.
@@ -75,9 +75,7 @@ impl ExecError {
     #[must_use]
     pub fn can_pass(&self) -> bool {
         match self {
-            Self::Refused(error) => {
-                error.status().is_none_or(|status| status.code == 429 || (status.code >= 500 && status.code != 501))
-            }
+            Self::Refused(error) => error.can_pass(),
             Self::Broken => true,
             Self::TimedOut(_) | Self::ExitCode(_) | Self::NotRun(_) => false,
         }

@@ -14,9 +14,10 @@ use lifeboat_operation::{Records, RecordsError, is_key};
 use lifeboat_reconcile::Leadership;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 /// Bytes that the values of a ConfigMap have room for; the API server refuses more.
@@ -33,8 +34,9 @@ pub(crate) struct RecordMap {
     namespace: String,
     owner: Owner,
     cancel: CancellationToken,
-    /// Until when the API server is waited for, once the operation is cancelled.
-    deadline: OnceLock<Instant>,
+    /// Set while the API server has not answered the last request of an operation that is cancelled: the next one is not waited
+    /// for.
+    is_silent: AtomicBool,
     /// Writes that no request carries yet.
     waiting: Mutex<Vec<(Notes, oneshot::Sender<Answer>)>>,
     /// How long each note is that the ConfigMap holds, once that was read. Held while a request is under way.
@@ -66,7 +68,7 @@ impl RecordMap {
             namespace: owner.metadata.namespace.clone(),
             owner,
             cancel,
-            deadline: OnceLock::new(),
+            is_silent: AtomicBool::new(false),
             waiting: Mutex::default(),
             lengths: tokio::sync::Mutex::default(),
         }
@@ -76,11 +78,17 @@ impl RecordMap {
     async fn bound<O>(&self, request: impl Future<Output = Result<O, String>>) -> Result<O, String> {
         let overdue = async {
             self.cancel.cancelled().await;
-            sleep_until(*self.deadline.get_or_init(|| Instant::now() + RECORDING_CANCELLED)).await;
+            if !self.is_silent.load(Ordering::Relaxed) {
+                sleep(RECORDING_CANCELLED).await;
+            }
         };
         tokio::select! {
-            done = request => done,
+            done = request => {
+                self.is_silent.store(false, Ordering::Relaxed);
+                done
+            }
             () = overdue => {
+                self.is_silent.store(true, Ordering::Relaxed);
                 let kind = self.owner.kind.to_lowercase();
                 Err(format!("the {kind} was cancelled, and the API server did not answer in time"))
             }
@@ -280,6 +288,7 @@ mod tests {
     use crate::stub::{api_server, sandbox};
     use std::sync::Arc;
     use tokio::task::JoinSet;
+    use tokio::time::Instant;
 
     async fn records(tasks: &mut JoinSet<()>, answers: Vec<(u16, Value)>) -> RecordMap {
         let metadata = ObjectMeta { namespace: "velero".into(), uid: "u".into(), ..ObjectMeta::default() };

@@ -22,9 +22,16 @@ impl HookError {
     pub fn was_not_started(&self) -> bool {
         match self {
             Self::Container(_) => true,
-            Self::Exec(ExecError::Refused(error)) => error.status().is_some(),
+            // A 5xx may be of something between us and the API server, which has passed the request on.
+            Self::Exec(ExecError::Refused(error)) => error.status().is_some_and(|status| status.code < 500),
             Self::Exec(_) => false,
         }
+    }
+
+    /// Whether the API server says that the pod is not there.
+    #[must_use]
+    pub fn says_gone(&self) -> bool {
+        matches!(self, Self::Exec(ExecError::Refused(error)) if error.is_not_found())
     }
 
     /// Whether the command may not even have been started, because the API server or the node was not to be reached: the same

@@ -27,7 +27,7 @@ pub async fn look_after_operations(mut restore: Restore, env: &Env) -> Result<Re
     let name = restore.metadata.name.clone();
     let mut operations = read(&name, env).await?;
     let asked = operations.iter().map(|operation| ask(operation, &restore, env).boxed()).collect();
-    let answers = ask_all(asked).await;
+    let answers = ask_all(asked, (env.operation.clock)()).await;
     let mut has_any_ended = false;
     for (operation, answer) in operations.iter_mut().zip(answers) {
         let Some(answer) = answer else { continue };

@@ -98,6 +98,11 @@ pub(crate) async fn record(mut restore: Restore, mut walked: Walked, env: &Env) 
             "the restore was cancelled: {items} of {planned} objects were looked at, but not all of its files could be stored in time"
         );
     }
+    if restore.status.failure_reason.is_empty() && !unstored.is_empty() {
+        // What they would say is nowhere else.
+        restore.status.failure_reason =
+            format!("not all files of the restore could be stored: {}", unstored.join("; "));
+    }
     Ok(Outcome { restore, results, unstored, done: listed.count(), broken_off })
 }
 

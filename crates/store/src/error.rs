@@ -140,6 +140,12 @@ impl StoreError {
         bytes.map_err(|e| Self::Encode(what, e))
     }
 
+    /// Whether what is stored is at fault: no later attempt reads it better.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        !matches!(self, Self::Bucket(_) | Self::Scratch { .. } | Self::Stopped | Self::Worker(_))
+    }
+
     /// Whether the bucket may give it later by itself: it did not answer, or had no time, for as long as it was tried.
     #[must_use]
     pub fn can_pass(&self) -> bool {

@@ -67,6 +67,8 @@ impl Store {
     /// anything is changed.
     pub async fn rewrite(&self, name: &str, change: Rewrite, options: &OpenOptions) -> Result<(), StoreError> {
         let manifest = self.manifest(name, &change.record.metadata.uid).await?;
+        // Of a rewriting that was cut off while the archive went up.
+        self.abort_uploads(name).await?;
         let mut files = change.files;
         let tarball = BackupFile::Tarball.file_name(name);
         // One that was cut off may have left an archive that its index does not belong to.

@@ -37,6 +37,9 @@ pub struct VerifyProblem {
     pub problem: String,
 }
 
+/// How often a backup is read again that is rewritten while it is read.
+const READINGS: usize = 3;
+
 impl Store {
     /// Reads every byte of a backup and compares it with what was written.
     ///
@@ -44,6 +47,19 @@ impl Store {
     /// [`StoreError::NoBackup`], and [`StoreError::Bucket`] when the bucket cannot be read at all; damage is not an
     /// error but in [`Verification::problems`].
     pub async fn verify(&self, name: &str, options: &OpenOptions) -> Result<Verification, StoreError> {
+        let key = BackupFile::Manifest.key(name);
+        for _ in 0..READINGS {
+            let before = self.read(&key).await?;
+            let found = self.verify_once(name, options).await?;
+            // A backup that is finalized meanwhile has been read half before and half after that.
+            if found.problems.is_empty() || self.read(&key).await? == before {
+                return Ok(found);
+            }
+        }
+        self.verify_once(name, options).await
+    }
+
+    async fn verify_once(&self, name: &str, options: &OpenOptions) -> Result<Verification, StoreError> {
         let backup = self.backup(name).await?;
         let mut out = Verification::default();
         let key = BackupFile::Manifest.key(name);

@@ -72,10 +72,12 @@ async fn of_backup(
     use backup::Step as S;
     match step {
         S::Run => work::backup::run(context, backup, target, stop).await,
-        S::RunAgain { attempt } => work::backup::run_again(context, backup, target, attempt, stop).await,
+        S::RunAgain { attempt } => Box::pin(work::backup::run_again(context, backup, target, attempt, stop)).await,
         S::Cancel => Box::pin(work::backup::cancel(context, backup, target)).await,
         S::Fail(reason) => Box::pin(work::backup::give_up(context, &backup, target, reason)).await,
         S::FailVeleros(reason) => {
+            // The attempt that was cut off may have been one of ours.
+            work::backup::thaw(context, &backup).await?;
             work::left::stop_backup(context, &backup).await?;
             work::backup::note_failure(context, &backup, reason).await
         }

@@ -84,7 +84,7 @@ pub(crate) async fn run_again(
 ) -> Finished {
     let location = match target {
         Ok(location) => location,
-        Err(why) => return note_failure(context, &backup, why).await,
+        Err(why) => return give_up(context, &backup, Err(why.clone()), why).await,
     };
     let attempt = Attempt::of(attempt, backup.clone());
     let mut settings = context.options.backup.clone();
@@ -120,7 +120,10 @@ async fn begin(
             let after = request.backup.clone();
             return note_refusal(context, &request.backup, after, vec![not_taken(&e)]).await;
         }
-        Err(e) if is_refused(&e) => return note_failure(context, &request.backup, not_taken(&e)).await,
+        Err(e) if is_refused(&e) => {
+            thaw(context, &request.backup).await?;
+            return note_failure(context, &request.backup, not_taken(&e)).await;
+        }
         noted => noted?,
     };
     tracing::info!(backup = current.metadata.name, attempt, "backup begins");
@@ -129,7 +132,12 @@ async fn begin(
     }
     let store = match context.store(&location).await {
         Ok(store) => store,
-        Err(why) => return note_failure(context, &current, format!("error getting backup store: {why}")).await,
+        Err(why) => {
+            if attempt > 1 {
+                thaw(context, &current).await?;
+            }
+            return note_failure(context, &current, format!("error getting backup store: {why}")).await;
+        }
     };
     request.backup = current.clone();
     let env = engine_env(context, &current, store, stop);
@@ -147,8 +155,16 @@ async fn begin(
     let has_notes = attempt > 1 || !matches!(&outcome, Ok(outcome) if runs_no_hooks(&outcome.backup));
     match look_again(context, &current).await? {
         Now::Ours(_) => {}
-        Now::Gone => return forget(&current, &env, has_put).await,
+        Now::Gone => {
+            // The notes of an attempt before this one may be there a moment longer than their owner.
+            let _ = run_owed_hooks(&env.cluster, &env.operation).await;
+            return forget(&current, &env, has_put).await;
+        }
         Now::Changed => return Err(Unfinished::Because("another program has taken the backup over".to_owned())),
+    }
+    if outcome.is_err() && has_notes {
+        // Before the phase says that the backup has ended: nobody looks at its notes then.
+        thaw(context, &current).await?;
     }
     let (has_put, noted) = match outcome {
         Ok(outcome) => (has_put, note_outcome(context, &current, &request.backup.spec, &outcome).await),
@@ -171,17 +187,23 @@ async fn begin(
     };
     let ended = unless_gone(context, &current, &env, (has_put, noted)).await;
     if has_notes && ended.is_ok() {
-        // A run that was cancelled early may not have come to what an attempt before it has left.
-        thaw(context, &current).await;
         RecordMap::new(context, &current).forget().await;
     }
     ended
 }
 
 /// Runs the hooks that pods are owed by attempts that were cut off.
-async fn thaw(context: &Context, backup: &Backup) {
+///
+/// # Errors
+/// When some are owed still because of what can pass: the backup must not end before.
+pub(crate) async fn thaw(context: &Context, backup: &Backup) -> Result<(), Unfinished> {
     let operation = operation(context, backup, context.env.cancel.child_token());
-    run_owed_hooks(&context.client.cluster, &operation).await;
+    paid(run_owed_hooks(&context.client.cluster, &operation).await)
+}
+
+fn paid(is_paid: bool) -> Result<(), Unfinished> {
+    let owed = || Unfinished::Because("pods are owed hooks of this backup that could not be run yet".to_owned());
+    if is_paid { Ok(()) } else { Err(owed()) }
 }
 
 fn runs_no_hooks(backup: &Backup) -> bool {
@@ -247,12 +269,12 @@ pub(crate) async fn give_up(context: &Context, backup: &Backup, target: Target, 
         Ok(store) => {
             let env = engine_env(context, backup, store, cancel);
             // What goes wrong is in the log that is stored.
-            run_owed_hooks(&env.cluster, &env.operation).await;
+            paid(run_owed_hooks(&env.cluster, &env.operation).await)?;
             let noted = record_and_note_failure(context, backup, reason, &env).await;
             unless_gone(context, backup, &env, noted).await
         }
         Err(_) => {
-            thaw(context, backup).await;
+            thaw(context, backup).await?;
             note_failure(context, backup, reason).await
         }
     };

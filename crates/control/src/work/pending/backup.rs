@@ -26,7 +26,11 @@ pub(crate) async fn look_after(context: &Context, backup: Backup, target: Target
     };
     let env = engine_env(context, &backup, store, context.env.cancel.child_token());
     let looking = look_after_operations(record, backup.spec.cancel, &env);
-    let record = while_leading(&context.leadership, &env.operation.cancel, looking).await?;
+    let record = match while_leading(&context.leadership, &env.operation.cancel, looking).await {
+        Ok(record) => record,
+        Err(e) if !e.is_damage() => return Err(e.into()),
+        Err(e) => return end_unfinalized(context, &backup, &chain(&e)).await,
+    };
     let mut after = backup.clone();
     take_status(&mut after, &record.status);
     if after.status == backup.status {
@@ -88,7 +92,8 @@ async fn own_record(
         Ok(record) if is_record_of(&record, backup) => return Ok(Ok(record)),
         Ok(_) => "the files in the bucket are those of another backup",
         Err(StoreError::NoBackup { .. }) => "the files of the backup are not in the bucket",
-        Err(e) => return Err(e.into()),
+        Err(e) if !e.is_damage() => return Err(e.into()),
+        Err(e) => return end_unfinalized(context, backup, &chain(&e)).await.map(Err),
     };
     note_failure(context, backup, why.to_owned()).await.map(Err)
 }

@@ -14,7 +14,17 @@ pub(crate) async fn look_after(context: &Context, restore: Restore, place: Optio
         let store = context.store(&location).await.map_err(Unfinished::Because)?;
         let env = engine_env(context, &restore, store, context.env.cancel.child_token());
         let looking = look_after_operations(restore.clone(), &env);
-        while_leading(&context.leadership, &env.operation.cancel, looking).await?
+        match while_leading(&context.leadership, &env.operation.cancel, looking).await {
+            Ok(after) => after,
+            Err(e) if !e.is_damage() => return Err(e.into()),
+            Err(e) => {
+                // The next step ends it, and says this.
+                tracing::error!(restore = restore.metadata.name, error = %chain(&e), "its operations cannot be read");
+                let mut after = restore.clone();
+                after.status.phase = Some(RestorePhase::FinalizingPartiallyFailed);
+                after
+            }
+        }
     } else {
         // Nothing can be stored of it: the next step ends it.
         let mut after = restore.clone();

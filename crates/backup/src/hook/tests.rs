@@ -1,0 +1,119 @@
+//! What is noted of pods, and what becomes of notes.
+
+use super::*;
+use crate::env::{Env, test_env_of};
+use lifeboat_hook::BackupHooks;
+use lifeboat_object::Catalog;
+use lifeboat_sandbox::{Sandbox, SandboxOptions};
+use lifeboat_testbed::{Fault, Nth, Proxy, Ran, Rule};
+use serde_json::json;
+
+struct Ground {
+    sandbox: Sandbox,
+    proxy: Proxy,
+    env: Env,
+    /// The commands that ran.
+    ran: Arc<Mutex<Vec<String>>>,
+}
+
+impl Ground {
+    async fn start() -> Self {
+        let sandbox = Sandbox::start(SandboxOptions::for_tests()).await.unwrap();
+        let proxy = Proxy::start(&format!("https://{}", sandbox.address()), Some(sandbox.authority_pem())).unwrap();
+        let kubeconfig = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(&kubeconfig, proxy.kubeconfig("token")).unwrap();
+        let env = test_env_of(kubeconfig.path()).await;
+        let log: Arc<Mutex<Vec<String>>> = Arc::default();
+        let ground = Self { sandbox, proxy, env, ran: Arc::clone(&log) };
+        ground.proxy.run_commands_by(Arc::new(move |command| {
+            lock_log(&log).push(command.words.join(" "));
+            Ran::default()
+        }));
+        let shop = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "uid": "shop"}});
+        ground.sandbox.apply(vec![shop]).await.unwrap();
+        ground
+    }
+
+    fn commands(&self) -> Commands {
+        Commands::new(&self.env.cluster, &self.env.operation)
+    }
+
+    async fn notes(&self) -> Vec<OwedHooks> {
+        Owed::new(Arc::clone(&self.env.operation.records)).all().await.unwrap().0
+    }
+
+    fn errors(&self) -> Vec<String> {
+        self.env.operation.journal.close().results.errors.messages().map(str::to_owned).collect()
+    }
+}
+
+fn lock_log(log: &Mutex<Vec<String>>) -> MutexGuard<'_, Vec<String>> {
+    log.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn pod(uid: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "db", "namespace": "shop", "uid": uid, "annotations": {
+            "pre.hook.backup.velero.io/command": "freeze", "post.hook.backup.velero.io/command": "thaw"}},
+        "spec": {"containers": [{"name": "db", "image": "i"}]}, "status": {"phase": "Running"}})
+}
+
+fn hooks(pod: &Value) -> (HookPod, PodHooks) {
+    let hooks = BackupHooks::new(&lifeboat_api::BackupHooks::default(), &Catalog::default()).unwrap();
+    let pod = HookPod::of(pod);
+    let of_pod = hooks.of(&pod);
+    (pod, of_pod)
+}
+
+#[tokio::test]
+async fn what_is_noted_is_the_pod_that_is_there_when_its_commands_run() {
+    let ground = Ground::start().await;
+    ground.sandbox.apply(vec![pod("new")]).await.unwrap();
+    let (listed, hooks) = hooks(&pod("old"));
+    let mut tally = HookTally::default();
+    let quiesced = ground.commands().quiesce(listed, hooks, &mut tally).await;
+    let uids: Vec<String> = ground.notes().await.into_iter().map(|owed| owed.uid).collect();
+    assert_eq!((uids, quiesced.pod.uid.as_str()), (vec!["new".to_owned()], "new"));
+    // Whoever takes over thaws it.
+    assert!(run_owed_hooks(&ground.env.cluster, &ground.env.operation).await);
+    let ran = lock_log(&ground.ran).clone();
+    assert_eq!((ran, ground.notes().await), (vec!["freeze".to_owned(), "thaw".to_owned()], vec![]));
+}
+
+#[tokio::test]
+async fn a_pod_that_is_deleted_after_it_was_frozen_is_no_error() {
+    let ground = Ground::start().await;
+    ground.sandbox.apply(vec![pod("u")]).await.unwrap();
+    let (listed, hooks) = hooks(&pod("u"));
+    let commands = ground.commands();
+    let mut tally = HookTally::default();
+    let quiesced = commands.quiesce(listed, hooks, &mut tally).await;
+    let pods = ApiResource { namespaced: true, ..ApiResource::new("", "v1", "pods", "Pod") };
+    ground.env.cluster.delete(&pods, Some("shop"), "db").await.unwrap();
+    let gone = || {
+        Fault::Answer {
+        status: 404,
+        headers: Vec::new(),
+        body: json!({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound", "message": "pods \"db\" not found"}).to_string(),
+    }
+    };
+    let path = "/api/v1/namespaces/shop/pods/db";
+    let exec = format!("{path}/exec*");
+    ground.proxy.script(vec![Rule::new("*", path, Nth::Every, gone()), Rule::new("*", &exec, Nth::Every, gone())]);
+    assert!(commands.thaw(quiesced, &mut tally).await);
+    assert_eq!((ground.errors(), ground.notes().await), (vec![], vec![]));
+}
+
+#[tokio::test]
+async fn what_could_not_be_paid_now_stays_owed() {
+    let ground = Ground::start().await;
+    ground.sandbox.apply(vec![pod("u")]).await.unwrap();
+    let (listed, hooks) = hooks(&pod("u"));
+    ground.commands().quiesce(listed, hooks, &mut HookTally::default()).await;
+    let fenced =
+        Operation { fence: Arc::new(|| Err("another server leads".to_owned())), ..ground.env.operation.clone() };
+    assert!(!run_owed_hooks(&ground.env.cluster, &fenced).await);
+    assert_eq!(ground.notes().await.len(), 1);
+    assert!(run_owed_hooks(&ground.env.cluster, &ground.env.operation).await);
+    assert_eq!(ground.notes().await, vec![]);
+}
