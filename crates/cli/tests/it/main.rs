@@ -29,6 +29,7 @@ mod numbers;
 mod object_storage;
 mod own_pod;
 mod random_kills;
+mod references;
 mod refusals;
 mod results;
 mod rights;
