@@ -6,6 +6,7 @@ use crate::check::Seen;
 use crate::existing::strip;
 use crate::mapping::Mapping;
 use crate::modifier::{Candidate, Modified, Modifiers, Schemas};
+use crate::references;
 use crate::volumes::{reset_claim, reset_volume};
 use lifeboat_api::{label_value, well_known};
 use lifeboat_hook::HookPod;
@@ -90,7 +91,10 @@ impl Maker {
         // What ties an object to its cluster is compared without them: they are one of the reasons why it is to change.
         let modified = match ask {
             Ask::Detaching => Modified::default(),
-            Ask::All(_) | Ask::Pure => self.modify(key, from_backup, &mut item).await,
+            Ask::All(_) | Ask::Pure => {
+                references::follow(&key.resource, &mut item, &self.mapping.restore.spec.namespace_mapping);
+                self.modify(key, from_backup, &mut item).await
+            }
         };
         match (key.resource.group.as_str(), key.resource.resource.as_str()) {
             ("", "persistentvolumes") if self.provisioned.contains(&key.name) => {
@@ -118,7 +122,10 @@ impl Maker {
 
     /// Whether more is made of objects under this key than what ties them to their cluster is taken away.
     fn may_change(&self, target: &ObjectKey) -> bool {
-        self.actions.may_change(target) || self.modifiers.may_change(&target.resource)
+        let is_mapped = !self.mapping.restore.spec.namespace_mapping.is_empty();
+        self.actions.may_change(target)
+            || self.modifiers.may_change(&target.resource)
+            || is_mapped && references::is_mapped(&target.resource)
     }
 
     /// Puts the init containers of hooks before those of the pod, behind the one that waits for volumes (restore.md 3.1).

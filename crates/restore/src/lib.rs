@@ -9,7 +9,7 @@
 //!
 //! - `execute` takes a level, `running` has its attempts in flight, `deferred` those that are tried again; `checkpoint`
 //!   is written by both.
-//! - `item` leads one object through `desired` (with `apply` and `operations`), `ensure` (with `namespaces`),
+//! - `item` leads one object through `desired` (with `apply`, `operations` and `references`), `ensure` (with `namespaces`),
 //!   `additional` (with `ready` and `aside`) and `write` (with `existing` and `update`), and decides what follows.
 //! - `mapping` is read by all of them, `messages`, `begun`, `reader` and `stop` are handed to those that need them.
 //!
@@ -64,6 +64,7 @@ mod reader;
 mod ready;
 mod record;
 mod recreate;
+mod references;
 mod refused;
 mod request;
 mod retry;

@@ -31,6 +31,7 @@ mod own_pod;
 mod plan;
 mod policies;
 mod random_kills;
+mod references;
 mod refusals;
 mod results;
 mod rights;

