@@ -1,6 +1,7 @@
 //! Makes a call again when that can help.
 
 use crate::{ActionError, ActionErrorKind};
+use backon::{BackoffBuilder, ExponentialBuilder};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -24,13 +25,15 @@ where
     F: Future<Output = Result<T, ActionError>>,
 {
     let began = Instant::now();
-    let (mut failed, mut restarts) = (0, 0);
+    let mut restarts = 0;
+    let pauses = ExponentialBuilder::default().with_min_delay(FIRST_PAUSE).with_max_delay(LONGEST_PAUSE);
+    let mut pauses = pauses.without_max_times().build();
     loop {
         let error = match action().await {
             Ok(done) => return Ok(done),
             Err(error) => error,
         };
-        let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(failed)).min(LONGEST_PAUSE);
+        let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
         let again = match error.kind {
             ActionErrorKind::Passing => began.elapsed() + pause <= PATIENCE,
             ActionErrorKind::Gone => restarts < RESTARTS,
@@ -39,7 +42,6 @@ where
         if !again {
             return Err(error);
         }
-        failed += 1;
         restarts += u32::from(error.kind == ActionErrorKind::Gone);
         tokio::select! {
             () = sleep(pause) => {}

@@ -1,6 +1,7 @@
 //! Tries an operation again that failed for a reason that can pass, until patience ends.
 
 use crate::BucketError;
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -19,6 +20,7 @@ pub struct Attempts {
     began: Instant,
     patience: Duration,
     failed: u32,
+    pauses: ExponentialBackoff,
     /// Whether the log says already that this takes long.
     told: bool,
 }
@@ -27,7 +29,9 @@ impl Attempts {
     /// Begins now. With no patience there is one attempt.
     #[must_use]
     pub fn within(patience: Duration) -> Self {
-        Self { began: Instant::now(), patience, failed: 0, told: false }
+        let pauses = ExponentialBuilder::default().with_min_delay(FIRST_PAUSE).with_max_delay(LONGEST_PAUSE);
+        let pauses = pauses.without_max_times().build();
+        Self { began: Instant::now(), patience, failed: 0, pauses, told: false }
     }
 
     /// Time since the first one began.
@@ -41,7 +45,7 @@ impl Attempts {
     /// # Errors
     /// `error` itself, when another attempt cannot help or patience would end before it.
     pub async fn pause_or_give_up(&mut self, mut error: BucketError) -> Result<(), BucketError> {
-        let pause = FIRST_PAUSE.saturating_mul(2u32.saturating_pow(self.failed)).min(LONGEST_PAUSE);
+        let pause = self.pauses.next().unwrap_or(LONGEST_PAUSE);
         let left = self.patience.saturating_sub(self.lasted());
         if error.is_retryable() && pause < left {
             self.failed += 1;

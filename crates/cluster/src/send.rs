@@ -1,6 +1,7 @@
 //! One request, with deadline and retries.
 
 use crate::{ApiStatus, Cluster, ClusterError, Failure};
+use backon::{BackoffBuilder, ExponentialBuilder};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use http::{Method, Request, Response};
@@ -14,6 +15,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 const ATTEMPT: Duration = Duration::from_secs(70);
 /// How long all attempts may take together, unless the user says otherwise.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+/// The first pause; each one after it is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// Longest pause between attempts when the server names none.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// The longest pause that a server can ask for; a longer one is cut to this.
@@ -147,7 +150,8 @@ async fn collect(body: Body) -> Result<Bytes, Failure> {
 
 /// How long to wait before the next attempt; `None` when it would be answered the same.
 fn pause(failure: &Failure, tries: u32) -> Option<Duration> {
-    let ours = (Duration::from_millis(50) * 2u32.saturating_pow(tries.min(10))).min(LONGEST_PAUSE);
+    let pauses = ExponentialBuilder::default().with_min_delay(FIRST_PAUSE).with_max_delay(LONGEST_PAUSE);
+    let ours = pauses.without_max_times().build().nth(tries.min(10) as usize).unwrap_or(LONGEST_PAUSE);
     match failure {
         Failure::Api(status) if !may_pass(status) => None,
         Failure::Invalid(_) => None,
@@ -236,7 +240,8 @@ mod tests {
             (Failure::Invalid(String::new()), 1, None),
             (Failure::Api(Box::new(ApiStatus { code: 404, ..ApiStatus::default() })), 1, None),
         ] {
-            assert_eq!(pause(&failure, tries), expected.map(Duration::from_millis), "{failure:?} {tries}");
+            let found = pause(&failure, tries).map(|pause| pause.as_millis());
+            assert_eq!(found, expected, "{failure:?} {tries}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! Says when a step that failed is tried again.
 
+use backon::{BackoffBuilder, ExponentialBuilder};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -23,7 +24,9 @@ impl Failure {
     #[must_use]
     pub fn after(before: Option<Self>, now: Instant) -> Self {
         let count = before.map_or(0, |before| before.count).saturating_add(1);
-        Self { count, until: now + (RETRY * 2u32.saturating_pow((count - 1).min(16))).min(LONGEST_RETRY) }
+        let pauses = ExponentialBuilder::default().with_min_delay(RETRY).with_max_delay(LONGEST_RETRY);
+        let pause = pauses.without_max_times().build().nth((count - 1).min(16) as usize);
+        Self { count, until: now + pause.unwrap_or(LONGEST_RETRY) }
     }
 
     /// A step that has not failed, and has nothing to do until the pause is over.

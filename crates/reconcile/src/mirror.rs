@@ -1,5 +1,6 @@
 //! Follows the objects of one type: by a list, then by watches from its revision on, without end.
 
+use backon::{BackoffBuilder, ExponentialBuilder};
 use bytes::Bytes;
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest, WatchEvent, WatchRequest};
 use lifeboat_object::{ApiResource, Head};
@@ -44,18 +45,20 @@ impl Mirrored {
     /// sent out of what was seen. Logs failures and tries again, with growing pauses. Runs until the receiver is dropped.
     pub async fn mirror<C: Send>(self, change: impl Fn(Seen) -> C + Send + Sync, changes: mpsc::Sender<C>) {
         let mut revision = None;
-        let mut pause = PAUSE;
+        let pauses = ExponentialBuilder::default().with_min_delay(PAUSE).with_max_delay(LONGEST_PAUSE);
+        let pauses = pauses.without_max_times();
+        let mut growing = pauses.build();
         loop {
             match self.follow(&change, &mut revision, &changes).await {
                 Ok(Ended::Gone) => return,
-                Ok(Ended::Watch) => pause = PAUSE,
+                Ok(Ended::Watch) => growing = pauses.build(),
                 Err(e) => {
                     if e.status().is_some_and(|status| status.code == 410) {
                         revision = None;
                     }
                     tracing::warn!(kind = self.resource.kind, error = %e, "lost sight, looking again");
                     tokio::select! {
-                        () = sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),
+                        () = sleep(growing.next().unwrap_or(LONGEST_PAUSE)) => {}
                         () = changes.closed() => return,
                     }
                 }

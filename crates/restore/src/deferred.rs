@@ -9,6 +9,7 @@ use crate::mapping::Mapping;
 use crate::plan;
 use crate::retry::can_be_read_later;
 use crate::running::{Running, Waiting};
+use backon::{BackoffBuilder, ExponentialBuilder};
 use lifeboat_archive::index::Row;
 use lifeboat_object::{GroupResource, Place};
 use std::collections::BTreeMap;
@@ -42,7 +43,9 @@ impl Deferred {
         checkpoint: &mut Checkpoint,
         at_the_end: bool,
     ) -> Vec<Done> {
-        let mut pause = FIRST_PAUSE;
+        let pauses = ExponentialBuilder::default().with_min_delay(FIRST_PAUSE).with_max_delay(LONGEST_PAUSE);
+        let mut pauses = pauses.without_max_times().build();
+        let mut pause = pauses.next().unwrap_or(LONGEST_PAUSE);
         let mut out = Vec::new();
         loop {
             let is_due =
@@ -64,7 +67,7 @@ impl Deferred {
                     () = sleep(pause) => {}
                     () = context.stop.wait() => {}
                 }
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                pause = pauses.next().unwrap_or(LONGEST_PAUSE);
             }
             self.waiting.extend(ended.later);
         }

@@ -1,6 +1,7 @@
 //! Waiting for the cluster, with a deadline and a way out.
 
 use crate::env::Env;
+use backon::{BackoffBuilder, ExponentialBuilder};
 use lifeboat_cluster::ClusterError;
 use lifeboat_object::ApiResource;
 use serde_json::Value;
@@ -8,6 +9,11 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
+
+/// The first pause between questions; each one after it is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+/// The longest.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// How a wait ended.
 #[derive(Debug)]
@@ -67,8 +73,8 @@ pub(crate) async fn poll<T, F>(
 where
     F: Future<Output = Result<Option<T>, ClusterError>>,
 {
-    let mut pause = Duration::from_millis(20);
-    loop {
+    let pauses = ExponentialBuilder::default().with_min_delay(FIRST_PAUSE).with_max_delay(LONGEST_PAUSE);
+    for pause in pauses.without_max_times().build() {
         match ask().await {
             Ok(Some(done)) => return Waited::Done(done),
             Ok(None) => {}
@@ -81,8 +87,9 @@ where
             () = cancel.cancelled() => return Waited::Cancelled,
             () = sleep(pause) => {}
         }
-        pause = (pause * 2).min(Duration::from_secs(1));
     }
+    // The pauses do not end.
+    Waited::TimedOut
 }
 
 /// Waits until a resource definition is established and its names are accepted (restore.md 2.14).
