@@ -263,12 +263,13 @@ mod tests {
     ];
 
     /// Fields that only Lifeboat has: Velero's definitions drop them.
-    const OURS: [&str; 7] = [
+    const OURS: [&str; 8] = [
         "Backup.spec.cancel: only in the type",
         "Backup.status.attempt: only in the type",
         "Restore.spec.allowRecreate: only in the type",
         "Restore.spec.cancel: only in the type",
         "Restore.spec.existingResourcePolicyOverrides: only in the type",
+        "Restore.spec.restoreOwnerReferences: only in the type",
         "Restore.status.attempt: only in the type",
         "Schedule.spec.template.cancel: only in the type",
     ];

@@ -28,6 +28,7 @@ mod nonsense;
 mod numbers;
 mod object_storage;
 mod own_pod;
+mod owners;
 mod random_kills;
 mod references;
 mod refusals;
