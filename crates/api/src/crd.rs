@@ -261,13 +261,14 @@ mod tests {
     ];
 
     /// Fields that only Lifeboat has: Velero's definitions drop them.
-    const OURS: [&str; 9] = [
+    const OURS: [&str; 10] = [
         "Backup.spec.cancel: only in the type",
         "Backup.status.attempt: only in the type",
         "Restore.spec.allowRecreate: only in the type",
         "Restore.spec.cancel: only in the type",
         "Restore.spec.existingResourcePolicyOverrides: only in the type",
         "Restore.spec.resourcePolicy: only in the type",
+        "Restore.spec.restoreOwnerReferences: only in the type",
         "Restore.spec.skipDefaultResourceModifier: only in the type",
         "Restore.status.attempt: only in the type",
         "Schedule.spec.template.cancel: only in the type",

@@ -54,6 +54,8 @@ object! {
         /// Types of objects that may be deleted and made anew by the policy `recreate` although that can take more with it: custom
         /// resources, objects with finalizers, StatefulSets that delete their claims; an addition of Lifeboat.
         allow_recreate: Vec<String> = "allowRecreate";
+        /// Whether restored objects get their owners back, except those whose controllers adopt them; an addition of Lifeboat.
+        restore_owner_references: bool = "restoreOwnerReferences";
         /// How long asynchronous operations may take; zero for the default.
         item_operation_timeout: Duration = "itemOperationTimeout";
         /// A ConfigMap with resource modifiers.

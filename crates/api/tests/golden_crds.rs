@@ -9,7 +9,7 @@ const DEVIATIONS: [(&str, &str); 1] =
     [("/metadata/annotations", "names the version of controller-gen, which made Velero's definitions and not ours")];
 
 /// Properties that Velero's definitions do not have, and why ours do.
-const ADDITIONS: [(&str, &str, &str, &str); 9] = [
+const ADDITIONS: [(&str, &str, &str, &str); 10] = [
     ("backups.velero.io", "/properties/spec/properties/cancel", "boolean", "ends a backup"),
     ("backups.velero.io", "/properties/status/properties/attempt", "integer", "tells how often it was begun"),
     ("restores.velero.io", "/properties/spec/properties/allowRecreate", "array", "lets more objects be made anew"),
@@ -26,6 +26,12 @@ const ADDITIONS: [(&str, &str, &str, &str); 9] = [
         "/properties/spec/properties/skipDefaultResourceModifier",
         "boolean",
         "of Velero after 1.18",
+    ),
+    (
+        "restores.velero.io",
+        "/properties/spec/properties/restoreOwnerReferences",
+        "boolean",
+        "gives objects their owners back",
     ),
     ("restores.velero.io", "/properties/status/properties/attempt", "integer", "tells how often it was begun"),
     (

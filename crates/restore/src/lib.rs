@@ -11,6 +11,7 @@
 //!   is written by both.
 //! - `item` leads one object through `desired` (with `apply`, `operations` and `references`), `ensure` (with `namespaces`),
 //!   `additional` (with `ready` and `aside`) and `write` (with `existing` and `update`), and decides what follows.
+//! - `owners` comes when all levels have ended (with `owner_references`).
 //! - `mapping` is read by all of them, `messages`, `begun`, `reader` and `stop` are handed to those that need them.
 //!
 //! The engine never writes custom resources. Start reading at [`run`].
@@ -51,6 +52,8 @@ mod namespaces;
 mod needed;
 mod operations;
 mod outcome;
+mod owner_references;
+mod owners;
 mod plan;
 mod planned;
 mod pod_commands;

@@ -1,6 +1,7 @@
 //! Reads the whole archive once before anything is changed: every object is checked, and what planning needs is kept.
 
 use crate::env::Env;
+use crate::owner_references::has_owners;
 use crate::volumes::{Recorded, Verdict, VolumeFates, decide};
 use lifeboat_archive::index::Row;
 use lifeboat_object::{GroupResource, Head, ObjectKey};
@@ -26,6 +27,8 @@ pub(crate) struct Contents {
     pub(crate) kinds: Kinds,
     /// What becomes of each volume and claim to restore.
     pub(crate) volumes: VolumeFates,
+    /// Rows of the objects whose owners a restore can bring back, in ascending order.
+    pub(crate) with_owners: Vec<usize>,
 }
 
 /// What planning and checking need of one object; the rest is read again when its turn comes.
@@ -59,6 +62,9 @@ pub(crate) async fn scan(
         let Some(row) = archive.row(item.row) else { continue };
         let key = row.key();
         out.kinds.add(row, &item.head);
+        if has_owners(row, &item.head) {
+            out.with_owners.push(item.row);
+        }
         let selected = filter.includes_item(RestoredFacts {
             resource: &key.resource,
             kind: item.head.kind.as_deref(),
@@ -94,6 +100,8 @@ pub(crate) async fn scan(
             out.facts.push(Facts { row: item.row, early, ended, state: State::of(&item.head) });
         }
     }
+    // They come in the order of the archive.
+    out.with_owners.sort_unstable();
     Ok(out)
 }
 

@@ -9,6 +9,7 @@ use crate::execute::{Reached, level, pass_over};
 use crate::execution::{Execution, Lasting};
 use crate::operations::Operations;
 use crate::outcome::{Outcome, RestoreError, Walked};
+use crate::owners::Owners;
 use crate::record::record;
 use crate::request::{Request, check_source, prepare};
 use crate::walk::Walk;
@@ -53,6 +54,10 @@ async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<Walked,
     let mut reached = levels(&mut walk, &lasting, &mut checkpoint, env).await;
     if let Ok(reached) = &mut reached {
         reached.done.extend(done_before(&walk.archive, &lasting.begun, &checkpoint));
+        if walk.restore.spec.restore_owner_references {
+            let owners = Owners::new(walk.maker()?.mapping, Arc::clone(&walk.stop), env.clone());
+            owners.give_back(&walk.with_owners, &reached.done, checkpoint.is_resumed()).await;
+        }
     }
     let broken_off = walk.stop.take_reason().filter(|_| !env.operation.cancel.is_cancelled());
     if broken_off.is_some() {

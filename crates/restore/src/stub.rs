@@ -212,6 +212,22 @@ impl Ground {
         self.api.made.lock().unwrap().clone()
     }
 
+    /// Changes a ConfigMap of the cluster behind the restore's back.
+    pub(crate) fn change(&self, name: &str, change: impl FnOnce(&mut Value)) {
+        let path = format!("/api/v1/namespaces/shop/configmaps/{name}");
+        change(self.api.objects.lock().unwrap().entry(path).or_default());
+    }
+
+    /// Answers the next patches of ConfigMaps of this name with this status. One that is not found is gone.
+    pub(crate) fn refuse_patches(&self, name: &str, times: usize, answer: Answer) {
+        self.api.refused_patches.lock().unwrap().insert(name.to_owned(), (times, answer));
+    }
+
+    /// The patches that were made.
+    pub(crate) fn patches(&self) -> Vec<Value> {
+        self.api.patches.lock().unwrap().clone()
+    }
+
     /// Refuses the next creations of ConfigMaps of this name for a reason that can pass.
     pub(crate) fn refuse(&self, name: &str, times: usize) {
         self.api.refused.lock().unwrap().insert(name.to_owned(), times);
@@ -262,6 +278,9 @@ async fn backup(objects: &[Value]) -> Store {
     store
 }
 
+/// A code and a reason.
+type Answer = (u16, &'static str);
+
 /// Namespaces and ConfigMaps: what is created is there, and lists are empty.
 #[derive(Default)]
 struct Api {
@@ -269,6 +288,9 @@ struct Api {
     made: Mutex<Vec<String>>,
     /// How often creations of a name are yet to be refused.
     refused: Mutex<BTreeMap<String, usize>>,
+    /// How often patches of a name are yet to be refused, and how.
+    refused_patches: Mutex<BTreeMap<String, (usize, Answer)>>,
+    patches: Mutex<Vec<Value>>,
 }
 
 impl Api {
@@ -319,11 +341,36 @@ impl Api {
                 }
                 let mut object = body;
                 object["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:01Z");
+                object["metadata"]["uid"] = format!("uid-of-{name}").into();
+                object["metadata"]["resourceVersion"] = "1".into();
                 objects.insert(path, object.clone());
                 if object["kind"] == "ConfigMap" {
                     self.made.lock().unwrap().push(name);
                 }
                 (201, object)
+            }
+            ("PATCH", _) => {
+                let name = path.rsplit('/').next().unwrap_or_default();
+                if let Some((times, (code, reason))) = self.refused_patches.lock().unwrap().get_mut(name)
+                    && *times > 0
+                {
+                    *times -= 1;
+                    if *code == 404 {
+                        objects.remove(path);
+                    }
+                    return status(*code, reason);
+                }
+                let Some(object) = objects.get_mut(path) else { return status(404, "NotFound") };
+                let differs =
+                    |field| body["metadata"].get(field).is_some_and(|said| object["metadata"][field] != *said);
+                if differs("uid") || differs("resourceVersion") {
+                    return status(409, "Conflict");
+                }
+                lifeboat_patch::merge(object, &body);
+                let revision: u64 = object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+                object["metadata"]["resourceVersion"] = (revision + 1).to_string().into();
+                self.patches.lock().unwrap().push(body);
+                (200, object.clone())
             }
             _ if path.ends_with("/configmaps") || path.ends_with("/namespaces") => {
                 (200, json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": []}))

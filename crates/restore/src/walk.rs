@@ -38,6 +38,8 @@ pub(crate) struct Walk {
     pub(crate) levels: Vec<Level>,
     /// What becomes of volumes and claims.
     pub(crate) volumes: VolumeFates,
+    /// Rows of the objects whose owners a restore can bring back, in ascending order.
+    pub(crate) with_owners: Vec<usize>,
     /// How many objects of each type are left out, by reason.
     pub(crate) left_out: BTreeMap<(GroupResource, &'static str), u64>,
     pub(crate) restore: Arc<Restore>,
@@ -108,6 +110,7 @@ impl Walk {
             catalog,
             levels,
             volumes: contents.volumes,
+            with_owners: contents.with_owners,
             left_out: contents.left_out,
             restore: Arc::new(restore.clone()),
             hooks: Arc::new(RestoreHooks::new(&restore.spec.hooks).map_err(ValidationErrors)?),

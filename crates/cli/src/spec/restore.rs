@@ -46,6 +46,10 @@ pub(crate) struct RestoreSpecArgs {
     /// StatefulSets that delete their claims
     #[arg(long, value_name = "TYPE")]
     allow_recreate: Vec<String>,
+    /// Give restored objects their owners back, so that they are deleted with them; not pods, replica sets and others that
+    /// their controllers adopt
+    #[arg(long)]
+    restore_owner_references: bool,
     /// Types whose status is restored
     #[arg(long, value_parser = flags::list, value_name = "TYPES")]
     status_include_resources: Option<List>,
@@ -102,6 +106,7 @@ impl RestoreSpecArgs {
         spec.existing_resource_policy = self.existing_resource_policy.0.clone().unwrap_or_default().into();
         spec.existing_resource_policy_overrides.clone_from(&self.existing_resource_policy_override);
         spec.allow_recreate.clone_from(&self.allow_recreate);
+        spec.restore_owner_references = self.restore_owner_references;
         let with_status = list(&self.status_include_resources);
         spec.restore_status = (!with_status.is_empty()).then(|| RestoreStatusSpec {
             included_resources: with_status,
@@ -164,6 +169,8 @@ mod tests {
                     "allowRecreate": ["e"]
                 })),
             ),
+            ("--restore-owner-references", of(json!({"restoreOwnerReferences": true}))),
+            ("--restore-owner-references=false", of(json!({}))),
             ("--status-exclude-resources pods", of(json!({}))),
             ("--status-include-resources= --status-exclude-resources pods", of(json!({}))),
             (

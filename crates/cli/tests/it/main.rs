@@ -28,6 +28,7 @@ mod nonsense;
 mod numbers;
 mod object_storage;
 mod own_pod;
+mod owners;
 mod plan;
 mod policies;
 mod random_kills;

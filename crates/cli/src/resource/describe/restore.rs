@@ -152,6 +152,9 @@ fn manner(page: &mut Page<'_>, spec: &RestoreSpec) {
     page.field("ItemOperationTimeout", spec.item_operation_timeout);
     page.blank();
     page.field("Preserve Service NodePorts", three(spec.preserve_node_ports, "true", "false", "auto"));
+    if spec.restore_owner_references {
+        page.field("Restore Owner References", true);
+    }
     if let Some(reference) = &spec.resource_modifier {
         spec::reference(page, "Resource modifier", reference);
     }

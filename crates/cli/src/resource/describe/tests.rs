@@ -398,6 +398,7 @@ fn rare_parts_of_restores_have_veleros_form() {
     spec.included_namespaces = vec!["a".into(), "b".into()];
     spec.namespace_mapping = [("a".to_owned(), "x".to_owned()), ("b".to_owned(), "y".to_owned())].into();
     spec.existing_resource_policy = "update".to_owned().into();
+    spec.restore_owner_references = true;
     spec.skip_default_resource_modifier = Some(true);
     spec.uploader_config =
         Some(lifeboat_api::UploaderConfigForRestore { write_sparse_files: Some(true), parallel_files_download: 2 });
@@ -444,7 +445,12 @@ fn rare_parts_of_restores_have_veleros_form() {
              Data Mover: velero\n      Uploader Type: kopia",
         ),
         (&short, "Existing", "Existing Resource Policy:   update\nItemOperationTimeout:       0s"),
-        (&short, "Preserve", "Preserve Service NodePorts:      auto\nSkip Default Resource Modifier:  true"),
+        (
+            &short,
+            "Preserve",
+            "Preserve Service NodePorts:      auto\nRestore Owner References:        true\n\
+             Skip Default Resource Modifier:  true",
+        ),
         (&short, "Uploader", "Uploader config:\n  Write Sparse Files:  true\n  Parallel Restore:    2"),
         (
             &short,
