@@ -146,7 +146,7 @@ fn dies(ground: &Ground, name: &str, death: Death, expected: &[&str]) {
     let pid = leader.0.id().to_string();
     containers.behind(&first, move |command| {
         if matches!(death, Death::Paused) && command.words[0] == "freeze" {
-            assert!(Command::new("kill").args(["-STOP", &pid]).status().expect("kill").success());
+            pause(&pid);
         }
         Ran::default()
     });
@@ -169,10 +169,25 @@ fn dies(ground: &Ground, name: &str, death: Death, expected: &[&str]) {
     assert_eq!(backup["status"]["hookStatus"], json!({"hooksAttempted": 2}), "{name}");
     if matches!(death, Death::Paused) {
         wakes(ground, &format!("{name}-1"), &mut leader);
-        assert_eq!(containers.log(), expected, "a server that wakes up too late runs nothing");
+        let logs = [1, 2].map(|number| ground.log(&format!("{name}-{number}"))).join("\n\n");
+        assert_eq!(containers.log(), expected, "a server that wakes up too late runs nothing: {logs}");
     }
-    let notes = ground.bed.kubectl(&["get", "configmaps", "-n", &space, "--output=name"]);
-    assert_eq!(notes.trim(), "configmap/kube-root-ca.crt", "{name}: the notes of the backup are left");
+    // They go when its end is known.
+    eventually(&format!("the end of the notes of {name}"), || {
+        ground.bed.kubectl(&["get", "configmaps", "-n", &space, "--output=name"]).trim() == "configmap/kube-root-ca.crt"
+    });
+}
+
+/// Stops a process, and waits until all of its threads stand still: until then it may act on what it is told.
+fn pause(pid: &str) {
+    assert!(Command::new("kill").args(["-STOP", pid]).status().expect("kill").success());
+    let stands = |task: std::io::Result<std::fs::DirEntry>| {
+        let stat = task.and_then(|task| std::fs::read_to_string(task.path().join("stat"))).unwrap_or_default();
+        stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
+    };
+    eventually("the pause of all threads", || {
+        std::fs::read_dir(format!("/proc/{pid}/task")).expect("its threads").all(stands)
+    });
 }
 
 /// Lets a paused server go on, until it has seen that it leads no more.
