@@ -120,18 +120,14 @@ impl Owners {
             let key = self.mapping.target_of(&row.key());
             let place = Place::of(key.namespace.as_deref());
             let journal = &self.env.operation.journal;
-            let said = match self.adopt_with_patience(&key, &item).await {
-                Ok(Adopted::Except(why)) if why.is_empty() => Ok(None),
-                Ok(Adopted::NotOurs) => Ok(None),
-                Ok(Adopted::Gone) => Ok(Some("it is not there any more, or it is being deleted".to_owned())),
-                Ok(Adopted::Except(why)) => Ok(Some(why.join("; "))),
-                Err(why) => Err(why),
+            let warn = |why: &str| {
+                journal.warn(&place, format!("{key} was not given all owners that it had in the backup: {why}"));
             };
-            match said {
-                Ok(None) => {}
-                Ok(Some(why)) => {
-                    journal.warn(&place, format!("{key} was not given all owners that it had in the backup: {why}"));
-                }
+            match self.adopt_with_patience(&key, &item).await {
+                Ok(Adopted::NotOurs) => {}
+                Ok(Adopted::Gone) => warn("it is not there any more, or it is being deleted"),
+                Ok(Adopted::Except(why)) if why.is_empty() => {}
+                Ok(Adopted::Except(why)) => warn(&why.join("; ")),
                 Err(why) => journal.error(&place, format!("error restoring the owners of {key}: {why}")),
             }
         }
