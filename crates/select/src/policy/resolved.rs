@@ -158,6 +158,11 @@ impl FilterPolicies {
         all.flat_map(|entries| entries.types.keys())
     }
 
+    /// Whether there are no filters at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.namespaced.is_empty() && self.cluster.types.is_empty() && self.cluster.unknown.is_empty()
+    }
+
     /// Whether a namespace may have a policy.
     pub(crate) fn has_namespaced(&self) -> bool {
         !self.namespaced.is_empty()
