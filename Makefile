@@ -1,5 +1,5 @@
 # What a developer or CI runs. Anything with logic is in xtask.
-.PHONY: help demo check test test-long bench bench-large fuzz image fmt
+.PHONY: help demo check test test-node test-long bench bench-large fuzz image fmt
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/lifeboat
 # One target folder for every work tree and CI.
@@ -16,6 +16,9 @@ check: ## formatting, lints, dependency rules, crate edges, spelling
 
 test: ## all tests, on a real control plane that it builds once and starts
 	cargo xtask test
+
+test-node: ## the tests with containers and volumes, on a real node, as root on Linux; NAMES=hooks for some
+	cargo xtask test-node $(NAMES)
 
 test-long: ## commands and servers killed at 1,000 random requests, about half an hour; LIFEBOAT_SEED=N LIFEBOAT_KILLS=M for a part
 	cargo xtask test-long

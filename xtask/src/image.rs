@@ -1,10 +1,8 @@
 //! `cargo xtask image`: the container image, made without a container engine.
 
-mod oci;
-
 use crate::{cargo, run, timed};
 use anyhow::{Context, Result, bail};
-use oci::{Entry, Image};
+use lifeboat_testbed::{Entry, Image};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufWriter;

@@ -1,4 +1,4 @@
-//! What developers and CI run: `cargo xtask check`, `cargo xtask test`, `cargo xtask bench`, `cargo xtask image`.
+//! What developers and CI run: `cargo xtask check`, `cargo xtask test`, `cargo xtask test-node`, `cargo xtask bench`, `cargo xtask image`.
 #![allow(clippy::print_stdout, reason = "it talks to the developer")]
 
 mod bench;
@@ -23,6 +23,8 @@ fn main() -> Result<()> {
         "setup" => setup(),
         "test" if args.is_empty() => test::all(),
         "test" => test::some(&args.iter().map(String::as_str).collect::<Vec<_>>(), &[]),
+        "test-node" => test::on_a_node(&args),
+        "test-node-inside" => test::on_this_node(&args),
         "test-long" => {
             test::some(&["--package", "lifeboat-cli", "--test", "it"], &["--ignored", "--nocapture", "long_"])
         }
@@ -32,7 +34,7 @@ fn main() -> Result<()> {
         "fuzz" => fuzz(&args),
         "image" => image::image(&args),
         other => bail!(
-            "unknown task {other:?}: check, check-edges, check-circles, setup, test, test-long, bench, bench-large, fuzz or image"
+            "unknown task {other:?}: check, check-edges, check-circles, setup, test, test-node, test-long, bench, bench-large, fuzz or image"
         ),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{cargo, setup};
 use anyhow::{Context, Result, bail};
-use lifeboat_testbed::{ControlPlane, S3Server};
+use lifeboat_testbed::{ControlPlane, Node, S3Server, in_namespaces};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -32,6 +32,34 @@ pub(crate) fn some(which: &[&str], how: &[&str]) -> Result<()> {
     if !how.is_empty() {
         tests.arg("--").args(how);
     }
+    crate::run("tests", &mut tests)
+}
+
+/// The tests that need a node, which are ignored elsewhere.
+const ON_A_NODE: [&str; 4] = ["--package", "lifeboat-cli", "--test", "it"];
+
+/// Runs the tests on a node with containers and volumes, all or those with this text in their names: as root, in namespaces
+/// that end with them.
+pub(crate) fn on_a_node(names: &[String]) -> Result<()> {
+    setup()?;
+    crate::timed("programs of the node", Node::ensure)?;
+    crate::run("build", cargo().arg("test").args(ON_A_NODE).args(["--no-run", "--quiet"]))?;
+    let mut inside = in_namespaces();
+    inside.arg(std::env::current_exe()?).arg("test-node-inside").args(names);
+    crate::run("tests on a node", &mut inside)
+}
+
+/// The part of [`on_a_node`] inside the namespaces, where no network is.
+pub(crate) fn on_this_node(names: &[String]) -> Result<()> {
+    Node::prepare()?;
+    let bed = Bed::start()?;
+    let begun = Instant::now();
+    let _node = Node::start(&bed.plane)?;
+    println!("-- node: {} s", begun.elapsed().as_secs());
+    let mut tests = bed.give(cargo());
+    tests.arg("test").args(ON_A_NODE).args(["--offline", "--quiet", "--", "--ignored"]);
+    let names: Vec<String> = names.iter().map(|name| format!("node::{name}")).collect();
+    tests.args(if names.is_empty() { vec!["node::".to_owned()] } else { names });
     crate::run("tests", &mut tests)
 }
 

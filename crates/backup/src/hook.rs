@@ -50,6 +50,8 @@ pub(crate) struct Quiesced {
     post: Vec<Hook>,
     /// Whether a command may have frozen something: not when certainly none was started.
     may_be_frozen: bool,
+    /// Whether the post hooks are those of an attempt before, and another attempt follows that freezes and thaws again.
+    is_of_attempt_before: bool,
     /// Whether the pod must stay out of the backup.
     pub(crate) is_refused: bool,
 }
@@ -71,7 +73,7 @@ impl Commands {
         let name = key.to_string();
         pre.iter().for_each(|hook| tally.due(&name, hook, Moment::Pre));
         post.iter().for_each(|hook| tally.due(&name, hook, Moment::Post));
-        let mut quiesced = Quiesced { pod, post, may_be_frozen: true, is_refused: false };
+        let mut quiesced = Quiesced { pod, post, may_be_frozen: true, is_of_attempt_before: false, is_refused: false };
         if !pre.is_empty() && !quiesced.post.is_empty() && !quiesced.pod.is_over {
             if let Err(e) = self.owed.owe(&quiesced.pod, &quiesced.post).await {
                 // Nothing would thaw the application if this process died now.
@@ -121,7 +123,7 @@ impl Commands {
     /// Runs the hooks of a pod after its backup, in their order. What goes wrong is in the results. Gives whether nothing is
     /// owed to the pod any more.
     pub(crate) async fn thaw(&self, quiesced: Quiesced, tally: &mut HookTally) -> bool {
-        let Quiesced { pod, post, may_be_frozen, .. } = quiesced;
+        let Quiesced { pod, post, may_be_frozen, is_of_attempt_before, .. } = quiesced;
         if post.is_empty() {
             return true;
         }
@@ -140,6 +142,12 @@ impl Commands {
                 let name = key.to_string();
                 self.operation.journal.info("A pod that was owed hooks is gone", &[("pod", &name)]);
                 break;
+            }
+            if is_of_attempt_before && error.ended_badly() {
+                // It thaws what is not frozen, when it ran already or the freezing never did.
+                let text = format!("hook {}, owed since an attempt that was cut off, failed: {error}", hook.name);
+                self.operation.journal.item(Severity::Warning, &key, &text, None);
+                continue;
             }
             tally.failed(&key.to_string(), &hook, Moment::Post);
             let command = hook.command.join(" ");
@@ -178,10 +186,17 @@ impl Commands {
     /// Runs a post hook, again while it could not even be started.
     async fn run_patiently(&self, hook: &Hook, pod: &HookPod) -> Result<(), NotDone> {
         let end = Instant::now() + PATIENCE;
+        let (key, mut pod) = (pod.key(), pod.clone());
         loop {
-            match self.run(hook, pod, Moment::Post).await {
+            match self.run(hook, &pod, Moment::Post).await {
                 Err(NotDone::Failed(error)) if error.can_pass() && Instant::now() < end => sleep(PAUSE).await,
                 ended => return ended,
+            }
+            // Its container may have ended, and then no patience helps.
+            if let Ok(Some(now)) = self.read(&key).await
+                && now.uid == pod.uid
+            {
+                pod = now;
             }
         }
     }
@@ -221,9 +236,10 @@ impl Commands {
         self.for_some_at_once(owing.into_values(), thaw).await;
     }
 
-    /// Runs all hooks that are owed to pods, of this run or of one before it. Gives whether nothing is owed any more: otherwise it
+    /// Runs all hooks that are owed to pods, of this run or of one before it; `attempt_follows` says whether all pods are frozen
+    /// and thawed again afterwards. Gives whether nothing is owed any more: otherwise it
     /// may go better later.
-    pub(crate) async fn pay(&self) -> bool {
+    pub(crate) async fn pay(&self, attempt_follows: bool) -> bool {
         let (owed, unreadable) = match self.owed.all().await {
             Ok(all) => all,
             Err(e) => {
@@ -239,7 +255,8 @@ impl Commands {
                 format!("the note {key} of hooks that a pod is owed cannot be read: an application may be frozen");
             self.operation.journal.error(&Place::Velero, text);
         }
-        self.for_some_at_once(owed, |commands: Self, one| async move { commands.pay_one(one).await }).await
+        let pay = |commands: Self, one| async move { commands.pay_one(one, attempt_follows).await };
+        self.for_some_at_once(owed, pay).await
     }
 
     /// Does this for all, and gives whether all of it went well.
@@ -266,7 +283,7 @@ impl Commands {
         }
     }
 
-    async fn pay_one(&self, owed: OwedHooks) -> bool {
+    async fn pay_one(&self, owed: OwedHooks, attempt_follows: bool) -> bool {
         let OwedHooks { namespace, name, uid, post } = owed;
         let key = ObjectKey::new(GroupResource::new("", "pods"), Some(&namespace), name);
         let pod = match self.read(&key).await {
@@ -286,7 +303,8 @@ impl Commands {
         };
         let name = key.to_string();
         self.operation.journal.info("Running hooks that a pod is owed", &[("pod", &name)]);
-        let owed = Quiesced { pod, post, may_be_frozen: true, is_refused: false };
+        let owed =
+            Quiesced { pod, post, may_be_frozen: true, is_of_attempt_before: attempt_follows, is_refused: false };
         self.thaw(owed, &mut HookTally::default()).await
     }
 
@@ -308,7 +326,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// more: otherwise it may go better later, and the notes must stay until then.
 #[must_use]
 pub async fn run_owed_hooks(cluster: &Cluster, operation: &Operation) -> bool {
-    Commands::new(cluster, operation).pay().await
+    Commands::new(cluster, operation).pay(false).await
 }
 
 /// A command that did not do what it should.
@@ -326,6 +344,11 @@ impl NotDone {
     /// Whether the API server says that the pod is not there.
     fn says_gone(&self) -> bool {
         matches!(self, Self::Failed(error) if error.says_gone())
+    }
+
+    /// Whether the command ran and ended with an exit code other than 0.
+    fn ended_badly(&self) -> bool {
+        matches!(self, Self::Failed(error) if error.ended_badly())
     }
 
     /// Whether the command was certainly not started.

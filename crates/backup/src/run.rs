@@ -118,7 +118,7 @@ async fn make(request: &Request, commands: &Commands, env: &Env, tasks: &mut Joi
         .info("Beginning backup", &[("attempt", &writer.attempt().to_string()), ("cluster", &version.git_version)]);
     if writer.attempt() > 1 {
         // What the attempt before has frozen comes first.
-        commands.pay().await;
+        commands.pay(true).await;
     }
     let wanted = Wanted { backup: &backup, policies: policies.as_ref(), settings: &request.settings };
     let objects = objects(wanted, Some(commands.clone()), env, tasks).await?;

@@ -20,6 +20,8 @@ pub struct HookPod {
     /// The containers in which a command can run, in their order: the regular ones, then init containers that go on
     /// running beside them (`restartPolicy: Always`).
     pub containers: Vec<String>,
+    /// Those of them whose process has ended and is not started again just now.
+    pub ended: Vec<String>,
     /// Whether it has ended, so that no command can run in it.
     pub is_over: bool,
 }
@@ -47,6 +49,10 @@ impl HookPod {
             labels: texts(&metadata["labels"]),
             annotations: texts(&metadata["annotations"]),
             containers,
+            ended: [&pod["status"]["containerStatuses"], &pod["status"]["initContainerStatuses"]]
+                .into_iter()
+                .flat_map(|list| of(list, |status| status["state"]["terminated"].is_object()))
+                .collect(),
             is_over: matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")),
         }
     }
@@ -60,20 +66,21 @@ impl HookPod {
     /// The container that a hook names, or the first one.
     ///
     /// # Errors
-    /// Which container is not there.
+    /// Which container is not there, or does not run.
     pub(crate) fn container(&self, named: &str) -> Result<&str, String> {
         let found = if named.is_empty() {
             self.containers.first()
         } else {
             self.containers.iter().find(|container| *container == named)
         };
-        found.map(String::as_str).ok_or_else(|| {
-            if named.is_empty() {
-                format!("the pod {}/{} has no container", self.namespace, self.name)
-            } else {
-                format!("no such container: {named:?} (the pod has {})", self.containers.join(", "))
+        match found {
+            Some(container) if self.ended.contains(container) => {
+                Err(format!("the container {container} does not run: its process has ended"))
             }
-        })
+            Some(container) => Ok(container),
+            None if named.is_empty() => Err(format!("the pod {}/{} has no container", self.namespace, self.name)),
+            None => Err(format!("no such container: {named:?} (the pod has {})", self.containers.join(", "))),
+        }
     }
 }
 
@@ -90,7 +97,8 @@ mod tests {
                 "initContainers": [{"name": "init"}, {"name": "proxy", "restartPolicy": "Always"}],
                 "containers": [{"name": "db"}, {"name": "log"}],
             },
-            "status": {"phase": "Running"},
+            "status": {"phase": "Running", "containerStatuses": [
+                {"name": "db", "state": {"running": {}}}, {"name": "log", "state": {"terminated": {"exitCode": 0}}}]},
         }));
         let texts = |key: &str, value: &str| BTreeMap::from([(key.to_owned(), value.to_owned())]);
         let expected = HookPod {
@@ -100,6 +108,7 @@ mod tests {
             labels: texts("app", "db"),
             annotations: texts("a", "b"),
             containers: ["db", "log", "proxy"].map(str::to_owned).to_vec(),
+            ended: vec!["log".to_owned()],
             is_over: false,
         };
         assert_eq!(pod, expected);
@@ -108,6 +117,8 @@ mod tests {
         }
         let error = r#"no such container: "gone" (the pod has db, log, proxy)"#;
         assert_eq!(pod.container("gone"), Err(error.to_owned()));
+        let error = "the container log does not run: its process has ended";
+        assert_eq!(pod.container("log"), Err(error.to_owned()));
         assert_eq!(HookPod::default().container(""), Err("the pod / has no container".to_owned()));
     }
 

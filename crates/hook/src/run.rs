@@ -8,7 +8,7 @@ use lifeboat_operation::Journal;
 /// A hook that did not do what it should.
 #[derive(Debug, thiserror::Error)]
 pub enum HookError {
-    /// The pod has no such container.
+    /// The pod has no such container, or it does not run.
     #[error("{0}")]
     Container(String),
     /// The command did not end well.
@@ -32,6 +32,12 @@ impl HookError {
     #[must_use]
     pub fn says_gone(&self) -> bool {
         matches!(self, Self::Exec(ExecError::Refused(error)) if error.is_not_found())
+    }
+
+    /// Whether the command ran and ended with an exit code other than 0.
+    #[must_use]
+    pub fn ended_badly(&self) -> bool {
+        matches!(self, Self::Exec(ExecError::ExitCode(_)))
     }
 
     /// Whether the command may not even have been started, because the API server or the node was not to be reached: the same

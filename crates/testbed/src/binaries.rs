@@ -23,49 +23,115 @@ pub fn cache_folder() -> PathBuf {
     base.join("lifeboat")
 }
 
+/// What a control plane consists of, besides etcd.
+const CONTROL_PLANE: [&str; 3] = ["kube-apiserver", "kube-controller-manager", "kubectl"];
+/// What a node needs besides.
+const NODE: [&str; 2] = ["kube-scheduler", "kubelet"];
+
 impl Binaries {
-    /// Builds what is missing. Cold about six minutes on two cores, nothing when cached.
+    /// Builds what a control plane needs and is missing. Cold about six minutes on two cores, nothing when cached.
     ///
     /// # Errors
     /// When there is no Go toolchain or a build fails.
     pub fn ensure() -> Result<Self> {
         let folder = cache_folder().join("testbed").join(format!("{KUBERNETES}-{VERSITYGW}"));
         std::fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
-        let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("go/control-plane");
-        let kubernetes = ["kube-apiserver", "kube-controller-manager", "kubectl"];
-        if kubernetes.iter().any(|name| !folder.join(name).exists()) {
-            let mut number = KUBERNETES.trim_start_matches('v').split('.');
-            let (major, minor) = (number.next().unwrap_or_default(), number.next().unwrap_or_default());
-            let package = "k8s.io/component-base/version";
-            // Without these stamps the version-skew checks misbehave.
-            let flags = format!(
-                "-s -w -X {package}.gitVersion={KUBERNETES} -X {package}.gitMajor={major} -X {package}.gitMinor={minor} -X {package}.gitTreeState=clean"
-            );
+        let binaries = Self { folder };
+        let module = module("control-plane");
+        binaries.kubernetes(&CONTROL_PLANE)?;
+        if !binaries.path("etcd").exists() {
             let mut build = go(&module);
-            build.args(["build", "-trimpath", "-ldflags", &flags, "-o"]).arg(slash(&folder));
-            build.args(kubernetes.map(|name| format!("k8s.io/kubernetes/cmd/{name}")));
-            run(build, "Kubernetes")?;
-        }
-        if !folder.join("etcd").exists() {
-            let mut build = go(&module);
-            build.args(["build", "-trimpath", "-ldflags", "-s -w", "-o"]).arg(folder.join("etcd"));
+            build.args(["build", "-trimpath", "-ldflags", "-s -w", "-o"]).arg(binaries.path("etcd"));
             build.arg("go.etcd.io/etcd/server/v3");
             run(build, "etcd")?;
         }
-        if !folder.join("versitygw").exists() {
+        if !binaries.path("versitygw").exists() {
             let mut build = go(&module);
-            build.env("GOBIN", &folder).args(["install", "-trimpath", "-ldflags", "-s -w"]);
+            build.env("GOBIN", &binaries.folder).args(["install", "-trimpath", "-ldflags", "-s -w"]);
             build.arg(format!("github.com/versity/versitygw/cmd/versitygw@{VERSITYGW}"));
             run(build, "versitygw")?;
         }
-        Ok(Self { folder })
+        Ok(binaries)
     }
 
-    /// The path of one of `etcd`, `kube-apiserver`, `kube-controller-manager`, `kubectl`, `versitygw`.
+    /// Builds what a node needs and is missing: kubelet and scheduler, the CSI driver with its sidecars, and the definitions
+    /// of snapshots, which [`Binaries::snapshot_definitions`] finds. Cold about six minutes on two cores more.
+    ///
+    /// # Errors
+    /// When there is no Go toolchain or a build fails.
+    pub fn ensure_node() -> Result<Self> {
+        let binaries = Self::ensure()?;
+        binaries.kubernetes(&NODE)?;
+        let module = module("csi");
+        for (package, version) in SIDECARS {
+            let name = package.rsplit('/').next().unwrap_or_default();
+            if !binaries.path(name).exists() {
+                let mut build = go(&module);
+                let flags = format!("-s -w -X main.version={version}");
+                build.args(["build", "-trimpath", "-ldflags", &flags, "-o"]).arg(binaries.path(name)).arg(package);
+                run(build, name)?;
+            }
+        }
+        // The driver is ours and changes: go itself knows whether there is anything to do.
+        let mut build = go(&module);
+        build.args(["build", "-trimpath", "-ldflags", "-s -w", "-o"]).arg(binaries.path("csi-driver")).arg(".");
+        run(build, "the CSI driver")?;
+        let mut list = go(&module);
+        list.args(["list", "-m", "-f", "{{.Dir}}", "github.com/kubernetes-csi/external-snapshotter/client/v8"]);
+        let output = list.output().context("run go to find the definitions of snapshots")?;
+        let source = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()).join("config/crd");
+        let definitions = binaries.snapshot_definitions();
+        std::fs::create_dir_all(&definitions)?;
+        for file in std::fs::read_dir(&source).with_context(|| format!("read {}", source.display()))? {
+            let file = file?;
+            if file.file_name().to_string_lossy().contains("snapshot.storage.k8s.io_") {
+                let content = std::fs::read(file.path())?;
+                std::fs::write(definitions.join(file.file_name()), content)?;
+            }
+        }
+        Ok(binaries)
+    }
+
+    /// The folder of the definitions of snapshots and groups of snapshots.
+    #[must_use]
+    pub fn snapshot_definitions(&self) -> PathBuf {
+        self.folder.join("snapshot-definitions")
+    }
+
+    /// The path of one of `etcd`, `kube-apiserver`, `kube-controller-manager`, `kubectl`, `versitygw`; with a node also of
+    /// `kube-scheduler`, `kubelet`, `csi-driver`, `csi-provisioner`, `csi-snapshotter`, `snapshot-controller`.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
+
+    fn kubernetes(&self, names: &[&str]) -> Result<()> {
+        if names.iter().all(|name| self.path(name).exists()) {
+            return Ok(());
+        }
+        let mut number = KUBERNETES.trim_start_matches('v').split('.');
+        let (major, minor) = (number.next().unwrap_or_default(), number.next().unwrap_or_default());
+        let package = "k8s.io/component-base/version";
+        // Without these stamps the version-skew checks misbehave.
+        let flags = format!(
+            "-s -w -X {package}.gitVersion={KUBERNETES} -X {package}.gitMajor={major} -X {package}.gitMinor={minor} -X {package}.gitTreeState=clean"
+        );
+        let mut build = go(&module("control-plane"));
+        build.args(["build", "-trimpath", "-ldflags", &flags, "-o"]).arg(slash(&self.folder));
+        build.args(names.iter().map(|name| format!("k8s.io/kubernetes/cmd/{name}")));
+        run(build, "Kubernetes")
+    }
+}
+
+/// The sidecars of a CSI driver and their versions, which the Go module pins.
+const SIDECARS: [(&str, &str); 3] = [
+    ("github.com/kubernetes-csi/external-provisioner/v6/cmd/csi-provisioner", "v6.3.0"),
+    ("github.com/kubernetes-csi/external-snapshotter/v8/cmd/csi-snapshotter", "v8.6.0"),
+    ("github.com/kubernetes-csi/external-snapshotter/v8/cmd/snapshot-controller", "v8.6.0"),
+];
+
+fn module(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("go").join(name)
 }
 
 fn slash(folder: &Path) -> PathBuf {

@@ -9,14 +9,13 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A running control plane without nodes. Dropping it kills it and removes its data.
+/// A running control plane. Dropping it kills it and removes its data, unless another process has started it.
 #[derive(Debug)]
 pub struct ControlPlane {
-    // Killed in this order.
-    _controller_manager: Daemon,
-    _api_server: Daemon,
-    _etcd: Daemon,
-    folder: TempDir,
+    // Killed in this order, before the data go.
+    _programs: Vec<Daemon>,
+    _data: Option<TempDir>,
+    folder: PathBuf,
     kubectl: PathBuf,
     url: String,
 }
@@ -83,6 +82,8 @@ impl ControlPlane {
                 ("service-account-key-file", &file("token.pub")),
                 ("service-account-signing-key-file", &file("token.key")),
                 ("allow-privileged", "true"),
+                // Nodes have no names that could be looked up.
+                ("kubelet-preferred-address-types", "InternalIP"),
                 ("event-ttl", "15m"),
                 ("profiling", "false"),
                 ("audit-policy-file", &audit_policy(folder.path())?),
@@ -117,19 +118,30 @@ impl ControlPlane {
             kubectl.try_run(&["get", "serviceaccount", "default", "--namespace", "default"]).is_ok()
         })?;
         Ok(Self {
-            _controller_manager: controller_manager,
-            _api_server: api_server,
-            _etcd: etcd,
+            _programs: vec![controller_manager, api_server, etcd],
+            folder: folder.path().to_owned(),
+            _data: Some(folder),
             kubectl: binaries.path("kubectl"),
-            folder,
             url,
         })
+    }
+
+    /// One that another process has started, by the kubeconfig that [`ControlPlane::start`] wrote.
+    ///
+    /// # Errors
+    /// When it is no such kubeconfig, or the programs cannot be built.
+    pub fn of_another_process(kubeconfig: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(kubeconfig).with_context(|| format!("read {}", kubeconfig.display()))?;
+        let url = text.split_once("server: \"").and_then(|(_, rest)| rest.split('"').next()).context("no server")?;
+        let folder = kubeconfig.parent().context("the folder of the kubeconfig")?.to_owned();
+        let kubectl = Binaries::ensure()?.path("kubectl");
+        Ok(Self { _programs: Vec::new(), _data: None, folder, kubectl, url: url.to_owned() })
     }
 
     /// A kubeconfig with all rights.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
-        self.folder.path().join("kubeconfig")
+        self.folder.join("kubeconfig")
     }
 
     /// The URL of the API server.
@@ -141,13 +153,13 @@ impl ControlPlane {
     /// The certificate authority of the API server, PEM.
     #[must_use]
     pub fn authority(&self) -> PathBuf {
-        self.folder.path().join("ca.crt")
+        self.folder.join("ca.crt")
     }
 
     /// The audit log: one JSON line per request, metadata only.
     #[must_use]
     pub fn audit_log(&self) -> PathBuf {
-        self.folder.path().join("audit.log")
+        self.folder.join("audit.log")
     }
 
     /// kubectl with all rights.
@@ -261,6 +273,6 @@ fn wait(what: &str, daemon: &Daemon, ready: impl Fn() -> bool) -> Result<()> {
 
 /// Between two looks at something that another process does.
 #[allow(clippy::disallowed_methods, reason = "there is nothing to wait on but time")]
-fn pause() {
+pub(crate) fn pause() {
     std::thread::sleep(Duration::from_millis(100));
 }

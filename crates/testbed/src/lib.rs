@@ -4,11 +4,16 @@
 //! [`Binaries::ensure`] builds them once from Go modules into the cache folder; [`ControlPlane::start`] takes about
 //! five seconds. Everything started here ends with the process that started it, however that dies.
 //!
+//! [`Node::start`] adds a node to one: kubelet, containerd and a CSI driver with volumes, snapshots and groups. It needs root,
+//! and namespaces of its own ([`in_namespaces`]).
+//!
 //! Only for development. Start reading at [`ControlPlane`].
 
 mod binaries;
 mod certificates;
 mod control_plane;
+mod image;
+mod node;
 mod process;
 mod proxy;
 mod s3;
@@ -16,6 +21,8 @@ mod scripted;
 
 pub use binaries::{Binaries, cache_folder};
 pub use control_plane::{ControlPlane, Kubectl};
+pub use image::{Entry, Image};
+pub use node::{DRIVER, NODE_STATE, Node, in_namespaces};
 pub use process::{Daemon, free_port};
 pub use proxy::{ContainerCommand, Containers, Fault, Kill, Nth, Proxy, Ran, Rule, Seen};
 pub use s3::S3Server;

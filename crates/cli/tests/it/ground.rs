@@ -49,20 +49,28 @@ impl Drop for Server {
 
 impl Ground {
     pub(crate) fn start() -> Self {
-        Self::on(Bed::start())
+        Self::on(Bed::start(), "velero")
     }
 
-    fn on(bed: Bed) -> Self {
+    /// With the node that runs pods: the definitions are put in place by whichever test comes first, and each test has a
+    /// namespace of its own for its server.
+    pub(crate) fn with_node(own: &str) -> Self {
+        let ground = Self::on(Bed::with_node(), own);
+        ground.bed.kubectl(&["wait", "--for=create", "serviceaccount/default", "-n", own, "--timeout=30s"]);
+        ground
+    }
+
+    fn on(bed: Bed, own: &str) -> Self {
         let kubectl = bed.plane.kubectl();
         for definition in lifeboat_api::crds() {
-            with_object(&kubectl, &["create"], &definition).expect("a definition");
+            with_object(&kubectl, &["apply", "--server-side"], &definition).expect("a definition");
         }
-        bed.kubectl(&["create", "namespace", "velero"]);
+        bed.kubectl(&["create", "namespace", own]);
         bed.kubectl(&["wait", "--for=condition=Established", "customresourcedefinitions", "--all", "--timeout=30s"]);
         let s3 = S3Server::start().expect("an S3 server");
         s3.make_bucket(BUCKET).expect("a bucket");
         let ground = Self { bed, s3, directories: tempfile::tempdir().expect("a folder") };
-        ground.credentials("velero");
+        ground.credentials(own);
         ground
     }
 

@@ -24,6 +24,7 @@ mod leaving;
 mod modifiers;
 mod moved;
 mod namespaces;
+mod node;
 mod nonsense;
 mod numbers;
 mod object_storage;

@@ -117,6 +117,14 @@ impl Bed {
         Self { plane, folder: tempfile::tempdir().expect("a folder"), _turn: turn }
     }
 
+    /// The control plane with a node, which all tests on the node share.
+    pub(crate) fn with_node() -> Self {
+        let turn = Turn::take();
+        let kubeconfig = std::env::var_os("LIFEBOAT_TEST_KUBECONFIG").expect("run these tests by make test-node");
+        let plane = ControlPlane::of_another_process(Path::new(&kubeconfig)).expect("a control plane");
+        Self { plane, folder: tempfile::tempdir().expect("a folder"), _turn: turn }
+    }
+
     pub(crate) fn bucket(&self) -> PathBuf {
         self.folder.path().join("bucket")
     }

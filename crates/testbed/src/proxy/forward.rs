@@ -321,8 +321,25 @@ impl Shared {
     async fn unbroken(&self, request: Request<Incoming>) -> Result<Response<Stream>> {
         match self.command(&request) {
             Some((command, containers)) => exec::answer(request, command, containers, &self.commands).await,
+            None if request.headers().contains_key("upgrade") => self.tunnel(request).await,
             None => self.pass(request.map(whole)).await.map(|answer| answer.map(whole)),
         }
+    }
+
+    /// Passes on a request that asks for another protocol, and then the bytes of that protocol both ways.
+    async fn tunnel(&self, mut request: Request<Incoming>) -> Result<Response<Stream>> {
+        let client = hyper::upgrade::on(&mut request);
+        let mut answer = self.pass(request.map(whole)).await?;
+        if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
+            let server = hyper::upgrade::on(&mut answer);
+            lock(&self.commands).spawn(async move {
+                if let (Ok(client), Ok(server)) = (client.await, server.await) {
+                    // An error is the end of one of them, which the other one sees.
+                    let _ = tokio::io::copy_bidirectional(&mut TokioIo::new(client), &mut TokioIo::new(server)).await;
+                }
+            });
+        }
+        Ok(answer.map(whole))
     }
 
     /// The command that a request wants to run, and what runs it.
@@ -346,7 +363,14 @@ impl Shared {
             tokio::task::spawn_blocking(move || containers(&command)).await?;
             return Ok(());
         }
-        self.pass(request.map(whole)).await?.into_body().collect().await?;
+        let mut answer = self.pass(request.map(whole)).await?;
+        if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
+            // The server ends the connection when the command has ended.
+            let mut server = TokioIo::new(hyper::upgrade::on(&mut answer).await?);
+            tokio::io::copy(&mut server, &mut tokio::io::sink()).await?;
+            return Ok(());
+        }
+        answer.into_body().collect().await?;
         Ok(())
     }
 

@@ -11,32 +11,42 @@ use std::io::Write;
 
 /// What lies in an image at one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Entry {
+pub enum Entry {
+    /// A directory.
     Directory {
+        /// Its permission bits.
         mode: u32,
     },
+    /// A file.
     File {
+        /// Its permission bits.
         mode: u32,
+        /// Its bytes.
         content: Vec<u8>,
     },
     /// Another name of a file, whose path must sort before.
     SameAs(String),
+    /// A symbolic link to this path.
+    Link(String),
 }
 
 /// What an image consists of.
 #[derive(Clone, Debug)]
-pub(super) struct Image {
+pub struct Image {
     /// By path, without the slash at the beginning.
-    pub(super) entries: BTreeMap<String, Entry>,
+    pub entries: BTreeMap<String, Entry>,
     /// How container engines call it.
-    pub(super) name: String,
+    pub name: String,
     /// `amd64`.
-    pub(super) architecture: String,
+    pub architecture: String,
     /// Numbers of user and group: kubelets cannot know that a name is not root's.
-    pub(super) user: String,
-    pub(super) entrypoint: Vec<String>,
-    pub(super) environment: Vec<String>,
-    pub(super) labels: BTreeMap<String, String>,
+    pub user: String,
+    /// The program that containers run, with its first arguments.
+    pub entrypoint: Vec<String>,
+    /// As `NAME=value`.
+    pub environment: Vec<String>,
+    /// What the image says of itself.
+    pub labels: BTreeMap<String, String>,
 }
 
 const LAYOUT: &str = "application/vnd.oci.image";
@@ -44,8 +54,11 @@ const LAYOUT: &str = "application/vnd.oci.image";
 const EPOCH: &str = "1970-01-01T00:00:00Z";
 
 impl Image {
-    /// The archive.
-    pub(super) fn write(&self, out: impl Write) -> Result<()> {
+    /// Writes the archive.
+    ///
+    /// # Errors
+    /// When it cannot be written, or an entry has no room in the archive's format.
+    pub fn write(&self, out: impl Write) -> Result<()> {
         let layer = self.layer()?;
         let mut packed = GzEncoder::new(Vec::new(), Compression::best());
         packed.write_all(&layer)?;
@@ -119,6 +132,11 @@ fn tar(entries: &BTreeMap<String, Entry>, out: impl Write) -> Result<()> {
                 header.set_mode(0o755);
                 header.set_link_name(target).with_context(|| format!("link {path} to {target}"))?;
             }
+            Entry::Link(target) => {
+                header.set_entry_type(tar::EntryType::Symlink);
+                header.set_mode(0o777);
+                header.set_link_name(target).with_context(|| format!("link {path} to {target}"))?;
+            }
         }
         header.set_size(content.len().try_into()?);
         let slash = if matches!(entry, Entry::Directory { .. }) { "/" } else { "" };
@@ -155,6 +173,7 @@ mod tests {
             entries: BTreeMap::from([
                 ("a".to_owned(), file(b"program")),
                 ("b".to_owned(), Entry::SameAs("a".to_owned())),
+                ("c".to_owned(), Entry::Link("/a".to_owned())),
                 ("tmp".to_owned(), Entry::Directory { mode: 0o1777 }),
             ]),
             name: "example.com/a:v1".to_owned(),
@@ -223,6 +242,7 @@ mod tests {
             BTreeMap::from([
                 ("a".to_owned(), (0o755, 0, b"program".to_vec())),
                 ("b".to_owned(), (0o755, 0, b"-> a".to_vec())),
+                ("c".to_owned(), (0o777, 0, b"-> /a".to_vec())),
                 ("tmp/".to_owned(), (0o1777, 0, Vec::new())),
             ])
         );

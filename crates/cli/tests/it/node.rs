@@ -1,0 +1,3 @@
+//! What only a node can show: real containers and volumes. `make test-node` runs these tests, as root.
+
+mod hooks;

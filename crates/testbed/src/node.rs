@@ -1,0 +1,157 @@
+//! A node: containerd, kubelet, scheduler, and a CSI driver.
+
+mod container;
+mod images;
+mod kubelet;
+mod storage;
+
+use crate::process::Daemon;
+use crate::{Binaries, ControlPlane};
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+pub use storage::DRIVER;
+
+/// Where everything of the node is: on a disk, because overlays and loop devices need a real file system. `csi/state.json`
+/// in it tells what the driver has.
+pub const NODE_STATE: &str = "/var/tmp/lifeboat-node";
+/// The sockets, whose paths may not be long.
+const SOCKETS: &str = "/run/lifeboat-node";
+/// Where pods that look after volumes expect kubelet.
+const KUBELET: &str = "/var/lib/kubelet";
+/// The name of the node.
+const NAME: &str = "node-1";
+/// Its address.
+const ADDRESS: &str = "10.89.0.1";
+
+/// A node of a control plane, ready for pods that use the image `testbed.local/busybox:1`, and for claims of the classes
+/// `csi` and `csi-wait` (which waits for the first pod). Dropping it ends its processes; what they have made goes with the
+/// namespaces.
+#[derive(Debug)]
+pub struct Node {
+    // Killed in this order.
+    _storage: Vec<Daemon>,
+    _kubelet: Daemon,
+    _scheduler: Daemon,
+    _containerd: Daemon,
+}
+
+/// `unshare` with what makes namespaces for a node: of processes, so that containers end with it, of mounts and of the
+/// network. The caller adds the program and its arguments.
+#[must_use]
+pub fn in_namespaces() -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]);
+    command
+}
+
+impl Node {
+    /// Installs what a node needs: Debian's packages that are missing, and the programs that are built from Go modules.
+    ///
+    /// # Errors
+    /// When the caller is not root, or something cannot be installed or built.
+    pub fn ensure() -> Result<()> {
+        if !rustix::process::geteuid().is_root() {
+            bail!("a node needs root: it makes namespaces, mounts and containers");
+        }
+        container::install()?;
+        Binaries::ensure_node().map(drop)
+    }
+
+    /// Raises the loopback interface of new namespaces, on which a control plane listens.
+    ///
+    /// # Errors
+    /// When these are not namespaces of our own.
+    pub fn prepare() -> Result<()> {
+        let links = Command::new("ip").args(["--oneline", "link", "show", "up"]).output().context("run ip")?;
+        if !links.stdout.is_empty() {
+            bail!("a node is started in namespaces of its own only: there are networks here");
+        }
+        run(Command::new("ip").args(["link", "set", "lo", "up"]))
+    }
+
+    /// Starts the node, in some ten seconds, and waits until it is ready and its driver known.
+    ///
+    /// # Errors
+    /// When the caller is not in namespaces of its own, or something does not start within a minute.
+    pub fn start(plane: &ControlPlane) -> Result<Self> {
+        let binaries = Binaries::ensure_node()?;
+        wipe()?;
+        let containerd = container::start()?;
+        let config = kubelet::config()?;
+        let kubeconfig = plane.kubeconfig().display().to_string();
+        let scheduler = Daemon::start(
+            &binaries.path("kube-scheduler"),
+            &[format!("--kubeconfig={kubeconfig}"), "--leader-elect=false".to_owned(), "--secure-port=0".to_owned()],
+            &log("scheduler"),
+        )?;
+        let kubelet = Daemon::start(
+            &binaries.path("kubelet"),
+            &[
+                format!("--config={}", config.display()),
+                format!("--kubeconfig={kubeconfig}"),
+                format!("--root-dir={KUBELET}"),
+                format!("--hostname-override={NAME}"),
+                format!("--node-ip={ADDRESS}"),
+            ],
+            &log("kubelet"),
+        )?;
+        let kubectl = plane.kubectl();
+        let is_ready = || {
+            let status = "--output=jsonpath={.status.conditions[?(@.type=='Ready')].status}";
+            kubectl.try_run(&["get", "node", NAME, status]).is_ok_and(|text| text == "True")
+        };
+        until("the node", &[&containerd, &kubelet], is_ready)?;
+        let storage = storage::start(&binaries, plane)?;
+        Ok(Self { _storage: storage, _kubelet: kubelet, _scheduler: scheduler, _containerd: containerd })
+    }
+}
+
+/// The log of a program of the node.
+fn log(name: &str) -> PathBuf {
+    Path::new(NODE_STATE).join(format!("{name}.log"))
+}
+
+/// Removes what a node before has left, of which nothing runs any more.
+fn wipe() -> Result<()> {
+    let devices = Command::new("losetup").args(["--noheadings", "--output", "NAME,BACK-FILE"]).output()?;
+    for line in String::from_utf8_lossy(&devices.stdout).lines() {
+        if let Some((device, file)) = line.split_once(' ')
+            && file.trim().starts_with(NODE_STATE)
+        {
+            run(Command::new("losetup").args(["--detach", device]))?;
+        }
+    }
+    for folder in [NODE_STATE, SOCKETS] {
+        match std::fs::remove_dir_all(folder) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                return Err(e).with_context(|| format!("remove {folder}: does another node run?"));
+            }
+            _ => std::fs::create_dir_all(folder).with_context(|| format!("make {folder}"))?,
+        }
+    }
+    Ok(())
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let output = command.output().with_context(|| format!("run {command:?}"))?;
+    if !output.status.success() {
+        bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}
+
+/// Waits a minute at most; the failure holds the ends of the logs of these programs.
+fn until(what: &str, programs: &[&Daemon], holds: impl Fn() -> bool) -> Result<()> {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        if Instant::now() > end {
+            let logs: Vec<String> = programs.iter().map(|program| program.tail()).collect();
+            bail!("{what} is not ready after a minute:\n{}", logs.join("\n--\n"));
+        }
+        crate::control_plane::pause();
+    }
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! containerd, the network of its containers, and their images.
+
+use super::{ADDRESS, NODE_STATE, SOCKETS, images, log, run, until};
+use crate::process::Daemon;
+use anyhow::{Result, bail};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Debian's packages, and a program of each by which it is seen to be there.
+const PACKAGES: [(&str, &str); 9] = [
+    ("containerd", "/usr/bin/containerd"),
+    ("runc", "/usr/sbin/runc"),
+    ("containernetworking-plugins", "/usr/lib/cni/bridge"),
+    ("iptables", "/usr/sbin/iptables"),
+    ("conntrack", "/usr/sbin/conntrack"),
+    ("iproute2", "/usr/bin/ip"),
+    ("e2fsprogs", "/usr/sbin/mkfs.ext4"),
+    ("util-linux", "/usr/sbin/losetup"),
+    ("busybox", "/usr/bin/busybox"),
+];
+
+/// The network of pods: a bridge without a way out of the machine.
+const NETWORK: &str = r#"{"cniVersion": "0.4.0", "name": "testbed", "plugins": [
+  {"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": false, "hairpinMode": true,
+   "ipam": {"type": "host-local", "dataDir": "/run/lifeboat-node/addresses",
+            "ranges": [[{"subnet": "10.244.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
+  {"type": "portmap", "capabilities": {"portMappings": true}}]}
+"#;
+
+pub(super) fn socket() -> String {
+    format!("{SOCKETS}/containerd.sock")
+}
+
+/// Installs the packages that are missing.
+pub(super) fn install() -> Result<()> {
+    let missing: Vec<&str> =
+        PACKAGES.iter().filter(|(_, program)| !Path::new(program).exists()).map(|(package, _)| *package).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let apt = |args: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.args(args).env("DEBIAN_FRONTEND", "noninteractive").stdout(Stdio::null());
+        run(&mut command)
+    };
+    apt(&["update", "-q"])?;
+    apt(&[&["install", "-y", "--no-install-recommends"], &missing[..]].concat())?;
+    let still: Vec<&str> =
+        PACKAGES.iter().filter(|(_, program)| !Path::new(program).exists()).map(|(_, program)| *program).collect();
+    if !still.is_empty() {
+        bail!("{} are missing though their packages are installed", still.join(", "));
+    }
+    Ok(())
+}
+
+/// Starts containerd with the images, on a network with the address of the node.
+pub(super) fn start() -> Result<Daemon> {
+    // A bridge without ports, because it keeps its address whatever happens to pods.
+    for args in ["link add tb0 type bridge", &format!("addr add {ADDRESS}/24 dev tb0"), "link set tb0 up"] {
+        run(Command::new("ip").args(args.split(' ')))?;
+    }
+    let state = Path::new(NODE_STATE);
+    std::fs::create_dir_all(state.join("cni"))?;
+    std::fs::write(state.join("cni/10-testbed.conflist"), NETWORK)?;
+    let config = state.join("containerd.toml");
+    std::fs::write(&config, settings())?;
+    let config = config.display().to_string();
+    let containerd = Daemon::start(Path::new("containerd"), &["-c".to_owned(), config], &log("containerd"))?;
+    let ctr = |args: &[&str]| {
+        let mut command = Command::new("ctr");
+        command.args(["--address", &socket(), "--namespace", "k8s.io"]).args(args);
+        run(&mut command)
+    };
+    until("containerd", &[&containerd], || ctr(&["version"]).is_ok())?;
+    for image in images::write(state)? {
+        ctr(&["images", "import", &image.display().to_string()])?;
+    }
+    Ok(containerd)
+}
+
+fn settings() -> String {
+    let socket = socket();
+    let pause = images::PAUSE;
+    // The containers of a machine without CAP_SYS_RESOURCE need restrict_oom_score_adj.
+    format!(
+        r#"version = 2
+root = "{NODE_STATE}/containerd"
+state = "{SOCKETS}/containerd"
+disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.internal.v1.opt"]
+[grpc]
+  address = "{socket}"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{pause}"
+  disable_apparmor = true
+  restrict_oom_score_adj = true
+  disable_tcp_service = true
+  stream_server_address = "127.0.0.1"
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "/usr/lib/cni"
+    conf_dir = "{NODE_STATE}/cni"
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    snapshotter = "overlayfs"
+    default_runtime_name = "runc"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+        SystemdCgroup = false
+"#
+    )
+}
