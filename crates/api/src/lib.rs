@@ -11,6 +11,7 @@ mod backup;
 mod crd;
 mod data_move;
 mod duration;
+mod features;
 mod label;
 mod location;
 mod meta;
@@ -36,6 +37,7 @@ pub use data_move::{
     DataUploadResult, DataUploadSpec, DataUploadStatus, NodeOs, TargetVolumeSpec,
 };
 pub use duration::{Duration, ParseDurationError};
+pub use features::{Features, has_feature_without_effect};
 pub use label::label_value;
 pub use location::{
     BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase, BackupStorageLocationSpec,

@@ -46,7 +46,7 @@ object! {
         include_cluster_resources: Option<bool> = "includeClusterResources" nullable;
         /// Commands and containers for restored pods.
         hooks: RestoreHooks = "hooks";
-        /// What to do with objects that exist: empty, `none`, `update` or `recreate`.
+        /// What to do with objects that exist: empty, `none`, `update`, `recreate` or `exact`.
         existing_resource_policy: ExistingResourcePolicy = "existingResourcePolicy" nullable;
         /// What to do with some objects that exist: the first entry that matches an object counts, and
         /// `existingResourcePolicy` where none does; an addition of Lifeboat.
@@ -54,6 +54,11 @@ object! {
         /// Types of objects that may be deleted and made anew by the policy `recreate` although that can take more with it: custom
         /// resources, objects with finalizers, StatefulSets that delete their claims; an addition of Lifeboat.
         allow_recreate: Vec<String> = "allowRecreate";
+        /// The digest of the plan that this restore may carry out and no other; an addition of Lifeboat.
+        plan_digest: String = "planDigest";
+        /// Whether objects are removed that the backup lacks; with `existingResourcePolicy: exact` and `planDigest` only; an
+        /// addition of Lifeboat.
+        prune: bool = "prune";
         /// Whether restored objects get their owners back, except those whose controllers adopt them; an addition of Lifeboat.
         restore_owner_references: bool = "restoreOwnerReferences";
         /// How long asynchronous operations may take; zero for the default.
@@ -84,6 +89,8 @@ pub enum ExistingResourcePolicy {
     Update,
     /// Where they differ, delete them and make them anew; an addition of Lifeboat.
     Recreate,
+    /// Make them match the backup, and look for those that the backup lacks; an addition of Lifeboat.
+    Exact,
     /// Some other word; validation refuses it.
     Other(String),
 }
@@ -111,6 +118,7 @@ impl From<String> for ExistingResourcePolicy {
             "none" => Self::None,
             "update" => Self::Update,
             "recreate" => Self::Recreate,
+            "exact" => Self::Exact,
             _ => Self::Other(text),
         }
     }
@@ -123,6 +131,7 @@ impl From<ExistingResourcePolicy> for String {
             ExistingResourcePolicy::None => "none".to_owned(),
             ExistingResourcePolicy::Update => "update".to_owned(),
             ExistingResourcePolicy::Recreate => "recreate".to_owned(),
+            ExistingResourcePolicy::Exact => "exact".to_owned(),
             ExistingResourcePolicy::Other(text) => text,
         }
     }

@@ -105,6 +105,8 @@ pub enum RestoreFile {
     ItemOperations,
     /// What happened to each volume.
     VolumeInfo,
+    /// The plan that a restore was pinned to (docs/formats/plan.md); an addition of Lifeboat.
+    Plan,
 }
 
 impl RestoreFile {
@@ -118,6 +120,7 @@ impl RestoreFile {
             Self::ItemOperations => format!("restore-{name}-itemoperations.json.gz"),
             // compat: no `restore-` prefix here, tools look for this name.
             Self::VolumeInfo => format!("{name}-volumeinfo.json.gz"),
+            Self::Plan => format!("restore-{name}-plan.jsonl.gz"),
         };
         format!("{RESTORES}{name}/{file}")
     }

@@ -5,7 +5,7 @@ use crate::env::Env;
 use crate::error::BackupError;
 use crate::hook::Commands;
 use crate::lane::Lane;
-use crate::plan::{Plan, plan};
+use crate::plan::{Plan, Versions, plan};
 use crate::process::{Processed, process};
 use crate::request::{Settings, ValidationErrors};
 use crate::scope::{Scope, read_namespaces};
@@ -55,7 +55,7 @@ pub(crate) async fn objects(
     scope.commands = commands;
     let scope = Arc::new(scope);
     let existing: Vec<String> = scope.namespaces.iter().map(|namespace| namespace.facts.name.clone()).collect();
-    let plan = plan(&scope.catalog, &scope.filter, &scope.lane, &existing);
+    let plan = plan(&scope.catalog, &scope.filter, &scope.lane, &existing, Versions::of(wanted.settings.features));
     let kept_out = scope.kept_out();
     env.operation.journal.info(
         "Planned the backup",

@@ -8,6 +8,7 @@ use crate::tally::Tally;
 use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey, is_too_deep};
 use lifeboat_operation::Operation;
 use lifeboat_store::{StreamReceiver, StreamSender};
+use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -107,7 +108,7 @@ impl Pass {
             *self.left_out.entry((item.resource.group_resource(), reason)).or_default() += 1;
             return None;
         }
-        if !self.seen.insert(item.digest()) {
+        if !self.seen.insert(version_digest(&item)) {
             return None;
         }
         self.used.note(&item);
@@ -116,4 +117,14 @@ impl Pass {
         }
         Some(Entry::as_sent(item))
     }
+}
+
+/// Each version of an object goes through once; by the digest of its key the preferred one is asked for.
+fn version_digest(item: &Item) -> [u8; 16] {
+    let mut digest = item.digest();
+    if !item.resource.preferred {
+        let of_version = Sha256::digest([&digest[..], item.resource.version.as_bytes()].concat());
+        digest.copy_from_slice(&of_version[..16]);
+    }
+    digest
 }

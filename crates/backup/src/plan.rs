@@ -1,6 +1,7 @@
 //! What will be listed, in which order, and what not and why. Pure.
 
 use crate::lane::Lane;
+use lifeboat_api::Features;
 use lifeboat_object::{ApiResource, Catalog, GroupResource};
 use lifeboat_select::{BackupFilter, NamespaceScope};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ pub struct Plan {
 /// One type to list.
 #[derive(Clone, Debug)]
 pub struct PlannedList {
-    /// The type, in its preferred version.
+    /// The type, in one of its versions.
     pub resource: Arc<ApiResource>,
     /// Where it is listed.
     pub places: Vec<PlannedPlace>,
@@ -57,10 +58,31 @@ const COHABITING: [(&str, [&str; 2]); 5] = [
     ("events", ["", "events.k8s.io"]),
 ];
 
+/// In which versions objects are saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Versions {
+    /// In the one that the cluster prefers.
+    Preferred,
+    /// In all that it serves.
+    All,
+}
+
+impl Versions {
+    pub(crate) fn of(features: Features) -> Self {
+        if features.api_group_versions { Self::All } else { Self::Preferred }
+    }
+}
+
 /// Plans the lists of a backup from a fresh discovery. Namespaces are not in it: they are read before, because the
 /// filters ask for them; `existing` are their names. Types that actions look at come first: all of their objects must be
-/// known before the first one has its turn.
-pub(crate) fn plan(catalog: &Catalog, filter: &BackupFilter, lane: &Lane, existing: &[String]) -> Plan {
+/// known before the first one has its turn. They see an object in its preferred version; in others it is saved as it is.
+pub(crate) fn plan(
+    catalog: &Catalog,
+    filter: &BackupFilter,
+    lane: &Lane,
+    existing: &[String],
+    versions: Versions,
+) -> Plan {
     let included: Arc<[String]> = existing.iter().filter(|name| filter.namespaces().includes(name)).cloned().collect();
     let namespaces = match filter.namespaces().to_list() {
         NamespaceScope::All => None,
@@ -104,12 +126,31 @@ pub(crate) fn plan(catalog: &Catalog, filter: &BackupFilter, lane: &Lane, existi
             continue;
         }
         let when_denied = if resource.namespaced { Arc::clone(&included) } else { Arc::default() };
+        // compat: of types that two groups serve Velero saves one version alone.
+        if versions == Versions::All && !is_served_by_two_groups(resource) {
+            for other in catalog.all().filter(|other| is_another_version(other, resource)) {
+                let (resource, places, when_denied) = (Arc::clone(other), places.clone(), Arc::clone(&when_denied));
+                plan.lists.push(PlannedList { resource, places, when_denied, is_looked_at: false });
+            }
+        }
         let is_looked_at = lane.takes(resource);
         plan.lists.push(PlannedList { resource: Arc::clone(resource), places, when_denied, is_looked_at });
     }
     // Inside the core group pods, claims and volumes come first (backup.md 1.9).
     plan.lists.sort_by_key(|l| (!l.is_looked_at, core_rank(&l.resource)));
     plan
+}
+
+fn is_served_by_two_groups(resource: &ApiResource) -> bool {
+    COHABITING.iter().any(|(name, groups)| *name == resource.resource && groups.contains(&resource.group.as_str()))
+}
+
+/// Whether this is the same type in a version that can be saved too.
+fn is_another_version(other: &ApiResource, preferred: &ApiResource) -> bool {
+    other.group == preferred.group
+        && other.resource == preferred.resource
+        && other.version != preferred.version
+        && VERBS.iter().all(|verb| other.can(verb))
 }
 
 fn core_rank(resource: &ApiResource) -> u8 {
@@ -157,7 +198,7 @@ mod tests {
         BackupFilter::auto_exclude(&mut spec);
         let filter = BackupFilter::new(&spec, None, &catalog, &[]).unwrap();
         let lane = Lane::new(&catalog, &Actions::default()).unwrap();
-        let plan = plan(&catalog, &filter, &lane, &[]);
+        let plan = plan(&catalog, &filter, &lane, &[], Versions::Preferred);
         let names: Vec<String> = plan.lists.iter().map(|l| l.resource.group_resource().to_string()).collect();
         assert_eq!(
             names,
@@ -180,5 +221,41 @@ mod tests {
                 "deployments.extensions: another API group serves the same objects",
             ]
         );
+    }
+
+    #[test]
+    fn all_versions_are_listed_where_that_is_asked_for() {
+        let version = |group: &str, version: &str, name: &str, verbs: &[&str], preferred| {
+            Arc::new(ApiResource {
+                verbs: verbs.iter().map(|v| (*v).to_owned()).collect(),
+                preferred,
+                ..ApiResource::new(group, version, name, name)
+            })
+        };
+        let all = ["list", "create", "get", "delete"];
+        let catalog = Catalog::new(
+            vec![
+                version("example.com", "v1", "widgets", &all, true),
+                version("example.com", "v2beta1", "widgets", &all, false),
+                version("example.com", "v1alpha1", "widgets", &["get"], false),
+                version("apps", "v1", "deployments", &all, true),
+                version("apps", "v1beta1", "deployments", &all, false),
+            ],
+            vec![],
+        );
+        let filter = BackupFilter::new(&BackupSpec::default(), None, &catalog, &[]).unwrap();
+        let lane = Lane::new(&catalog, &Actions::default()).unwrap();
+        let listed = |versions| -> Vec<String> {
+            let mut listed: Vec<String> = plan(&catalog, &filter, &lane, &[], versions)
+                .lists
+                .iter()
+                .map(|list| format!("{} {}", list.resource.group_resource(), list.resource.version))
+                .collect();
+            listed.sort();
+            listed
+        };
+        assert_eq!(listed(Versions::Preferred), ["deployments.apps v1", "widgets.example.com v1"]);
+        let both = ["deployments.apps v1", "widgets.example.com v1", "widgets.example.com v2beta1"];
+        assert_eq!(listed(Versions::All), both);
     }
 }

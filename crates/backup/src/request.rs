@@ -1,7 +1,7 @@
 //! From what a user asked for to what will be done: defaults and validation (backup.md 1.2).
 
 use jiff::{SignedDuration, Timestamp};
-use lifeboat_api::{Backup, BackupPhase, Duration, Time, well_known};
+use lifeboat_api::{Backup, BackupPhase, Duration, Features, Time, well_known};
 use lifeboat_archive::FORMAT_VERSION;
 use lifeboat_cluster::ServerVersion;
 use lifeboat_hook::BackupHooks;
@@ -28,6 +28,8 @@ pub struct Settings {
     pub resource_timeout: Duration,
     /// Name of the storage location.
     pub storage_location: String,
+    /// What is switched on.
+    pub features: Features,
     /// Compression level of the archive, 1 to 9.
     pub compression: u32,
     /// Bytes of memory for objects that are read and not yet uploaded.
@@ -63,6 +65,7 @@ impl Default for Settings {
             default_item_operation_timeout: Duration::from_secs(4 * 3600),
             resource_timeout: Duration::from_secs(600),
             storage_location: "default".to_owned(),
+            features: Features::default(),
             compression: 1,
             memory_budget: (MEMORY_BUDGET_MIB as usize) << 20,
             item_block_workers: item_block_workers(),

@@ -25,7 +25,8 @@ pub(crate) struct Globals {
     // Not an empty one: `--namespace "$NS" --all` must not mean another namespace than the user had in mind.
     #[arg(long = "namespace", short = 'n', global = true, value_parser = NonEmptyStringValueParser::new(), value_name = "NAMESPACE")]
     given_namespace: Option<String>,
-    /// Names of features, comma-separated. Accepted as Velero accepts them: none of them changes what this version does
+    /// Names of features, comma-separated. EnableAPIGroupVersions saves and restores objects in all their API versions; any other
+    /// name is accepted, as by Velero, and changes nothing in this version
     #[arg(long = "features", id = "features", global = true, value_name = "NAMES")]
     pub(crate) features: Option<String>,
     /// Colours in descriptions; when left out on a terminal, unless the client config file switches them off
@@ -55,6 +56,11 @@ impl Globals {
     pub(crate) fn settled(self, program: Program) -> Self {
         let namespace = program.namespace(self.given_namespace.as_deref());
         Self { namespace, program, ..self }
+    }
+
+    /// The features that are switched on.
+    pub(crate) fn features(&self) -> lifeboat_api::Features {
+        lifeboat_api::Features::parse(self.features.as_deref().unwrap_or_default())
     }
 
     /// Whether descriptions have colours.

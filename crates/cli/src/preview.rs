@@ -1,13 +1,20 @@
 //! Prints what an operation would do: `--dry-run`.
 
+mod item;
+mod plan;
+
 use crate::globals::Globals;
 use crate::local::journal::{PARTIALLY_FAILED, print_results, watched};
 use crate::output::Output;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use item::{item_text, item_value, says_more};
 use lifeboat_backup::Preview;
 use lifeboat_object::{GroupResource, Results};
-use lifeboat_patch::{Difference, hide_secret_values};
-use lifeboat_restore::{Env, Modification, Planned, PreviewEnd, PreviewItem, Request};
+use lifeboat_patch::hide_secret_values;
+use lifeboat_restore::{Env, Planned, PreviewEnd, PreviewItem, Request};
+use plan::KeptPlan;
+pub(crate) use plan::PlanFiles;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,8 +24,13 @@ use tokio::sync::mpsc;
 
 /// Objects of a restore waiting to be printed.
 const WAITING: usize = 64;
-/// Characters of a value that are shown.
-const SHOWN: usize = 100;
+
+/// `--validate`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Validate {
+    /// The API server, by dry runs of all writes
+    Server,
+}
 
 /// Prints the preview of a backup.
 ///
@@ -99,24 +111,13 @@ fn left_out_value(left_out: &BTreeMap<(GroupResource, &'static str), u64>) -> Ve
     left_out.iter().map(one).collect()
 }
 
-/// Refuses a form of the output that the preview of a restore does not have.
-///
-/// # Errors
-/// For YAML.
-pub(crate) fn only_json(output: Option<Output>) -> Result<()> {
-    if output == Some(Output::Yaml) {
-        bail!("--dry-run prints text or, with -o json, JSON: YAML cannot be written object by object");
-    }
-    Ok(())
-}
-
 /// Previews a restore and prints what it would do, object by object as that is found out. Exit code 3 when something could
-/// not be restored.
+/// not be restored, or the plan is another one than that of `files`.
 ///
 /// # Errors
-/// What keeps the restore from being previewed; when standard output is closed.
-pub(crate) async fn print_restore(request: &Request, env: &Env, show: Show) -> Result<ExitCode> {
-    let mut printer = RestorePrinter::new(show)?;
+/// What keeps the restore from being previewed; when standard output is closed, or a file cannot be read or written.
+pub(crate) async fn print_restore(request: &Request, env: &Env, show: Show, files: &PlanFiles) -> Result<ExitCode> {
+    let mut printer = RestorePrinter::new(show, files)?;
     let (sender, mut items) = mpsc::channel(WAITING);
     let printing = async {
         while let Some(item) = items.recv().await {
@@ -138,13 +139,14 @@ struct RestorePrinter {
     counts: BTreeMap<GroupResource, Counts>,
     /// The lines of objects: they come before the counts are known, and there may be as many as objects.
     lines: BufWriter<File>,
+    plan: KeptPlan,
 }
 
 /// What of a preview is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Show {
-    /// One JSON object instead of text.
-    pub(crate) json: bool,
+    /// One JSON or YAML object instead of text.
+    pub(crate) output: Option<Output>,
     /// Values of Secrets.
     pub(crate) secrets: bool,
     /// In text, also the objects that are created or unchanged.
@@ -171,25 +173,29 @@ impl Show {
 }
 
 /// Objects by what becomes of them, in the order of [`WORDS`].
-type Counts = [u64; 7];
+type Counts = [u64; 9];
 
 /// Where those stand that cannot be restored.
 const REFUSED: usize = 6;
 
-const WORDS: [&str; 7] = ["create", "update", "recreate", "unchanged", "skip", "conflict", "refused"];
+const WORDS: [&str; 9] =
+    ["create", "update", "recreate", "unchanged", "skip", "conflict", "refused", "extra", "remove"];
 
 impl RestorePrinter {
     /// Begins.
     ///
     /// # Errors
-    /// When standard output is closed, or there is no room for a temporary file.
-    pub(crate) fn new(show: Show) -> Result<Self> {
+    /// When standard output is closed, there is no room for a temporary file, or the plan to compare with cannot be read.
+    pub(crate) fn new(show: Show, files: &PlanFiles) -> Result<Self> {
+        let plan = KeptPlan::new(files)?;
         let mut out = BufWriter::new(std::io::stdout());
-        if show.json {
-            write!(out, "{{\"items\":[")?;
+        match show.output {
+            Some(Output::Json) => write!(out, "{{\"items\":[")?,
+            Some(Output::Yaml) => writeln!(out, "items:")?,
+            None => {}
         }
         let lines = BufWriter::new(tempfile::tempfile().context("make a temporary file for the lines of the preview")?);
-        Ok(Self { out, show, counts: BTreeMap::new(), lines })
+        Ok(Self { out, show, counts: BTreeMap::new(), lines, plan })
     }
 
     /// Takes one object.
@@ -203,18 +209,24 @@ impl RestorePrinter {
             }
             item.modifications.iter_mut().for_each(|one| hide_secret_values(&mut one.differences));
         }
+        self.plan.add(&item);
         let first = self.counts.is_empty();
-        let word = self.count(&item);
-        if self.show.json {
-            let comma = if first { "" } else { "," };
-            write!(self.out, "{comma}\n{}", item_value(&item, word))?;
-        } else if self.show.wants(&item) {
-            write!(self.lines, "{}", item_text(&item, word, self.show.colours)).context("write a temporary file")?;
+        self.count(&item);
+        match self.show.output {
+            Some(Output::Json) => {
+                let comma = if first { "" } else { "," };
+                write!(self.out, "{comma}\n{}", item_value(&item))?;
+            }
+            Some(Output::Yaml) => write!(self.out, "{}", crate::yaml::print(&json!([item_value(&item)]))?)?,
+            None if self.show.wants(&item) => {
+                write!(self.lines, "{}", item_text(&item, self.show.colours)).context("write a temporary file")?;
+            }
+            None => {}
         }
         Ok(())
     }
 
-    fn count(&mut self, item: &PreviewItem) -> &'static str {
+    fn count(&mut self, item: &PreviewItem) {
         let at = match item.planned {
             Planned::Create => 0,
             Planned::Update(_) => 1,
@@ -223,13 +235,14 @@ impl RestorePrinter {
             Planned::Skip(_) => 4,
             Planned::Conflict(_) => 5,
             Planned::Refused(_) => REFUSED,
+            Planned::Extra => 7,
+            Planned::Remove => 8,
         };
         if let Some(counts) = self.counts.get_mut(&item.key.resource) {
             counts[at] += 1;
         } else {
             self.counts.entry(item.key.resource.clone()).or_default()[at] = 1;
         }
-        WORDS[at]
     }
 
     /// Objects of all types.
@@ -241,26 +254,36 @@ impl RestorePrinter {
         self.counts.values().fold(Counts::default(), add)
     }
 
-    /// Ends the output; exit code 3 when something could not be restored.
+    /// Ends the output; exit code 3 when something could not be restored, or the plan is not the one that it is compared with.
     ///
     /// # Errors
-    /// When standard output is closed, or the temporary file cannot be read.
+    /// When standard output is closed, the temporary file cannot be read, or the plan cannot be written.
     pub(crate) fn end(mut self, end: &PreviewEnd) -> Result<ExitCode> {
         let sum = self.sum();
-        if self.show.json {
+        let plan = std::mem::take(&mut self.plan).end()?;
+        if let Some(output) = self.show.output {
             let counts: Map<String, Value> =
                 WORDS.iter().zip(sum).map(|(word, count)| ((*word).to_owned(), count.into())).collect();
-            let rest = json!({"counts": counts, "leftOut": left_out_value(&end.left_out), "volumes": end.volumes, "results": end.results});
-            // The braces of the rest belong to the one object that the items are in.
-            let rest = rest.to_string();
-            writeln!(self.out, "\n],{}", &rest[1..])?;
+            let mut rest = json!({"counts": counts, "leftOut": left_out_value(&end.left_out), "volumes": end.volumes,
+                "results": end.results, "planDigest": plan.digest});
+            if let Some(compared) = plan.value() {
+                rest["comparedWith"] = compared;
+            }
+            match output {
+                // The braces of the rest belong to the one object that the items are in.
+                Output::Json => writeln!(self.out, "\n],{}", &rest.to_string()[1..])?,
+                Output::Yaml => write!(self.out, "{}", crate::yaml::print(&rest)?)?,
+            }
         } else {
             self.end_text(end)?;
+            if !self.show.only_differences {
+                plan.write_text(&mut self.out)?;
+            }
         }
         self.out.flush()?;
         let Results { errors, .. } = &end.results;
         print_results(&end.results);
-        Ok(code(errors.is_empty() && sum[REFUSED] == 0))
+        Ok(code(errors.is_empty() && sum[REFUSED] == 0 && plan.is_same()))
     }
 
     fn end_text(&mut self, end: &PreviewEnd) -> Result<()> {
@@ -290,123 +313,41 @@ impl RestorePrinter {
             let name = volume_name([&volume.pvc_namespace, &volume.pvc_name, &volume.pv_name]);
             writeln!(self.out, "  {name}: {}", volume.message)?;
         }
-        let [create, update, recreate, unchanged, skip, conflict, refused] = self.sum();
-        let recreate = if recreate == 0 { String::new() } else { format!(" delete {recreate} and make them anew,") };
+        let [create, update, recreate, unchanged, skip, conflict, refused, extra, remove] = self.sum();
+        let some = |count: u64, text: String| if count == 0 { String::new() } else { text };
+        let recreate = some(recreate, format!(" delete {recreate} and make them anew,"));
+        let remove = some(remove, format!(" remove {remove} that the backup lacks,"));
+        let extra = some(extra, format!(" leave {extra} that the backup lacks,"));
         writeln!(
             self.out,
-            "\nWould create {create} objects, update {update},{recreate} leave {unchanged} that are as in the backup and {conflict} that differ, skip {skip}; {refused} cannot be restored. Nothing was written."
+            "\nWould create {create} objects, update {update},{recreate}{remove}{extra} leave {unchanged} that are as in the backup and {conflict} that differ, skip {skip}; {refused} cannot be restored. Nothing was written."
         )?;
         Ok(())
     }
 }
 
-/// Whether there is more to say of an object than the counts of its type do.
-fn says_more(item: &PreviewItem) -> bool {
-    let is_counted = matches!(item.planned, Planned::Create | Planned::Unchanged);
-    !is_counted || !item.unasked.is_empty() || !item.modifications.is_empty() || !item.errors.is_empty()
-}
-
 /// A line for each type.
 fn write_table(out: impl Write, counts: &BTreeMap<GroupResource, Counts>) -> Result<()> {
     let mut out = tabwriter::TabWriter::new(out).padding(2);
-    writeln!(out, "TYPE\t{}", WORDS.map(str::to_uppercase).join("\t"))?;
+    // Most restores do not look for what the backup lacks.
+    let looks_for_extras = counts.values().any(|counts| counts[REFUSED + 1..] != [0, 0]);
+    let shown = if looks_for_extras { WORDS.len() } else { REFUSED + 1 };
+    writeln!(out, "TYPE\t{}", WORDS.map(str::to_uppercase)[..shown].join("\t"))?;
     for (resource, counts) in counts {
-        writeln!(out, "{resource}\t{}", counts.map(|count| count.to_string()).join("\t"))?;
+        writeln!(out, "{resource}\t{}", counts.map(|count| count.to_string())[..shown].join("\t"))?;
     }
     Ok(out.flush()?)
-}
-
-fn item_text(item: &PreviewItem, word: &str, colours: bool) -> String {
-    let mut out = format!("{word:<9} {}", item.key);
-    match &item.planned {
-        Planned::Skip(reason) | Planned::Refused(reason) => out.push_str(&format!(": {reason}")),
-        Planned::Conflict(_) => out.push_str(": it is there, differs, and stays as it is"),
-        _ => {}
-    }
-    if !item.unasked.is_empty() {
-        out.push_str(&format!(" (as far as known: {} decide when it is restored)", item.unasked.join(", ")));
-    }
-    out.push('\n');
-    let line = |Difference { path, left, right }: &Difference| {
-        let [left, right] = [left, right].map(|value| shown(value.as_ref()));
-        match colours {
-            true => format!("            {path}: \u{1b}[31m{left}\u{1b}[0m -> \u{1b}[32m{right}\u{1b}[0m\n"),
-            false => format!("            {path}: {left} -> {right}\n"),
-        }
-    };
-    for error in &item.errors {
-        out.push_str(&format!("            error: {error}\n"));
-    }
-    for Modification { rule, differences } in &item.modifications {
-        out.push_str(&format!("          modified by rule {rule}:\n"));
-        out.extend(differences.iter().map(line));
-    }
-    if let Some(differences) = item.planned.differences() {
-        if !item.modifications.is_empty() {
-            out.push_str("          in the cluster:\n");
-        }
-        out.extend(differences.iter().map(line));
-    }
-    out
-}
-
-/// A value, cut when it is long.
-fn shown(value: Option<&Value>) -> String {
-    let Some(value) = value else { return "(absent)".to_owned() };
-    let text = value.to_string();
-    match text.char_indices().nth(SHOWN) {
-        Some((at, _)) => format!("{}… ({} bytes)", &text[..at], text.len()),
-        None => text,
-    }
-}
-
-fn item_value(item: &PreviewItem, word: &str) -> Value {
-    let mut out = json!({"action": word, "type": item.key.resource.to_string(), "name": item.key.name});
-    if let Some(namespace) = &item.key.namespace {
-        out["namespace"] = namespace.as_str().into();
-    }
-    if let Planned::Skip(reason) | Planned::Refused(reason) = &item.planned {
-        out["reason"] = reason.as_str().into();
-    }
-    if let Some(differences) = item.planned.differences() {
-        out["differences"] = differences.iter().map(|d| difference_value(d, ["inCluster", "inBackup"])).collect();
-    }
-    if !item.modifications.is_empty() {
-        let one = |Modification { rule, differences }: &Modification| {
-            let differences: Vec<_> = differences.iter().map(|d| difference_value(d, ["before", "after"])).collect();
-            json!({"rule": rule, "differences": differences})
-        };
-        out["modifications"] = item.modifications.iter().map(one).collect();
-    }
-    if !item.errors.is_empty() {
-        out["errors"] = json!(item.errors);
-    }
-    if !item.unasked.is_empty() {
-        out["decidedWhenRestored"] = json!(item.unasked);
-    }
-    out
-}
-
-fn difference_value(difference: &Difference, sides: [&str; 2]) -> Value {
-    let mut out = json!({"path": difference.path});
-    for (key, side) in sides.into_iter().zip([&difference.left, &difference.right]) {
-        if let Some(value) = side {
-            out[key] = value.clone();
-        }
-    }
-    out
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_object::ObjectKey;
 
     #[test]
     fn the_objects_of_a_type_are_counted_in_one_line() {
         let counts = BTreeMap::from([
-            (GroupResource::new("", "configmaps"), [300_000, 0, 5, 1, 2, 3, 0]),
-            (GroupResource::new("apps", "deployments"), [0, 1, 0, 0, 0, 0, 4]),
+            (GroupResource::new("", "configmaps"), [300_000, 0, 5, 1, 2, 3, 0, 0, 6]),
+            (GroupResource::new("apps", "deployments"), [0, 1, 0, 0, 0, 0, 4, 7, 0]),
         ]);
         let mut out = Vec::new();
         write_table(&mut out, &counts).unwrap();
@@ -415,77 +356,10 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "TYPE              CREATE  UPDATE  RECREATE  UNCHANGED  SKIP  CONFLICT  REFUSED",
-                "configmaps        300000  0       5         1          2     3         0",
-                "deployments.apps  0       1       0         0          0     0         4"
+                "TYPE              CREATE  UPDATE  RECREATE  UNCHANGED  SKIP  CONFLICT  REFUSED  EXTRA  REMOVE",
+                "configmaps        300000  0       5         1          2     3         0        0      6",
+                "deployments.apps  0       1       0         0          0     0         4        7      0"
             ]
-        );
-    }
-
-    #[test]
-    fn only_objects_with_more_to_say_have_a_line() {
-        let key = || ObjectKey::new(GroupResource::new("", "configmaps"), Some("shop"), "settings");
-        let item = |planned| PreviewItem::of(key(), planned);
-        for (planned, expected) in [
-            (Planned::Create, false),
-            (Planned::Unchanged, false),
-            (Planned::Update(Vec::new()), true),
-            (Planned::Recreate(Vec::new()), true),
-            (Planned::Conflict(Vec::new()), true),
-            (Planned::Skip(String::new()), true),
-            (Planned::Refused(String::new()), true),
-        ] {
-            assert_eq!(says_more(&item(planned.clone())), expected, "{planned:?}");
-        }
-        assert!(says_more(&PreviewItem { unasked: vec!["a".into()], ..item(Planned::Create) }));
-    }
-
-    #[test]
-    fn one_line_for_each_object_and_one_for_each_difference() {
-        let key = || ObjectKey::new(GroupResource::new("", "configmaps"), Some("shop"), "settings");
-        let item = |planned| PreviewItem::of(key(), planned);
-        let differences = vec![
-            Difference { path: "/data/a".into(), left: Some(json!("x".repeat(200))), right: Some(json!("1")) },
-            Difference { path: "/data/b".into(), left: None, right: Some(json!("2")) },
-        ];
-        let cut = "x".repeat(99);
-        for (planned, word, expected) in [
-            (Planned::Create, "create", "create    configmaps/shop/settings\n".to_owned()),
-            (
-                Planned::Conflict(differences),
-                "conflict",
-                format!(
-                    "conflict  configmaps/shop/settings: it is there, differs, and stays as it is\n            /data/a: \"{cut}… (202 bytes) -> \"1\"\n            /data/b: (absent) -> \"2\"\n"
-                ),
-            ),
-            (Planned::Skip("why".into()), "skip", "skip      configmaps/shop/settings: why\n".to_owned()),
-        ] {
-            assert_eq!(item_text(&item(planned), word, false), expected);
-        }
-        let changed = Difference { path: "/data/c".into(), left: Some(json!("3")), right: None };
-        let modified = PreviewItem {
-            modifications: vec![Modification { rule: 2, differences: vec![changed] }],
-            errors: vec!["rule 3: why".into()],
-            ..item(Planned::Create)
-        };
-        assert!(says_more(&modified));
-        assert_eq!(
-            item_text(&modified, "create", false),
-            "create    configmaps/shop/settings\n            error: rule 3: why\n          modified by rule 2:\n            /data/c: \"3\" -> (absent)\n"
-        );
-        assert_eq!(
-            item_value(&modified, "create"),
-            json!({"action": "create", "type": "configmaps", "namespace": "shop", "name": "settings", "errors": ["rule 3: why"],
-                "modifications": [{"rule": 2, "differences": [{"path": "/data/c", "before": "3"}]}]})
-        );
-        let unasked = PreviewItem { unasked: vec!["example.com/x".into()], ..item(Planned::Unchanged) };
-        assert_eq!(
-            item_text(&unasked, "unchanged", false),
-            "unchanged configmaps/shop/settings (as far as known: example.com/x decide when it is restored)\n"
-        );
-        assert_eq!(
-            item_value(&unasked, "unchanged"),
-            json!({"action": "unchanged", "type": "configmaps", "namespace": "shop", "name": "settings", "decidedWhenRestored": ["example.com/x"]})
         );
     }
 }

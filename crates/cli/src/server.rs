@@ -296,7 +296,7 @@ impl ServerArgs {
                 "volume-group-snapshot-label-key",
                 self.volume_group_snapshot_label_key != lifeboat_api::well_known::LABEL_VOLUME_GROUP,
             ),
-            ("features", globals.features.as_deref().is_some_and(|names| !names.is_empty())),
+            ("features", globals.features.as_deref().is_some_and(lifeboat_api::has_feature_without_effect)),
             ("keep-latest-maintenance-jobs", self.maintenance.keep_latest_maintenance_jobs.is_some()),
             ("maintenance-job-cpu-request", self.maintenance.maintenance_job_cpu_request.is_some()),
             ("maintenance-job-mem-request", self.maintenance.maintenance_job_mem_request.is_some()),
@@ -333,6 +333,7 @@ impl ServerArgs {
             resource_timeout: self.resource_timeout,
             default_item_operation_timeout: self.default_item_operation_timeout,
             default_resource_modifiers: self.default_resource_modifier_configmap.clone(),
+            features: globals.features(),
             ..lifeboat_restore::Settings::default()
         };
         if let Some(priorities) = &self.restore_resource_priorities {
@@ -366,6 +367,7 @@ impl ServerArgs {
                 default_item_operation_timeout: self.default_item_operation_timeout,
                 resource_timeout: self.resource_timeout,
                 item_block_workers,
+                features: globals.features(),
                 global_volume_policies: self.global_backup_volume_policies_configmap.clone(),
                 served: true,
                 tool: format!("lifeboat {}", env!("CARGO_PKG_VERSION")),

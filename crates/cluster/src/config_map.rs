@@ -19,13 +19,27 @@ pub enum ConfigMapError {
 }
 
 impl Cluster {
+    /// The text under this key in the `data` of a ConfigMap; `None` when there is no such ConfigMap or key.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn config_map_value(
+        &self,
+        namespace: &str,
+        name: &str,
+        key: &str,
+    ) -> Result<Option<String>, ClusterError> {
+        let Some(body) = self.get(&config_maps(), Some(namespace), name).await? else { return Ok(None) };
+        let found: Value = serde_json::from_slice(&body).unwrap_or_default();
+        Ok(found["data"][key].as_str().map(str::to_owned))
+    }
+
     /// The text under the one key that a ConfigMap has in its `data`, whatever the key is called.
     ///
     /// # Errors
     /// [`ConfigMapError`].
     pub async fn config_map_text(&self, namespace: &str, name: &str) -> Result<String, ConfigMapError> {
-        let resource = ApiResource { namespaced: true, ..ApiResource::new("", "v1", "configmaps", "ConfigMap") };
-        let body = self.get(&resource, Some(namespace), name).await?.ok_or(ConfigMapError::Missing)?;
+        let body = self.get(&config_maps(), Some(namespace), name).await?.ok_or(ConfigMapError::Missing)?;
         let found: Value = serde_json::from_slice(&body).unwrap_or_default();
         let data = found["data"].as_object();
         let mut values = data.into_iter().flat_map(|data| data.values());
@@ -34,4 +48,8 @@ impl Cluster {
             (count, _) => Err(ConfigMapError::NotOneKey(count)),
         }
     }
+}
+
+fn config_maps() -> ApiResource {
+    ApiResource { namespaced: true, ..ApiResource::new("", "v1", "configmaps", "ConfigMap") }
 }

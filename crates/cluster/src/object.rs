@@ -146,6 +146,23 @@ impl Cluster {
         self.paced(&call).await
     }
 
+    /// Asks the API server whether it would take this merge patch, without changing anything. Paced.
+    ///
+    /// # Errors
+    /// [`ClusterError`]: why it would not.
+    pub async fn dry_run_patch(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+        patch: Bytes,
+    ) -> Result<(), ClusterError> {
+        let mut call = single("patch (as a dry run)", Method::PATCH, resource, namespace, name);
+        call.path.push_str("?dryRun=All");
+        call.body = Some(("application/merge-patch+json", patch));
+        self.paced(&call).await.map(drop)
+    }
+
     /// Makes an object have these fields, whether it exists or not, and takes them over from other owners (server-side
     /// apply by force); returns it as stored. Paced.
     ///

@@ -1,6 +1,7 @@
 //! Finds what is wrong with an installation, and what of it this version ignores (cli-and-install.md 3.2). Pure.
 
 use crate::installation::Installation;
+use lifeboat_api::has_feature_without_effect;
 use lifeboat_object::Quantity;
 
 /// Providers that need no plugin.
@@ -201,7 +202,7 @@ pub fn not_there_yet(installation: &Installation) -> Vec<String> {
         ("--default-snapshot-move-data", settings.move_snapshot_data),
         ("--schedule-skip-immediately", settings.schedules_wait),
         ("--csi-snapshot-early-frequent-polling", installation.frequent_snapshot_polling),
-        ("--features", !settings.features.is_empty()),
+        ("--features", has_feature_without_effect(&settings.features)),
         ("--default-repo-maintain-frequency", !settings.maintenance_frequency.is_zero()),
         ("--garbage-collection-frequency", !settings.garbage_collection_frequency.is_zero()),
         ("--pod-volume-operation-timeout", !settings.pod_volume_timeout.is_zero()),

@@ -9,6 +9,8 @@ pub enum Action {
     Updated,
     /// It was there, was deleted and was made anew.
     Recreated,
+    /// The backup lacks it, and it was deleted.
+    Removed,
     /// It was there, or is not restored.
     Skipped,
     /// It could not be restored.
@@ -23,6 +25,7 @@ impl Action {
             Self::Created => "created",
             Self::Updated => "updated",
             Self::Recreated => "recreated",
+            Self::Removed => "removed",
             Self::Skipped => "skipped",
             Self::Failed => "failed",
         }

@@ -127,7 +127,8 @@ impl Checkpoint {
             Action::Created | Action::Recreated => 1,
             Action::Updated => 2,
             Action::Skipped => 3,
-            Action::Failed => return,
+            // What is removed is no row.
+            Action::Failed | Action::Removed => return,
         };
         if let Some(byte) = self.done.get_mut(row / 4) {
             let shift = row % 4 * 2;

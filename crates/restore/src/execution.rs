@@ -14,6 +14,7 @@ use crate::messages::Messages;
 use crate::namespaces::Namespaces;
 use crate::operations::Operations;
 use crate::outcome::RestoreError;
+use crate::pinned::Pinned;
 use crate::pod_commands::PodCommands;
 use crate::read::Facts;
 use crate::reader::Reader;
@@ -50,6 +51,7 @@ pub(crate) struct Lasting {
     aside: Arc<Aside>,
     told_missing: Arc<ToldMissing>,
     remembered: Remembered,
+    pinned: Option<Arc<Pinned>>,
     is_resumed: bool,
 }
 
@@ -58,7 +60,12 @@ impl Lasting {
     ///
     /// # Errors
     /// The cluster serves no namespaces.
-    pub(crate) fn new(walk: &Walk, operations: Arc<Operations>, is_resumed: bool) -> Result<Self, RestoreError> {
+    pub(crate) fn new(
+        walk: &Walk,
+        operations: Arc<Operations>,
+        pinned: Option<Arc<Pinned>>,
+        is_resumed: bool,
+    ) -> Result<Self, RestoreError> {
         let timeout = walk.terminating_timeout;
         let began = walk.restore.metadata.creation_timestamp.filter(|_| is_resumed).map(Time::timestamp);
         let leaving = Arc::new(LeavingWaits::new(timeout));
@@ -75,6 +82,7 @@ impl Lasting {
             aside: Arc::default(),
             told_missing: Arc::default(),
             remembered: Remembered { operations, kept: Arc::default(), lost_claims: Arc::default(), leaving },
+            pinned,
             is_resumed,
         })
     }
@@ -110,6 +118,7 @@ impl Execution {
             maker: Arc::clone(&maker),
             messages: Arc::clone(&lasting.messages),
             commands: Arc::clone(&lasting.commands),
+            pinned: lasting.pinned.clone(),
             is_resumed: lasting.is_resumed,
             timeout: walk.resource_timeout,
             env: env.clone(),

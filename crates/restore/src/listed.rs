@@ -28,6 +28,10 @@ impl<'a> Listed<'a> {
         for (name, action) in &walked.namespaces {
             out.names(("v1", "Namespace")).push(Name { namespace: None, name, action: *action });
         }
+        for ((api_version, kind), key, action) in &walked.removed {
+            let name = Name { namespace: key.namespace.as_deref(), name: &key.name, action: *action };
+            out.names((api_version, kind)).push(name);
+        }
         let target = |name: &'a str| spec.namespace_mapping.get(name).map_or(name, String::as_str);
         let rows = || walked.done.iter().filter_map(|one| Some((walked.archive.row(one.row)?, one.action)));
         let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();

@@ -3,6 +3,7 @@
 use crate::env::Env;
 use crate::modifier::{Modifiers, NotModifiers};
 use crate::request::{Settings, ValidationErrors};
+use crate::versions::VersionPriorities;
 use lifeboat_api::Restore;
 use lifeboat_cluster::ConfigMapError;
 use lifeboat_object::Place;
@@ -68,6 +69,34 @@ fn parsed(source: &str, text: &str) -> Result<Modifiers, String> {
         NotModifiers::Undecoded(_) => format!("Error in parsing resource modifiers provided in {source}: {e}"),
         NotModifiers::Invalid(_) => format!("Validation error in resource modifiers provided in {source}: {e}"),
     })
+}
+
+/// The ConfigMap with the versions in which objects are restored, and its key (restore.md 2.4).
+const VERSIONS: (&str, &str) = ("enableapigroupversions", "restoreResourcesVersionPriority");
+
+/// The versions in which the user wants objects to be restored, where the feature for it is on. A ConfigMap that cannot be read
+/// is an error, because other versions than the wanted ones would be restored without it; one that is not there is none.
+///
+/// # Errors
+/// Why the ConfigMap cannot be read.
+pub(crate) async fn version_priorities(
+    restore: &Restore,
+    settings: &Settings,
+    env: &Env,
+) -> Result<VersionPriorities, ValidationErrors> {
+    if !settings.features.api_group_versions {
+        return Ok(VersionPriorities::default());
+    }
+    if let Some(document) = &settings.version_priorities {
+        return Ok(VersionPriorities::parse(&document.text));
+    }
+    let ((name, key), namespace) = (VERSIONS, &restore.metadata.namespace);
+    match env.cluster.config_map_value(namespace, name, key).await {
+        Ok(text) => Ok(VersionPriorities::parse(&text.unwrap_or_default())),
+        Err(e) => {
+            Err(ValidationErrors(vec![format!("choosing API version to restore: ConfigMap {namespace}/{name}: {e}")]))
+        }
+    }
 }
 
 /// The filter policies of a restore.

@@ -9,7 +9,7 @@ use crate::volumes::VolumeFates;
 use lifeboat_api::{Restore, RestorePhase};
 use lifeboat_cluster::ClusterError;
 use lifeboat_hook::HookTally;
-use lifeboat_object::Results;
+use lifeboat_object::{ObjectKey, Results};
 use lifeboat_store::{Archive, StoreError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,6 +55,21 @@ pub enum RestoreError {
     /// The cluster serves no namespaces.
     #[error("the cluster at {0} does not serve namespaces: is it a Kubernetes API server?")]
     NoNamespaces(String),
+    /// It is pinned to a plan, and would do something else now.
+    #[error(
+        "nothing was changed: the restore is pinned to the plan {pinned}, and the plan is {now} now ({counts}); {place} in the bucket \
+         has it: `restore plan --compare` with the plan that you saved says what differs"
+    )]
+    PlanChanged {
+        /// The digest of the plan that it is pinned to.
+        pinned: String,
+        /// That of what it would do now.
+        now: String,
+        /// How many objects that would create, update and so on.
+        counts: String,
+        /// The key of that plan in the bucket.
+        place: String,
+    },
     /// Stopped by the user.
     #[error("the restore was cancelled before anything was changed in the cluster")]
     Cancelled,
@@ -65,6 +80,8 @@ pub(crate) struct Walked {
     pub(crate) done: Vec<Done>,
     /// Namespaces that were made, or could not be.
     pub(crate) namespaces: Vec<(String, Action)>,
+    /// Objects that the backup lacks, with `<apiVersion>/<Kind>` in two parts.
+    pub(crate) removed: Vec<((String, String), ObjectKey, Action)>,
     pub(crate) archive: Archive,
     pub(crate) kinds: Kinds,
     pub(crate) volumes: VolumeFates,

@@ -74,7 +74,7 @@ impl Owners {
                     rows.push(one.row);
                     self.perhaps_changed.insert(one.row);
                 }
-                Action::Skipped | Action::Failed => {}
+                Action::Skipped | Action::Removed | Action::Failed => {}
             }
         }
         if rows.is_empty() {

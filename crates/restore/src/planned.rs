@@ -2,6 +2,7 @@
 
 use crate::env::Env;
 use crate::mapping::Mapping;
+use crate::pin::Pin;
 use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_patch::Difference;
 
@@ -18,13 +19,16 @@ pub struct PreviewItem {
     pub modifications: Vec<Modification>,
     /// What went wrong with the object that does not keep it from being restored.
     pub errors: Vec<String>,
+    /// What this depends on.
+    pub pin: Pin,
 }
 
 impl PreviewItem {
     /// An object of which there is nothing more to say.
     #[must_use]
     pub fn of(key: ObjectKey, planned: Planned) -> Self {
-        Self { key, planned, unasked: Vec::new(), modifications: Vec::new(), errors: Vec::new() }
+        let pin = Pin::default();
+        Self { key, planned, unasked: Vec::new(), modifications: Vec::new(), errors: Vec::new(), pin }
     }
 }
 
@@ -46,6 +50,10 @@ pub enum Planned {
     Conflict(Vec<Difference>),
     /// It could not be restored, for this reason.
     Refused(String),
+    /// It is there, the backup lacks it, and it would stay.
+    Extra,
+    /// It is there, the backup lacks it, and it would be deleted.
+    Remove,
 }
 
 impl Planned {
@@ -54,7 +62,7 @@ impl Planned {
     pub fn differences(&self) -> Option<&Vec<Difference>> {
         match self {
             Self::Update(differences) | Self::Recreate(differences) | Self::Conflict(differences) => Some(differences),
-            Self::Create | Self::Unchanged | Self::Skip(_) | Self::Refused(_) => None,
+            _ => None,
         }
     }
 
@@ -62,7 +70,7 @@ impl Planned {
     pub fn differences_mut(&mut self) -> Option<&mut Vec<Difference>> {
         match self {
             Self::Update(differences) | Self::Recreate(differences) | Self::Conflict(differences) => Some(differences),
-            Self::Create | Self::Unchanged | Self::Skip(_) | Self::Refused(_) => None,
+            _ => None,
         }
     }
 }

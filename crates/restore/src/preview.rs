@@ -8,22 +8,25 @@ use crate::check::{LOOK_FOR, Seen};
 use crate::desired::{Desired, Maker};
 use crate::env::Env;
 use crate::existing::{is_same_state, merge_service_account};
+use crate::extras::Extras;
 use crate::mapping::Mapping;
 use crate::modifier::Modified;
 use crate::needed::Needed;
 use crate::outcome::RestoreError;
+use crate::pin::Pin;
 use crate::plan::Level;
 use crate::planned::{Planned, PreviewItem, namespace};
 use crate::read::{State, is_completed};
 use crate::reader::Reader;
-use crate::request::{Request, check_source, prepare};
+use crate::recreate::probe;
+use crate::request::{Request, check_source, prepare_preview};
 use crate::update;
 use crate::volumes::Told;
 use crate::walk::Walk;
 use futures::StreamExt;
 use lifeboat_api::ExistingResourcePolicy;
 use lifeboat_archive::sidecar::RestoreVolumeInfo;
-use lifeboat_object::{GroupResource, ObjectKey, Place, Results};
+use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Place, Results};
 use lifeboat_store::StoreError;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
@@ -54,7 +57,7 @@ const READS: usize = 16;
 /// # Errors
 /// [`RestoreError`], where `run` would have it too.
 pub async fn preview(request: &Request, env: &Env, out: mpsc::Sender<PreviewItem>) -> Result<PreviewEnd, RestoreError> {
-    let restore = prepare(request)?;
+    let restore = prepare_preview(request)?;
     check_source(&env.store.backup(&restore.spec.backup_name).await?)?;
     let mut walk = Walk::begin(request, &restore, env).await?;
     env.operation.progress.found(walk.levels.iter().map(|level| level.items.len() as u64).sum());
@@ -64,13 +67,18 @@ pub async fn preview(request: &Request, env: &Env, out: mpsc::Sender<PreviewItem
     let reader = Reader::new(walk.archive.clone(), Arc::clone(&walk.stop));
     let left_out = std::mem::take(&mut walk.left_out);
     let mut needed = Needed::new(Arc::clone(&mapping), reader, env.clone(), left_out);
-    let mut previewer = Previewer { mapping, maker, env: env.clone(), defined: HashSet::new() };
+    let asks_server = request.settings.asks_server;
+    let mut previewer = Previewer { mapping, maker, env: env.clone(), defined: HashSet::new(), asks_server };
     for level in std::mem::take(&mut walk.levels) {
         if env.operation.cancel.is_cancelled() || out.is_closed() {
             break;
         }
         let ahead = walk.ahead.take(&level.name);
         previewer.level(level, ahead, &mut needed, &out).await?;
+    }
+    if restore.spec.existing_resource_policy == ExistingResourcePolicy::Exact {
+        let planned = if restore.spec.prune { Planned::Remove } else { Planned::Extra };
+        Extras::new(&previewer.mapping, env).send(&planned, &out).await;
     }
     // As if every claim were made: one that is there already keeps what it holds.
     let Told { records, warning } = walk.volumes.tell(&restore.spec.namespace_mapping, |_| Some(Action::Created));
@@ -86,6 +94,8 @@ struct Previewer {
     env: Env,
     /// Types that the restore would define itself.
     defined: HashSet<String>,
+    /// Whether the API server is asked about each write.
+    asks_server: bool,
 }
 
 impl Previewer {
@@ -158,9 +168,13 @@ impl Previewer {
             }
             Ok(object) => self.object(&key, &object, seen, &mut beside).await.unwrap_or_else(Planned::Refused),
         };
-        let Beside { unasked, modified } = beside;
+        let planned = match beside.write.take() {
+            Some(write) if self.asks_server => self.asked(&key, planned, &write).await,
+            _ => planned,
+        };
+        let Beside { unasked, modified, pin, .. } = beside;
         let errors = modified.errors.into_iter().chain(modified.warnings).collect();
-        PreviewItem { key, planned, unasked, modifications: modified.by, errors }
+        PreviewItem { key, planned, unasked, modifications: modified.by, errors, pin }
     }
 
     async fn object(
@@ -174,26 +188,38 @@ impl Previewer {
             Desired::Skip { reason, .. } => return Ok(Planned::Skip(reason)),
             Desired::Object(object) => *object,
         };
-        *beside = Beside { unasked: desired.unasked, modified: desired.modified };
+        let pin = Pin::of(None, &desired.item);
+        *beside = Beside { unasked: desired.unasked, modified: desired.modified, pin, write: None };
         let resource = match self.mapping.served(key, &desired.item) {
             Ok(resource) => resource,
             Err(_) if self.defined.contains(&key.resource.to_string()) => return Ok(Planned::Create),
             Err(e) => return Err(e),
         };
+        let item = desired.item;
+        let write = |existing: Option<&Value>| {
+            self.asks_server.then(|| Write {
+                resource: Arc::clone(&resource),
+                patch: existing.and_then(|existing| update::patch(&item, existing)),
+                desired: item.clone(),
+            })
+        };
+        beside.write = write(None);
         if seen == Seen::Absent {
             return Ok(Planned::Create);
         }
         let found = self.env.cluster.get(&resource, key.namespace.as_deref(), &key.name).await;
         let Some(existing) = found.map_err(|e| e.to_string())? else { return Ok(Planned::Create) };
         let existing: Value = serde_json::from_slice(&existing).unwrap_or_default();
+        beside.pin = Pin::of(Some(&existing), &item);
+        beside.write = write(Some(&existing));
         if is_same_state(&existing, from_backup) {
-            let is_to_change = self.maker.is_to_change(key, from_backup, &desired.item).await;
+            let is_to_change = self.maker.is_to_change(key, from_backup, &item).await;
             if !is_to_change.map_err(said)? {
                 return Ok(Planned::Unchanged);
             }
         }
         let policy = self.mapping.existing.of(&key.resource, from_backup);
-        let planned = compared(policy, key, &desired.item, &existing);
+        let planned = compared(policy, key, &item, &existing);
         if let Planned::Recreate(differences) = planned {
             return Ok(match self.mapping.existing.refusal(&resource, &existing) {
                 Some(why) => {
@@ -207,11 +233,49 @@ impl Previewer {
     }
 }
 
+impl Previewer {
+    /// The same, or that the API server would refuse it. What is not there yet because the restore would make it first, such as a
+    /// namespace, is no refusal.
+    async fn asked(&self, key: &ObjectKey, planned: Planned, write: &Write) -> Planned {
+        let (cluster, namespace) = (&self.env.cluster, key.namespace.as_deref());
+        let asked = match (&planned, &write.patch) {
+            (Planned::Create, _) => {
+                let body = write.desired.to_string().into();
+                cluster.dry_run_create(&write.resource, namespace, &key.name, body).await
+            }
+            (Planned::Update(_), Some(patch)) => {
+                cluster.dry_run_patch(&write.resource, namespace, &key.name, patch.to_string().into()).await
+            }
+            (Planned::Recreate(_), _) => {
+                let (name, probe) = probe(key, &write.desired);
+                cluster.dry_run_create(&write.resource, namespace, &name, probe.to_string().into()).await
+            }
+            _ => return planned,
+        };
+        match asked {
+            Err(e) if !e.is_not_found() => {
+                Planned::Refused(format!("the API server would refuse to {}: {}", e.verb, e.failure))
+            }
+            _ => planned,
+        }
+    }
+}
+
 /// What is said of an object beside what becomes of it.
 #[derive(Default)]
 struct Beside {
     unasked: Vec<String>,
     modified: Modified,
+    pin: Pin,
+    write: Option<Write>,
+}
+
+/// What would be sent to the API server.
+struct Write {
+    resource: Arc<ApiResource>,
+    desired: Value,
+    /// Of an object that is there.
+    patch: Option<Value>,
 }
 
 /// Why an object could not be made, for people.
@@ -241,7 +305,7 @@ fn compared(policy: &ExistingResourcePolicy, key: &ObjectKey, desired: &Value, e
     }
     let differences = update::differences(desired, existing);
     match policy {
-        ExistingResourcePolicy::Update => Planned::Update(differences),
+        ExistingResourcePolicy::Update | ExistingResourcePolicy::Exact => Planned::Update(differences),
         ExistingResourcePolicy::Recreate => Planned::Recreate(differences),
         _ => Planned::Conflict(differences),
     }
@@ -270,6 +334,7 @@ mod tests {
         assert_eq!(planned("", "configmaps", &desired, &existing), Planned::Conflict(changed.clone()));
         assert_eq!(planned("none", "configmaps", &desired, &existing), Planned::Conflict(changed.clone()));
         assert_eq!(planned("update", "configmaps", &desired, &existing), Planned::Update(changed.clone()));
+        assert_eq!(planned("exact", "configmaps", &desired, &existing), Planned::Update(changed.clone()));
         assert_eq!(planned("recreate", "configmaps", &desired, &existing), Planned::Recreate(changed));
         let same = object("ConfigMap", json!({}), "1");
         assert_eq!(planned("update", "configmaps", &desired, &same), Planned::Unchanged);

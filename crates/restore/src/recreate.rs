@@ -111,7 +111,7 @@ fn is_another(body: &[u8], uid: &str) -> bool {
 }
 
 /// The object under another name, without what only one object at a time can have, to ask whether the API server would take it.
-fn probe(key: &ObjectKey, desired: &Value) -> (String, Value) {
+pub(crate) fn probe(key: &ObjectKey, desired: &Value) -> (String, Value) {
     let name = format!("lifeboat-dry-run-{}", &hex::encode(key.digest())[..8]);
     let mut probe = desired.clone();
     if let Some(metadata) = probe.get_mut("metadata").and_then(Value::as_object_mut) {

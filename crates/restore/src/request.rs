@@ -2,7 +2,7 @@
 
 use crate::policy::ExistingPolicies;
 use crate::priorities::Priorities;
-use lifeboat_api::{Backup, BackupPhase, Duration, Restore};
+use lifeboat_api::{Backup, BackupPhase, Duration, Features, Restore};
 use lifeboat_archive::ReadLimits;
 use lifeboat_hook::RestoreHooks;
 use lifeboat_select::{Document, RestoreFilter};
@@ -27,12 +27,18 @@ pub struct Settings {
     pub resource_timeout: Duration,
     /// Deadline of asynchronous operations when the restore names none.
     pub default_item_operation_timeout: Duration,
+    /// What is switched on.
+    pub features: Features,
+    /// The versions in which objects are restored, by type, in place of a ConfigMap.
+    pub version_priorities: Option<Document>,
     /// Resource modifiers in place of a ConfigMap.
     pub resource_modifiers: Option<Document>,
     /// The ConfigMap, in the namespace of the restore, with the resource modifiers of restores that name none; empty for none.
     pub default_resource_modifiers: String,
     /// Filter policies in place of a ConfigMap.
     pub resource_policies: Option<Document>,
+    /// Whether a preview asks the API server, by a dry run, about each object that would be written.
+    pub asks_server: bool,
     /// Bounds on the archive.
     pub limits: ReadLimits,
 }
@@ -44,9 +50,12 @@ impl Default for Settings {
             terminating_resource_timeout: Duration::from_secs(600),
             resource_timeout: Duration::from_secs(600),
             default_item_operation_timeout: Duration::from_secs(4 * 3600),
+            features: Features::default(),
+            version_priorities: None,
             resource_modifiers: None,
             default_resource_modifiers: String::new(),
             resource_policies: None,
+            asks_server: false,
             limits: ReadLimits::default(),
         }
     }
@@ -79,9 +88,21 @@ pub(crate) fn prepare(request: &Request) -> Result<Restore, ValidationErrors> {
     if errors.is_empty() { Ok(restore) } else { Err(ValidationErrors(errors)) }
 }
 
+/// The same for a preview, which removes nothing.
+pub(crate) fn prepare_preview(request: &Request) -> Result<Restore, ValidationErrors> {
+    let (restore, errors) = filled_in(request);
+    if errors.is_empty() { Ok(restore) } else { Err(ValidationErrors(errors)) }
+}
+
 /// The restore with every default filled in, and everything that is wrong with the request.
 #[must_use]
 pub fn prepared(request: &Request) -> (Restore, Vec<String>) {
+    let (restore, mut errors) = filled_in(request);
+    errors.extend(ExistingPolicies::unseen_removal(&restore.spec));
+    (restore, errors)
+}
+
+fn filled_in(request: &Request) -> (Restore, Vec<String>) {
     let mut restore = request.restore.clone();
     let spec = &mut restore.spec;
     let mut errors = Vec::new();

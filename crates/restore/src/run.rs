@@ -1,20 +1,22 @@
 //! The door: restores a backup, from its archive to the last object.
 
-use crate::action::Done;
+use crate::action::{Action, Done};
 use crate::begun::Begun;
 use crate::checkpoint::Checkpoint;
 use crate::deferred::Deferred;
 use crate::env::Env;
 use crate::execute::{Reached, level, pass_over};
 use crate::execution::{Execution, Lasting};
+use crate::extras;
 use crate::operations::Operations;
 use crate::outcome::{Outcome, RestoreError, Walked};
 use crate::owners::Owners;
+use crate::pinned::Pinned;
 use crate::record::record;
 use crate::request::{Request, check_source, prepare};
 use crate::walk::Walk;
 use lifeboat_api::{Restore, RestorePhase, Time};
-use lifeboat_object::{GroupResource, Place};
+use lifeboat_object::{Catalog, GroupResource, ObjectKey, Place};
 use lifeboat_store::Archive;
 use std::sync::Arc;
 
@@ -35,11 +37,20 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, RestoreError> 
     // A restore that was cut off keeps the time at which it began.
     restore.status.start_timestamp.get_or_insert(Time::new((env.operation.clock)()));
     restore.status.phase = Some(RestorePhase::InProgress);
-    let walked = Box::pin(walk(request, &restore, env)).await?;
+    let pinned = tokio::select! {
+        pinned = Box::pin(Pinned::begin(request, &restore, env)) => pinned?.map(Arc::new),
+        () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
+    };
+    let walked = Box::pin(walk(request, &restore, pinned, env)).await?;
     Ok(Box::pin(record(restore, walked, env)).await?)
 }
 
-async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<Walked, RestoreError> {
+async fn walk(
+    request: &Request,
+    restore: &Restore,
+    pinned: Option<Arc<Pinned>>,
+    env: &Env,
+) -> Result<Walked, RestoreError> {
     let mut walk = tokio::select! {
         begun = Walk::begin(request, restore, env) => begun?,
         () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
@@ -49,7 +60,7 @@ async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<Walked,
     let mut checkpoint = checkpoint(restore, &walk.archive, env).await;
     env.operation.progress.found(walk.levels.iter().map(|level| level.items.len() as u64).sum());
     env.operation.progress.found_all();
-    let lasting = Lasting::new(&walk, Arc::clone(&operations), checkpoint.is_resumed())?;
+    let lasting = Lasting::new(&walk, Arc::clone(&operations), pinned.clone(), checkpoint.is_resumed())?;
     lasting.commands.load().await;
     let mut reached = levels(&mut walk, &lasting, &mut checkpoint, env).await;
     if let Ok(reached) = &mut reached {
@@ -59,6 +70,12 @@ async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<Walked,
             owners.give_back(&walk.with_owners, &reached.done, checkpoint.is_resumed()).await;
         }
     }
+    let removed = match &pinned {
+        Some(pinned) if restore.spec.prune && !walk.stop.has_come() && reached.is_ok() => {
+            remove_extras(&restore.metadata.name, pinned, &walk.catalog, env).await
+        }
+        _ => Vec::new(),
+    };
     let broken_off = walk.stop.take_reason().filter(|_| !env.operation.cancel.is_cancelled());
     if broken_off.is_some() {
         save(&mut checkpoint, env).await;
@@ -72,7 +89,43 @@ async fn walk(request: &Request, restore: &Restore, env: &Env) -> Result<Walked,
     let namespaces = lasting.namespaces.report(&env.operation.journal).await;
     let Reached { done, not_looked_at } = reached?;
     let Walk { archive, kinds, volumes, .. } = walk;
-    Ok(Walked { done, namespaces, archive, kinds, volumes, operations, hooks, not_looked_at, broken_off })
+    Ok(Walked { done, namespaces, removed, archive, kinds, volumes, operations, hooks, not_looked_at, broken_off })
+}
+
+/// Removes what the backup lacks, as far as the plan names it. Nothing goes when something could not be restored: what is removed
+/// may have been put in its place.
+async fn remove_extras(
+    restore: &str,
+    pinned: &Pinned,
+    catalog: &Catalog,
+    env: &Env,
+) -> Vec<((String, String), ObjectKey, Action)> {
+    let journal = &env.operation.journal;
+    let errors = journal.close().errors;
+    if errors > 0 && !pinned.removed.is_empty() {
+        let count = pinned.removed.len();
+        let text = format!("{count} objects that the backup lacks stay, because not everything could be restored");
+        journal.warn(&Place::Velero, text);
+        return Vec::new();
+    }
+    let mut out = Vec::new();
+    for one in &pinned.removed {
+        if env.operation.cancel.is_cancelled() {
+            break;
+        }
+        let key = &one.0;
+        let Some(resource) = catalog.find(&key.resource) else { continue };
+        let action = match extras::remove(restore, one, resource, env).await {
+            Ok(_) => Action::Removed,
+            Err(why) => {
+                let text = format!("could not remove {key}, which the backup lacks: {why}");
+                journal.error(&Place::of(key.namespace.as_deref()), text);
+                Action::Failed
+            }
+        };
+        out.push(((resource.api_version(), resource.kind.clone()), key.clone(), action));
+    }
+    out
 }
 
 /// Restores all levels, and what was deferred. When it ends early, the levels that follow are passed over.

@@ -4,6 +4,7 @@ use crate::existing::strip;
 use lifeboat_patch::restored::BINDING;
 use lifeboat_patch::{Difference, merge, merge_diff};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 /// Fields that servers and controllers own: a difference there is not the user's, and is left as it is in the cluster.
 /// `docs/compatibility.md` has the list for users.
@@ -50,6 +51,15 @@ pub(crate) fn differences(desired: &Value, in_cluster: &Value) -> Vec<Difference
         crate::existing::remove_restore_labels(side);
     }
     lifeboat_patch::differences(&from, &to)
+}
+
+/// What counts of an object, as a digest: two states of it with the same one are the same to a restore.
+pub(crate) fn digest(object: &Value) -> [u8; 16] {
+    let mut object = prepared(object);
+    crate::existing::remove_restore_labels(&mut object);
+    let mut out = [0; 16];
+    out.copy_from_slice(&Sha256::digest(object.to_string())[..16]);
+    out
 }
 
 /// Both objects with what counts: the one in the cluster, and what it should become.

@@ -1,7 +1,41 @@
 //! Which of several stored versions of an object is restored (restore.md 2.4). Pure.
 
 use lifeboat_archive::index::Row;
-use lifeboat_object::{Catalog, ObjectKey};
+use lifeboat_object::{Catalog, GroupResource, ObjectKey};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// The versions that a user prefers, by type.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct VersionPriorities(BTreeMap<GroupResource, Vec<String>>);
+
+impl VersionPriorities {
+    /// Reads lines such as `rockbands.music.example.io=v2beta1,v2beta2`.
+    ///
+    /// compat: blanks do not count, and a line that does not have exactly one `=` with something on both sides is passed over.
+    pub(crate) fn parse(text: &str) -> Self {
+        let mut out = BTreeMap::new();
+        for line in text.lines() {
+            let line: String = line.chars().filter(|c| !c.is_whitespace()).collect();
+            let Some((resource, versions)) = line.split_once('=') else { continue };
+            if versions.is_empty() || versions.contains('=') {
+                continue;
+            }
+            if let Ok(resource) = resource.parse::<GroupResource>()
+                && !resource.resource.is_empty()
+            {
+                out.insert(resource, versions.split(',').map(str::to_owned).collect());
+            }
+        }
+        Self(out)
+    }
+
+    /// The place of a version in the list of its type, higher for one that comes earlier; `None` when the list lacks it.
+    fn rank(&self, row: &Row) -> Option<Reverse<usize>> {
+        let versions = self.0.get(&*row.resource)?;
+        versions.iter().position(|version| *version == *row.version).map(Reverse)
+    }
+}
 
 /// The numbers of the rows to restore, one for each object, in the order of their keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,14 +58,18 @@ impl Chosen {
 
 /// Chooses for each object the best version in which the archive holds it: not all objects of a type need to be there in
 /// the same ones. What stands twice in one version counts as it stands last.
-pub(crate) fn choose<'a>(rows: impl Iterator<Item = &'a Row>, catalog: &Catalog) -> Chosen {
+pub(crate) fn choose<'a>(
+    rows: impl Iterator<Item = &'a Row>,
+    catalog: &Catalog,
+    priorities: &VersionPriorities,
+) -> Chosen {
     let rows: Vec<&Row> = rows.collect();
     let mut numbers: Vec<usize> = (0..rows.len()).collect();
     numbers.sort_by_key(|number| place(rows[*number]));
     let same = numbers.chunk_by(|a, b| place(rows[*a]) == place(rows[*b]));
     let best = |same: &[usize]| match same {
         [one] => Some(*one),
-        _ => same.iter().copied().max_by_key(|number| worth(rows[*number], catalog)),
+        _ => same.iter().copied().max_by_key(|number| worth(rows[*number], catalog, priorities)),
     };
     Chosen(same.filter_map(best).collect())
 }
@@ -41,14 +79,15 @@ fn place(row: &Row) -> (&str, &str, &str, &str) {
     (&row.resource.group, &row.resource.resource, &row.namespace, &row.name)
 }
 
-/// How good a version is: the one that the cluster prefers, the one that the backup prefers if the cluster serves it,
+/// How good a version is: the first of the user's list that the cluster serves, the one that the cluster prefers, the one that the backup prefers if the cluster serves it,
 /// the others that it serves by their priority, then what the backup prefers.
-fn worth(row: &Row, catalog: &Catalog) -> impl Ord + use<> {
+fn worth(row: &Row, catalog: &Catalog, priorities: &VersionPriorities) -> impl Ord + use<> {
     let is_preferred = catalog.find(&row.resource).is_some_and(|preferred| *preferred.version == *row.version);
     let is_served = catalog.find_version(&row.resource, &row.version).is_some();
     let rank = rank(&row.version);
     let by_priority = is_served.then_some(rank);
-    (is_preferred, is_served && row.preferred, by_priority, row.preferred, rank)
+    let by_user = priorities.rank(row).filter(|_| is_served);
+    (by_user, is_preferred, is_served && row.preferred, by_priority, row.preferred, rank)
 }
 
 /// Order of Kubernetes' version priority: GA before beta before alpha, higher numbers first.
@@ -106,9 +145,26 @@ mod tests {
             (vec!["v1", "v1beta1"], "v1", vec![], "v1"),
         ] {
             let rows: Vec<Row> = stored.iter().map(|v| row("w", v, *v == preferred)).collect();
-            let chosen = choose(rows.iter(), &catalog(&served));
+            let chosen = choose(rows.iter(), &catalog(&served), &VersionPriorities::default());
             let got: Vec<&str> = chosen.rows().iter().map(|n| &*rows[*n].version).collect();
             assert_eq!(got, [expected], "{stored:?} {served:?}");
+        }
+    }
+
+    #[test]
+    fn the_list_of_the_user_goes_first_as_far_as_both_sides_have_its_versions() {
+        for (list, expected) in [
+            ("widgets.example.com=v1alpha1", "v1alpha1"),
+            (" widgets.example.com = v3 , v1beta1 ,v1 ", "v1beta1"),
+            ("widgets.example.com=v3,v9", "v2"),
+            ("gadgets.example.com=v1", "v2"),
+            ("widgets.example.com=\nwidgets.example.com=v1=v1\nwidgets.example.com\n=v1", "v2"),
+        ] {
+            let rows = ["v1", "v2", "v1beta1", "v1alpha1", "v9"].map(|version| row("w", version, version == "v1"));
+            let catalog = catalog(&["v2", "v1", "v1beta1", "v1alpha1"]);
+            let chosen = choose(rows.iter(), &catalog, &VersionPriorities::parse(list));
+            let got: Vec<&str> = chosen.rows().iter().map(|n| &*rows[*n].version).collect();
+            assert_eq!(got, [expected], "{list}");
         }
     }
 
@@ -123,7 +179,7 @@ mod tests {
             row("twice", "v1", true),
             row("twice", "v1", true),
         ];
-        let chosen = |served: &[&str]| choose(rows.iter(), &catalog(served));
+        let chosen = |served: &[&str]| choose(rows.iter(), &catalog(served), &VersionPriorities::default());
         assert_eq!(chosen(&["v1", "v1beta1"]), Chosen(vec![3, 1, 4, 0, 6]));
         assert_eq!(chosen(&["v1beta1"]), Chosen(vec![2, 1, 4, 0, 6]));
         assert_eq!(chosen(&[]), Chosen(vec![2, 1, 4, 0, 6]));

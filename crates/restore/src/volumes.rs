@@ -147,7 +147,7 @@ impl VolumeFates {
                     Some(Action::Updated | Action::Skipped) => {
                         "the claim was not made by this restore: what is there keeps what it holds".to_owned()
                     }
-                    Some(Action::Failed) | None => "the claim was not restored".to_owned(),
+                    Some(Action::Failed | Action::Removed) | None => "the claim was not restored".to_owned(),
                 },
             };
             records.push(RestoreVolumeInfo {

@@ -6,7 +6,7 @@ use crate::apply::Actions;
 use crate::check::Lookout;
 use crate::desired::Maker;
 use crate::env::Env;
-use crate::load::{modifiers, policies};
+use crate::load::{modifiers, policies, version_priorities};
 use crate::mapping::Mapping;
 use crate::modifier::{Modifiers, Schemas};
 use crate::outcome::RestoreError;
@@ -15,7 +15,7 @@ use crate::policy::ExistingPolicies;
 use crate::read::{Contents, Facts, Kinds, State, filter_namespace, namespaces_in, scan};
 use crate::request::{Request, ValidationErrors};
 use crate::stop::Stop;
-use crate::versions::{Chosen, choose};
+use crate::versions::{Chosen, VersionPriorities, choose};
 use crate::volumes::{Recorded, VolumeFates};
 use futures::FutureExt;
 use lifeboat_action::{ActionError, RestoreItemAction};
@@ -71,11 +71,19 @@ impl Walk {
     pub(crate) async fn begin(request: &Request, restore: &Restore, env: &Env) -> Result<Self, RestoreError> {
         let modifiers = Arc::new(modifiers(restore, &request.settings, env).await?);
         let policies = policies(restore, &request.settings, env).await?;
+        let priorities = version_priorities(restore, &request.settings, env).await?;
         let mut archive = open(request, restore, false, env).await?;
         let catalog = discover(&Catalog::default(), env).await?;
         let recorded = recorded(&restore.spec.backup_name, env).await?;
-        let selecting =
-            Selecting { request, restore, policies: policies.as_ref(), catalog: &catalog, recorded: &recorded, env };
+        let selecting = Selecting {
+            request,
+            restore,
+            policies: policies.as_ref(),
+            priorities,
+            catalog: &catalog,
+            recorded: &recorded,
+            env,
+        };
         let selected = match selecting.select(&archive).await {
             // Velero may have rewritten it.
             Err(RestoreError::Store(e @ StoreError::Index { .. })) => {
@@ -176,6 +184,7 @@ struct Selecting<'a> {
     request: &'a Request,
     restore: &'a Restore,
     policies: Option<&'a ResourcePolicies>,
+    priorities: VersionPriorities,
     catalog: &'a Catalog,
     recorded: &'a Recorded,
     env: &'a Env,
@@ -183,10 +192,10 @@ struct Selecting<'a> {
 
 impl Selecting<'_> {
     async fn select(&self, archive: &Archive) -> Result<Selected, RestoreError> {
-        let Self { request, restore, policies, catalog, recorded, env } = self;
+        let Self { request, restore, policies, priorities, catalog, recorded, env } = self;
         let in_backup = namespaces_in(archive);
         let filter = RestoreFilter::new(&restore.spec, *policies, catalog, &in_backup).map_err(invalid_selector)?;
-        let chosen = choose(archive.rows(), catalog);
+        let chosen = choose(archive.rows(), catalog, priorities);
         let namespace_mapping = &restore.spec.namespace_mapping;
         let lookout = Lookout { archive, catalog, namespace_mapping, env };
         let likely = likely(archive, chosen.rows(), &filter);

@@ -9,6 +9,7 @@ use crate::leaving::Leaving;
 use crate::managed_fields::{Owners, decide};
 use crate::mapping::Mapping;
 use crate::messages::Messages;
+use crate::pinned::{Change, Pinned};
 use crate::pod_commands::PodCommands;
 use crate::recreate::{NotRemoved, Replacement, advice};
 use crate::refused::Refused;
@@ -29,6 +30,8 @@ pub(crate) struct Writer {
     pub(crate) messages: Arc<Messages>,
     /// The commands of pods that are made.
     pub(crate) commands: Arc<PodCommands>,
+    /// The plan that the restore is held to.
+    pub(crate) pinned: Option<Arc<Pinned>>,
     /// Whether an earlier run of this restore was cut off.
     pub(crate) is_resumed: bool,
     /// How long a resource definition is waited for.
@@ -73,9 +76,8 @@ impl Writer {
         let owners = decide(&object.from_backup["metadata"]["managedFields"]);
         let target = Target { object, resource, owners };
         let namespace = key.namespace.as_deref();
-        if source.exists
-            && let Ok(Some(body)) = self.env.cluster.get(&target.resource, namespace, &key.name).await
-        {
+        let looks_first = source.exists || self.pinned.as_ref().is_some_and(|pinned| !pinned.makes(key));
+        if looks_first && let Ok(Some(body)) = self.env.cluster.get(&target.resource, namespace, &key.name).await {
             let existing = staying(&body)?;
             if self.is_resumed && self.is_ours(&existing) {
                 self.after_create(&target, &existing).await;
@@ -83,6 +85,7 @@ impl Writer {
             }
             return self.existing(&target, &existing).await;
         }
+        self.held(object, Change::Create)?;
         let wanted = Wanted { body: Bytes::from(desired.to_string()), field_manager: &target.owners.field_manager };
         match self.env.cluster.create(&target.resource, namespace, &key.name, wanted).await {
             Ok(created) => {
@@ -92,6 +95,16 @@ impl Writer {
             }
             Err(e) => self.not_created(&target, e).await,
         }
+    }
+
+    /// Refuses what the plan does not say that the restore is held to.
+    fn held(&self, object: &ToWrite<'_>, change: Change<'_>) -> Result<(), Refused> {
+        let Some(pinned) = &self.pinned else { return Ok(()) };
+        pinned.allows(object.key, change, object.desired).map_err(|why| {
+            let key = object.key;
+            self.messages.error(key, &format!("error restoring {key}: it was left as it is, because {why}"));
+            Refused::Reported
+        })
     }
 
     /// Whether this very restore made the object: an earlier run of it that was cut off, or a create whose answer was
@@ -187,7 +200,7 @@ impl Writer {
         let policy = self.mapping.existing.of(&key.resource, from_backup);
         let patch = if key.resource == GroupResource::new("", "serviceaccounts") {
             merge_service_account(desired, existing)
-        } else if *policy == ExistingResourcePolicy::Update {
+        } else if matches!(policy, ExistingResourcePolicy::Update | ExistingResourcePolicy::Exact) {
             Some(difference)
         } else if *policy == ExistingResourcePolicy::Recreate {
             return self.recreate(target, existing).await;
@@ -205,7 +218,16 @@ impl Writer {
             );
             None
         };
-        let Some(patch) = patch else { return Ok(Action::Skipped) };
+        let Some(mut patch) = patch else { return Ok(Action::Skipped) };
+        self.held(target.object, Change::Update(existing))?;
+        if self.pinned.is_some() {
+            // The API server refuses it when the object has changed meanwhile.
+            lifeboat_patch::merge(
+                &mut patch,
+                &json!({"metadata": {
+                "uid": existing["metadata"]["uid"], "resourceVersion": existing["metadata"]["resourceVersion"]}}),
+            );
+        }
         let body = Bytes::from(patch.to_string());
         let namespace = key.namespace.as_deref();
         match self.env.cluster.patch(resource, namespace, &key.name, MergePatch::of(body)).await {
@@ -224,6 +246,7 @@ impl Writer {
             self.messages.warning(key, &format!("could not recreate {key}, which differs from the backup: {why}"));
             return Ok(Action::Skipped);
         }
+        self.held(target.object, Change::Recreate(in_cluster))?;
         let restore = &self.mapping.restore.metadata.name;
         let replacement = Replacement { restore, key, resource, in_cluster, desired };
         let place = match replacement.remove(self.timeout, &self.env).await {

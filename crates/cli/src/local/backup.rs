@@ -75,7 +75,8 @@ impl BackupArgs {
             return self.preview(asked, globals, cluster, store).await;
         }
         let state = State::open("backup", &store.describe(), &self.name, clock()())?;
-        let request = Request { backup: self.backup(asked, globals, &state.content), settings: self.settings()? };
+        let request =
+            Request { backup: self.backup(asked, globals, &state.content), settings: self.settings(globals)? };
         let mut env = self.env(globals, cluster, store);
         env.operation.records = Arc::new(state.records());
         let operation = lifeboat_backup::run(&request, &env);
@@ -91,8 +92,10 @@ impl BackupArgs {
         cluster: Cluster,
         store: Store,
     ) -> anyhow::Result<ExitCode> {
-        let request =
-            Request { backup: self.backup(asked, globals, &Content::new(clock()())), settings: self.settings()? };
+        let request = Request {
+            backup: self.backup(asked, globals, &Content::new(clock()())),
+            settings: self.settings(globals)?,
+        };
         let env = self.env(globals, cluster, store);
         let operation = lifeboat_backup::preview(&request, &env);
         let preview = watched("dry run", &env.operation.progress, &env.operation.cancel, operation).await?;
@@ -125,9 +128,10 @@ impl BackupArgs {
         Ok(backup)
     }
 
-    fn settings(&self) -> anyhow::Result<Settings> {
+    fn settings(&self, globals: &Globals) -> anyhow::Result<Settings> {
         Ok(Settings {
             resource_policies: self.resource_policies.as_deref().map(document).transpose()?,
+            features: globals.features(),
             compression: self.compression_level,
             memory_budget: (self.memory_budget as usize) << 20,
             take_over: self.take_over,

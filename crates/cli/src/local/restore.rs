@@ -8,7 +8,7 @@ use crate::flags::{self, Optional};
 use crate::globals::Globals;
 use crate::output::Output;
 use crate::output::print_resource;
-use crate::preview::{Show, only_json, print_restore};
+use crate::preview::{PlanFiles, Show, Validate, print_restore};
 use crate::spec::{RestoreSpecArgs, file, no_flags};
 use clap::Args;
 use lifeboat_action::Actions;
@@ -51,6 +51,10 @@ pub(crate) struct RestoreArgs {
     /// A file with filter policies, in place of a ConfigMap
     #[arg(long, value_name = "FILE")]
     resource_policies: Option<PathBuf>,
+    /// A file with the versions in which objects are restored, in place of the ConfigMap enableapigroupversions; with
+    /// --features EnableAPIGroupVersions
+    #[arg(long, value_name = "FILE")]
+    api_version_priorities: Option<PathBuf>,
     /// Types to restore first and, after a single -, last
     #[arg(long, value_name = "TYPES")]
     restore_resource_priorities: Option<Priorities>,
@@ -72,6 +76,11 @@ pub(crate) struct RestoreArgs {
     /// With --dry-run, also list the objects that would be created or are unchanged
     #[arg(long, requires = "dry_run")]
     details: bool,
+    /// With --dry-run, ask the API server by a dry run about each object that would be written
+    #[arg(long, requires = "dry_run", value_enum, value_name = "WHO")]
+    validate: Option<Validate>,
+    #[command(flatten)]
+    plan_files: PlanFiles,
     /// A folder for the temporary copy of an archive that has no index
     #[arg(long, value_name = "DIRECTORY")]
     scratch: Option<PathBuf>,
@@ -82,13 +91,17 @@ impl RestoreArgs {
         let store = bucket_url::open(&self.bucket, Purpose::Read, globals.patience()).await?;
         let cluster = globals.connect().await?;
         let backup = self.source(&store).await?;
+        if !self.dry_run && self.plan_files.is_some() {
+            anyhow::bail!("--save and --compare are of a dry run: use them with --dry-run, or leave them out");
+        }
         if self.dry_run {
             return Box::pin(self.preview(globals, cluster, store, &backup)).await;
         }
         // By the cluster's clock, so that it compares with the creation times of objects.
         let now = cluster.time().await?.unwrap_or_else(jiff::Timestamp::now);
         let state = State::open("restore", &store.describe(), &self.name, now)?;
-        let request = Request { restore: self.restore(globals, &state.content, &backup)?, settings: self.settings()? };
+        let request =
+            Request { restore: self.restore(globals, &state.content, &backup)?, settings: self.settings(globals)? };
         let mut env = self.env(globals, cluster, store);
         env.operation.records = Arc::new(state.records());
         let operation = lifeboat_restore::run(&request, &env);
@@ -144,17 +157,13 @@ impl RestoreArgs {
         store: Store,
         backup: &str,
     ) -> anyhow::Result<ExitCode> {
-        only_json(self.output)?;
-        let request =
-            Request { restore: self.restore(globals, &Content::new(clock()()), backup)?, settings: self.settings()? };
-        let env = self.env(globals, cluster, store);
-        let show = Show {
-            json: self.output.is_some(),
-            secrets: self.show_secrets,
-            details: self.details,
-            ..Show::of(globals)
+        let request = Request {
+            restore: self.restore(globals, &Content::new(clock()()), backup)?,
+            settings: self.settings(globals)?,
         };
-        print_restore(&request, &env, show).await
+        let env = self.env(globals, cluster, store);
+        let show = Show { output: self.output, secrets: self.show_secrets, details: self.details, ..Show::of(globals) };
+        print_restore(&request, &env, show, &self.plan_files).await
     }
 
     fn env(&self, globals: &Globals, cluster: Cluster, store: Store) -> Env {
@@ -181,7 +190,7 @@ impl RestoreArgs {
         Ok(restore)
     }
 
-    fn settings(&self) -> anyhow::Result<Settings> {
+    fn settings(&self, globals: &Globals) -> anyhow::Result<Settings> {
         let priorities = self.restore_resource_priorities.clone().unwrap_or_default();
         let terminating_resource_timeout = self.terminating_resource_timeout;
         let resource_modifiers = self.resource_modifiers.as_deref().map(document).transpose()?;
@@ -191,6 +200,9 @@ impl RestoreArgs {
             terminating_resource_timeout,
             resource_modifiers,
             resource_policies,
+            features: globals.features(),
+            version_priorities: self.api_version_priorities.as_deref().map(document).transpose()?,
+            asks_server: self.validate == Some(Validate::Server),
             ..Settings::default()
         })
     }

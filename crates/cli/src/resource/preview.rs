@@ -5,7 +5,7 @@ use super::missing;
 use crate::globals::Globals;
 use crate::local::journal::{clock, watched};
 use crate::output::Output;
-use crate::preview::{Show, only_json, print_backup, print_restore};
+use crate::preview::{PlanFiles, Show, Validate, print_backup, print_restore};
 use crate::server::providers::BuiltIn;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -27,14 +27,19 @@ pub(crate) struct PreviewArgs {
     /// Also list the objects that would be created or are unchanged
     #[arg(long)]
     details: bool,
+    /// Who checks each object that would be written: the server asks the API server by a dry run
+    #[arg(long, value_enum, value_name = "WHO")]
+    validate: Option<Validate>,
+    #[command(flatten)]
+    files: PlanFiles,
 }
 
 impl PreviewArgs {
     /// Refuses these flags where there is no preview.
     pub(super) fn refuse(&self) -> Result<()> {
-        if self.show_secrets || self.details {
+        if self.show_secrets || self.details || self.validate.is_some() || self.files.is_some() {
             bail!(
-                "--show-secrets and --details say how a dry run is shown: use them with --dry-run, or leave them out"
+                "--show-secrets, --details, --validate, --save and --compare are of a dry run: use them with --dry-run, or leave them out"
             );
         }
         Ok(())
@@ -50,9 +55,9 @@ pub(super) async fn preview_restore(
     mut restore: Restore,
     client: &Client,
     globals: &Globals,
-    (output, show): (Option<Output>, Show),
+    show: Show,
+    args: &PreviewArgs,
 ) -> Result<ExitCode> {
-    only_json(output)?;
     let backup = source(&restore, client).await?;
     restore.spec.backup_name.clone_from(&backup.metadata.name);
     restore.spec.schedule_name.clear();
@@ -60,8 +65,13 @@ pub(super) async fn preview_restore(
     let subject = format!("restore={}/{}", restore.metadata.namespace, restore.metadata.name);
     let (cluster, operation) = (client.cluster.clone(), Operation::new(clock(), &subject, std::env::temp_dir()));
     let env = lifeboat_restore::Env { cluster, store, actions: Actions::default(), operation };
-    let request = lifeboat_restore::Request { restore, settings: lifeboat_restore::Settings::default() };
-    print_restore(&request, &env, Show { json: output.is_some(), ..show }).await
+    let asks_server = args.validate == Some(Validate::Server);
+    let settings = lifeboat_restore::Settings {
+        asks_server,
+        features: globals.features(),
+        ..lifeboat_restore::Settings::default()
+    };
+    print_restore(&lifeboat_restore::Request { restore, settings }, &env, show, &args.files).await
 }
 
 /// Prints what a backup would hold.
@@ -75,7 +85,11 @@ pub(super) async fn preview_backup(
     let subject = format!("backup={}/{}", backup.metadata.namespace, backup.metadata.name);
     let (cluster, operation) = (client.cluster.clone(), Operation::new(clock(), &subject, std::env::temp_dir()));
     let env = lifeboat_backup::Env { cluster, store, actions: Actions::default(), operation };
-    let settings = lifeboat_backup::Settings { served: true, ..lifeboat_backup::Settings::default() };
+    let settings = lifeboat_backup::Settings {
+        served: true,
+        features: globals.features(),
+        ..lifeboat_backup::Settings::default()
+    };
     let request = lifeboat_backup::Request { backup, settings };
     let operation = lifeboat_backup::preview(&request, &env);
     let preview = watched("dry run", &env.operation.progress, &env.operation.cancel, operation).await?;

@@ -85,7 +85,7 @@ pub(crate) struct PlanArgs {
     wanted: Wanted,
     #[command(flatten)]
     preview: PreviewArgs,
-    /// Form of the output: text, or json
+    /// Form of the output: text when left out
     #[arg(long, short, value_enum)]
     output: Option<Output>,
 }
@@ -159,8 +159,9 @@ impl CreateArgs {
         restore.metadata.name.clone_from(&name);
         restore.metadata.namespace.clone_from(&globals.namespace);
         if self.dry_run {
-            let output = self.show.output.and_then(Format::machine);
-            return Box::pin(preview_restore(restore, &client, globals, (output, self.preview.show(globals)))).await;
+            let show =
+                preview::Show { output: self.show.output.and_then(Format::machine), ..self.preview.show(globals) };
+            return Box::pin(preview_restore(restore, &client, globals, show, &self.preview)).await;
         }
         if !create(&client, &restore, &self.show).await? {
             return Ok(ExitCode::SUCCESS);
@@ -175,8 +176,8 @@ impl PlanArgs {
         let mut restore = self.wanted.restore(&client).await?;
         restore.metadata.name = format!("{}-plan", self.wanted.source());
         restore.metadata.namespace.clone_from(&globals.namespace);
-        let show = preview::Show { only_differences, ..self.preview.show(globals) };
-        Box::pin(preview_restore(restore, &client, globals, (self.output, show))).await
+        let show = preview::Show { only_differences, output: self.output, ..self.preview.show(globals) };
+        Box::pin(preview_restore(restore, &client, globals, show, &self.preview)).await
     }
 }
 

@@ -36,8 +36,8 @@ pub(crate) struct RestoreSpecArgs {
     #[arg(long, default_value = "")]
     include_cluster_resources: Optional<bool>,
     /// What to do with objects that exist: none leaves them, update makes them match the backup, recreate deletes those that
-    /// differ and makes them anew
-    #[arg(long, value_parser = flags::optional(PossibleValuesParser::new(["none", "update", "recreate"])), default_value = "", value_name = "POLICY")]
+    /// differ and makes them anew, exact updates them and finds those that the backup lacks
+    #[arg(long, value_parser = flags::optional(PossibleValuesParser::new(["none", "update", "recreate", "exact"])), default_value = "", value_name = "POLICY")]
     existing_resource_policy: Optional<String>,
     /// What to do with existing objects of some types, such as secrets=none; the first that names a type counts
     #[arg(long, value_parser = flags::policy_override, value_name = "TYPE,…=POLICY")]
@@ -46,6 +46,12 @@ pub(crate) struct RestoreSpecArgs {
     /// StatefulSets that delete their claims
     #[arg(long, value_name = "TYPE")]
     allow_recreate: Vec<String>,
+    /// Carry out the plan of this digest and no other: the restore fails, with nothing changed, when it would do something else
+    #[arg(long, default_value = "", value_name = "DIGEST")]
+    plan_digest: String,
+    /// Remove the objects that the backup lacks, with --existing-resource-policy exact; a restore needs --plan-digest for it
+    #[arg(long)]
+    prune: bool,
     /// Give restored objects their owners back, so that they are deleted with them; not pods, replica sets and others that
     /// their controllers adopt
     #[arg(long)]
@@ -106,6 +112,8 @@ impl RestoreSpecArgs {
         spec.existing_resource_policy = self.existing_resource_policy.0.clone().unwrap_or_default().into();
         spec.existing_resource_policy_overrides.clone_from(&self.existing_resource_policy_override);
         spec.allow_recreate.clone_from(&self.allow_recreate);
+        spec.plan_digest.clone_from(&self.plan_digest);
+        spec.prune = self.prune;
         spec.restore_owner_references = self.restore_owner_references;
         let with_status = list(&self.status_include_resources);
         spec.restore_status = (!with_status.is_empty()).then(|| RestoreStatusSpec {
@@ -169,6 +177,7 @@ mod tests {
                     "allowRecreate": ["e"]
                 })),
             ),
+            ("--plan-digest sha256:1 --prune", of(json!({"planDigest": "sha256:1", "prune": true}))),
             ("--restore-owner-references", of(json!({"restoreOwnerReferences": true}))),
             ("--restore-owner-references=false", of(json!({}))),
             ("--status-exclude-resources pods", of(json!({}))),

@@ -109,6 +109,8 @@ fn a_dry_run_tells_and_writes_nothing() {
     let run = bed.local(&[&restore[..], &["--dry-run", "--details"]].concat());
     assert_eq!(run.code, 0, "{run:?}");
     let (_, details) = run.out.split_once("\n\n").expect("a table, then details");
+    let (details, digest) = details.rsplit_once("Plan: sha256:").expect("the digest of the plan");
+    assert_eq!(digest.trim_end().len(), 64, "{run:?}");
     assert_eq!(
         details,
         "unchanged namespaces/shop
@@ -130,7 +132,7 @@ Would create 1 objects, update 0, leave 2 that are as in the backup and 2 that d
     let seen: Value = serde_json::from_str(&run.out).expect("JSON");
     assert_eq!(
         seen["counts"],
-        json!({"create": 1, "update": 2, "recreate": 0, "unchanged": 2, "skip": 2, "conflict": 0, "refused": 0})
+        json!({"create": 1, "update": 2, "recreate": 0, "unchanged": 2, "skip": 2, "conflict": 0, "refused": 0, "extra": 0, "remove": 0})
     );
     let key = json!({"action": "update", "type": "secrets", "namespace": "shop", "name": "key",
         "differences": [{"path": "/data/k", "inCluster": "bmV3", "inBackup": "b2xk"}]});
@@ -145,7 +147,7 @@ Would create 1 objects, update 0, leave 2 that are as in the backup and 2 that d
     let seen: Value = serde_json::from_str(&run.out).expect("JSON");
     assert_eq!(
         seen["counts"],
-        json!({"create": 0, "update": 0, "recreate": 0, "unchanged": 5, "skip": 2, "conflict": 0, "refused": 0}),
+        json!({"create": 0, "update": 0, "recreate": 0, "unchanged": 5, "skip": 2, "conflict": 0, "refused": 0, "extra": 0, "remove": 0}),
         "{run:?}"
     );
 }

@@ -69,8 +69,10 @@ fn a_plan_says_what_a_restore_of_the_server_would_do_and_nothing_is_made() {
     let shown = lifeboat(&ground, &format!("restore diff {flags} --show-secrets --include-resources secrets"));
     assert!(shown.out.contains("/data/a: \"dHdv\" -> \"b25l\""), "{shown:?}");
     for (line, expected) in [
-        ("restore create r --from-backup b --details", "--show-secrets and --details say how a dry run is shown"),
-        ("restore plan --from-backup b -o yaml", "--dry-run prints text or, with -o json, JSON"),
+        (
+            "restore create r --from-backup b --details",
+            "--show-secrets, --details, --validate, --save and --compare are of",
+        ),
         ("restore plan --from-backup none", "backups.velero.io \"none\" not found"),
         ("restore plan", "either a backup or schedule must be specified"),
         ("restore diff --from-backup b --include-resources nodes", "nodes are non-restorable resources"),

@@ -1,0 +1,171 @@
+//! One object of the preview of a restore, as text and as a value.
+
+use lifeboat_patch::Difference;
+use lifeboat_restore::{Modification, Planned, PreviewItem};
+use serde_json::{Value, json};
+
+/// Characters of a value that are shown.
+const SHOWN: usize = 100;
+
+/// Whether there is more to say of an object than the counts of its type do.
+pub(super) fn says_more(item: &PreviewItem) -> bool {
+    let is_counted = matches!(item.planned, Planned::Create | Planned::Unchanged);
+    !is_counted || !item.unasked.is_empty() || !item.modifications.is_empty() || !item.errors.is_empty()
+}
+
+/// A line for the object, one for each difference, and what else there is to say.
+pub(super) fn item_text(item: &PreviewItem, colours: bool) -> String {
+    let mut out = format!("{:<9} {}", item.planned.word(), item.key);
+    match &item.planned {
+        Planned::Skip(reason) | Planned::Refused(reason) => out.push_str(&format!(": {reason}")),
+        Planned::Conflict(_) => out.push_str(": it is there, differs, and stays as it is"),
+        Planned::Extra => out.push_str(": the backup lacks it, and it stays: --prune removes it"),
+        Planned::Remove => out.push_str(": the backup lacks it, and it would be deleted"),
+        _ => {}
+    }
+    if !item.unasked.is_empty() {
+        out.push_str(&format!(" (as far as known: {} decide when it is restored)", item.unasked.join(", ")));
+    }
+    out.push('\n');
+    let line = |Difference { path, left, right }: &Difference| {
+        let [left, right] = [left, right].map(|value| shown(value.as_ref()));
+        match colours {
+            true => format!("            {path}: \u{1b}[31m{left}\u{1b}[0m -> \u{1b}[32m{right}\u{1b}[0m\n"),
+            false => format!("            {path}: {left} -> {right}\n"),
+        }
+    };
+    for error in &item.errors {
+        out.push_str(&format!("            error: {error}\n"));
+    }
+    for Modification { rule, differences } in &item.modifications {
+        out.push_str(&format!("          modified by rule {rule}:\n"));
+        out.extend(differences.iter().map(line));
+    }
+    if let Some(differences) = item.planned.differences() {
+        if !item.modifications.is_empty() {
+            out.push_str("          in the cluster:\n");
+        }
+        out.extend(differences.iter().map(line));
+    }
+    out
+}
+
+/// A value, cut when it is long.
+fn shown(value: Option<&Value>) -> String {
+    let Some(value) = value else { return "(absent)".to_owned() };
+    let text = value.to_string();
+    match text.char_indices().nth(SHOWN) {
+        Some((at, _)) => format!("{}… ({} bytes)", &text[..at], text.len()),
+        None => text,
+    }
+}
+
+/// The object as one of the `items` of the output.
+pub(super) fn item_value(item: &PreviewItem) -> Value {
+    let mut out = json!({"action": item.planned.word(), "type": item.key.resource.to_string(), "name": item.key.name});
+    if let Some(namespace) = &item.key.namespace {
+        out["namespace"] = namespace.as_str().into();
+    }
+    if let Planned::Skip(reason) | Planned::Refused(reason) = &item.planned {
+        out["reason"] = reason.as_str().into();
+    }
+    if let Some(differences) = item.planned.differences() {
+        out["differences"] = differences.iter().map(|d| difference_value(d, ["inCluster", "inBackup"])).collect();
+    }
+    if !item.modifications.is_empty() {
+        let one = |Modification { rule, differences }: &Modification| {
+            let differences: Vec<_> = differences.iter().map(|d| difference_value(d, ["before", "after"])).collect();
+            json!({"rule": rule, "differences": differences})
+        };
+        out["modifications"] = item.modifications.iter().map(one).collect();
+    }
+    if !item.errors.is_empty() {
+        out["errors"] = json!(item.errors);
+    }
+    if !item.unasked.is_empty() {
+        out["decidedWhenRestored"] = json!(item.unasked);
+    }
+    out
+}
+
+fn difference_value(difference: &Difference, sides: [&str; 2]) -> Value {
+    let mut out = json!({"path": difference.path});
+    for (key, side) in sides.into_iter().zip([&difference.left, &difference.right]) {
+        if let Some(value) = side {
+            out[key] = value.clone();
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lifeboat_object::{GroupResource, ObjectKey};
+
+    #[test]
+    fn only_objects_with_more_to_say_have_a_line() {
+        let key = || ObjectKey::new(GroupResource::new("", "configmaps"), Some("shop"), "settings");
+        let item = |planned| PreviewItem::of(key(), planned);
+        for (planned, expected) in [
+            (Planned::Create, false),
+            (Planned::Unchanged, false),
+            (Planned::Update(Vec::new()), true),
+            (Planned::Recreate(Vec::new()), true),
+            (Planned::Conflict(Vec::new()), true),
+            (Planned::Skip(String::new()), true),
+            (Planned::Refused(String::new()), true),
+        ] {
+            assert_eq!(says_more(&item(planned.clone())), expected, "{planned:?}");
+        }
+        assert!(says_more(&PreviewItem { unasked: vec!["a".into()], ..item(Planned::Create) }));
+    }
+
+    #[test]
+    fn one_line_for_each_object_and_one_for_each_difference() {
+        let key = || ObjectKey::new(GroupResource::new("", "configmaps"), Some("shop"), "settings");
+        let item = |planned| PreviewItem::of(key(), planned);
+        let differences = vec![
+            Difference { path: "/data/a".into(), left: Some(json!("x".repeat(200))), right: Some(json!("1")) },
+            Difference { path: "/data/b".into(), left: None, right: Some(json!("2")) },
+        ];
+        let cut = "x".repeat(99);
+        for (planned, expected) in [
+            (Planned::Create, "create    configmaps/shop/settings\n".to_owned()),
+            (
+                Planned::Conflict(differences),
+                format!(
+                    "conflict  configmaps/shop/settings: it is there, differs, and stays as it is\n            /data/a: \"{cut}… (202 bytes) -> \"1\"\n            /data/b: (absent) -> \"2\"\n"
+                ),
+            ),
+            (Planned::Skip("why".into()), "skip      configmaps/shop/settings: why\n".to_owned()),
+        ] {
+            assert_eq!(item_text(&item(planned), false), expected);
+        }
+        let changed = Difference { path: "/data/c".into(), left: Some(json!("3")), right: None };
+        let modified = PreviewItem {
+            modifications: vec![Modification { rule: 2, differences: vec![changed] }],
+            errors: vec!["rule 3: why".into()],
+            ..item(Planned::Create)
+        };
+        assert!(says_more(&modified));
+        assert_eq!(
+            item_text(&modified, false),
+            "create    configmaps/shop/settings\n            error: rule 3: why\n          modified by rule 2:\n            /data/c: \"3\" -> (absent)\n"
+        );
+        assert_eq!(
+            item_value(&modified),
+            json!({"action": "create", "type": "configmaps", "namespace": "shop", "name": "settings", "errors": ["rule 3: why"],
+                "modifications": [{"rule": 2, "differences": [{"path": "/data/c", "before": "3"}]}]})
+        );
+        let unasked = PreviewItem { unasked: vec!["example.com/x".into()], ..item(Planned::Unchanged) };
+        assert_eq!(
+            item_text(&unasked, false),
+            "unchanged configmaps/shop/settings (as far as known: example.com/x decide when it is restored)\n"
+        );
+        assert_eq!(
+            item_value(&unasked),
+            json!({"action": "unchanged", "type": "configmaps", "namespace": "shop", "name": "settings", "decidedWhenRestored": ["example.com/x"]})
+        );
+    }
+}

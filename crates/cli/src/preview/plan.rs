@@ -1,0 +1,110 @@
+//! The plan of a restore as a file, to be compared with a later one (docs/formats/plan.md).
+
+use anyhow::{Context, Result};
+use clap::Args;
+use lifeboat_restore::{PlanChange, PlanDigest, PlanFile, PlanLine, PreviewItem};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Where a plan is kept, and with which one it is compared.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct PlanFiles {
+    /// Write the plan of the restore into this file, for --compare
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Say how the plan differs from the one in this file, which --save has written; the exit code is 3 when it does
+    #[arg(long, value_name = "FILE")]
+    compare: Option<PathBuf>,
+}
+
+impl PlanFiles {
+    /// Whether the user has asked for any.
+    pub(crate) fn is_some(&self) -> bool {
+        self.save.is_some() || self.compare.is_some()
+    }
+}
+
+/// The plan on its way.
+#[derive(Default)]
+pub(super) struct KeptPlan {
+    digest: PlanDigest,
+    files: PlanFiles,
+    before: Option<PlanFile>,
+    /// Kept only where a file needs them.
+    lines: Vec<PlanLine>,
+}
+
+/// A plan that is complete.
+pub(super) struct EndedPlan {
+    pub(super) digest: String,
+    /// The digest of the plan that it is compared with, and what differs.
+    compared: Option<(String, Vec<PlanChange>)>,
+}
+
+impl KeptPlan {
+    /// Begins, and reads the plan to compare with.
+    pub(super) fn new(files: &PlanFiles) -> Result<Self> {
+        let before = match &files.compare {
+            None => None,
+            Some(path) => {
+                let text = std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
+                let plan = PlanFile::parse(&text);
+                Some(plan.with_context(|| format!("{} is no plan that --save has written", path.display()))?)
+            }
+        };
+        Ok(Self { digest: PlanDigest::default(), files: files.clone(), before, lines: Vec::new() })
+    }
+
+    pub(super) fn add(&mut self, item: &PreviewItem) {
+        let line = PlanLine::of(item);
+        self.digest.add(&line);
+        if self.files.is_some() {
+            self.lines.push(line);
+        }
+    }
+
+    /// Writes the file, and compares.
+    pub(super) fn end(self) -> Result<EndedPlan> {
+        let plan = PlanFile { digest: self.digest.end(), restore_uid: String::new(), lines: self.lines };
+        if let Some(path) = &self.files.save {
+            std::fs::write(path, plan.text()).with_context(|| format!("write {}", path.display()))?;
+        }
+        let compared = self.before.map(|before| (before.digest.clone(), before.changes(&plan)));
+        Ok(EndedPlan { digest: plan.digest, compared })
+    }
+}
+
+impl EndedPlan {
+    /// Whether it is the plan that it is compared with, if it is.
+    pub(super) fn is_same(&self) -> bool {
+        self.compared.as_ref().is_none_or(|(before, _)| *before == self.digest)
+    }
+
+    /// What differs, as a value; `None` when it is not compared.
+    pub(super) fn value(&self) -> Option<Value> {
+        let (digest, changes) = self.compared.as_ref()?;
+        let change = |change: &PlanChange| json!({"object": change.object, "before": change.before, "now": change.now});
+        Some(json!({"planDigest": digest, "changes": changes.iter().map(change).collect::<Vec<_>>()}))
+    }
+
+    /// The digest, and what differs.
+    pub(super) fn write_text(&self, out: &mut impl Write) -> Result<()> {
+        writeln!(out, "Plan: {}", self.digest)?;
+        let Some((before, changes)) = &self.compared else { return Ok(()) };
+        if self.is_same() {
+            writeln!(out, "It is the same plan as before.")?;
+            return Ok(());
+        }
+        writeln!(out, "It is another plan than {before}:")?;
+        for PlanChange { object, before, now } in changes {
+            let word = |word: &Option<String>| word.clone().unwrap_or_else(|| "(absent)".to_owned());
+            let (before, now) = (word(before), word(now));
+            match before == now {
+                true => writeln!(out, "  {object}: {now}, but the object or what it becomes is another one")?,
+                false => writeln!(out, "  {object}: {before} -> {now}")?,
+            }
+        }
+        Ok(())
+    }
+}
