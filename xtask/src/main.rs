@@ -5,6 +5,7 @@ mod bench;
 mod circles;
 mod edges;
 mod image;
+mod scenarios;
 mod test;
 mod tools;
 
@@ -20,6 +21,7 @@ fn main() -> Result<()> {
         "check" => check(),
         "check-edges" => edges::check(),
         "check-circles" => circles::check(),
+        "scenarios" => scenarios::write(),
         "setup" => setup(),
         "test" if args.is_empty() => test::all(),
         "test" => test::some(&args.iter().map(String::as_str).collect::<Vec<_>>(), &[]),
@@ -34,7 +36,7 @@ fn main() -> Result<()> {
         "fuzz" => fuzz(&args),
         "image" => image::image(&args),
         other => bail!(
-            "unknown task {other:?}: check, check-edges, check-circles, setup, test, test-node, test-long, bench, bench-large, fuzz or image"
+            "unknown task {other:?}: check, check-edges, check-circles, scenarios, setup, test, test-node, test-long, bench, bench-large, fuzz or image"
         ),
     }
 }
@@ -45,6 +47,7 @@ fn check() -> Result<()> {
     run("fuzz targets", cargo().args(["check", "--quiet", "--locked", "--manifest-path", "fuzz/Cargo.toml"]))?;
     timed("crate edges", edges::check)?;
     timed("circles of files", circles::check)?;
+    timed("table of scenarios", scenarios::check)?;
     let deny = tools::ensure("cargo-deny", "0.20.2")?;
     run("dependencies", Command::new(deny).args(["--log-level", "error", "check", "bans", "licenses", "sources"]))?;
     let typos = tools::ensure("typos-cli", "1.52.0")?;

@@ -150,6 +150,33 @@ mod tests {
         Lifeboat::grammar("velero").debug_assert();
     }
 
+    /// The lines of the blocks of a page that call this program, continued lines as one.
+    fn calls(page: &str) -> Vec<String> {
+        let blocks = page.split("```").skip(1).step_by(2);
+        let text: String = blocks.collect::<String>().replace("\\\n", " ");
+        let lines = text.lines().map(|line| line.trim().trim_start_matches("$ "));
+        let calls = lines.filter(|line| line.starts_with("lifeboat ") || line.starts_with("velero "));
+        calls.map(|line| line.split(" # ").next().unwrap_or_default().trim().to_owned()).collect()
+    }
+
+    #[test]
+    fn the_commands_of_the_pages_are_understood() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let docs = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+        let mut seen = 0;
+        for path in docs.chain([root.join("README.md")]).filter(|path| path.extension().is_some_and(|e| e == "md")) {
+            for line in calls(&std::fs::read_to_string(&path).unwrap()) {
+                // Dots stand for what the page does not repeat.
+                let words = line.split_whitespace().filter(|word| *word != "…").map(Into::into);
+                if let Err(e) = Lifeboat::parse_line("lifeboat", words) {
+                    panic!("{}: {line}: {e}", path.display());
+                }
+                seen += 1;
+            }
+        }
+        assert!(seen > 15, "only {seen} commands were found");
+    }
+
     /// On standard output, with 0: as cobra answers.
     #[test]
     fn a_command_that_only_holds_others_prints_its_help() {

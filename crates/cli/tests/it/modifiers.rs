@@ -96,6 +96,7 @@ fn assert_told(results: &Value, space: &str) {
     assert_eq!(of("warnings"), [format!("resource modifiers of widgets.example.com/{space}/w: {merged}")]);
 }
 
+/// scenario: ResourceModifier
 #[test]
 fn rules_change_objects_on_their_way_back() {
     let ground = Ground::start();

@@ -34,6 +34,7 @@ impl Location {
     }
 }
 
+/// scenario: NamespaceMapping
 #[test]
 fn a_namespace_goes_into_object_storage_and_back_under_another_name() {
     let location = Location::new("walk");

@@ -103,6 +103,7 @@ fn set(names: &[&str]) -> BTreeSet<String> {
 const SAVED: [&str; 8] =
     ["fast-new", "lab-1/any", "lab-1/kept", "other/free", "shop", "shop/gold", "shop/prices", "shop/silver"];
 
+/// scenario: ResourceFiltering, ResourcePolicies
 #[test]
 fn a_backup_and_a_restore_take_what_the_policies_let_in() {
     let bed = Bed::start();

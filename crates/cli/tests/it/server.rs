@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
 
+/// scenario: Backups, Deletion
+/// scenario: PrivilegesMgmt, SSR
 #[test]
 fn custom_resources_are_all_it_takes() {
     let ground = Ground::start();
@@ -118,6 +120,7 @@ fn custom_resources_are_all_it_takes() {
         found["status"]["expiration"].is_string() && found["status"]["phase"].is_null()
     });
     ground.velero("ServerStatusRequest", "status", &json!({}));
+    ground.velero_in("default", "ServerStatusRequest", "wrong", &json!({}));
     let answered = ground.until("serverstatusrequest", "status", "Processed");
     assert_eq!(answered["status"]["serverVersion"], format!("v{}", env!("CARGO_PKG_VERSION")));
 
@@ -134,6 +137,7 @@ fn custom_resources_are_all_it_takes() {
     ground.velero("DeleteBackupRequest", "nothing", &json!({"backupName": "none"}));
     let refused = ground.until("deletebackuprequest", "nothing", "Processed");
     assert_eq!(refused["status"]["errors"], json!(["backup not found"]));
+    assert!(ground.get_in("default", "serverstatusrequest", "wrong")["status"]["phase"].is_null(), "it has no server");
     // A restore goes with its files.
     ground.bed.kubectl(&["delete", "restore", "main-r", "--namespace=velero", "--timeout=30s"]);
     assert!(!ground.s3.file(BUCKET, "main/restores/main-r/restore-main-r-logs.gz").exists());
@@ -228,6 +232,7 @@ fn commands_ask_for_the_same() {
     assert_eq!(ground.maps("shop"), before);
 }
 
+/// scenario: Backups, BackupsSync
 #[test]
 fn a_bucket_that_velero_filled_shows_up() {
     let ground = Ground::start();

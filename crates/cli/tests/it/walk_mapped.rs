@@ -9,6 +9,7 @@ use crate::support::Bed;
 /// The platform stays where it is: others refer to it.
 const MOVE: [(&str, &str); 2] = [("storefront", "boutique"), ("warehouse", "depot")];
 
+/// scenario: NamespaceMapping
 #[test]
 fn a_shop_moves_to_other_namespaces() {
     let bed = Bed::start();

@@ -112,6 +112,7 @@ fn container(name: &str, script: &str, rest: Value) -> Value {
     container
 }
 
+/// scenario: Hooks
 #[test]
 #[ignore = "needs a node: make test-node"]
 fn an_application_stands_still_while_it_is_saved_and_is_told_after_its_restore() {
