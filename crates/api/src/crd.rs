@@ -267,6 +267,8 @@ mod tests {
         "Restore.spec.allowRecreate: only in the type",
         "Restore.spec.cancel: only in the type",
         "Restore.spec.existingResourcePolicyOverrides: only in the type",
+        "Restore.spec.planDigest: only in the type",
+        "Restore.spec.prune: only in the type",
         "Restore.spec.resourcePolicy: only in the type",
         "Restore.spec.restoreOwnerReferences: only in the type",
         "Restore.spec.skipDefaultResourceModifier: only in the type",

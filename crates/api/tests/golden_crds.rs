@@ -9,7 +9,7 @@ const DEVIATIONS: [(&str, &str); 1] =
     [("/metadata/annotations", "names the version of controller-gen, which made Velero's definitions and not ours")];
 
 /// Properties that Velero's definitions do not have, and why ours do.
-const ADDITIONS: [(&str, &str, &str, &str); 10] = [
+const ADDITIONS: [(&str, &str, &str, &str); 12] = [
     ("backups.velero.io", "/properties/spec/properties/cancel", "boolean", "ends a backup"),
     ("backups.velero.io", "/properties/status/properties/attempt", "integer", "tells how often it was begun"),
     ("restores.velero.io", "/properties/spec/properties/allowRecreate", "array", "lets more objects be made anew"),
@@ -20,6 +20,8 @@ const ADDITIONS: [(&str, &str, &str, &str); 10] = [
         "array",
         "gives some existing objects a policy of their own",
     ),
+    ("restores.velero.io", "/properties/spec/properties/planDigest", "string", "holds a restore to a plan"),
+    ("restores.velero.io", "/properties/spec/properties/prune", "boolean", "removes what the backup lacks"),
     ("restores.velero.io", "/properties/spec/properties/resourcePolicy", "object", "of Velero after 1.18"),
     (
         "restores.velero.io",
