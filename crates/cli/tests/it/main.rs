@@ -8,6 +8,7 @@ mod budget;
 mod calls;
 mod cancel;
 mod client;
+mod denied;
 mod dry_run;
 mod existing;
 mod faults;
