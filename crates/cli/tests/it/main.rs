@@ -22,6 +22,7 @@ mod hostile;
 mod install;
 mod kept_out;
 mod kills;
+mod large;
 mod leaders;
 mod leaving;
 mod many;
