@@ -55,3 +55,4 @@ mod walk_filtered;
 mod walk_mapped;
 mod walk_sandbox;
 mod walk_shop;
+mod wrong;
