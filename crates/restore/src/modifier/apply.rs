@@ -1,6 +1,6 @@
 //! Applies the rules of a restore to its objects (restore.md 5.3).
 
-use super::document::Document;
+use super::document::{Document, first_line};
 use super::rule::{Candidate, Change, Rule};
 use super::schemas::Schemas;
 use crate::planned::Modification;
@@ -40,7 +40,7 @@ impl Modifiers {
         let document: Document = if text.trim().is_empty() {
             Document { version: String::new(), resource_modifier_rules: Vec::new() }
         } else {
-            serde_saphyr::from_str(text).map_err(|e| NotModifiers::Undecoded(e.to_string()))?
+            serde_saphyr::from_str(text).map_err(|e| NotModifiers::Undecoded(first_line(&e)))?
         };
         if !document.version.eq_ignore_ascii_case("v1") {
             return Err(NotModifiers::Invalid(vec![format!(

@@ -1,6 +1,6 @@
 //! One rule: which objects it is for, and how it changes them (restore.md 5.1, 5.2).
 
-use super::document::{Conditions, DocumentPatch, DocumentRule, PatchData};
+use super::document::{Conditions, DocumentPatch, DocumentRule, PatchData, first_line};
 use super::value::value;
 use lifeboat_object::GroupResource;
 use lifeboat_patch::{JsonOperation, JsonPatch, holds};
@@ -165,7 +165,7 @@ fn data(patches: Vec<PatchData>, problems: &mut Vec<String>) -> Vec<Value> {
         match serde_saphyr::from_str::<Value>(&patch.patch_data) {
             Ok(data @ Value::Object(_)) => all.push(data),
             Ok(_) => problems.push("patchData holds no object".to_owned()),
-            Err(e) => problems.push(format!("patchData is neither YAML nor JSON: {e}")),
+            Err(e) => problems.push(format!("patchData is neither YAML nor JSON: {}", first_line(&e))),
         }
     }
     all

@@ -72,6 +72,8 @@ fn what_is_wrong_with_a_document_is_said_in_veleros_words_with_the_rule() {
         ),
     ] {
         assert!(problem(&text).starts_with(expected), "{text}: {}", problem(&text));
+        let shows_text = problem(&text).contains("-->");
+        assert!(!shows_text, "one line, without the text around the place: {}", problem(&text));
     }
 }
 
