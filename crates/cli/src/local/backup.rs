@@ -68,7 +68,8 @@ impl BackupArgs {
             anyhow::bail!("--volume-snapshot-locations: without a server there are none; leave the flag out");
         }
         let purpose = if self.dry_run { Purpose::Preview } else { Purpose::Write };
-        let _empty = EmptyFolders::of(&self.bucket);
+        // A preview makes no folders: those that are there at its end are somebody else's.
+        let _empty = (!self.dry_run).then(|| EmptyFolders::of(&self.bucket));
         let store = bucket_url::open(&self.bucket, purpose, globals.patience()).await?;
         let cluster = globals.connect().await?;
         if self.dry_run {

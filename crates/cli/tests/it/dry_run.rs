@@ -1,8 +1,10 @@
 //! A dry run says what the real run does, and writes nothing.
 
-use crate::support::{Run, Sandbox, run};
+use crate::support::{self, Run, Sandbox, eventually, run};
+use lifeboat_testbed::{Fault, Nth, Proxy, Rule};
 use serde_json::{Value, json};
 use std::process::Command;
+use std::time::Duration;
 
 const MANIFEST: &str = r#"
 {apiVersion: v1, kind: Namespace, metadata: {name: shop}}
@@ -150,4 +152,18 @@ Would create 1 objects, update 0, leave 2 that are as in the backup and 2 that d
         json!({"create": 0, "update": 0, "recreate": 0, "unchanged": 5, "skip": 2, "conflict": 0, "refused": 0, "extra": 0, "remove": 0}),
         "{run:?}"
     );
+}
+
+#[test]
+fn a_dry_run_leaves_the_folder_that_another_command_makes_meanwhile() {
+    let bed = support::Bed::start();
+    let (proxy, kubeconfig) = Proxy::before_api_server(&bed.plane.kubeconfig(), "slow").expect("a proxy");
+    proxy.script(vec![Rule::new("*", "*", Nth::Only(1), Fault::Delay(Duration::from_secs(2)))]);
+    std::thread::scope(|scope| {
+        let preview = scope.spawn(|| bed.local_through(&kubeconfig, &["backup", "b", "--dry-run"]));
+        eventually("its first request", || proxy.is_met());
+        std::fs::create_dir_all(bed.bucket()).expect("a folder");
+        let run = preview.join().expect("its end");
+        assert_eq!((run.code, bed.bucket().exists()), (0, true), "{run:?}");
+    });
 }
