@@ -261,7 +261,7 @@ mod tests {
     ];
 
     /// Fields that only Lifeboat has: Velero's definitions drop them.
-    const OURS: [&str; 10] = [
+    const OURS: [&str; 12] = [
         "Backup.spec.cancel: only in the type",
         "Backup.status.attempt: only in the type",
         "Restore.spec.allowRecreate: only in the type",

@@ -77,6 +77,8 @@ pub const LABEL_ARGOCD_MANAGED_BY: &str = "argocd.argoproj.io/managed-by";
 
 // Annotations.
 
+/// On backups of the command line: they went by resource policies of a file, which no ConfigMap holds; an addition of Lifeboat.
+pub const ANNOTATION_RESOURCE_POLICIES: &str = "lifeboat.io/resource-policies";
 /// Version of the cluster a backup was made of, such as `v1.34.4`.
 pub const ANNOTATION_SOURCE_VERSION: &str = "velero.io/source-cluster-k8s-gitversion";
 /// Its major version.

@@ -96,6 +96,10 @@ pub(crate) fn plan(
             exclude("the API server cannot list, get, create and delete it");
             continue;
         }
+        if let Err(reason) = filter.collects(resource) {
+            exclude(reason);
+            continue;
+        }
         if let Some((name, groups)) = COHABITING.iter().find(|(name, _)| *name == resource.resource)
             && groups.contains(&resource.group.as_str())
         {
@@ -104,10 +108,6 @@ pub(crate) fn plan(
                 continue;
             }
             cohabited.push(name);
-        }
-        if let Err(reason) = filter.collects(resource) {
-            exclude(reason);
-            continue;
         }
         if resource.group.is_empty() && resource.resource == "namespaces" {
             continue;
@@ -257,5 +257,23 @@ mod tests {
         assert_eq!(listed(Versions::Preferred), ["deployments.apps v1", "widgets.example.com v1"]);
         let both = ["deployments.apps v1", "widgets.example.com v1", "widgets.example.com v2beta1"];
         assert_eq!(listed(Versions::All), both);
+    }
+
+    #[test]
+    fn of_a_type_that_two_groups_serve_the_one_that_is_asked_for_is_saved() {
+        let all = ["list", "create", "get", "delete"];
+        let catalog =
+            Catalog::new(vec![resource("", "events", &all), resource("events.k8s.io", "events", &all)], vec![]);
+        let lane = Lane::new(&catalog, &Actions::default()).unwrap();
+        let listed = |included: &[&str]| -> Vec<String> {
+            let included_resources = included.iter().map(|name| (*name).to_owned()).collect();
+            let spec = BackupSpec { included_resources, ..BackupSpec::default() };
+            let filter = BackupFilter::new(&spec, None, &catalog, &[]).unwrap();
+            let plan = plan(&catalog, &filter, &lane, &[], Versions::Preferred);
+            plan.lists.iter().map(|list| list.resource.group_resource().to_string()).collect()
+        };
+        assert_eq!(listed(&["events"]), ["events"]);
+        assert_eq!(listed(&["events.events.k8s.io"]), ["events.events.k8s.io"]);
+        assert_eq!(listed(&["*"]), ["events"]);
     }
 }

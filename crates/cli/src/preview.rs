@@ -8,10 +8,9 @@ use crate::local::journal::{PARTIALLY_FAILED, print_results, watched};
 use crate::output::Output;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use item::{item_text, item_value, says_more};
+use item::{item_text, says_more};
 use lifeboat_backup::Preview;
 use lifeboat_object::{GroupResource, Results};
-use lifeboat_patch::hide_secret_values;
 use lifeboat_restore::{Env, Planned, PreviewEnd, PreviewItem, Request};
 use plan::KeptPlan;
 pub(crate) use plan::PlanFiles;
@@ -63,7 +62,7 @@ fn print_backup_text(preview: &Preview) -> Result<()> {
     for excluded in &preview.excluded {
         writeln!(out, "  {}: {}", excluded.resource, excluded.reason)?;
     }
-    print_left_out(&mut out, &preview.left_out)?;
+    print_left_out(&mut out, preview.left_out.iter().map(|((resource, reason), count)| (resource, *reason, *count)))?;
     if !preview.volumes.is_empty() {
         writeln!(out, "\nVolumes:")?;
     }
@@ -84,8 +83,11 @@ fn volume_name(names: [&String; 3]) -> String {
     names.join("/")
 }
 
-fn print_left_out(out: &mut impl Write, left_out: &BTreeMap<(GroupResource, &'static str), u64>) -> Result<()> {
-    for ((resource, reason), count) in left_out {
+fn print_left_out<'a>(
+    out: &mut impl Write,
+    left_out: impl Iterator<Item = (&'a GroupResource, &'a str, u64)>,
+) -> Result<()> {
+    for (resource, reason, count) in left_out {
         writeln!(out, "  {count} of {resource}: {reason}")?;
     }
     Ok(())
@@ -126,14 +128,14 @@ pub(crate) async fn print_restore(request: &Request, env: &Env, show: Show, file
         anyhow::Ok(())
     };
     let operation = async { tokio::join!(lifeboat_restore::preview(request, env, sender), printing) };
-    let (end, printed) = watched("dry run", &env.operation.progress, &env.operation.cancel, operation).await;
+    let (end, printed) = Box::pin(watched("dry run", &env.operation.progress, &env.operation.cancel, operation)).await;
     printed?;
     printer.end(&end?)
 }
 
 /// Prints the preview of a restore. As JSON, one object with all items as they come. As text, how many objects of each type
 /// become what, then the objects about which there is more to say.
-struct RestorePrinter {
+pub(crate) struct RestorePrinter {
     out: BufWriter<Stdout>,
     show: Show,
     counts: BTreeMap<GroupResource, Counts>,
@@ -203,11 +205,8 @@ impl RestorePrinter {
     /// # Errors
     /// When standard output is closed, or the temporary file is full.
     pub(crate) fn item(&mut self, mut item: PreviewItem) -> Result<()> {
-        if item.key.resource == GroupResource::new("", "secrets") && !self.show.secrets {
-            if let Some(differences) = item.planned.differences_mut() {
-                hide_secret_values(differences);
-            }
-            item.modifications.iter_mut().for_each(|one| hide_secret_values(&mut one.differences));
+        if !self.show.secrets {
+            item.hide_secret_values();
         }
         self.plan.add(&item);
         let first = self.counts.is_empty();
@@ -215,9 +214,9 @@ impl RestorePrinter {
         match self.show.output {
             Some(Output::Json) => {
                 let comma = if first { "" } else { "," };
-                write!(self.out, "{comma}\n{}", item_value(&item))?;
+                write!(self.out, "{comma}\n{}", item.to_json())?;
             }
-            Some(Output::Yaml) => write!(self.out, "{}", crate::yaml::print(&json!([item_value(&item)]))?)?,
+            Some(Output::Yaml) => write!(self.out, "{}", crate::yaml::print(&json!([item.to_json()]))?)?,
             None if self.show.wants(&item) => {
                 write!(self.lines, "{}", item_text(&item, self.show.colours)).context("write a temporary file")?;
             }
@@ -264,8 +263,9 @@ impl RestorePrinter {
         if let Some(output) = self.show.output {
             let counts: Map<String, Value> =
                 WORDS.iter().zip(sum).map(|(word, count)| ((*word).to_owned(), count.into())).collect();
-            let mut rest = json!({"counts": counts, "leftOut": left_out_value(&end.left_out), "volumes": end.volumes,
-                "results": end.results, "planDigest": plan.digest});
+            let mut rest = end.to_json();
+            rest["counts"] = counts.into();
+            rest["planDigest"] = plan.digest.as_str().into();
             if let Some(compared) = plan.value() {
                 rest["comparedWith"] = compared;
             }
@@ -304,7 +304,8 @@ impl RestorePrinter {
         }
         if !end.left_out.is_empty() {
             writeln!(self.out, "\nLeft out:")?;
-            print_left_out(&mut self.out, &end.left_out)?;
+            let left_out = end.left_out.iter().map(|((resource, reason), count)| (resource, reason.as_str(), *count));
+            print_left_out(&mut self.out, left_out)?;
         }
         if !end.volumes.is_empty() {
             writeln!(self.out, "\nVolumes:")?;

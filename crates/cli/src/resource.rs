@@ -10,6 +10,7 @@ pub(crate) mod location;
 mod logs;
 mod preview;
 pub(crate) mod restore;
+mod server_plan;
 mod status;
 pub(crate) mod table;
 mod trust;

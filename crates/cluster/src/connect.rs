@@ -8,9 +8,10 @@ pub use error::ConnectError;
 use crate::cluster::Cluster;
 use crate::pace::{Pace, PaceOptions};
 use crate::{send, transport};
-use kube::config::KubeConfigOptions;
+use kube::config::{AuthInfo, KubeConfigOptions};
 use kubeconfig::{Found, Places, wrong};
 use lifeboat_object::chain;
+use secrecy::ExposeSecret;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,6 +65,35 @@ impl Cluster {
         let patience = options.request_timeout.unwrap_or(send::PATIENCE);
         let pace = Arc::new(Pace::new(options.pace));
         Ok(Self { client, config: Arc::new(config), url, context, namespace, pace, patience })
+    }
+}
+
+impl Cluster {
+    /// The same API server, as the user of a token and of nothing else.
+    ///
+    /// # Errors
+    /// [`ConnectError`] when the client cannot be made.
+    pub fn by_token(&self, token: &str) -> Result<Self, ConnectError> {
+        let mut config = (*self.config).clone();
+        config.auth_info = AuthInfo { token: Some(token.to_owned().into()), ..AuthInfo::default() };
+        let client = transport::client(config.clone())
+            .map_err(|e| ConnectError::Client { url: self.url.clone(), message: chain(&e) })?;
+        let pace = Arc::new(Pace::new(PaceOptions::default()));
+        Ok(Self { client, config: Arc::new(config), pace, ..self.clone() })
+    }
+
+    /// The token by which the API server knows this client; `None` when it is known by something else, such as a certificate, or
+    /// by a token that a program of its own makes.
+    ///
+    /// # Errors
+    /// When the file that holds the token cannot be read.
+    pub async fn token(&self) -> std::io::Result<Option<String>> {
+        let own = &self.config.auth_info;
+        match (&own.token, &own.token_file) {
+            (Some(token), _) => Ok(Some(token.expose_secret().to_owned())),
+            (None, Some(file)) => Ok(Some(tokio::fs::read_to_string(file).await?.trim().to_owned())),
+            (None, None) => Ok(None),
+        }
     }
 }
 

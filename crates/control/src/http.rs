@@ -1,17 +1,20 @@
-//! What the server serves by HTTP: metrics and health to every client, files to clients with a signed URL.
+//! What the server serves by HTTP: metrics and health to every client, files to clients with a signed URL, plans to users.
 
 mod answer;
 pub(crate) mod download;
+pub(crate) mod plan;
 
 use crate::health::Health;
 use crate::metrics::Metrics;
 use answer::{Answer, text};
 use download::Downloads;
 use http::{Method, Request, StatusCode, header};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use plan::{PLAN_PATH, Plans};
 use std::convert::Infallible;
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -32,8 +35,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(crate) enum Site {
     /// `/metrics`, `/healthz`, `/readyz`.
     Status { metrics: Arc<Metrics>, health: Arc<Health> },
-    /// Files behind signed URLs.
-    Downloads(Box<Downloads>),
+    /// Files behind signed URLs, and plans for users.
+    Files { downloads: Box<Downloads>, plans: Box<Plans> },
 }
 
 /// Answers until dropped.
@@ -59,7 +62,7 @@ pub(crate) async fn serve(listener: TcpListener, site: Site) {
 async fn connection(stream: TcpStream, site: Arc<Site>) {
     let service = service_fn(move |request: Request<Incoming>| {
         let site = Arc::clone(&site);
-        async move { Ok::<_, Infallible>(site.answer(&request).await) }
+        async move { Ok::<_, Infallible>(site.answer(request).await) }
     });
     let served = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -72,7 +75,19 @@ async fn connection(stream: TcpStream, site: Arc<Site>) {
 }
 
 impl Site {
-    async fn answer<B>(&self, request: &Request<B>) -> Answer {
+    async fn answer<B>(&self, request: Request<B>) -> Answer
+    where
+        B: Body,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        if let Self::Files { plans, .. } = self
+            && request.uri().path() == PLAN_PATH
+        {
+            return match *request.method() {
+                Method::POST => plans.answer(request).await,
+                _ => text(StatusCode::METHOD_NOT_ALLOWED, "only POST is served\n"),
+            };
+        }
         if request.method() != Method::GET {
             return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is served\n");
         }
@@ -88,7 +103,7 @@ impl Site {
             },
             (Self::Status { health, .. }, "/healthz") => said(health.is_alive()),
             (Self::Status { health, .. }, "/readyz") => said(health.is_ready()),
-            (Self::Downloads(downloads), _) => downloads.answer(request.uri()).await,
+            (Self::Files { downloads, .. }, _) => downloads.answer(request.uri()).await,
             _ => text(StatusCode::NOT_FOUND, "there is nothing here\n"),
         }
     }
@@ -104,11 +119,12 @@ fn said(state: Result<&'static str, &'static str>) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http_body_util::BodyExt;
+    use bytes::Bytes;
+    use http_body_util::{BodyExt, Empty};
 
     async fn ask(site: &Site, method: Method, path: &str) -> (u16, String) {
-        let request = Request::builder().method(method).uri(path).body(()).unwrap();
-        let answer = site.answer(&request).await;
+        let request = Request::builder().method(method).uri(path).body(Empty::<Bytes>::new()).unwrap();
+        let answer = site.answer(request).await;
         let status = answer.status().as_u16();
         let body = answer.into_body().collect().await.unwrap().to_bytes();
         (status, String::from_utf8(body.to_vec()).unwrap())

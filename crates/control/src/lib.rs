@@ -27,6 +27,7 @@ mod world;
 
 pub use buckets::open_location;
 pub use http::download::HEADER_DOWNLOAD;
+pub use http::plan::PLAN_PATH;
 pub use options::{Controller, Env, Listeners, LocationAccess, Options, Providers, ServerClock, SigningKey};
 pub use own_pod::OwnPod;
 #[doc(hidden)]

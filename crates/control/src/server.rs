@@ -16,6 +16,7 @@ use crate::event::{emit, event};
 use crate::guard::{Own, wait_for_velero_to_end};
 use crate::health::Health;
 use crate::http::download::{Downloads, Signer};
+use crate::http::plan::Plans;
 use crate::http::{self, Site};
 use crate::metrics::Metrics;
 use crate::options::{Env, Listeners, Options};
@@ -93,7 +94,9 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
             buckets: Arc::clone(&buckets),
             clock: Arc::clone(&env.clock.0),
         };
-        sites.spawn(http::serve(listener, Site::Downloads(Box::new(downloads))));
+        let plans = Plans::new(client.clone(), Arc::clone(&buckets), options.restore.clone(), &env);
+        let files = Site::Files { downloads: Box::new(downloads), plans: Box::new(plans) };
+        sites.spawn(http::serve(listener, files));
         signer = Some(own);
     }
     let candidate = Candidate {

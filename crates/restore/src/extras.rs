@@ -7,12 +7,13 @@ use crate::pin::Pin;
 use crate::planned::{Planned, PreviewItem};
 use crate::policy::is_never_removed;
 use crate::read::namespaces_in;
-use lifeboat_api::well_known;
+use lifeboat_api::well_known::{self, ANNOTATION_RESOURCE_POLICIES};
+use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_cluster::{ClusterError, ListRequest};
-use lifeboat_object::{ApiResource, GroupResource, Head, ObjectKey, Place, chain};
-use lifeboat_select::RestoredFacts;
+use lifeboat_object::{ApiResource, Catalog, GroupResource, Head, ObjectKey, Place, chain};
+use lifeboat_select::{BackupFilter, NamespaceFacts, RestoredFacts, Selector};
 use serde_json::Value;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -31,10 +32,25 @@ pub(crate) struct Extras<'a> {
     types: BTreeSet<Arc<GroupResource>>,
     /// Namespaces of the backup that hold what is restored.
     namespaces: BTreeSet<String>,
+    /// What the backup has looked for.
+    backup: BackupScope,
+}
+
+/// A namespace of the backup and what it becomes in the cluster; none for objects of the cluster as a whole.
+#[derive(Clone, Copy)]
+struct Space<'a> {
+    source: Option<&'a str>,
+    target: Option<&'a str>,
 }
 
 impl<'a> Extras<'a> {
-    pub(crate) fn new(mapping: &'a Mapping, env: &'a Env) -> Self {
+    /// # Errors
+    /// Why it cannot be known what the backup lacks, for people: what it left out is no reason to remove anything.
+    pub(crate) fn new(mapping: &'a Mapping, backup: &Backup, env: &'a Env) -> Result<Self, String> {
+        let namespaces = namespaces_in(&mapping.archive);
+        let backup_scope = BackupScope::of(backup, &namespaces, &mapping.catalog).map_err(|why| {
+            format!("it is not known what the backup {} lacks, so nothing is removed: {why}", backup.metadata.name)
+        })?;
         let (mut in_backup, mut types) = (HashSet::new(), BTreeSet::new());
         for row in mapping.chosen.rows().iter().filter_map(|number| mapping.archive.row(*number)) {
             let key = row.key();
@@ -46,7 +62,7 @@ impl<'a> Extras<'a> {
             }
         }
         types.retain(|resource| !is_never_removed(resource) && resource.group != GROUP);
-        Self { mapping, env, in_backup, types, namespaces: namespaces_in(&mapping.archive) }
+        Ok(Self { mapping, env, in_backup, types, namespaces, backup: backup_scope })
     }
 
     /// Sends an item for each of them, by type and namespace. A list that fails is an error in the results, and the others are
@@ -54,7 +70,7 @@ impl<'a> Extras<'a> {
     pub(crate) async fn send(&self, planned: &Planned, out: &mpsc::Sender<PreviewItem>) {
         for resource in &self.types {
             let Some(api) = self.mapping.catalog.find(resource) else { continue };
-            if !VERBS.iter().all(|verb| api.can(verb)) {
+            if !VERBS.iter().all(|verb| api.can(verb)) || !self.backup.collects(api) {
                 continue;
             }
             let places: Vec<Option<&str>> = match api.namespaced {
@@ -68,7 +84,7 @@ impl<'a> Extras<'a> {
                 if self.env.operation.cancel.is_cancelled() || !seen.insert(target) {
                     continue;
                 }
-                match self.list(api, source, target, planned, out).await {
+                match self.list(api, Space { source, target }, planned, out).await {
                     Ok(true) => {}
                     Ok(false) => return,
                     Err(e) => {
@@ -84,8 +100,7 @@ impl<'a> Extras<'a> {
     async fn list(
         &self,
         api: &Arc<ApiResource>,
-        source: Option<&str>,
-        target: Option<&str>,
+        Space { source, target }: Space<'_>,
         planned: &Planned,
         out: &mpsc::Sender<PreviewItem>,
     ) -> Result<bool, ClusterError> {
@@ -115,8 +130,11 @@ impl<'a> Extras<'a> {
         Ok(true)
     }
 
-    /// Whether the restore would take it, if the backup had it.
+    /// Whether the backup would have it if it had been there, and the restore would take it then.
     fn is_in_scope(&self, key: &ObjectKey, source: Option<&str>, head: &Head) -> bool {
+        if !self.backup.takes(source, &head.labels) {
+            return false;
+        }
         let facts = RestoredFacts {
             resource: &key.resource,
             kind: None,
@@ -125,6 +143,43 @@ impl<'a> Extras<'a> {
             labels: Some(&head.labels),
         };
         self.mapping.filter.includes_item(facts).is_ok()
+    }
+}
+
+/// What a backup has looked for by itself. Beside it, it holds what its objects need, and not all that there is of such types.
+struct BackupScope {
+    filter: BackupFilter,
+    /// An object must match one of them, if there are any.
+    selectors: Vec<Selector>,
+}
+
+impl BackupScope {
+    /// # Errors
+    /// Why that is not known, for people.
+    fn of(backup: &Backup, namespaces: &BTreeSet<String>, catalog: &Catalog) -> Result<Self, String> {
+        let spec = &backup.spec;
+        if backup.status.phase != Some(BackupPhase::Completed) {
+            return Err("it has objects that it could not save".to_owned());
+        }
+        if spec.resource_policy.is_some() || backup.metadata.annotations.contains_key(ANNOTATION_RESOURCE_POLICIES) {
+            return Err("its resource policies may have left objects out".to_owned());
+        }
+        let facts = |name: &String| NamespaceFacts { name: name.clone(), labels: BTreeMap::new(), active: true };
+        let namespaces: Vec<NamespaceFacts> = namespaces.iter().map(facts).collect();
+        let filter = BackupFilter::new(spec, None, catalog, &namespaces).map_err(|e| e.to_string())?;
+        let all = spec.label_selector.iter().chain(&spec.or_label_selectors);
+        let selectors = all.map(Selector::compile).collect::<Result<_, _>>().map_err(|e| e.to_string())?;
+        Ok(Self { filter, selectors })
+    }
+
+    fn collects(&self, api: &ApiResource) -> bool {
+        self.filter.collects(api).is_ok()
+    }
+
+    /// Whether it takes objects with these labels from a namespace.
+    fn takes(&self, namespace: Option<&str>, labels: &BTreeMap<String, String>) -> bool {
+        namespace.is_none_or(|name| self.filter.namespaces().includes(name))
+            && (self.selectors.is_empty() || self.selectors.iter().any(|selector| selector.matches(labels)))
     }
 }
 
@@ -187,6 +242,39 @@ pub(crate) async fn remove(
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn what_a_backup_left_out_is_not_taken_for_what_it_lacks() {
+        let types = [("pods", "Pod"), ("serviceaccounts", "ServiceAccount")]
+            .map(|(name, kind)| Arc::new(ApiResource { namespaced: true, ..ApiResource::new("", "v1", name, kind) }));
+        let catalog = Catalog::new(types.to_vec(), vec![]);
+        let scope = |phase: &str, annotations: Value, spec: Value| {
+            let metadata = json!({"name": "b", "annotations": annotations});
+            let backup = json!({"apiVersion": "velero.io/v1", "kind": "Backup", "metadata": metadata, "spec": spec,
+                "status": {"phase": phase}});
+            let namespaces = ["shop", "lab"].map(str::to_owned).into();
+            BackupScope::of(&serde_json::from_value(backup).unwrap(), &namespaces, &catalog)
+        };
+        // Types, a namespace, and labels that it takes.
+        let taken = |spec: Value| {
+            let scope = scope("Completed", json!({}), spec).unwrap_or_else(|why| panic!("{why}"));
+            let labels = BTreeMap::from([("app".to_owned(), "web".to_owned())]);
+            let collected = types.each_ref().map(|api| scope.collects(api));
+            (collected, scope.takes(Some("shop"), &labels), scope.takes(Some("lab"), &BTreeMap::new()))
+        };
+        assert_eq!(taken(json!({})), ([true, true], true, true));
+        assert_eq!(taken(json!({"includedResources": ["pods"]})), ([true, false], true, true));
+        assert_eq!(taken(json!({"includedNamespaces": ["sh*"]})), ([true, true], true, false));
+        assert_eq!(taken(json!({"labelSelector": {"matchLabels": {"app": "web"}}})), ([true, true], true, false));
+        assert_eq!(taken(json!({"orLabelSelectors": [{"matchLabels": {"app": "db"}}]})), ([true, true], false, false));
+        let refused = |phase: &str, annotations: Value, spec: Value| scope(phase, annotations, spec).err();
+        let (none, policies) = (json!({}), "its resource policies may have left objects out".to_owned());
+        let failed = refused("PartiallyFailed", none.clone(), none.clone());
+        assert_eq!(failed, Some("it has objects that it could not save".to_owned()));
+        let policy = json!({"resourcePolicy": {"kind": "configmap", "name": "p"}});
+        assert_eq!(refused("Completed", none.clone(), policy), Some(policies.clone()));
+        assert_eq!(refused("Completed", json!({"lifeboat.io/resource-policies": "file"}), none), Some(policies));
+    }
 
     #[test]
     fn what_others_keep_is_no_extra() {

@@ -64,6 +64,7 @@ mod pod_notes;
 mod pod_states;
 mod policy;
 mod preview;
+mod preview_json;
 mod priorities;
 mod read;
 mod reader;

@@ -21,6 +21,21 @@ impl Pin {
         Self { found: in_cluster.map(found), written: Some(update::digest(desired)) }
     }
 
+    /// Puts `found` and `written`, in hexadecimal, into the JSON of an object.
+    pub(crate) fn write_json(&self, out: &mut Value) {
+        for (name, digest) in [("found", self.found), ("written", self.written)] {
+            if let Some(digest) = digest {
+                out[name] = hex::encode(digest).into();
+            }
+        }
+    }
+
+    /// Reads what [`Pin::write_json`] has written.
+    pub(crate) fn read_json(value: &Value) -> Self {
+        let digest = |name: &str| <[u8; 16]>::try_from(hex::decode(value[name].as_str()?).ok()?).ok();
+        Self { found: digest("found"), written: digest("written") }
+    }
+
     /// That of an object of this UID that the backup lacks.
     pub(crate) fn of_extra(uid: &str) -> Self {
         Self { found: Some(short(uid.as_bytes())), written: None }
@@ -54,11 +69,7 @@ impl PlanLine {
         }
         // What is left alone does not depend on how it is.
         if item.planned.writes() {
-            for (name, digest) in [("found", item.pin.found), ("written", item.pin.written)] {
-                if let Some(digest) = digest {
-                    line[name] = hex::encode(digest).into();
-                }
-            }
+            item.pin.write_json(&mut line);
         }
         Self(line.to_string())
     }
@@ -82,10 +93,6 @@ impl PlanLine {
         let line: Value = serde_json::from_str(&self.0).ok()?;
         let resource = line["type"].as_str()?.parse().ok()?;
         let key = ObjectKey::new(resource, line["namespace"].as_str(), line["name"].as_str()?);
-        let digest = |name: &str| {
-            let bytes = hex::decode(line[name].as_str()?).ok()?;
-            <[u8; 16]>::try_from(bytes).ok()
-        };
         let word = match line["action"].as_str()? {
             "create" => Word::Create,
             "update" => Word::Update,
@@ -93,7 +100,7 @@ impl PlanLine {
             "remove" => Word::Remove,
             _ => Word::Nothing,
         };
-        Some((key, word, Pin { found: digest("found"), written: digest("written") }))
+        Some((key, word, Pin::read_json(&line)))
     }
 }
 

@@ -39,7 +39,7 @@ use tokio::task::JoinSet;
 #[derive(Clone, Debug)]
 pub struct PreviewEnd {
     /// How many objects of each type of the backup are not part of the restore, by reason.
-    pub left_out: BTreeMap<(GroupResource, &'static str), u64>,
+    pub left_out: BTreeMap<(GroupResource, String), u64>,
     /// What would become of volumes and claims.
     pub volumes: Vec<RestoreVolumeInfo>,
     /// Warnings and errors found on the way.
@@ -58,7 +58,8 @@ const READS: usize = 16;
 /// [`RestoreError`], where `run` would have it too.
 pub async fn preview(request: &Request, env: &Env, out: mpsc::Sender<PreviewItem>) -> Result<PreviewEnd, RestoreError> {
     let restore = prepare_preview(request)?;
-    check_source(&env.store.backup(&restore.spec.backup_name).await?)?;
+    let backup = env.store.backup(&restore.spec.backup_name).await?;
+    check_source(&backup)?;
     let mut walk = Walk::begin(request, &restore, env).await?;
     env.operation.progress.found(walk.levels.iter().map(|level| level.items.len() as u64).sum());
     env.operation.progress.found_all();
@@ -78,14 +79,19 @@ pub async fn preview(request: &Request, env: &Env, out: mpsc::Sender<PreviewItem
     }
     if restore.spec.existing_resource_policy == ExistingResourcePolicy::Exact {
         let planned = if restore.spec.prune { Planned::Remove } else { Planned::Extra };
-        Extras::new(&previewer.mapping, env).send(&planned, &out).await;
+        match Extras::new(&previewer.mapping, &backup, env) {
+            Ok(extras) => extras.send(&planned, &out).await,
+            Err(why) => env.operation.journal.warn(&Place::Velero, why),
+        }
     }
     // As if every claim were made: one that is there already keeps what it holds.
     let Told { records, warning } = walk.volumes.tell(&restore.spec.namespace_mapping, |_| Some(Action::Created));
     if let Some(warning) = warning {
         env.operation.journal.warn(&Place::Velero, format!("where claims are made anew: {warning}"));
     }
-    Ok(PreviewEnd { left_out: needed.left_out(), volumes: records, results: env.operation.journal.close().results })
+    let left_out = needed.left_out().into_iter();
+    let left_out = left_out.map(|((resource, reason), count)| ((resource, reason.to_owned()), count)).collect();
+    Ok(PreviewEnd { left_out, volumes: records, results: env.operation.journal.close().results })
 }
 
 struct Previewer {

@@ -11,6 +11,7 @@ use crate::preview::print_backup;
 use crate::spec::{BackupSpecArgs, file, no_flags};
 use clap::Args;
 use lifeboat_action::Actions;
+use lifeboat_api::well_known::ANNOTATION_RESOURCE_POLICIES;
 use lifeboat_api::{Backup, BackupPhase, Time};
 use lifeboat_backup::{Env, Outcome, Request, Settings};
 use lifeboat_cluster::Cluster;
@@ -114,6 +115,10 @@ impl BackupArgs {
         backup.metadata.namespace.clone_from(&globals.namespace);
         backup.metadata.uid.clone_from(&content.uid);
         backup.metadata.creation_timestamp = Some(Time::new(content.started));
+        if self.resource_policies.is_some() {
+            let annotation = ANNOTATION_RESOURCE_POLICIES.to_owned();
+            backup.metadata.annotations.insert(annotation, "file".to_owned());
+        }
         backup
     }
 

@@ -163,7 +163,7 @@ impl RestoreArgs {
         };
         let env = self.env(globals, cluster, store);
         let show = Show { output: self.output, secrets: self.show_secrets, details: self.details, ..Show::of(globals) };
-        print_restore(&request, &env, show, &self.plan_files).await
+        Box::pin(print_restore(&request, &env, show, &self.plan_files)).await
     }
 
     fn env(&self, globals: &Globals, cluster: Cluster, store: Store) -> Env {

@@ -1,8 +1,8 @@
-//! One object of the preview of a restore, as text and as a value.
+//! One object of the preview of a restore, as text.
 
 use lifeboat_patch::Difference;
 use lifeboat_restore::{Modification, Planned, PreviewItem};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// Characters of a value that are shown.
 const SHOWN: usize = 100;
@@ -60,48 +60,11 @@ fn shown(value: Option<&Value>) -> String {
     }
 }
 
-/// The object as one of the `items` of the output.
-pub(super) fn item_value(item: &PreviewItem) -> Value {
-    let mut out = json!({"action": item.planned.word(), "type": item.key.resource.to_string(), "name": item.key.name});
-    if let Some(namespace) = &item.key.namespace {
-        out["namespace"] = namespace.as_str().into();
-    }
-    if let Planned::Skip(reason) | Planned::Refused(reason) = &item.planned {
-        out["reason"] = reason.as_str().into();
-    }
-    if let Some(differences) = item.planned.differences() {
-        out["differences"] = differences.iter().map(|d| difference_value(d, ["inCluster", "inBackup"])).collect();
-    }
-    if !item.modifications.is_empty() {
-        let one = |Modification { rule, differences }: &Modification| {
-            let differences: Vec<_> = differences.iter().map(|d| difference_value(d, ["before", "after"])).collect();
-            json!({"rule": rule, "differences": differences})
-        };
-        out["modifications"] = item.modifications.iter().map(one).collect();
-    }
-    if !item.errors.is_empty() {
-        out["errors"] = json!(item.errors);
-    }
-    if !item.unasked.is_empty() {
-        out["decidedWhenRestored"] = json!(item.unasked);
-    }
-    out
-}
-
-fn difference_value(difference: &Difference, sides: [&str; 2]) -> Value {
-    let mut out = json!({"path": difference.path});
-    for (key, side) in sides.into_iter().zip([&difference.left, &difference.right]) {
-        if let Some(value) = side {
-            out[key] = value.clone();
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use lifeboat_object::{GroupResource, ObjectKey};
+    use serde_json::json;
 
     #[test]
     fn only_objects_with_more_to_say_have_a_line() {
@@ -154,7 +117,7 @@ mod tests {
             "create    configmaps/shop/settings\n            error: rule 3: why\n          modified by rule 2:\n            /data/c: \"3\" -> (absent)\n"
         );
         assert_eq!(
-            item_value(&modified),
+            modified.to_json(),
             json!({"action": "create", "type": "configmaps", "namespace": "shop", "name": "settings", "errors": ["rule 3: why"],
                 "modifications": [{"rule": 2, "differences": [{"path": "/data/c", "before": "3"}]}]})
         );
@@ -164,7 +127,7 @@ mod tests {
             "unchanged configmaps/shop/settings (as far as known: example.com/x decide when it is restored)\n"
         );
         assert_eq!(
-            item_value(&unasked),
+            unasked.to_json(),
             json!({"action": "unchanged", "type": "configmaps", "namespace": "shop", "name": "settings", "decidedWhenRestored": ["example.com/x"]})
         );
     }

@@ -2,6 +2,7 @@
 //! credentials of the storage location that these let the user read.
 
 use super::missing;
+use super::server_plan::print_plan;
 use crate::globals::Globals;
 use crate::local::journal::{clock, watched};
 use crate::output::Output;
@@ -30,6 +31,13 @@ pub(crate) struct PreviewArgs {
     /// Who checks each object that would be written: the server asks the API server by a dry run
     #[arg(long, value_enum, value_name = "WHO")]
     validate: Option<Validate>,
+    /// Let the server make the plan, with your rights in the cluster (a token of yours is handed to it) and its own in the storage
+    /// location
+    #[arg(long)]
+    by_server: bool,
+    /// With --by-server: where the server listens, its --download-address; it is reached through the API server when left out
+    #[arg(long, default_value = "", value_name = "ADDRESS")]
+    server_address: String,
     #[command(flatten)]
     files: PlanFiles,
 }
@@ -37,9 +45,9 @@ pub(crate) struct PreviewArgs {
 impl PreviewArgs {
     /// Refuses these flags where there is no preview.
     pub(super) fn refuse(&self) -> Result<()> {
-        if self.show_secrets || self.details || self.validate.is_some() || self.files.is_some() {
+        if self.show_secrets || self.details || self.validate.is_some() || self.by_server || self.files.is_some() {
             bail!(
-                "--show-secrets, --details, --validate, --save and --compare are of a dry run: use them with --dry-run, or leave them out"
+                "--show-secrets, --details, --validate, --by-server, --save and --compare are of a dry run: use them with --dry-run, or leave them out"
             );
         }
         Ok(())
@@ -61,6 +69,12 @@ pub(super) async fn preview_restore(
     let backup = source(&restore, client).await?;
     restore.spec.backup_name.clone_from(&backup.metadata.name);
     restore.spec.schedule_name.clear();
+    if args.by_server {
+        if args.validate.is_some() || args.show_secrets {
+            bail!("the server hides the values of Secrets and asks for no dry runs: leave --by-server out for these");
+        }
+        return Box::pin(print_plan(&restore, client, &args.server_address, show, &args.files)).await;
+    }
     let store = store(&backup.spec.storage_location, client, globals).await?;
     let subject = format!("restore={}/{}", restore.metadata.namespace, restore.metadata.name);
     let (cluster, operation) = (client.cluster.clone(), Operation::new(clock(), &subject, std::env::temp_dir()));
@@ -71,7 +85,7 @@ pub(super) async fn preview_restore(
         features: globals.features(),
         ..lifeboat_restore::Settings::default()
     };
-    print_restore(&lifeboat_restore::Request { restore, settings }, &env, show, &args.files).await
+    Box::pin(print_restore(&lifeboat_restore::Request { restore, settings }, &env, show, &args.files)).await
 }
 
 /// Prints what a backup would hold.

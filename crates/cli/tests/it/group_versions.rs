@@ -165,7 +165,13 @@ fn a_server_with_the_feature_brings_definitions_along_and_goes_by_its_config_map
         let made = ground.get_in("music", &format!("{plural}.{plural}.example.com"), "one");
         assert_eq!(made["spec"]["made"], "here", "{plural}: {made}");
     }
-    let listed = gunzip(&folder.join("restores/r/restore-r-resource-list.json.gz"));
-    let listed: Value = serde_json::from_slice(&listed).expect("JSON");
-    assert_eq!(listed["raps.example.com/v1beta1/Kraps"], json!(["music/one(created)"]), "{listed}");
+    // The list of the user counts for types that the cluster serves when a restore begins.
+    ground.velero("Restore", "s", &json!({"backupName": "b", "namespaceMapping": {"music": "other"}}));
+    ground.until("restore", "s", "Completed");
+    for (restore, version, space) in [("r", "v1", "music"), ("s", "v1beta1", "other")] {
+        let listed = gunzip(&folder.join(format!("restores/{restore}/restore-{restore}-resource-list.json.gz")));
+        let listed: Value = serde_json::from_slice(&listed).expect("JSON");
+        let expected = json!([format!("{space}/one(created)")]);
+        assert_eq!(listed[format!("raps.example.com/{version}/Kraps")], expected, "{listed}");
+    }
 }

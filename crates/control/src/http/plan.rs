@@ -1,0 +1,263 @@
+//! Plans of restores for users: made with the user's own rights in the cluster, and with what only the server has, the credentials
+//! of storage locations and its settings. A plan is never a resource.
+
+use super::answer::{Answer, text};
+use crate::buckets::{Buckets, Purpose};
+use crate::options::Providers;
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use futures::{FutureExt, Stream, StreamExt, stream};
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Limited, StreamBody};
+use hyper::body::{Body, Frame};
+use lifeboat_action::Actions;
+use lifeboat_api::{Backup, BackupStorageLocation, Restore};
+use lifeboat_bucket::BucketError;
+use lifeboat_client::Client;
+use lifeboat_cluster::{Cluster, Wanted};
+use lifeboat_object::{ApiResource, chain};
+use lifeboat_operation::{Clock, Operation};
+use lifeboat_restore::{Env, PreviewEnd, PreviewItem, RestoreError, Settings, preview};
+use lifeboat_store::Store;
+use serde_json::{Value, json};
+use std::error::Error;
+use std::fmt::{self, Debug};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::{Instant, sleep_until, timeout};
+
+/// Where plans are asked for.
+pub const PLAN_PATH: &str = "/v1/plans/restore";
+/// Bytes of a request: more than any Restore has that an API server takes.
+const MOST_ASKED: usize = 2 << 20;
+/// For a client to send its request.
+const ASKING: Duration = Duration::from_secs(10);
+/// Plans that are made at once; each reads an archive.
+const AT_ONCE: usize = 2;
+/// For one plan.
+const LONGEST: Duration = Duration::from_secs(600);
+/// Items waiting to be sent.
+const WAITING: usize = 64;
+
+/// Makes plans.
+pub(crate) struct Plans {
+    client: Client,
+    providers: Arc<dyn Providers>,
+    buckets: Arc<Buckets>,
+    settings: Settings,
+    actions: Actions,
+    clock: Clock,
+    scratch: PathBuf,
+    places: Arc<Semaphore>,
+}
+
+impl Debug for Plans {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plans").field("client", &self.client).finish_non_exhaustive()
+    }
+}
+
+/// Why there is no plan: a status, and a text for people.
+type Refusal = (StatusCode, String);
+
+impl Plans {
+    /// By the settings of a server, in the namespace of the client.
+    pub(crate) fn new(client: Client, buckets: Arc<Buckets>, settings: Settings, env: &crate::options::Env) -> Self {
+        Self {
+            client,
+            providers: Arc::clone(&env.providers),
+            buckets,
+            settings,
+            actions: env.actions.clone(),
+            clock: Arc::clone(&env.clock.0),
+            scratch: env.scratch.clone(),
+            places: Arc::new(Semaphore::new(AT_ONCE)),
+        }
+    }
+
+    /// The plan of the Restore in the body: a line of JSON for each object, and a last one with `end` or `error`. Without that line
+    /// it is not whole. Values of Secrets are hidden.
+    pub(crate) async fn answer<B>(&self, request: Request<B>) -> Answer
+    where
+        B: Body,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        match self.begin(request).await {
+            Ok(lines) => {
+                let pieces = lines.map(|line| Ok::<_, BucketError>(Frame::data(Bytes::from(format!("{line}\n")))));
+                let mut answer = Response::new(StreamBody::new(pieces).boxed_unsync());
+                let kind = HeaderValue::from_static("application/x-ndjson");
+                answer.headers_mut().insert(header::CONTENT_TYPE, kind);
+                answer
+            }
+            Err((status, why)) => {
+                let mut answer = text(status, format!("{why}\n"));
+                if status == StatusCode::TOO_MANY_REQUESTS {
+                    answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("10"));
+                }
+                answer
+            }
+        }
+    }
+
+    async fn begin<B>(&self, request: Request<B>) -> Result<BoxStream<'static, Value>, Refusal>
+    where
+        B: Body,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let token = bearer(&request).ok_or_else(|| {
+            (StatusCode::UNAUTHORIZED, "a plan is made with the rights of its user: send a bearer token".to_owned())
+        })?;
+        let body = timeout(ASKING, Limited::new(request.into_body(), MOST_ASKED).collect()).await;
+        let body = body.map_err(|_| (StatusCode::REQUEST_TIMEOUT, "the request did not come to its end".to_owned()))?;
+        let body = body.map_err(|e| (StatusCode::PAYLOAD_TOO_LARGE, format!("the request cannot be read: {e}")))?;
+        let mut restore: Restore = serde_json::from_slice(&body.to_bytes())
+            .map_err(|e| (StatusCode::BAD_REQUEST, format!("the body is no Restore: {e}")))?;
+        restore.metadata.namespace.clone_from(&self.client.namespace);
+        let user = self.client.cluster.by_token(&token).map_err(|e| (StatusCode::BAD_GATEWAY, chain(&e)))?;
+        may_restore(&user, &self.client.namespace).await?;
+        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
+            (StatusCode::TOO_MANY_REQUESTS, format!("{AT_ONCE} plans are being made already: ask again later"))
+        })?;
+        let store = self.store(&restore.spec.backup_name).await?;
+        let subject = format!("restore={}/{}", restore.metadata.namespace, restore.metadata.name);
+        let operation = Operation::new(Arc::clone(&self.clock), &subject, self.scratch.clone());
+        let env = Env { cluster: user, store, actions: self.actions.clone(), operation };
+        let request = lifeboat_restore::Request { restore, settings: self.settings.clone() };
+        Ok(lines(Making::begin(request, env, place)).boxed())
+    }
+
+    /// Where the backup lies, by the server's rights.
+    async fn store(&self, backup: &str) -> Result<Store, Refusal> {
+        let failed = |why: String| (StatusCode::BAD_GATEWAY, why);
+        if backup.is_empty() {
+            return Err((StatusCode::BAD_REQUEST, "spec.backupName is missing: a plan is of one backup".to_owned()));
+        }
+        let found = self.client.get::<Backup>(backup).await.map_err(|e| failed(e.to_string()))?;
+        let missing = |what: &str, name: &str| (StatusCode::NOT_FOUND, format!("there is no {what} {name}"));
+        let found = found.ok_or_else(|| missing("backup", backup))?;
+        let name = &found.spec.storage_location;
+        let location = self.client.get::<BackupStorageLocation>(name).await.map_err(|e| failed(e.to_string()))?;
+        let location = location.ok_or_else(|| missing("storage location", name))?;
+        let bucket = self.buckets.open(&self.client, &*self.providers, &location, Purpose::Operation).await;
+        Ok(Store::new(bucket.map_err(failed)?).with_patience(self.client.cluster.patience()))
+    }
+}
+
+fn bearer<B>(request: &Request<B>) -> Option<String> {
+    let value = request.headers().get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    (scheme.eq_ignore_ascii_case("bearer") && !token.trim().is_empty()).then(|| token.trim().to_owned())
+}
+
+/// Whether a user may create Restores in this namespace: whoever may not has no plan of one either.
+async fn may_restore(user: &Cluster, namespace: &str) -> Result<(), Refusal> {
+    let reviews = ApiResource::new("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview");
+    let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {
+        "resourceAttributes": {"namespace": namespace, "verb": "create", "group": "velero.io", "resource": "restores"}}});
+    let reviewed = user.create(&reviews, None, "", Wanted::of(Bytes::from(review.to_string()))).await;
+    let reviewed = reviewed.map_err(|e| match e.status().map(|status| status.code) {
+        Some(401) => (StatusCode::UNAUTHORIZED, "the API server does not know the token".to_owned()),
+        Some(403) => (StatusCode::FORBIDDEN, e.to_string()),
+        _ => (StatusCode::BAD_GATEWAY, e.to_string()),
+    })?;
+    let reviewed: Value = serde_json::from_slice(&reviewed).unwrap_or_default();
+    if reviewed["status"]["allowed"] == true {
+        return Ok(());
+    }
+    let why = reviewed["status"]["reason"].as_str().filter(|why| !why.is_empty()).map(|why| format!(": {why}"));
+    let why = why.unwrap_or_default();
+    Err((StatusCode::FORBIDDEN, format!("the user may not create restores in the namespace {namespace}{why}")))
+}
+
+/// A plan that is being made. Dropped, it is given up.
+struct Making {
+    items: mpsc::Receiver<PreviewItem>,
+    preview: BoxFuture<'static, Result<PreviewEnd, RestoreError>>,
+    /// What the preview came to.
+    ended: Option<Result<PreviewEnd, RestoreError>>,
+    deadline: Instant,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Making {
+    fn begin(request: lifeboat_restore::Request, env: Env, place: OwnedSemaphorePermit) -> Self {
+        let (sender, items) = mpsc::channel(WAITING);
+        let preview = async move { preview(&request, &env, sender).await }.boxed();
+        Self { items, preview, ended: None, deadline: Instant::now() + LONGEST, _place: place }
+    }
+
+    /// The next line, and whether it is the last one.
+    async fn next(&mut self) -> (Value, bool) {
+        loop {
+            tokio::select! {
+                biased;
+                item = self.items.recv() => match item {
+                    Some(mut item) => {
+                        item.hide_secret_values();
+                        return (item.to_json(), false);
+                    }
+                    // All items were sent.
+                    None => return (self.end().await, true),
+                },
+                ended = &mut self.preview, if self.ended.is_none() => self.ended = Some(ended),
+                () = sleep_until(self.deadline) => {
+                    let why = format!("the plan was not made within {} s", LONGEST.as_secs());
+                    return (json!({"error": why}), true);
+                }
+            }
+        }
+    }
+
+    async fn end(&mut self) -> Value {
+        let ended = match self.ended.take() {
+            Some(ended) => ended,
+            None => match tokio::time::timeout_at(self.deadline, &mut self.preview).await {
+                Ok(ended) => ended,
+                Err(_) => return json!({"error": "the plan did not come to its end in time"}),
+            },
+        };
+        match ended {
+            Ok(end) => json!({"end": end.to_json()}),
+            Err(e) => json!({"error": e.to_string()}),
+        }
+    }
+}
+
+/// The lines of a plan.
+fn lines(making: Making) -> impl Stream<Item = Value> + Send {
+    stream::unfold(Some(making), |making| async {
+        let mut making = making?;
+        let (line, is_last) = making.next().await;
+        Some((line, (!is_last).then_some(making)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_is_known_by_a_bearer_token() {
+        let of = |value: Option<&str>| {
+            let mut request = Request::builder();
+            if let Some(value) = value {
+                request = request.header(header::AUTHORIZATION, value);
+            }
+            bearer(&request.body(()).unwrap())
+        };
+        for (value, expected) in [
+            (None, None),
+            (Some("Basic dTpw"), None),
+            (Some("Bearer"), None),
+            (Some("Bearer  "), None),
+            (Some("bearer abc"), Some("abc")),
+            (Some("Bearer abc "), Some("abc")),
+        ] {
+            assert_eq!(of(value), expected.map(str::to_owned), "{value:?}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! A preview as JSON, for programs and for whoever asks a server for it: each item by itself, and the end.
+
+use crate::pin::Pin;
+use crate::planned::{Modification, Planned, PreviewItem};
+use crate::preview::PreviewEnd;
+use lifeboat_object::ObjectKey;
+use lifeboat_patch::Difference;
+use serde_json::{Value, json};
+
+/// Names of the two sides of a difference: of the object in the cluster, and of what a rule has changed.
+const OBJECT: [&str; 2] = ["inCluster", "inBackup"];
+const RULE: [&str; 2] = ["before", "after"];
+
+impl PreviewItem {
+    /// The item: `action`, `type`, `name`, and as far as there is one `namespace`, `reason`, `differences`, `modifications`,
+    /// `errors`, `decidedWhenRestored`; of what is written also what a plan holds it to, `found` and `written`.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let mut out =
+            json!({"action": self.planned.word(), "type": self.key.resource.to_string(), "name": self.key.name});
+        if let Some(namespace) = &self.key.namespace {
+            out["namespace"] = namespace.as_str().into();
+        }
+        if let Planned::Skip(reason) | Planned::Refused(reason) = &self.planned {
+            out["reason"] = reason.as_str().into();
+        }
+        if let Some(differences) = self.planned.differences() {
+            out["differences"] = differences.iter().map(|one| difference_json(one, OBJECT)).collect();
+        }
+        if !self.modifications.is_empty() {
+            let one = |Modification { rule, differences }: &Modification| {
+                let differences: Vec<_> = differences.iter().map(|one| difference_json(one, RULE)).collect();
+                json!({"rule": rule, "differences": differences})
+            };
+            out["modifications"] = self.modifications.iter().map(one).collect();
+        }
+        if !self.errors.is_empty() {
+            out["errors"] = json!(self.errors);
+        }
+        if !self.unasked.is_empty() {
+            out["decidedWhenRestored"] = json!(self.unasked);
+        }
+        if self.planned.writes() {
+            self.pin.write_json(&mut out);
+        }
+        out
+    }
+
+    /// Reads what [`PreviewItem::to_json`] has made; `None` when it is something else.
+    #[must_use]
+    pub fn from_json(value: &Value) -> Option<Self> {
+        let text = |name: &str| value[name].as_str().map(str::to_owned);
+        let texts = |name: &str| -> Option<Vec<String>> {
+            all(&value[name]).iter().map(|text| Some(text.as_str()?.to_owned())).collect()
+        };
+        let differences = || differences(&value["differences"], OBJECT);
+        let planned = match value["action"].as_str()? {
+            "create" => Planned::Create,
+            "update" => Planned::Update(differences()?),
+            "recreate" => Planned::Recreate(differences()?),
+            "unchanged" => Planned::Unchanged,
+            "skip" => Planned::Skip(text("reason")?),
+            "conflict" => Planned::Conflict(differences()?),
+            "refused" => Planned::Refused(text("reason")?),
+            "extra" => Planned::Extra,
+            "remove" => Planned::Remove,
+            _ => return None,
+        };
+        let modification = |one: &Value| {
+            let rule = usize::try_from(one["rule"].as_u64()?).ok()?;
+            Some(Modification { rule, differences: self::differences(&one["differences"], RULE)? })
+        };
+        Some(Self {
+            key: ObjectKey::new(text("type")?.parse().ok()?, value["namespace"].as_str(), text("name")?),
+            planned,
+            unasked: texts("decidedWhenRestored")?,
+            modifications: all(&value["modifications"]).iter().map(modification).collect::<Option<_>>()?,
+            errors: texts("errors")?,
+            pin: Pin::read_json(value),
+        })
+    }
+
+    /// Hides what Secrets hold, where the item is about one: that it differs is seen, not what it is.
+    pub fn hide_secret_values(&mut self) {
+        if self.key.resource.group.is_empty() && self.key.resource.resource == "secrets" {
+            if let Some(differences) = self.planned.differences_mut() {
+                lifeboat_patch::hide_secret_values(differences);
+            }
+            self.modifications.iter_mut().for_each(|one| lifeboat_patch::hide_secret_values(&mut one.differences));
+        }
+    }
+}
+
+impl PreviewEnd {
+    /// The end: `leftOut`, `volumes` and `results`.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let one = |((resource, reason), count): (&(_, String), &u64)| -> Value {
+            let resource: &lifeboat_object::GroupResource = resource;
+            json!({"type": resource.to_string(), "objects": count, "reason": reason})
+        };
+        json!({"leftOut": self.left_out.iter().map(one).collect::<Vec<_>>(), "volumes": self.volumes, "results": self.results})
+    }
+
+    /// Reads what [`PreviewEnd::to_json`] has made; `None` when it is something else.
+    #[must_use]
+    pub fn from_json(value: &Value) -> Option<Self> {
+        let one = |one: &Value| {
+            let resource = one["type"].as_str()?.parse().ok()?;
+            Some(((resource, one["reason"].as_str()?.to_owned()), one["objects"].as_u64()?))
+        };
+        Some(Self {
+            left_out: all(&value["leftOut"]).iter().map(one).collect::<Option<_>>()?,
+            volumes: serde_json::from_value(value["volumes"].clone()).ok()?,
+            results: serde_json::from_value(value["results"].clone()).ok()?,
+        })
+    }
+}
+
+fn all(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn difference_json(difference: &Difference, sides: [&str; 2]) -> Value {
+    let mut out = json!({"path": difference.path});
+    for (key, side) in sides.into_iter().zip([&difference.left, &difference.right]) {
+        if let Some(value) = side {
+            out[key] = value.clone();
+        }
+    }
+    out
+}
+
+fn differences(value: &Value, [left, right]: [&str; 2]) -> Option<Vec<Difference>> {
+    let one = |one: &Value| {
+        let path = one["path"].as_str()?.into();
+        Some(Difference { path, left: one.get(left).cloned(), right: one.get(right).cloned() })
+    };
+    all(value).iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lifeboat_object::GroupResource;
+
+    fn item(planned: Planned) -> PreviewItem {
+        PreviewItem::of(ObjectKey::new(GroupResource::new("", "secrets"), Some("shop"), "key"), planned)
+    }
+
+    fn difference() -> Vec<Difference> {
+        vec![
+            Difference { path: "/data/a".into(), left: Some(json!("b2xk")), right: Some(json!("bmV3")) },
+            Difference { path: "/data/b".into(), left: None, right: Some(Value::Null) },
+        ]
+    }
+
+    #[test]
+    fn an_item_is_read_as_it_was_written() {
+        let modified = PreviewItem {
+            unasked: vec!["example.com/x".to_owned()],
+            modifications: vec![Modification { rule: 2, differences: difference() }],
+            errors: vec!["why".to_owned()],
+            pin: Pin::of(Some(&json!({"metadata": {"uid": "u"}})), &json!({})),
+            ..item(Planned::Update(difference()))
+        };
+        for item in [
+            modified,
+            item(Planned::Create),
+            item(Planned::Recreate(difference())),
+            item(Planned::Unchanged),
+            item(Planned::Skip("why".to_owned())),
+            item(Planned::Conflict(Vec::new())),
+            item(Planned::Refused("why".to_owned())),
+            item(Planned::Extra),
+            item(Planned::Remove),
+        ] {
+            assert_eq!(PreviewItem::from_json(&item.to_json()), Some(item));
+        }
+        for wrong in [
+            json!({}),
+            json!({"action": "frob", "type": "a", "name": "b"}),
+            json!({"action": "skip", "type": "a", "name": "b"}),
+        ] {
+            assert_eq!(PreviewItem::from_json(&wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_end_is_read_as_it_was_written() {
+        let left_out = [((GroupResource::new("apps", "deployments"), "why".to_owned()), 3)].into();
+        let end = PreviewEnd { left_out, volumes: Vec::new(), results: lifeboat_object::Results::default() };
+        let read = PreviewEnd::from_json(&end.to_json()).unwrap();
+        assert_eq!((read.left_out, read.volumes, read.results), (end.left_out, end.volumes, end.results));
+        assert!(PreviewEnd::from_json(&json!({})).is_none());
+    }
+
+    #[test]
+    fn values_of_secrets_are_hidden() {
+        let mut item = item(Planned::Update(difference()));
+        item.hide_secret_values();
+        let text = item.to_json().to_string();
+        assert!(text.contains("/data/a") && !text.contains("b2xk") && !text.contains("bmV3"), "{text}");
+    }
+}
