@@ -3,7 +3,8 @@
 
 use crate::env::Env;
 use crate::outcome::RestoreError;
-use crate::pin::{Pin, PlanDigest, PlanLine, Word, found};
+use crate::pin::{Pin, found};
+use crate::plan_line::{PlanDigest, PlanLine, Word};
 use crate::planned::PreviewItem;
 use crate::preview::preview;
 use crate::request::Request;

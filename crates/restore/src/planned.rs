@@ -57,6 +57,28 @@ pub enum Planned {
 }
 
 impl Planned {
+    /// The word for it in plans and previews.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Update(_) => "update",
+            Self::Recreate(_) => "recreate",
+            Self::Unchanged => "unchanged",
+            Self::Skip(_) => "skip",
+            Self::Conflict(_) => "conflict",
+            Self::Refused(_) => "refused",
+            Self::Extra => "extra",
+            Self::Remove => "remove",
+        }
+    }
+
+    /// Whether it changes something in the cluster.
+    #[must_use]
+    pub fn writes(&self) -> bool {
+        matches!(self, Self::Create | Self::Update(_) | Self::Recreate(_) | Self::Remove)
+    }
+
     /// Where the object in the cluster differs, when that is of importance.
     #[must_use]
     pub fn differences(&self) -> Option<&Vec<Difference>> {

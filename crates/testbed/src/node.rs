@@ -3,28 +3,18 @@
 mod container;
 mod images;
 mod kubelet;
+mod place;
 mod storage;
 
 use crate::process::Daemon;
 use crate::{Binaries, ControlPlane};
 use anyhow::{Context, Result, bail};
-use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
+pub use place::NODE_STATE;
 pub use storage::DRIVER;
 
-/// Where everything of the node is: on a disk, because overlays and loop devices need a real file system. `csi/state.json`
-/// in it tells what the driver has.
-pub const NODE_STATE: &str = "/var/tmp/lifeboat-node";
-/// The sockets, whose paths may not be long.
-const SOCKETS: &str = "/run/lifeboat-node";
-/// Where pods that look after volumes expect kubelet.
-const KUBELET: &str = "/var/lib/kubelet";
-/// The name of the node.
-const NAME: &str = "node-1";
-/// Its address.
-const ADDRESS: &str = "10.89.0.1";
+use place::{ADDRESS, KUBELET, NAME, SOCKETS, log, run, until};
 
 /// A node of a control plane, ready for pods that use the image `testbed.local/busybox:1`, and for claims of the classes
 /// `csi` and `csi-wait` (which waits for the first pod). Dropping it ends its processes; what they have made goes with the
@@ -109,11 +99,6 @@ impl Node {
     }
 }
 
-/// The log of a program of the node.
-fn log(name: &str) -> PathBuf {
-    Path::new(NODE_STATE).join(format!("{name}.log"))
-}
-
 /// Removes what a node before has left, of which nothing runs any more.
 fn wipe() -> Result<()> {
     let devices = Command::new("losetup").args(["--noheadings", "--output", "NAME,BACK-FILE"]).output()?;
@@ -131,27 +116,6 @@ fn wipe() -> Result<()> {
             }
             _ => std::fs::create_dir_all(folder).with_context(|| format!("make {folder}"))?,
         }
-    }
-    Ok(())
-}
-
-fn run(command: &mut Command) -> Result<()> {
-    let output = command.output().with_context(|| format!("run {command:?}"))?;
-    if !output.status.success() {
-        bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    Ok(())
-}
-
-/// Waits a minute at most; the failure holds the ends of the logs of these programs.
-fn until(what: &str, programs: &[&Daemon], holds: impl Fn() -> bool) -> Result<()> {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !holds() {
-        if Instant::now() > end {
-            let logs: Vec<String> = programs.iter().map(|program| program.tail()).collect();
-            bail!("{what} is not ready after a minute:\n{}", logs.join("\n--\n"));
-        }
-        crate::control_plane::pause();
     }
     Ok(())
 }

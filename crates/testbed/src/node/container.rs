@@ -1,6 +1,7 @@
 //! containerd, the network of its containers, and their images.
 
-use super::{ADDRESS, NODE_STATE, SOCKETS, images, log, run, until};
+use super::images;
+use super::place::{ADDRESS, NODE_STATE, SOCKETS, log, run, until};
 use crate::process::Daemon;
 use anyhow::{Result, bail};
 use std::path::Path;

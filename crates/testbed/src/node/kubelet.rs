@@ -1,6 +1,7 @@
 //! The settings of kubelet.
 
-use super::{ADDRESS, KUBELET, NODE_STATE, container, run};
+use super::container;
+use super::place::{ADDRESS, KUBELET, NODE_STATE, run};
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,6 +1,6 @@
 //! The CSI driver of the node, its sidecars, and the classes of its volumes and snapshots.
 
-use super::{KUBELET, NAME, NODE_STATE, log, until};
+use super::place::{KUBELET, NAME, NODE_STATE, log, until};
 use crate::process::Daemon;
 use crate::{Binaries, ControlPlane};
 use anyhow::Result;

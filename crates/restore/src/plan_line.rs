@@ -1,0 +1,136 @@
+//! A plan as lines, and its digest (docs/formats/plan.md). Pure.
+
+use crate::pin::{Pin, short};
+use crate::planned::PreviewItem;
+use lifeboat_object::ObjectKey;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+/// A line of a plan: `{"action", "type", "namespace", "name", "found", "written"}`, on one line, its keys in alphabetical order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanLine(String);
+
+impl PlanLine {
+    /// The line of an item.
+    #[must_use]
+    pub fn of(item: &PreviewItem) -> Self {
+        let mut line =
+            json!({"action": item.planned.word(), "type": item.key.resource.to_string(), "name": item.key.name});
+        if let Some(namespace) = &item.key.namespace {
+            line["namespace"] = namespace.as_str().into();
+        }
+        // What is left alone does not depend on how it is.
+        if item.planned.writes() {
+            item.pin.write_json(&mut line);
+        }
+        Self(line.to_string())
+    }
+
+    /// A line that was read; `None` when it is none.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let line: Value = serde_json::from_str(text).ok()?;
+        let has = |key: &str| line[key].is_string();
+        (has("action") && has("type") && has("name")).then(|| Self(line.to_string()))
+    }
+
+    /// The text, without an end of line.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// The object in the cluster, what would be done with it, and what that depends on.
+    pub(crate) fn read(&self) -> Option<(ObjectKey, Word, Pin)> {
+        let line: Value = serde_json::from_str(&self.0).ok()?;
+        let resource = line["type"].as_str()?.parse().ok()?;
+        let key = ObjectKey::new(resource, line["namespace"].as_str(), line["name"].as_str()?);
+        let word = match line["action"].as_str()? {
+            "create" => Word::Create,
+            "update" => Word::Update,
+            "recreate" => Word::Recreate,
+            "remove" => Word::Remove,
+            _ => Word::Nothing,
+        };
+        Some((key, word, Pin::read_json(&line)))
+    }
+}
+
+/// What a plan does with an object of the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Word {
+    Create,
+    Update,
+    Recreate,
+    Remove,
+    Nothing,
+}
+
+/// Makes the digest of a plan of its lines, in whatever order they come. Takes 16 bytes for each line.
+#[derive(Debug, Default)]
+pub struct PlanDigest(Vec<[u8; 16]>);
+
+impl PlanDigest {
+    /// Takes a line.
+    pub fn add(&mut self, line: &PlanLine) {
+        self.0.push(short(line.text().as_bytes()));
+    }
+
+    /// The digest, as `sha256:` and hexadecimal digits.
+    #[must_use]
+    pub fn end(mut self) -> String {
+        self.0.sort_unstable();
+        let mut sum = Sha256::new();
+        self.0.iter().for_each(|line| sum.update(line));
+        format!("sha256:{}", hex::encode(sum.finalize()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::planned::Planned;
+    use lifeboat_object::GroupResource;
+
+    fn item(name: &str, planned: Planned, in_cluster: Option<&Value>, desired: &Value) -> PreviewItem {
+        let key = ObjectKey::new(GroupResource::new("", "configmaps"), Some("shop"), name);
+        PreviewItem { pin: Pin::of(in_cluster, desired), ..PreviewItem::of(key, planned) }
+    }
+
+    fn object(uid: &str, revision: &str, data: &str) -> Value {
+        json!({"kind": "ConfigMap", "metadata": {"name": "a", "uid": uid, "resourceVersion": revision,
+            "labels": {"velero.io/restore-name": revision}}, "data": {"a": data}})
+    }
+
+    #[test]
+    fn a_line_depends_on_what_counts_of_the_object_and_on_nothing_else() {
+        let desired = object("", "", "new");
+        let line = |planned: Planned, in_cluster: &Value| PlanLine::of(&item("a", planned, Some(in_cluster), &desired));
+        let update = || Planned::Update(Vec::new());
+        let first = line(update(), &object("u", "1", "old"));
+        assert_eq!(first, line(update(), &object("u", "2", "old")), "another revision, the same content");
+        assert_ne!(first, line(update(), &object("u", "1", "other")));
+        assert_ne!(first, line(update(), &object("v", "1", "old")), "another object of the name");
+        assert_ne!(first, line(Planned::Recreate(Vec::new()), &object("u", "1", "old")));
+        assert_ne!(first, PlanLine::of(&item("a", update(), Some(&object("u", "1", "old")), &object("", "", "newer"))));
+        let left = |content| line(Planned::Conflict(Vec::new()), &object("u", "1", content));
+        assert_eq!(left("old"), left("other"), "what is left alone may change");
+        let (key, word, pin) = first.read().unwrap();
+        assert_eq!((key.to_string().as_str(), word), ("configmaps/shop/a", Word::Update));
+        assert_eq!(pin, Pin::of(Some(&object("u", "9", "old")), &desired));
+        assert_eq!(PlanLine::parse(first.text()), Some(first));
+        assert_eq!([PlanLine::parse("{}"), PlanLine::parse("x")], [None, None]);
+    }
+
+    #[test]
+    fn the_digest_does_not_depend_on_the_order_of_the_lines() {
+        let digest = |names: &[&str]| {
+            let mut digest = PlanDigest::default();
+            names.iter().for_each(|name| digest.add(&PlanLine::of(&item(name, Planned::Create, None, &json!({})))));
+            digest.end()
+        };
+        let both = digest(&["a", "b"]);
+        assert_eq!((both.len(), both == digest(&["b", "a"])), ("sha256:".len() + 64, true));
+        assert!(both != digest(&["a"]) && both != digest(&["a", "b", "b"]));
+    }
+}

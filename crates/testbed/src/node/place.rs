@@ -1,0 +1,46 @@
+//! Where the node is, and what its parts share.
+
+use crate::process::Daemon;
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Where everything of the node is: on a disk, because overlays and loop devices need a real file system. `csi/state.json`
+/// in it tells what the driver has.
+pub const NODE_STATE: &str = "/var/tmp/lifeboat-node";
+/// The sockets, whose paths may not be long.
+pub(super) const SOCKETS: &str = "/run/lifeboat-node";
+/// Where pods that look after volumes expect kubelet.
+pub(super) const KUBELET: &str = "/var/lib/kubelet";
+/// The name of the node.
+pub(super) const NAME: &str = "node-1";
+/// Its address.
+pub(super) const ADDRESS: &str = "10.89.0.1";
+
+/// The log of a program of the node.
+pub(super) fn log(name: &str) -> PathBuf {
+    Path::new(NODE_STATE).join(format!("{name}.log"))
+}
+
+/// Runs a program to its end.
+pub(super) fn run(command: &mut Command) -> Result<()> {
+    let output = command.output().with_context(|| format!("run {command:?}"))?;
+    if !output.status.success() {
+        bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}
+
+/// Waits a minute at most; the failure holds the ends of the logs of these programs.
+pub(super) fn until(what: &str, programs: &[&Daemon], holds: impl Fn() -> bool) -> Result<()> {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        if Instant::now() > end {
+            let logs: Vec<String> = programs.iter().map(|program| program.tail()).collect();
+            bail!("{what} is not ready after a minute:\n{}", logs.join("\n--\n"));
+        }
+        crate::control_plane::pause();
+    }
+    Ok(())
+}
