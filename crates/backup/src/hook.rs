@@ -128,6 +128,7 @@ impl Commands {
             return true;
         }
         let key = pod.key();
+        let mut stays_owed = false;
         for hook in post {
             let ran = match may_be_frozen {
                 true => self.run_patiently(&hook, &pod).await,
@@ -147,6 +148,8 @@ impl Commands {
                 // It thaws what is not frozen, when it ran already or the freezing never did.
                 let text = format!("hook {}, owed since an attempt that was cut off, failed: {error}", hook.name);
                 self.operation.journal.item(Severity::Warning, &key, &text, None);
+                // Should the attempt not come to this pod, whoever ends it finds the note.
+                stays_owed = true;
                 continue;
             }
             tally.failed(&key.to_string(), &hook, Moment::Post);
@@ -162,7 +165,7 @@ impl Commands {
                 break;
             }
         }
-        self.settle(&pod).await
+        !stays_owed && self.settle(&pod).await
     }
 
     /// Notes that nothing is owed to a pod any more, and gives whether that went well.

@@ -83,12 +83,15 @@ impl Cluster {
     }
 
     /// The token by which the API server knows this client; `None` when it is known by something else, such as a certificate, or
-    /// by a token that a program of its own makes.
+    /// by a token that a program of its own makes, or when it acts as somebody else (`as` in a kubeconfig).
     ///
     /// # Errors
     /// When the file that holds the token cannot be read.
     pub async fn token(&self) -> std::io::Result<Option<String>> {
         let own = &self.config.auth_info;
+        if own.impersonate.is_some() || own.impersonate_groups.is_some() {
+            return Ok(None);
+        }
         match (&own.token, &own.token_file) {
             (Some(token), _) => Ok(Some(token.expose_secret().to_owned())),
             (None, Some(file)) => Ok(Some(tokio::fs::read_to_string(file).await?.trim().to_owned())),

@@ -233,6 +233,25 @@ impl Cluster {
         self.delete_by(single("delete", Method::DELETE, resource, namespace, name), &options).await
     }
 
+    /// Deletes this very object at this very revision, and then what it owns; `false` when there was none, another of its name, or
+    /// one that has changed since. Paced.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn delete_with_dependents(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+        preconditions: Preconditions<'_>,
+    ) -> Result<bool, ClusterError> {
+        let Preconditions { uid, resource_version } = preconditions;
+        // Some types would leave their dependents by default.
+        let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background",
+            "preconditions": {"uid": uid, "resourceVersion": resource_version}});
+        self.delete_by(single("delete", Method::DELETE, resource, namespace, name), &options).await
+    }
+
     async fn delete_by(&self, mut call: Call, options: &Value) -> Result<bool, ClusterError> {
         call.body = Some(("application/json", Bytes::from(options.to_string())));
         match self.paced(&call).await {

@@ -20,7 +20,7 @@ pub struct HookPod {
     /// The containers in which a command can run, in their order: the regular ones, then init containers that go on
     /// running beside them (`restartPolicy: Always`).
     pub containers: Vec<String>,
-    /// Those of them whose process has ended and is not started again just now.
+    /// Those of them whose process has ended and is never started again.
     pub ended: Vec<String>,
     /// Whether it has ended, so that no command can run in it.
     pub is_over: bool,
@@ -52,6 +52,7 @@ impl HookPod {
             ended: [&pod["status"]["containerStatuses"], &pod["status"]["initContainerStatuses"]]
                 .into_iter()
                 .flat_map(|list| of(list, |status| status["state"]["terminated"].is_object()))
+                .filter(|_| spec["restartPolicy"] == "Never")
                 .collect(),
             is_over: matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")),
         }
@@ -94,6 +95,7 @@ mod tests {
         let pod = HookPod::of(&json!({
             "metadata": {"namespace": "shop", "name": "db-0", "uid": "u", "labels": {"app": "db"}, "annotations": {"a": "b", "c": 1}},
             "spec": {
+                "restartPolicy": "Never",
                 "initContainers": [{"name": "init"}, {"name": "proxy", "restartPolicy": "Always"}],
                 "containers": [{"name": "db"}, {"name": "log"}],
             },
@@ -119,6 +121,9 @@ mod tests {
         assert_eq!(pod.container("gone"), Err(error.to_owned()));
         let error = "the container log does not run: its process has ended";
         assert_eq!(pod.container("log"), Err(error.to_owned()));
+        let restarts = HookPod::of(&json!({"spec": {"restartPolicy": "Always", "containers": [{"name": "log"}]},
+            "status": {"containerStatuses": [{"name": "log", "state": {"terminated": {"exitCode": 137}}}]}}));
+        assert_eq!(restarts.container("log"), Ok("log"), "it is started again, and what it froze is frozen still");
         assert_eq!(HookPod::default().container(""), Err("the pod / has no container".to_owned()));
     }
 

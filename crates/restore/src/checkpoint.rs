@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// The key of the checkpoint among the records of its restore.
-const KEY: &str = "checkpoint";
+pub(crate) const KEY: &str = "checkpoint";
 /// Rows done since the last save that are worth the next.
 const ROWS: usize = 1000;
 /// Time since the last save that is worth the next.

@@ -9,7 +9,7 @@ use crate::policy::is_never_removed;
 use crate::read::namespaces_in;
 use lifeboat_api::well_known::{self, ANNOTATION_RESOURCE_POLICIES};
 use lifeboat_api::{Backup, BackupPhase};
-use lifeboat_cluster::{ClusterError, ListRequest};
+use lifeboat_cluster::{ClusterError, ListRequest, Preconditions};
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Head, ObjectKey, Place, chain};
 use lifeboat_select::{BackupFilter, NamespaceFacts, RestoredFacts, Selector};
 use serde_json::Value;
@@ -19,6 +19,8 @@ use tokio::sync::mpsc;
 
 /// The group of backups and restores themselves.
 const GROUP: &str = "velero.io";
+/// How often an object that changes all the time is looked at before it is left.
+const LOOKS: usize = 5;
 /// What a type must allow.
 const VERBS: [&str; 2] = ["list", "delete"];
 
@@ -32,15 +34,33 @@ pub(crate) struct Extras<'a> {
     types: BTreeSet<Arc<GroupResource>>,
     /// Namespaces of the backup that hold what is restored.
     namespaces: BTreeSet<String>,
+    /// The type of claims, which hold data and are never removed.
+    claims: Arc<GroupResource>,
     /// What the backup has looked for.
     backup: BackupScope,
 }
 
-/// A namespace of the backup and what it becomes in the cluster; none for objects of the cluster as a whole.
+/// A namespace of the cluster and those of the backup that become it; none for objects of the cluster as a whole.
 #[derive(Clone, Copy)]
-struct Space<'a> {
-    source: Option<&'a str>,
+struct Spot<'a> {
+    sources: &'a [&'a str],
     target: Option<&'a str>,
+}
+
+/// What the lists have brought.
+#[derive(Default)]
+struct Found {
+    extras: Vec<Extra>,
+    /// UIDs of the owners of what must stay: objects that the backup has, and claims.
+    owners: HashSet<String>,
+}
+
+/// An object that the backup lacks.
+struct Extra {
+    key: ObjectKey,
+    uid: String,
+    /// Why it is not to be removed.
+    stays: Option<String>,
 }
 
 impl<'a> Extras<'a> {
@@ -62,51 +82,61 @@ impl<'a> Extras<'a> {
             }
         }
         types.retain(|resource| !is_never_removed(resource) && resource.group != GROUP);
-        Ok(Self { mapping, env, in_backup, types, namespaces, backup: backup_scope })
+        let claims = Arc::new(GroupResource::new("", "persistentvolumeclaims"));
+        Ok(Self { mapping, env, in_backup, types, namespaces, claims, backup: backup_scope })
     }
 
-    /// Sends an item for each of them, by type and namespace. A list that fails is an error in the results, and the others are
-    /// read. Ends early when the receiver is dropped.
+    /// Sends an item for each of them, by type and namespace. One that must not be removed, because more would go with it, stays in any
+    /// case, and its item says why. A list that fails is an error in the results, and the others are read. Ends early when the
+    /// receiver is dropped.
     pub(crate) async fn send(&self, planned: &Planned, out: &mpsc::Sender<PreviewItem>) {
-        for resource in &self.types {
+        let mut targets: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for source in &self.namespaces {
+            // Two namespaces may become one.
+            targets.entry(self.mapping.namespace(source)).or_default().push(source);
+        }
+        // The server that restores is never in its own way.
+        targets.remove(self.mapping.restore.metadata.namespace.as_str());
+        let mut found = Found::default();
+        for resource in self.types.iter().chain([&self.claims]) {
             let Some(api) = self.mapping.catalog.find(resource) else { continue };
             if !VERBS.iter().all(|verb| api.can(verb)) || !self.backup.collects(api) {
                 continue;
             }
-            let places: Vec<Option<&str>> = match api.namespaced {
-                true => self.namespaces.iter().map(|name| Some(name.as_str())).collect(),
-                false => vec![None],
+            let places: Vec<Spot<'_>> = match api.namespaced {
+                true => targets.iter().map(|(target, sources)| Spot { sources, target: Some(target) }).collect(),
+                false => vec![Spot { sources: &[], target: None }],
             };
-            let mut seen = BTreeSet::new();
-            for source in places {
-                let target = source.map(|name| self.mapping.namespace(name));
-                // Two namespaces may become one.
-                if self.env.operation.cancel.is_cancelled() || !seen.insert(target) {
-                    continue;
+            for place in places {
+                if self.env.operation.cancel.is_cancelled() {
+                    return;
                 }
-                match self.list(api, Space { source, target }, planned, out).await {
-                    Ok(true) => {}
-                    Ok(false) => return,
-                    Err(e) => {
-                        let text = format!("what the backup lacks of {resource} cannot be seen: {}", chain(&e));
-                        self.env.operation.journal.error(&Place::of(target), text);
-                    }
+                if let Err(e) = self.list(api, place, &mut found).await {
+                    let text = format!("what the backup lacks of {resource} cannot be seen: {}", chain(&e));
+                    self.env.operation.journal.error(&Place::of(place.target), text);
                 }
+            }
+        }
+        for Extra { key, uid, mut stays } in found.extras {
+            if found.owners.contains(&uid) {
+                stays.get_or_insert("it owns objects that the backup has, or claims".to_owned());
+            }
+            let planned = if stays.is_some() { Planned::Extra } else { planned.clone() };
+            let item = PreviewItem {
+                pin: Pin::of_extra(&uid),
+                errors: stays.map(|why| format!("it is not removed: {why}")).into_iter().collect(),
+                ..PreviewItem::of(key, planned)
+            };
+            if out.send(item).await.is_err() {
+                return;
             }
         }
     }
 
-    /// Gives whether anybody still wants to know.
-    async fn list(
-        &self,
-        api: &Arc<ApiResource>,
-        Space { source, target }: Space<'_>,
-        planned: &Planned,
-        out: &mpsc::Sender<PreviewItem>,
-    ) -> Result<bool, ClusterError> {
+    async fn list(&self, api: &Arc<ApiResource>, place: Spot<'_>, found: &mut Found) -> Result<(), ClusterError> {
         let request = ListRequest {
             resource: Arc::clone(api),
-            namespace: target.map(str::to_owned),
+            namespace: place.target.map(str::to_owned),
             selector: String::new(),
             metadata_only: true,
         };
@@ -115,23 +145,44 @@ impl<'a> Extras<'a> {
             for body in bodies {
                 let Ok(head) = Head::parse(&body) else { continue };
                 let key = ObjectKey::new(api.group_resource(), head.namespace.as_deref(), &*head.name);
-                if self.in_backup.contains(&key.digest()) || !self.is_in_scope(&key, source, &head) {
+                if is_never_removed(&key.resource) || self.in_backup.contains(&key.digest()) {
+                    found.owners.extend(head.owner_uids);
                     continue;
                 }
-                if is_kept_by_others(&key, &head, &body) {
+                if !self.is_in_scope(&key, place, &head) || is_kept_by_others(&key, &head, &body) {
                     continue;
                 }
-                let item = PreviewItem { pin: Pin::of_extra(&head.uid), ..PreviewItem::of(key, planned.clone()) };
-                if out.send(item).await.is_err() {
-                    return Ok(false);
-                }
+                let stays = self.refusal(api, &key, &body).await?;
+                found.extras.push(Extra { key, uid: head.uid, stays });
             }
         }
-        Ok(true)
+        Ok(())
     }
 
-    /// Whether the backup would have it if it had been there, and the restore would take it then.
-    fn is_in_scope(&self, key: &ObjectKey, source: Option<&str>, head: &Head) -> bool {
+    /// Why an object is not to be removed, as it is not deleted to be made anew either.
+    async fn refusal(&self, api: &ApiResource, key: &ObjectKey, body: &[u8]) -> Result<Option<String>, ClusterError> {
+        let mut object: Value = serde_json::from_slice(body).unwrap_or_default();
+        // Whether its claims go with it stands in its spec.
+        if key.resource == GroupResource::new("apps", "statefulsets")
+            && let Some(whole) = self.env.cluster.get(api, key.namespace.as_deref(), &key.name).await?
+        {
+            object = serde_json::from_slice(&whole).unwrap_or_default();
+        }
+        Ok(self.mapping.existing.refusal(api, &object))
+    }
+
+    /// Whether the backup would have it if it had been there, and the restore would take it then: from each namespace that it takes
+    /// anything from.
+    fn is_in_scope(&self, key: &ObjectKey, place: Spot<'_>, head: &Head) -> bool {
+        if place.target.is_none() {
+            return self.takes(key, None, head);
+        }
+        let includes = |source: &&&str| is_included(self.mapping, &key.resource, Some(source), &key.name);
+        let mut included = place.sources.iter().filter(includes).peekable();
+        included.peek().is_some() && included.all(|source| self.takes(key, Some(source), head))
+    }
+
+    fn takes(&self, key: &ObjectKey, source: Option<&str>, head: &Head) -> bool {
         if !self.backup.takes(source, &head.labels) {
             return false;
         }
@@ -194,6 +245,7 @@ fn is_kept_by_others(key: &ObjectKey, head: &Head, body: &[u8]) -> bool {
     let is_of_cluster = match (&*key.resource.group, &*key.resource.resource) {
         ("", "configmaps") => key.name == "kube-root-ca.crt",
         ("", "serviceaccounts") => key.name == "default",
+        ("", "services") => key.namespace.as_deref() == Some("default") && key.name == "kubernetes",
         ("", "events" | "endpoints" | "nodes") | ("events.k8s.io", "events") => true,
         ("discovery.k8s.io", "endpointslices") | ("coordination.k8s.io", "leases") => true,
         ("", "secrets") => {
@@ -211,31 +263,44 @@ fn is_kept_by_others(key: &ObjectKey, head: &Head, body: &[u8]) -> bool {
 }
 
 /// Removes an object that the backup lacks, after it was stored beside the restore (docs/formats/replaced.md): it, and what it
-/// owns. Gives whether it was there.
+/// owns. One that is gone already is no error.
 ///
 /// # Errors
 /// Why it stays, for people.
 pub(crate) async fn remove(
-    restore: &str,
+    mapping: &Mapping,
     (key, pin): &(ObjectKey, Pin),
-    resource: &ApiResource,
     env: &Env,
-) -> Result<bool, String> {
+) -> Result<Arc<ApiResource>, String> {
+    let api = mapping.catalog.find(&key.resource).ok_or("the cluster does not serve its type any more")?;
     let namespace = key.namespace.as_deref();
-    let found = env.cluster.get(resource, namespace, &key.name).await.map_err(|e| chain(&e))?;
-    let Some(body) = found else { return Ok(false) };
-    let head = Head::parse(&body).map_err(|e| chain(&e))?;
-    if Pin::of_extra(&head.uid) != *pin {
-        return Err("it is another object than in the plan that the restore is pinned to".to_owned());
+    for _ in 0..LOOKS {
+        let found = env.cluster.get(api, namespace, &key.name).await.map_err(|e| chain(&e))?;
+        let Some(body) = found else { return Ok(Arc::clone(api)) };
+        let head = Head::parse(&body).map_err(|e| chain(&e))?;
+        if Pin::of_extra(&head.uid) != *pin {
+            return Err("it is another object than in the plan that the restore is pinned to".to_owned());
+        }
+        if is_kept_by_others(key, &head, &body) {
+            return Err("since the plan something else keeps it: an owner, a label, or its deletion".to_owned());
+        }
+        let object: Value = serde_json::from_slice(&body).unwrap_or_default();
+        if let Some(why) = mapping.existing.refusal(api, &object) {
+            return Err(why);
+        }
+        let stored = env.store.put_replaced(&mapping.restore.metadata.name, key, &head.uid, &body).await;
+        let place = stored.map_err(|e| format!("it cannot be stored before: {}", chain(&e)))?;
+        let preconditions = Preconditions { uid: &head.uid, resource_version: &head.resource_version };
+        let removed = env.cluster.delete_with_dependents(api, namespace, &key.name, preconditions).await;
+        if removed.map_err(|e| chain(&e))? {
+            let fields = [("object", key.to_string()), ("manifest", place)];
+            let fields = fields.each_ref().map(|(name, value)| (*name, value.as_str()));
+            env.operation.journal.info("Removed an object that the backup lacks", &fields);
+            return Ok(Arc::clone(api));
+        }
+        // It has changed meanwhile, or is gone.
     }
-    let stored = env.store.put_replaced(restore, key, &head.uid, &body).await;
-    let place = stored.map_err(|e| format!("it cannot be stored before: {}", chain(&e)))?;
-    let removed = env.cluster.delete_exactly(resource, namespace, &key.name, &head.uid).await;
-    let removed = removed.map_err(|e| chain(&e))?;
-    let fields = [("object", key.to_string()), ("manifest", place)];
-    let fields = fields.each_ref().map(|(name, value)| (*name, value.as_str()));
-    env.operation.journal.info("Removed an object that the backup lacks", &fields);
-    Ok(removed)
+    Err("it changes all the time".to_owned())
 }
 
 #[cfg(test)]

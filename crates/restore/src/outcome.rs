@@ -70,6 +70,17 @@ pub enum RestoreError {
         /// The key of that plan in the bucket.
         place: String,
     },
+    /// It is pinned to a plan, was cut off after it had begun, and the plan is not there any more.
+    #[error(
+        "the restore was cut off after it had begun, and the plan {pinned} that it is pinned to is no longer in the bucket at {place}: \
+         what it has done stays; make another plan, and another restore of it"
+    )]
+    PlanLost {
+        /// The digest of the plan.
+        pinned: String,
+        /// The key under which it was.
+        place: String,
+    },
     /// Stopped by the user.
     #[error("the restore was cancelled before anything was changed in the cluster")]
     Cancelled,

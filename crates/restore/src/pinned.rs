@@ -1,7 +1,9 @@
 //! A restore that is held to a plan which somebody has seen (docs/formats/plan.md): it plans again before it writes anything, and
 //! writes only what the plan says.
 
+use crate::checkpoint::KEY as CHECKPOINT;
 use crate::env::Env;
+use crate::lock::lock;
 use crate::outcome::RestoreError;
 use crate::pin::{Pin, found};
 use crate::plan_line::{PlanDigest, PlanLine, Word};
@@ -11,11 +13,11 @@ use crate::request::Request;
 use crate::update;
 use lifeboat_api::Restore;
 use lifeboat_archive::layout::RestoreFile;
-use lifeboat_object::ObjectKey;
+use lifeboat_object::{GroupResource, ObjectKey, Place};
 use lifeboat_operation::{Journal, Operation, Progress};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc;
 
 /// Bytes of a stored plan that are read: some two million objects.
@@ -26,7 +28,10 @@ const WAITING: usize = 64;
 /// What a restore may do, by the digests of keys in the cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Pinned {
-    objects: HashMap<[u8; 16], (Word, Pin)>,
+    /// Two namespaces may become one, and two objects of the backup one of the cluster.
+    objects: HashMap<[u8; 16], Vec<(Word, Pin)>>,
+    /// Objects that this run deletes to make them anew.
+    deleted: Mutex<HashSet<[u8; 16]>>,
     /// Objects that the backup lacks and that are removed, in the order in which that is done.
     pub(crate) removed: Vec<(ObjectKey, Pin)>,
     /// Whether an earlier run of the same restore was cut off: it may have deleted what was to be made anew.
@@ -56,16 +61,26 @@ impl Pinned {
             return Ok(None);
         }
         let (name, uid) = (&restore.metadata.name, &restore.metadata.uid);
+        // Before its checkpoint a run has written nothing, so that its plan may be an old one.
+        let has_begun = has_checkpoint(env).await;
         let stored = env.store.restore_file_bytes(name, RestoreFile::Plan).await?;
         let stored = stored.and_then(|bytes| lifeboat_archive::gzip::unpack(&bytes, LARGEST).ok());
         if let Some(plan) = stored.and_then(|bytes| PlanFile::parse(&String::from_utf8_lossy(&bytes)))
             && plan.restore_uid == *uid
             && plan.digest == *digest
+            && has_begun
         {
             env.operation.journal.info("Going on by the plan of the run that was cut off", &[("digest", digest)]);
             return Ok(Some(Self::of(&plan, true)));
         }
-        let plan = plan(request, restore, env).await?;
+        if has_begun {
+            return Err(RestoreError::PlanLost { pinned: digest.clone(), place: RestoreFile::Plan.key(name) });
+        }
+        let mut plan = plan(request, restore, env).await?;
+        if plan.digest != *digest {
+            // No later run of the same restore may take it for its own.
+            plan.restore_uid.clear();
+        }
         let bytes = lifeboat_archive::gzip::pack(plan.text().as_bytes());
         env.store.put_restore_file(name, RestoreFile::Plan, bytes).await?;
         if plan.digest != *digest {
@@ -83,7 +98,7 @@ impl Pinned {
             if word == Word::Remove {
                 out.removed.push((key, pin));
             } else {
-                out.objects.insert(key.digest(), (word, pin));
+                out.objects.entry(key.digest()).or_default().push((word, pin));
             }
         }
         // What comes last in a restore goes first.
@@ -93,7 +108,20 @@ impl Pinned {
 
     /// Whether the plan says that an object is made, so that there is none to look at before.
     pub(crate) fn makes(&self, key: &ObjectKey) -> bool {
-        self.objects.get(&key.digest()).is_none_or(|(word, _)| *word == Word::Create)
+        self.objects.get(&key.digest()).is_none_or(|lines| lines.iter().any(|(word, _)| *word == Word::Create))
+    }
+
+    /// Remembers that an object is being deleted, to be made anew: it is to be made also when that takes several attempts.
+    pub(crate) fn deletes(&self, key: &ObjectKey) {
+        lock(&self.deleted).insert(key.digest());
+    }
+
+    /// How many objects the plan writes that are not among these, by the digests of their keys.
+    pub(crate) fn not_written(&self, written: &HashSet<[u8; 16]>) -> usize {
+        let writes = |lines: &Vec<(Word, Pin)>| {
+            lines.iter().any(|(word, _)| matches!(word, Word::Create | Word::Update | Word::Recreate))
+        };
+        self.objects.iter().filter(|(key, lines)| writes(lines) && !written.contains(*key)).count()
     }
 
     /// Whether the plan says that this is done with an object, and what it says of the object still holds.
@@ -101,12 +129,32 @@ impl Pinned {
     /// # Errors
     /// Why not, for people.
     pub(crate) fn allows(&self, key: &ObjectKey, change: Change<'_>, desired: &Value) -> Result<(), String> {
-        let Some((word, pin)) = self.objects.get(&key.digest()) else {
+        let Some(lines) = self.objects.get(&key.digest()) else {
             return Err("the plan that the restore is pinned to does not have it".to_owned());
         };
+        let mut why = String::new();
+        for line in lines {
+            match self.holds(key, *line, change, desired) {
+                Ok(()) => return Ok(()),
+                Err(told) => why = told,
+            }
+        }
+        Err(why)
+    }
+
+    fn holds(
+        &self,
+        key: &ObjectKey,
+        (word, pin): (Word, Pin),
+        change: Change<'_>,
+        desired: &Value,
+    ) -> Result<(), String> {
+        let was_deleted = || self.is_resumed || lock(&self.deleted).contains(&key.digest());
         let in_cluster = match (change, word) {
             (Change::Create, Word::Create) => None,
-            (Change::Create, Word::Recreate) if self.is_resumed => None,
+            (Change::Create, Word::Recreate) if was_deleted() => None,
+            // The controller of service accounts makes one in every namespace, also in one that the restore has just made.
+            (Change::Update(_), Word::Create) if key.resource == GroupResource::new("", "serviceaccounts") => None,
             (Change::Update(object), Word::Update) | (Change::Recreate(object), Word::Recreate) => Some(object),
             (Change::Create, _) => return Err("it is gone since the plan that the restore is pinned to".to_owned()),
             (Change::Update(_) | Change::Recreate(_), Word::Create) => {
@@ -124,9 +172,16 @@ impl Pinned {
     }
 }
 
+/// Whether a run before has come so far that it may have written something.
+async fn has_checkpoint(env: &Env) -> bool {
+    let keys = env.operation.records.keys().await;
+    // Notes that cannot be read are an error of their own later; the plan is then made anew, and is another one.
+    keys.is_ok_and(|keys| keys.iter().any(|key| key == CHECKPOINT))
+}
+
 /// Plans a restore as a preview does, with a journal of its own.
 async fn plan(request: &Request, restore: &Restore, env: &Env) -> Result<PlanFile, RestoreError> {
-    let operation = &env.operation;
+    let (operation, told) = (&env.operation, env.operation.journal.clone());
     let journal = Journal::new(Arc::clone(&operation.clock), "plan", &operation.scratch);
     let operation = Operation { journal, progress: Arc::<Progress>::default(), ..operation.clone() };
     let env = Env { operation, ..env.clone() };
@@ -141,7 +196,11 @@ async fn plan(request: &Request, restore: &Restore, env: &Env) -> Result<PlanFil
         }
     };
     let (end, ()) = tokio::join!(preview(request, &env, sender), gather);
-    end?;
+    let end = end?;
+    // What could not be looked at is in no plan.
+    for message in end.results.errors.messages() {
+        told.error(&Place::Velero, format!("the plan lacks something: {message}"));
+    }
     if env.operation.cancel.is_cancelled() {
         return Err(RestoreError::Cancelled);
     }
@@ -246,7 +305,6 @@ pub struct PlanChange {
 mod tests {
     use super::*;
     use crate::planned::Planned;
-    use lifeboat_object::GroupResource;
 
     fn key(name: &str) -> ObjectKey {
         ObjectKey::new(GroupResource::new("", "configmaps"), Some("shop"), name)
@@ -294,6 +352,12 @@ mod tests {
             let pinned = Pinned::of(&plan, resumed);
             assert_eq!(pinned.allows(&key(name), change, &object("new")), expected.map_err(str::to_owned), "{name}");
         }
+        let pinned = Pinned::of(&plan, false);
+        pinned.deletes(&key("immutable"));
+        assert_eq!(pinned.allows(&key("immutable"), Change::Create, &object("new")), Ok(()), "its second attempt");
+        let written = |names: &[&str]| names.iter().map(|name| key(name).digest()).collect();
+        assert_eq!(pinned.not_written(&written(&["new", "immutable", "same"])), 1);
+        assert_eq!(pinned.not_written(&written(&["new", "immutable", "old"])), 0);
         let why = Pinned::of(&plan, false).allows(&key("new"), Change::Create, &object("newer"));
         assert_eq!(
             why,

@@ -81,6 +81,8 @@ pub async fn preview(request: &Request, env: &Env, out: mpsc::Sender<PreviewItem
         let planned = if restore.spec.prune { Planned::Remove } else { Planned::Extra };
         match Extras::new(&previewer.mapping, &backup, env) {
             Ok(extras) => extras.send(&planned, &out).await,
+            // Who wants to remove something must not take it for done.
+            Err(why) if restore.spec.prune => env.operation.journal.error(&Place::Velero, why),
             Err(why) => env.operation.journal.warn(&Place::Velero, why),
         }
     }

@@ -8,6 +8,7 @@ use crate::env::Env;
 use crate::execute::{Reached, level, pass_over};
 use crate::execution::{Execution, Lasting};
 use crate::extras;
+use crate::mapping::Mapping;
 use crate::operations::Operations;
 use crate::outcome::{Outcome, RestoreError, Walked};
 use crate::owners::Owners;
@@ -16,7 +17,7 @@ use crate::record::record;
 use crate::request::{Request, check_source, prepare};
 use crate::walk::Walk;
 use lifeboat_api::{Restore, RestorePhase, Time};
-use lifeboat_object::{Catalog, GroupResource, ObjectKey, Place};
+use lifeboat_object::{GroupResource, ObjectKey, Place};
 use lifeboat_store::Archive;
 use std::sync::Arc;
 
@@ -65,17 +66,21 @@ async fn walk(
     let mut reached = levels(&mut walk, &lasting, &mut checkpoint, env).await;
     if let Ok(reached) = &mut reached {
         reached.done.extend(done_before(&walk.archive, &lasting.begun, &checkpoint));
+    }
+    // Also of a restore that loses the cluster.
+    let namespaces = lasting.namespaces.report(&env.operation.journal).await;
+    let mut removed = Vec::new();
+    if let Ok(reached) = &reached {
+        let mapping = walk.maker()?.mapping;
+        if let Some(pinned) = pinned.filter(|_| restore.spec.prune && !walk.stop.has_come()) {
+            removed = remove_extras(&pinned, (reached, &namespaces), &mapping, env).await;
+        }
+        // Nothing gets an owner back that goes.
         if walk.restore.spec.restore_owner_references {
-            let owners = Owners::new(walk.maker()?.mapping, Arc::clone(&walk.stop), env.clone());
+            let owners = Owners::new(mapping, Arc::clone(&walk.stop), env.clone());
             owners.give_back(&walk.with_owners, &reached.done, checkpoint.is_resumed()).await;
         }
     }
-    let removed = match &pinned {
-        Some(pinned) if restore.spec.prune && !walk.stop.has_come() && reached.is_ok() => {
-            remove_extras(&restore.metadata.name, pinned, &walk.catalog, env).await
-        }
-        _ => Vec::new(),
-    };
     let broken_off = walk.stop.take_reason().filter(|_| !env.operation.cancel.is_cancelled());
     if broken_off.is_some() {
         save(&mut checkpoint, env).await;
@@ -85,27 +90,37 @@ async fn walk(
         // Another run comes back to the pods.
         _ => lasting.commands.break_off().await,
     };
-    // Also of a restore that loses the cluster.
-    let namespaces = lasting.namespaces.report(&env.operation.journal).await;
     let Reached { done, not_looked_at } = reached?;
     let Walk { archive, kinds, volumes, .. } = walk;
     Ok(Walked { done, namespaces, removed, archive, kinds, volumes, operations, hooks, not_looked_at, broken_off })
 }
 
-/// Removes what the backup lacks, as far as the plan names it. Nothing goes when something could not be restored: what is removed
-/// may have been put in its place.
+/// Removes what the backup lacks, as far as the plan names it. Nothing goes when the plan was not carried out whole before: what is to
+/// be removed may stand in for what did not come back.
 async fn remove_extras(
-    restore: &str,
     pinned: &Pinned,
-    catalog: &Catalog,
+    (reached, namespaces): (&Reached, &[(String, Action)]),
+    mapping: &Mapping,
     env: &Env,
 ) -> Vec<((String, String), ObjectKey, Action)> {
     let journal = &env.operation.journal;
-    let errors = journal.close().errors;
-    if errors > 0 && !pinned.removed.is_empty() {
+    if pinned.removed.is_empty() {
+        return Vec::new();
+    }
+    // What was skipped is as in the backup already: somebody else has made it so.
+    let rows = reached.done.iter().filter(|one| one.action != Action::Failed);
+    let keys = rows.filter_map(|one| Some(mapping.target_of(&mapping.archive.row(one.row)?.key())));
+    let made = namespaces.iter().filter(|(_, action)| *action == Action::Created);
+    let made = made.map(|(name, _)| ObjectKey::new(GroupResource::new("", "namespaces"), None, name.as_str()));
+    let written = keys.chain(made).map(|key| key.digest()).collect();
+    let (missing, errors) = (pinned.not_written(&written), journal.close().errors);
+    if missing > 0 || errors > 0 || reached.not_looked_at > 0 {
         let count = pinned.removed.len();
-        let text = format!("{count} objects that the backup lacks stay, because not everything could be restored");
-        journal.warn(&Place::Velero, text);
+        let text = format!(
+            "{count} objects that the backup lacks stay, because the plan was not carried out before: {missing} objects were not \
+             written, and there were {errors} errors"
+        );
+        journal.error(&Place::Velero, text);
         return Vec::new();
     }
     let mut out = Vec::new();
@@ -114,16 +129,16 @@ async fn remove_extras(
             break;
         }
         let key = &one.0;
-        let Some(resource) = catalog.find(&key.resource) else { continue };
-        let action = match extras::remove(restore, one, resource, env).await {
-            Ok(_) => Action::Removed,
+        let (kind, action) = match extras::remove(mapping, one, env).await {
+            Ok(api) => ((api.api_version(), api.kind.clone()), Action::Removed),
             Err(why) => {
                 let text = format!("could not remove {key}, which the backup lacks: {why}");
                 journal.error(&Place::of(key.namespace.as_deref()), text);
-                Action::Failed
+                let api = mapping.catalog.find(&key.resource);
+                (api.map(|api| (api.api_version(), api.kind.clone())).unwrap_or_default(), Action::Failed)
             }
         };
-        out.push(((resource.api_version(), resource.kind.clone()), key.clone(), action));
+        out.push((kind, key.clone(), action));
     }
     out
 }

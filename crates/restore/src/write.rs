@@ -77,13 +77,20 @@ impl Writer {
         let target = Target { object, resource, owners };
         let namespace = key.namespace.as_deref();
         let looks_first = source.exists || self.pinned.as_ref().is_some_and(|pinned| !pinned.makes(key));
-        if looks_first && let Ok(Some(body)) = self.env.cluster.get(&target.resource, namespace, &key.name).await {
-            let existing = staying(&body)?;
-            if self.is_resumed && self.is_ours(&existing) {
-                self.after_create(&target, &existing).await;
-                return Ok(Action::Created);
+        if looks_first {
+            match self.env.cluster.get(&target.resource, namespace, &key.name).await {
+                Ok(Some(body)) => {
+                    let existing = staying(&body)?;
+                    if self.is_resumed && self.is_ours(&existing) {
+                        self.after_create(&target, &existing).await;
+                        return Ok(Action::Created);
+                    }
+                    return self.existing(&target, &existing).await;
+                }
+                // Nobody knows whether it is as in the plan.
+                Err(e) if self.pinned.is_some() => return Err(Refused::Because(Box::new(e))),
+                Ok(None) | Err(_) => {}
             }
-            return self.existing(&target, &existing).await;
         }
         self.held(object, Change::Create)?;
         let wanted = Wanted { body: Bytes::from(desired.to_string()), field_manager: &target.owners.field_manager };
@@ -232,6 +239,12 @@ impl Writer {
         let namespace = key.namespace.as_deref();
         match self.env.cluster.patch(resource, namespace, &key.name, MergePatch::of(body)).await {
             Ok(_) => Ok(Action::Updated),
+            // It has changed in that moment, perhaps in nothing that counts.
+            Err(e) if e.is_conflict() && self.pinned.is_some() => Err(Refused::Because(Box::new(e))),
+            Err(e) if self.pinned.is_some() => {
+                self.messages.error(key, &format!("could not update {key} to match the backup: {}", e.failure));
+                Ok(Action::Failed)
+            }
             Err(e) => {
                 self.messages.warning(key, &format!("could not update {key} to match the backup: {}", e.failure));
                 Ok(Action::Failed)
@@ -249,6 +262,9 @@ impl Writer {
         self.held(target.object, Change::Recreate(in_cluster))?;
         let restore = &self.mapping.restore.metadata.name;
         let replacement = Replacement { restore, key, resource, in_cluster, desired };
+        if let Some(pinned) = &self.pinned {
+            pinned.deletes(key);
+        }
         let place = match replacement.remove(self.timeout, &self.env).await {
             Ok(place) => place,
             Err(NotRemoved::Leaving(leaving)) => return Err(Refused::Leaving(leaving)),

@@ -46,7 +46,7 @@ pub(super) async fn print_plan(
     let Some(token) = token else {
         bail!(
             "--by-server needs a user with a token, by which the server acts: this kubeconfig has none of its own (it has a certificate, \
-             or a program makes the token); leave --by-server out, and the plan is made here"
+             or a program makes the token, or it acts as somebody else); leave --by-server out, and the plan is made here"
         );
     };
     let body = serde_json::to_vec(restore)?;

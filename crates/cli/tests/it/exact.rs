@@ -188,7 +188,58 @@ fn what_changes_after_the_plan_was_checked_is_left_as_it_is() {
     let run = through(&bed, &kubeconfig, &["--plan-digest", &plan]);
     assert!(maps(&bed).contains("changed=new") && maps(&bed).contains("gone=old"), "{run:?}");
     let results = bed.results("r");
-    assert!(results.to_string().contains("could not update configmaps/shop/changed"), "{results}");
+    let expected = json!(["error restoring configmaps/shop/changed: it has changed"]);
+    assert_eq!(results["errors"]["namespaces"]["shop"], expected, "{results}");
+}
+
+#[test]
+fn an_object_that_was_deleted_to_be_made_anew_is_made_however_often_that_is_refused() {
+    let bed = changed_since_its_backup();
+    let line = ["restore", "r", "--from-backup", "b", "--existing-resource-policy=recreate"];
+    let run = bed.local(&[&line[..], &["--dry-run", "-o", "json"]].concat());
+    let plan = digest(&serde_json::from_str(&run.out).expect("JSON"));
+    let (proxy, kubeconfig) = Proxy::before_api_server(&bed.plane.kubeconfig(), "anew").expect("a proxy");
+    let away =
+        json!({"kind": "Status", "status": "Failure", "code": 503, "reason": "ServiceUnavailable", "message": "away"});
+    let fault = Fault::Answer { status: 503, headers: Vec::new(), body: away.to_string() };
+    // The first object of all is made when it is missing, the second one after it was deleted.
+    proxy.script(vec![Rule::new("POST", "/api/v1/namespaces/shop/configmaps?fieldManager*", Nth::From(1), fault)]);
+    let busy =
+        json!({"kind": "Status", "status": "Failure", "code": 409, "reason": "Conflict", "message": "it is busy"});
+    let fault = Fault::Answer { status: 409, headers: Vec::new(), body: busy.to_string() };
+    // Of the one that is missing and of the one that was deleted.
+    proxy.script(vec![Rule::new("POST", "/api/v1/namespaces/shop/configmaps?fieldManager*", Nth::First(2), fault)]);
+    let run = bed.local_through(&kubeconfig, &[&line[..], &["--plan-digest", &plan]].concat());
+    assert!(run.code == 0 && proxy.is_met(), "{run:?}");
+    assert!(maps(&bed).contains("changed=old") && maps(&bed).contains("gone=old"), "{}", maps(&bed));
+}
+
+#[test]
+fn nothing_is_removed_when_not_everything_came_back() {
+    let bed = changed_since_its_backup();
+    let plan = digest(&planned(&bed, &["--prune"]));
+    let (proxy, kubeconfig) = Proxy::before_api_server(&bed.plane.kubeconfig(), "partly").expect("a proxy");
+    let denied =
+        json!({"kind": "Status", "status": "Failure", "code": 422, "reason": "Invalid", "message": "it is immutable"});
+    let fault = Fault::Answer { status: 422, headers: Vec::new(), body: denied.to_string() };
+    proxy.script(vec![Rule::new("PATCH", "/api/v1/namespaces/shop/configmaps/changed*", Nth::Every, fault)]);
+    let run = through(&bed, &kubeconfig, &["--prune", "--plan-digest", &plan]);
+    assert!(run.code == 3 && run.err.contains("1 objects that the backup lacks stay"), "{run:?}");
+    assert!(maps(&bed).contains("extra="), "{}", maps(&bed));
+}
+
+#[test]
+fn what_owns_objects_of_the_backup_is_listed_and_stays() {
+    let bed = changed_since_its_backup();
+    let uid = bed.kubectl(&["get", "configmap", "extra", "--namespace=shop", "--output=jsonpath={.metadata.uid}"]);
+    let owners = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "extra", "uid": uid}]);
+    let patch = json!({"metadata": {"ownerReferences": owners}}).to_string();
+    bed.kubectl(&["patch", "configmap", "same", "--namespace=shop", "--type=merge", "--patch", &patch]);
+    let plan = planned(&bed, &["--prune"]);
+    let item =
+        plan["items"].as_array().expect("items").iter().find(|item| item["name"] == "extra").expect("it").clone();
+    assert_eq!(item["action"], "extra", "{plan}");
+    assert_eq!(item["errors"], json!(["it is not removed: it owns objects that the backup has, or claims"]));
 }
 
 #[test]
