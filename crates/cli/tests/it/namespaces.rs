@@ -104,6 +104,7 @@ fn a_namespace_that_is_made_for_its_objects_is_listed_and_shown_before() {
     let dry = [&some[..], &["--dry-run", "--details"]].concat();
     let run = restore(&case, "new", &dry);
     let (_, details) = run.out.split_once("\n\n").expect("a table, then details");
+    let (details, _) = details.split_once("Plan: sha256:").expect("the digest of the plan");
     assert_eq!(
         details,
         "skip      configmaps/new/kube-root-ca.crt: controllers make it in every namespace

@@ -60,7 +60,7 @@ const CASES: [(&[&str], &str); 21] = [
     (&["restore", "r", "--from-backup", "none", "--bucket", "BUCKET"], "backup \"none\" not found in directory"),
     (
         &["restore", "r", "--from-backup", "none", "--bucket", "BUCKET", "--existing-resource-policy", "replace"],
-        "[possible values: none, update, recreate]",
+        "[possible values: none, update, recreate, exact]",
     ),
     (
         &["restore", "r", "--from-backup", "none", "--bucket", "BUCKET", "--include-resources", "nodes"],
