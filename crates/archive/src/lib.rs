@@ -2,7 +2,7 @@
 //!
 //! [`layout`] names the keys (backup.md 4.1); [`tarball`] writes the seekable archive of a backup and [`tar_reader`]
 //! reads any, ours or Velero's; [`index`] says where each object stands; [`sidecar`] holds the JSON files beside
-//! it. Every byte that is ours and not Velero's is described in `docs/formats`.
+//! it, [`volume_info`] what they say of volumes. Every byte that is ours and not Velero's is described in `docs/formats`.
 //!
 //! This room is pure: codecs over `std::io`, no runtime, no network, no clock. Archives are untrusted: every size is
 //! capped where it is read ([`ReadLimits`]). Start reading at [`tarball`].
@@ -19,6 +19,7 @@ pub mod sidecar;
 pub mod tar_header;
 pub mod tar_reader;
 pub mod tarball;
+pub mod volume_info;
 
 pub use path::{ArchivePath, ObjectPath, PathError, VersionDir};
 pub use tar_reader::{ReadError, ReadLimits, TarReader};

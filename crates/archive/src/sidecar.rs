@@ -1,4 +1,4 @@
-//! The JSON files beside the archive: resource list, manifest, claim, volume information (backup.md 4.2, 4.7, 4.8).
+//! The JSON files beside the archive: resource list, manifest, claim (backup.md 4.2, 4.7).
 
 use crate::gojson;
 use crate::gzip;
@@ -182,77 +182,9 @@ impl Claim {
     }
 }
 
-/// What happened to one volume of a backup (backup.md 4.8). Only the parts that this version fills.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct BackupVolumeInfo {
-    /// Name of the claim.
-    #[serde(rename = "pvcName", default, skip_serializing_if = "String::is_empty")]
-    pub pvc_name: String,
-    /// Namespace of the claim.
-    #[serde(rename = "pvcNamespace", default, skip_serializing_if = "String::is_empty")]
-    pub pvc_namespace: String,
-    /// Name of the volume.
-    #[serde(rename = "pvName", default, skip_serializing_if = "String::is_empty")]
-    pub pv_name: String,
-    /// `NativeSnapshot`, `PodVolumeBackup` or `CSISnapshot`; empty for skipped volumes.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub backup_method: String,
-    /// Whether the data went to a repository.
-    #[serde(default)]
-    pub snapshot_data_moved: bool,
-    /// Whether the snapshot stays in the cluster.
-    #[serde(default)]
-    pub preserve_local_snapshot: bool,
-    /// Whether nothing of the volume was saved.
-    #[serde(default)]
-    pub skipped: bool,
-    /// Why.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub skipped_reason: String,
-    /// Facts of the volume itself.
-    #[serde(rename = "pvInfo", default, skip_serializing_if = "Option::is_none")]
-    pub pv_info: Option<PvInfo>,
-}
-
-/// What became of one volume of a restore (restore.md 1.8). Only the parts that this version fills.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RestoreVolumeInfo {
-    /// Name of the claim.
-    #[serde(rename = "pvcName", default, skip_serializing_if = "String::is_empty")]
-    pub pvc_name: String,
-    /// Namespace of the claim, the one it is restored into.
-    #[serde(rename = "pvcNamespace", default, skip_serializing_if = "String::is_empty")]
-    pub pvc_namespace: String,
-    /// Name of the volume in the backup.
-    #[serde(rename = "pvName", default, skip_serializing_if = "String::is_empty")]
-    pub pv_name: String,
-    /// `PodVolumeRestore`, `NativeSnapshot` or `CSISnapshot`; empty when no data was restored.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub restore_method: String,
-    /// Whether the data came from a repository.
-    #[serde(default)]
-    pub snapshot_data_moved: bool,
-    /// What became of it, as the user is told. Velero has no such field.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub message: String,
-}
-
-/// Facts of a persistent volume.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PvInfo {
-    /// `Retain`, `Delete` or `Recycle`.
-    pub reclaim_policy: String,
-    /// Its labels; `null` when it has none.
-    pub labels: Option<BTreeMap<String, String>>,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn sidecars_round_trip_and_are_capped() {
@@ -268,23 +200,5 @@ mod tests {
         assert_eq!(decode::<ResourceList>(&packed, 100).unwrap(), list);
         assert!(matches!(decode::<ResourceList>(&packed, 10), Err(SidecarError::Gzip(_))));
         assert_eq!(gzip::unpack(&encode_nil(), 10).unwrap(), b"null\n");
-    }
-
-    #[test]
-    fn volume_info_has_veleros_shape() {
-        let info = BackupVolumeInfo {
-            pvc_name: "data".into(),
-            pvc_namespace: "app1".into(),
-            pv_name: "pv-nfs".into(),
-            skipped: true,
-            skipped_reason: "r".into(),
-            pv_info: Some(PvInfo { reclaim_policy: "Delete".into(), labels: None }),
-            ..BackupVolumeInfo::default()
-        };
-        assert_eq!(
-            serde_json::to_value(&info).unwrap(),
-            json!({"pvcName":"data","pvcNamespace":"app1","pvName":"pv-nfs","snapshotDataMoved":false,"preserveLocalSnapshot":false,
-                   "skipped":true,"skippedReason":"r","pvInfo":{"reclaimPolicy":"Delete","labels":null}})
-        );
     }
 }

@@ -7,7 +7,7 @@ use crate::objects::{Objects, Wanted, objects};
 use crate::plan::Excluded;
 use crate::process::Processed;
 use crate::request::{Request, prepare};
-use lifeboat_archive::sidecar::BackupVolumeInfo;
+use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_object::{GroupResource, Place, Results};
 use std::collections::BTreeMap;
 use tokio::task::JoinSet;

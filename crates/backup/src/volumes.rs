@@ -6,7 +6,7 @@
 
 use crate::actions::pv::Claim;
 use crate::actions::read::{Text, view};
-use lifeboat_archive::sidecar::{BackupVolumeInfo, PvInfo};
+use lifeboat_archive::volume_info::{BackupVolumeInfo, PvInfo};
 use lifeboat_object::{Item, first_names};
 use serde::Deserialize;
 use std::collections::BTreeMap;

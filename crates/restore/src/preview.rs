@@ -25,7 +25,7 @@ use crate::volumes::Told;
 use crate::walk::Walk;
 use futures::StreamExt;
 use lifeboat_api::ExistingResourcePolicy;
-use lifeboat_archive::sidecar::RestoreVolumeInfo;
+use lifeboat_archive::volume_info::RestoreVolumeInfo;
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Place, Results};
 use lifeboat_store::StoreError;
 use serde_json::Value;

@@ -5,7 +5,7 @@
 
 use crate::action::Action;
 use crate::actions::known;
-use lifeboat_archive::sidecar::{BackupVolumeInfo, RestoreVolumeInfo};
+use lifeboat_archive::volume_info::{BackupVolumeInfo, RestoreVolumeInfo};
 use lifeboat_object::{ObjectKey, first_names};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,0 +1,197 @@
+//! `<backup>-volumeinfo.json.gz` and `<restore>-volumeinfo.json.gz`: what became of each volume (backup.md 4.8, restore.md 1.8).
+//!
+//! A field that this version does not know is kept where a file is rewritten: a later Velero may have written it.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// What happened to one volume of a backup.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BackupVolumeInfo {
+    /// Name of the claim.
+    #[serde(rename = "pvcName", skip_serializing_if = "String::is_empty")]
+    pub pvc_name: String,
+    /// Namespace of the claim.
+    #[serde(rename = "pvcNamespace", skip_serializing_if = "String::is_empty")]
+    pub pvc_namespace: String,
+    /// Name of the volume.
+    #[serde(rename = "pvName", skip_serializing_if = "String::is_empty")]
+    pub pv_name: String,
+    /// How its data was saved: [`NATIVE_SNAPSHOT`], [`POD_VOLUME_BACKUP`] or [`CSI_SNAPSHOT`]; empty for skipped volumes.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub backup_method: String,
+    /// Whether the data went to a repository.
+    pub snapshot_data_moved: bool,
+    /// Whether the snapshot stays in the storage of the cluster.
+    pub preserve_local_snapshot: bool,
+    /// Whether nothing of the volume was saved.
+    pub skipped: bool,
+    /// Why.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub skipped_reason: String,
+    /// When its saving began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_timestamp: Option<Timestamp>,
+    /// When that ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completion_timestamp: Option<Timestamp>,
+    /// [`SUCCEEDED`] or [`FAILED`]; empty while it is not known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub result: String,
+    /// Its CSI snapshot.
+    #[serde(rename = "csiSnapshotInfo", skip_serializing_if = "Option::is_none")]
+    pub csi_snapshot_info: Option<CsiSnapshotInfo>,
+    /// Its native snapshot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub native_snapshot_info: Option<NativeSnapshotInfo>,
+    /// Facts of the volume itself.
+    #[serde(rename = "pvInfo", skip_serializing_if = "Option::is_none")]
+    pub pv_info: Option<PvInfo>,
+    /// Fields that this version does not know.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// [`BackupVolumeInfo::backup_method`] and [`RestoreVolumeInfo::restore_method`] of a snapshot by a provider's API.
+pub const NATIVE_SNAPSHOT: &str = "NativeSnapshot";
+/// [`BackupVolumeInfo::backup_method`] and [`RestoreVolumeInfo::restore_method`] of a snapshot by a CSI driver.
+pub const CSI_SNAPSHOT: &str = "CSISnapshot";
+/// [`BackupVolumeInfo::backup_method`] of files that were saved from within a node.
+pub const POD_VOLUME_BACKUP: &str = "PodVolumeBackup";
+/// [`BackupVolumeInfo::result`] of data that is safe.
+pub const SUCCEEDED: &str = "succeeded";
+/// [`BackupVolumeInfo::result`] of data that is not.
+pub const FAILED: &str = "failed";
+
+/// A CSI snapshot. Only `operationID` and `volumeGroupSnapshotHandle` may be absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CsiSnapshotInfo {
+    /// The driver's name of the snapshot.
+    pub snapshot_handle: String,
+    /// Bytes of a volume that is made from it; 0 when that is not known.
+    pub size: i64,
+    /// Name of the driver.
+    pub driver: String,
+    /// Name of the VolumeSnapshotContent.
+    #[serde(rename = "vscName")]
+    pub vsc_name: String,
+    /// The operation that waits until it is ready.
+    #[serde(rename = "operationID", skip_serializing_if = "String::is_empty")]
+    pub operation_id: String,
+    /// Whether volumes can be made from it; `null` when that is not known.
+    #[serde(rename = "ReadyToUse")]
+    pub ready_to_use: Option<bool>,
+    /// The driver's name of the group that it was taken with.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub volume_group_snapshot_handle: String,
+    /// Fields that this version does not know.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// A native snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NativeSnapshotInfo {
+    /// The provider's name of the snapshot.
+    pub snapshot_handle: String,
+    /// The provider's type of the volume.
+    pub volume_type: String,
+    /// Its zone.
+    #[serde(rename = "volumeAZ")]
+    pub volume_az: String,
+    /// Its I/O operations per second as a decimal number; `0` when they are not provisioned.
+    pub iops: String,
+    /// `Completed` or `Failed`.
+    #[serde(rename = "Phase")]
+    pub phase: String,
+    /// Fields that this version does not know.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// What became of one volume of a restore.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RestoreVolumeInfo {
+    /// Name of the claim.
+    #[serde(rename = "pvcName", skip_serializing_if = "String::is_empty")]
+    pub pvc_name: String,
+    /// Namespace of the claim, the one it is restored into.
+    #[serde(rename = "pvcNamespace", skip_serializing_if = "String::is_empty")]
+    pub pvc_namespace: String,
+    /// Name of the volume in the cluster, where it is known; of a volume whose data does not come back, its name in the backup.
+    #[serde(rename = "pvName", skip_serializing_if = "String::is_empty")]
+    pub pv_name: String,
+    /// `PodVolumeRestore`, [`NATIVE_SNAPSHOT`] or [`CSI_SNAPSHOT`]; empty when no data was restored.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub restore_method: String,
+    /// Whether the data came from a repository.
+    pub snapshot_data_moved: bool,
+    /// The CSI snapshot that it was made from.
+    #[serde(rename = "csiSnapshotInfo", skip_serializing_if = "Option::is_none")]
+    pub csi_snapshot_info: Option<CsiSnapshotInfo>,
+    /// The native snapshot that it was made from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub native_snapshot_info: Option<NativeSnapshotInfo>,
+    /// What became of it, as the user is told. Velero has no such field.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// Facts of a persistent volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PvInfo {
+    /// `Retain`, `Delete` or `Recycle`.
+    pub reclaim_policy: String,
+    /// Its labels; `null` when it has none.
+    pub labels: Option<BTreeMap<String, String>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_skipped_volume_has_veleros_shape() {
+        let info = BackupVolumeInfo {
+            pvc_name: "data".into(),
+            pvc_namespace: "app1".into(),
+            pv_name: "pv-nfs".into(),
+            skipped: true,
+            skipped_reason: "r".into(),
+            pv_info: Some(PvInfo { reclaim_policy: "Delete".into(), labels: None }),
+            ..BackupVolumeInfo::default()
+        };
+        assert_eq!(
+            serde_json::to_value(&info).unwrap(),
+            json!({"pvcName":"data","pvcNamespace":"app1","pvName":"pv-nfs","snapshotDataMoved":false,"preserveLocalSnapshot":false,
+                   "skipped":true,"skippedReason":"r","pvInfo":{"reclaimPolicy":"Delete","labels":null}})
+        );
+    }
+
+    #[test]
+    fn a_file_of_velero_keeps_all_its_fields() {
+        // Of Velero 1.18.2: skipped, a CSI snapshot, one of a group, a pod volume backup whose details this version does not know.
+        let velero = concat!(
+            r#"[{"pvcName":"p","pvcNamespace":"vol","pvName":"pv-1","snapshotDataMoved":false,"preserveLocalSnapshot":false,"#,
+            r#""skipped":true,"skippedReason":"any: skipped due to resource policy ;","pvInfo":{"reclaimPolicy":"Delete","labels":null}},"#,
+            r#"{"pvcName":"blk","pvcNamespace":"vol","pvName":"pv-2","backupMethod":"CSISnapshot","snapshotDataMoved":false,"#,
+            r#""preserveLocalSnapshot":true,"skipped":false,"startTimestamp":"2026-11-21T09:31:57Z","#,
+            r#""completionTimestamp":"2026-11-21T09:32:08Z","result":"succeeded","csiSnapshotInfo":{"snapshotHandle":"snap-7a","#,
+            r#""size":8388608,"driver":"test.csi.local","vscName":"snapcontent-8e","operationID":"vol/velero-blk/2026-11-21T09:32:02Z","#,
+            r#""ReadyToUse":true,"volumeGroupSnapshotHandle":"group-a6"},"pvInfo":{"reclaimPolicy":"Delete","labels":{"a":"b"}}},"#,
+            r#"{"backupMethod":"PodVolumeBackup","snapshotDataMoved":false,"preserveLocalSnapshot":false,"skipped":false,"#,
+            r#""pvbInfo":{"snapshotHandle":"7b8c","size":6,"Phase":"Completed"},"pvInfo":{"reclaimPolicy":"Delete","labels":null}}]"#
+        );
+        let read: Vec<BackupVolumeInfo> = serde_json::from_str(velero).unwrap();
+        let value: Value = serde_json::from_str(velero).unwrap();
+        assert_eq!(serde_json::to_value(&read).unwrap(), value);
+    }
+}
