@@ -2,7 +2,7 @@
 //!
 //! A field that this version does not know is kept where a file is rewritten: a later Velero may have written it.
 
-use jiff::Timestamp;
+use lifeboat_api::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -34,10 +34,10 @@ pub struct BackupVolumeInfo {
     pub skipped_reason: String,
     /// When its saving began.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub start_timestamp: Option<Timestamp>,
+    pub start_timestamp: Option<Time>,
     /// When that ended.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub completion_timestamp: Option<Timestamp>,
+    pub completion_timestamp: Option<Time>,
     /// [`SUCCEEDED`] or [`FAILED`]; empty while it is not known.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub result: String,

@@ -2,12 +2,11 @@
 
 use crate::actions::pod::PodView;
 use crate::actions::pv::{Claim, claim};
-use crate::actions::read::view;
 use crate::pass::{LeftOut, Used};
 use crate::volumes::{VolumeFacts, Volumes};
 use lifeboat_archive::operations::BackupOperation;
 use lifeboat_hook::HookTally;
-use lifeboat_object::{Item, ObjectKey};
+use lifeboat_object::{Item, ObjectKey, view};
 use std::collections::BTreeMap;
 
 /// What one worker has learned.

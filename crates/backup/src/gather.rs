@@ -3,7 +3,6 @@
 
 use crate::actions::pod::PodView;
 use crate::actions::pv::{ClaimView, volume_key};
-use crate::actions::read::view;
 use crate::actions::service_account::{Binding, Digest};
 use crate::ask::ask;
 use crate::deeds::Wish;
@@ -11,7 +10,7 @@ use crate::fetch::{Taker, failed, named, pick, tell_absent};
 use crate::index::{Facts, Outside, group_digest};
 use crate::shelve::Shelves;
 use crate::stopped::Stopped;
-use lifeboat_object::{GroupResource, Item, ObjectKey, Place};
+use lifeboat_object::{GroupResource, Item, ObjectKey, Place, view};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::sync::Arc;

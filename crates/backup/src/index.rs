@@ -2,11 +2,10 @@
 
 use crate::actions::pod::PodView;
 use crate::actions::pv::{claim, volume_key};
-use crate::actions::read::view;
 use crate::actions::service_account::Digest;
 use crate::shelf::Place;
 use lifeboat_hook::BackupHooks;
-use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey};
+use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey, view};
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -5,9 +5,8 @@
 //! (backup.md 2.4), and says why it was not.
 
 use crate::actions::pv::Claim;
-use crate::actions::read::{Text, view};
 use lifeboat_archive::volume_info::{BackupVolumeInfo, PvInfo};
-use lifeboat_object::{Item, first_names};
+use lifeboat_object::{Item, Text, first_names, view};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

@@ -19,6 +19,7 @@ mod quantity;
 mod resource;
 mod results;
 mod splice;
+mod view;
 
 pub use catalog::{Catalog, DiscoveryFailure};
 pub use chain::{chain, error_and_causes};
@@ -31,6 +32,7 @@ pub use quantity::Quantity;
 pub use resource::{ApiResource, GroupResource, ParseGroupResourceError};
 pub use results::{Place, ResultSet, Results, Severity};
 pub use splice::{Spliced, splice_type};
+pub use view::{Text, is_there, view};
 
 use bytes::Bytes;
 use std::sync::Arc;

@@ -21,7 +21,10 @@ pub use glob::{Globs, TypeGlob, has_wildcard, validate_wildcards};
 pub use includes::{IncludesExcludes, validate_lists, validate_namespace_lists, validate_scoped_lists};
 pub use namespace::{NamespaceFacts, NamespaceFilter, NamespaceScope};
 pub use object_scope::{ObjectScope, ScopeText};
-pub use policy::{PolicyError, PolicyUse, ResourcePolicies, VolumeAction, VolumeFacts, label_selector};
+pub use policy::{
+    PolicyError, PolicyUse, ResourcePolicies, SnapshotBy, VolumeAction, VolumeFacts, VolumeRule, label_selector,
+    volume_type,
+};
 pub use restore::{RestoreFilter, RestoredFacts};
 pub use selector::{Selector, SelectorError, parse_selector};
 

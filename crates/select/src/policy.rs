@@ -7,7 +7,7 @@ mod resolved;
 mod volume;
 
 pub use document::label_selector;
-pub use volume::{VolumeAction, VolumeFacts};
+pub use volume::{SnapshotBy, VolumeAction, VolumeFacts, VolumeRule, volume_type};
 
 pub(crate) use resolved::{Asked, FilterPolicies};
 
@@ -16,6 +16,7 @@ use crate::selector::SelectorError;
 use document::{Document, IncludeExclude};
 use filter::{ClusterFilters, NamespaceFilters};
 use lifeboat_object::Catalog;
+use std::sync::Arc;
 use volume::VolumePolicy;
 
 /// The most bytes of a document: a ConfigMap holds no more.
@@ -115,11 +116,23 @@ impl ResourcePolicies {
             .collect()
     }
 
-    /// What the first policy that matches a volume does with it, and the number of that policy, from 1.
+    /// The same policies, which say of each policy for volumes that it comes from there, such as `ConfigMap velero/policies`.
     #[must_use]
-    pub fn volume_action(&self, facts: &VolumeFacts) -> Option<(usize, &VolumeAction)> {
-        let mut numbered = (1..).zip(&self.volumes);
-        numbered.find(|(_, policy)| policy.matches(facts)).map(|(number, policy)| (number, &policy.action))
+    pub fn from_source(mut self, source: &str) -> Self {
+        let source: Arc<str> = source.into();
+        self.volumes.iter_mut().for_each(|policy| policy.source = Arc::clone(&source));
+        self
+    }
+
+    /// The first policy that matches a volume.
+    #[must_use]
+    pub fn volume_rule(&self, facts: &VolumeFacts) -> Option<VolumeRule<'_>> {
+        self.volumes.iter().find(|policy| policy.matches(facts)).map(VolumePolicy::rule)
+    }
+
+    /// All policies for volumes, in the order in which they are asked.
+    pub fn volume_rules(&self) -> impl Iterator<Item = VolumeRule<'_>> {
+        self.volumes.iter().map(VolumePolicy::rule)
     }
 
     /// Whether there are policies for volumes.

@@ -1,10 +1,10 @@
 //! `velero.io/pod`: what belongs to a pod (backup.md 1.11, 2.3).
 
-use crate::actions::read::{Text, key, text, view};
+use crate::actions::read::{key, text};
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, BackupItemAction, BackupItemInput, BackupItemOutput};
 use lifeboat_api::Backup;
-use lifeboat_object::{Head, Item, ObjectKey};
+use lifeboat_object::{Head, Item, ObjectKey, Text, view};
 use serde::Deserialize;
 
 /// What is read of a pod.

@@ -1,11 +1,11 @@
 //! `velero.io/pv`: what belongs to a claim, and what is taken out of it (backup.md 1.11, 2.3).
 
-use crate::actions::read::{Text, is_there, key, view};
+use crate::actions::read::key;
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, BackupItemAction, BackupItemInput, BackupItemOutput};
 use lifeboat_api::Backup;
 use lifeboat_api::well_known::{ANNOTATION_BACKUP_MUST_INCLUDE, LABEL_BACKUP_NAME, LABEL_RESTORE_NAME};
-use lifeboat_object::{Head, Item, ObjectKey};
+use lifeboat_object::{Head, Item, ObjectKey, Text, is_there, view};
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -111,8 +111,15 @@ fn what_makes_no_sense_in_a_document_is_told_at_once_with_its_place() {
             ],
         ),
         (
+            "volumePolicies: [{action: {type: snapshot-native, parameters: {snapshotClass: a}}}, {action: {type: snapshot-csi, parameters: {dataMover: velero}}}]",
+            &[
+                "volumePolicies[0]: the action snapshot-native has no parameter \"snapshotClass\" (line 2)",
+                "volumePolicies[1]: the action snapshot-csi has no parameter \"dataMover\" (line 2)",
+            ],
+        ),
+        (
             "volumePolicies: [{action: {type: skip, parameters: {snapshotClass: a}}}]",
-            &["volumePolicies[0]: the parameter snapshotClass is for the action snapshot only (line 2)"],
+            &["volumePolicies[0]: the parameter snapshotClass is for snapshots only (line 2)"],
         ),
         (
             "includeExcludePolicy: {includedNamespaceScopedResources: ['*']}",
@@ -219,7 +226,7 @@ fn the_first_policy_whose_conditions_a_volume_meets_decides() {
         let mut facts = VolumeFacts {
             capacity: Quantity::parse("10Gi"),
             storage_class: "gp2".into(),
-            volume_type: "csi".into(),
+            volume_type: "csi",
             csi: Some(("ebs".into(), BTreeMap::from([("tier".into(), "gold".into())]))),
             claim_labels: BTreeMap::from([("app".into(), "db".into()), ("x".into(), "y".into())]),
             claim_phase: "Bound".into(),
@@ -232,7 +239,7 @@ fn the_first_policy_whose_conditions_a_volume_meets_decides() {
     };
     let nfs = |facts: &mut VolumeFacts| {
         (facts.csi, facts.nfs) = (None, Some(("s".into(), "/p".into())));
-        facts.volume_type = "nfs".into();
+        facts.volume_type = "nfs";
     };
     let nothing: fn(&mut VolumeFacts) = |facts| *facts = VolumeFacts::default();
     let all: fn(&mut VolumeFacts) = |_| {};
@@ -276,10 +283,11 @@ fn the_first_policy_whose_conditions_a_volume_meets_decides() {
         let text = format!("version: v1\nvolumePolicies: [{{conditions: {conditions}, action: {{type: fs-backup}}}}]");
         let policies = parse(&text).unwrap();
         let facts = facts(change);
-        let expected = expected.then_some((1, &VolumeAction::FsBackup));
-        assert_eq!(policies.volume_action(&facts), expected, "{conditions} {facts:?}");
+        let rule = VolumeRule { number: 1, source: "", action: &VolumeAction::FsBackup };
+        assert_eq!(policies.volume_rule(&facts), expected.then_some(rule), "{conditions} {facts:?}");
     }
-    let snapshot = |data_mover: &str, snapshot_class: &str| VolumeAction::Snapshot {
+    let snapshot = |by: SnapshotBy, data_mover: &str, snapshot_class: &str| VolumeAction::Snapshot {
+        by,
         data_mover: data_mover.into(),
         snapshot_class: snapshot_class.into(),
     };
@@ -289,23 +297,29 @@ volumePolicies:
 - {conditions: {storageClass: [b]}, action: {type: snapshot, parameters: {dataMover: velero-block, snapshotClass: c}}}
 - {conditions: {storageClass: [c]}, action: {type: custom, parameters: {by: {hand: 1.5}}}}
 - {conditions: {storageClass: [a, d]}, action: {type: snapshot}}
+- {conditions: {storageClass: [g]}, action: {type: snapshot-csi, parameters: {snapshotClass: c}}}
+- {conditions: {storageClass: [h]}, action: {type: snapshot-native}}
+- {conditions: {storageClass: [i]}, action: {type: snapshot-datamover, parameters: {dataMover: velero, snapshotClass: c}}}
 ";
-    let mut policies = parse(text).unwrap();
-    let global = parse("version: v1\nvolumePolicies: [{conditions: {storageClass: [a, e]}, action: {type: fs-backup}}]\nincludeExcludePolicy: {}\nclusterScopedFilterPolicy: {resourceFilters: [{kinds: [pv]}]}\nnamespacedFilterPolicies: [{namespaces: [a], resourceFilters: [{}]}]").unwrap();
+    let mut policies = parse(text).unwrap().from_source("own");
+    let global = parse("version: v1\nvolumePolicies: [{conditions: {storageClass: [a, e]}, action: {type: fs-backup}}]\nincludeExcludePolicy: {}\nclusterScopedFilterPolicy: {resourceFilters: [{kinds: [pv]}]}\nnamespacedFilterPolicies: [{namespaces: [a], resourceFilters: [{}]}]").unwrap().from_source("global");
     let told = ["includeExcludePolicy", "clusterScopedFilterPolicy", "namespacedFilterPolicies"]
         .map(|part| format!("{part} of the global policies does not count: only volumePolicies do"));
     assert_eq!(policies.append_global(&global), told);
     let custom = VolumeAction::Custom(serde_json::from_str(r#"{"by": {"hand": 1.5}}"#).unwrap());
     for (class, expected) in [
-        ("a", Some((1, VolumeAction::Skip))),
-        ("b", Some((2, snapshot("velero-block", "c")))),
-        ("c", Some((3, custom))),
-        ("d", Some((4, snapshot("", "")))),
-        ("e", Some((5, VolumeAction::FsBackup))),
+        ("a", Some(("own", 1, VolumeAction::Skip))),
+        ("b", Some(("own", 2, snapshot(SnapshotBy::Any, "velero-block", "c")))),
+        ("c", Some(("own", 3, custom))),
+        ("d", Some(("own", 4, snapshot(SnapshotBy::Any, "", "")))),
+        ("e", Some(("global", 1, VolumeAction::FsBackup))),
         ("f", None),
+        ("g", Some(("own", 5, snapshot(SnapshotBy::Csi, "", "c")))),
+        ("h", Some(("own", 6, snapshot(SnapshotBy::Native, "", "")))),
+        ("i", Some(("own", 7, snapshot(SnapshotBy::DataMover, "velero", "c")))),
     ] {
         let facts = VolumeFacts { storage_class: class.into(), ..VolumeFacts::default() };
-        let found = policies.volume_action(&facts).map(|(number, action)| (number, action.clone()));
+        let found = policies.volume_rule(&facts).map(|rule| (rule.source, rule.number, rule.action.clone()));
         assert_eq!(found, expected, "{class}");
     }
 }

@@ -6,6 +6,7 @@ use lifeboat_object::Quantity;
 use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The sources of volumes, as the API calls them.
 const VOLUME_TYPES: [&str; 31] = [
@@ -46,6 +47,12 @@ const MODES: [&str; 2] = ["Filesystem", "Block"];
 const ACCESS_MODES: [&str; 4] = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"];
 const DATA_MOVERS: [&str; 4] = ["", "velero", "velero-fs", "velero-block"];
 
+/// The source of volumes that a field of a volume stands for, such as `emptyDir`; `None` for any other field.
+#[must_use]
+pub fn volume_type(field: &str) -> Option<&'static str> {
+    VOLUME_TYPES.into_iter().find(|name| *name == field)
+}
+
 /// What is known of a volume. What is not known is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeFacts {
@@ -54,7 +61,7 @@ pub struct VolumeFacts {
     /// The class of the persistent volume.
     pub storage_class: String,
     /// The field of its source, such as `csi` or `emptyDir`.
-    pub volume_type: String,
+    pub volume_type: &'static str,
     /// Server and path of an NFS volume.
     pub nfs: Option<(String, String)>,
     /// Driver and attributes of a CSI volume.
@@ -78,6 +85,8 @@ pub enum VolumeAction {
     FsBackup,
     /// A snapshot is taken.
     Snapshot {
+        /// In which way.
+        by: SnapshotBy,
         /// The mover of its data; empty for the one of the backup.
         data_mover: String,
         /// The snapshot class; empty for the one that Velero's rules choose.
@@ -87,11 +96,39 @@ pub enum VolumeAction {
     Custom(Map<String, Value>),
 }
 
+/// In which way a snapshot is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SnapshotBy {
+    /// By the volume's CSI driver where it has one and CSI is switched on, else by a snapshotter of a plugin: `snapshot`.
+    Any,
+    /// By the volume's CSI driver: `snapshot-csi`.
+    Csi,
+    /// By a snapshotter of a plugin: `snapshot-native`.
+    Native,
+    /// By the volume's CSI driver, and its data is moved into a repository: `snapshot-datamover`.
+    DataMover,
+}
+
+/// The policy that says what is done with a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VolumeRule<'a> {
+    /// Its place among the policies for volumes of its document, from 1.
+    pub number: usize,
+    /// Where that document is, such as `ConfigMap velero/policies`; empty when nobody has said it
+    /// ([`super::ResourcePolicies::from_source`]).
+    pub source: &'a str,
+    /// What it asks for.
+    pub action: &'a VolumeAction,
+}
+
 /// What is done with the volumes that meet some conditions.
 #[derive(Clone, Debug)]
 pub(super) struct VolumePolicy {
+    /// Its place in its document, from 1.
+    number: usize,
+    pub(super) source: Arc<str>,
     conditions: Conditions,
-    pub(super) action: VolumeAction,
+    action: VolumeAction,
 }
 
 #[derive(Clone, Debug)]
@@ -120,19 +157,23 @@ impl VolumePolicy {
         let conditions = conditions_of(conditions.unwrap_or_default(), &mut wrong);
         let action = action_of(action, &mut wrong);
         problems.extend(wrong.into_iter().map(|why| format!("volumePolicies[{number}]: {why}{line}")));
-        Some(Self { conditions, action: action? })
+        Some(Self { number: number + 1, source: Arc::default(), conditions, action: action? })
+    }
+
+    pub(super) fn rule(&self) -> VolumeRule<'_> {
+        VolumeRule { number: self.number, source: &self.source, action: &self.action }
     }
 
     /// Whether the volume meets all conditions.
     pub(super) fn matches(&self, facts: &VolumeFacts) -> bool {
         let of = &self.conditions;
-        let any_of = |wanted: &Vec<String>, is: &String| wanted.is_empty() || wanted.contains(is);
+        let any_of = |wanted: &Vec<String>, is: &str| wanted.is_empty() || wanted.iter().any(|one| one == is);
         let set = |modes: &[String]| modes.iter().cloned().collect::<BTreeSet<String>>();
         of.capacity.is_none_or(|range| is_within(range, facts.capacity.unwrap_or(Quantity::ZERO)))
             && any_of(&of.storage_class, &facts.storage_class)
             && of.nfs.as_ref().is_none_or(|wanted| is_nfs(wanted, facts))
             && of.csi.as_ref().is_none_or(|wanted| is_csi(wanted, facts))
-            && any_of(&of.volume_types, &facts.volume_type)
+            && any_of(&of.volume_types, facts.volume_type)
             && of.pvc_labels.iter().all(|(key, value)| facts.claim_labels.get(key) == Some(value))
             && any_of(&of.pvc_phase, &facts.claim_phase)
             && (of.pvc_volume_mode.is_empty() || of.pvc_volume_mode == facts.claim_volume_mode)
@@ -220,7 +261,14 @@ fn is_csi(wanted: &Csi, facts: &VolumeFacts) -> bool {
 
 fn action_of(action: DocumentAction, problems: &mut Vec<String>) -> Option<VolumeAction> {
     let DocumentAction { kind, mut parameters } = action;
-    if kind == "snapshot" {
+    let by = match kind.as_str() {
+        "snapshot" => Some(SnapshotBy::Any),
+        "snapshot-csi" => Some(SnapshotBy::Csi),
+        "snapshot-native" => Some(SnapshotBy::Native),
+        "snapshot-datamover" => Some(SnapshotBy::DataMover),
+        _ => None,
+    };
+    if let Some(by) = by {
         let mut text = |key: &str| match parameters.remove(key) {
             None => Some(None),
             Some(Value::String(text)) => Some(Some(text)),
@@ -239,12 +287,18 @@ fn action_of(action: DocumentAction, problems: &mut Vec<String>) -> Option<Volum
             None => problems.push("snapshotClass must be a string".to_owned()),
             Some(_) => {}
         }
-        problems.extend(parameters.keys().map(|key| format!("the action snapshot has no parameter {key:?}")));
+        problems.extend(parameters.keys().map(|key| format!("the action {kind} has no parameter {key:?}")));
         let (data_mover, snapshot_class) = (mover.flatten().unwrap_or_default(), class.flatten().unwrap_or_default());
-        return Some(VolumeAction::Snapshot { data_mover, snapshot_class });
+        let unused = [
+            ("dataMover", &data_mover, matches!(by, SnapshotBy::Csi | SnapshotBy::Native)),
+            ("snapshotClass", &snapshot_class, by == SnapshotBy::Native),
+        ];
+        let unused = unused.into_iter().filter(|(_, value, has_none)| *has_none && !value.is_empty());
+        problems.extend(unused.map(|(key, ..)| format!("the action {kind} has no parameter {key:?}")));
+        return Some(VolumeAction::Snapshot { by, data_mover, snapshot_class });
     }
     for key in ["dataMover", "snapshotClass"].into_iter().filter(|key| parameters.contains_key(*key)) {
-        problems.push(format!("the parameter {key} is for the action snapshot only"));
+        problems.push(format!("the parameter {key} is for snapshots only"));
     }
     match kind.as_str() {
         "skip" => Some(VolumeAction::Skip),

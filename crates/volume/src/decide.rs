@@ -1,0 +1,212 @@
+//! Decides about one volume (backup.md 2.6, 2.9). Pure and total.
+
+use crate::facts::{Claim, PersistentVolume, Pod, PodVolume};
+use crate::verdict::{Flags, Hindrance, Verdict, Way, Why};
+use lifeboat_select::{ResourcePolicies, SnapshotBy, VolumeAction, VolumeFacts, VolumeRule};
+
+/// What decides.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules<'a> {
+    /// The policies of the backup, behind them those of all backups.
+    pub policies: Option<&'a ResourcePolicies>,
+    /// What the backup and the server say of all volumes.
+    pub flags: &'a Flags,
+}
+
+/// A volume, as far as it is known.
+#[derive(Clone, Copy, Debug)]
+pub enum Volume<'a> {
+    /// A claim with its PersistentVolume.
+    Claimed {
+        /// The claim.
+        claim: &'a Claim,
+        /// Its volume; `None` when it is not bound, or its volume could not be read.
+        volume: Option<&'a PersistentVolume>,
+        /// The pods that mount it, in the order of their names, each with its name for it.
+        mounts: &'a [(&'a Pod, &'a PodVolume)],
+    },
+    /// A PersistentVolume whose claim is not known, or that has none.
+    Unclaimed {
+        /// The volume.
+        volume: &'a PersistentVolume,
+        /// The pods that mount its claim, in the order of their names, each with its name for it.
+        mounts: &'a [(&'a Pod, &'a PodVolume)],
+    },
+    /// A volume of a pod that has no claim, such as an emptyDir.
+    OfPod(&'a Pod, &'a PodVolume),
+}
+
+/// Says what is done with a volume, and why. The first that applies decides: a policy whose conditions it meets, a pod that asks
+/// for its files by annotation, the default for files, the default for snapshots.
+///
+/// Unlike Velero, which asks a policy without its claim about a PersistentVolume, and with it about the claim, a volume with its
+/// claim is one thing here.
+#[must_use]
+pub fn decide(volume: Volume<'_>, rules: Rules<'_>) -> Verdict {
+    let subject = Subject::of(volume);
+    let rule = rules.policies.and_then(|policies| policies.volume_rule(&subject.facts));
+    if let Volume::Claimed { claim, volume: None, .. } = volume {
+        return without_volume(claim, rule);
+    }
+    match rule {
+        Some(rule) => subject.by_rule(rule, rules.flags),
+        None => subject.by_default(rules.flags),
+    }
+}
+
+/// A claim without a volume has no data, whatever is said of it.
+fn without_volume(claim: &Claim, rule: Option<VolumeRule<'_>>) -> Verdict {
+    let why = match (&claim.volume, rule) {
+        (_, Some(rule)) if *rule.action == VolumeAction::Skip => policy(rule, None),
+        (Some(volume), _) => Why::VolumeUnread { volume: volume.clone() },
+        (None, _) => {
+            Why::NotBound { phase: if claim.phase.is_empty() { "Pending".to_owned() } else { claim.phase.clone() } }
+        }
+    };
+    Verdict { way: Way::Skip, why }
+}
+
+fn policy(rule: VolumeRule<'_>, hindrance: Option<Hindrance>) -> Why {
+    let action = match rule.action {
+        VolumeAction::Skip => "skip",
+        VolumeAction::FsBackup => "fs-backup",
+        VolumeAction::Snapshot { by: SnapshotBy::Any, .. } => "snapshot",
+        VolumeAction::Snapshot { by: SnapshotBy::Csi, .. } => "snapshot-csi",
+        VolumeAction::Snapshot { by: SnapshotBy::Native, .. } => "snapshot-native",
+        VolumeAction::Snapshot { by: SnapshotBy::DataMover, .. } => "snapshot-datamover",
+        VolumeAction::Custom(_) => "custom",
+    };
+    Why::Policy { number: rule.number, source: rule.source.to_owned(), action, hindrance }
+}
+
+/// What is asked of a volume, whatever it is.
+struct Subject<'a> {
+    facts: VolumeFacts,
+    persistent: Option<&'a PersistentVolume>,
+    has_claim: bool,
+    mounts: Vec<(&'a Pod, &'a PodVolume)>,
+}
+
+impl<'a> Subject<'a> {
+    fn of(volume: Volume<'a>) -> Self {
+        match volume {
+            Volume::Claimed { claim, volume, mounts } => {
+                let mut facts = volume.map(|volume| volume.facts.clone()).unwrap_or_default();
+                facts.claim_labels.clone_from(&claim.labels);
+                facts.claim_phase.clone_from(&claim.phase);
+                facts.claim_volume_mode.clone_from(&claim.volume_mode);
+                facts.claim_access_modes.clone_from(&claim.access_modes);
+                Self { facts, persistent: volume, has_claim: true, mounts: mounts.to_vec() }
+            }
+            Volume::Unclaimed { volume, mounts } => {
+                let facts = volume.facts.clone();
+                Self { facts, persistent: Some(volume), has_claim: false, mounts: mounts.to_vec() }
+            }
+            Volume::OfPod(pod, volume) => {
+                let facts = volume.facts.clone();
+                Self { facts, persistent: None, has_claim: false, mounts: vec![(pod, volume)] }
+            }
+        }
+    }
+
+    fn by_rule(&self, rule: VolumeRule<'_>, flags: &Flags) -> Verdict {
+        let done = |way| Verdict { way, why: policy(rule, None) };
+        let hindered = |hindrance| Verdict { way: Way::Skip, why: policy(rule, Some(hindrance)) };
+        match rule.action {
+            VolumeAction::Skip => done(Way::Skip),
+            VolumeAction::Custom(_) => hindered(Hindrance::Custom),
+            VolumeAction::FsBackup => self.files(&self.mounts).map_or_else(hindered, done),
+            VolumeAction::Snapshot { by, data_mover, snapshot_class } => {
+                self.snapshot(*by, data_mover, snapshot_class, flags).map_or_else(hindered, done)
+            }
+        }
+    }
+
+    fn by_default(&self, flags: &Flags) -> Verdict {
+        if let Some((pod, volume)) = self.asks_for_files(flags) {
+            let hindrance = self.files(&[(pod, volume)]);
+            let (way, hindrance) = match hindrance {
+                Ok(way) => (way, None),
+                Err(hindrance) => (Way::Skip, Some(hindrance)),
+            };
+            let pod = pod.name.clone();
+            let why = match volume.is_opted_in && !flags.fs_backup_by_default {
+                true => Why::Annotation { pod, hindrance },
+                false => Why::FsBackupByDefault { pod, hindrance },
+            };
+            return Verdict { way, why };
+        }
+        if self.persistent.is_none() {
+            return Verdict { way: Way::Skip, why: Why::NotAskedFor };
+        }
+        if !flags.snapshots {
+            return Verdict { way: Way::Skip, why: Why::NoSnapshots };
+        }
+        match self.snapshot(SnapshotBy::Any, "", "", flags) {
+            Ok(way) => Verdict { way, why: Why::SnapshotByDefault { hindrance: None } },
+            Err(hindrance) => Verdict { way: Way::Skip, why: Why::SnapshotByDefault { hindrance: Some(hindrance) } },
+        }
+    }
+
+    /// The pod that asks for the files: one from within which they can be saved, if there is any.
+    fn asks_for_files(&self, flags: &Flags) -> Option<(&'a Pod, &'a PodVolume)> {
+        if self.persistent.is_some() && !flags.saves_claims {
+            return None;
+        }
+        let asks = |volume: &PodVolume| match flags.fs_backup_by_default {
+            true => !volume.is_opted_out,
+            false => volume.is_opted_in,
+        };
+        let mut asking = self.mounts.iter().copied().filter(|(_, volume)| asks(volume));
+        let first = asking.clone().next();
+        asking.find(|(pod, volume)| pod.is_running && volume.is_mounted).or(first)
+    }
+
+    /// Saves the files from within one of these pods, if that can be.
+    fn files(&self, mounts: &[(&Pod, &PodVolume)]) -> Result<Way, Hindrance> {
+        if self.facts.volume_type == "hostPath" {
+            return Err(Hindrance::HostPath);
+        }
+        let mut running = mounts.iter().filter(|(pod, _)| pod.is_running).peekable();
+        if mounts.is_empty() {
+            return Err(Hindrance::NotMounted);
+        }
+        if running.peek().is_none() {
+            return Err(Hindrance::NoPodRuns);
+        }
+        let mut hindrance = Hindrance::NotMounted;
+        for (pod, volume) in running {
+            if volume.is_device {
+                hindrance = Hindrance::Device;
+            } else if volume.is_mounted {
+                return Ok(Way::FsBackup { pod: pod.name.clone(), volume: volume.name.clone() });
+            }
+        }
+        Err(hindrance)
+    }
+
+    fn snapshot(&self, by: SnapshotBy, mover: &str, class: &str, flags: &Flags) -> Result<Way, Hindrance> {
+        let is_csi = self.persistent.is_some_and(|volume| volume.driver().is_some());
+        let native = || if flags.native { Ok(Way::NativeSnapshot) } else { Err(Hindrance::NoSnapshotter) };
+        if by == SnapshotBy::Native || by == SnapshotBy::Any && !is_csi && self.persistent.is_some() {
+            return native();
+        }
+        match (is_csi, flags.csi) {
+            (false, _) => return Err(Hindrance::NotCsi),
+            (true, false) if by == SnapshotBy::Any && flags.native => return native(),
+            (true, false) => return Err(Hindrance::CsiIsOff),
+            (true, true) if !self.has_claim => return Err(Hindrance::NoClaim),
+            (true, true) => {}
+        }
+        let class = class.to_owned();
+        let is_moved = by == SnapshotBy::DataMover || by == SnapshotBy::Any && flags.moves_data;
+        let data_mover = if mover.is_empty() { flags.data_mover.as_str() } else { mover };
+        Ok(match is_moved {
+            true => Way::MovedCsiSnapshot { class, data_mover: data_mover.to_owned() },
+            false => Way::CsiSnapshot { class },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

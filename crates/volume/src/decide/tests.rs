@@ -1,0 +1,281 @@
+use super::*;
+use crate::facts::ClaimKey;
+use lifeboat_object::Quantity;
+use lifeboat_select::PolicyUse;
+use std::collections::BTreeMap;
+
+fn policies(rules: &str) -> ResourcePolicies {
+    let text = format!("version: v1\nvolumePolicies:\n{rules}");
+    ResourcePolicies::parse(&text, PolicyUse::Backup).unwrap().from_source("ConfigMap v/p")
+}
+
+fn claim(volume: Option<&str>, phase: &str) -> Claim {
+    Claim {
+        key: ClaimKey { namespace: "n".into(), name: "c".into() },
+        volume: volume.map(str::to_owned),
+        phase: phase.into(),
+        volume_mode: "Filesystem".into(),
+        access_modes: vec!["ReadWriteOnce".into()],
+        labels: BTreeMap::from([("tier".into(), "gold".into())]),
+        ..Claim::default()
+    }
+}
+
+fn csi() -> PersistentVolume {
+    let facts = VolumeFacts {
+        volume_type: "csi",
+        csi: Some(("d".into(), BTreeMap::new())),
+        storage_class: "fast".into(),
+        capacity: Quantity::parse("8Mi"),
+        ..VolumeFacts::default()
+    };
+    PersistentVolume { name: "pv".into(), facts, ..PersistentVolume::default() }
+}
+
+fn of_type(volume_type: &'static str) -> PersistentVolume {
+    let facts = VolumeFacts { volume_type, ..VolumeFacts::default() };
+    PersistentVolume { name: "pv".into(), facts, ..PersistentVolume::default() }
+}
+
+/// The pod `p`, which mounts the claim as `v`.
+fn pod(change: impl Fn(&mut Pod, &mut PodVolume)) -> (Pod, PodVolume) {
+    let mut pod = Pod { namespace: "n".into(), name: "p".into(), is_running: true, volumes: Vec::new() };
+    let mut volume = PodVolume { name: "v".into(), is_mounted: true, ..PodVolume::default() };
+    change(&mut pod, &mut volume);
+    (pod, volume)
+}
+
+fn flags() -> Flags {
+    Flags { snapshots: true, csi: true, saves_claims: true, ..Flags::default() }
+}
+
+fn from_p() -> Way {
+    Way::FsBackup { pod: "p".into(), volume: "v".into() }
+}
+
+fn snapshot() -> Way {
+    Way::CsiSnapshot { class: String::new() }
+}
+
+fn rule(number: usize, action: &'static str, hindrance: Option<Hindrance>) -> Why {
+    Why::Policy { number, source: "ConfigMap v/p".into(), action, hindrance }
+}
+
+fn skip(why: Why) -> Verdict {
+    Verdict { way: Way::Skip, why }
+}
+
+/// The verdict on the claim `c`, which the pods mount.
+fn of_claim(volume: &PersistentVolume, pods: &[(Pod, PodVolume)], rules: &str, flags: &Flags) -> Verdict {
+    let (policies, claim) = ((!rules.is_empty()).then(|| policies(rules)), claim(Some("pv"), "Bound"));
+    let mounts: Vec<_> = pods.iter().map(|(pod, volume)| (pod, volume)).collect();
+    let subject = Volume::Claimed { claim: &claim, volume: Some(volume), mounts: &mounts };
+    decide(subject, Rules { policies: policies.as_ref(), flags })
+}
+
+/// backup.md 2.9, the table of combined outcomes, each with the data of snapshots moved and not.
+#[test]
+fn a_csi_claim_of_a_running_pod_has_the_outcome_of_veleros_table() {
+    let annotation = || Why::Annotation { pod: "p".into(), hindrance: None };
+    let by_default = || Why::FsBackupByDefault { pod: "p".into(), hindrance: None };
+    for (opted_in, fs_default) in [(false, false), (true, false), (false, true), (true, true)] {
+        for (snapshots, moves) in [(true, false), (true, true), (false, false), (false, true)] {
+            let flags = Flags { fs_backup_by_default: fs_default, snapshots, moves_data: moves, ..flags() };
+            let taken = match moves {
+                true => Way::MovedCsiSnapshot { class: String::new(), data_mover: String::new() },
+                false => snapshot(),
+            };
+            for (action, expected) in [
+                ("skip", skip(rule(1, "skip", None))),
+                ("fs-backup", Verdict { way: from_p(), why: rule(1, "fs-backup", None) }),
+                ("snapshot", Verdict { way: taken.clone(), why: rule(1, "snapshot", None) }),
+                ("custom", skip(rule(1, "custom", Some(Hindrance::Custom)))),
+                (
+                    "",
+                    match (opted_in, fs_default, snapshots) {
+                        (_, true, _) => Verdict { way: from_p(), why: by_default() },
+                        (true, false, _) => Verdict { way: from_p(), why: annotation() },
+                        (false, false, true) => Verdict { way: taken, why: Why::SnapshotByDefault { hindrance: None } },
+                        (false, false, false) => skip(Why::NoSnapshots),
+                    },
+                ),
+            ] {
+                let rules = if action.is_empty() { String::new() } else { format!("- action: {{type: {action}}}") };
+                let pods = [pod(|_, volume| volume.is_opted_in = opted_in)];
+                let verdict = of_claim(&csi(), &pods, &rules, &flags);
+                assert_eq!(verdict, expected, "{action:?} {opted_in} {flags:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_first_rule_that_matches_decides_and_is_named() {
+    let rules = "- {conditions: {pvcLabels: {tier: junk}}, action: {type: skip}}
+- {conditions: {capacity: '0,100Gi', storageClass: [fast], csi: {driver: d}}, action: {type: snapshot, parameters: {snapshotClass: s}}}
+- {action: {type: skip}}";
+    let verdict = of_claim(&csi(), &[], rules, &flags());
+    assert_eq!(verdict, Verdict { way: Way::CsiSnapshot { class: "s".into() }, why: rule(2, "snapshot", None) });
+    assert_eq!(of_claim(&of_type("nfs"), &[], rules, &flags()), skip(rule(3, "skip", None)));
+}
+
+#[test]
+fn the_finer_snapshots_are_taken_in_their_way_or_not_at_all() {
+    let moved = |mover: &str| Way::MovedCsiSnapshot { class: String::new(), data_mover: mover.into() };
+    let moving = Flags { moves_data: true, data_mover: "other".into(), ..flags() };
+    let native = Flags { native: true, ..flags() };
+    let off = Flags { csi: false, ..flags() };
+    let nfs = of_type("nfs");
+    let hindered = |action, hindrance| skip(rule(1, action, Some(hindrance)));
+    let done = |way, action| Verdict { way, why: rule(1, action, None) };
+    for (volume, action, flags, expected) in [
+        (csi(), "snapshot-csi", flags(), done(snapshot(), "snapshot-csi")),
+        (csi(), "snapshot-csi", moving.clone(), done(snapshot(), "snapshot-csi")),
+        (csi(), "snapshot-csi", Flags { snapshots: false, ..flags() }, done(snapshot(), "snapshot-csi")),
+        (
+            csi(),
+            "snapshot-csi",
+            Flags { csi: false, native: true, ..flags() },
+            hindered("snapshot-csi", Hindrance::CsiIsOff),
+        ),
+        (nfs.clone(), "snapshot-csi", native.clone(), hindered("snapshot-csi", Hindrance::NotCsi)),
+        (csi(), "snapshot-datamover", flags(), done(moved(""), "snapshot-datamover")),
+        (csi(), "snapshot-datamover", moving.clone(), done(moved("other"), "snapshot-datamover")),
+        (nfs.clone(), "snapshot-datamover", native.clone(), hindered("snapshot-datamover", Hindrance::NotCsi)),
+        (csi(), "snapshot-native", native.clone(), done(Way::NativeSnapshot, "snapshot-native")),
+        (csi(), "snapshot-native", flags(), hindered("snapshot-native", Hindrance::NoSnapshotter)),
+        (nfs.clone(), "snapshot", native.clone(), done(Way::NativeSnapshot, "snapshot")),
+        (nfs, "snapshot", flags(), hindered("snapshot", Hindrance::NoSnapshotter)),
+        (csi(), "snapshot", Flags { native: true, ..off.clone() }, done(Way::NativeSnapshot, "snapshot")),
+        (csi(), "snapshot", off, hindered("snapshot", Hindrance::CsiIsOff)),
+        (csi(), "snapshot", moving, done(moved("other"), "snapshot")),
+    ] {
+        let verdict = of_claim(&volume, &[], &format!("- action: {{type: {action}}}"), &flags);
+        assert_eq!(verdict, expected, "{action} {volume:?} {flags:?}");
+    }
+    let rules = "- action: {type: snapshot, parameters: {dataMover: velero-block}}";
+    let verdict = of_claim(&csi(), &[], rules, &Flags { moves_data: true, data_mover: "other".into(), ..flags() });
+    assert_eq!(verdict.way, moved("velero-block"), "the mover of a rule comes before that of the backup");
+}
+
+#[test]
+fn files_are_saved_from_a_running_pod_that_mounts_them() {
+    let rules = "- action: {type: fs-backup}";
+    let runs = || pod(|_, _| ());
+    let other = || pod(|pod, volume| (pod.name, volume.name) = ("q".into(), "w".into()));
+    let done = Verdict { way: from_p(), why: rule(1, "fs-backup", None) };
+    let hindered = |hindrance| skip(rule(1, "fs-backup", Some(hindrance)));
+    let from_q = Verdict { way: Way::FsBackup { pod: "q".into(), volume: "w".into() }, ..done.clone() };
+    let stopped = || pod(|pod, _| pod.is_running = false);
+    let device = || pod(|_, volume| (volume.is_mounted, volume.is_device) = (false, true));
+    let unused = || pod(|_, volume| volume.is_mounted = false);
+    for (pods, expected) in [
+        (vec![runs(), other()], done.clone()),
+        (vec![stopped(), other()], from_q.clone()),
+        (vec![device(), other()], from_q),
+        (vec![], hindered(Hindrance::NotMounted)),
+        (vec![unused()], hindered(Hindrance::NotMounted)),
+        (vec![stopped()], hindered(Hindrance::NoPodRuns)),
+        (vec![device()], hindered(Hindrance::Device)),
+    ] {
+        assert_eq!(of_claim(&csi(), &pods, rules, &flags()), expected, "{pods:?}");
+    }
+    assert_eq!(of_claim(&of_type("hostPath"), &[runs()], rules, &flags()), hindered(Hindrance::HostPath));
+}
+
+#[test]
+fn pods_ask_for_files_by_annotation_or_by_default() {
+    let listed = || pod(|_, volume| volume.is_opted_in = true);
+    let excluded = || pod(|_, volume| volume.is_opted_out = true);
+    let stopped = || pod(|pod, volume| (pod.is_running, volume.is_opted_in) = (false, true));
+    let taken = Verdict { way: snapshot(), why: Why::SnapshotByDefault { hindrance: None } };
+    let asked = |hindrance: Option<Hindrance>| Verdict {
+        way: if hindrance.is_none() { from_p() } else { Way::Skip },
+        why: Why::Annotation { pod: "p".into(), hindrance },
+    };
+    let by_default = |hindrance: Option<Hindrance>| Verdict {
+        way: if hindrance.is_none() { from_p() } else { Way::Skip },
+        why: Why::FsBackupByDefault { pod: "p".into(), hindrance },
+    };
+    let all = Flags { fs_backup_by_default: true, ..flags() };
+    for (pods, flags, expected) in [
+        (vec![listed()], flags(), asked(None)),
+        (vec![listed()], Flags { saves_claims: false, ..flags() }, taken.clone()),
+        // Velero takes no snapshot of what a pod asks for, also where its files cannot be saved.
+        (vec![stopped()], flags(), asked(Some(Hindrance::NoPodRuns))),
+        (vec![excluded()], flags(), taken.clone()),
+        (vec![excluded()], all.clone(), taken.clone()),
+        (
+            vec![excluded(), pod(|pod, _| pod.name = "q".into())],
+            all.clone(),
+            Verdict {
+                way: Way::FsBackup { pod: "q".into(), volume: "v".into() },
+                why: Why::FsBackupByDefault { pod: "q".into(), hindrance: None },
+            },
+        ),
+        (vec![pod(|_, _| ())], all.clone(), by_default(None)),
+        (vec![stopped()], all.clone(), by_default(Some(Hindrance::NoPodRuns))),
+        (vec![], all, taken),
+    ] {
+        assert_eq!(of_claim(&csi(), &pods, "", &flags), expected, "{pods:?} {flags:?}");
+    }
+}
+
+#[test]
+fn a_claim_without_a_volume_has_no_data_whatever_is_said_of_it() {
+    let fs = "- action: {type: fs-backup}";
+    let not_bound = |phase: &str| skip(Why::NotBound { phase: phase.into() });
+    for (volume, phase, rules, expected) in [
+        (None, "", "", not_bound("Pending")),
+        (None, "Lost", fs, not_bound("Lost")),
+        (None, "Pending", "- {conditions: {pvcPhase: [Pending]}, action: {type: skip}}", skip(rule(1, "skip", None))),
+        (Some("gone"), "Bound", fs, skip(Why::VolumeUnread { volume: "gone".into() })),
+    ] {
+        let (policies, claim) = ((!rules.is_empty()).then(|| policies(rules)), claim(volume, phase));
+        let subject = Volume::Claimed { claim: &claim, volume: None, mounts: &[] };
+        let flags = flags();
+        assert_eq!(decide(subject, Rules { policies: policies.as_ref(), flags: &flags }), expected, "{claim:?}");
+    }
+}
+
+#[test]
+fn a_volume_without_its_claim_has_native_snapshots_only() {
+    let native = Flags { native: true, ..flags() };
+    let by_default = |hindrance| skip(Why::SnapshotByDefault { hindrance: Some(hindrance) });
+    let taken = Verdict { way: Way::NativeSnapshot, why: Why::SnapshotByDefault { hindrance: None } };
+    for (volume, flags, expected) in [
+        (csi(), flags(), by_default(Hindrance::NoClaim)),
+        (csi(), native.clone(), by_default(Hindrance::NoClaim)),
+        (csi(), Flags { csi: false, ..native.clone() }, taken.clone()),
+        (of_type("nfs"), native, taken),
+        (of_type("nfs"), flags(), by_default(Hindrance::NoSnapshotter)),
+        (of_type("nfs"), Flags { snapshots: false, ..flags() }, skip(Why::NoSnapshots)),
+    ] {
+        let subject = Volume::Unclaimed { volume: &volume, mounts: &[] };
+        assert_eq!(decide(subject, Rules { policies: None, flags: &flags }), expected, "{volume:?} {flags:?}");
+    }
+}
+
+#[test]
+fn a_volume_of_a_pod_is_saved_when_somebody_asks_for_it() {
+    let empty = |volume: &mut PodVolume| volume.facts.volume_type = "emptyDir";
+    let policy = "- {conditions: {volumeTypes: [emptyDir]}, action: {type: fs-backup}}";
+    let snapshots = "- {action: {type: snapshot}}";
+    let default = Flags { fs_backup_by_default: true, ..flags() };
+    let by_default = Verdict { way: from_p(), why: Why::FsBackupByDefault { pod: "p".into(), hindrance: None } };
+    for (opted_in, rules, flags, expected) in [
+        (false, "", flags(), skip(Why::NotAskedFor)),
+        (true, "", flags(), Verdict { way: from_p(), why: Why::Annotation { pod: "p".into(), hindrance: None } }),
+        (false, "", default, by_default),
+        (false, policy, flags(), Verdict { way: from_p(), why: rule(1, "fs-backup", None) }),
+        (false, snapshots, flags(), skip(rule(1, "snapshot", Some(Hindrance::NotCsi)))),
+    ] {
+        let (pod, volume) = pod(|_, volume| {
+            empty(volume);
+            volume.is_opted_in = opted_in;
+        });
+        let policies = (!rules.is_empty()).then(|| policies(rules));
+        let verdict = decide(Volume::OfPod(&pod, &volume), Rules { policies: policies.as_ref(), flags: &flags });
+        assert_eq!(verdict, expected, "{opted_in} {rules}");
+    }
+}

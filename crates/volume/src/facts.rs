@@ -1,0 +1,10 @@
+//! What is read of pods, claims and volumes to decide about volumes. Fields of another shape than the API's count as absent.
+
+mod claim;
+mod pod;
+mod source;
+mod volume;
+
+pub use claim::{Claim, ClaimKey};
+pub use pod::{Pod, PodVolume};
+pub use volume::PersistentVolume;

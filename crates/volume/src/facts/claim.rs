@@ -1,0 +1,146 @@
+//! What is read of a PersistentVolumeClaim.
+
+use lifeboat_object::{Item, Text, view};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
+
+/// Namespace and name of a claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClaimKey {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl Display for ClaimKey {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// A claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claim {
+    /// Its namespace and name.
+    pub key: ClaimKey,
+    /// Its UID.
+    pub uid: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// `Pending`, `Bound` or `Lost`.
+    pub phase: String,
+    /// The volume that it is bound to; `None` when its phase is not `Bound`.
+    pub volume: Option<String>,
+    /// `Filesystem` or `Block`.
+    pub volume_mode: String,
+    /// Such as `ReadWriteOnce`.
+    pub access_modes: Vec<String>,
+    /// Its storage class.
+    pub storage_class: String,
+    /// The snapshot class that its annotation `velero.io/csi-volumesnapshot-class` names; empty for none.
+    pub snapshot_class: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct View {
+    metadata: Option<MetadataView>,
+    spec: Option<SpecView>,
+    status: Option<StatusView>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct MetadataView {
+    uid: Text,
+    annotations: Option<AnnotationsView>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct AnnotationsView {
+    #[serde(rename = "velero.io/csi-volumesnapshot-class")]
+    snapshot_class: Text,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct SpecView {
+    volume_name: Text,
+    volume_mode: Text,
+    storage_class_name: Text,
+    access_modes: Option<Vec<Text>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct StatusView {
+    phase: Text,
+}
+
+impl Claim {
+    /// Reads a claim; of one that is shaped otherwise only what its head says is known.
+    #[must_use]
+    pub fn of(item: &Item) -> Self {
+        let View { metadata, spec, status } = view(&item.body).unwrap_or_default();
+        let (metadata, spec) = (metadata.unwrap_or_default(), spec.unwrap_or_default());
+        let phase = status.unwrap_or_default().phase.0;
+        Self {
+            key: ClaimKey { namespace: item.head.namespace.clone().unwrap_or_default(), name: item.head.name.clone() },
+            uid: metadata.uid.0,
+            labels: item.head.labels.clone(),
+            volume: (phase == "Bound" && !spec.volume_name.0.is_empty()).then_some(spec.volume_name.0),
+            phase,
+            volume_mode: spec.volume_mode.0,
+            access_modes: spec.access_modes.unwrap_or_default().into_iter().map(|mode| mode.0).collect(),
+            storage_class: spec.storage_class_name.0,
+            snapshot_class: metadata.annotations.unwrap_or_default().snapshot_class.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lifeboat_object::ApiResource;
+    use serde_json::{Value, json};
+    use std::sync::Arc;
+
+    fn of(claim: &Value) -> Claim {
+        let resource = ApiResource::new("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim");
+        Claim::of(&Item::parse(Arc::new(resource), claim.to_string().into()).unwrap())
+    }
+
+    #[test]
+    fn a_claim_has_a_volume_when_it_is_bound() {
+        for (phase, name, expected) in [("Bound", "pv", Some("pv")), ("Pending", "pv", None), ("Bound", "", None)] {
+            let claim =
+                of(&json!({"metadata": {"name": "c"}, "spec": {"volumeName": name}, "status": {"phase": phase}}));
+            assert_eq!((claim.volume.as_deref(), claim.phase.as_str()), (expected, phase));
+        }
+    }
+
+    #[test]
+    fn a_claim_says_what_policies_ask_of_it() {
+        let claim = json!({"metadata": {"name": "c", "namespace": "n", "uid": "u", "labels": {"a": "b"},
+            "annotations": {"velero.io/csi-volumesnapshot-class": "fast", "x": 1}},
+            "spec": {"volumeName": "pv", "volumeMode": "Block", "storageClassName": "gold", "accessModes": ["ReadWriteOnce"]},
+            "status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}});
+        let expected = Claim {
+            key: ClaimKey { namespace: "n".into(), name: "c".into() },
+            uid: "u".into(),
+            labels: BTreeMap::from([("a".into(), "b".into())]),
+            phase: "Bound".into(),
+            volume: Some("pv".into()),
+            volume_mode: "Block".into(),
+            access_modes: vec!["ReadWriteOnce".into()],
+            storage_class: "gold".into(),
+            snapshot_class: "fast".into(),
+        };
+        assert_eq!(of(&claim), expected);
+        let odd = of(&json!({"metadata": {"name": "c"}, "spec": []}));
+        assert_eq!(odd.key.to_string(), "/c");
+    }
+}

@@ -1,0 +1,150 @@
+//! Says in words why something is done with a volume, and what would have to change.
+
+use crate::verdict::{Hindrance, Verdict, Way, Why};
+use std::borrow::Cow;
+
+/// The ways of saving in which Velero's record of skipped volumes says why it did not (backup.md 2.4).
+const ANY: &str = "any";
+const FILES: &str = "podvolume";
+const SNAPSHOT: &str = "volumeSnapshot";
+
+impl Verdict {
+    /// What is done, in a few words, such as `CSI snapshot`.
+    #[must_use]
+    pub fn done(&self) -> String {
+        match &self.way {
+            Way::NativeSnapshot => "native snapshot".to_owned(),
+            Way::CsiSnapshot { class } if class.is_empty() => "CSI snapshot".to_owned(),
+            Way::CsiSnapshot { class } => format!("CSI snapshot of the class {class}"),
+            Way::MovedCsiSnapshot { data_mover, .. } if data_mover.is_empty() => {
+                "CSI snapshot whose data is moved".to_owned()
+            }
+            Way::MovedCsiSnapshot { data_mover, .. } => format!("CSI snapshot whose data {data_mover} moves"),
+            Way::FsBackup { pod, volume } => format!("file system backup from the pod {pod} (volume {volume})"),
+            Way::Skip => "nothing".to_owned(),
+        }
+    }
+
+    /// Why, as the end of a sentence.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        let (why, hindrance) = self.why.words();
+        match hindrance {
+            Some(hindrance) => format!("{why}, but {}", hindrance.words()),
+            None => why.into_owned(),
+        }
+    }
+
+    /// The reason for the record of a skipped volume, in Velero's form `approach: reason;` (backup.md 2.4).
+    #[must_use]
+    pub fn skipped_reason(&self) -> String {
+        let approach = match &self.why {
+            Why::Policy { action: "fs-backup", .. }
+            | Why::Annotation { .. }
+            | Why::FsBackupByDefault { .. }
+            | Why::NotAskedFor => FILES,
+            Why::Policy { action: "skip" | "custom", .. }
+            | Why::NotBound { .. }
+            | Why::CameLate
+            | Why::VolumeUnread { .. } => ANY,
+            Why::Policy { .. } | Why::SnapshotByDefault { .. } | Why::NoSnapshots => SNAPSHOT,
+        };
+        format!("{approach}: {};", self.reason())
+    }
+
+    /// What would have to change for the data to be saved; `None` when it is.
+    #[must_use]
+    pub fn advice(&self) -> Option<String> {
+        if self.way != Way::Skip {
+            return None;
+        }
+        let (_, hindrance) = self.why.words();
+        if let Some(hindrance) = hindrance {
+            return Some(hindrance.advice().to_owned());
+        }
+        Some(match &self.why {
+            Why::Policy { number, source, .. } => {
+                format!("change the rule {number} of {}, or put a rule before it", named(source))
+            }
+            Why::NoSnapshots => "leave out --snapshot-volumes=false, or let a policy ask for a snapshot".to_owned(),
+            Why::NotAskedFor => {
+                "list the volume in the annotation backup.velero.io/backup-volumes of the pod, or let a policy ask for \
+                 fs-backup"
+                    .to_owned()
+            }
+            Why::NotBound { .. } => "let the claim be bound: without a volume it has no data".to_owned(),
+            Why::CameLate => "include it in the backup by its namespace and type".to_owned(),
+            Why::VolumeUnread { volume } => {
+                format!("let the backup read the PersistentVolume {volume}: it may be missing, or denied")
+            }
+            Why::Annotation { .. } | Why::FsBackupByDefault { .. } | Why::SnapshotByDefault { .. } => return None,
+        })
+    }
+}
+
+fn named(source: &str) -> &str {
+    if source.is_empty() { "the resource policies" } else { source }
+}
+
+impl Why {
+    fn words(&self) -> (Cow<'_, str>, Option<Hindrance>) {
+        match self {
+            Self::Policy { number, source, action, hindrance } => {
+                (format!("the rule {number} of {} says {action}", named(source)).into(), *hindrance)
+            }
+            Self::Annotation { pod, hindrance } => {
+                (format!("the pod {pod} lists it in the annotation backup.velero.io/backup-volumes").into(), *hindrance)
+            }
+            Self::FsBackupByDefault { pod, hindrance } => {
+                let why = format!(
+                    "files are saved by default (defaultVolumesToFsBackup), and the pod {pod} does not opt out of it"
+                );
+                (why.into(), *hindrance)
+            }
+            Self::SnapshotByDefault { hindrance } => ("snapshots are taken by default".into(), *hindrance),
+            Self::NoSnapshots => {
+                ("the backup asks for no snapshots (snapshotVolumes is false), and no pod for its files".into(), None)
+            }
+            Self::NotAskedFor => ("it has no claim, and its pod does not ask for its files".into(), None),
+            Self::NotBound { phase } => (format!("the claim is not bound, it is {phase}").into(), None),
+            Self::CameLate => {
+                ("an action of a plugin brought it into the backup after the snapshots were decided about".into(), None)
+            }
+            Self::VolumeUnread { volume } => (format!("its volume {volume} is not known").into(), None),
+        }
+    }
+}
+
+impl Hindrance {
+    fn words(self) -> &'static str {
+        match self {
+            Self::CsiIsOff => {
+                "it is of a CSI driver, the feature EnableCSI is off, and no volume snapshot location is there"
+            }
+            Self::NotCsi => "it is of no CSI driver",
+            Self::NoSnapshotter => "no applicable volumesnapshotter found: there is no volume snapshot location",
+            Self::NotMounted => "no pod mounts it",
+            Self::NoPodRuns => "no pod that mounts it runs",
+            Self::Device => "it is used as a block device, which has no files",
+            Self::HostPath => "it is a path of the node",
+            Self::NoClaim => "its claim is not in the backup, and CSI drivers take snapshots of claims",
+            Self::Custom => "only a plugin that knows these parameters acts on it",
+        }
+    }
+
+    fn advice(self) -> &'static str {
+        match self {
+            Self::CsiIsOff => "start the server with --features=EnableCSI",
+            Self::NotCsi => "let a policy ask for fs-backup, or move the data to a volume of a CSI driver",
+            Self::NoSnapshotter => {
+                "add a volume snapshot location whose plugin knows this storage, or let a policy ask for fs-backup"
+            }
+            Self::NotMounted => "let a running pod mount it, or take a snapshot of it",
+            Self::NoPodRuns => "let a pod that mounts it run, or take a snapshot of it",
+            Self::Device => "take a snapshot of it",
+            Self::HostPath => "save it by other means: it lies on the node itself",
+            Self::NoClaim => "include its claim in the backup",
+            Self::Custom => "add a plugin that acts on it, or change the rule",
+        }
+    }
+}

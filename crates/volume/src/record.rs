@@ -1,0 +1,145 @@
+//! The volume information of a backup (backup.md 4.8), from what was decided and what came of it.
+
+use crate::facts::{ClaimKey, PersistentVolume};
+use crate::survey::{Decided, Verdicts};
+use crate::verdict::{Verdict, Way, Why};
+use lifeboat_api::Time;
+use lifeboat_archive::volume_info::{BackupVolumeInfo, CSI_SNAPSHOT, CsiSnapshotInfo, FAILED, PvInfo};
+use lifeboat_object::first_names;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Which claims, volumes and pods are in the backup.
+#[derive(Clone, Debug, Default)]
+pub struct Saved {
+    /// Claims.
+    pub claims: BTreeSet<ClaimKey>,
+    /// Names of PersistentVolumes.
+    pub volumes: BTreeSet<String>,
+    /// Namespaces and names of pods.
+    pub pods: BTreeSet<(String, String)>,
+}
+
+impl Saved {
+    /// Adds what another worker has saved.
+    pub fn add(&mut self, other: Self) {
+        self.claims.extend(other.claims);
+        self.volumes.extend(other.volumes);
+        self.pods.extend(other.pods);
+    }
+
+    /// Whether a volume is in scope: its claim, itself, or its pod is in the backup.
+    #[must_use]
+    pub fn has(&self, decided: &Decided) -> bool {
+        let has_pod =
+            |(namespace, pod, _): &(String, String, String)| self.pods.contains(&(namespace.clone(), pod.clone()));
+        decided.claim.as_ref().is_some_and(|claim| self.claims.contains(claim))
+            || decided.volume.as_ref().is_some_and(|volume| self.volumes.contains(volume))
+            || decided.of_pod.as_ref().is_some_and(has_pod)
+    }
+}
+
+/// What came of saving the data of a claim's volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// The CSI driver has taken a snapshot.
+    CsiSnapshot {
+        /// When.
+        taken: Option<Time>,
+        /// What is known of it.
+        info: CsiSnapshotInfo,
+    },
+    /// It failed, which is an error in the results.
+    Failed {
+        /// Why.
+        why: String,
+    },
+}
+
+/// Why the data of a volume is not saved whose verdict needs a mover.
+const NO_MOVER: &str = "and this version of Lifeboat has no mover of volume data";
+
+/// One record for each volume in scope: skipped ones, then snapshots, each in the order of [`Verdicts::iter`].
+#[must_use]
+pub fn records(verdicts: &Verdicts, saved: &Saved, reports: &BTreeMap<ClaimKey, Report>) -> Vec<BackupVolumeInfo> {
+    let (mut skipped, mut snapshots) = (Vec::new(), Vec::new());
+    for decided in verdicts.iter().filter(|decided| saved.has(decided)) {
+        let report = decided.claim.as_ref().and_then(|claim| reports.get(claim));
+        let mut info = base(decided, verdicts, saved);
+        match (&decided.verdict.way, report) {
+            (Way::Skip, _) => {
+                info.skipped = true;
+                info.skipped_reason = decided.verdict.skipped_reason();
+            }
+            (_, Some(Report::CsiSnapshot { taken, info: snapshot })) => {
+                CSI_SNAPSHOT.clone_into(&mut info.backup_method);
+                info.preserve_local_snapshot = true;
+                info.start_timestamp = *taken;
+                info.csi_snapshot_info = Some(snapshot.clone());
+            }
+            (Way::CsiSnapshot { .. }, Some(Report::Failed { .. })) => {
+                CSI_SNAPSHOT.clone_into(&mut info.backup_method);
+                FAILED.clone_into(&mut info.result);
+            }
+            (way, report) => {
+                info.skipped = true;
+                let why = match report {
+                    Some(Report::Failed { why }) => why.clone(),
+                    _ if way.needs_mover() => NO_MOVER.to_owned(),
+                    _ => "and nothing was done".to_owned(),
+                };
+                let verdict = &decided.verdict;
+                info.skipped_reason = format!("any: {}: {} was to be done, {why};", verdict.reason(), verdict.done());
+            }
+        }
+        if info.skipped { &mut skipped } else { &mut snapshots }.push(info);
+    }
+    skipped.append(&mut snapshots);
+    skipped
+}
+
+fn base(decided: &Decided, verdicts: &Verdicts, saved: &Saved) -> BackupVolumeInfo {
+    let volume = decided.volume.as_deref().and_then(|name| verdicts.volume(name));
+    let claim = decided.claim.clone().or_else(|| volume?.claim.clone()).unwrap_or_default();
+    let is_saved = |volume: &&PersistentVolume| saved.volumes.contains(&volume.name);
+    BackupVolumeInfo {
+        pvc_namespace: claim.namespace,
+        pvc_name: claim.name,
+        pv_name: decided.volume.clone().unwrap_or_default(),
+        pv_info: volume
+            .filter(is_saved)
+            .map(|volume| PvInfo { reclaim_policy: volume.reclaim_policy.clone(), labels: volume.labels.clone() }),
+        ..BackupVolumeInfo::default()
+    }
+}
+
+/// What a person must know: one line that names the volumes in scope that nothing protects. A claim without a volume has no
+/// data, and what a policy skips is left out on purpose.
+#[must_use]
+pub fn unprotected(verdicts: &Verdicts, saved: &Saved, reports: &BTreeMap<ClaimKey, Report>) -> Option<String> {
+    let is_unprotected = |decided: &&Decided| {
+        let has_snapshot = || {
+            let report = decided.claim.as_ref().and_then(|claim| reports.get(claim));
+            matches!(report, Some(Report::CsiSnapshot { .. }))
+        };
+        saved.has(decided) && !is_left_out_on_purpose(&decided.verdict) && !has_snapshot()
+    };
+    let mut names: Vec<String> = verdicts.iter().filter(is_unprotected).map(Decided::name).collect();
+    names.sort();
+    let (count, s, their) = match names.len() {
+        0 => return None,
+        1 => (1, "", "its object"),
+        count => (count, "s", "their objects"),
+    };
+    Some(format!(
+        "the data of {count} volume{s} is not in this backup, only {their}: {}; describe --details and the volume \
+         information file list all with the reasons, and volume explain says what would have to change",
+        first_names(&names)
+    ))
+}
+
+fn is_left_out_on_purpose(verdict: &Verdict) -> bool {
+    matches!(verdict.why, Why::NotBound { .. } | Why::Policy { action: "skip" | "custom", .. })
+}
+
+#[cfg(test)]
+mod tests;

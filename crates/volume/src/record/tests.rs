@@ -1,0 +1,153 @@
+use super::*;
+use crate::decide::Rules;
+use crate::survey::Survey;
+use crate::verdict::Flags;
+use lifeboat_object::{ApiResource, Item};
+use lifeboat_select::{PolicyUse, ResourcePolicies};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+fn item(resource: &str, kind: &str, object: &Value) -> Item {
+    Item::parse(Arc::new(ApiResource::new("", "v1", resource, kind)), object.to_string().into()).unwrap()
+}
+
+fn claim(name: &str, volume: &str) -> Item {
+    let phase = if volume.is_empty() { "Pending" } else { "Bound" };
+    item(
+        "persistentvolumeclaims",
+        "PersistentVolumeClaim",
+        &json!({"metadata": {"name": name, "namespace": "n", "labels": {"tier": name}}, "spec": {"volumeName": volume}, "status": {"phase": phase}}),
+    )
+}
+
+fn volume(name: &str, claim: &str) -> Item {
+    let claim = (!claim.is_empty()).then(|| json!({"namespace": "n", "name": claim}));
+    item(
+        "persistentvolumes",
+        "PersistentVolume",
+        &json!({"metadata": {"name": name}, "spec": {"persistentVolumeReclaimPolicy": "Delete", "claimRef": claim, "csi": {"driver": "d"}}}),
+    )
+}
+
+fn pod() -> Item {
+    item(
+        "pods",
+        "Pod",
+        &json!({"metadata": {"name": "p", "namespace": "n", "annotations": {"backup.velero.io/backup-volumes": "f,e"}},
+            "spec": {"nodeName": "n1", "containers": [{"volumeMounts": [{"name": "f"}, {"name": "e"}]}],
+                "volumes": [{"name": "f", "persistentVolumeClaim": {"claimName": "files"}}, {"name": "e", "emptyDir": {}}, {"name": "u", "emptyDir": {}}]},
+            "status": {"phase": "Running"}}),
+    )
+}
+
+fn key(name: &str) -> ClaimKey {
+    ClaimKey { namespace: "n".into(), name: name.into() }
+}
+
+/// A cluster with a claim of each fate.
+fn verdicts() -> Verdicts {
+    let mut survey = Survey::default();
+    let names = ["files", "junk", "lost", "snap"];
+    names.iter().for_each(|name| survey.take(&claim(name, &format!("pv-{name}"))));
+    names.iter().for_each(|name| survey.take(&volume(&format!("pv-{name}"), name)));
+    for object in [pod(), pod(), claim("pending", ""), volume("pv-alone", "elsewhere"), claim("outside", "pv-outside")]
+    {
+        survey.take(&object);
+    }
+    assert_eq!(survey.namespaces(), ["n"]);
+    let text = "version: v1\nvolumePolicies: [{conditions: {pvcLabels: {tier: junk}}, action: {type: skip}}]";
+    let policies = ResourcePolicies::parse(text, PolicyUse::Backup).unwrap().from_source("ConfigMap v/p");
+    let flags = Flags { snapshots: true, csi: true, saves_claims: true, ..Flags::default() };
+    survey.decide(Rules { policies: Some(&policies), flags: &flags })
+}
+
+fn saved() -> Saved {
+    let mut saved = Saved::default();
+    saved.claims = ["files", "junk", "lost", "pending", "snap"].map(key).into();
+    saved.volumes = ["pv-alone", "pv-files", "pv-junk", "pv-lost"].map(str::to_owned).into();
+    saved.pods.insert(("n".into(), "p".into()));
+    saved
+}
+
+fn reports() -> (BTreeMap<ClaimKey, Report>, CsiSnapshotInfo, Time) {
+    let taken: Time = serde_json::from_str("\"2026-11-21T09:31:57Z\"").unwrap();
+    let info = CsiSnapshotInfo { snapshot_handle: "snap-1".into(), driver: "d".into(), ..CsiSnapshotInfo::default() };
+    let snapshot = Report::CsiSnapshot { taken: Some(taken), info: info.clone() };
+    let failed = Report::Failed { why: "no class".into() };
+    (BTreeMap::from([(key("snap"), snapshot), (key("lost"), failed)]), info, taken)
+}
+
+#[test]
+fn each_volume_in_scope_has_one_record_with_what_came_of_it() {
+    let (reports, info, taken) = reports();
+    let pv = || Some(PvInfo { reclaim_policy: "Delete".into(), labels: None });
+    let base = |claim: &str, volume: &str| BackupVolumeInfo {
+        pvc_name: claim.into(),
+        pvc_namespace: if claim.is_empty() { "" } else { "n" }.into(),
+        pv_name: volume.into(),
+        ..BackupVolumeInfo::default()
+    };
+    let skipped = |claim: &str, volume: &str, reason: &str| BackupVolumeInfo {
+        skipped: true,
+        skipped_reason: reason.into(),
+        ..base(claim, volume)
+    };
+    let listed = "any: the pod p lists it in the annotation backup.velero.io/backup-volumes: file system backup from \
+                  the pod p (volume f) was to be done, and this version of Lifeboat has no mover of volume data;";
+    let expected = vec![
+        BackupVolumeInfo { pv_info: pv(), ..skipped("files", "pv-files", listed) },
+        BackupVolumeInfo { pv_info: pv(), ..skipped("junk", "pv-junk", "any: the rule 1 of ConfigMap v/p says skip;") },
+        skipped("pending", "", "any: the claim is not bound, it is Pending;"),
+        BackupVolumeInfo {
+            pv_info: pv(),
+            ..skipped(
+                "elsewhere",
+                "pv-alone",
+                "volumeSnapshot: snapshots are taken by default, but its claim is not in the backup, and CSI drivers take \
+                 snapshots of claims;",
+            )
+        },
+        skipped("", "", &listed.replace("volume f", "volume e")),
+        BackupVolumeInfo {
+            backup_method: "CSISnapshot".into(),
+            result: "failed".into(),
+            pv_info: pv(),
+            ..base("lost", "pv-lost")
+        },
+        BackupVolumeInfo {
+            backup_method: "CSISnapshot".into(),
+            preserve_local_snapshot: true,
+            start_timestamp: Some(taken),
+            csi_snapshot_info: Some(info),
+            ..base("snap", "pv-snap")
+        },
+    ];
+    assert_eq!(records(&verdicts(), &saved(), &reports), expected);
+}
+
+#[test]
+fn one_line_names_the_volumes_that_nothing_protects() {
+    let (reports, ..) = reports();
+    let line = unprotected(&verdicts(), &saved(), &reports);
+    let expected = "the data of 4 volumes is not in this backup, only their objects: n/files, n/lost, n/p:e, pv-alone; \
+                    describe --details and the volume information file list all with the reasons, and volume explain says \
+                    what would have to change";
+    assert_eq!(line.as_deref(), Some(expected));
+    let mut saved = Saved::default();
+    saved.claims = ["junk", "pending", "snap"].map(key).into();
+    assert_eq!(unprotected(&verdicts(), &saved, &reports), None);
+}
+
+#[test]
+fn a_volume_is_found_by_its_claim_and_by_its_name() {
+    let verdicts = verdicts();
+    let of_claim = verdicts.of_claim(&key("snap")).unwrap();
+    assert_eq!(verdicts.of_volume("pv-snap"), Some(of_claim));
+    assert_eq!((of_claim.name(), of_claim.verdict.done()), ("n/snap".to_owned(), "CSI snapshot".to_owned()));
+    assert_eq!(verdicts.of_volume("pv-alone").unwrap().claim, None);
+    assert_eq!(verdicts.claim(&key("junk")).unwrap().labels["tier"], "junk");
+    assert_eq!(
+        (verdicts.of_claim(&key("other")), verdicts.of_volume("pv-outside").unwrap().name()),
+        (None, "n/outside".into())
+    );
+}

@@ -1,0 +1,172 @@
+//! Takes in what is read of pods, claims and volumes, and decides about all of them when all are known.
+
+use crate::decide::{Rules, Volume, decide};
+use crate::facts::{Claim, ClaimKey, PersistentVolume, Pod, PodVolume};
+use crate::verdict::{Verdict, Why};
+use lifeboat_object::Item;
+use std::collections::{BTreeMap, HashMap};
+
+/// What was read. About 600 bytes for a claim with its volume; of pods only those with volumes whose files can be saved.
+#[derive(Clone, Debug, Default)]
+pub struct Survey {
+    pods: Vec<Pod>,
+    claims: BTreeMap<ClaimKey, Claim>,
+    volumes: BTreeMap<String, PersistentVolume>,
+}
+
+/// A volume about which was decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decided {
+    /// Its claim.
+    pub claim: Option<ClaimKey>,
+    /// The name of its PersistentVolume.
+    pub volume: Option<String>,
+    /// Namespace and name of the pod, and the name of the volume in the pod, of one that has no claim.
+    pub of_pod: Option<(String, String, String)>,
+    /// What is done with it, and why.
+    pub verdict: Verdict,
+}
+
+impl Decided {
+    /// What people call it: its claim, else its volume, else its pod and its name there.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match (&self.claim, &self.volume, &self.of_pod) {
+            (Some(claim), ..) => claim.to_string(),
+            (None, Some(volume), _) => volume.clone(),
+            (None, None, Some((namespace, pod, volume))) => format!("{namespace}/{pod}:{volume}"),
+            (None, None, None) => String::new(),
+        }
+    }
+}
+
+/// One verdict for each volume, in the order of their claims; then those without a claim by name, then those of pods.
+#[derive(Clone, Debug, Default)]
+pub struct Verdicts {
+    survey: Survey,
+    all: Vec<Decided>,
+    of_claims: HashMap<ClaimKey, usize>,
+    of_volumes: HashMap<String, usize>,
+}
+
+impl Survey {
+    /// Takes in an object. Objects of other types say nothing of volumes.
+    pub fn take(&mut self, item: &Item) {
+        if !item.resource.group.is_empty() {
+            return;
+        }
+        match item.resource.resource.as_str() {
+            "pods" => self.pod(Pod::of(item)),
+            "persistentvolumeclaims" => {
+                let claim = Claim::of(item);
+                self.claims.insert(claim.key.clone(), claim);
+            }
+            "persistentvolumes" => drop(self.volumes.insert(item.head.name.clone(), PersistentVolume::of(item))),
+            _ => {}
+        }
+    }
+
+    /// Takes in a pod; twice is once.
+    fn pod(&mut self, pod: Pod) {
+        if !pod.volumes.is_empty() {
+            self.pods.push(pod);
+        }
+    }
+
+    /// The namespaces of the claims that have a volume.
+    #[must_use]
+    pub fn namespaces(&self) -> Vec<&str> {
+        let mut out: Vec<&str> =
+            self.claims.values().filter(|claim| claim.volume.is_some()).map(|c| c.key.namespace.as_str()).collect();
+        out.dedup();
+        out
+    }
+
+    /// Decides about every claim, every volume without one of these claims, and those volumes of pods that somebody asks for:
+    /// a pod by annotation, a policy, or the default for files.
+    #[must_use]
+    pub fn decide(mut self, rules: Rules<'_>) -> Verdicts {
+        self.pods.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        self.pods.dedup_by(|a, b| a.namespace == b.namespace && a.name == b.name);
+        let mut all = Vec::with_capacity(self.claims.len());
+        let mut of_claims = HashMap::with_capacity(self.claims.len());
+        let mut of_volumes = HashMap::with_capacity(self.claims.len());
+        let mounts = mounts(&self.pods);
+        let mounts = |claim: &ClaimKey| mounts.get(claim).map(Vec::as_slice).unwrap_or_default();
+        for (key, claim) in &self.claims {
+            let volume = claim.volume.as_ref().and_then(|name| self.volumes.get(name));
+            let verdict = decide(Volume::Claimed { claim, volume, mounts: mounts(key) }, rules);
+            of_claims.insert(key.clone(), all.len());
+            if let Some(volume) = &claim.volume {
+                of_volumes.insert(volume.clone(), all.len());
+            }
+            all.push(Decided { claim: Some(key.clone()), volume: claim.volume.clone(), of_pod: None, verdict });
+        }
+        for (name, volume) in &self.volumes {
+            if of_volumes.contains_key(name) {
+                continue;
+            }
+            let mounts = volume.claim.as_ref().map(mounts).unwrap_or_default();
+            let verdict = decide(Volume::Unclaimed { volume, mounts }, rules);
+            of_volumes.insert(name.clone(), all.len());
+            all.push(Decided { claim: None, volume: Some(name.clone()), of_pod: None, verdict });
+        }
+        for pod in &self.pods {
+            for volume in pod.volumes.iter().filter(|volume| volume.claim.is_none()) {
+                let verdict = decide(Volume::OfPod(pod, volume), rules);
+                if verdict.why != Why::NotAskedFor {
+                    let of_pod = Some((pod.namespace.clone(), pod.name.clone(), volume.name.clone()));
+                    all.push(Decided { claim: None, volume: None, of_pod, verdict });
+                }
+            }
+        }
+        self.pods = Vec::new();
+        Verdicts { survey: self, all, of_claims, of_volumes }
+    }
+}
+
+type Mounts<'a> = HashMap<ClaimKey, Vec<(&'a Pod, &'a PodVolume)>>;
+
+fn mounts(pods: &[Pod]) -> Mounts<'_> {
+    let mut out = Mounts::new();
+    for pod in pods {
+        for volume in &pod.volumes {
+            if let Some(name) = &volume.claim {
+                let key = ClaimKey { namespace: pod.namespace.clone(), name: name.clone() };
+                out.entry(key).or_default().push((pod, volume));
+            }
+        }
+    }
+    out
+}
+
+impl Verdicts {
+    /// All volumes about which was decided.
+    pub fn iter(&self) -> impl Iterator<Item = &Decided> {
+        self.all.iter()
+    }
+
+    /// What was decided about the volume of a claim.
+    #[must_use]
+    pub fn of_claim(&self, claim: &ClaimKey) -> Option<&Decided> {
+        self.all.get(*self.of_claims.get(claim)?)
+    }
+
+    /// What was decided about a PersistentVolume.
+    #[must_use]
+    pub fn of_volume(&self, name: &str) -> Option<&Decided> {
+        self.all.get(*self.of_volumes.get(name)?)
+    }
+
+    /// What was read of a claim.
+    #[must_use]
+    pub fn claim(&self, key: &ClaimKey) -> Option<&Claim> {
+        self.survey.claims.get(key)
+    }
+
+    /// What was read of a PersistentVolume.
+    #[must_use]
+    pub fn volume(&self, name: &str) -> Option<&PersistentVolume> {
+        self.survey.volumes.get(name)
+    }
+}

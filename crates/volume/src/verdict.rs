@@ -1,0 +1,160 @@
+//! What is done with a volume, and why.
+
+use lifeboat_api::{BackupSpec, Features};
+
+/// What the backup and the server say of all volumes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// Whether volumes are snapshotted that nothing else is said of: `spec.snapshotVolumes` is not false.
+    pub snapshots: bool,
+    /// Whether the data of CSI snapshots is moved: `spec.snapshotMoveData`.
+    pub moves_data: bool,
+    /// What moves it: `spec.datamover`; empty for the one that is built in.
+    pub data_mover: String,
+    /// Whether files are saved from within the node unless a pod opts out: `spec.defaultVolumesToFsBackup`.
+    pub fs_backup_by_default: bool,
+    /// Whether CSI drivers take snapshots: the feature `EnableCSI`.
+    pub csi: bool,
+    /// Whether plugins can take snapshots: there is a volume snapshot location.
+    pub native: bool,
+    /// Whether claims are saved at all; where they are not, no pod can ask for the files of one.
+    pub saves_claims: bool,
+}
+
+impl Flags {
+    /// What a backup says, on a server with these features. `native` and `saves_claims` are not known from these.
+    #[must_use]
+    pub fn of(spec: &BackupSpec, features: Features) -> Self {
+        Self {
+            snapshots: spec.snapshot_volumes != Some(false),
+            moves_data: spec.snapshot_move_data == Some(true),
+            data_mover: spec.data_mover.clone(),
+            fs_backup_by_default: spec
+                .default_volumes_to_fs_backup
+                .or(spec.default_volumes_to_restic)
+                .unwrap_or_default(),
+            csi: features.csi,
+            native: false,
+            saves_claims: true,
+        }
+    }
+}
+
+/// What is done with a volume, and the one reason for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// What is done.
+    pub way: Way,
+    /// Why.
+    pub why: Why,
+}
+
+/// What is done with a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// A plugin takes a snapshot by the provider's API.
+    NativeSnapshot,
+    /// The CSI driver takes a snapshot, which stays in its storage.
+    CsiSnapshot {
+        /// The snapshot class that a policy names; empty for none.
+        class: String,
+    },
+    /// The CSI driver takes a snapshot, and a mover carries its data into a repository.
+    MovedCsiSnapshot {
+        /// The snapshot class that a policy names; empty for none.
+        class: String,
+        /// The mover; empty for the one that is built in.
+        data_mover: String,
+    },
+    /// A mover carries the files into a repository, from within the node of this pod.
+    FsBackup {
+        /// The pod.
+        pod: String,
+        /// The name of the volume in the pod.
+        volume: String,
+    },
+    /// Nothing is saved of its data.
+    Skip,
+}
+
+impl Way {
+    /// Whether a mover is needed for it.
+    #[must_use]
+    pub fn needs_mover(&self) -> bool {
+        matches!(self, Self::MovedCsiSnapshot { .. } | Self::FsBackup { .. })
+    }
+}
+
+/// Why this is done with a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// A policy says so.
+    Policy {
+        /// Its place among the policies for volumes of its document, from 1.
+        number: usize,
+        /// Where that document is.
+        source: String,
+        /// What it says.
+        action: &'static str,
+        /// Why what it says cannot be done.
+        hindrance: Option<Hindrance>,
+    },
+    /// The annotation of a pod lists it.
+    Annotation {
+        /// The pod.
+        pod: String,
+        /// Why its files cannot be saved.
+        hindrance: Option<Hindrance>,
+    },
+    /// Files are saved by default, and this pod mounts it and does not opt out.
+    FsBackupByDefault {
+        /// The pod.
+        pod: String,
+        /// Why its files cannot be saved.
+        hindrance: Option<Hindrance>,
+    },
+    /// Snapshots are taken of all volumes that nothing else is said of.
+    SnapshotByDefault {
+        /// Why none can be taken.
+        hindrance: Option<Hindrance>,
+    },
+    /// The backup wants no snapshots, and no pod asks for its files.
+    NoSnapshots,
+    /// A volume of a pod, without a claim: no pod asks for its files.
+    NotAskedFor,
+    /// The claim has no volume.
+    NotBound {
+        /// Its phase.
+        phase: String,
+    },
+    /// An action brought it into the backup, when snapshots were decided about.
+    CameLate,
+    /// The volume that the claim names could not be read.
+    VolumeUnread {
+        /// Its name.
+        volume: String,
+    },
+}
+
+/// Why what should be done with a volume cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hindrance {
+    /// It is of a CSI driver, and the feature `EnableCSI` is off; no plugin takes native snapshots either.
+    CsiIsOff,
+    /// It is of no CSI driver.
+    NotCsi,
+    /// No plugin takes native snapshots: there is no volume snapshot location.
+    NoSnapshotter,
+    /// No pod mounts it.
+    NotMounted,
+    /// No pod that mounts it runs.
+    NoPodRuns,
+    /// It is used as a block device, which has no files.
+    Device,
+    /// It is a path of the node.
+    HostPath,
+    /// Its claim is not in the backup, and snapshots of CSI drivers are taken of claims.
+    NoClaim,
+    /// A plugin is to act on it.
+    Custom,
+}
