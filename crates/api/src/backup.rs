@@ -72,6 +72,8 @@ object! {
         backup_type: Option<BackupType> = "backupType" later;
         /// Settings of the uploader.
         uploader_config: Option<UploaderConfigForBackup> = "uploaderConfig" nullable;
+        /// Makes the backup though the data of some volumes in scope cannot be saved as asked; an addition of Lifeboat.
+        allow_unprotected: bool = "allowUnprotected";
         /// Ends the backup before its time; an addition of Lifeboat.
         cancel: bool = "cancel";
     }

@@ -261,7 +261,8 @@ mod tests {
     ];
 
     /// Fields that only Lifeboat has: Velero's definitions drop them.
-    const OURS: [&str; 12] = [
+    const OURS: [&str; 14] = [
+        "Backup.spec.allowUnprotected: only in the type",
         "Backup.spec.cancel: only in the type",
         "Backup.status.attempt: only in the type",
         "Restore.spec.allowRecreate: only in the type",
@@ -273,6 +274,7 @@ mod tests {
         "Restore.spec.restoreOwnerReferences: only in the type",
         "Restore.spec.skipDefaultResourceModifier: only in the type",
         "Restore.status.attempt: only in the type",
+        "Schedule.spec.template.allowUnprotected: only in the type",
         "Schedule.spec.template.cancel: only in the type",
     ];
 

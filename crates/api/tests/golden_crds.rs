@@ -9,7 +9,8 @@ const DEVIATIONS: [(&str, &str); 1] =
     [("/metadata/annotations", "names the version of controller-gen, which made Velero's definitions and not ours")];
 
 /// Properties that Velero's definitions do not have, and why ours do.
-const ADDITIONS: [(&str, &str, &str, &str); 12] = [
+const ADDITIONS: [(&str, &str, &str, &str); 14] = [
+    ("backups.velero.io", "/properties/spec/properties/allowUnprotected", "boolean", "goes on without some volumes"),
     ("backups.velero.io", "/properties/spec/properties/cancel", "boolean", "ends a backup"),
     ("backups.velero.io", "/properties/status/properties/attempt", "integer", "tells how often it was begun"),
     ("restores.velero.io", "/properties/spec/properties/allowRecreate", "array", "lets more objects be made anew"),
@@ -36,6 +37,12 @@ const ADDITIONS: [(&str, &str, &str, &str); 12] = [
         "gives objects their owners back",
     ),
     ("restores.velero.io", "/properties/status/properties/attempt", "integer", "tells how often it was begun"),
+    (
+        "schedules.velero.io",
+        "/properties/spec/properties/template/properties/allowUnprotected",
+        "boolean",
+        "the spec of a backup",
+    ),
     (
         "schedules.velero.io",
         "/properties/spec/properties/template/properties/cancel",

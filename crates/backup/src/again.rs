@@ -15,6 +15,7 @@ use crate::scope::Scope;
 use crate::shelf::Shelf;
 use crate::stopped::{Refusal, Stopped};
 use crate::tally::Tally;
+use crate::volumes::VolumeRules;
 use lifeboat_api::{Backup, BackupSpec};
 use lifeboat_hook::BackupHooks;
 use lifeboat_object::{Item, ObjectKey, Place, Severity};
@@ -56,6 +57,7 @@ pub(crate) async fn save_again(
         index: Index::default(),
         shelf: Shelf::new(0, &env.operation.scratch),
         fates: Fates::new(0),
+        verdicts: Arc::default(),
         turn: Turn::AfterOperations,
     };
     let (sender, entries) = stream(WAITING, SAVING_AGAIN);
@@ -106,6 +108,7 @@ async fn scope(record: &Backup, env: &Env) -> Result<Result<Scope, BackupError>,
                 namespaces: Vec::new(),
                 lane,
                 workers: 1,
+                volume_rules: VolumeRules::default(),
                 // What is saved again is not quiesced again: its snapshots are taken.
                 hooks: BackupHooks::default(),
                 commands: None,

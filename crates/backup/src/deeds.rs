@@ -1,18 +1,16 @@
 //! What was learned of the objects of the action lane while they were saved.
 
-use crate::actions::pod::PodView;
-use crate::actions::pv::{Claim, claim};
 use crate::pass::{LeftOut, Used};
-use crate::volumes::{VolumeFacts, Volumes};
+use crate::volumes::VolumeDeeds;
 use lifeboat_archive::operations::BackupOperation;
 use lifeboat_hook::HookTally;
-use lifeboat_object::{Item, ObjectKey, view};
+use lifeboat_object::ObjectKey;
 use std::collections::BTreeMap;
 
 /// What one worker has learned.
 #[derive(Debug, Default)]
 pub(crate) struct Deeds {
-    pub(crate) volumes: Volumes,
+    pub(crate) volumes: VolumeDeeds,
     pub(crate) left_out: LeftOut,
     pub(crate) used: Used,
     /// Operations that actions have begun.
@@ -61,47 +59,5 @@ impl Deeds {
         self.operations.extend(other.operations);
         self.hooks.add(other.hooks);
         other.wishes.into_iter().for_each(|(key, wish)| self.wish(key, wish));
-    }
-}
-
-/// What the volume information has to say of an object, as it was before any action.
-pub(crate) enum OfVolumes {
-    /// The claims that a pod mounts, and whether it asks for their files.
-    Mounts(Vec<(String, bool)>),
-    Claim(Claim),
-    Volume(VolumeFacts),
-    Nothing,
-}
-
-impl OfVolumes {
-    /// Whether objects of this type have any.
-    pub(crate) fn has(item: &Item) -> bool {
-        item.resource.group.is_empty()
-            && matches!(item.resource.resource.as_str(), "pods" | "persistentvolumeclaims" | "persistentvolumes")
-    }
-
-    pub(crate) fn of(item: &Item, group_label: &str) -> Self {
-        match item.resource.resource.as_str() {
-            _ if !Self::has(item) => Self::Nothing,
-            "pods" => {
-                let pod = view::<PodView>(&item.body).unwrap_or_default();
-                Self::Mounts(pod.mounts().map(|(claim, asks)| (claim.to_owned(), asks)).collect())
-            }
-            "persistentvolumeclaims" => Self::Claim(claim(item, group_label)),
-            _ => Self::Volume(VolumeFacts::of(item)),
-        }
-    }
-
-    /// Notes them of an object that is saved.
-    pub(crate) fn note(self, item: &Item, volumes: &mut Volumes) {
-        let namespace = item.head.namespace.as_deref().unwrap_or_default();
-        match self {
-            Self::Mounts(mounts) => {
-                mounts.iter().for_each(|(claim, asks)| volumes.mounted(namespace, claim, &item.head.name, *asks));
-            }
-            Self::Claim(claim) => volumes.claim(&claim),
-            Self::Volume(facts) => volumes.volume(&item.head.name, facts),
-            Self::Nothing => {}
-        }
     }
 }

@@ -35,9 +35,6 @@ pub(crate) async fn policies(
     if let Some(global) = &global {
         own.get_or_insert_default().append_global(global).into_iter().for_each(warn);
     }
-    if own.as_ref().is_some_and(ResourcePolicies::has_volume_policies) {
-        warn("the policies for volumes have no effect: this version of Lifeboat saves no data of volumes".to_owned());
-    }
     Ok(own)
 }
 
@@ -89,7 +86,7 @@ async fn read(namespace: &str, name: &str, cluster: &Cluster) -> Result<Resource
 }
 
 fn parsed(source: &str, text: &str) -> Result<ResourcePolicies, String> {
-    ResourcePolicies::parse(text, PolicyUse::Backup).map_err(|e| match e {
+    ResourcePolicies::parse(text, PolicyUse::Backup).map(|policies| policies.from_source(source)).map_err(|e| match e {
         PolicyError::Undecoded(_) => format!("fail to read the ResourcePolicies from {source} with error {e}"),
         PolicyError::Invalid(_) => format!("fail to validate ResourcePolicies in {source} with error {e}"),
     })

@@ -10,10 +10,12 @@ use crate::process::{Processed, process};
 use crate::request::{Settings, ValidationErrors};
 use crate::scope::{Scope, read_namespaces};
 use crate::tally::Tally;
+use crate::volumes::VolumeRules;
 use lifeboat_api::{Backup, well_known};
 use lifeboat_hook::BackupHooks;
-use lifeboat_object::{Catalog, Place};
+use lifeboat_object::{GroupResource, Place};
 use lifeboat_select::{BackupFilter, ResourcePolicies, SelectorError};
+use lifeboat_volume::Flags;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
@@ -41,17 +43,7 @@ pub(crate) async fn objects(
     env: &Env,
     tasks: &mut JoinSet<()>,
 ) -> Result<Objects, BackupError> {
-    let catalog = env.cluster.discover().await?;
-    for failure in &catalog.failures {
-        env.operation.journal.warn(
-            &Place::Velero,
-            format!(
-                "the types of {} could not be discovered and are not in this backup: {}",
-                failure.group_version, failure.message
-            ),
-        );
-    }
-    let mut scope = scope(wanted, catalog, env).await?;
+    let mut scope = scope(wanted, env).await?;
     scope.commands = commands;
     let scope = Arc::new(scope);
     let existing: Vec<String> = scope.namespaces.iter().map(|namespace| namespace.facts.name.clone()).collect();
@@ -67,7 +59,18 @@ pub(crate) async fn objects(
     Ok(Objects { plan, processed, kept_out, tally })
 }
 
-async fn scope(wanted: Wanted<'_>, catalog: Catalog, env: &Env) -> Result<Scope, BackupError> {
+/// Reads what the filters ask of the cluster, from fresh discovery. What is odd about it is a warning.
+pub(crate) async fn scope(wanted: Wanted<'_>, env: &Env) -> Result<Scope, BackupError> {
+    let catalog = env.cluster.discover().await?;
+    for failure in &catalog.failures {
+        env.operation.journal.warn(
+            &Place::Velero,
+            format!(
+                "the types of {} could not be discovered and are not in this backup: {}",
+                failure.group_version, failure.message
+            ),
+        );
+    }
     let Wanted { backup, policies, settings } = wanted;
     let namespaces = read_namespaces(backup, &catalog, env).await?;
     let facts: Vec<_> = namespaces.iter().map(|n| n.facts.clone()).collect();
@@ -111,5 +114,12 @@ async fn scope(wanted: Wanted<'_>, catalog: Catalog, env: &Env) -> Result<Scope,
     let lane = Lane::new(&catalog, &env.actions)?;
     let hooks = BackupHooks::new(&backup.spec.hooks, &catalog).map_err(ValidationErrors)?;
     let (backup, workers) = (backup.clone(), settings.item_block_workers.max(1));
-    Ok(Scope { backup, catalog, filter, namespaces, lane, workers, hooks, commands: None })
+    let claims = catalog.find(&GroupResource::new("", "persistentvolumeclaims"));
+    let flags = Flags {
+        native: !env.actions.volume_snapshotters.is_empty(),
+        saves_claims: claims.is_some_and(|resource| filter.collects(resource).is_ok()),
+        ..Flags::of(&backup.spec, settings.features)
+    };
+    let volume_rules = VolumeRules { policies: policies.cloned(), flags };
+    Ok(Scope { backup, catalog, filter, namespaces, lane, workers, volume_rules, hooks, commands: None })
 }

@@ -7,8 +7,10 @@ use crate::objects::{Objects, Wanted, objects};
 use crate::plan::Excluded;
 use crate::process::Processed;
 use crate::request::{Request, prepare};
-use lifeboat_archive::volume_info::BackupVolumeInfo;
+use crate::volumes::refusal;
+use lifeboat_action::Actions;
 use lifeboat_object::{GroupResource, Place, Results};
+use lifeboat_volume::Decided;
 use std::collections::BTreeMap;
 use tokio::task::JoinSet;
 
@@ -22,9 +24,41 @@ pub struct Preview {
     /// How many listed objects of each type would be left out, by reason.
     pub left_out: BTreeMap<(GroupResource, &'static str), u64>,
     /// What would be done with each volume.
-    pub volumes: Vec<BackupVolumeInfo>,
+    pub volumes: Vec<PreviewedVolume>,
     /// Warnings and errors found on the way.
     pub results: Results,
+}
+
+/// What would be done with one volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreviewedVolume {
+    /// What people call it: namespace and name of its claim, else its own name, else `namespace/pod:volume`.
+    pub name: String,
+    /// The name of its PersistentVolume, when it has one.
+    pub volume: Option<String>,
+    /// In a few words, such as `CSI snapshot`, or `nothing`.
+    pub done: String,
+    /// Why: the rule, the annotation, or the default that decided.
+    pub reason: String,
+    /// What would have to change for its data to be saved; `None` when it would be.
+    pub advice: Option<String>,
+}
+
+impl PreviewedVolume {
+    pub(crate) fn of(decided: &Decided) -> Self {
+        let verdict = &decided.verdict;
+        let needs_mover = verdict.way.needs_mover().then(|| {
+            "let a policy ask for a CSI snapshot that stays in its storage: this version of Lifeboat has no mover of volume data"
+                .to_owned()
+        });
+        Self {
+            name: decided.name(),
+            volume: decided.volume.clone(),
+            done: verdict.done(),
+            reason: verdict.reason(),
+            advice: verdict.advice().or(needs_mover),
+        }
+    }
 }
 
 /// What would be saved of one type.
@@ -48,7 +82,8 @@ pub async fn preview(request: &Request, env: &Env) -> Result<Preview, BackupErro
     let mut tasks = JoinSet::new();
     // An action may do what a preview must not, such as begin a snapshot.
     let mut env = env.clone();
-    let actions = std::mem::take(&mut env.actions);
+    let volume_snapshotters = env.actions.volume_snapshotters.clone();
+    let actions = std::mem::replace(&mut env.actions, Actions { volume_snapshotters, ..Actions::default() });
     let names = actions.backup_item.iter().map(|action| action.name());
     let names: Vec<&str> = names.chain(actions.item_block.iter().map(|action| action.name())).collect();
     if !names.is_empty() {
@@ -83,14 +118,15 @@ pub async fn preview(request: &Request, env: &Env) -> Result<Preview, BackupErro
     }
     tally.balance()?;
     let learned = learned.await.map_err(|_| BackupError::Worker("processing objects"))?;
-    if let Some(warning) = learned.volumes.warning() {
-        env.operation.journal.warn(&Place::Velero, warning);
+    if let Some(refusal) = refusal(learned.volumes.decided()).filter(|_| !backup.spec.allow_unprotected) {
+        env.operation.journal.error(&Place::Velero, format!("the backup would be refused: {refusal}"));
     }
+    let volumes = learned.volumes.decided().map(PreviewedVolume::of).collect();
     Ok(Preview {
         types,
         excluded: plan.excluded,
         left_out: learned.left_out,
-        volumes: learned.volumes.records(backup.spec.snapshot_volumes != Some(false)),
+        volumes,
         results: env.operation.journal.close().results,
     })
 }

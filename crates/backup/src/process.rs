@@ -116,6 +116,10 @@ async fn bring_together(
     deeds.add_left_out(pass.left_out);
     deeds.operations.sort_by(|a, b| order(a).cmp(&order(b)));
     let Deeds { volumes, left_out, operations, hooks, .. } = deeds;
+    let verdicts = Arc::clone(&desk.verdicts);
+    // The last one has it: it is not copied.
+    drop(desk);
+    let volumes = Volumes::new(Arc::unwrap_or_clone(verdicts), volumes);
     Ok(Learned { volumes, left_out, operations, hooks })
 }
 

@@ -28,6 +28,12 @@ pub struct Settings {
     pub resource_timeout: Duration,
     /// Name of the storage location.
     pub storage_location: String,
+    /// Whether the files of volumes are saved unless a pod opts out, when the backup does not say.
+    pub fs_backup_by_default: bool,
+    /// Whether the data of CSI snapshots is moved, when the backup does not say.
+    pub moves_snapshot_data: bool,
+    /// The label of claims that are snapshotted as a group, when the backup names none.
+    pub volume_group_label: String,
     /// What is switched on.
     pub features: Features,
     /// Compression level of the archive, 1 to 9.
@@ -65,6 +71,9 @@ impl Default for Settings {
             default_item_operation_timeout: Duration::from_secs(4 * 3600),
             resource_timeout: Duration::from_secs(600),
             storage_location: "default".to_owned(),
+            fs_backup_by_default: false,
+            moves_snapshot_data: false,
+            volume_group_label: well_known::LABEL_VOLUME_GROUP.to_owned(),
             features: Features::default(),
             compression: 1,
             memory_budget: (MEMORY_BUDGET_MIB as usize) << 20,
@@ -103,7 +112,7 @@ pub fn prepared(request: &Request, version: &ServerVersion, now: Timestamp) -> (
         spec.ttl = settings.default_ttl;
     }
     if spec.volume_group_snapshot_label_key.is_empty() {
-        spec.volume_group_snapshot_label_key = well_known::LABEL_VOLUME_GROUP.to_owned();
+        spec.volume_group_snapshot_label_key.clone_from(&settings.volume_group_label);
     }
     if spec.csi_snapshot_timeout.is_zero() {
         spec.csi_snapshot_timeout = Duration::from_secs(600);
@@ -111,8 +120,12 @@ pub fn prepared(request: &Request, version: &ServerVersion, now: Timestamp) -> (
     if spec.item_operation_timeout.is_zero() {
         spec.item_operation_timeout = settings.default_item_operation_timeout;
     }
-    spec.default_volumes_to_fs_backup.get_or_insert(false);
-    spec.snapshot_move_data.get_or_insert(false);
+    if spec.default_volumes_to_restic == Some(true) {
+        // The old name of the field counts more than the new one.
+        spec.default_volumes_to_fs_backup = Some(true);
+    }
+    spec.default_volumes_to_fs_backup.get_or_insert(settings.fs_backup_by_default);
+    spec.snapshot_move_data.get_or_insert(settings.moves_snapshot_data);
     if spec.storage_location.is_empty() {
         spec.storage_location.clone_from(&settings.storage_location);
     }
@@ -123,7 +136,6 @@ pub fn prepared(request: &Request, version: &ServerVersion, now: Timestamp) -> (
     BackupFilter::auto_exclude(spec);
     // Types are not known yet; what is wrong with hooks does not depend on them.
     errors.extend(BackupHooks::new(&spec.hooks, &Catalog::default()).err().unwrap_or_default());
-    errors.extend(refusals(&backup));
     let ttl = SignedDuration::from_nanos(backup.spec.ttl.nanoseconds());
     let location = lifeboat_api::label_value(&backup.spec.storage_location);
     backup.metadata.labels.insert(well_known::LABEL_STORAGE_LOCATION.to_owned(), location);
@@ -148,24 +160,6 @@ pub fn prepared(request: &Request, version: &ServerVersion, now: Timestamp) -> (
     }
     status.phase = Some(BackupPhase::InProgress);
     (backup, errors)
-}
-
-/// What this version does not do is refused, never left out silently.
-fn refusals(backup: &Backup) -> Vec<String> {
-    let spec = &backup.spec;
-    let mut errors = Vec::new();
-    for (wanted, what) in [
-        (
-            spec.default_volumes_to_fs_backup == Some(true) || spec.default_volumes_to_restic == Some(true),
-            "file system backup of volumes",
-        ),
-        (spec.snapshot_move_data == Some(true), "moving snapshot data"),
-    ] {
-        if wanted {
-            errors.push(format!("{what} are not supported by this version of Lifeboat: nothing was done"));
-        }
-    }
-    errors
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use crate::env::Env;
 use crate::error::BackupError;
 use crate::hook::Commands;
 use crate::load::policies;
+use crate::movers::check_movers;
 use crate::objects::{Objects, Wanted, objects};
 use crate::process::{Learned, Processed};
 use crate::request::{Request, Settings, prepare};
@@ -13,7 +14,7 @@ use crate::stopped::{Refusal, Stopped};
 use crate::tally::Tally;
 use crate::write::{Written, write};
 use lifeboat_api::{Backup, BackupPhase};
-use lifeboat_object::{Place, Results};
+use lifeboat_object::Results;
 use lifeboat_store::{BackupWriter, ClaimOutcome, ClaimRequest, StreamReceiver, stream};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -109,6 +110,8 @@ async fn make(request: &Request, commands: &Commands, env: &Env, tasks: &mut Joi
     let version = env.cluster.version().await?;
     let backup = prepare(request, &version, (env.operation.clock)())?;
     let policies = policies(&backup, &request.settings, env).await?;
+    let wanted = Wanted { backup: &backup, policies: policies.as_ref(), settings: &request.settings };
+    check_movers(wanted, env).await?;
     let writer = match claim(&backup, &request.settings, env).await? {
         ClaimOutcome::Writer(writer) => *writer,
         ClaimOutcome::Complete(backup) => return Ok(Made::Before(backup)),
@@ -120,13 +123,10 @@ async fn make(request: &Request, commands: &Commands, env: &Env, tasks: &mut Joi
         // What the attempt before has frozen comes first.
         commands.pay(true).await;
     }
-    let wanted = Wanted { backup: &backup, policies: policies.as_ref(), settings: &request.settings };
     let objects = objects(wanted, Some(commands.clone()), env, tasks).await?;
     let Walked { written, learned, kept_out } = Box::pin(walk(request, objects, &writer, env)).await?;
-    if let Some(warning) = learned.volumes.warning() {
-        env.operation.journal.warn(&Place::Velero, warning);
-    }
-    let volumes = learned.volumes.records(backup.spec.snapshot_volumes != Some(false));
+    learned.volumes.tell(&backup, &env.operation.journal);
+    let volumes = learned.volumes.records();
     let mut backup = backup;
     // The record lists them beside the namespaces that the user excludes.
     backup.spec.excluded_namespaces.extend(kept_out);

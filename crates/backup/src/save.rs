@@ -2,7 +2,7 @@
 //! (backup.md 2.1, 2.2).
 
 use crate::actions::service_account::Digest;
-use crate::deeds::{Deeds, OfVolumes, Wish};
+use crate::deeds::{Deeds, Wish};
 use crate::entry::{Entry, FAILED, tell_too_deep};
 use crate::env::Env;
 use crate::fates::{Fate, Fates, Who};
@@ -22,6 +22,7 @@ use lifeboat_api::{OperationPhase, OperationStatus, Time};
 use lifeboat_archive::operations::{BackupOperation, BackupOperationSpec};
 use lifeboat_hook::HookPod;
 use lifeboat_object::{ApiResource, Item, ObjectKey, Place, Severity, is_too_deep};
+use lifeboat_volume::Verdicts;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -39,6 +40,8 @@ pub(crate) struct Desk {
     pub(crate) index: Index,
     pub(crate) shelf: Shelf,
     pub(crate) fates: Fates,
+    /// What is done with volumes; nothing when objects are saved again.
+    pub(crate) verdicts: Arc<Verdicts>,
     pub(crate) turn: Turn,
 }
 
@@ -245,7 +248,6 @@ impl Worker {
             tell_too_deep(&item.key(), &desk.env.operation.journal);
             return Ok(Made::Entry(Entry::as_sent(item)));
         }
-        let of_volumes = OfVolumes::of(&item, &desk.scope.backup.spec.volume_group_snapshot_label_key);
         if let Some(named) = desk.named_if_unchanged(&item, &actions) {
             for (action, keys) in named {
                 let named = Named { action, keys, must_include: false };
@@ -253,7 +255,7 @@ impl Worker {
                     return Ok(self.fails(&item, &error));
                 }
             }
-            of_volumes.note(&item, &mut self.deeds.volumes);
+            self.deeds.volumes.note(&item, &desk.verdicts);
             return Ok(Made::Entry(Entry::as_sent(item)));
         }
         let mut object: Value = match serde_json::from_slice(&item.body) {
@@ -281,7 +283,7 @@ impl Worker {
                 }
             }
         }
-        of_volumes.note(&item, &mut self.deeds.volumes);
+        self.deeds.volumes.note(&item, &desk.verdicts);
         Ok(Made::Entry(if is_changed { Entry::changed(item, object) } else { Entry::as_sent(item) }))
     }
 

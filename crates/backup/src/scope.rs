@@ -5,6 +5,7 @@ use crate::error::BackupError;
 use crate::hook::Commands;
 use crate::lane::Lane;
 use crate::parse;
+use crate::volumes::VolumeRules;
 use lifeboat_api::{Backup, well_known};
 use lifeboat_cluster::{ClusterError, ListRequest};
 use lifeboat_hook::BackupHooks;
@@ -25,6 +26,8 @@ pub(crate) struct Scope {
     pub(crate) lane: Lane,
     /// How many blocks of such objects have their turn at once.
     pub(crate) workers: usize,
+    /// What decides about volumes.
+    pub(crate) volume_rules: VolumeRules,
     /// Which commands run in pods around their backup.
     pub(crate) hooks: BackupHooks,
     /// Runs these; `None` when they are not to be run, as in a preview.
@@ -172,6 +175,7 @@ pub(crate) fn test_scope(more: Vec<ApiResource>, actions: &lifeboat_action::Acti
         namespaces: vec![Namespace { facts, item: Some(item) }],
         lane,
         workers: 1,
+        volume_rules: VolumeRules::default(),
         hooks: BackupHooks::default(),
         commands: None,
     })

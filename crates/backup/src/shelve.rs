@@ -13,6 +13,7 @@ use crate::stopped::Stopped;
 use crate::tally::Tally;
 use lifeboat_object::{Item, Place};
 use lifeboat_store::StreamReceiver;
+use lifeboat_volume::Survey;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -27,6 +28,8 @@ pub(crate) struct Shelves {
     pub(crate) bindings: Bindings,
     /// What actions of plugins have named, by the number of the object that they were asked about.
     pub(crate) named: BTreeMap<u32, Vec<Digest>>,
+    /// What pods, claims and volumes say of volumes.
+    pub(crate) survey: Survey,
     /// What was left out, what is used, and what is wished for.
     pub(crate) deeds: Deeds,
     /// Whether it was told that the disk cannot be used.
@@ -38,7 +41,8 @@ impl Shelves {
     pub(crate) fn new(room: usize, scope: Arc<Scope>, env: &Env, tally: Arc<Tally>) -> Self {
         let (index, bindings, named, deeds) = Default::default();
         let shelf = Shelf::new(room, &env.operation.scratch);
-        Self { scope, env: env.clone(), tally, shelf, index, bindings, named, deeds, told: false }
+        let survey = Survey::new(scope.volume_rules.get());
+        Self { scope, env: env.clone(), tally, shelf, index, bindings, named, survey, deeds, told: false }
     }
 
     /// Takes in all lists, until their end is said.
@@ -96,6 +100,7 @@ impl Shelves {
                 continue;
             }
             self.deeds.used.note(&item);
+            self.survey.take(&item);
             if item.resource.resource == "clusterrolebindings" && item.resource.group == "rbac.authorization.k8s.io" {
                 let binding = serde_json::from_slice(&item.body).ok().as_ref().and_then(Binding::of);
                 binding.into_iter().for_each(|binding| self.bindings.add(binding));

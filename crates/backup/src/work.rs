@@ -13,6 +13,7 @@ use crate::scope::Scope;
 use crate::shelve::Shelves;
 use crate::spool::Raw;
 use crate::stopped::Stopped;
+use crate::survey::decide;
 use lifeboat_store::{Broken, StreamReceiver, StreamSender};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,12 +30,13 @@ pub(crate) async fn work(
 ) -> Result<Acted, Stopped> {
     shelves.take_lists(lists).await?;
     gather(&mut shelves).await?;
+    let verdicts = Arc::new(decide(&mut shelves).await?);
     let Shelves { scope, env, tally, shelf, index, bindings, named, deeds, .. } = shelves;
     let relations = Relations { index: &index, bindings: &bindings, named: &named };
     let blocks = blocks(&relations, &ordered(&scope, &index));
     let (workers, actions) = (scope.workers, scope.lane.backup_item(Arc::new(bindings)));
     let fates = Fates::new(index.len());
-    let desk = Arc::new(Desk { scope, env, tally, actions, index, shelf, fates, turn: Turn::First });
+    let desk = Arc::new(Desk { scope, env, tally, actions, index, shelf, fates, verdicts, turn: Turn::First });
     let (queue, out) = (Arc::new(Queue { blocks, next: AtomicUsize::new(0) }), Output::one(sender, ACTING));
     let mut running = JoinSet::new();
     for _ in 0..workers {

@@ -16,6 +16,7 @@ use crate::sandbox::SandboxArgs;
 use crate::server::ServerArgs;
 use crate::uninstall::UninstallArgs;
 use crate::version::VersionArgs;
+use crate::volume::VolumeCommand;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -58,6 +59,9 @@ enum Command {
     /// Work with the client
     #[command(subcommand)]
     Client(ClientCommand),
+    /// Ask what happens to volumes
+    #[command(subcommand)]
+    Volume(VolumeCommand),
     /// Print the versions of this program and of the server
     Version(VersionArgs),
     /// Print a script that completes command lines, also names of objects
@@ -130,6 +134,7 @@ impl Lifeboat {
             Command::Create(command) => command.run(&self.globals).await,
             Command::Delete(command) => command.run(&self.globals).await,
             Command::Client(command) => command.run(&self.globals),
+            Command::Volume(command) => command.run(&self.globals).await,
             Command::Version(version) => version.run(&self.globals).await,
             Command::Completion(completion) => completion.run(&self.globals),
             Command::Install(install) => install.run(&self.globals).await,

@@ -2,7 +2,7 @@
 
 mod backup;
 mod describe;
-mod document;
+pub(crate) mod document;
 pub(crate) mod journal;
 mod list;
 mod restore;

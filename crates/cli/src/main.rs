@@ -27,6 +27,7 @@ mod server;
 mod spec;
 mod uninstall;
 mod version;
+mod volume;
 mod yaml;
 
 use program::Program;

@@ -9,7 +9,7 @@ use crate::output::Output;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use item::{item_text, says_more};
-use lifeboat_backup::Preview;
+use lifeboat_backup::{Preview, PreviewedVolume};
 use lifeboat_object::{GroupResource, Results};
 use lifeboat_restore::{Env, Planned, PreviewEnd, PreviewItem, Request};
 use plan::KeptPlan;
@@ -67,20 +67,25 @@ fn print_backup_text(preview: &Preview) -> Result<()> {
         writeln!(out, "\nVolumes:")?;
     }
     for volume in &preview.volumes {
-        let what =
-            if volume.skipped { format!("skipped: {}", volume.skipped_reason) } else { volume.backup_method.clone() };
-        let name = volume_name([&volume.pvc_namespace, &volume.pvc_name, &volume.pv_name]);
-        writeln!(out, "  {name}: {what}")?;
+        writeln!(out, "  {}: {}: {}", volume_name(volume), volume.done, volume.reason)?;
     }
     let objects: u64 = preview.types.values().map(|found| found.objects).sum();
     writeln!(out, "\nWould save {objects} objects of {} types. Nothing was written.", preview.types.len())?;
     Ok(())
 }
 
-/// Namespace and name of the claim and name of the volume, as far as there are any.
-fn volume_name(names: [&String; 3]) -> String {
-    let names: Vec<&str> = names.into_iter().filter(|n| !n.is_empty()).map(String::as_str).collect();
-    names.join("/")
+/// What a volume is called, and the name of its PersistentVolume where that is another one.
+pub(crate) fn volume_name(volume: &PreviewedVolume) -> String {
+    match &volume.volume {
+        Some(name) if *name != volume.name => format!("{} ({name})", volume.name),
+        _ => volume.name.clone(),
+    }
+}
+
+/// A volume for programs.
+pub(crate) fn volume_value(volume: &PreviewedVolume) -> Value {
+    let PreviewedVolume { name, volume, done, reason, advice } = volume;
+    json!({"name": name, "persistentVolume": volume, "done": done, "reason": reason, "advice": advice})
 }
 
 fn print_left_out<'a>(
@@ -103,7 +108,7 @@ fn backup_value(preview: &Preview) -> Value {
         "types": types.collect::<Vec<_>>(),
         "excluded": excluded.collect::<Vec<_>>(),
         "leftOut": left_out_value(&preview.left_out),
-        "volumes": preview.volumes,
+        "volumes": preview.volumes.iter().map(volume_value).collect::<Vec<_>>(),
         "results": preview.results,
     })
 }
@@ -311,7 +316,9 @@ impl RestorePrinter {
             writeln!(self.out, "\nVolumes:")?;
         }
         for volume in &end.volumes {
-            let name = volume_name([&volume.pvc_namespace, &volume.pvc_name, &volume.pv_name]);
+            let names = [&volume.pvc_namespace, &volume.pvc_name, &volume.pv_name];
+            let name =
+                names.into_iter().filter(|name| !name.is_empty()).map(String::as_str).collect::<Vec<_>>().join("/");
             writeln!(self.out, "  {name}: {}", volume.message)?;
         }
         let [create, update, recreate, unchanged, skip, conflict, refused, extra, remove] = self.sum();

@@ -74,10 +74,10 @@ pub(crate) struct ServerArgs {
     /// Snapshot locations by provider, for backups that name none
     #[arg(long, value_parser = flags::mappings, value_name = "PROVIDER:NAME,…")]
     default_volume_snapshot_locations: Vec<flags::Pairs>,
-    /// Back up volumes by their files when backups do not say (no effect yet)
+    /// Back up volumes by their files when backups do not say (this version has no mover: backups with such volumes are refused)
     #[arg(long)]
     default_volumes_to_fs_backup: bool,
-    /// Move the data of snapshots when backups do not say (no effect yet)
+    /// Move the data of snapshots when backups do not say (this version has no mover: backups with such volumes are refused)
     #[arg(long)]
     default_snapshot_move_data: bool,
     /// How long asynchronous operations may take, for backups and restores that do not say
@@ -122,7 +122,7 @@ pub(crate) struct ServerArgs {
     /// A new schedule waits for its time before its first backup (no effect yet)
     #[arg(long)]
     schedule_skip_immediately: bool,
-    /// The label that joins volumes to be saved at one moment (no effect yet)
+    /// The label that joins the claims whose volumes are to be saved together, for backups that name none
     #[arg(long, default_value = lifeboat_api::well_known::LABEL_VOLUME_GROUP, value_name = "LABEL")]
     volume_group_snapshot_label_key: String,
     #[command(flatten)]
@@ -284,18 +284,12 @@ impl ServerArgs {
             ("plugin-dir", self.plugin_dir != *PLUGIN_DIR),
             ("profiler-address", !matches!(self.profiler_address.as_str(), "" | "localhost:6060")),
             ("fs-backup-timeout", self.fs_backup_timeout != Duration::from_secs(4 * 3600)),
-            ("default-volumes-to-fs-backup", self.default_volumes_to_fs_backup),
-            ("default-snapshot-move-data", self.default_snapshot_move_data),
             ("garbage-collection-frequency", !self.garbage_collection_frequency.is_zero()),
             ("default-repo-maintain-frequency", !self.default_repo_maintain_frequency.is_zero()),
             ("client-page-size", self.client_page_size != 500),
             ("max-concurrent-k8s-connections", self.max_concurrent_k8s_connections != 30),
             ("disable-informer-cache", self.disable_informer_cache),
             ("schedule-skip-immediately", self.schedule_skip_immediately),
-            (
-                "volume-group-snapshot-label-key",
-                self.volume_group_snapshot_label_key != lifeboat_api::well_known::LABEL_VOLUME_GROUP,
-            ),
             ("features", globals.features.as_deref().is_some_and(lifeboat_api::has_feature_without_effect)),
             ("keep-latest-maintenance-jobs", self.maintenance.keep_latest_maintenance_jobs.is_some()),
             ("maintenance-job-cpu-request", self.maintenance.maintenance_job_cpu_request.is_some()),
@@ -367,6 +361,9 @@ impl ServerArgs {
                 default_item_operation_timeout: self.default_item_operation_timeout,
                 resource_timeout: self.resource_timeout,
                 item_block_workers,
+                fs_backup_by_default: self.default_volumes_to_fs_backup,
+                moves_snapshot_data: self.default_snapshot_move_data,
+                volume_group_label: self.volume_group_snapshot_label_key.clone(),
                 features: globals.features(),
                 global_volume_policies: self.global_backup_volume_policies_configmap.clone(),
                 served: true,

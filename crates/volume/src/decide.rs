@@ -67,15 +67,7 @@ fn without_volume(claim: &Claim, rule: Option<VolumeRule<'_>>) -> Verdict {
 }
 
 fn policy(rule: VolumeRule<'_>, hindrance: Option<Hindrance>) -> Why {
-    let action = match rule.action {
-        VolumeAction::Skip => "skip",
-        VolumeAction::FsBackup => "fs-backup",
-        VolumeAction::Snapshot { by: SnapshotBy::Any, .. } => "snapshot",
-        VolumeAction::Snapshot { by: SnapshotBy::Csi, .. } => "snapshot-csi",
-        VolumeAction::Snapshot { by: SnapshotBy::Native, .. } => "snapshot-native",
-        VolumeAction::Snapshot { by: SnapshotBy::DataMover, .. } => "snapshot-datamover",
-        VolumeAction::Custom(_) => "custom",
-    };
+    let action = rule.action.name();
     Why::Policy { number: rule.number, source: rule.source.to_owned(), action, hindrance }
 }
 
@@ -103,7 +95,7 @@ impl<'a> Subject<'a> {
                 Self { facts, persistent: Some(volume), has_claim: false, mounts: mounts.to_vec() }
             }
             Volume::OfPod(pod, volume) => {
-                let facts = volume.facts.clone();
+                let facts = volume.facts.as_deref().cloned().unwrap_or_default();
                 Self { facts, persistent: None, has_claim: false, mounts: vec![(pod, volume)] }
             }
         }

@@ -2,13 +2,16 @@
 
 use crate::decide::{Rules, Volume, decide};
 use crate::facts::{Claim, ClaimKey, PersistentVolume, Pod, PodVolume};
-use crate::verdict::{Verdict, Why};
+use crate::verdict::{Verdict, Way, Why};
 use lifeboat_object::Item;
-use std::collections::{BTreeMap, HashMap};
+use lifeboat_select::ResourcePolicies;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// What was read. About 600 bytes for a claim with its volume; of pods only those with volumes whose files can be saved.
+/// What was read. About 600 bytes for a claim with its volume; of pods only those with volumes that count.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
+    /// Whether volumes of pods count that have no claim, and for which no annotation asks.
+    counts_all_of_pods: bool,
     pods: Vec<Pod>,
     claims: BTreeMap<ClaimKey, Claim>,
     volumes: BTreeMap<String, PersistentVolume>,
@@ -47,9 +50,18 @@ pub struct Verdicts {
     all: Vec<Decided>,
     of_claims: HashMap<ClaimKey, usize>,
     of_volumes: HashMap<String, usize>,
+    /// Namespaces and names of the pods that have volumes without a claim about which was decided.
+    pods: BTreeSet<(String, String)>,
 }
 
 impl Survey {
+    /// An empty one, for these rules.
+    #[must_use]
+    pub fn new(rules: Rules<'_>) -> Self {
+        let has_policies = rules.policies.is_some_and(ResourcePolicies::has_volume_policies);
+        Self { counts_all_of_pods: rules.flags.fs_backup_by_default || has_policies, ..Self::default() }
+    }
+
     /// Takes in an object. Objects of other types say nothing of volumes.
     pub fn take(&mut self, item: &Item) {
         if !item.resource.group.is_empty() {
@@ -66,8 +78,9 @@ impl Survey {
         }
     }
 
-    /// Takes in a pod; twice is once.
-    fn pod(&mut self, pod: Pod) {
+    fn pod(&mut self, mut pod: Pod) {
+        let all = self.counts_all_of_pods;
+        pod.volumes.retain(|volume| all || volume.claim.is_some() || volume.is_opted_in);
         if !pod.volumes.is_empty() {
             self.pods.push(pod);
         }
@@ -80,6 +93,13 @@ impl Survey {
             self.claims.values().filter(|claim| claim.volume.is_some()).map(|c| c.key.namespace.as_str()).collect();
         out.dedup();
         out
+    }
+
+    /// Adds what another one has taken in.
+    pub fn add(&mut self, other: Self) {
+        self.pods.extend(other.pods);
+        self.claims.extend(other.claims);
+        self.volumes.extend(other.volumes);
     }
 
     /// Decides about every claim, every volume without one of these claims, and those volumes of pods that somebody asks for:
@@ -111,17 +131,19 @@ impl Survey {
             of_volumes.insert(name.clone(), all.len());
             all.push(Decided { claim: None, volume: Some(name.clone()), of_pod: None, verdict });
         }
+        let mut pods = BTreeSet::new();
         for pod in &self.pods {
             for volume in pod.volumes.iter().filter(|volume| volume.claim.is_none()) {
                 let verdict = decide(Volume::OfPod(pod, volume), rules);
                 if verdict.why != Why::NotAskedFor {
                     let of_pod = Some((pod.namespace.clone(), pod.name.clone(), volume.name.clone()));
+                    pods.insert((pod.namespace.clone(), pod.name.clone()));
                     all.push(Decided { claim: None, volume: None, of_pod, verdict });
                 }
             }
         }
         self.pods = Vec::new();
-        Verdicts { survey: self, all, of_claims, of_volumes }
+        Verdicts { survey: self, all, of_claims, of_volumes, pods }
     }
 }
 
@@ -156,6 +178,40 @@ impl Verdicts {
     #[must_use]
     pub fn of_volume(&self, name: &str) -> Option<&Decided> {
         self.all.get(*self.of_volumes.get(name)?)
+    }
+
+    /// Whether it was decided about volumes of a pod that have no claim.
+    #[must_use]
+    pub fn has_volumes_of_pod(&self, namespace: &str, name: &str) -> bool {
+        !self.pods.is_empty() && self.pods.contains(&(namespace.to_owned(), name.to_owned()))
+    }
+
+    /// Adds what was read and not decided about in time: nothing is saved of its data.
+    pub fn came_late(&mut self, late: Survey) {
+        for (key, claim) in late.claims {
+            if self.of_claims.contains_key(&key) {
+                continue;
+            }
+            let why = match &claim.volume {
+                Some(_) => Why::CameLate,
+                None => Why::NotBound { phase: claim.phase.clone() },
+            };
+            self.of_claims.insert(key.clone(), self.all.len());
+            if let Some(volume) = &claim.volume {
+                self.of_volumes.insert(volume.clone(), self.all.len());
+            }
+            let (volume, verdict) = (claim.volume.clone(), Verdict { way: Way::Skip, why });
+            self.survey.claims.insert(key.clone(), claim);
+            self.all.push(Decided { claim: Some(key), volume, of_pod: None, verdict });
+        }
+        for (name, volume) in late.volumes {
+            if !self.of_volumes.contains_key(&name) {
+                self.of_volumes.insert(name.clone(), self.all.len());
+                let verdict = Verdict { way: Way::Skip, why: Why::CameLate };
+                self.all.push(Decided { claim: None, volume: Some(name.clone()), of_pod: None, verdict });
+            }
+            self.survey.volumes.entry(name).or_insert(volume);
+        }
     }
 
     /// What was read of a claim.

@@ -22,17 +22,14 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// What a backup says, on a server with these features. `native` and `saves_claims` are not known from these.
+    /// What a backup says whose defaults are filled in, on a server with these features. `native` and `saves_claims` are not known from these.
     #[must_use]
     pub fn of(spec: &BackupSpec, features: Features) -> Self {
         Self {
             snapshots: spec.snapshot_volumes != Some(false),
             moves_data: spec.snapshot_move_data == Some(true),
             data_mover: spec.data_mover.clone(),
-            fs_backup_by_default: spec
-                .default_volumes_to_fs_backup
-                .or(spec.default_volumes_to_restic)
-                .unwrap_or_default(),
+            fs_backup_by_default: spec.default_volumes_to_fs_backup == Some(true),
             csi: features.csi,
             native: false,
             saves_claims: true,

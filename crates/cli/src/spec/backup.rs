@@ -60,7 +60,7 @@ pub(crate) struct BackupSpecArgs {
     /// snapshots yet; `local backup` refuses them
     #[arg(long, value_parser = flags::strings, value_name = "NAMES")]
     volume_snapshot_locations: Vec<List>,
-    /// How long to wait for a CSI snapshot; the server's default when 0. Recorded: this version takes none
+    /// How long to wait for a CSI snapshot; 10 minutes when 0
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
     csi_snapshot_timeout: Duration,
     /// How long asynchronous operations may take; the server's default when 0
@@ -79,15 +79,18 @@ pub(crate) struct BackupSpecArgs {
     /// Files of a volume uploaded at once; the node agent's default when 0. Recorded: this version uploads none
     #[arg(long, default_value_t = 0, value_name = "N")]
     parallel_files_upload: i64,
-    /// Take snapshots of volumes (this version takes none and says so for each volume)
+    /// Take snapshots of volumes that no policy and no pod says anything else of; volume explain says what comes of it
     #[arg(long, default_value = "")]
     snapshot_volumes: Optional<bool>,
-    /// Move snapshot data to the repository (refused by this version)
+    /// Move snapshot data to the repository (this version has no mover: a backup with such volumes is refused)
     #[arg(long, default_value = "")]
     snapshot_move_data: Optional<bool>,
-    /// Save volumes through the file system (refused by this version)
+    /// Save volumes through the file system (this version has no mover: a backup with such volumes is refused)
     #[arg(long, default_value = "")]
     default_volumes_to_fs_backup: Optional<bool>,
+    /// Make the backup though the data of some volumes cannot be saved as asked; they are named in its results
+    #[arg(long)]
+    allow_unprotected: bool,
 }
 
 impl BackupSpecArgs {
@@ -113,6 +116,7 @@ impl BackupSpecArgs {
         spec.snapshot_volumes = *self.snapshot_volumes;
         spec.snapshot_move_data = *self.snapshot_move_data;
         spec.default_volumes_to_fs_backup = *self.default_volumes_to_fs_backup;
+        spec.allow_unprotected = self.allow_unprotected;
         spec.storage_location.clone_from(&self.storage_location);
         spec.volume_snapshot_locations = flags::joined(&self.volume_snapshot_locations);
         spec.csi_snapshot_timeout = self.csi_snapshot_timeout;

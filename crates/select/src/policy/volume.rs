@@ -96,6 +96,22 @@ pub enum VolumeAction {
     Custom(Map<String, Value>),
 }
 
+impl VolumeAction {
+    /// Its name in a document, such as `snapshot-csi`.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Skip => "skip",
+            Self::FsBackup => "fs-backup",
+            Self::Snapshot { by: SnapshotBy::Any, .. } => "snapshot",
+            Self::Snapshot { by: SnapshotBy::Csi, .. } => "snapshot-csi",
+            Self::Snapshot { by: SnapshotBy::Native, .. } => "snapshot-native",
+            Self::Snapshot { by: SnapshotBy::DataMover, .. } => "snapshot-datamover",
+            Self::Custom(_) => "custom",
+        }
+    }
+}
+
 /// In which way a snapshot is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SnapshotBy {

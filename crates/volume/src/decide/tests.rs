@@ -258,7 +258,9 @@ fn a_volume_without_its_claim_has_native_snapshots_only() {
 
 #[test]
 fn a_volume_of_a_pod_is_saved_when_somebody_asks_for_it() {
-    let empty = |volume: &mut PodVolume| volume.facts.volume_type = "emptyDir";
+    let empty = |volume: &mut PodVolume| {
+        volume.facts = Some(Box::new(VolumeFacts { volume_type: "emptyDir", ..VolumeFacts::default() }));
+    };
     let policy = "- {conditions: {volumeTypes: [emptyDir]}, action: {type: fs-backup}}";
     let snapshots = "- {action: {type: snapshot}}";
     let default = Flags { fs_backup_by_default: true, ..flags() };

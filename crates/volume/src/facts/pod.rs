@@ -26,8 +26,8 @@ pub struct PodVolume {
     pub name: String,
     /// Its claim, in the pod's namespace.
     pub claim: Option<String>,
-    /// What policies ask of a volume that has no claim.
-    pub facts: VolumeFacts,
+    /// What policies ask of a volume that has no claim; boxed, because few have it.
+    pub facts: Option<Box<VolumeFacts>>,
     /// Whether the annotation `backup.velero.io/backup-volumes` lists it.
     pub is_opted_in: bool,
     /// Whether the annotation `backup.velero.io/backup-volumes-excludes` lists it.
@@ -106,7 +106,7 @@ impl Pod {
             |volume: &SourceView| !ELSEWHERE.contains(&volume.volume_type) && !volume.name.starts_with("default-token");
         let volumes = volumes.unwrap_or_default().into_iter().filter(has_files);
         let volumes = volumes.map(|volume| PodVolume {
-            facts: volume.facts(),
+            facts: volume.claim.is_none().then(|| Box::new(volume.facts())),
             is_opted_in: lists(&annotations.backup_volumes.0, &volume.name),
             is_opted_out: lists(&annotations.excludes.0, &volume.name),
             is_mounted: uses(|container| &container.volume_mounts, &volume.name),
@@ -169,8 +169,8 @@ mod tests {
             volumes: vec![
                 PodVolume { is_opted_in: true, is_mounted: true, ..volume("a", Some("data")) },
                 PodVolume { is_device: true, ..volume("b", Some("raw")) },
-                PodVolume { is_opted_out: true, facts: empty, ..volume("e", None) },
-                PodVolume { facts: nfs, ..volume("n", None) },
+                PodVolume { is_opted_out: true, facts: Some(Box::new(empty)), ..volume("e", None) },
+                PodVolume { facts: Some(Box::new(nfs)), ..volume("n", None) },
             ],
         };
         assert_eq!(of(&pod), expected);

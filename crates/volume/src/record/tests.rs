@@ -151,3 +151,20 @@ fn a_volume_is_found_by_its_claim_and_by_its_name() {
         (None, "n/outside".into())
     );
 }
+
+#[test]
+fn what_comes_late_is_told_as_not_saved() {
+    let mut verdicts = verdicts();
+    let (mut late, mut more) = (Survey::default(), Survey::default());
+    [claim("snap", "pv-snap"), claim("late", "pv-late"), claim("open", "")].iter().for_each(|item| late.take(item));
+    [volume("pv-late", "late"), volume("pv-free", "")].iter().for_each(|item| more.take(item));
+    late.add(more);
+    verdicts.came_late(late);
+    let skip = |why| Verdict { way: Way::Skip, why };
+    let of = |name: &str| verdicts.of_claim(&key(name)).unwrap().verdict.clone();
+    assert_eq!(of("late"), skip(Why::CameLate));
+    assert_eq!(of("open"), skip(Why::NotBound { phase: "Pending".into() }));
+    assert_eq!(of("snap").way, Way::CsiSnapshot { class: String::new() });
+    let by_volume = |name: &str| verdicts.of_volume(name).unwrap().name();
+    assert_eq!((by_volume("pv-late"), by_volume("pv-free")), ("n/late".to_owned(), "pv-free".to_owned()));
+}

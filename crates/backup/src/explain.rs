@@ -1,0 +1,42 @@
+//! What a backup would do with volumes, found out without looking at anything else.
+
+use crate::env::Env;
+use crate::error::BackupError;
+use crate::load::policies;
+use crate::movers::survey;
+use crate::objects::{Wanted, scope};
+use crate::preview::PreviewedVolume;
+use crate::request::{Request, prepare};
+use crate::volumes::refusal;
+use lifeboat_object::Results;
+use std::sync::Arc;
+
+/// What a backup would do with the volumes in its scope.
+#[derive(Clone, Debug)]
+pub struct Explained {
+    /// One for each volume, in the order of their claims; then those without a claim.
+    pub volumes: Vec<PreviewedVolume>,
+    /// Why the backup would be refused for what it asks for some of them.
+    pub refusal: Option<String>,
+    /// What could not be read, and other warnings and errors.
+    pub results: Results,
+}
+
+/// Decides about the volumes of a backup as [`crate::run`] would. Only pods, claims and volumes are read; the bucket is asked
+/// nothing.
+///
+/// # Errors
+/// [`BackupError`], where `run` would have it too.
+pub async fn explain_volumes(request: &Request, env: &Env) -> Result<Explained, BackupError> {
+    let version = env.cluster.version().await?;
+    let backup = prepare(request, &version, (env.operation.clock)())?;
+    let policies = policies(&backup, &request.settings, env).await?;
+    let wanted = Wanted { backup: &backup, policies: policies.as_ref(), settings: &request.settings };
+    let scope = Arc::new(scope(wanted, env).await?);
+    let verdicts = survey(&scope, env).await?;
+    Ok(Explained {
+        volumes: verdicts.iter().map(PreviewedVolume::of).collect(),
+        refusal: refusal(verdicts.iter()).filter(|_| !backup.spec.allow_unprotected),
+        results: env.operation.journal.close().results,
+    })
+}

@@ -1,0 +1,69 @@
+//! Looks at the volumes of a backup before it begins, and for nothing else.
+
+use crate::collect::{Collected, collect};
+use crate::env::Env;
+use crate::error::BackupError;
+use crate::gather::gather;
+use crate::objects::{Wanted, scope};
+use crate::plan::{Plan, Versions, plan};
+use crate::request::ValidationErrors;
+use crate::scope::Scope;
+use crate::shelve::Shelves;
+use crate::spool::LEAST;
+use crate::stopped::Stopped;
+use crate::survey::decide;
+use crate::volumes::{may_need_movers, refusal};
+use lifeboat_operation::Operation;
+use lifeboat_volume::{Flags, Verdicts};
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+/// Refuses a backup whose volumes need movers, before anything is done ([`refusal`]). What cannot be read on the way is told when
+/// the backup is made.
+pub(crate) async fn check_movers(wanted: Wanted<'_>, env: &Env) -> Result<(), BackupError> {
+    let Wanted { backup, policies, settings } = wanted;
+    let flags = Flags::of(&backup.spec, settings.features);
+    if backup.spec.allow_unprotected || !may_need_movers(policies, &flags) {
+        return Ok(());
+    }
+    let operation = &env.operation;
+    let quiet = Operation {
+        cancel: operation.cancel.clone(),
+        ..Operation::new(Arc::clone(&operation.clock), "", operation.scratch.clone())
+    };
+    let env = Env { operation: quiet, ..env.clone() };
+    let scope = Arc::new(scope(wanted, &env).await?);
+    let verdicts = survey(&scope, &env).await?;
+    refusal(verdicts.iter()).map_or(Ok(()), |why| Err(ValidationErrors(vec![why]).into()))
+}
+
+/// Reads the pods, claims and volumes in scope, and decides. What cannot be read is an error in the journal.
+///
+/// # Errors
+/// [`BackupError::Cancelled`], or a part of it died.
+pub(crate) async fn survey(scope: &Arc<Scope>, env: &Env) -> Result<Verdicts, BackupError> {
+    let existing: Vec<String> = scope.namespaces.iter().map(|namespace| namespace.facts.name.clone()).collect();
+    let Plan { mut lists, .. } = plan(&scope.catalog, &scope.filter, &scope.lane, &existing, Versions::Preferred);
+    lists.retain(|list| {
+        let resource = &list.resource;
+        resource.group.is_empty()
+            && matches!(resource.resource.as_str(), "pods" | "persistentvolumeclaims" | "persistentvolumes")
+    });
+    let (plan, tally, mut tasks) = (Plan { lists, excluded: Vec::new() }, Arc::default(), JoinSet::new());
+    let Collected { batches, looked_at, room } = collect(&plan, LEAST, env, &tally, &mut tasks);
+    let mut shelves = Shelves::new(room, Arc::clone(scope), env, tally);
+    let decided = async {
+        shelves.take_lists(looked_at).await?;
+        gather(&mut shelves).await?;
+        decide(&mut shelves).await
+    };
+    let verdicts = decided.await;
+    drop(batches);
+    tasks.shutdown().await;
+    match verdicts {
+        Ok(verdicts) => Ok(verdicts),
+        Err(Stopped::Broken(broken)) => Err(broken.into()),
+        Err(Stopped::Refused(refusal)) => Err((*refusal).into()),
+        Err(Stopped::Over) => Err(BackupError::Cancelled),
+    }
+}
