@@ -32,7 +32,7 @@ impl Features {
 /// which is still to come.
 #[must_use]
 pub fn has_feature_without_effect(names: &str) -> bool {
-    names.split(',').map(str::trim).any(|name| !matches!(name, "" | "EnableAPIGroupVersions"))
+    names.split(',').map(str::trim).any(|name| !matches!(name, "" | "EnableAPIGroupVersions" | "EnableCSI"))
 }
 
 #[cfg(test)]
@@ -49,6 +49,6 @@ mod tests {
         assert_eq!(found("EnableCSI, EnableAPIGroupVersions"), (true, true));
         assert_eq!(found("EnableRestic,enablecsi"), (false, false));
         let names = ["", "EnableAPIGroupVersions", "EnableAPIGroupVersions, EnableCSI", "x"];
-        assert_eq!(names.map(has_feature_without_effect), [false, false, true, true]);
+        assert_eq!(names.map(has_feature_without_effect), [false, false, false, true]);
     }
 }

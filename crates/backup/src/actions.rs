@@ -9,6 +9,8 @@ pub(crate) mod read;
 pub(crate) mod service_account;
 
 use lifeboat_action::BackupItemAction;
+use lifeboat_volume::Verdicts;
+use lifeboat_volume::csi::{self, CsiSnapshots};
 use service_account::Bindings;
 use std::sync::Arc;
 
@@ -21,7 +23,22 @@ pub(crate) const TYPES: [(&str, &str); 5] = [
     ("rbac.authorization.k8s.io", "clusterrolebindings"),
 ];
 
+/// What the actions go by, beside the object.
+#[derive(Clone, Default)]
+pub(crate) struct Known {
+    pub(crate) bindings: Arc<Bindings>,
+    /// Takes CSI snapshots; `None` where none are taken.
+    pub(crate) csi: Option<CsiSnapshots>,
+    pub(crate) verdicts: Arc<Verdicts>,
+}
+
 /// The actions in the order in which they are called.
-pub(crate) fn built_in(bindings: Arc<Bindings>) -> Vec<Arc<dyn BackupItemAction>> {
-    vec![Arc::new(pod::Pod), Arc::new(pv::Pv), Arc::new(service_account::ServiceAccount { bindings })]
+pub(crate) fn built_in(known: &Known) -> Vec<Arc<dyn BackupItemAction>> {
+    let bindings = Arc::clone(&known.bindings);
+    let mut all: Vec<Arc<dyn BackupItemAction>> =
+        vec![Arc::new(pod::Pod), Arc::new(pv::Pv), Arc::new(service_account::ServiceAccount { bindings })];
+    if let Some(csi) = &known.csi {
+        all.extend(csi::actions(csi, &known.verdicts));
+    }
+    all
 }

@@ -13,6 +13,7 @@ use crate::output::Output;
 use crate::save::{Desk, Turn, Worker};
 use crate::scope::Scope;
 use crate::shelf::Shelf;
+use crate::snapshots::csi_snapshots;
 use crate::stopped::{Refusal, Stopped};
 use crate::tally::Tally;
 use crate::volumes::VolumeRules;
@@ -50,7 +51,7 @@ pub(crate) async fn save_again(
         }
     };
     let desk = Desk {
-        actions: scope.lane.backup_item(Arc::default()),
+        actions: scope.lane.backup_item(Arc::default(), Arc::default()),
         scope,
         env: env.clone(),
         tally: Arc::new(Tally::default()),
@@ -98,7 +99,7 @@ pub(crate) async fn save_again(
 async fn scope(record: &Backup, env: &Env) -> Result<Result<Scope, BackupError>, FinalizeError> {
     let catalog = env.cluster.discover().await?;
     let filter = BackupFilter::new(&BackupSpec::default(), None, &catalog, &[]);
-    let lane = Lane::new(&catalog, &env.actions);
+    let lane = Lane::new(&catalog, &env.actions, csi_snapshots(record, &catalog, env));
     Ok(match (filter, lane) {
         (Ok(filter), Ok(lane)) => {
             Ok(Scope {

@@ -22,6 +22,11 @@ impl Blocks {
         let start = block.checked_sub(1).map_or(0, |before| self.ends.get(before).map_or(0, |end| *end as usize));
         self.members.get(start..end)
     }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u32]> {
+        (0..self.ends.len()).filter_map(|block| self.get(block))
+    }
 }
 
 /// By what objects are related beside the facts of each.

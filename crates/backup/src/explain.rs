@@ -32,7 +32,7 @@ pub async fn explain_volumes(request: &Request, env: &Env) -> Result<Explained, 
     let backup = prepare(request, &version, (env.operation.clock)())?;
     let policies = policies(&backup, &request.settings, env).await?;
     let wanted = Wanted { backup: &backup, policies: policies.as_ref(), settings: &request.settings };
-    let scope = Arc::new(scope(wanted, env).await?);
+    let scope = Arc::new(scope(wanted, None, env).await?);
     let verdicts = survey(&scope, env).await?;
     Ok(Explained {
         volumes: verdicts.iter().map(PreviewedVolume::of).collect(),

@@ -6,12 +6,16 @@ use crate::env::Env;
 use crate::error::FinalizeError;
 use crate::look_after::{open_options, read};
 use crate::seal::log_content;
+use crate::snapshots::release_snapshots;
 use lifeboat_api::{Backup, BackupPhase, OperationPhase, Time};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::operations::BackupOperation;
 use lifeboat_archive::sidecar::{self, ResourceList};
+use lifeboat_archive::volume_info::{BackupVolumeInfo, FAILED, SUCCEEDED};
 use lifeboat_object::{ObjectKey, Place, Results, Severity};
 use lifeboat_store::{Content, NewObject, Rewrite, StoreError};
+use lifeboat_volume::csi::Content as SnapshotContent;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Ends a backup none of whose operations goes on: saves again what they name for that, brings what they have come to into the
@@ -37,6 +41,7 @@ pub async fn finalize(mut record: Backup, is_cancelled: bool, env: &Env) -> Resu
         env.operation.journal.info("Finalizing the backup", &[("operations", &operations.len().to_string())]);
         operations.iter().for_each(|operation| tell_failed(operation, env));
         let wanted = to_be_saved_again(&operations);
+        let named: Vec<ObjectKey> = wanted.keys().cloned().collect();
         let saved = if is_cancelled && !wanted.is_empty() {
             let objects =
                 if wanted.len() == 1 { "1 object stands" } else { &format!("{} objects stand", wanted.len()) };
@@ -48,7 +53,8 @@ pub async fn finalize(mut record: Backup, is_cancelled: bool, env: &Env) -> Resu
         } else {
             Box::pin(save_again(wanted, &record, env)).await?
         };
-        change = changes(&name, saved, env).await?;
+        release_snapshots(named.iter(), env).await;
+        change = changes(&name, saved, &operations, env).await?;
     }
     let count = |set: usize| i64::try_from(set).unwrap_or(i64::MAX);
     let status = &mut record.status;
@@ -87,7 +93,12 @@ struct Changes {
 }
 
 /// Makes the files that say what finalizing has come to. An earlier run that was cut off may have stored them before.
-async fn changes(name: &str, saved: Vec<Entry>, env: &Env) -> Result<Changes, StoreError> {
+async fn changes(
+    name: &str,
+    saved: Vec<Entry>,
+    operations: &[BackupOperation],
+    env: &Env,
+) -> Result<Changes, StoreError> {
     let mut resources: ResourceList = env.store.backup_file(name, BackupFile::ResourceList).await?.unwrap_or_default();
     let before = resources.len();
     for Entry { resource, namespace, name, .. } in &saved {
@@ -104,6 +115,12 @@ async fn changes(name: &str, saved: Vec<Entry>, env: &Env) -> Result<Changes, St
     let before = env.store.backup_file_content(name, BackupFile::Logs, &env.operation.scratch).await?;
     let log = before.unwrap_or_default().followed_by(log_content(closed.log));
     let mut files = Vec::new();
+    if let Some(volumes) = volumes(name, &saved, operations, env).await? {
+        files.push((
+            BackupFile::VolumeInfo,
+            StoreError::encoded("the volume information", sidecar::encode(&volumes))?.into(),
+        ));
+    }
     if added > 0 {
         files.push((
             BackupFile::ResourceList,
@@ -114,6 +131,36 @@ async fn changes(name: &str, saved: Vec<Entry>, env: &Env) -> Result<Changes, St
     files.push((BackupFile::Logs, log));
     let objects = saved.into_iter().map(new_object).collect();
     Ok(Changes { objects, files, results: Some(results), added })
+}
+
+/// The volume information with what the operations have come to, where they change it (backup.md 4.8).
+async fn volumes(
+    name: &str,
+    saved: &[Entry],
+    operations: &[BackupOperation],
+    env: &Env,
+) -> Result<Option<Vec<BackupVolumeInfo>>, StoreError> {
+    let volumes: Option<Vec<BackupVolumeInfo>> = env.store.backup_file(name, BackupFile::VolumeInfo).await?;
+    let Some(mut volumes) = volumes else { return Ok(None) };
+    let mut is_changed = false;
+    for volume in &mut volumes {
+        let Some(snapshot) = &mut volume.csi_snapshot_info else { continue };
+        let is_it = |operation: &&BackupOperation| {
+            !snapshot.operation_id.is_empty() && operation.spec.operation_id == snapshot.operation_id
+        };
+        let Some(operation) = operations.iter().find(is_it) else { continue };
+        volume.completion_timestamp = operation.status.updated;
+        let is_good = operation.status.phase == Some(OperationPhase::Completed);
+        (if is_good { SUCCEEDED } else { FAILED }).clone_into(&mut volume.result);
+        let is_content =
+            |entry: &&Entry| entry.resource.resource == "volumesnapshotcontents" && entry.name == snapshot.vsc_name;
+        if let Some(entry) = saved.iter().find(is_content) {
+            let content: Value = serde_json::from_slice(&entry.body.to_bytes()).unwrap_or_default();
+            snapshot.ready_to_use = SnapshotContent::of(&content).is_ready;
+        }
+        is_changed = true;
+    }
+    Ok(is_changed.then_some(volumes))
 }
 
 fn new_object(entry: Entry) -> NewObject {

@@ -1,11 +1,13 @@
 //! Which objects actions look at: those of the action lane. All others go through as bytes.
 
 use crate::actions::service_account::Bindings;
-use crate::actions::{TYPES, built_in};
+use crate::actions::{Known, TYPES, built_in};
 use crate::error::BackupError;
 use lifeboat_action::{ActionScope, Actions, BackupItemAction, ItemBlockAction};
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Item};
 use lifeboat_select::{ObjectScope, ScopeText};
+use lifeboat_volume::Verdicts;
+use lifeboat_volume::csi::CsiSnapshots;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -39,6 +41,8 @@ pub(crate) struct Lane {
     types: BTreeSet<GroupResource>,
     backup_item: Vec<Scoped<dyn BackupItemAction>>,
     pub(crate) item_block: Vec<Scoped<dyn ItemBlockAction>>,
+    /// Takes CSI snapshots; `None` where none are taken.
+    pub(crate) csi: Option<CsiSnapshots>,
 }
 
 impl Lane {
@@ -46,8 +50,8 @@ impl Lane {
     ///
     /// # Errors
     /// When the label selector of one cannot be read: it cannot be known what it must see.
-    pub(crate) fn new(catalog: &Catalog, actions: &Actions) -> Result<Self, BackupError> {
-        let own = built_in(Arc::default());
+    pub(crate) fn new(catalog: &Catalog, actions: &Actions, csi: Option<CsiSnapshots>) -> Result<Self, BackupError> {
+        let own = built_in(&Known { csi: csi.clone(), ..Known::default() });
         let backup_item = own.iter().chain(&actions.backup_item).map(|action| {
             Ok(Scoped { action: Arc::clone(action), scope: resolve(action.name(), action.applies_to(), catalog)? })
         });
@@ -62,7 +66,7 @@ impl Lane {
                 || item_block.iter().any(|action| action.covers_type(resource))
         };
         let types = catalog.preferred().map(|r| r.group_resource()).filter(looked_into).collect();
-        Ok(Self { types, backup_item, item_block })
+        Ok(Self { types, backup_item, item_block, csi })
     }
 
     /// Whether objects of this type are in the lane.
@@ -71,9 +75,14 @@ impl Lane {
     }
 
     /// The backup item actions in the order in which they are called, the engine's own with what they go by.
-    pub(crate) fn backup_item(&self, bindings: Arc<Bindings>) -> Vec<Scoped<dyn BackupItemAction>> {
+    pub(crate) fn backup_item(
+        &self,
+        bindings: Arc<Bindings>,
+        verdicts: Arc<Verdicts>,
+    ) -> Vec<Scoped<dyn BackupItemAction>> {
         let mut actions = self.backup_item.clone();
-        for (scoped, own) in actions.iter_mut().zip(built_in(bindings)) {
+        let known = Known { bindings, csi: self.csi.clone(), verdicts };
+        for (scoped, own) in actions.iter_mut().zip(built_in(&known)) {
             scoped.action = own;
         }
         actions

@@ -1,6 +1,8 @@
 //! Looks after the operations that actions have begun for a pending backup (backup.md 1.15, api-and-controllers.md 3.4).
 
+use crate::actions::{Known, built_in};
 use crate::env::Env;
+use crate::snapshots::csi_snapshots;
 use futures::FutureExt;
 use jiff::SignedDuration;
 use lifeboat_action::{ActionError, Answer, BackupItemAction, Inquiry, OperationCounts, ask_all};
@@ -28,7 +30,9 @@ pub async fn look_after_operations(mut record: Backup, is_cancelled: bool, env: 
     }
     let name = record.metadata.name.clone();
     let mut operations = read(&name, env).await?;
-    let asked = operations.iter().map(|operation| ask(operation, &record, is_cancelled, env).boxed()).collect();
+    let known = known(&operations, &record, env).await;
+    let asker = Asker { known: &known, record: &record, is_cancelled, env };
+    let asked = operations.iter().map(|operation| asker.ask(operation).boxed()).collect();
     let answers = ask_all(asked, (env.operation.clock)()).await;
     let mut is_changed = false;
     for (operation, answer) in operations.iter_mut().zip(answers) {
@@ -62,34 +66,57 @@ pub(crate) fn open_options(env: &Env) -> OpenOptions {
     OpenOptions { limits: ReadLimits::default(), scratch: env.operation.scratch.clone(), ignore_index: false }
 }
 
-/// Asks one operation; `None` when it has ended before.
-async fn ask(operation: &BackupOperation, record: &Backup, is_cancelled: bool, env: &Env) -> Option<Answer> {
-    if operation.status.has_ended() {
-        return None;
+/// What the engine's own actions go by that have begun these operations.
+async fn known(operations: &[BackupOperation], record: &Backup, env: &Env) -> Known {
+    let is_csi = |operation: &BackupOperation| operation.spec.backup_item_action.starts_with("velero.io/csi-");
+    if !operations.iter().any(|operation| !operation.status.has_ended() && is_csi(operation)) {
+        return Known::default();
     }
-    let inquiry = Inquiry {
-        before: operation.status.clone(),
-        now: (env.operation.clock)(),
-        within: SignedDuration::from_nanos(record.spec.item_operation_timeout.nanoseconds()),
-        is_cancelled,
-    };
-    let action = action(&operation.spec.backup_item_action, env);
-    let id = &operation.spec.operation_id;
-    let missing = || ActionError::missing(&operation.spec.backup_item_action);
-    let progress = async { action.as_ref().ok_or_else(missing)?.progress(id, record).await };
-    let cancel = async { action.as_ref().ok_or_else(missing)?.cancel(id, record).await };
-    let mut answer = inquiry.ask(progress, cancel).await;
-    if answer.status.phase == Some(OperationPhase::Failed) {
-        // compat: the message names the plugin.
-        answer.status.error += &format!(", plugin: {}", operation.spec.backup_item_action);
+    match env.cluster.discover().await {
+        Ok(catalog) => Known { csi: csi_snapshots(record, &catalog, env), ..Known::default() },
+        // The operations are asked again later.
+        Err(_) => Known::default(),
     }
-    Some(answer)
 }
 
-/// The action of a name, one of the engine's own first.
-fn action(name: &str, env: &Env) -> Option<Arc<dyn BackupItemAction>> {
-    let own = crate::actions::built_in(Arc::default());
-    own.into_iter().chain(env.actions.backup_item.iter().cloned()).find(|action| action.name() == name)
+/// What it takes to ask.
+struct Asker<'a> {
+    known: &'a Known,
+    record: &'a Backup,
+    is_cancelled: bool,
+    env: &'a Env,
+}
+
+impl Asker<'_> {
+    /// Asks one operation; `None` when it has ended before.
+    async fn ask(&self, operation: &BackupOperation) -> Option<Answer> {
+        if operation.status.has_ended() {
+            return None;
+        }
+        let inquiry = Inquiry {
+            before: operation.status.clone(),
+            now: (self.env.operation.clock)(),
+            within: SignedDuration::from_nanos(self.record.spec.item_operation_timeout.nanoseconds()),
+            is_cancelled: self.is_cancelled,
+        };
+        let action = self.action(&operation.spec.backup_item_action);
+        let (id, record) = (&operation.spec.operation_id, self.record);
+        let missing = || ActionError::missing(&operation.spec.backup_item_action);
+        let progress = async { action.as_ref().ok_or_else(missing)?.progress(id, record).await };
+        let cancel = async { action.as_ref().ok_or_else(missing)?.cancel(id, record).await };
+        let mut answer = inquiry.ask(progress, cancel).await;
+        if answer.status.phase == Some(OperationPhase::Failed) {
+            // compat: the message names the plugin.
+            answer.status.error += &format!(", plugin: {}", operation.spec.backup_item_action);
+        }
+        Some(answer)
+    }
+
+    /// The action of a name, one of the engine's own first.
+    fn action(&self, name: &str) -> Option<Arc<dyn BackupItemAction>> {
+        let own = built_in(self.known);
+        own.into_iter().chain(self.env.actions.backup_item.iter().cloned()).find(|action| action.name() == name)
+    }
 }
 
 /// Brings what the operations have come to into the status of a backup. Says whether that changes it.

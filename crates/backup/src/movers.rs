@@ -32,7 +32,7 @@ pub(crate) async fn check_movers(wanted: Wanted<'_>, env: &Env) -> Result<(), Ba
         ..Operation::new(Arc::clone(&operation.clock), "", operation.scratch.clone())
     };
     let env = Env { operation: quiet, ..env.clone() };
-    let scope = Arc::new(scope(wanted, &env).await?);
+    let scope = Arc::new(scope(wanted, None, &env).await?);
     let verdicts = survey(&scope, &env).await?;
     refusal(verdicts.iter()).map_or(Ok(()), |why| Err(ValidationErrors(vec![why]).into()))
 }

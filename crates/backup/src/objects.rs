@@ -3,12 +3,13 @@
 use crate::collect::collect;
 use crate::env::Env;
 use crate::error::BackupError;
-use crate::hook::Commands;
+use crate::hands::Hands;
 use crate::lane::Lane;
 use crate::plan::{Plan, Versions, plan};
 use crate::process::{Processed, process};
 use crate::request::{Settings, ValidationErrors};
 use crate::scope::{Scope, read_namespaces};
+use crate::snapshots::csi_snapshots;
 use crate::tally::Tally;
 use crate::volumes::VolumeRules;
 use lifeboat_api::{Backup, well_known};
@@ -16,6 +17,7 @@ use lifeboat_hook::BackupHooks;
 use lifeboat_object::{GroupResource, Place};
 use lifeboat_select::{BackupFilter, ResourcePolicies, SelectorError};
 use lifeboat_volume::Flags;
+use lifeboat_volume::csi::SnapshotTypes;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
@@ -36,16 +38,14 @@ pub(crate) struct Objects {
     pub(crate) tally: Arc<Tally>,
 }
 
-/// Plans, and starts listing and processing as tasks of the operation. Hooks run only when there is what runs their commands.
+/// Plans, and starts listing and processing as tasks of the operation. Without hands, the cluster is only read.
 pub(crate) async fn objects(
     wanted: Wanted<'_>,
-    commands: Option<Commands>,
+    hands: Option<&Hands>,
     env: &Env,
     tasks: &mut JoinSet<()>,
 ) -> Result<Objects, BackupError> {
-    let mut scope = scope(wanted, env).await?;
-    scope.commands = commands;
-    let scope = Arc::new(scope);
+    let scope = Arc::new(scope(wanted, hands, env).await?);
     let existing: Vec<String> = scope.namespaces.iter().map(|namespace| namespace.facts.name.clone()).collect();
     let plan = plan(&scope.catalog, &scope.filter, &scope.lane, &existing, Versions::of(wanted.settings.features));
     let kept_out = scope.kept_out();
@@ -60,7 +60,7 @@ pub(crate) async fn objects(
 }
 
 /// Reads what the filters ask of the cluster, from fresh discovery. What is odd about it is a warning.
-pub(crate) async fn scope(wanted: Wanted<'_>, env: &Env) -> Result<Scope, BackupError> {
+pub(crate) async fn scope(wanted: Wanted<'_>, hands: Option<&Hands>, env: &Env) -> Result<Scope, BackupError> {
     let catalog = env.cluster.discover().await?;
     for failure in &catalog.failures {
         env.operation.journal.warn(
@@ -111,15 +111,22 @@ pub(crate) async fn scope(wanted: Wanted<'_>, env: &Env) -> Result<Scope, Backup
             );
         }
     }
-    let lane = Lane::new(&catalog, &env.actions)?;
+    let takes_snapshots = settings.features.csi && hands.is_some();
+    let csi = takes_snapshots.then(|| csi_snapshots(backup, &catalog, env)).flatten();
+    if let (Some(hands), Some(csi)) = (hands, &csi) {
+        hands.hold(csi);
+    }
+    let commands = hands.map(|hands| hands.commands.clone());
+    let lane = Lane::new(&catalog, &env.actions, csi)?;
     let hooks = BackupHooks::new(&backup.spec.hooks, &catalog).map_err(ValidationErrors)?;
     let (backup, workers) = (backup.clone(), settings.item_block_workers.max(1));
     let claims = catalog.find(&GroupResource::new("", "persistentvolumeclaims"));
     let flags = Flags {
+        serves_snapshots: SnapshotTypes::of(&catalog).is_some(),
         native: !env.actions.volume_snapshotters.is_empty(),
         saves_claims: claims.is_some_and(|resource| filter.collects(resource).is_ok()),
         ..Flags::of(&backup.spec, settings.features)
     };
     let volume_rules = VolumeRules { policies: policies.cloned(), flags };
-    Ok(Scope { backup, catalog, filter, namespaces, lane, workers, volume_rules, hooks, commands: None })
+    Ok(Scope { backup, catalog, filter, namespaces, lane, workers, volume_rules, hooks, commands })
 }

@@ -197,7 +197,7 @@ mod tests {
         let mut spec = BackupSpec::default();
         BackupFilter::auto_exclude(&mut spec);
         let filter = BackupFilter::new(&spec, None, &catalog, &[]).unwrap();
-        let lane = Lane::new(&catalog, &Actions::default()).unwrap();
+        let lane = Lane::new(&catalog, &Actions::default(), None).unwrap();
         let plan = plan(&catalog, &filter, &lane, &[], Versions::Preferred);
         let names: Vec<String> = plan.lists.iter().map(|l| l.resource.group_resource().to_string()).collect();
         assert_eq!(
@@ -244,7 +244,7 @@ mod tests {
             vec![],
         );
         let filter = BackupFilter::new(&BackupSpec::default(), None, &catalog, &[]).unwrap();
-        let lane = Lane::new(&catalog, &Actions::default()).unwrap();
+        let lane = Lane::new(&catalog, &Actions::default(), None).unwrap();
         let listed = |versions| -> Vec<String> {
             let mut listed: Vec<String> = plan(&catalog, &filter, &lane, &[], versions)
                 .lists
@@ -264,7 +264,7 @@ mod tests {
         let all = ["list", "create", "get", "delete"];
         let catalog =
             Catalog::new(vec![resource("", "events", &all), resource("events.k8s.io", "events", &all)], vec![]);
-        let lane = Lane::new(&catalog, &Actions::default()).unwrap();
+        let lane = Lane::new(&catalog, &Actions::default(), None).unwrap();
         let listed = |included: &[&str]| -> Vec<String> {
             let included_resources = included.iter().map(|name| (*name).to_owned()).collect();
             let spec = BackupSpec { included_resources, ..BackupSpec::default() };

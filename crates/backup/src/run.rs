@@ -3,6 +3,7 @@
 use crate::entry::Entries;
 use crate::env::Env;
 use crate::error::BackupError;
+use crate::hands::Hands;
 use crate::hook::Commands;
 use crate::load::policies;
 use crate::movers::check_movers;
@@ -10,6 +11,7 @@ use crate::objects::{Objects, Wanted, objects};
 use crate::process::{Learned, Processed};
 use crate::request::{Request, Settings, prepare};
 use crate::seal::{Finished, Unsealed, seal};
+use crate::snapshots::remove_snapshots;
 use crate::stopped::{Refusal, Stopped};
 use crate::tally::Tally;
 use crate::write::{Written, write};
@@ -62,14 +64,22 @@ const WAITING: usize = 4;
 /// [`BackupError`]; then the name stays claimed and nothing else is visible.
 pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
     let mut tasks = JoinSet::new();
-    let commands = Commands::new(&env.cluster, &env.operation);
+    let hands = Hands::new(Commands::new(&env.cluster, &env.operation));
     let made = tokio::select! {
-        made = Box::pin(make(request, &commands, env, &mut tasks)) => made,
+        made = Box::pin(make(request, &hands, env, &mut tasks)) => made,
         () = overdue(env) => Err(BackupError::Cancelled),
     };
     // However that ended, no task of this operation runs on, and no application stays frozen.
     tasks.shutdown().await;
-    commands.end().await;
+    hands.commands.end().await;
+    if let Some(snapshots) = hands.snapshots() {
+        snapshots.end().await;
+        if made.is_err() {
+            // Nobody can restore from them.
+            let uid = &request.backup.metadata.uid;
+            remove_snapshots(&env.cluster, &env.operation, uid, |_, _| false).await;
+        }
+    }
     match made? {
         Made::Archive(unsealed) => {
             if env.operation.cancel.is_cancelled() {
@@ -106,7 +116,7 @@ enum Made {
     Before(Box<Backup>),
 }
 
-async fn make(request: &Request, commands: &Commands, env: &Env, tasks: &mut JoinSet<()>) -> Result<Made, BackupError> {
+async fn make(request: &Request, hands: &Hands, env: &Env, tasks: &mut JoinSet<()>) -> Result<Made, BackupError> {
     let version = env.cluster.version().await?;
     let backup = prepare(request, &version, (env.operation.clock)())?;
     let policies = policies(&backup, &request.settings, env).await?;
@@ -121,10 +131,16 @@ async fn make(request: &Request, commands: &Commands, env: &Env, tasks: &mut Joi
         .info("Beginning backup", &[("attempt", &writer.attempt().to_string()), ("cluster", &version.git_version)]);
     if writer.attempt() > 1 {
         // What the attempt before has frozen comes first.
-        commands.pay(true).await;
+        hands.commands.pay(true).await;
     }
-    let objects = objects(wanted, Some(commands.clone()), env, tasks).await?;
+    let objects = objects(wanted, Some(hands), env, tasks).await?;
     let Walked { written, learned, kept_out } = Box::pin(walk(request, objects, &writer, env)).await?;
+    if writer.attempt() > 1 && hands.snapshots().is_some() {
+        // Of claims that an attempt before has found and that are gone.
+        let (uid, volumes) = (&backup.metadata.uid, &learned.volumes);
+        remove_snapshots(&env.cluster, &env.operation, uid, |namespace, name| volumes.has_snapshot(namespace, name))
+            .await;
+    }
     learned.volumes.tell(&backup, &env.operation.journal);
     let volumes = learned.volumes.records();
     let mut backup = backup;

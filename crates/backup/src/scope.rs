@@ -167,7 +167,7 @@ pub(crate) fn test_scope(more: Vec<ApiResource>, actions: &lifeboat_action::Acti
     let served = std::iter::once(resource).chain(more.into_iter().map(Arc::new)).collect();
     let (backup, catalog) = (Backup::default(), Catalog::new(served, Vec::new()));
     let filter = BackupFilter::new(&backup.spec, None, &catalog, std::slice::from_ref(&facts)).unwrap();
-    let lane = Lane::new(&catalog, actions).unwrap();
+    let lane = Lane::new(&catalog, actions, None).unwrap();
     Arc::new(Scope {
         backup,
         catalog,

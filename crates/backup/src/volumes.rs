@@ -3,12 +3,13 @@
 
 use lifeboat_api::Backup;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
-use lifeboat_object::{Item, Place, first_names};
+use lifeboat_object::{Item, Place, Severity, first_names};
 use lifeboat_operation::Journal;
 use lifeboat_select::ResourcePolicies;
+use lifeboat_volume::csi::CsiSnapshots;
 use lifeboat_volume::facts::ClaimKey;
 use lifeboat_volume::{Decided, Flags, Report, Rules, Saved, Survey, Verdicts, Why, records, unprotected};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What decides about volumes.
 #[derive(Clone, Debug, Default)]
@@ -35,7 +36,6 @@ pub(crate) struct VolumeDeeds {
     saved: Saved,
     /// Claims and volumes that came after the decisions.
     late: Survey,
-    pub(crate) reports: BTreeMap<ClaimKey, Report>,
 }
 
 impl VolumeDeeds {
@@ -73,7 +73,6 @@ impl VolumeDeeds {
     pub(crate) fn add(&mut self, other: Self) {
         self.saved.add(other.saved);
         self.late.add(other.late);
-        self.reports.extend(other.reports);
     }
 }
 
@@ -83,13 +82,22 @@ pub(crate) struct Volumes {
     verdicts: Verdicts,
     saved: Saved,
     reports: BTreeMap<ClaimKey, Report>,
+    /// Namespaces and names of the VolumeSnapshots that were taken.
+    snapshots: BTreeSet<(String, String)>,
 }
 
 impl Volumes {
-    pub(crate) fn new(mut verdicts: Verdicts, deeds: VolumeDeeds) -> Self {
-        let VolumeDeeds { saved, late, reports } = deeds;
+    pub(crate) fn new(mut verdicts: Verdicts, deeds: VolumeDeeds, csi: Option<&CsiSnapshots>) -> Self {
+        let VolumeDeeds { saved, late } = deeds;
         verdicts.came_late(late);
-        Self { verdicts, saved, reports }
+        let reports = csi.map(CsiSnapshots::reports).unwrap_or_default();
+        let snapshots = csi.map(CsiSnapshots::names).unwrap_or_default();
+        Self { verdicts, saved, reports, snapshots }
+    }
+
+    /// Whether this VolumeSnapshot holds the data of a volume of the backup.
+    pub(crate) fn has_snapshot(&self, namespace: &str, name: &str) -> bool {
+        self.snapshots.contains(&(namespace.to_owned(), name.to_owned()))
     }
 
     /// The volume information of the backup.
@@ -106,6 +114,12 @@ impl Volumes {
     pub(crate) fn tell(&self, backup: &Backup, journal: &Journal) {
         if let Some(line) = unprotected(&self.verdicts, &self.saved, &self.reports) {
             journal.warn(&Place::Velero, line);
+        }
+        for (claim, report) in &self.reports {
+            if let Report::Failed { why } = report {
+                let message = "the data of the claim is not saved";
+                journal.item(Severity::Error, &claim.object(), message, Some(why));
+            }
         }
         if backup.spec.allow_unprotected {
             return;

@@ -5,12 +5,13 @@ use crate::deeds::Deeds;
 use crate::entry::Entries;
 use crate::fates::Fates;
 use crate::gather::gather;
-use crate::index::Index;
+use crate::index::{Facts, Index};
 use crate::order::ordered_key;
 use crate::output::Output;
 use crate::save::{Acted, Desk, Turn, Worker};
 use crate::scope::Scope;
 use crate::shelve::Shelves;
+use crate::snapshots::Due;
 use crate::spool::Raw;
 use crate::stopped::Stopped;
 use crate::survey::decide;
@@ -34,10 +35,13 @@ pub(crate) async fn work(
     let Shelves { scope, env, tally, shelf, index, bindings, named, deeds, .. } = shelves;
     let relations = Relations { index: &index, bindings: &bindings, named: &named };
     let blocks = blocks(&relations, &ordered(&scope, &index));
-    let (workers, actions) = (scope.workers, scope.lane.backup_item(Arc::new(bindings)));
+    let (workers, actions) = (scope.workers, scope.lane.backup_item(Arc::new(bindings), Arc::clone(&verdicts)));
     let fates = Fates::new(index.len());
+    let due = Due::new(scope.lane.csi.clone(), Arc::clone(&verdicts), &index);
+    // What no hook quiesces waits for nobody.
+    blocks.iter().filter(|block| !may_have_hooks(block, &index)).for_each(|block| due.begin(block));
     let desk = Arc::new(Desk { scope, env, tally, actions, index, shelf, fates, verdicts, turn: Turn::First });
-    let (queue, out) = (Arc::new(Queue { blocks, next: AtomicUsize::new(0) }), Output::one(sender, ACTING));
+    let (queue, out) = (Arc::new(Queue { blocks, due, next: AtomicUsize::new(0) }), Output::one(sender, ACTING));
     let mut running = JoinSet::new();
     for _ in 0..workers {
         let worker = Worker::new(Arc::clone(&desk), out.for_worker(workers, ACTING));
@@ -51,6 +55,7 @@ pub(crate) async fn work(
 /// The blocks that wait for a worker.
 struct Queue {
     blocks: Blocks,
+    due: Due,
     next: AtomicUsize,
 }
 
@@ -63,12 +68,20 @@ impl Queue {
 async fn take_turns(queue: Arc<Queue>, mut worker: Worker) -> Result<Deeds, Stopped> {
     while let Some(block) = queue.next() {
         let quiesced = worker.quiesce(block).await?;
+        queue.due.begin(block);
         for number in block {
             worker.indexed(*number).await?;
         }
         worker.thaw(quiesced).await;
     }
     Ok(worker.end().await?.deeds)
+}
+
+fn may_have_hooks(block: &[u32], index: &Index) -> bool {
+    let may = |number: &u32| {
+        index.record(*number).is_some_and(|record| matches!(record.facts, Facts::Pod { may_have_hooks: true, .. }))
+    };
+    block.iter().any(may)
 }
 
 /// Waits for all workers. One that died is an error: it is not known what became of its objects.

@@ -22,6 +22,8 @@ pub struct WatchRequest {
     pub resource: Arc<ApiResource>,
     /// One namespace; `None` for all, and for cluster-scoped types.
     pub namespace: Option<String>,
+    /// A label selector; empty for none.
+    pub selector: String,
     /// The revision after which events are wanted: that of a list, or of the last event.
     pub resource_version: String,
     /// After this long the server ends the watch, and the caller begins another one.
@@ -68,6 +70,9 @@ impl Cluster {
             request.lasting.as_secs().max(1),
             query(&request.resource_version)
         );
+        if !request.selector.is_empty() {
+            let _ = write!(path, "&labelSelector={}", query(&request.selector));
+        }
         let what = request.resource.group_resource().to_string();
         let call = Call { verb: "watch", what: what.clone(), method: Method::GET, path, accept: None, body: None };
         let response = self.open(&call).await?;

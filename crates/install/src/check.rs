@@ -183,7 +183,7 @@ pub fn not_there_yet(installation: &Installation) -> Vec<String> {
     );
     say(
         installation.snapshot_location,
-        "a snapshot location is made, but the server takes no snapshots of volumes yet (--use-volume-snapshots=false for none)",
+        "a snapshot location is made, but the server takes no snapshots by plugins yet, only those of CSI drivers (--use-volume-snapshots=false for none)",
     );
     for (flag, given) in
         [("--use-node-agent", installation.node_agent), ("--use-node-agent-windows", installation.node_agent_windows)]
@@ -198,8 +198,6 @@ pub fn not_there_yet(installation: &Installation) -> Vec<String> {
     }
     let (settings, jobs) = (&installation.server, &installation.server.maintenance_jobs);
     for (flag, given) in [
-        ("--default-volumes-to-fs-backup", settings.volumes_by_files),
-        ("--default-snapshot-move-data", settings.move_snapshot_data),
         ("--schedule-skip-immediately", settings.schedules_wait),
         ("--csi-snapshot-early-frequent-polling", installation.frequent_snapshot_polling),
         ("--features", has_feature_without_effect(&settings.features)),
@@ -364,7 +362,7 @@ mod tests {
         assert_eq!(not_there_yet(&done), [""; 0]);
         let settings = ServerSettings {
             volumes_by_files: true,
-            features: "EnableCSI".into(),
+            features: "Unknown".into(),
             item_block_workers: 4,
             maintenance_jobs: MaintenanceJobs { cpu_limit: Some("1".into()), ..MaintenanceJobs::default() },
             ..ServerSettings::default()
@@ -385,7 +383,6 @@ mod tests {
                 "a snapshot location is made",
                 "--use-node-agent",
                 "--use-node-agent-windows",
-                "--default-volumes-to-fs-backup",
                 "--features",
                 "--maintenance-job-cpu-limit",
             ]

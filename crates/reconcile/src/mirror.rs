@@ -88,6 +88,7 @@ impl Mirrored {
             .watch(&WatchRequest {
                 resource: Arc::clone(&self.resource),
                 namespace: Some(self.namespace.clone()),
+                selector: String::new(),
                 resource_version: from,
                 lasting: LASTING,
             })

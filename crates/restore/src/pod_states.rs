@@ -180,6 +180,7 @@ impl Watched {
             let request = WatchRequest {
                 resource: Arc::clone(&resource),
                 namespace: Some(namespace.to_owned()),
+                selector: String::new(),
                 resource_version: resource_version.clone(),
                 lasting: LASTING,
             };

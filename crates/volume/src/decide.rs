@@ -187,6 +187,7 @@ impl<'a> Subject<'a> {
             (false, _) => return Err(Hindrance::NotCsi),
             (true, false) if by == SnapshotBy::Any && flags.native => return native(),
             (true, false) => return Err(Hindrance::CsiIsOff),
+            (true, true) if !flags.serves_snapshots => return Err(Hindrance::NoSnapshotApi),
             (true, true) if !self.has_claim => return Err(Hindrance::NoClaim),
             (true, true) => {}
         }

@@ -6,6 +6,7 @@
 //!
 //! Start reading at [`decide()`].
 
+pub mod csi;
 mod decide;
 pub mod facts;
 mod reason;

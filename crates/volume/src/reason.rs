@@ -121,6 +121,7 @@ impl Hindrance {
             Self::CsiIsOff => {
                 "it is of a CSI driver, the feature EnableCSI is off, and no volume snapshot location is there"
             }
+            Self::NoSnapshotApi => "the cluster serves no VolumeSnapshots",
             Self::NotCsi => "it is of no CSI driver",
             Self::NoSnapshotter => "no applicable volumesnapshotter found: there is no volume snapshot location",
             Self::NotMounted => "no pod mounts it",
@@ -135,6 +136,9 @@ impl Hindrance {
     fn advice(self) -> &'static str {
         match self {
             Self::CsiIsOff => "start the server with --features=EnableCSI",
+            Self::NoSnapshotApi => {
+                "install the definitions of snapshot.storage.k8s.io, the snapshot-controller, and the csi-snapshotter of the driver"
+            }
             Self::NotCsi => "let a policy ask for fs-backup, or move the data to a volume of a CSI driver",
             Self::NoSnapshotter => {
                 "add a volume snapshot location whose plugin knows this storage, or let a policy ask for fs-backup"

@@ -15,6 +15,8 @@ pub struct Flags {
     pub fs_backup_by_default: bool,
     /// Whether CSI drivers take snapshots: the feature `EnableCSI`.
     pub csi: bool,
+    /// Whether the cluster serves VolumeSnapshots.
+    pub serves_snapshots: bool,
     /// Whether plugins can take snapshots: there is a volume snapshot location.
     pub native: bool,
     /// Whether claims are saved at all; where they are not, no pod can ask for the files of one.
@@ -22,7 +24,8 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// What a backup says whose defaults are filled in, on a server with these features. `native` and `saves_claims` are not known from these.
+    /// What a backup says whose defaults are filled in, on a server with these features. `serves_snapshots`, `native`
+    /// and `saves_claims` are not known from these.
     #[must_use]
     pub fn of(spec: &BackupSpec, features: Features) -> Self {
         Self {
@@ -31,6 +34,7 @@ impl Flags {
             data_mover: spec.data_mover.clone(),
             fs_backup_by_default: spec.default_volumes_to_fs_backup == Some(true),
             csi: features.csi,
+            serves_snapshots: false,
             native: false,
             saves_claims: true,
         }
@@ -138,6 +142,8 @@ pub enum Why {
 pub enum Hindrance {
     /// It is of a CSI driver, and the feature `EnableCSI` is off; no plugin takes native snapshots either.
     CsiIsOff,
+    /// The cluster serves no VolumeSnapshots.
+    NoSnapshotApi,
     /// It is of no CSI driver.
     NotCsi,
     /// No plugin takes native snapshots: there is no volume snapshot location.

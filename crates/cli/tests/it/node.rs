@@ -1,3 +1,4 @@
 //! What only a node can show: real containers and volumes. `make test-node` runs these tests, as root.
 
 mod hooks;
+mod snapshots;

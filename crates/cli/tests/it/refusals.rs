@@ -16,7 +16,7 @@ fn bed() -> std::path::PathBuf {
 }
 
 /// Arguments, and what the error says.
-const CASES: [(&[&str], &str); 21] = [
+const CASES: [(&[&str], &str); 20] = [
     (&["backup", "b", "--bucket", "gopher://x"], "--bucket: gopher:// is not known"),
     (&["backup", "b", "--bucket", "file://relative"], "write an absolute path after file://"),
     (&["backup", "Bad_Name", "--bucket", "BUCKET"], "\"Bad_Name\" is not a valid name"),
@@ -43,10 +43,6 @@ const CASES: [(&[&str], &str); 21] = [
         "include-resources",
     ),
     (&["backup", "b", "--bucket", "BUCKET", "--include-namespaces", "a**"], "consecutive asterisks"),
-    (
-        &["backup", "b", "--bucket", "BUCKET", "--snapshot-move-data"],
-        "moving snapshot data are not supported by this version of Lifeboat",
-    ),
     (
         &["backup", "b", "--bucket", "BUCKET", "--resource-policies-configmap", "p"],
         "fail to get ResourcePolicies velero/p ConfigMap with error ConfigMap \"p\" not found",

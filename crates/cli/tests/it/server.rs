@@ -308,7 +308,7 @@ fn who_comes_to_lead_looks_for_velero_again() {
 #[test]
 fn the_log_is_on_standard_output() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
-    command.args(["server", "--features=EnableCSI", "--kubeconfig=/does/not/exist"]);
+    command.args(["server", "--features=Unknown", "--kubeconfig=/does/not/exist"]);
     let run = run(&mut command);
     assert!(
         run.out.contains(r#"level=warning msg="this flag has no effect in this version" flag=features"#),

@@ -99,7 +99,7 @@ const WRONG: [(Sort, &str, &str); 57] = [
     (
         Policy,
         "version: v1\nvolumePolicies:\n- {conditions: {}, action: {type: skip, parameters: {dataMover: velero}}}\n",
-        "fail to validate ResourcePolicies in PLACE with error volumePolicies[0]: the parameter dataMover is for the action snapshot only (line 3)",
+        "fail to validate ResourcePolicies in PLACE with error volumePolicies[0]: the parameter dataMover is for snapshots only (line 3)",
     ),
     (
         Policy,

@@ -46,7 +46,7 @@ fn pod(change: impl Fn(&mut Pod, &mut PodVolume)) -> (Pod, PodVolume) {
 }
 
 fn flags() -> Flags {
-    Flags { snapshots: true, csi: true, saves_claims: true, ..Flags::default() }
+    Flags { snapshots: true, csi: true, serves_snapshots: true, saves_claims: true, ..Flags::default() }
 }
 
 fn from_p() -> Way {
@@ -137,6 +137,12 @@ fn the_finer_snapshots_are_taken_in_their_way_or_not_at_all() {
             "snapshot-csi",
             Flags { csi: false, native: true, ..flags() },
             hindered("snapshot-csi", Hindrance::CsiIsOff),
+        ),
+        (
+            csi(),
+            "snapshot-csi",
+            Flags { serves_snapshots: false, ..flags() },
+            hindered("snapshot-csi", Hindrance::NoSnapshotApi),
         ),
         (nfs.clone(), "snapshot-csi", native.clone(), hindered("snapshot-csi", Hindrance::NotCsi)),
         (csi(), "snapshot-datamover", flags(), done(moved(""), "snapshot-datamover")),

@@ -1,6 +1,6 @@
 //! What is read of a PersistentVolumeClaim.
 
-use lifeboat_object::{Item, Text, view};
+use lifeboat_object::{GroupResource, Item, ObjectKey, Text, view};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -12,6 +12,14 @@ pub struct ClaimKey {
     pub namespace: String,
     /// Its name.
     pub name: String,
+}
+
+impl ClaimKey {
+    /// The key of the object.
+    #[must_use]
+    pub fn object(&self) -> ObjectKey {
+        ObjectKey::new(GroupResource::new("", "persistentvolumeclaims"), Some(&self.namespace), &self.name)
+    }
 }
 
 impl Display for ClaimKey {

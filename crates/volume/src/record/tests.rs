@@ -57,7 +57,7 @@ fn verdicts() -> Verdicts {
     assert_eq!(survey.namespaces(), ["n"]);
     let text = "version: v1\nvolumePolicies: [{conditions: {pvcLabels: {tier: junk}}, action: {type: skip}}]";
     let policies = ResourcePolicies::parse(text, PolicyUse::Backup).unwrap().from_source("ConfigMap v/p");
-    let flags = Flags { snapshots: true, csi: true, saves_claims: true, ..Flags::default() };
+    let flags = Flags { snapshots: true, csi: true, serves_snapshots: true, saves_claims: true, ..Flags::default() };
     survey.decide(Rules { policies: Some(&policies), flags: &flags })
 }
 

@@ -1,0 +1,30 @@
+//! What a backup does to the cluster, beside reading it.
+
+use crate::hook::Commands;
+use lifeboat_volume::csi::CsiSnapshots;
+use std::sync::{Arc, OnceLock};
+
+/// What a backup does to the cluster; a preview has none of it. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Hands {
+    /// Runs commands in containers.
+    pub(crate) commands: Commands,
+    snapshots: Arc<OnceLock<CsiSnapshots>>,
+}
+
+impl Hands {
+    pub(crate) fn new(commands: Commands) -> Self {
+        Self { commands, snapshots: Arc::default() }
+    }
+
+    /// Notes what takes snapshots, so that it can be ended however the backup ends.
+    pub(crate) fn hold(&self, snapshots: &CsiSnapshots) {
+        // There is one scope in a backup, which holds one.
+        let _ = self.snapshots.set(snapshots.clone());
+    }
+
+    /// What takes snapshots, if any are taken.
+    pub(crate) fn snapshots(&self) -> Option<&CsiSnapshots> {
+        self.snapshots.get()
+    }
+}

@@ -1,0 +1,22 @@
+//! Snapshots by CSI drivers (backup.md 3): taken of claims, told of, cleaned up.
+//!
+//! [`CsiSnapshots`] takes those of one backup, as many at once as are asked for; their names follow from the backup and the claim,
+//! so that an attempt after a crash finds what the one before it has begun. [`classes`] chooses the class; [`release`] and
+//! [`remove`] take the objects out of the cluster, without and with what lies in the storage.
+
+mod actions;
+mod class;
+mod clean;
+mod content;
+mod error;
+mod follow;
+mod objects;
+mod snapshots;
+
+pub use actions::actions;
+pub use class::{ClassChoice, SnapshotClass, SnapshotClasses};
+pub use clean::{release, remove, remove_all};
+pub use content::Content;
+pub use error::CsiError;
+pub use objects::{GROUP, SnapshotTypes};
+pub use snapshots::{CsiBackup, CsiSnapshots, Taken};

@@ -1,0 +1,300 @@
+//! Velero's backup item actions of CSI snapshots (backup.md 3.2).
+
+use super::content::Content;
+use super::objects::GROUP;
+use super::snapshots::{CsiSnapshots, Taken};
+use crate::facts::ClaimKey;
+use crate::survey::Verdicts;
+use crate::verdict::Way;
+use async_trait::async_trait;
+use lifeboat_action::{
+    ActionError, ActionScope, BackupItemAction, BackupItemInput, BackupItemOutput, OperationProgress,
+};
+use lifeboat_api::well_known::{
+    ANNOTATION_BACKUP_MUST_INCLUDE, ANNOTATION_CSI_DRIVER_NAME, ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAME,
+    ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAMESPACE, ANNOTATION_SNAPSHOTTER_SECRET_NAME,
+    ANNOTATION_SNAPSHOTTER_SECRET_NAMESPACE, ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE,
+    ANNOTATION_VOLUME_SNAPSHOT_HANDLE, ANNOTATION_VOLUME_SNAPSHOT_RESTORE_SIZE, ANNOTATION_VSC_DELETION_POLICY,
+    LABEL_BACKUP_NAME, LABEL_VOLUME_SNAPSHOT_NAME,
+};
+use lifeboat_api::{Backup, BackupPhase, Time, label_value};
+use lifeboat_cluster::{ClusterError, MergePatch};
+use lifeboat_object::{GroupResource, Item, ObjectKey, Quantity};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// The actions, in the order in which they are called.
+#[must_use]
+pub fn actions(snapshots: &CsiSnapshots, verdicts: &Arc<Verdicts>) -> Vec<Arc<dyn BackupItemAction>> {
+    vec![
+        Arc::new(ClaimAction { snapshots: snapshots.clone(), verdicts: Arc::clone(verdicts) }),
+        Arc::new(SnapshotAction { snapshots: snapshots.clone() }),
+        Arc::new(SecretAction {
+            name: "velero.io/csi-volumesnapshotclass-backupper",
+            resource: "volumesnapshotclasses.snapshot.storage.k8s.io",
+            annotations: [ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAME, ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAMESPACE],
+        }),
+        Arc::new(SecretAction {
+            name: "velero.io/csi-volumesnapshotcontent-backupper",
+            resource: "volumesnapshotcontents.snapshot.storage.k8s.io",
+            annotations: [ANNOTATION_SNAPSHOTTER_SECRET_NAME, ANNOTATION_SNAPSHOTTER_SECRET_NAMESPACE],
+        }),
+    ]
+}
+
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Puts texts into a part of the metadata of an object.
+fn put(object: &mut Value, part: &str, texts: &[(&str, String)]) {
+    if texts.is_empty() || !object.is_object() {
+        return;
+    }
+    let metadata = &mut object["metadata"];
+    if !metadata.is_object() {
+        return;
+    }
+    if !metadata[part].is_object() {
+        metadata[part] = json!({});
+    }
+    for (key, value) in texts {
+        metadata[part][*key] = value.clone().into();
+    }
+}
+
+fn finalizes(backup: &Backup) -> bool {
+    matches!(backup.status.phase, Some(BackupPhase::Finalizing | BackupPhase::FinalizingPartiallyFailed))
+}
+
+/// `velero.io/csi-pvc-backupper`: a claim names the snapshot of its volume. One whose snapshot failed is saved all the same, and the
+/// failure is told once, with the volume.
+///
+/// compat: Velero leaves such a claim out, and the pods that mount it.
+struct ClaimAction {
+    snapshots: CsiSnapshots,
+    verdicts: Arc<Verdicts>,
+}
+
+impl ClaimAction {
+    fn is_snapshotted(&self, claim: &ClaimKey) -> bool {
+        let decided = self.verdicts.of_claim(claim);
+        decided.is_some_and(|decided| matches!(decided.verdict.way, Way::CsiSnapshot { .. }))
+    }
+}
+
+#[async_trait]
+impl BackupItemAction for ClaimAction {
+    fn name(&self) -> &str {
+        "velero.io/csi-pvc-backupper"
+    }
+
+    fn applies_to(&self) -> ActionScope {
+        ActionScope::resources(&["persistentvolumeclaims"])
+    }
+
+    async fn execute(&self, input: BackupItemInput<'_>) -> Result<BackupItemOutput, ActionError> {
+        let BackupItemInput { mut item, backup } = input;
+        let key = ClaimKey {
+            namespace: text(&item, "/metadata/namespace").to_owned(),
+            name: text(&item, "/metadata/name").to_owned(),
+        };
+        if finalizes(backup) || !self.is_snapshotted(&key) {
+            return Ok(BackupItemOutput::unchanged(item));
+        }
+        let Some(Ok(taken)) = self.snapshots.taken(&key).await else { return Ok(BackupItemOutput::unchanged(item)) };
+        let snapshot = taken.name.clone();
+        put(
+            &mut item,
+            "labels",
+            &[
+                (LABEL_VOLUME_SNAPSHOT_NAME, label_value(&snapshot)),
+                (LABEL_BACKUP_NAME, label_value(&backup.metadata.name)),
+            ],
+        );
+        let annotations = [(LABEL_VOLUME_SNAPSHOT_NAME, snapshot), (ANNOTATION_BACKUP_MUST_INCLUDE, "true".to_owned())];
+        put(&mut item, "annotations", &annotations);
+        raise_request(&mut item, &taken.content);
+        let snapshots = GroupResource::new(GROUP, "volumesnapshots");
+        let additional_items = vec![ObjectKey::new(snapshots, Some(&key.namespace), &taken.name)];
+        Ok(BackupItemOutput { additional_items, ..BackupItemOutput::changed(item) })
+    }
+
+    fn named_if_unchanged(&self, item: &Item, _: &Backup) -> Option<Vec<ObjectKey>> {
+        let (namespace, name) = (item.head.namespace.clone().unwrap_or_default(), item.head.name.clone());
+        (!self.is_snapshotted(&ClaimKey { namespace, name })).then(Vec::new)
+    }
+}
+
+/// A claim that asks for less than a volume from the snapshot needs could not be restored.
+fn raise_request(claim: &mut Value, content: &Content) {
+    let Some(needed) = Quantity::parse(&content.restore_size.to_string()) else { return };
+    let Some(requests) = claim.pointer_mut("/spec/resources/requests").and_then(Value::as_object_mut) else { return };
+    let asked = requests.get("storage").and_then(Value::as_str).and_then(Quantity::parse);
+    if asked.is_some_and(|asked| needed.exceeds(asked)) {
+        requests.insert("storage".to_owned(), content.restore_quantity().into());
+    }
+}
+
+/// `velero.io/csi-volumesnapshot-backupper`: what a VolumeSnapshot stands for is noted on it, in the cluster too, and its backup waits
+/// until it is ready.
+struct SnapshotAction {
+    snapshots: CsiSnapshots,
+}
+
+impl SnapshotAction {
+    /// What it stands for; read from the cluster where this process has not taken it.
+    async fn content(&self, snapshot: &Value) -> Result<Content, ActionError> {
+        if let Some(taken) =
+            self.snapshots.named(text(snapshot, "/metadata/namespace"), text(snapshot, "/metadata/name"))
+        {
+            return Ok(Taken::clone(&taken).content);
+        }
+        let name = text(snapshot, "/status/boundVolumeSnapshotContentName");
+        if name.is_empty() {
+            return Err(ActionError::item("it is not bound to a VolumeSnapshotContent: its driver has not taken it"));
+        }
+        let types = self.snapshots.types();
+        let body = self.snapshots.cluster().get(&types.contents, None, name).await.map_err(failed)?;
+        let body = body.ok_or_else(|| ActionError::item(format!("its VolumeSnapshotContent {name} is gone")))?;
+        Ok(Content::of(&serde_json::from_slice(&body).unwrap_or_default()))
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
+fn failed(error: ClusterError) -> ActionError {
+    if error.can_pass() { ActionError::passing(error.to_string()) } else { ActionError::item(error.to_string()) }
+}
+
+#[async_trait]
+impl BackupItemAction for SnapshotAction {
+    fn name(&self) -> &str {
+        "velero.io/csi-volumesnapshot-backupper"
+    }
+
+    fn applies_to(&self) -> ActionScope {
+        ActionScope::resources(&["volumesnapshots.snapshot.storage.k8s.io"])
+    }
+
+    async fn execute(&self, input: BackupItemInput<'_>) -> Result<BackupItemOutput, ActionError> {
+        let BackupItemInput { mut item, backup } = input;
+        if finalizes(backup) {
+            return Ok(BackupItemOutput::unchanged(item));
+        }
+        let (namespace, name) =
+            (text(&item, "/metadata/namespace").to_owned(), text(&item, "/metadata/name").to_owned());
+        let content = self.content(&item).await?;
+        let mut notes = vec![(ANNOTATION_VSC_DELETION_POLICY, content.deletion_policy.clone())];
+        if !content.handle.is_empty() {
+            notes.push((ANNOTATION_VOLUME_SNAPSHOT_HANDLE, content.handle.clone()));
+            notes.push((ANNOTATION_CSI_DRIVER_NAME, content.driver.clone()));
+        }
+        if content.restore_size > 0 {
+            notes.push((ANNOTATION_VOLUME_SNAPSHOT_RESTORE_SIZE, content.restore_quantity()));
+        }
+        if !content.group_handle.is_empty() {
+            notes.push((ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE, content.group_handle.clone()));
+        }
+        let (cluster, types) = (self.snapshots.cluster(), self.snapshots.types());
+        let annotations: Map<String, Value> =
+            notes.iter().map(|(key, value)| ((*key).to_owned(), value.clone().into())).collect();
+        let patch = MergePatch::of(json!({"metadata": {"annotations": annotations}}).to_string().into());
+        cluster.patch(&types.snapshots, Some(&namespace), &name, patch).await.map_err(failed)?;
+        put(&mut item, "annotations", &notes);
+        put(&mut item, "annotations", &[(ANNOTATION_BACKUP_MUST_INCLUDE, "true".to_owned())]);
+        let label = json!({"metadata": {"labels": {LABEL_BACKUP_NAME: label_value(&backup.metadata.name)}}});
+        let patch = MergePatch::of(label.to_string().into());
+        // compat: an error of this is none of the snapshot; Velero finds the content by its name too.
+        let labelled = cluster.patch(&types.contents, None, &content.name, patch).await;
+        let key = |resource: &str, namespace: Option<&str>, name: &str| {
+            ObjectKey::new(GroupResource::new(GROUP, resource), namespace, name)
+        };
+        let of_content = key("volumesnapshotcontents", None, &content.name);
+        if let Err(e) = labelled {
+            self.snapshots.tell_unlabelled(&of_content, &e);
+        }
+        let class = text(&item, "/spec/volumeSnapshotClassName");
+        let class = (!class.is_empty()).then(|| key("volumesnapshotclasses", None, class));
+        let additional_items = class.into_iter().chain([of_content.clone()]).collect();
+        let operation_id = format!("{namespace}/{name}/{}", Time::new(self.snapshots.now()));
+        self.snapshots.note_operation(&namespace, &name, &operation_id);
+        Ok(BackupItemOutput {
+            additional_items,
+            operation_id,
+            post_operation_items: vec![key("volumesnapshots", Some(&namespace), &name), of_content],
+            ..BackupItemOutput::changed(item)
+        })
+    }
+
+    async fn progress(&self, operation_id: &str, _: &Backup) -> Result<OperationProgress, ActionError> {
+        let mut parts = operation_id.splitn(3, '/');
+        let (Some(namespace), Some(name), Some(started)) = (parts.next(), parts.next(), parts.next()) else {
+            return Err(ActionError::item(format!("{operation_id} is no operation of a snapshot")));
+        };
+        let (cluster, types) = (self.snapshots.cluster(), self.snapshots.types());
+        let read = |body: Option<bytes::Bytes>, what: String| {
+            let body = body.ok_or_else(|| ActionError::item(format!("{what} is gone")))?;
+            serde_json::from_slice::<Value>(&body).map_err(|e| ActionError::item(e.to_string()))
+        };
+        let body = cluster.get(&types.snapshots, Some(namespace), name).await.map_err(failed)?;
+        let snapshot = read(body, format!("the VolumeSnapshot {namespace}/{name}"))?;
+        let now = self.snapshots.now();
+        let progress = |completed: bool, error: &str| OperationProgress {
+            completed,
+            error: error.to_owned(),
+            description: if completed { String::new() } else { text(&snapshot, "/status/error/message").to_owned() },
+            started: started.parse().ok(),
+            updated: Some(now),
+            ..OperationProgress::default()
+        };
+        let content = text(&snapshot, "/status/boundVolumeSnapshotContentName");
+        if content.is_empty() {
+            return Ok(progress(false, ""));
+        }
+        let body = cluster.get(&types.contents, None, content).await.map_err(failed)?;
+        let content = Content::of(&read(body, format!("the VolumeSnapshotContent {content}"))?);
+        Ok(match content.is_ready {
+            Some(true) => progress(true, ""),
+            _ => progress(false, ""),
+        })
+    }
+}
+
+/// Names the Secret that an object's annotations name.
+struct SecretAction {
+    name: &'static str,
+    resource: &'static str,
+    /// With its name, and with its namespace.
+    annotations: [&'static str; 2],
+}
+
+impl SecretAction {
+    fn secret(&self, object: &Value) -> Option<ObjectKey> {
+        let annotation = |key: &str| object["metadata"]["annotations"].get(key).and_then(Value::as_str);
+        let [name, namespace] = self.annotations;
+        let (name, namespace) = (annotation(name)?, annotation(namespace)?);
+        Some(ObjectKey::new(GroupResource::new("", "secrets"), Some(namespace), name))
+    }
+}
+
+#[async_trait]
+impl BackupItemAction for SecretAction {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn applies_to(&self) -> ActionScope {
+        ActionScope::resources(&[self.resource])
+    }
+
+    async fn execute(&self, input: BackupItemInput<'_>) -> Result<BackupItemOutput, ActionError> {
+        let BackupItemInput { mut item, backup } = input;
+        match self.secret(&item).filter(|_| !finalizes(backup)) {
+            None => Ok(BackupItemOutput::unchanged(item)),
+            Some(secret) => {
+                put(&mut item, "annotations", &[(ANNOTATION_BACKUP_MUST_INCLUDE, "true".to_owned())]);
+                Ok(BackupItemOutput { additional_items: vec![secret], ..BackupItemOutput::changed(item) })
+            }
+        }
+    }
+}

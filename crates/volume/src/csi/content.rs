@@ -1,0 +1,96 @@
+//! What a VolumeSnapshotContent says of a snapshot.
+
+use serde_json::Value;
+
+/// A snapshot in the storage, as its VolumeSnapshotContent describes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Content {
+    /// The name of the object.
+    pub name: String,
+    /// `Delete` or `Retain`.
+    pub deletion_policy: String,
+    /// The driver.
+    pub driver: String,
+    /// The driver's name of the snapshot; empty while it is not taken.
+    pub handle: String,
+    /// Bytes of a volume that is made from it; 0 when the driver does not say.
+    pub restore_size: i64,
+    /// Whether volumes can be made from it; `None` when that is not said.
+    pub is_ready: Option<bool>,
+    /// What its driver last failed with; empty for nothing.
+    pub error: String,
+    /// The driver's name of the group that it was taken with; empty for none.
+    pub group_handle: String,
+}
+
+impl Content {
+    /// Reads one.
+    #[must_use]
+    pub fn of(content: &Value) -> Self {
+        let text = |pointer: &str| content.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        Self {
+            name: text("/metadata/name"),
+            deletion_policy: text("/spec/deletionPolicy"),
+            driver: text("/spec/driver"),
+            handle: text("/status/snapshotHandle"),
+            restore_size: content.pointer("/status/restoreSize").and_then(Value::as_i64).unwrap_or_default(),
+            is_ready: content.pointer("/status/readyToUse").and_then(Value::as_bool),
+            error: text("/status/error/message"),
+            group_handle: text("/status/volumeGroupSnapshotHandle"),
+        }
+    }
+
+    /// Its size as a quantity, in the largest power of 1024 that it is a multiple of, as Velero writes it.
+    #[must_use]
+    pub fn restore_quantity(&self) -> String {
+        let units = ["Ei", "Pi", "Ti", "Gi", "Mi", "Ki"];
+        let mut scale = 1i64 << 60;
+        for unit in units {
+            if self.restore_size >= scale && self.restore_size % scale == 0 {
+                return format!("{}{unit}", self.restore_size / scale);
+            }
+            scale >>= 10;
+        }
+        self.restore_size.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_content_says_where_the_snapshot_is() {
+        let content = json!({"metadata": {"name": "snapcontent-1"}, "spec": {"deletionPolicy": "Delete", "driver": "d"},
+            "status": {"snapshotHandle": "snap-1", "restoreSize": 8_388_608, "readyToUse": true, "creationTime": 1,
+                "error": {"message": "was slow"}, "volumeGroupSnapshotHandle": "group-1"}});
+        let expected = Content {
+            name: "snapcontent-1".into(),
+            deletion_policy: "Delete".into(),
+            driver: "d".into(),
+            handle: "snap-1".into(),
+            restore_size: 8_388_608,
+            is_ready: Some(true),
+            error: "was slow".into(),
+            group_handle: "group-1".into(),
+        };
+        assert_eq!(Content::of(&content), expected);
+        assert_eq!(Content::of(&json!({"status": null})), Content::default());
+    }
+
+    #[test]
+    fn a_size_is_written_in_its_largest_unit() {
+        for (size, expected) in [
+            (0, "0"),
+            (1, "1"),
+            (1500, "1500"),
+            (1024, "1Ki"),
+            (8_388_608, "8Mi"),
+            (1 << 30, "1Gi"),
+            (3 << 29, "1536Mi"),
+        ] {
+            assert_eq!(Content { restore_size: size, ..Content::default() }.restore_quantity(), expected);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The VolumeSnapshots that we make, and how they are found again.
+
+use super::class::SnapshotClass;
+use crate::facts::Claim;
+use lifeboat_api::well_known::{LABEL_BACKUP_NAME, LABEL_BACKUP_UID};
+use lifeboat_api::{Backup, label_value};
+use lifeboat_object::{ApiResource, Catalog, GroupResource};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+
+/// The API group of snapshots.
+pub const GROUP: &str = "snapshot.storage.k8s.io";
+
+/// The types of snapshots, as a cluster serves them.
+#[derive(Clone, Debug)]
+pub struct SnapshotTypes {
+    /// VolumeSnapshots.
+    pub snapshots: Arc<ApiResource>,
+    /// VolumeSnapshotContents.
+    pub contents: Arc<ApiResource>,
+    /// VolumeSnapshotClasses.
+    pub classes: Arc<ApiResource>,
+}
+
+impl SnapshotTypes {
+    /// Those of a cluster; `None` when it does not serve them.
+    #[must_use]
+    pub fn of(catalog: &Catalog) -> Option<Self> {
+        let find = |name: &str| catalog.find(&GroupResource::new(GROUP, name)).cloned();
+        Some(Self {
+            snapshots: find("volumesnapshots")?,
+            contents: find("volumesnapshotcontents")?,
+            classes: find("volumesnapshotclasses")?,
+        })
+    }
+}
+
+/// Selects the VolumeSnapshots of a backup.
+pub(crate) fn selector(backup_uid: &str) -> String {
+    format!("{LABEL_BACKUP_UID}={backup_uid}")
+}
+
+/// The most bytes of a name.
+const LONGEST: usize = 253;
+
+/// The name of the snapshot of a claim in a backup: it begins as Velero's do, and ends with what follows from both.
+pub(crate) fn name_of(backup_uid: &str, claim: &Claim) -> String {
+    let hash = Sha256::digest(format!("{backup_uid}/{}/{}", claim.key, claim.uid));
+    let hash = &hex::encode(hash)[..10];
+    let name = claim.key.name.as_str();
+    let room = LONGEST - "velero--".len() - hash.len();
+    let name = name.get(..room.min(name.len())).unwrap_or(name);
+    format!("velero-{}-{hash}", name.trim_end_matches(['-', '.']))
+}
+
+/// The VolumeSnapshot of a claim (backup.md 3.2, step 6). Unlike Velero's it says by its labels which Backup it is of.
+pub(crate) fn snapshot_of(backup: &Backup, claim: &Claim, class: &SnapshotClass, types: &SnapshotTypes) -> Value {
+    let mut labels = claim.labels.clone();
+    labels.insert(LABEL_BACKUP_NAME.to_owned(), label_value(&backup.metadata.name));
+    labels.insert(LABEL_BACKUP_UID.to_owned(), backup.metadata.uid.clone());
+    json!({
+        "apiVersion": types.snapshots.api_version(), "kind": types.snapshots.kind,
+        "metadata": {"name": name_of(&backup.metadata.uid, claim), "namespace": claim.key.namespace, "labels": labels},
+        "spec": {"source": {"persistentVolumeClaimName": claim.key.name}, "volumeSnapshotClassName": class.name},
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::ClaimKey;
+
+    fn claim(name: &str, uid: &str) -> Claim {
+        let key = ClaimKey { namespace: "n".into(), name: name.into() };
+        Claim { key, uid: uid.into(), ..Claim::default() }
+    }
+
+    #[test]
+    fn the_name_follows_from_the_backup_and_the_claim() {
+        let name = name_of("b", &claim("data", "u"));
+        assert_eq!(name, name_of("b", &claim("data", "u")));
+        assert!(name.starts_with("velero-data-") && name.len() == "velero-data-".len() + 10, "{name}");
+        let others =
+            [name_of("c", &claim("data", "u")), name_of("b", &claim("data", "v")), name_of("b", &claim("d", "u"))];
+        assert!(others.iter().all(|other| *other != name), "{others:?}");
+        let long = name_of("b", &claim(&"x.".repeat(126), "u"));
+        assert!(long.len() <= 253 && !long.contains(".-"), "{long}");
+    }
+}

@@ -1,0 +1,340 @@
+//! Takes the CSI snapshots of one backup.
+
+use super::class::{ClassChoice, SnapshotClass, SnapshotClasses};
+use super::clean::remove;
+use super::content::Content;
+use super::error::CsiError;
+use super::follow::Followed;
+use super::objects::{SnapshotTypes, name_of, snapshot_of};
+use crate::facts::{Claim, ClaimKey};
+use crate::record::Report;
+use jiff::Timestamp;
+use lifeboat_api::well_known::LABEL_BACKUP_UID;
+use lifeboat_api::{Backup, Time};
+use lifeboat_archive::volume_info::CsiSnapshotInfo;
+use lifeboat_cluster::{Cluster, ClusterError, ListRequest, Wanted};
+use lifeboat_object::{ObjectKey, Severity};
+use lifeboat_operation::Operation;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{OnceCell, Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+/// Snapshots that are asked for and not taken yet, at once.
+const AT_ONCE: usize = 256;
+/// Between questions for the content of a snapshot that was taken.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// What the snapshots are of.
+#[derive(Clone, Debug)]
+pub struct CsiBackup {
+    /// The backup, with its UID.
+    pub backup: Backup,
+    /// The types of snapshots.
+    pub types: SnapshotTypes,
+}
+
+/// A snapshot that was taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Its namespace: that of its claim.
+    pub namespace: String,
+    /// The name of its VolumeSnapshot.
+    pub name: String,
+    /// What its VolumeSnapshotContent says.
+    pub content: Content,
+    /// When its driver says that it was taken.
+    pub at: Option<Time>,
+}
+
+/// What becomes of the snapshot of a claim.
+type Outcome = Result<Arc<Taken>, Arc<str>>;
+
+/// Takes the snapshots of a backup as tasks, until [`CsiSnapshots::end`]. Clones are the same.
+#[derive(Clone)]
+pub struct CsiSnapshots {
+    cluster: Cluster,
+    operation: Operation,
+    of: Arc<CsiBackup>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    classes: OnceCell<SnapshotClasses>,
+    namespaces: Mutex<HashMap<String, Arc<Followed>>>,
+    begun: Mutex<BTreeMap<ClaimKey, watch::Receiver<Option<Outcome>>>>,
+    /// The operations that wait until a snapshot is ready, by the name of its claim.
+    operations: Mutex<BTreeMap<ClaimKey, String>>,
+    tasks: Mutex<JoinSet<()>>,
+    room: Semaphore,
+}
+
+impl CsiSnapshots {
+    /// Takes none yet.
+    #[must_use]
+    pub fn new(cluster: &Cluster, operation: &Operation, of: CsiBackup) -> Self {
+        let shared = Shared {
+            classes: OnceCell::new(),
+            namespaces: Mutex::default(),
+            begun: Mutex::default(),
+            operations: Mutex::default(),
+            tasks: Mutex::default(),
+            room: Semaphore::new(AT_ONCE),
+        };
+        Self { cluster: cluster.clone(), operation: operation.clone(), of: Arc::new(of), shared: Arc::new(shared) }
+    }
+
+    /// The types of snapshots.
+    #[must_use]
+    pub fn types(&self) -> &SnapshotTypes {
+        &self.of.types
+    }
+
+    /// The cluster.
+    #[must_use]
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        (self.operation.clock)()
+    }
+
+    /// Tells that a content could not be labelled with its backup.
+    pub(crate) fn tell_unlabelled(&self, content: &ObjectKey, error: &ClusterError) {
+        let message = "it could not be labelled with the name of its backup";
+        self.operation.journal.item(Severity::Warning, content, message, Some(&error.to_string()));
+    }
+
+    /// Begins to take a snapshot of a claim, unless that was done before. `class` is what a policy names, or empty.
+    pub fn begin(&self, claim: &Claim, driver: &str, class: &str) {
+        let mut begun = lock(&self.shared.begun);
+        if begun.contains_key(&claim.key) {
+            return;
+        }
+        let (sender, receiver) = watch::channel(None);
+        begun.insert(claim.key.clone(), receiver);
+        drop(begun);
+        let (this, claim, driver, class) = (self.clone(), claim.clone(), driver.to_owned(), class.to_owned());
+        let task = async move {
+            let taken = this.take(&claim, &driver, &class).await;
+            let outcome = taken.map(Arc::new).map_err(|e| Arc::from(e.to_string()));
+            // Whoever waits for it may be gone.
+            let _ = sender.send(Some(outcome));
+        };
+        let mut tasks = lock(&self.shared.tasks);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(task);
+    }
+
+    /// Waits for the snapshot of a claim: until it was taken, or it is certain that it will not be. `None` when none was begun.
+    pub async fn taken(&self, claim: &ClaimKey) -> Option<Result<Arc<Taken>, Arc<str>>> {
+        let mut outcome = lock(&self.shared.begun).get(claim).cloned()?;
+        let outcome = outcome.wait_for(Option::is_some).await.map(|outcome| outcome.clone());
+        Some(outcome.ok().flatten().unwrap_or_else(|| Err(Arc::from("the task that took the snapshot died"))))
+    }
+
+    /// The snapshot of this name, if this has taken it.
+    #[must_use]
+    pub fn named(&self, namespace: &str, name: &str) -> Option<Arc<Taken>> {
+        let begun = lock(&self.shared.begun);
+        let taken = begun.values().filter_map(|outcome| outcome.borrow().clone()?.ok());
+        let mut found = taken.filter(|taken| taken.namespace == namespace && taken.name == name);
+        found.next()
+    }
+
+    /// Notes the operation that waits until the snapshot of this name is ready.
+    pub fn note_operation(&self, namespace: &str, name: &str, operation: &str) {
+        let claim = lock(&self.shared.begun).iter().find_map(|(claim, outcome)| {
+            let outcome = outcome.borrow();
+            let taken = outcome.as_ref()?.as_ref().ok()?;
+            (taken.namespace == namespace && taken.name == name).then(|| claim.clone())
+        });
+        if let Some(claim) = claim {
+            lock(&self.shared.operations).insert(claim, operation.to_owned());
+        }
+    }
+
+    /// What came of each claim of which a snapshot was begun.
+    #[must_use]
+    pub fn reports(&self) -> BTreeMap<ClaimKey, Report> {
+        let operations = lock(&self.shared.operations);
+        let report = |claim: &ClaimKey, outcome: &Option<Outcome>| match outcome {
+            Some(Ok(taken)) => Report::CsiSnapshot {
+                taken: taken.at,
+                info: taken.info(operations.get(claim).cloned().unwrap_or_default()),
+            },
+            Some(Err(why)) => Report::Failed { why: why.to_string() },
+            None => Report::Failed { why: "the backup ended before it was taken".to_owned() },
+        };
+        let begun = lock(&self.shared.begun);
+        begun.iter().map(|(claim, outcome)| (claim.clone(), report(claim, &outcome.borrow()))).collect()
+    }
+
+    /// Namespaces and names of the VolumeSnapshots that were taken.
+    #[must_use]
+    pub fn names(&self) -> BTreeSet<(String, String)> {
+        let begun = lock(&self.shared.begun);
+        let taken = begun.values().filter_map(|outcome| outcome.borrow().clone()?.ok());
+        taken.map(|taken| (taken.namespace.clone(), taken.name.clone())).collect()
+    }
+
+    /// Ends the tasks that still take snapshots. What they have begun stays until it is removed.
+    pub async fn end(&self) {
+        let mut tasks = std::mem::take(&mut *lock(&self.shared.tasks));
+        tasks.shutdown().await;
+    }
+
+    async fn take(&self, claim: &Claim, driver: &str, class: &str) -> Result<Taken, CsiError> {
+        let _room = self.shared.room.acquire().await;
+        let choice = ClassChoice { of_claim: &claim.snapshot_class, of_policy: class };
+        let class = self.classes().await?.choose(driver, choice);
+        let class = class.map_err(|why| CsiError::NoClass { driver: driver.to_owned(), why })?;
+        let (namespace, name) = (claim.key.namespace.clone(), name_of(&self.of.backup.metadata.uid, claim));
+        let followed = self.followed(&namespace);
+        self.create(claim, class, &name).await?;
+        let timeout = Duration::try_from(self.of.backup.spec.csi_snapshot_timeout.to_std()).unwrap_or_default();
+        let deadline = Instant::now() + timeout;
+        match self.wait(&followed, &namespace, &name, deadline).await {
+            Ok(taken) => Ok(taken),
+            Err(e) => {
+                let error = match e {
+                    Waited::TimedOut(said) => {
+                        CsiError::TimedOut { name: format!("{namespace}/{name}"), within: timeout, said }
+                    }
+                    Waited::Failed(error) => error,
+                };
+                self.give_up(&namespace, &name).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes what was begun and failed. Where that fails too, the sweep of the backup does it.
+    async fn give_up(&self, namespace: &str, name: &str) {
+        if let Err(e) = remove(&self.cluster, &self.of.types, namespace, name).await {
+            let snapshot = format!("{namespace}/{name}");
+            let fields = [("volumesnapshot", snapshot.as_str()), ("why", &e.to_string())];
+            self.operation.journal.info("A snapshot that failed cannot be removed yet", &fields);
+        }
+    }
+
+    async fn classes(&self) -> Result<&SnapshotClasses, CsiError> {
+        let load = || async {
+            let mut list = self.cluster.list(ListRequest {
+                resource: Arc::clone(&self.of.types.classes),
+                namespace: None,
+                selector: String::new(),
+                metadata_only: false,
+            });
+            let mut classes = Vec::new();
+            while let Some(bodies) = list.next().await? {
+                let read = bodies.iter().filter_map(|body| serde_json::from_slice::<Value>(body).ok());
+                classes.extend(read.map(|class| SnapshotClass::of(&class)));
+            }
+            Ok(SnapshotClasses::new(classes, &self.of.backup.metadata.annotations))
+        };
+        self.shared.classes.get_or_try_init(load).await
+    }
+
+    fn followed(&self, namespace: &str) -> Arc<Followed> {
+        let mut namespaces = lock(&self.shared.namespaces);
+        if let Some(followed) = namespaces.get(namespace) {
+            return Arc::clone(followed);
+        }
+        let followed = Arc::new(Followed::new());
+        namespaces.insert(namespace.to_owned(), Arc::clone(&followed));
+        let resource = Arc::clone(&self.of.types.snapshots);
+        let (namespace, uid) = (namespace.to_owned(), self.of.backup.metadata.uid.clone());
+        lock(&self.shared.tasks).spawn(Arc::clone(&followed).follow(self.cluster.clone(), resource, namespace, uid));
+        followed
+    }
+
+    /// Creates the VolumeSnapshot, or finds the one that an attempt before has created.
+    async fn create(&self, claim: &Claim, class: &SnapshotClass, name: &str) -> Result<(), CsiError> {
+        (self.operation.fence)().map_err(CsiError::Fenced)?;
+        let types = &self.of.types;
+        let namespace = Some(claim.key.namespace.as_str());
+        let body = snapshot_of(&self.of.backup, claim, class, types).to_string();
+        match self.cluster.create(&types.snapshots, namespace, name, Wanted::of(body.into())).await {
+            Ok(_) => Ok(()),
+            Err(e) if e.is_already_exists() => {
+                let place = || format!("{}/{name}", claim.key.namespace);
+                let found = self.cluster.get(&types.snapshots, namespace, name).await?;
+                let found: Value = found.and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default();
+                let uid = found.pointer("/metadata/labels").and_then(|labels| labels[LABEL_BACKUP_UID].as_str());
+                let source = found.pointer("/spec/source/persistentVolumeClaimName").and_then(Value::as_str);
+                let is_ours = uid == Some(&self.of.backup.metadata.uid) && source == Some(&claim.key.name);
+                match found.pointer("/metadata/deletionTimestamp") {
+                    _ if !is_ours => Err(CsiError::Foreign(place())),
+                    Some(_) => Err(CsiError::Deleted(place())),
+                    None => Ok(()),
+                }
+            }
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    async fn wait(&self, followed: &Followed, namespace: &str, name: &str, deadline: Instant) -> Result<Taken, Waited> {
+        let gone = || Waited::Failed(CsiError::Deleted(format!("{namespace}/{name}")));
+        let until = followed.until(name, deadline, |state| match state {
+            None => Some(None),
+            Some(state) if state.is_deleted() => Some(None),
+            Some(state) => {
+                state.taken().map(|(content, at)| Some((content.to_owned(), at.parse().ok().map(Time::new))))
+            }
+        });
+        let until = tokio::select! {
+            until = until => until,
+            () = self.operation.cancel.cancelled() => return Err(Waited::Failed(CsiError::Cancelled)),
+        };
+        let (content, at) = match until {
+            Ok(Some(taken)) => taken,
+            Ok(None) => return Err(gone()),
+            Err(state) => return Err(Waited::TimedOut(state.unwrap_or_default().said().to_owned())),
+        };
+        loop {
+            let body = self.cluster.get(&self.of.types.contents, None, &content).await;
+            let body = body.map_err(|e| Waited::Failed(e.into()))?.ok_or_else(gone)?;
+            let odd = |_| Waited::Failed(CsiError::Odd("VolumeSnapshotContent"));
+            let content = Content::of(&serde_json::from_slice(&body).map_err(odd)?);
+            if !content.handle.is_empty() {
+                return Ok(Taken { namespace: namespace.to_owned(), name: name.to_owned(), content, at });
+            }
+            if Instant::now() + PAUSE > deadline {
+                return Err(Waited::TimedOut(format!("its content {} has no handle: {}", content.name, content.error)));
+            }
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+impl Taken {
+    fn info(&self, operation_id: String) -> CsiSnapshotInfo {
+        let Content { name, driver, handle, restore_size, is_ready, group_handle, .. } = self.content.clone();
+        CsiSnapshotInfo {
+            snapshot_handle: handle,
+            size: restore_size,
+            driver,
+            vsc_name: name,
+            operation_id,
+            ready_to_use: is_ready,
+            volume_group_snapshot_handle: group_handle,
+            ..CsiSnapshotInfo::default()
+        }
+    }
+}
+
+enum Waited {
+    TimedOut(String),
+    Failed(CsiError),
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
