@@ -5,7 +5,8 @@ use flate2::Compression;
 use flate2::read::GzEncoder;
 use libfuzzer_sys::fuzz_target;
 use lifeboat_api::{Backup, Restore};
-use lifeboat_archive::sidecar::{BackupVolumeInfo, Claim, Manifest, ResourceList, RestoreVolumeInfo, decode};
+use lifeboat_archive::sidecar::{Claim, Manifest, ResourceList, decode};
+use lifeboat_archive::volume_info::{BackupVolumeInfo, RestoreVolumeInfo};
 use lifeboat_object::{ListSplitter, Results};
 use std::io::Read;
 

@@ -53,7 +53,7 @@ pub async fn finalize(mut record: Backup, is_cancelled: bool, env: &Env) -> Resu
         } else {
             Box::pin(save_again(wanted, &record, env)).await?
         };
-        release_snapshots(named.iter(), env).await;
+        Box::pin(release_snapshots(named.iter(), env)).await;
         change = changes(&name, saved, &operations, env).await?;
     }
     let count = |set: usize| i64::try_from(set).unwrap_or(i64::MAX);

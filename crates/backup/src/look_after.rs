@@ -30,7 +30,7 @@ pub async fn look_after_operations(mut record: Backup, is_cancelled: bool, env: 
     }
     let name = record.metadata.name.clone();
     let mut operations = read(&name, env).await?;
-    let known = known(&operations, &record, env).await;
+    let known = Box::pin(known(&operations, &record, env)).await;
     let asker = Asker { known: &known, record: &record, is_cancelled, env };
     let asked = operations.iter().map(|operation| asker.ask(operation).boxed()).collect();
     let answers = ask_all(asked, (env.operation.clock)()).await;

@@ -134,7 +134,7 @@ impl Lifeboat {
             Command::Create(command) => command.run(&self.globals).await,
             Command::Delete(command) => command.run(&self.globals).await,
             Command::Client(command) => command.run(&self.globals),
-            Command::Volume(command) => command.run(&self.globals).await,
+            Command::Volume(command) => Box::pin(command.run(&self.globals)).await,
             Command::Version(version) => version.run(&self.globals).await,
             Command::Completion(completion) => completion.run(&self.globals),
             Command::Install(install) => install.run(&self.globals).await,

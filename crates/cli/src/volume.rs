@@ -46,7 +46,7 @@ pub(crate) struct ExplainArgs {
 impl VolumeCommand {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let Self::Explain(args) = self;
-        args.run(globals).await
+        Box::pin(args.run(globals)).await
     }
 }
 

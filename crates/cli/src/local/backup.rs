@@ -82,7 +82,7 @@ async fn end_operations(outcome: &mut Outcome, env: &Env) -> anyhow::Result<()> 
             }
             tokio::time::sleep(PAUSE).await;
         }
-        anyhow::Ok(finalize(record, false, &env).await?)
+        anyhow::Ok(Box::pin(finalize(record, false, &env)).await?)
     };
     let interrupted = env.operation.cancel.cancelled();
     let waited = async {
@@ -91,6 +91,7 @@ async fn end_operations(outcome: &mut Outcome, env: &Env) -> anyhow::Result<()> 
             () = interrupted => anyhow::bail!("interrupted: the backup can be restored; the same command again ends it"),
         }
     };
+    let waited = Box::pin(waited);
     outcome.backup = watched("operations", &env.operation.progress, &env.operation.cancel, waited).await?;
     outcome.results.merge(env.operation.journal.close().results);
     Ok(())

@@ -28,6 +28,7 @@ pub(crate) struct SnapshotState {
 #[serde(rename_all = "camelCase", default)]
 struct Metadata {
     name: String,
+    uid: String,
     resource_version: String,
     deletion_timestamp: Option<String>,
 }
@@ -50,6 +51,11 @@ impl SnapshotState {
     /// The content of a snapshot that was taken, and when that was.
     pub(crate) fn taken(&self) -> Option<(&str, &str)> {
         Some((self.status.bound_volume_snapshot_content_name.as_deref()?, self.status.creation_time.as_deref()?))
+    }
+
+    /// Whether it is the object of this UID, and none that had its name before.
+    pub(crate) fn is(&self, uid: &str) -> bool {
+        self.metadata.uid == uid
     }
 
     pub(crate) fn is_deleted(&self) -> bool {

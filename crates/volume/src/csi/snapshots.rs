@@ -8,6 +8,7 @@ use super::follow::Followed;
 use super::objects::{SnapshotTypes, name_of, snapshot_of};
 use crate::facts::{Claim, ClaimKey};
 use crate::record::Report;
+use bytes::Bytes;
 use jiff::Timestamp;
 use lifeboat_api::well_known::LABEL_BACKUP_UID;
 use lifeboat_api::{Backup, Time};
@@ -197,10 +198,11 @@ impl CsiSnapshots {
         let class = class.map_err(|why| CsiError::NoClass { driver: driver.to_owned(), why })?;
         let (namespace, name) = (claim.key.namespace.clone(), name_of(&self.of.backup.metadata.uid, claim));
         let followed = self.followed(&namespace);
-        self.create(claim, class, &name).await?;
-        let timeout = Duration::try_from(self.of.backup.spec.csi_snapshot_timeout.to_std()).unwrap_or_default();
+        let timeout = self.of.backup.spec.csi_snapshot_timeout.to_std();
         let deadline = Instant::now() + timeout;
-        match self.wait(&followed, &namespace, &name, deadline).await {
+        let uid = self.create(claim, class, &name, deadline).await?;
+        let created = Created { namespace: &namespace, name: &name, uid: &uid };
+        match self.wait(&followed, created, deadline).await {
             Ok(taken) => Ok(taken),
             Err(e) => {
                 let error = match e {
@@ -255,39 +257,56 @@ impl CsiSnapshots {
         followed
     }
 
-    /// Creates the VolumeSnapshot, or finds the one that an attempt before has created.
-    async fn create(&self, claim: &Claim, class: &SnapshotClass, name: &str) -> Result<(), CsiError> {
-        (self.operation.fence)().map_err(CsiError::Fenced)?;
+    /// Creates the VolumeSnapshot, or finds the one that an attempt before has created, and gives its UID. One that is being removed
+    /// is waited for.
+    async fn create(
+        &self,
+        claim: &Claim,
+        class: &SnapshotClass,
+        name: &str,
+        deadline: Instant,
+    ) -> Result<String, CsiError> {
         let types = &self.of.types;
-        let namespace = Some(claim.key.namespace.as_str());
-        let body = snapshot_of(&self.of.backup, claim, class, types).to_string();
-        match self.cluster.create(&types.snapshots, namespace, name, Wanted::of(body.into())).await {
-            Ok(_) => Ok(()),
-            Err(e) if e.is_already_exists() => {
-                let place = || format!("{}/{name}", claim.key.namespace);
-                let found = self.cluster.get(&types.snapshots, namespace, name).await?;
-                let found: Value = found.and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default();
+        let (namespace, place) = (Some(claim.key.namespace.as_str()), || format!("{}/{name}", claim.key.namespace));
+        let body = Bytes::from(snapshot_of(&self.of.backup, claim, class, types).to_string());
+        let uid_of = |object: &Value| object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        loop {
+            (self.operation.fence)().map_err(CsiError::Fenced)?;
+            match self.cluster.create(&types.snapshots, namespace, name, Wanted::of(body.clone())).await {
+                Ok(created) => return Ok(uid_of(&serde_json::from_slice(&created).unwrap_or_default())),
+                Err(e) if e.is_already_exists() => {}
+                Err(e) => return Err(e.into()),
+            }
+            if let Some(found) = self.cluster.get(&types.snapshots, namespace, name).await? {
+                let found: Value = serde_json::from_slice(&found).unwrap_or_default();
                 let uid = found.pointer("/metadata/labels").and_then(|labels| labels[LABEL_BACKUP_UID].as_str());
                 let source = found.pointer("/spec/source/persistentVolumeClaimName").and_then(Value::as_str);
-                let is_ours = uid == Some(&self.of.backup.metadata.uid) && source == Some(&claim.key.name);
-                match found.pointer("/metadata/deletionTimestamp") {
-                    _ if !is_ours => Err(CsiError::Foreign(place())),
-                    Some(_) => Err(CsiError::Deleted(place())),
-                    None => Ok(()),
+                if uid != Some(&self.of.backup.metadata.uid) || source != Some(&claim.key.name) {
+                    return Err(CsiError::Foreign(place()));
+                }
+                if found.pointer("/metadata/deletionTimestamp").is_none() {
+                    return Ok(uid_of(&found));
                 }
             }
-            Err(e) => Err(e.into()),
+            if Instant::now() + PAUSE > deadline {
+                return Err(CsiError::Deleted(place()));
+            }
+            tokio::select! {
+                () = sleep(PAUSE) => {}
+                () = self.operation.cancel.cancelled() => return Err(CsiError::Cancelled),
+            }
         }
     }
 
-    async fn wait(&self, followed: &Followed, namespace: &str, name: &str, deadline: Instant) -> Result<Taken, Waited> {
+    async fn wait(&self, followed: &Followed, created: Created<'_>, deadline: Instant) -> Result<Taken, Waited> {
+        let Created { namespace, name, uid } = created;
         let gone = || Waited::Failed(CsiError::Deleted(format!("{namespace}/{name}")));
-        let until = followed.until(name, deadline, |state| match state {
-            None => Some(None),
-            Some(state) if state.is_deleted() => Some(None),
-            Some(state) => {
-                state.taken().map(|(content, at)| Some((content.to_owned(), at.parse().ok().map(Time::new))))
+        let until = followed.until(name, deadline, |state| {
+            let state = state.filter(|state| state.is(uid))?;
+            if state.is_deleted() {
+                return Some(None);
             }
+            state.taken().map(|(content, at)| Some((content.to_owned(), at.parse().ok().map(Time::new))))
         });
         let until = tokio::select! {
             until = until => until,
@@ -328,6 +347,14 @@ impl Taken {
             ..CsiSnapshotInfo::default()
         }
     }
+}
+
+/// A VolumeSnapshot that is there.
+#[derive(Clone, Copy)]
+struct Created<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    uid: &'a str,
 }
 
 enum Waited {

@@ -1,6 +1,6 @@
 //! What is read of a PersistentVolume.
 
-use super::ClaimKey;
+use super::claim::ClaimKey;
 use super::source::SourceView;
 use lifeboat_object::{Item, Quantity, Text, view};
 use lifeboat_select::VolumeFacts;

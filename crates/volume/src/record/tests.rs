@@ -62,11 +62,11 @@ fn verdicts() -> Verdicts {
 }
 
 fn saved() -> Saved {
-    let mut saved = Saved::default();
-    saved.claims = ["files", "junk", "lost", "pending", "snap"].map(key).into();
-    saved.volumes = ["pv-alone", "pv-files", "pv-junk", "pv-lost"].map(str::to_owned).into();
-    saved.pods.insert(("n".into(), "p".into()));
-    saved
+    Saved {
+        claims: ["files", "junk", "lost", "pending", "snap"].map(key).into(),
+        volumes: ["pv-alone", "pv-files", "pv-junk", "pv-lost"].map(str::to_owned).into(),
+        pods: [("n".to_owned(), "p".to_owned())].into(),
+    }
 }
 
 fn reports() -> (BTreeMap<ClaimKey, Report>, CsiSnapshotInfo, Time) {
@@ -133,8 +133,7 @@ fn one_line_names_the_volumes_that_nothing_protects() {
                     describe --details and the volume information file list all with the reasons, and volume explain says \
                     what would have to change";
     assert_eq!(line.as_deref(), Some(expected));
-    let mut saved = Saved::default();
-    saved.claims = ["junk", "pending", "snap"].map(key).into();
+    let saved = Saved { claims: ["junk", "pending", "snap"].map(key).into(), ..Saved::default() };
     assert_eq!(unprotected(&verdicts(), &saved, &reports), None);
 }
 
