@@ -5,6 +5,7 @@ mod describe;
 pub(crate) mod document;
 pub(crate) mod journal;
 mod list;
+mod pending;
 mod restore;
 mod state;
 mod verify;

@@ -17,7 +17,6 @@ mod pvc;
 mod secret;
 mod service;
 mod service_account;
-mod snapshot;
 mod storage_class;
 #[cfg(test)]
 pub(crate) mod test_server;
@@ -32,7 +31,7 @@ use lifeboat_api::Restore;
 use lifeboat_cluster::Cluster;
 use std::sync::Arc;
 
-/// The built-in actions, in the order in which they are called. They remember what they asked the cluster: make them
+/// The built-in actions, in the order in which they are called; after them come those of CSI snapshots. They remember what they asked the cluster: make them
 /// anew for each restore.
 #[must_use]
 pub fn built_in_actions(cluster: &Cluster, config: &ActionConfig) -> Vec<Arc<dyn RestoreItemAction>> {
@@ -58,16 +57,6 @@ pub fn built_in_actions(cluster: &Cluster, config: &ActionConfig) -> Vec<Arc<dyn
         Arc::new(storage_class::ChangeStorageClass::new(cluster.clone(), config.storage_classes.clone())),
         bindings("velero.io/cluster-role-bindings", "clusterrolebindings.rbac.authorization.k8s.io"),
         computed("velero.io/crd-preserve-fields", &["customresourcedefinitions.apiextensions.k8s.io"], crd::restore),
-        computed(
-            "velero.io/csi-volumesnapshot-restorer",
-            &["volumesnapshots.snapshot.storage.k8s.io"],
-            snapshot::restore,
-        ),
-        computed(
-            "velero.io/csi-volumesnapshotcontent-restorer",
-            &["volumesnapshotcontents.snapshot.storage.k8s.io"],
-            snapshot::restore,
-        ),
         computed("velero.io/job", &["jobs.batch"], job::restore),
         computed("velero.io/pod", &["pods"], pod::restore),
         computed("velero.io/pvc", &["persistentvolumeclaims"], pvc::restore),

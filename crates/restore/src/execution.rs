@@ -18,6 +18,7 @@ use crate::pinned::Pinned;
 use crate::pod_commands::PodCommands;
 use crate::read::Facts;
 use crate::reader::Reader;
+use crate::renamed::Renamed;
 use crate::stop::Stop;
 use crate::walk::Walk;
 use crate::write::Writer;
@@ -46,6 +47,7 @@ pub(crate) struct Lasting {
     pub(crate) namespaces: Arc<Namespaces>,
     pub(crate) begun: Arc<Begun>,
     pub(crate) commands: Arc<PodCommands>,
+    pub(crate) renamed: Arc<Renamed>,
     messages: Arc<Messages>,
     reader: Arc<Reader>,
     aside: Arc<Aside>,
@@ -77,6 +79,7 @@ impl Lasting {
                 walk.restore.spec.item_operation_timeout.to_std(),
                 &walk.env,
             )),
+            renamed: Arc::default(),
             messages: Arc::new(Messages::new(&walk.env.operation.journal)),
             reader: Arc::new(Reader::new(walk.archive.clone(), Arc::clone(&walk.stop))),
             aside: Arc::default(),
@@ -119,6 +122,7 @@ impl Execution {
             messages: Arc::clone(&lasting.messages),
             commands: Arc::clone(&lasting.commands),
             pinned: lasting.pinned.clone(),
+            renamed: Arc::clone(&lasting.renamed),
             is_resumed: lasting.is_resumed,
             timeout: walk.resource_timeout,
             env: env.clone(),

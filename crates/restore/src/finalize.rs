@@ -2,6 +2,7 @@
 
 use crate::env::Env;
 use crate::look_after::read;
+use crate::made_volumes;
 use crate::record::log_content;
 use lifeboat_api::{OperationPhase, Restore, RestorePhase, Time};
 use lifeboat_archive::layout::RestoreFile;
@@ -9,22 +10,29 @@ use lifeboat_archive::operations::RestoreOperation;
 use lifeboat_archive::sidecar;
 use lifeboat_object::{ObjectKey, Place, Results};
 use lifeboat_store::StoreError;
+use std::time::Duration;
 
-/// Ends a restore none of whose operations goes on: brings those that have failed into its results and its log, and gives it
-/// in its last state. One that is not to be finalized is given back as it is.
+/// Ends a restore none of whose operations goes on: waits until the claims that it has made have their volumes, brings what has failed
+/// into its results and its log, and gives it in its last state. Each call is short: as long as a claim is waited for, at most
+/// `patience` from the first call on, the restore is given back as it is, and this is to be called again. So is one that is not to be
+/// finalized.
 ///
 /// It may be cut off anywhere and done again.
 ///
 /// # Errors
 /// [`StoreError`].
-pub async fn finalize(mut restore: Restore, env: &Env) -> Result<Restore, StoreError> {
+pub async fn finalize(mut restore: Restore, patience: Duration, env: &Env) -> Result<Restore, StoreError> {
     let has_failed = match restore.status.phase {
         Some(RestorePhase::Finalizing) => false,
         Some(RestorePhase::FinalizingPartiallyFailed) => true,
         _ => return Ok(restore),
     };
+    if !made_volumes::look(&restore, patience, env).await? {
+        return Ok(restore);
+    }
     let operations = read(&restore.metadata.name, env).await?;
-    if !operations.is_empty() {
+    let counts = env.operation.journal.counts();
+    if !operations.is_empty() || counts != (0, 0) {
         env.operation.journal.info("Finalizing the restore", &[("operations", &operations.len().to_string())]);
         operations.iter().for_each(|operation| tell_failed(operation, env));
         store(&mut restore, env).await?;

@@ -1,6 +1,6 @@
 //! The resource list of a restore (restore.md 1.8), written from the rows of the archive: names are not kept twice.
 
-use crate::action::Action;
+use crate::action::{Action, Done};
 use crate::outcome::Walked;
 use lifeboat_api::RestoreSpec;
 use serde::ser::{Serialize, Serializer};
@@ -33,7 +33,7 @@ impl<'a> Listed<'a> {
             out.names((api_version, kind)).push(name);
         }
         let target = |name: &'a str| spec.namespace_mapping.get(name).map_or(name, String::as_str);
-        let rows = || walked.done.iter().filter_map(|one| Some((walked.archive.row(one.row)?, one.action)));
+        let rows = || walked.done.iter().filter_map(|one| Some((walked.archive.row(one.row)?, one)));
         let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
         for (row, _) in rows() {
             *counts.entry(walked.kinds.of(row).unwrap_or_default()).or_default() += 1;
@@ -42,8 +42,9 @@ impl<'a> Listed<'a> {
             // Growing would take twice the memory for a moment.
             out.names(kind).reserve_exact(count);
         }
-        for (row, action) in rows() {
-            let name = Name { namespace: row.namespace().map(target), name: &row.name, action };
+        for (row, Done { row: number, action }) in rows() {
+            let name = walked.renamed.get(number).map_or(&*row.name, String::as_str);
+            let name = Name { namespace: row.namespace().map(target), name, action: *action };
             out.names(walked.kinds.of(row).unwrap_or_default()).push(name);
         }
         for names in out.0.values_mut() {

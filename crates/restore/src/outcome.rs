@@ -5,8 +5,8 @@ use crate::operations::Operations;
 use crate::read::Kinds;
 use crate::request::ValidationErrors;
 use crate::stop::BrokenOff;
-use crate::volumes::VolumeFates;
-use lifeboat_api::{Restore, RestorePhase};
+use crate::volume_fates::VolumeFates;
+use lifeboat_api::Restore;
 use lifeboat_cluster::ClusterError;
 use lifeboat_hook::HookTally;
 use lifeboat_object::{ObjectKey, Results};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// What came of a restore.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The resource in its final state, unless it waits for operations ([`Outcome::is_pending`]); of one that broke off, the one
+    /// The resource in its final state, unless it waits for something ([`Outcome::is_pending`]); of one that broke off, the one
     /// that it has when it is not run again.
     pub restore: Restore,
     /// Warnings and errors.
@@ -32,11 +32,11 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Whether actions have begun operations for which the restore waits. [`crate::look_after_operations`] says when they have
-    /// ended, and [`crate::finalize`] ends it then.
+    /// Whether the restore waits: for operations that actions have begun, of which [`crate::look_after_operations`] says when they
+    /// have ended, or for the volumes of its claims. [`crate::finalize`] ends it then.
     #[must_use]
     pub fn is_pending(&self) -> bool {
-        self.restore.status.phase.is_some_and(RestorePhase::waits_for_operations)
+        self.restore.status.phase.is_some_and(|phase| phase.waits_for_operations() || phase.is_finalizing())
     }
 }
 
@@ -89,6 +89,8 @@ pub enum RestoreError {
 /// What was done, and what became of the volumes.
 pub(crate) struct Walked {
     pub(crate) done: Vec<Done>,
+    /// Names in the cluster that are others than in the backup, by row.
+    pub(crate) renamed: BTreeMap<usize, String>,
     /// Namespaces that were made, or could not be.
     pub(crate) namespaces: Vec<(String, Action)>,
     /// Objects that the backup lacks, with `<apiVersion>/<Kind>` in two parts.

@@ -1,6 +1,7 @@
 //! What a plan holds an object to (docs/formats/plan.md). Pure.
 
 use crate::update;
+use lifeboat_volume::csi::without_restored_names;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -16,7 +17,7 @@ pub struct Pin {
 impl Pin {
     /// That of an object which is in the cluster like this, and of what would be made of it.
     pub(crate) fn of(in_cluster: Option<&Value>, desired: &Value) -> Self {
-        Self { found: in_cluster.map(found), written: Some(update::digest(desired)) }
+        Self { found: in_cluster.map(found), written: Some(written(desired)) }
     }
 
     /// Puts `found` and `written`, in hexadecimal, into the JSON of an object.
@@ -38,6 +39,11 @@ impl Pin {
     pub(crate) fn of_extra(uid: &str) -> Self {
         Self { found: Some(short(uid.as_bytes())), written: None }
     }
+}
+
+/// What would be written of an object, as a digest.
+pub(crate) fn written(desired: &Value) -> [u8; 16] {
+    update::digest(without_restored_names(desired).as_ref().unwrap_or(desired))
 }
 
 /// The UID of an object of the cluster and what counts of it, as a digest.

@@ -5,12 +5,11 @@ use crate::checkpoint::KEY as CHECKPOINT;
 use crate::env::Env;
 use crate::lock::lock;
 use crate::outcome::RestoreError;
-use crate::pin::{Pin, found};
+use crate::pin::{Pin, found, written};
 use crate::plan_line::{PlanDigest, PlanLine, Word};
 use crate::planned::PreviewItem;
 use crate::preview::preview;
 use crate::request::Request;
-use crate::update;
 use lifeboat_api::Restore;
 use lifeboat_archive::layout::RestoreFile;
 use lifeboat_object::{GroupResource, ObjectKey, Place};
@@ -165,7 +164,7 @@ impl Pinned {
         if in_cluster.is_some_and(|object| pin.found != Some(found(object))) {
             return Err("it has changed since the plan that the restore is pinned to".to_owned());
         }
-        if pin.written.is_some_and(|written| written != update::digest(desired)) {
+        if pin.written.is_some_and(|planned| planned != written(desired)) {
             return Err("it would become something else than in the plan that the restore is pinned to".to_owned());
         }
         Ok(())

@@ -21,7 +21,7 @@ use crate::reader::Reader;
 use crate::recreate::probe;
 use crate::request::{Request, check_source, prepare_preview};
 use crate::update;
-use crate::volumes::Told;
+use crate::volume_fates::Told;
 use crate::walk::Walk;
 use futures::StreamExt;
 use lifeboat_api::ExistingResourcePolicy;
@@ -87,7 +87,7 @@ pub async fn preview(request: &Request, env: &Env, out: mpsc::Sender<PreviewItem
         }
     }
     // As if every claim were made: one that is there already keeps what it holds.
-    let Told { records, warning } = walk.volumes.tell(&restore.spec.namespace_mapping, |_| Some(Action::Created));
+    let Told { records, warning } = walk.volumes.tell(&restore, |_| Some(Action::Created));
     if let Some(warning) = warning {
         env.operation.journal.warn(&Place::Velero, format!("where claims are made anew: {warning}"));
     }
@@ -215,7 +215,8 @@ impl Previewer {
         if seen == Seen::Absent {
             return Ok(Planned::Create);
         }
-        let found = self.env.cluster.get(&resource, key.namespace.as_deref(), &key.name).await;
+        let name = item["metadata"]["name"].as_str().unwrap_or(&key.name);
+        let found = self.env.cluster.get(&resource, key.namespace.as_deref(), name).await;
         let Some(existing) = found.map_err(|e| e.to_string())? else { return Ok(Planned::Create) };
         let existing: Value = serde_json::from_slice(&existing).unwrap_or_default();
         beside.pin = Pin::of(Some(&existing), &item);

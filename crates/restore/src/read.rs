@@ -2,7 +2,8 @@
 
 use crate::env::Env;
 use crate::owner_references::has_owners;
-use crate::volumes::{Recorded, Verdict, VolumeFates, decide};
+use crate::volume_fates::VolumeFates;
+use crate::volumes::{Recorded, Verdict, decide};
 use lifeboat_archive::index::Row;
 use lifeboat_object::{GroupResource, Head, ObjectKey};
 use lifeboat_select::{RestoreFilter, RestoredFacts};
@@ -87,11 +88,11 @@ pub(crate) async fn scan(
             "persistentvolumes" => {
                 let verdict = decide(&key.name, &object, recorded);
                 out.volumes.volume(&key.name, verdict, included);
-                if matches!(verdict, Verdict::Provision(_)) {
+                if verdict != Verdict::AsIs {
                     out.provisioned.insert(key.name.clone());
                 }
             }
-            "persistentvolumeclaims" if included => out.volumes.claim(&key, &object),
+            "persistentvolumeclaims" if included => out.volumes.claim(&key, &object, recorded),
             _ => {}
         }
         if included {

@@ -5,6 +5,7 @@ use crate::action::Action;
 use crate::env::Env;
 use crate::files::Files;
 use crate::listed::Listed;
+use crate::made_volumes;
 use crate::outcome::{Outcome, Walked};
 use crate::stop::BrokenOff;
 use lifeboat_api::{Restore, RestorePhase, RestoreProgress, RestoreStatus, Time};
@@ -34,7 +35,7 @@ pub(crate) async fn record(mut restore: Restore, mut walked: Walked, env: &Env) 
         env.operation.journal.error(&Place::Velero, &restore.status.failure_reason);
     }
     let claims = claims(&walked);
-    let volumes = walked.volumes.tell(&spec.namespace_mapping, |key| claims.get(key).copied());
+    let volumes = walked.volumes.tell(&restore, |key| claims.get(key).copied());
     if let Some(warning) = volumes.warning {
         env.operation.journal.warn(&Place::Velero, warning);
     }
@@ -71,9 +72,17 @@ pub(crate) async fn record(mut restore: Restore, mut walked: Walked, env: &Env) 
     status.progress = Some(RestoreProgress { total_items, items_restored: items });
     status.restore_item_operations_attempted = i64::try_from(walked.operations.count()).unwrap_or(i64::MAX);
     status.hook_status = Some(walked.hooks.status().unwrap_or_default());
-    status.completion_timestamp = (!is_pending).then(|| Time::new((env.operation.clock)()));
+    // The claims that were made may have no volumes yet.
+    let finalizes = !cancelled
+        && broken_off.is_none()
+        && !is_pending
+        && files.unstored.is_empty()
+        && volumes.records.iter().any(made_volumes::waits);
+    status.completion_timestamp = (!is_pending && !finalizes).then(|| Time::new((env.operation.clock)()));
     status.phase = Some(match (is_pending, errors) {
         _ if cancelled => RestorePhase::Failed,
+        (_, 0) if finalizes => RestorePhase::Finalizing,
+        _ if finalizes => RestorePhase::FinalizingPartiallyFailed,
         (false, 0) => RestorePhase::Completed,
         (false, _) => RestorePhase::PartiallyFailed,
         (true, 0) => RestorePhase::WaitingForPluginOperations,
@@ -97,6 +106,11 @@ pub(crate) async fn record(mut restore: Restore, mut walked: Walked, env: &Env) 
         restore.status.failure_reason = format!(
             "the restore was cancelled: {items} of {planned} objects were looked at, but not all of its files could be stored in time"
         );
+    }
+    if finalizes && !unstored.is_empty() {
+        // What finalizing builds on is not there.
+        restore.status.phase = Some(RestorePhase::PartiallyFailed);
+        restore.status.completion_timestamp = Some(Time::new((env.operation.clock)()));
     }
     if restore.status.failure_reason.is_empty() && !unstored.is_empty() {
         // What they would say is nowhere else.

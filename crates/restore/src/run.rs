@@ -28,7 +28,8 @@ use std::sync::Arc;
 /// where the checkpoint says that the last run was cut off, and makes good the writes that follow a create; otherwise
 /// what is there already is left alone.
 ///
-/// A restore whose actions have begun asynchronous operations is pending then ([`Outcome::is_pending`]): nothing runs for it.
+/// A restore that waits for asynchronous operations of its actions, or for the volumes of its claims, is pending then
+/// ([`Outcome::is_pending`]): nothing runs for it.
 ///
 /// # Errors
 /// [`RestoreError`].
@@ -92,7 +93,20 @@ async fn walk(
     };
     let Reached { done, not_looked_at } = reached?;
     let Walk { archive, kinds, volumes, .. } = walk;
-    Ok(Walked { done, namespaces, removed, archive, kinds, volumes, operations, hooks, not_looked_at, broken_off })
+    let renamed = lasting.renamed.take();
+    Ok(Walked {
+        done,
+        renamed,
+        namespaces,
+        removed,
+        archive,
+        kinds,
+        volumes,
+        operations,
+        hooks,
+        not_looked_at,
+        broken_off,
+    })
 }
 
 /// Removes what the backup lacks, as far as the plan names it. Nothing goes when the plan was not carried out whole before: what is to

@@ -16,7 +16,8 @@ use crate::read::{Contents, Facts, Kinds, State, filter_namespace, namespaces_in
 use crate::request::{Request, ValidationErrors};
 use crate::stop::Stop;
 use crate::versions::{Chosen, VersionPriorities, choose};
-use crate::volumes::{Recorded, VolumeFates};
+use crate::volume_fates::VolumeFates;
+use crate::volumes::{Recorded, VolumeFiles};
 use futures::FutureExt;
 use lifeboat_action::{ActionError, RestoreItemAction};
 use lifeboat_api::Restore;
@@ -26,6 +27,8 @@ use lifeboat_hook::RestoreHooks;
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Place};
 use lifeboat_select::{ResourcePolicies, RestoreFilter, RestoredFacts, SelectorError};
 use lifeboat_store::{Archive, OpenOptions, StoreError};
+use lifeboat_volume::csi::{SnapshotsOfBackup, restore_actions};
+use lifeboat_volume::facts::ClaimKey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,6 +112,8 @@ impl Walk {
         let config =
             ActionConfig::load(&env.cluster, &restore.metadata.namespace).await.map_err(|e| config_error(&e))?;
         let mut actions = built_in_actions(&env.cluster, &config);
+        let chosen = Arc::new(chosen);
+        actions.extend(restore_actions(&env.cluster, &catalog, snapshots_of_backup(&archive, &chosen, &recorded)));
         actions.extend(env.actions.restore_item.iter().cloned());
         Ok(Self {
             actions,
@@ -125,7 +130,7 @@ impl Walk {
             in_backup,
             archive,
             ahead,
-            chosen: Arc::new(chosen),
+            chosen,
             kinds: contents.kinds,
             provisioned: Arc::new(contents.provisioned),
             terminating_timeout: request.settings.terminating_resource_timeout.to_std(),
@@ -243,11 +248,25 @@ async fn discover(before: &Catalog, env: &Env) -> Result<Catalog, RestoreError> 
 }
 
 async fn recorded(backup: &str, env: &Env) -> Result<Recorded, StoreError> {
-    Ok(Recorded::of(
-        env.store.backup_file(backup, BackupFile::VolumeInfo).await?,
-        env.store.backup_file(backup, BackupFile::VolumeSnapshots).await?.flatten(),
-        env.store.backup_file(backup, BackupFile::PodVolumeBackups).await?.flatten(),
-    ))
+    Ok(Recorded::of(VolumeFiles {
+        infos: env.store.backup_file(backup, BackupFile::VolumeInfo).await?.unwrap_or_default(),
+        native: env.store.backup_file(backup, BackupFile::VolumeSnapshots).await?.flatten().unwrap_or_default(),
+        pod_volumes: env.store.backup_file(backup, BackupFile::PodVolumeBackups).await?.flatten().unwrap_or_default(),
+        snapshots: env.store.backup_file(backup, BackupFile::CsiVolumeSnapshots).await?.flatten().unwrap_or_default(),
+    }))
+}
+
+/// What the actions of CSI snapshots go by.
+fn snapshots_of_backup(archive: &Archive, chosen: &Arc<Chosen>, recorded: &Recorded) -> SnapshotsOfBackup {
+    let (archive, chosen) = (archive.clone(), Arc::clone(chosen));
+    let drivers = recorded.snapshots.iter().map(|(claim, info)| {
+        let (namespace, name) = (claim.namespace.clone().unwrap_or_default(), claim.name.clone());
+        (ClaimKey { namespace, name }, info.driver.clone())
+    });
+    SnapshotsOfBackup {
+        drivers: drivers.collect(),
+        holds: Arc::new(move |key| chosen.find(key, |number| archive.row(number)).is_some()),
+    }
 }
 
 fn invalid_selector(error: SelectorError) -> RestoreError {

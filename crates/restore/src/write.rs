@@ -13,6 +13,7 @@ use crate::pinned::{Change, Pinned};
 use crate::pod_commands::PodCommands;
 use crate::recreate::{NotRemoved, Replacement, advice};
 use crate::refused::Refused;
+use crate::renamed::Renamed;
 use crate::retry::can_pass;
 use crate::wait::established;
 use bytes::Bytes;
@@ -32,6 +33,7 @@ pub(crate) struct Writer {
     pub(crate) commands: Arc<PodCommands>,
     /// The plan that the restore is held to.
     pub(crate) pinned: Option<Arc<Pinned>>,
+    pub(crate) renamed: Arc<Renamed>,
     /// Whether an earlier run of this restore was cut off.
     pub(crate) is_resumed: bool,
     /// How long a resource definition is waited for.
@@ -43,13 +45,20 @@ pub(crate) struct Writer {
 pub(crate) struct ToWrite<'a> {
     /// What it was read from.
     pub(crate) source: &'a Source,
-    /// Its key in the cluster.
+    /// Its key in the cluster, unless an action gives it another name.
     pub(crate) key: &'a ObjectKey,
     /// The object as it stands in the backup.
     pub(crate) from_backup: &'a Value,
     /// As it would be created, and its status in the backup.
     pub(crate) desired: &'a Value,
     pub(crate) status: Option<&'a Value>,
+}
+
+impl ToWrite<'_> {
+    /// The name that it gets.
+    fn name(&self) -> &str {
+        self.desired["metadata"]["name"].as_str().unwrap_or(&self.key.name)
+    }
 }
 
 /// An object on its way, with its type and the owners of its fields.
@@ -65,7 +74,10 @@ impl Writer {
     /// # Errors
     /// [`Refused`].
     pub(crate) async fn write(&self, object: &ToWrite<'_>) -> Result<Action, Refused> {
-        let ToWrite { source, key, desired, .. } = object;
+        let (ToWrite { source, key, desired, .. }, name) = (object, object.name());
+        if name != key.name {
+            self.renamed.note(source.row, name);
+        }
         let resource = match self.mapping.served(key, desired) {
             Ok(resource) => resource,
             Err(e) => {
@@ -78,7 +90,7 @@ impl Writer {
         let namespace = key.namespace.as_deref();
         let looks_first = source.exists || self.pinned.as_ref().is_some_and(|pinned| !pinned.makes(key));
         if looks_first {
-            match self.env.cluster.get(&target.resource, namespace, &key.name).await {
+            match self.env.cluster.get(&target.resource, namespace, name).await {
                 Ok(Some(body)) => {
                     let existing = staying(&body)?;
                     if self.is_resumed && self.is_ours(&existing) {
@@ -94,7 +106,7 @@ impl Writer {
         }
         self.held(object, Change::Create)?;
         let wanted = Wanted { body: Bytes::from(desired.to_string()), field_manager: &target.owners.field_manager };
-        match self.env.cluster.create(&target.resource, namespace, &key.name, wanted).await {
+        match self.env.cluster.create(&target.resource, namespace, name, wanted).await {
             Ok(created) => {
                 let created = serde_json::from_slice(&created).unwrap_or_default();
                 self.after_create(&target, &created).await;
@@ -127,13 +139,13 @@ impl Writer {
     /// What follows a create: further writes, and the commands of a pod. Doing it again does no harm.
     async fn after_create(&self, target: &Target<'_>, in_cluster: &Value) {
         let Target { object: ToWrite { source, key, from_backup, status, .. }, resource, owners } = target;
-        let namespace = key.namespace.as_deref();
+        let (namespace, name) = (key.namespace.as_deref(), target.object.name());
         if let Some(status) = status
             && self.wants_status(&source.key, from_backup)
         {
             let body = Bytes::from(json!({ "status": status }).to_string());
             let patch = MergePatch { body, subresource: resource.has_subresource("status").then_some("status") };
-            let written = self.env.cluster.patch(resource, namespace, &key.name, patch).await;
+            let written = self.env.cluster.patch(resource, namespace, name, patch).await;
             if let Err(e) = written {
                 self.messages.warning(key, &format!("status of {key} could not be restored: {}", e.failure));
             }
@@ -141,7 +153,7 @@ impl Writer {
         if owners.second_write {
             let managed_fields = &from_backup["metadata"]["managedFields"];
             let patch = Bytes::from(json!({"metadata": {"managedFields": managed_fields}}).to_string());
-            let written = self.env.cluster.patch(resource, namespace, &key.name, MergePatch::of(patch)).await;
+            let written = self.env.cluster.patch(resource, namespace, name, MergePatch::of(patch)).await;
             match written {
                 Ok(_) => {}
                 Err(e) if e.is_not_found() => {
@@ -151,7 +163,7 @@ impl Writer {
             }
         }
         if key.resource.resource == "customresourcedefinitions"
-            && let Err(e) = established(resource, &key.name, self.timeout, &self.env).await
+            && let Err(e) = established(resource, name, self.timeout, &self.env).await
         {
             self.messages.error(key, &e);
         }
@@ -174,7 +186,7 @@ impl Writer {
     /// The object is there already, or it was refused.
     async fn not_created(&self, target: &Target<'_>, error: ClusterError) -> Result<Action, Refused> {
         let Target { object: ToWrite { key, desired, .. }, resource, .. } = target;
-        match self.env.cluster.get(resource, key.namespace.as_deref(), &key.name).await {
+        match self.env.cluster.get(resource, key.namespace.as_deref(), target.object.name()).await {
             Ok(Some(body)) => {
                 let existing = staying(&body)?;
                 // A controller may have made it meanwhile, with our labels copied from its parent: then it differs.
@@ -214,8 +226,8 @@ impl Writer {
         } else {
             // compat: two wordings, as Velero's; scripts look for them.
             let subject = match policy {
-                ExistingResourcePolicy::None => format!("{} {:?}", resource.kind, key.name),
-                _ => format!("{}:{}", resource.kind, key.name),
+                ExistingResourcePolicy::None => format!("{} {:?}", resource.kind, target.object.name()),
+                _ => format!("{}:{}", resource.kind, target.object.name()),
             };
             self.messages.warning(
                 key,
@@ -237,7 +249,7 @@ impl Writer {
         }
         let body = Bytes::from(patch.to_string());
         let namespace = key.namespace.as_deref();
-        match self.env.cluster.patch(resource, namespace, &key.name, MergePatch::of(body)).await {
+        match self.env.cluster.patch(resource, namespace, target.object.name(), MergePatch::of(body)).await {
             Ok(_) => Ok(Action::Updated),
             // It has changed in that moment, perhaps in nothing that counts.
             Err(e) if e.is_conflict() && self.pinned.is_some() => Err(Refused::Because(Box::new(e))),
@@ -261,7 +273,8 @@ impl Writer {
         }
         self.held(target.object, Change::Recreate(in_cluster))?;
         let restore = &self.mapping.restore.metadata.name;
-        let replacement = Replacement { restore, key, resource, in_cluster, desired };
+        let named = ObjectKey { name: target.object.name().to_owned(), ..ObjectKey::clone(key) };
+        let replacement = Replacement { restore, key: &named, resource, in_cluster, desired };
         if let Some(pinned) = &self.pinned {
             pinned.deletes(key);
         }
@@ -283,7 +296,7 @@ impl Writer {
         let fields = fields.each_ref().map(|(name, value)| (*name, value.as_str()));
         self.env.operation.journal.info("Deleted an object to make it anew", &fields);
         let wanted = Wanted { body: Bytes::from(desired.to_string()), field_manager: &owners.field_manager };
-        match self.env.cluster.create(resource, key.namespace.as_deref(), &key.name, wanted).await {
+        match self.env.cluster.create(resource, key.namespace.as_deref(), &named.name, wanted).await {
             Ok(created) => {
                 self.after_create(target, &serde_json::from_slice(&created).unwrap_or_default()).await;
                 Ok(Action::Recreated)

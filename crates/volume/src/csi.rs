@@ -1,8 +1,9 @@
 //! Snapshots by CSI drivers (backup.md 3): taken of claims, told of, cleaned up.
 //!
 //! [`CsiSnapshots`] takes those of one backup, as many at once as are asked for; their names follow from the backup and the claim,
-//! so that an attempt after a crash finds what the one before it has begun. [`classes`] chooses the class; [`release`] and
-//! [`remove`] take the objects out of the cluster, without and with what lies in the storage.
+//! so that an attempt after a crash finds what the one before it has begun. [`SnapshotClasses`] chooses the class; [`release`] and
+//! [`remove`] take the objects out of the cluster, without and with what lies in the storage. [`restore_actions`] make claims from
+//! them again.
 
 mod actions;
 mod class;
@@ -11,6 +12,7 @@ mod content;
 mod error;
 mod follow;
 mod objects;
+mod restore;
 mod snapshots;
 
 pub use actions::actions;
@@ -19,4 +21,5 @@ pub use clean::{release, remove, remove_all};
 pub use content::Content;
 pub use error::CsiError;
 pub use objects::{GROUP, SnapshotTypes};
+pub use restore::{SnapshotsOfBackup, restore_actions, restored_name, snapshot_of_claim, without_restored_names};
 pub use snapshots::{CsiBackup, CsiSnapshots, Taken};

@@ -2,6 +2,7 @@
 
 use super::document::document;
 use super::journal::{PARTIALLY_FAILED, clock, print_results, watched};
+use super::pending::end_backup;
 use super::state::{Content, State};
 use crate::bucket_url::{self, EmptyFolders, Purpose};
 use crate::globals::Globals;
@@ -13,7 +14,7 @@ use clap::Args;
 use lifeboat_action::Actions;
 use lifeboat_api::well_known::ANNOTATION_RESOURCE_POLICIES;
 use lifeboat_api::{Backup, BackupPhase, Time};
-use lifeboat_backup::{Env, Outcome, Request, Settings, finalize, look_after_operations};
+use lifeboat_backup::{Env, Outcome, Request, Settings};
 use lifeboat_cluster::Cluster;
 use lifeboat_operation::Operation;
 use lifeboat_store::Store;
@@ -62,41 +63,6 @@ pub(crate) struct BackupArgs {
     memory_budget: u32,
 }
 
-/// Between two looks at operations that go on.
-const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
-
-/// Waits for the operations that a backup has begun, such as snapshots that are not ready yet, and ends it. The same command again
-/// goes on where this was cut off.
-async fn end_operations(outcome: &mut Outcome, env: &Env) -> anyhow::Result<()> {
-    let operation = Operation {
-        cancel: env.operation.cancel.clone(),
-        ..Operation::new(Arc::clone(&env.operation.clock), "", env.operation.scratch.clone())
-    };
-    let env = Env { operation, ..env.clone() };
-    let mut record = outcome.backup.clone();
-    let waiting = async {
-        loop {
-            record = look_after_operations(record, false, &env).await?;
-            if !record.status.phase.is_some_and(BackupPhase::waits_for_operations) {
-                break;
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
-        anyhow::Ok(Box::pin(finalize(record, false, &env)).await?)
-    };
-    let interrupted = env.operation.cancel.cancelled();
-    let waited = async {
-        tokio::select! {
-            ended = waiting => ended,
-            () = interrupted => anyhow::bail!("interrupted: the backup can be restored; the same command again ends it"),
-        }
-    };
-    let waited = Box::pin(waited);
-    outcome.backup = watched("operations", &env.operation.progress, &env.operation.cancel, waited).await?;
-    outcome.results.merge(env.operation.journal.close().results);
-    Ok(())
-}
-
 impl BackupArgs {
     pub(crate) async fn run(self, globals: &Globals) -> anyhow::Result<ExitCode> {
         let asked = self.asked()?;
@@ -119,7 +85,7 @@ impl BackupArgs {
         let operation = lifeboat_backup::run(&request, &env);
         let mut outcome = watched("backup", &env.operation.progress, &env.operation.cancel, operation).await?;
         if outcome.is_pending() {
-            Box::pin(end_operations(&mut outcome, &env)).await?;
+            Box::pin(end_backup(&mut outcome, &env)).await?;
         }
         state.forget();
         self.report(&outcome)

@@ -2,6 +2,7 @@
 
 use super::document::document;
 use super::journal::{PARTIALLY_FAILED, clock, print_results, watched};
+use super::pending::end_restore;
 use super::state::{Content, State};
 use crate::bucket_url::{self, Purpose};
 use crate::flags::{self, Optional};
@@ -61,6 +62,9 @@ pub(crate) struct RestoreArgs {
     /// How long to wait for objects and namespaces that are being deleted
     #[arg(long, value_parser = flags::duration, default_value = "10m", value_name = "DURATION")]
     terminating_resource_timeout: Duration,
+    /// How long to wait for a definition to be established, and for the claims of the restore to get their volumes
+    #[arg(long, value_parser = flags::duration, default_value = "10m", value_name = "DURATION")]
+    resource_timeout: Duration,
     /// Accepted for scripts: this command always waits
     #[arg(long, short)]
     wait: bool,
@@ -105,7 +109,7 @@ impl RestoreArgs {
         let mut env = self.env(globals, cluster, store);
         env.operation.records = Arc::new(state.records());
         let operation = lifeboat_restore::run(&request, &env);
-        let outcome = watched("restore", &env.operation.progress, &env.operation.cancel, operation).await?;
+        let mut outcome = watched("restore", &env.operation.progress, &env.operation.cancel, operation).await?;
         if let Some(why) = &outcome.broken_off {
             self.report_break(&outcome)?;
             let first = if why.can_pass() { "" } else { "mend what the error above names, then " };
@@ -120,6 +124,9 @@ impl RestoreArgs {
                 "the objects are restored, but not all files of the restore are stored: {}",
                 outcome.unstored.join("; ")
             );
+        }
+        if outcome.is_pending() {
+            Box::pin(end_restore(&mut outcome, self.resource_timeout, &env)).await?;
         }
         state.forget();
         self.report(&outcome)
@@ -198,6 +205,7 @@ impl RestoreArgs {
         Ok(Settings {
             priorities,
             terminating_resource_timeout,
+            resource_timeout: self.resource_timeout,
             resource_modifiers,
             resource_policies,
             features: globals.features(),

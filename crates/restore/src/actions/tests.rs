@@ -79,8 +79,6 @@ async fn the_table_of_actions() {
         ("change-storage-class", "persistentvolumeclaims persistentvolumes statefulsets.apps", "", true),
         ("cluster-role-bindings", "clusterrolebindings.rbac.authorization.k8s.io", "", true),
         ("crd-preserve-fields", "customresourcedefinitions.apiextensions.k8s.io", "", true),
-        ("csi-volumesnapshot-restorer", "volumesnapshots.snapshot.storage.k8s.io", "", true),
-        ("csi-volumesnapshotcontent-restorer", "volumesnapshotcontents.snapshot.storage.k8s.io", "", true),
         ("job", "jobs.batch", "", true),
         ("pod", "pods", "", true),
         ("pvc", "persistentvolumeclaims", "", true),

@@ -146,7 +146,7 @@ async fn a_restore_ends_when_its_operations_have() {
     for _ in 0..2 {
         // Cut off before its end was noted, it is done again.
         ground.renew();
-        let ended = finalize(restore.clone(), &ground.env).await.unwrap();
+        let ended = finalize(restore.clone(), Duration::ZERO, &ground.env).await.unwrap();
         let status = &ended.status;
         assert_eq!((status.phase, status.errors), (Some(RestorePhase::PartiallyFailed), 1));
         let counts = (status.restore_item_operations_completed, status.restore_item_operations_failed);

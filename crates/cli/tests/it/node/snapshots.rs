@@ -1,100 +1,10 @@
 //! Snapshots by a real CSI driver: what a backup takes, keeps, and cleans up.
 
-use crate::ground::{Ground, Server};
+use super::place::{Place, handles};
 use crate::support::{eventually, run};
-use lifeboat_testbed::{DRIVER, NODE_STATE};
+use lifeboat_testbed::DRIVER;
 use serde_json::{Value, json};
-use std::path::Path;
 use std::process::Command;
-
-/// A server's namespace and an application's on the node.
-struct Place {
-    ground: Ground,
-    own: String,
-    shop: String,
-    name: String,
-}
-
-impl Place {
-    fn start(name: &str) -> Self {
-        let own = format!("velero-{name}");
-        let ground = Ground::with_node(&own);
-        let place = Self { ground, own, shop: format!("shop-{name}"), name: name.to_owned() };
-        place.ground.bed.kubectl(&["create", "namespace", &place.shop]);
-        let account = ["wait", "--for=create", "serviceaccount/default", "-n", &place.shop, "--timeout=30s"];
-        place.ground.bed.kubectl(&account);
-        place.ground.s3_location_in(&place.own, name, place.ground.s3.endpoint());
-        place
-    }
-
-    fn server(&self) -> Server {
-        let flags = ["--namespace", &self.own, "--features=EnableCSI", "--item-operation-sync-frequency=1s"];
-        let server = self.ground.server_with("one", &self.ground.bed.plane.kubeconfig(), &flags);
-        self.ground.until_in(&self.own, "backupstoragelocation", &self.name, "Available");
-        server
-    }
-
-    fn claim(&self, name: &str, labels: &Value) {
-        self.ground.create(&json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
-            "metadata": {"name": name, "namespace": self.shop, "labels": labels},
-            "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "csi",
-                "resources": {"requests": {"storage": "16Mi"}}}}));
-        eventually("a bound claim", || {
-            self.ground.get_in(&self.shop, "persistentvolumeclaim", name)["status"]["phase"] == "Bound"
-        });
-    }
-
-    /// A pod that mounts a claim.
-    fn pod(&self, name: &str, claim: &str, annotations: &Value) {
-        self.ground.create(&json!({"apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": name, "namespace": self.shop, "annotations": annotations},
-        "spec": {"terminationGracePeriodSeconds": 0,
-            "containers": [{"name": "a", "image": "testbed.local/busybox:1", "imagePullPolicy": "IfNotPresent",
-                "command": ["/bin/sh", "-c", "echo precious > /data/file; sync; sleep 3600"],
-                "volumeMounts": [{"name": "data", "mountPath": "/data"}]}],
-            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]}}));
-        let pod = format!("pod/{name}");
-        self.ground.bed.kubectl(&["wait", "--for=condition=Ready", &pod, "-n", &self.shop, "--timeout=90s"]);
-    }
-
-    fn backup(&self, name: &str, rest: &Value) {
-        let mut spec = json!({"includedNamespaces": [self.shop], "storageLocation": self.name});
-        spec.as_object_mut().expect("a map").extend(rest.as_object().cloned().unwrap_or_default());
-        self.ground.velero_in(&self.own, "Backup", name, &spec);
-    }
-
-    fn described(&self, name: &str) -> Value {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
-        command.args(["backup", "describe", name, "--details", "-o", "json", "--namespace", &self.own]);
-        let run = run(command.env("KUBECONFIG", self.ground.bed.plane.kubeconfig()));
-        assert_eq!(run.code, 0, "{run:?}");
-        serde_json::from_str(&run.out).expect("JSON")
-    }
-
-    /// The objects of snapshots in the application's namespace, and the contents of the whole cluster that belong to them.
-    fn snapshot_objects(&self) -> (usize, usize) {
-        let names = |args: &[&str]| self.ground.bed.kubectl(args).lines().filter(|line| !line.is_empty()).count();
-        let paths = format!(
-            "jsonpath={{range .items[?(@.spec.volumeSnapshotRef.namespace==\"{}\")]}}{{.metadata.name}}{{\"\\n\"}}{{end}}",
-            self.shop
-        );
-        (
-            names(&["get", "volumesnapshots", "-n", &self.shop, "-o", "name"]),
-            names(&["get", "volumesnapshotcontents", "-o", &paths]),
-        )
-    }
-
-    fn end(&self) {
-        self.ground.bed.kubectl(&["delete", "namespace", &self.shop, &self.own, "--wait=false"]);
-    }
-}
-
-/// The handles of the snapshots that the driver has.
-fn handles() -> Vec<String> {
-    let state = std::fs::read(Path::new(NODE_STATE).join("csi/state.json")).expect("the driver's state");
-    let state: Value = serde_json::from_slice(&state).expect("JSON");
-    state["Snapshots"].as_object().map(|all| all.keys().cloned().collect()).unwrap_or_default()
-}
 
 #[test]
 #[ignore = "needs a node: make test-node"]

@@ -7,6 +7,7 @@ use crate::work::{Context, Effect, Finished, Unfinished};
 use lifeboat_api::{Restore, RestorePhase, Time};
 use lifeboat_object::chain;
 use lifeboat_restore::{finalize, look_after_operations};
+use std::time::Duration;
 
 /// Asks the operations of a restore how far they are; when none goes on it can be finalized.
 pub(crate) async fn look_after(context: &Context, restore: Restore, place: Option<Place>) -> Finished {
@@ -45,8 +46,12 @@ pub(crate) async fn end(context: &Context, restore: Restore, place: Option<Place
         Some((_, location)) => {
             let store = context.store(&location).await.map_err(Unfinished::Because)?;
             let env = engine_env(context, &restore, store, context.env.cancel.child_token());
-            let finalizing = finalize(restore.clone(), &env);
+            let patience = context.options.restore.resource_timeout.to_std();
+            let finalizing = finalize(restore.clone(), patience, &env);
             match while_leading(&context.leadership, &env.operation.cancel, finalizing).await {
+                Ok(after) if after.status.phase.is_some_and(RestorePhase::is_finalizing) => {
+                    return Err(Unfinished::NotYet(FINALIZE_AGAIN));
+                }
                 Ok(after) => after,
                 Err(e) if e.can_pass() => return Err(e.into()),
                 Err(e) => mark_unfinalized(context, restore.clone(), &chain(&e)),
@@ -59,6 +64,9 @@ pub(crate) async fn end(context: &Context, restore: Restore, place: Option<Place
     RecordMap::new(context, &restore).forget().await;
     Ok(finished)
 }
+
+/// Between two looks at claims that have no volumes yet.
+const FINALIZE_AGAIN: Duration = Duration::from_secs(2);
 
 /// Why nothing can be said of what a restore was made from.
 const WITHOUT_ORIGIN: &str = "its backup or the location of that is gone";

@@ -1,0 +1,119 @@
+//! An application with claims on the node, and a server that backs it up.
+
+use crate::ground::{Ground, Server};
+use crate::support::{Run, eventually, run};
+use lifeboat_testbed::NODE_STATE;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::Command;
+
+/// A server's namespace and an application's on the node.
+pub(super) struct Place {
+    pub(super) ground: Ground,
+    pub(super) own: String,
+    pub(super) shop: String,
+    name: String,
+}
+
+impl Place {
+    pub(super) fn start(name: &str) -> Self {
+        let own = format!("velero-{name}");
+        let ground = Ground::with_node(&own);
+        let place = Self { ground, own, shop: format!("shop-{name}"), name: name.to_owned() };
+        place.ground.bed.kubectl(&["create", "namespace", &place.shop]);
+        let account = ["wait", "--for=create", "serviceaccount/default", "-n", &place.shop, "--timeout=30s"];
+        place.ground.bed.kubectl(&account);
+        place.ground.s3_location_in(&place.own, name, place.ground.s3.endpoint());
+        place
+    }
+
+    pub(super) fn server(&self) -> Server {
+        self.server_with(&[])
+    }
+
+    pub(super) fn server_with(&self, more: &[&str]) -> Server {
+        let flags = ["--namespace", &self.own, "--features=EnableCSI", "--item-operation-sync-frequency=1s"];
+        let flags = [&flags[..], more].concat();
+        let server = self.ground.server_with("one", &self.ground.bed.plane.kubeconfig(), &flags);
+        self.ground.until_in(&self.own, "backupstoragelocation", &self.name, "Available");
+        server
+    }
+
+    pub(super) fn claim(&self, name: &str, labels: &Value) {
+        self.ground.create(&json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name, "namespace": self.shop, "labels": labels},
+            "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "csi",
+                "resources": {"requests": {"storage": "16Mi"}}}}));
+        eventually("a bound claim", || {
+            self.ground.get_in(&self.shop, "persistentvolumeclaim", name)["status"]["phase"] == "Bound"
+        });
+    }
+
+    /// A pod that mounts a claim.
+    pub(super) fn pod(&self, name: &str, claim: &str, annotations: &Value) {
+        self.ground.create(&json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": self.shop, "annotations": annotations},
+        "spec": {"terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "a", "image": "testbed.local/busybox:1", "imagePullPolicy": "IfNotPresent",
+                "command": ["/bin/sh", "-c", "echo precious > /data/file; sync; sleep 3600"],
+                "volumeMounts": [{"name": "data", "mountPath": "/data"}]}],
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]}}));
+        let pod = format!("pod/{name}");
+        self.ground.bed.kubectl(&["wait", "--for=condition=Ready", &pod, "-n", &self.shop, "--timeout=90s"]);
+    }
+
+    pub(super) fn backup(&self, name: &str, rest: &Value) {
+        let mut spec = json!({"includedNamespaces": [self.shop], "storageLocation": self.name});
+        spec.as_object_mut().expect("a map").extend(rest.as_object().cloned().unwrap_or_default());
+        self.ground.velero_in(&self.own, "Backup", name, &spec);
+    }
+
+    /// Runs the program against the server's namespace.
+    pub(super) fn lifeboat(&self, arguments: &[&str]) -> Run {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
+        command.args(arguments).args(["--namespace", &self.own]);
+        run(command.env("KUBECONFIG", self.ground.bed.plane.kubeconfig()))
+    }
+
+    /// What a pod says to a shell command.
+    pub(super) fn ask(&self, namespace: &str, pod: &str, command: &str) -> String {
+        self.ground.bed.kubectl(&["exec", "-n", namespace, pod, "--", "/bin/sh", "-c", command])
+    }
+
+    /// Loses a namespace with everything in it, and waits until it is gone.
+    pub(super) fn lose(&self, namespace: &str) {
+        self.ground.bed.kubectl(&["delete", "namespace", namespace, "--wait=true", "--timeout=120s"]);
+    }
+
+    pub(super) fn described(&self, name: &str) -> Value {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
+        command.args(["backup", "describe", name, "--details", "-o", "json", "--namespace", &self.own]);
+        let run = run(command.env("KUBECONFIG", self.ground.bed.plane.kubeconfig()));
+        assert_eq!(run.code, 0, "{run:?}");
+        serde_json::from_str(&run.out).expect("JSON")
+    }
+
+    /// The objects of snapshots in the application's namespace, and the contents of the whole cluster that belong to them.
+    pub(super) fn snapshot_objects(&self) -> (usize, usize) {
+        let names = |args: &[&str]| self.ground.bed.kubectl(args).lines().filter(|line| !line.is_empty()).count();
+        let paths = format!(
+            "jsonpath={{range .items[?(@.spec.volumeSnapshotRef.namespace==\"{}\")]}}{{.metadata.name}}{{\"\\n\"}}{{end}}",
+            self.shop
+        );
+        (
+            names(&["get", "volumesnapshots", "-n", &self.shop, "-o", "name"]),
+            names(&["get", "volumesnapshotcontents", "-o", &paths]),
+        )
+    }
+
+    pub(super) fn end(&self) {
+        self.ground.bed.kubectl(&["delete", "namespace", &self.shop, &self.own, "--wait=false"]);
+    }
+}
+
+/// The handles of the snapshots that the driver has.
+pub(super) fn handles() -> Vec<String> {
+    let state = std::fs::read(Path::new(NODE_STATE).join("csi/state.json")).expect("the driver's state");
+    let state: Value = serde_json::from_slice(&state).expect("JSON");
+    state["Snapshots"].as_object().map(|all| all.keys().cloned().collect()).unwrap_or_default()
+}
