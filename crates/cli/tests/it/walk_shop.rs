@@ -51,7 +51,7 @@ fn a_whole_shop_comes_back() {
 /// The data is on disks that this version does not read, and an API is down.
 const BACKUP_SAYS: &str = "\
 warning: the types of steam.example.org/v1alpha1 could not be discovered and are not in this backup: the aggregated API server behind it does not answer
-warning: the data of 3 volumes is not in this backup, only their objects: storefront/pictures, warehouse/books-ledger-1, warehouse/books-ledger-2; describe --details and the volume information file list all with the reasons
+warning: the data of 3 volumes is not in this backup, only their objects: storefront/pictures, warehouse/books-ledger-1, warehouse/books-ledger-2; describe --details and the volume information file list all with the reasons, and volume explain says what would have to change
 ";
 /// Nobody can make a pod with such containers.
 const NOT_BACK: [&str; 1] = [
