@@ -15,7 +15,7 @@ use lifeboat_api::well_known::{
     ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAMESPACE, ANNOTATION_SNAPSHOTTER_SECRET_NAME,
     ANNOTATION_SNAPSHOTTER_SECRET_NAMESPACE, ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE,
     ANNOTATION_VOLUME_SNAPSHOT_HANDLE, ANNOTATION_VOLUME_SNAPSHOT_RESTORE_SIZE, ANNOTATION_VSC_DELETION_POLICY,
-    LABEL_BACKUP_NAME, LABEL_VOLUME_SNAPSHOT_NAME,
+    LABEL_BACKUP_NAME, LABEL_BACKUP_UID, LABEL_VOLUME_SNAPSHOT_NAME,
 };
 use lifeboat_api::{Backup, BackupPhase, Time, label_value};
 use lifeboat_cluster::{ClusterError, MergePatch};
@@ -136,29 +136,77 @@ fn raise_request(claim: &mut Value, content: &Content) {
     }
 }
 
-/// `velero.io/csi-volumesnapshot-backupper`: what a VolumeSnapshot stands for is noted on it, in the cluster too, and its backup waits
-/// until it is ready.
+/// `velero.io/csi-volumesnapshot-backupper`: what a VolumeSnapshot stands for is noted on it. One that the backup has taken is noted
+/// in the cluster too, and its backup waits until it is ready.
+///
+/// compat: Velero treats the snapshots that users have taken like its own: it labels their contents, takes them out of the cluster
+/// at the end of the backup, and deletes what lies in the storage with the backup. Here they belong to their users.
 struct SnapshotAction {
     snapshots: CsiSnapshots,
 }
 
 impl SnapshotAction {
-    /// What it stands for; read from the cluster where this process has not taken it.
-    async fn content(&self, snapshot: &Value) -> Result<Content, ActionError> {
+    /// What it stands for; read from the cluster where this process has not taken it. `None` while it is bound to no content.
+    async fn content(&self, snapshot: &Value) -> Result<Option<Content>, ActionError> {
         if let Some(taken) =
             self.snapshots.named(text(snapshot, "/metadata/namespace"), text(snapshot, "/metadata/name"))
         {
-            return Ok(Taken::clone(&taken).content);
+            return Ok(Some(Taken::clone(&taken).content));
         }
         let name = text(snapshot, "/status/boundVolumeSnapshotContentName");
         if name.is_empty() {
-            return Err(ActionError::item("it is not bound to a VolumeSnapshotContent: its driver has not taken it"));
+            return Ok(None);
         }
         let types = self.snapshots.types();
         let body = self.snapshots.cluster().get(&types.contents, None, name).await.map_err(failed)?;
         let body = body.ok_or_else(|| ActionError::item(format!("its VolumeSnapshotContent {name} is gone")))?;
-        Ok(Content::of(&serde_json::from_slice(&body).unwrap_or_default()))
+        Ok(Some(Content::of(&serde_json::from_slice(&body).unwrap_or_default())))
     }
+
+    /// Notes in the cluster what a snapshot of the backup stands for, and which backup its content is of.
+    async fn note_in_cluster(
+        &self,
+        snapshot: &ObjectKey,
+        annotations: &[(&str, String)],
+        content: &ObjectKey,
+        backup: &Backup,
+    ) -> Result<(), ActionError> {
+        let (cluster, types) = (self.snapshots.cluster(), self.snapshots.types());
+        let annotations: Map<String, Value> =
+            annotations.iter().map(|(key, value)| ((*key).to_owned(), value.clone().into())).collect();
+        let patch = MergePatch::of(json!({"metadata": {"annotations": annotations}}).to_string().into());
+        let namespace = snapshot.namespace.as_deref();
+        cluster.patch(&types.snapshots, namespace, &snapshot.name, patch).await.map_err(failed)?;
+        let label = json!({"metadata": {"labels": {LABEL_BACKUP_NAME: label_value(&backup.metadata.name)}}});
+        let patch = MergePatch::of(label.to_string().into());
+        // compat: an error of this is none of the snapshot; Velero finds the content by its name too.
+        if let Err(e) = cluster.patch(&types.contents, None, &content.name, patch).await {
+            self.snapshots.tell_unlabelled(content, &e);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a VolumeSnapshot was taken by this backup: the label with its UID is put on when it is made.
+fn is_taken_by(backup: &Backup, snapshot: &Value) -> bool {
+    let uid = snapshot["metadata"]["labels"].get(LABEL_BACKUP_UID).and_then(Value::as_str);
+    !backup.metadata.uid.is_empty() && uid == Some(&backup.metadata.uid)
+}
+
+/// What is noted on a VolumeSnapshot of what it stands for.
+fn notes(content: &Content) -> Vec<(&'static str, String)> {
+    let mut notes = vec![(ANNOTATION_VSC_DELETION_POLICY, content.deletion_policy.clone())];
+    if !content.handle.is_empty() {
+        notes.push((ANNOTATION_VOLUME_SNAPSHOT_HANDLE, content.handle.clone()));
+        notes.push((ANNOTATION_CSI_DRIVER_NAME, content.driver.clone()));
+    }
+    if content.restore_size > 0 {
+        notes.push((ANNOTATION_VOLUME_SNAPSHOT_RESTORE_SIZE, content.restore_quantity()));
+    }
+    if !content.group_handle.is_empty() {
+        notes.push((ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE, content.group_handle.clone()));
+    }
+    notes
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
@@ -183,45 +231,35 @@ impl BackupItemAction for SnapshotAction {
         }
         let (namespace, name) =
             (text(&item, "/metadata/namespace").to_owned(), text(&item, "/metadata/name").to_owned());
-        let content = self.content(&item).await?;
-        let mut notes = vec![(ANNOTATION_VSC_DELETION_POLICY, content.deletion_policy.clone())];
-        if !content.handle.is_empty() {
-            notes.push((ANNOTATION_VOLUME_SNAPSHOT_HANDLE, content.handle.clone()));
-            notes.push((ANNOTATION_CSI_DRIVER_NAME, content.driver.clone()));
-        }
-        if content.restore_size > 0 {
-            notes.push((ANNOTATION_VOLUME_SNAPSHOT_RESTORE_SIZE, content.restore_quantity()));
-        }
-        if !content.group_handle.is_empty() {
-            notes.push((ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE, content.group_handle.clone()));
-        }
-        let (cluster, types) = (self.snapshots.cluster(), self.snapshots.types());
-        let annotations: Map<String, Value> =
-            notes.iter().map(|(key, value)| ((*key).to_owned(), value.clone().into())).collect();
-        let patch = MergePatch::of(json!({"metadata": {"annotations": annotations}}).to_string().into());
-        cluster.patch(&types.snapshots, Some(&namespace), &name, patch).await.map_err(failed)?;
-        put(&mut item, "annotations", &notes);
-        put(&mut item, "annotations", &[(ANNOTATION_BACKUP_MUST_INCLUDE, "true".to_owned())]);
-        let label = json!({"metadata": {"labels": {LABEL_BACKUP_NAME: label_value(&backup.metadata.name)}}});
-        let patch = MergePatch::of(label.to_string().into());
-        // compat: an error of this is none of the snapshot; Velero finds the content by its name too.
-        let labelled = cluster.patch(&types.contents, None, &content.name, patch).await;
+        let is_ours = is_taken_by(backup, &item);
+        let Some(content) = self.content(&item).await? else {
+            // A user's one holds nothing yet, and is saved as it is.
+            let unbound = "it is not bound to a VolumeSnapshotContent: its driver has not taken it";
+            return if is_ours { Err(ActionError::item(unbound)) } else { Ok(BackupItemOutput::unchanged(item)) };
+        };
         let key = |resource: &str, namespace: Option<&str>, name: &str| {
             ObjectKey::new(GroupResource::new(GROUP, resource), namespace, name)
         };
+        let of_snapshot = key("volumesnapshots", Some(&namespace), &name);
         let of_content = key("volumesnapshotcontents", None, &content.name);
-        if let Err(e) = labelled {
-            self.snapshots.tell_unlabelled(&of_content, &e);
-        }
         let class = text(&item, "/spec/volumeSnapshotClassName");
         let class = (!class.is_empty()).then(|| key("volumesnapshotclasses", None, class));
         let additional_items = class.into_iter().chain([of_content.clone()]).collect();
+        let notes = notes(&content);
+        if is_ours {
+            self.note_in_cluster(&of_snapshot, &notes, &of_content, backup).await?;
+        }
+        put(&mut item, "annotations", &notes);
+        put(&mut item, "annotations", &[(ANNOTATION_BACKUP_MUST_INCLUDE, "true".to_owned())]);
+        if !is_ours {
+            return Ok(BackupItemOutput { additional_items, ..BackupItemOutput::changed(item) });
+        }
         let operation_id = format!("{namespace}/{name}/{}", Time::new(self.snapshots.now()));
         self.snapshots.note_operation(&namespace, &name, &operation_id);
         Ok(BackupItemOutput {
             additional_items,
             operation_id,
-            post_operation_items: vec![key("volumesnapshots", Some(&namespace), &name), of_content],
+            post_operation_items: vec![of_snapshot, of_content],
             ..BackupItemOutput::changed(item)
         })
     }
