@@ -1,8 +1,8 @@
 //! Velero's backup item actions of CSI snapshots (backup.md 3.2).
 
 use super::content::Content;
-use super::objects::GROUP;
-use super::snapshots::{CsiSnapshots, Taken};
+use super::objects::{GROUP, is_snapshot_of};
+use super::snapshots::CsiSnapshots;
 use crate::facts::ClaimKey;
 use crate::survey::Verdicts;
 use crate::verdict::Way;
@@ -15,7 +15,7 @@ use lifeboat_api::well_known::{
     ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAMESPACE, ANNOTATION_SNAPSHOTTER_SECRET_NAME,
     ANNOTATION_SNAPSHOTTER_SECRET_NAMESPACE, ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE,
     ANNOTATION_VOLUME_SNAPSHOT_HANDLE, ANNOTATION_VOLUME_SNAPSHOT_RESTORE_SIZE, ANNOTATION_VSC_DELETION_POLICY,
-    LABEL_BACKUP_NAME, LABEL_BACKUP_UID, LABEL_VOLUME_SNAPSHOT_NAME,
+    LABEL_BACKUP_NAME, LABEL_VOLUME_SNAPSHOT_NAME,
 };
 use lifeboat_api::{Backup, BackupPhase, Time, label_value};
 use lifeboat_cluster::{ClusterError, MergePatch};
@@ -151,7 +151,7 @@ impl SnapshotAction {
         if let Some(taken) =
             self.snapshots.named(text(snapshot, "/metadata/namespace"), text(snapshot, "/metadata/name"))
         {
-            return Ok(Some(Taken::clone(&taken).content));
+            return Ok(Some(taken.content.clone()));
         }
         let name = text(snapshot, "/status/boundVolumeSnapshotContentName");
         if name.is_empty() {
@@ -185,12 +185,6 @@ impl SnapshotAction {
         }
         Ok(())
     }
-}
-
-/// Whether a VolumeSnapshot was taken by this backup: the label with its UID is put on when it is made.
-fn is_taken_by(backup: &Backup, snapshot: &Value) -> bool {
-    let uid = snapshot["metadata"]["labels"].get(LABEL_BACKUP_UID).and_then(Value::as_str);
-    !backup.metadata.uid.is_empty() && uid == Some(&backup.metadata.uid)
 }
 
 /// What is noted on a VolumeSnapshot of what it stands for.
@@ -231,7 +225,7 @@ impl BackupItemAction for SnapshotAction {
         }
         let (namespace, name) =
             (text(&item, "/metadata/namespace").to_owned(), text(&item, "/metadata/name").to_owned());
-        let is_ours = is_taken_by(backup, &item);
+        let is_ours = is_snapshot_of(backup, &item);
         let Some(content) = self.content(&item).await? else {
             // A user's one holds nothing yet, and is saved as it is.
             let unbound = "it is not bound to a VolumeSnapshotContent: its driver has not taken it";

@@ -66,6 +66,12 @@ pub(crate) fn snapshot_of(backup: &Backup, claim: &Claim, class: &SnapshotClass,
     })
 }
 
+/// Whether a VolumeSnapshot says, as those of [`snapshot_of`] do, that this backup has taken it.
+pub(crate) fn is_snapshot_of(backup: &Backup, snapshot: &Value) -> bool {
+    let uid = snapshot["metadata"]["labels"][LABEL_BACKUP_UID].as_str();
+    !backup.metadata.uid.is_empty() && uid == Some(&backup.metadata.uid)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,6 +80,22 @@ mod tests {
     fn claim(name: &str, uid: &str) -> Claim {
         let key = ClaimKey { namespace: "n".into(), name: name.into() };
         Claim { key, uid: uid.into(), ..Claim::default() }
+    }
+
+    #[test]
+    fn a_snapshot_of_a_backup_is_known_by_its_uid() {
+        let backup = |uid: &str| Backup {
+            metadata: lifeboat_api::ObjectMeta { uid: uid.into(), ..Default::default() },
+            ..Default::default()
+        };
+        let snapshot = |labels: Value| json!({"metadata": {"labels": labels}});
+        let is_of = |uid: &str, labels: Value| is_snapshot_of(&backup(uid), &snapshot(labels));
+        assert!(is_of("u", json!({LABEL_BACKUP_UID: "u"})));
+        // One of another backup, of a user who has copied the name of the backup, of a user, and of nobody.
+        assert!(!is_of("u", json!({LABEL_BACKUP_UID: "v"})));
+        assert!(!is_of("u", json!({LABEL_BACKUP_NAME: "b"})));
+        assert!(!is_of("u", Value::Null));
+        assert!(!is_of("", json!({LABEL_BACKUP_UID: ""})));
     }
 
     #[test]

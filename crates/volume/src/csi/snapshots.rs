@@ -5,12 +5,11 @@ use super::clean::remove;
 use super::content::Content;
 use super::error::CsiError;
 use super::follow::Followed;
-use super::objects::{SnapshotTypes, name_of, snapshot_of};
+use super::objects::{SnapshotTypes, is_snapshot_of, name_of, snapshot_of};
 use crate::facts::{Claim, ClaimKey};
 use crate::record::Report;
 use bytes::Bytes;
 use jiff::Timestamp;
-use lifeboat_api::well_known::LABEL_BACKUP_UID;
 use lifeboat_api::{Backup, Time};
 use lifeboat_archive::volume_info::CsiSnapshotInfo;
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest, Wanted};
@@ -279,9 +278,8 @@ impl CsiSnapshots {
             }
             if let Some(found) = self.cluster.get(&types.snapshots, namespace, name).await? {
                 let found: Value = serde_json::from_slice(&found).unwrap_or_default();
-                let uid = found.pointer("/metadata/labels").and_then(|labels| labels[LABEL_BACKUP_UID].as_str());
                 let source = found.pointer("/spec/source/persistentVolumeClaimName").and_then(Value::as_str);
-                if uid != Some(&self.of.backup.metadata.uid) || source != Some(&claim.key.name) {
+                if !is_snapshot_of(&self.of.backup, &found) || source != Some(&claim.key.name) {
                     return Err(CsiError::Foreign(place()));
                 }
                 if found.pointer("/metadata/deletionTimestamp").is_none() {
