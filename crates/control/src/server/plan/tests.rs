@@ -249,11 +249,17 @@ impl Play {
             }
             play.unreadable(*kind, &metadata, phase, "");
         }
-        let began = |phase| matches!(phase, Some(BackupPhase::ReadyToStart | BackupPhase::InProgress));
-        play.most.0 = play.most.0.max(play.world.backups.iter().filter(|b| began(b.status.phase)).count());
-        let began = |phase: Option<RestorePhase>| phase == Some(RestorePhase::InProgress);
-        play.most.1 = play.most.1.max(play.world.restores.iter().filter(|r| began(r.status.phase)).count());
+        play.note_begun();
         play
+    }
+
+    /// A server that begins goes on with all that an earlier one has begun, however many it may begin itself: one whose steps
+    /// fail again and again gives its place to another, and keeps it again after a restart.
+    fn note_begun(&mut self) {
+        let began = |phase| matches!(phase, Some(BackupPhase::ReadyToStart | BackupPhase::InProgress));
+        self.most.0 = self.most.0.max(self.world.backups.iter().filter(|b| began(b.status.phase)).count());
+        let began = |phase: Option<RestorePhase>| phase == Some(RestorePhase::InProgress);
+        self.most.1 = self.most.1.max(self.world.restores.iter().filter(|r| began(r.status.phase)).count());
     }
 
     fn unreadable(&mut self, kind: Kind, metadata: &serde_json::Value, phase: &str, message: &str) {
@@ -303,6 +309,7 @@ impl Play {
                 End::Lost => {
                     self.tasks.clear();
                     self.memory = Memory::default();
+                    self.note_begun();
                     return;
                 }
             }
@@ -547,18 +554,43 @@ fn object_of(work: &Work) -> Object {
 /// Four days.
 const LONGEST: u64 = 4 * 24 * 3600 * 1000;
 
+fn come_to_an_end(cast: &Cast) {
+    let mut play = Play::new(cast);
+    // Of what is gone or was refused there may be more to do after a moment in which all was done.
+    let mut calm = 0;
+    while calm < 20 {
+        assert!(play.clock < LONGEST, "held up: {:?}", play.unfinished());
+        play.turn();
+        calm = if play.unfinished().is_empty() { calm + 1 } else { 0 };
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
     fn what_fails_for_ever_holds_nothing_else_up(cast in cast()) {
-        let mut play = Play::new(&cast);
-        // Of what is gone or was refused there may be more to do after a moment in which all was done.
-        let mut calm = 0;
-        while calm < 20 {
-            prop_assert!(play.clock < LONGEST, "held up: {:?}", play.unfinished());
-            play.turn();
-            calm = if play.unfinished().is_empty() { calm + 1 } else { 0 };
-        }
+        come_to_an_end(&cast);
     }
+}
+
+/// A restore that fails again and again gives its place to another, and then the server is lost: both have begun.
+#[test]
+fn a_server_that_begins_goes_on_with_all_that_has_begun() {
+    let restore = |phase, luck, takes, names| Thing { phase, luck, takes, cancelled: false, deleted: false, names };
+    let backup = |luck, takes| Thing { phase: None, luck, takes, cancelled: false, deleted: false, names: 0 };
+    let phase = Some(BackupStorageLocationPhase::Available);
+    come_to_an_end(&Cast {
+        backups: vec![backup(Luck::Bad(2), 23), backup(Luck::Good, 1), backup(Luck::Good, 43)],
+        restores: vec![
+            restore(None, Luck::Lost(1), 1, 2),
+            restore(Some(RestorePhase::InProgress), Luck::Bad(3), 43, 0),
+        ],
+        locations: vec![Thing { phase, luck: Luck::Good, takes: 1, cancelled: false, deleted: false, names: 0 }],
+        deletions: vec![],
+        downloads: vec![],
+        statuses: vec![],
+        unreadable: vec![],
+        concurrent: 1,
+    });
 }
