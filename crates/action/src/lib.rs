@@ -3,11 +3,12 @@
 //! Traits carry the semantics of Velero's v2 interfaces (backup.md 2.2, restore.md 2.11, plugin-protocol.md 4). Built-in
 //! actions and external plugins are the same to the engines; calls are asynchronous because plugins are other processes, and
 //! an error says what follows from it ([`ActionErrorKind`]). No implementation lives here; [`call`] makes a call again when
-//! that can help, in one way for all engines.
+//! that can help, and [`caught`] makes an error of a panic, in one way for all engines.
 
 mod actions;
 mod backup_item;
 mod call;
+mod caught;
 mod delete_item;
 mod error;
 mod inquiry;
@@ -20,6 +21,7 @@ mod volume_snapshotter;
 pub use actions::Actions;
 pub use backup_item::{BackupItemAction, BackupItemInput, BackupItemOutput};
 pub use call::call;
+pub use caught::caught;
 pub use delete_item::DeleteItemAction;
 pub use error::{ActionError, ActionErrorKind};
 pub use inquiry::{Answer, Inquiry, OperationCounts, ask_all};

@@ -3,12 +3,11 @@
 use crate::actions::service_account::Digest;
 use crate::shelve::Shelves;
 use crate::stopped::Stopped;
-use futures::{FutureExt, StreamExt};
-use lifeboat_action::{ActionError, call};
+use futures::StreamExt;
+use lifeboat_action::{ActionError, call, caught};
 use lifeboat_object::{Item, ObjectKey, Severity};
 use serde_json::Value;
 use std::ops::Range;
-use std::panic::AssertUnwindSafe;
 
 /// What actions have named for one object.
 pub(crate) struct Named {
@@ -48,10 +47,7 @@ async fn about(number: usize, shelves: &Shelves) -> Option<Named> {
     let mut related = Vec::new();
     for action in actions {
         let cancel = &shelves.env.operation.cancel;
-        let asked = call(cancel, || {
-            let asked = AssertUnwindSafe(action.action.related_items(&object, &scope.backup)).catch_unwind();
-            async move { asked.await.unwrap_or_else(|_| Err(ActionError::item("it panicked"))) }
-        });
+        let asked = call(cancel, || caught(action.action.related_items(&object, &scope.backup)));
         match asked.await {
             Ok(keys) => related.extend(keys),
             Err(e) => tell(&item, action.action.name(), &e, shelves),

@@ -8,7 +8,7 @@ use lifeboat_object::{ApiResource, Catalog, GroupResource, Item};
 use lifeboat_select::{ObjectScope, ScopeText};
 use lifeboat_volume::Verdicts;
 use lifeboat_volume::csi::CsiSnapshots;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// An action and the objects that it is called for.
@@ -18,10 +18,28 @@ pub(crate) struct Scoped<A: ?Sized> {
 }
 
 impl<A: ?Sized> Scoped<A> {
+    /// Resolves the scope of an action, which has this name, against these types.
+    ///
+    /// # Errors
+    /// When its label selector cannot be read.
+    pub(crate) fn new(action: &Arc<A>, named: (&str, ActionScope), catalog: &Catalog) -> Result<Self, BackupError> {
+        let (name, scope) = named;
+        Ok(Self { action: Arc::clone(action), scope: resolve(name, scope, catalog)? })
+    }
+
+    /// Whether it is called for objects of this type and place, when their labels are in its scope too.
+    pub(crate) fn covers(&self, resource: &GroupResource, namespace: Option<&str>) -> bool {
+        self.scope.covers(resource, namespace)
+    }
+
+    /// Whether labels are in its scope.
+    pub(crate) fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.scope.selects(labels)
+    }
+
     /// Whether it is called for an object as the API server has sent it.
     pub(crate) fn applies(&self, item: &Item) -> bool {
-        self.scope.covers(&item.resource.group_resource(), item.head.namespace.as_deref())
-            && self.scope.selects(&item.head.labels)
+        self.covers(&item.resource.group_resource(), item.head.namespace.as_deref()) && self.selects(&item.head.labels)
     }
 
     /// Whether it is called for objects of this type in any place.
@@ -52,13 +70,13 @@ impl Lane {
     /// When the label selector of one cannot be read: it cannot be known what it must see.
     pub(crate) fn new(catalog: &Catalog, actions: &Actions, csi: Option<CsiSnapshots>) -> Result<Self, BackupError> {
         let own = built_in(&Known { csi: csi.clone(), ..Known::default() });
-        let backup_item = own.iter().chain(&actions.backup_item).map(|action| {
-            Ok(Scoped { action: Arc::clone(action), scope: resolve(action.name(), action.applies_to(), catalog)? })
-        });
+        let backup_item = own
+            .iter()
+            .chain(&actions.backup_item)
+            .map(|action| Scoped::new(action, (action.name(), action.applies_to()), catalog));
         let backup_item: Vec<Scoped<dyn BackupItemAction>> = backup_item.collect::<Result<_, BackupError>>()?;
-        let item_block = actions.item_block.iter().map(|action| {
-            Ok(Scoped { action: Arc::clone(action), scope: resolve(action.name(), action.applies_to(), catalog)? })
-        });
+        let item_block =
+            actions.item_block.iter().map(|action| Scoped::new(action, (action.name(), action.applies_to()), catalog));
         let item_block: Vec<Scoped<dyn ItemBlockAction>> = item_block.collect::<Result<_, BackupError>>()?;
         let looked_into = |resource: &GroupResource| {
             TYPES.contains(&(resource.group.as_str(), resource.resource.as_str()))

@@ -18,6 +18,7 @@ mod ask;
 mod block;
 mod collect;
 mod deeds;
+mod deletion;
 mod entry;
 mod env;
 mod error;
@@ -61,6 +62,7 @@ mod volumes;
 mod work;
 mod write;
 
+pub use deletion::run_delete_actions;
 pub use env::Env;
 pub use error::{BackupError, FinalizeError};
 pub use explain::{Explained, explain_volumes};

@@ -1,12 +1,9 @@
 //! Calls the actions of one object, one after the other.
 
-use futures::FutureExt;
-use lifeboat_action::{ActionError, BackupItemAction, BackupItemInput, BackupItemOutput, call};
+use lifeboat_action::{ActionError, BackupItemAction, BackupItemInput, BackupItemOutput, call, caught};
 use lifeboat_api::Backup;
 use lifeboat_api::well_known::{ANNOTATION_BACKUP_MUST_INCLUDE, ANNOTATION_SKIP_FROM_BACKUP};
 use serde_json::Value;
-use std::any::Any;
-use std::panic::AssertUnwindSafe;
 use tokio_util::sync::CancellationToken;
 
 /// Calls an action for an object, again where that can help: with what `again` gives. A panic in it is an error of the object.
@@ -20,15 +17,9 @@ pub(crate) async fn perform(
     let mut first = Some(object);
     call(cancel, || {
         let item = first.take().unwrap_or_else(&again);
-        let called = AssertUnwindSafe(action.execute(BackupItemInput { item, backup })).catch_unwind();
-        async move { called.await.unwrap_or_else(|panic| Err(ActionError::item(said(&*panic)))) }
+        caught(action.execute(BackupItemInput { item, backup }))
     })
     .await
-}
-
-fn said(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.map_or_else(|| "it panicked".to_owned(), |text| format!("it panicked: {text}"))
 }
 
 /// What the annotations of an answered object say to the engine.

@@ -2,15 +2,14 @@
 
 use crate::operations::Operations;
 use crate::stop::{BrokenOff, Stop};
-use futures::FutureExt;
-use lifeboat_action::{ActionError, ActionErrorKind, RestoreItemAction, RestoreItemInput, RestoreItemOutput, call};
+use lifeboat_action::{
+    ActionError, ActionErrorKind, RestoreItemAction, RestoreItemInput, RestoreItemOutput, call, caught,
+};
 use lifeboat_api::{Restore, well_known};
 use lifeboat_object::{Catalog, ObjectKey};
 use lifeboat_select::{ObjectScope, ScopeText};
 use serde_json::Value;
-use std::any::Any;
 use std::collections::BTreeMap;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -199,17 +198,6 @@ pub(crate) fn failed(action: &str, error: &ActionError) -> String {
         ActionErrorKind::Item | ActionErrorKind::Fatal => "",
     };
     format!("the action {action} failed: {}{then}", error.message)
-}
-
-/// What a call of an action comes to; one that panics is an error of its object.
-pub(crate) async fn caught<T>(calling: impl Future<Output = Result<T, ActionError>>) -> Result<T, ActionError> {
-    let called = AssertUnwindSafe(calling).catch_unwind().await;
-    called.unwrap_or_else(|panic| Err(ActionError::item(format!("it panicked: {}", said(&*panic)))))
-}
-
-fn said(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it did not say why")
 }
 
 /// Takes the annotation off that says whether an action's additional items are restored past all filters.

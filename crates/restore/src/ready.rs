@@ -1,8 +1,8 @@
 //! Waits until an action says that the items it has named are ready (restore.md 2.11).
 
-use crate::apply::{caught, failed, fatal};
+use crate::apply::{failed, fatal};
 use crate::stop::BrokenOff;
-use lifeboat_action::{RestoreItemAction, call};
+use lifeboat_action::{RestoreItemAction, call, caught};
 use lifeboat_api::Restore;
 use lifeboat_object::ObjectKey;
 use std::time::Duration;

@@ -3,12 +3,13 @@
 //! [`CsiSnapshots`] takes those of one backup, as many at once as are asked for; their names follow from the backup and the claim,
 //! so that an attempt after a crash finds what the one before it has begun. [`SnapshotClasses`] chooses the class; [`release`] and
 //! [`remove`] take the objects out of the cluster, without and with what lies in the storage. [`restore_actions`] make claims from
-//! them again.
+//! them again; [`delete_actions`] delete them with their backup.
 
 mod actions;
 mod class;
 mod clean;
 mod content;
+mod delete;
 mod error;
 mod follow;
 mod objects;
@@ -19,6 +20,7 @@ pub use actions::actions;
 pub use class::{ClassChoice, SnapshotClass, SnapshotClasses};
 pub use clean::{release, remove, remove_all};
 pub use content::Content;
+pub use delete::delete_actions;
 pub use error::CsiError;
 pub use objects::{GROUP, SnapshotTypes};
 pub use restore::{SnapshotsOfBackup, restore_actions, restored_name, snapshot_of_claim, without_restored_names};

@@ -174,7 +174,12 @@ impl Ground {
     }
 
     pub(crate) fn until_gone(&self, kind: &str, name: &str) {
-        eventually(&format!("the end of {kind} {name}"), || self.get(kind, name).is_null());
+        self.until_gone_in("velero", kind, name);
+    }
+
+    /// The same in another namespace.
+    pub(crate) fn until_gone_in(&self, namespace: &str, kind: &str, name: &str) {
+        eventually(&format!("the end of {kind} {name}"), || self.get_in(namespace, kind, name).is_null());
     }
 
     pub(crate) fn many(&self, name: &str, count: usize) {

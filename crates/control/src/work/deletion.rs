@@ -1,6 +1,6 @@
 //! Deletes a backup with all that belongs to it (api-and-controllers.md 3.7).
 
-use super::backup::{NAME_TAKEN, is_record_of};
+use super::backup::{NAME_TAKEN, engine_env, is_record_of};
 use super::restore::has_files;
 use super::running::capped;
 use super::{Context, Effect, Finished, Unfinished};
@@ -9,6 +9,7 @@ use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase,
     DeleteBackupRequest, DeleteBackupRequestPhase, Restore, label_value, well_known,
 };
+use lifeboat_backup::run_delete_actions;
 use lifeboat_client::is_refused;
 use lifeboat_client::{Identity, NamespacedName};
 use lifeboat_cluster::ClusterError;
@@ -16,6 +17,7 @@ use lifeboat_store::{Store, StoreError};
 use std::borrow::Cow;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 
 /// How long restores of the backup may take to go.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -148,7 +150,19 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
     tracing::info!(backup = name, "deletion begins");
     context.metrics.deletion_begins(backup);
     context.leadership.check().map_err(|lost| Unfinished::Because(lost.to_string()))?;
-    let deleted = if let Files::Own(_) = files { store.delete_backup(name).await } else { Ok(()) };
+    let deleted = match &files {
+        Files::Own(uid) => {
+            // Before the files, which alone know what lies elsewhere.
+            let env = engine_env(context, backup, store.clone(), CancellationToken::new());
+            if let Err(errors) = Box::pin(run_delete_actions(backup, uid, &env)).await {
+                context.metrics.deletion_ends(backup, false);
+                return processed(context, &request, errors).await;
+            }
+            context.leadership.check().map_err(|lost| Unfinished::Because(lost.to_string()))?;
+            store.delete_backup(name).await
+        }
+        Files::Another => Ok(()),
+    };
     if let Err(e) = deleted {
         context.metrics.deletion_ends(backup, false);
         return processed(context, &request, vec![format!("error deleting backup from backup storage: {e}")]).await;

@@ -91,7 +91,13 @@ async fn bound_content(
     Ok(Some(content.map(str::to_owned)))
 }
 
-async fn set_policy(cluster: &Cluster, types: &SnapshotTypes, content: &str, policy: &str) -> Result<(), CsiError> {
+/// Sets the deletion policy of a content. One that is gone is no error.
+pub(crate) async fn set_policy(
+    cluster: &Cluster,
+    types: &SnapshotTypes,
+    content: &str,
+    policy: &str,
+) -> Result<(), CsiError> {
     let patch = json!({"spec": {"deletionPolicy": policy}}).to_string();
     match cluster.patch(&types.contents, None, content, MergePatch::of(patch.into())).await {
         Ok(_) => Ok(()),

@@ -1,7 +1,7 @@
 //! Snapshots by a real CSI driver: what a backup takes, keeps, and cleans up.
 
 use super::place::{Place, handles};
-use crate::support::{eventually, run};
+use crate::support::{eventually, run, with_object};
 use lifeboat_testbed::DRIVER;
 use serde_json::{Value, json};
 use std::process::Command;
@@ -85,4 +85,103 @@ fn a_backup_that_is_cancelled_leaves_no_snapshot() {
     place.ground.until_in(&place.own, "backup", "b", "Failed");
     eventually("no objects of snapshots", || place.snapshot_objects() == (0, 0));
     place.end();
+}
+
+#[test]
+#[ignore = "needs a node: make test-node"]
+fn the_snapshots_of_a_backup_go_with_it_and_those_of_users_stay() {
+    let place = Place::start("goes");
+    place.claim("data", &json!({}));
+    place.ground.create(&json!({"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
+        "metadata": {"name": "mine", "namespace": place.shop},
+        "spec": {"source": {"persistentVolumeClaimName": "data"}, "volumeSnapshotClassName": "csi"}}));
+    let mine = || place.ground.get_in(&place.shop, "volumesnapshot", "mine");
+    eventually("the user's snapshot", || mine()["status"]["readyToUse"] == true);
+    let _server = place.server();
+    place.backup("b", &json!({}));
+    let backup = place.ground.until_in(&place.own, "backup", "b", "Completed");
+    assert_eq!(backup["status"]["csiVolumeSnapshotsCompleted"], 1, "{backup}");
+    let content = mine()["status"]["boundVolumeSnapshotContentName"].as_str().expect("a name").to_owned();
+    let content = place.ground.get_in("", "volumesnapshotcontent", &content);
+    let of_backup = "velero.io/backup-name";
+    assert_eq!(
+        (&mine()["metadata"]["labels"], &content["metadata"]["labels"][of_backup]),
+        (&Value::Null, &Value::Null)
+    );
+    let of_user = content["status"]["snapshotHandle"].as_str().expect("a handle").to_owned();
+    let taken = handle_of_backup(&place);
+    let are_there = || [&taken, &of_user].map(|handle| handles().contains(handle));
+    assert_eq!(are_there(), [true, true], "{taken} of the backup, {of_user} of the user");
+
+    let deleted = place.lifeboat(&["backup", "delete", "b", "--confirm"]);
+    assert_eq!(deleted.code, 0, "{deleted:?}");
+    place.ground.until_gone_in(&place.own, "backup", "b");
+    assert_eq!(are_there(), [false, true], "{taken} of the backup, {of_user} of the user");
+    assert_eq!(place.snapshot_objects(), (1, 1), "the user's ones");
+    let made =
+        place.ground.bed.kubectl(&["get", "volumesnapshotcontents", "-l", "velero.io/backup-name=b", "-o", "name"]);
+    assert_eq!(made, "", "what was made to delete them");
+    place.end();
+}
+
+#[test]
+#[ignore = "needs a node: make test-node"]
+fn a_backup_whose_snapshot_cannot_be_deleted_keeps_its_files_until_it_can() {
+    let place = Place::start("stays");
+    place.claim("data", &json!({}));
+    let _server = place.server();
+    place.backup("b", &json!({}));
+    place.ground.until_in(&place.own, "backup", "b", "Completed");
+    let taken = handle_of_backup(&place);
+    // Nothing may make the content by which the driver is told.
+    let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "no-contents"},
+        "spec": {"matchConstraints": {"resourceRules": [{"apiGroups": ["snapshot.storage.k8s.io"], "apiVersions": ["*"],
+            "operations": ["CREATE"], "resources": ["volumesnapshotcontents"]}]},
+            "validations": [{"expression": "!object.metadata.name.startsWith('velero-delete-')", "message": "not today"}]}});
+    let binding = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "no-contents"}, "spec": {"policyName": "no-contents", "validationActions": ["Deny"]}});
+    place.ground.create(&policy);
+    place.ground.create(&binding);
+    // A policy takes a moment to be in force, and one to be out of it.
+    let refuses = || {
+        let probe = json!({"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotContent",
+            "metadata": {"name": "velero-delete-probe"}, "spec": {"driver": DRIVER, "deletionPolicy": "Retain",
+            "source": {"snapshotHandle": "none"}, "volumeSnapshotRef": {"namespace": "none", "name": "none"}}});
+        with_object(&place.ground.kubectl(), &["create", "--dry-run=server"], &probe).is_err()
+    };
+    eventually("the policy", refuses);
+    let deleted = place.lifeboat(&["backup", "delete", "b", "--confirm"]);
+    assert_eq!(deleted.code, 0, "{deleted:?}");
+    let errors = || {
+        place.ground.bed.kubectl(&[
+            "get",
+            "deletebackuprequests",
+            "-n",
+            &place.own,
+            "-o",
+            "jsonpath={.items[*].status.errors}",
+        ])
+    };
+    eventually("an error of the deletion", || errors().contains("not today"));
+    assert!(errors().contains("velero.io/csi-volumesnapshotcontent-delete"), "{}", errors());
+    assert!(handles().contains(&taken));
+    place.ground.until_in(&place.own, "backup", "b", "Deleting");
+    place.ground.bed.kubectl(&["delete", "validatingadmissionpolicybinding", "no-contents"]);
+    place.ground.bed.kubectl(&["delete", "validatingadmissionpolicy", "no-contents"]);
+    eventually("no policy", || !refuses());
+    let deleted = place.lifeboat(&["backup", "delete", "b", "--confirm"]);
+    assert_eq!(deleted.code, 0, "{deleted:?}");
+    place.ground.until_gone_in(&place.own, "backup", "b");
+    assert!(!handles().contains(&taken));
+    place.end();
+}
+
+/// The driver's name of the only snapshot of backup b.
+fn handle_of_backup(place: &Place) -> String {
+    let described = place.described("b");
+    let snapshots = described["status"]["backupVolumes"]["csiSnapshots"].as_object().expect("snapshots");
+    assert_eq!(snapshots.len(), 1, "{described}");
+    let handle = snapshots.values().find_map(|one| one["snapshot"]["storageSnapshotID"].as_str());
+    handle.unwrap_or_else(|| panic!("no handle: {described}")).to_owned()
 }

@@ -1,0 +1,155 @@
+//! What goes with a backup that is being deleted: what its actions keep elsewhere (backup.md 5.1 step 1, and 5.2).
+
+use crate::env::Env;
+use crate::lane::Scoped;
+use crate::look_after::open_options;
+use crate::snapshots::remove_snapshots;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
+use lifeboat_action::{ActionError, DeleteItemAction, call, caught};
+use lifeboat_api::Backup;
+use lifeboat_archive::index::Row;
+use lifeboat_object::{ApiResource, Catalog, Head};
+use lifeboat_store::{Archive, ArchiveItem, StoreError};
+use lifeboat_volume::csi::delete_actions;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+/// Objects whose actions are called at once.
+const AT_ONCE: usize = 64;
+/// Errors that are told one by one.
+const MOST_TOLD: usize = 200;
+
+/// Calls the delete item actions, the engine's own first, for the objects of a backup as its archive holds them, and then removes the
+/// snapshots of the backup that are still in the cluster: those that an attempt has left. `uid` is what the files of the backup know
+/// it by, which is another one than its own when it was made by another cluster.
+///
+/// Every object has its turn, whatever comes of the others. It can be cut off anywhere and done again, and must be before the files
+/// are deleted: nothing else knows what lies in the storage. A backup without an archive has nothing there.
+///
+/// # Errors
+/// What was not removed and why, for people: the files are to stay. At most some hundreds, the last one says how many more there are.
+pub async fn run_delete_actions(backup: &Backup, uid: &str, env: &Env) -> Result<(), Vec<String>> {
+    let mut failed = Failed::default();
+    if let Err(e) = Box::pin(call_actions(backup, env, &mut failed)).await {
+        failed.add(e);
+    }
+    if !remove_snapshots(&env.cluster, &env.operation, uid, |_, _| false).await {
+        failed.add("snapshots of this backup may be left in the cluster; the log of the server says why".to_owned());
+    }
+    failed.into_result()
+}
+
+async fn call_actions(backup: &Backup, env: &Env, failed: &mut Failed) -> Result<(), String> {
+    let name = &backup.metadata.name;
+    let unreadable = |e: StoreError| format!("error reading the objects of the backup: {e}");
+    let archive = match env.store.open_archive(name, &open_options(env)).await {
+        Ok(archive) => archive,
+        Err(StoreError::NoBackup { .. }) => {
+            env.operation.journal.info("The backup has no archive: no delete item actions are called", &[]);
+            return Ok(());
+        }
+        Err(e) => return Err(unreadable(e)),
+    };
+    let served = env.cluster.discover().await.map_err(|e| format!("error discovering what the cluster serves: {e}"))?;
+    let own = delete_actions(&env.cluster, &served);
+    let types = with_archived_types(&served, &archive);
+    let mut actions = Vec::new();
+    for action in own.iter().chain(&env.actions.delete_item) {
+        let named = (action.name(), action.applies_to());
+        actions.push(Scoped::new(action, named, &types).map_err(|e| e.to_string())?);
+    }
+    let is_covered =
+        |row: &Row| row.preferred && actions.iter().any(|action| action.covers(&row.resource, row.namespace()));
+    let rows: Vec<usize> = archive.rows().enumerate().filter(|(_, row)| is_covered(row)).map(|(n, _)| n).collect();
+    let mut reading = JoinSet::new();
+    let mut contents = archive.read(rows, &mut reading);
+    let mut calls: FuturesUnordered<BoxFuture<'_, Vec<String>>> = FuturesUnordered::new();
+    while let Some(item) = contents.next().await.map_err(unreadable)? {
+        let Some(row) = archive.row(item.row) else { continue };
+        let of_item = actions.iter().filter(|action| applies(action, row, &item.head)).collect();
+        calls.push(Call { actions: of_item, row, item, backup, env }.make().boxed());
+        if calls.len() >= AT_ONCE {
+            calls.next().await.into_iter().flatten().for_each(|e| failed.add(e));
+        }
+    }
+    while let Some(errors) = calls.next().await {
+        errors.into_iter().for_each(|e| failed.add(e));
+    }
+    Ok(())
+}
+
+/// What the cluster serves, and the types of the archive that it does not serve: an action may be for these too.
+fn with_archived_types(served: &Catalog, archive: &Archive) -> Catalog {
+    let unserved: BTreeSet<_> = archive
+        .rows()
+        .filter(|row| served.find(&row.resource).is_none())
+        .map(|row| (&row.resource, &row.version))
+        .collect();
+    let unserved = unserved.into_iter().map(|(resource, version)| {
+        // Its kind is not in the rows; its plural name is what it is found by.
+        Arc::new(ApiResource::new(&resource.group, &**version, &resource.resource, ""))
+    });
+    Catalog::new(served.all().cloned().chain(unserved).collect(), Vec::new())
+}
+
+fn applies(action: &Scoped<dyn DeleteItemAction>, row: &Row, head: &Head) -> bool {
+    action.covers(&row.resource, row.namespace()) && action.selects(&head.labels)
+}
+
+/// The calls of the actions of one object.
+struct Call<'a> {
+    actions: Vec<&'a Scoped<dyn DeleteItemAction>>,
+    row: &'a Row,
+    item: ArchiveItem,
+    backup: &'a Backup,
+    env: &'a Env,
+}
+
+impl Call<'_> {
+    /// Makes them one after the other; one that fails does not keep the next from its turn.
+    async fn make(self) -> Vec<String> {
+        let Self { actions, row, item, backup, env } = self;
+        if actions.is_empty() {
+            return Vec::new();
+        }
+        let object: Value = match serde_json::from_slice(&item.body) {
+            Ok(object) => object,
+            Err(e) => return vec![format!("{}: it cannot be read: {e}", row.key())],
+        };
+        let mut errors = Vec::new();
+        for Scoped { action, .. } in actions {
+            let called = call(&env.operation.cancel, || async {
+                (env.operation.fence)().map_err(ActionError::item)?;
+                caught(action.execute(&object, backup)).await
+            });
+            if let Err(e) = called.await {
+                errors.push(format!("{}: error of the action {}: {e}", row.key(), action.name()));
+            }
+        }
+        errors
+    }
+}
+
+/// What was not removed.
+#[derive(Default)]
+struct Failed {
+    told: Vec<String>,
+    more: usize,
+}
+
+impl Failed {
+    fn add(&mut self, error: String) {
+        if self.told.len() < MOST_TOLD { self.told.push(error) } else { self.more += 1 }
+    }
+
+    fn into_result(mut self) -> Result<(), Vec<String>> {
+        if self.more > 0 {
+            self.told.push(format!("and {} more", self.more));
+        }
+        if self.told.is_empty() { Ok(()) } else { Err(self.told) }
+    }
+}

@@ -1,0 +1,311 @@
+//! Velero's delete item action of CSI snapshots (backup.md 5.2): removes what a backup keeps in the storage.
+
+use super::clean::set_policy;
+use super::objects::{GROUP, SnapshotTypes};
+use async_trait::async_trait;
+use lifeboat_action::{ActionError, ActionScope, DeleteItemAction};
+use lifeboat_api::well_known::LABEL_BACKUP_NAME;
+use lifeboat_api::{Backup, label_value};
+use lifeboat_cluster::{Cluster, ClusterError, Wanted};
+use lifeboat_object::{ApiResource, Catalog};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// How long a driver may take to delete a snapshot.
+const DELETED: Duration = Duration::from_secs(120);
+/// Between two looks at a content, at first and at most.
+const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(3)];
+/// The finalizer that keeps a content until its driver has deleted the snapshot. The snapshot controller puts it on contents that are bound;
+/// one that is made to be deleted has it from the beginning, or it would be gone before the driver sees it.
+const FINALIZER: &str = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection";
+
+/// The actions, in the order in which they are called. In a cluster that serves no snapshots they fail: nothing there can delete them.
+#[must_use]
+pub fn delete_actions(cluster: &Cluster, catalog: &Catalog) -> Vec<Arc<dyn DeleteItemAction>> {
+    vec![Arc::new(ContentAction { cluster: cluster.clone(), types: SnapshotTypes::of(catalog) })]
+}
+
+/// `velero.io/csi-volumesnapshotcontent-delete`: tells the driver, by a VolumeSnapshotContent made for that, to delete the snapshot that an
+/// archived one stands for, and waits until it has.
+///
+/// compat: Velero deletes the content after two seconds and does not wait for the driver: what that cannot delete is never told.
+struct ContentAction {
+    cluster: Cluster,
+    types: Option<SnapshotTypes>,
+}
+
+#[async_trait]
+impl DeleteItemAction for ContentAction {
+    fn name(&self) -> &str {
+        "velero.io/csi-volumesnapshotcontent-delete"
+    }
+
+    fn applies_to(&self) -> ActionScope {
+        ActionScope::resources(&["volumesnapshotcontents.snapshot.storage.k8s.io"])
+    }
+
+    async fn execute(&self, item: &Value, backup: &Backup) -> Result<(), ActionError> {
+        let Some(archived) = Archived::of(item, backup) else { return Ok(()) };
+        let types = self.types.as_ref().ok_or_else(|| {
+            ActionError::item(format!(
+                "the snapshot {} of the driver {} cannot be deleted: the cluster does not serve {GROUP}",
+                archived.handle, archived.driver
+            ))
+        })?;
+        match self.live(types, &archived).await? {
+            Live::OfUser => Ok(()),
+            Live::Gone => self.delete_by_handle(types, &archived).await,
+            Live::Ours { snapshot } => self.delete_live(types, &archived, snapshot).await,
+        }
+    }
+}
+
+/// What an archived content says of the snapshot that goes with the backup.
+struct Archived<'a> {
+    content: &'a Value,
+    name: &'a str,
+    handle: &'a str,
+    driver: &'a str,
+    /// The label that says which backup has taken it.
+    label: String,
+    backup_uid: &'a str,
+}
+
+impl<'a> Archived<'a> {
+    /// `None` when the backup has not taken it, or it stands for nothing.
+    fn of(content: &'a Value, backup: &'a Backup) -> Option<Self> {
+        let (label, handle) = (label_value(&backup.metadata.name), text(content, "/status/snapshotHandle"));
+        let is_ours = content["metadata"]["labels"][LABEL_BACKUP_NAME].as_str() == Some(&label);
+        (is_ours && !handle.is_empty()).then(|| Self {
+            content,
+            name: text(content, "/metadata/name"),
+            handle,
+            driver: text(content, "/spec/driver"),
+            label,
+            backup_uid: &backup.metadata.uid,
+        })
+    }
+
+    /// The name of the content by which the snapshot is deleted: the same each time that it is tried.
+    fn temporary_name(&self) -> String {
+        let hash = Sha256::digest(format!("{}/{}/{}", self.backup_uid, self.driver, self.handle));
+        format!("velero-delete-{}", &hex::encode(hash)[..20])
+    }
+
+    /// A content that stands for the same snapshot, of no VolumeSnapshot. Its annotations name the secrets that the driver needs.
+    fn temporary(&self, types: &SnapshotTypes) -> Value {
+        let name = self.temporary_name();
+        let annotations = &self.content["metadata"]["annotations"];
+        let mut spec = json!({
+            "driver": self.driver,
+            "deletionPolicy": "Delete",
+            "source": {"snapshotHandle": self.handle},
+            "volumeSnapshotRef": {"kind": "VolumeSnapshot", "namespace": name, "name": name},
+        });
+        if let Some(mode) = self.content.pointer("/spec/sourceVolumeMode").filter(|mode| !mode.is_null()) {
+            spec["sourceVolumeMode"] = mode.clone();
+        }
+        json!({
+            "apiVersion": types.contents.api_version(), "kind": types.contents.kind,
+            "metadata": {"name": name, "labels": {LABEL_BACKUP_NAME: self.label}, "annotations": annotations, "finalizers": [FINALIZER]},
+            "spec": spec,
+        })
+    }
+}
+
+/// What stands in the cluster under the name of an archived content.
+#[derive(Debug, PartialEq, Eq)]
+enum Live {
+    /// Nothing, or what stands for something else.
+    Gone,
+    /// The content that was archived, and namespace and name of its VolumeSnapshot, if that is there.
+    Ours { snapshot: Option<(String, String)> },
+    /// A user's VolumeSnapshot is bound to it.
+    OfUser,
+}
+
+impl ContentAction {
+    async fn live(&self, types: &SnapshotTypes, archived: &Archived<'_>) -> Result<Live, ActionError> {
+        let Some(live) = self.read(&types.contents, None, archived.name).await? else { return Ok(Live::Gone) };
+        if !stands_for(&live, archived) {
+            return Ok(Live::Gone);
+        }
+        let of = [text(&live, "/spec/volumeSnapshotRef/namespace"), text(&live, "/spec/volumeSnapshotRef/name")];
+        let [namespace, name] = of;
+        let Some(snapshot) = self.read(&types.snapshots, Some(namespace), name).await? else {
+            return Ok(Live::Ours { snapshot: None });
+        };
+        let label = snapshot["metadata"]["labels"][LABEL_BACKUP_NAME].as_str();
+        Ok(if label == Some(&archived.label) {
+            Live::Ours { snapshot: Some((namespace.to_owned(), name.to_owned())) }
+        } else {
+            Live::OfUser
+        })
+    }
+
+    /// Deletes a snapshot whose objects the backup could not take out of the cluster.
+    async fn delete_live(
+        &self,
+        types: &SnapshotTypes,
+        archived: &Archived<'_>,
+        snapshot: Option<(String, String)>,
+    ) -> Result<(), ActionError> {
+        set_policy(&self.cluster, types, archived.name, "Delete")
+            .await
+            .map_err(|e| ActionError::item(e.to_string()))?;
+        if let Some((namespace, name)) = snapshot {
+            self.cluster.delete(&types.snapshots, Some(&namespace), &name).await.map_err(failed)?;
+        }
+        self.delete_content(types, archived.name, archived).await
+    }
+
+    async fn delete_by_handle(&self, types: &SnapshotTypes, archived: &Archived<'_>) -> Result<(), ActionError> {
+        let name = archived.temporary_name();
+        let wanted = Wanted::of(archived.temporary(types).to_string().into());
+        match self.cluster.create(&types.contents, None, &name, wanted).await {
+            Ok(_) => {}
+            // An attempt before has made it.
+            Err(e) if e.is_already_exists() => {}
+            Err(e) => return Err(failed(e)),
+        }
+        self.delete_content(types, &name, archived).await
+    }
+
+    /// Deletes a content, and waits until its driver has deleted the snapshot.
+    async fn delete_content(
+        &self,
+        types: &SnapshotTypes,
+        name: &str,
+        archived: &Archived<'_>,
+    ) -> Result<(), ActionError> {
+        self.cluster.delete(&types.contents, None, name).await.map_err(failed)?;
+        let deadline = Instant::now() + DELETED;
+        let [mut pause, longest] = PAUSES;
+        while let Some(content) = self.read(&types.contents, None, name).await? {
+            if Instant::now() + pause > deadline {
+                return Err(archived.not_deleted(&content));
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(longest);
+        }
+        Ok(())
+    }
+
+    async fn read(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Value>, ActionError> {
+        let body = self.cluster.get(resource, namespace, name).await.map_err(failed)?;
+        let odd = |e: serde_json::Error| ActionError::item(format!("the API server gave no {}: {e}", resource.kind));
+        body.map(|body| serde_json::from_slice(&body).map_err(odd)).transpose()
+    }
+}
+
+impl Archived<'_> {
+    fn not_deleted(&self, content: &Value) -> ActionError {
+        let (Self { handle, driver, .. }, name) = (self, text(content, "/metadata/name"));
+        let said = match text(content, "/status/error/message") {
+            "" => "nothing; are the driver, its csi-snapshotter and the snapshot controller running?",
+            said => said,
+        };
+        ActionError::item(format!(
+            "the driver {driver} has not deleted the snapshot {handle} within {} s; it says on the VolumeSnapshotContent {name}: {said}",
+            DELETED.as_secs()
+        ))
+    }
+}
+
+/// Whether a content of the cluster is the one that was archived.
+fn stands_for(live: &Value, archived: &Archived<'_>) -> bool {
+    live["metadata"]["labels"][LABEL_BACKUP_NAME].as_str() == Some(&archived.label)
+        && text(live, "/status/snapshotHandle") == archived.handle
+        && text(live, "/spec/driver") == archived.driver
+}
+
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
+fn failed(error: ClusterError) -> ActionError {
+    if error.can_pass() { ActionError::passing(error.to_string()) } else { ActionError::item(error.to_string()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lifeboat_api::ObjectMeta;
+
+    fn backup() -> Backup {
+        let metadata = ObjectMeta { name: "nightly".into(), uid: "u".into(), ..ObjectMeta::default() };
+        Backup { metadata, ..Backup::default() }
+    }
+
+    fn content() -> Value {
+        json!({"metadata": {"name": "snapcontent-1", "uid": "1", "resourceVersion": "7", "finalizers": [FINALIZER],
+                "labels": {LABEL_BACKUP_NAME: "nightly", "x": "y"},
+                "annotations": {"snapshot.storage.kubernetes.io/deletion-secret-name": "key"}},
+            "spec": {"driver": "d", "deletionPolicy": "Retain", "source": {"volumeHandle": "v"}, "sourceVolumeMode": "Block",
+                "volumeSnapshotClassName": "gone", "volumeSnapshotRef": {"namespace": "shop", "name": "s", "uid": "2"}},
+            "status": {"snapshotHandle": "snap-1", "readyToUse": true}})
+    }
+
+    fn types() -> SnapshotTypes {
+        let of = |resource: &str, kind: &str| Arc::new(ApiResource::new(GROUP, "v1", resource, kind));
+        SnapshotTypes {
+            snapshots: of("volumesnapshots", "VolumeSnapshot"),
+            contents: of("volumesnapshotcontents", "VolumeSnapshotContent"),
+            classes: of("volumesnapshotclasses", "VolumeSnapshotClass"),
+        }
+    }
+
+    #[test]
+    fn a_snapshot_is_deleted_by_a_content_of_its_own() {
+        let (backup, content) = (backup(), content());
+        let archived = Archived::of(&content, &backup).unwrap();
+        let name = archived.temporary_name();
+        assert!(name.starts_with("velero-delete-") && name.len() == 34, "{name}");
+        let expected = json!({
+            "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotContent",
+            "metadata": {"name": name, "labels": {LABEL_BACKUP_NAME: "nightly"},
+                "annotations": {"snapshot.storage.kubernetes.io/deletion-secret-name": "key"}, "finalizers": [FINALIZER]},
+            "spec": {"driver": "d", "deletionPolicy": "Delete", "source": {"snapshotHandle": "snap-1"}, "sourceVolumeMode": "Block",
+                "volumeSnapshotRef": {"kind": "VolumeSnapshot", "namespace": name, "name": name}}});
+        assert_eq!(archived.temporary(&types()), expected);
+        let mut another = backup.clone();
+        another.metadata.uid = "v".into();
+        assert_ne!(Archived::of(&content, &another).unwrap().temporary_name(), name);
+    }
+
+    #[test]
+    fn only_what_the_backup_has_taken_goes_with_it() {
+        let (backup, mut of_user, mut of_another, mut untaken) = (backup(), content(), content(), content());
+        of_user["metadata"]["labels"] = Value::Null;
+        of_another["metadata"]["labels"][LABEL_BACKUP_NAME] = "weekly".into();
+        untaken["status"]["snapshotHandle"] = Value::Null;
+        for (what, content) in [("a user", &of_user), ("another backup", &of_another), ("not taken", &untaken)] {
+            assert!(Archived::of(content, &backup).is_none(), "{what}");
+        }
+    }
+
+    #[test]
+    fn a_live_content_is_the_archived_one_when_it_stands_for_the_same() {
+        let (backup, archived) = (backup(), content());
+        let archived = Archived::of(&archived, &backup).unwrap();
+        assert!(stands_for(&content(), &archived));
+        for (pointer, value) in [
+            ("/status/snapshotHandle", "snap-2"),
+            ("/spec/driver", "e"),
+            ("/metadata/labels/velero.io~1backup-name", "weekly"),
+        ] {
+            let mut live = content();
+            *live.pointer_mut(pointer).unwrap() = value.into();
+            assert!(!stands_for(&live, &archived), "{pointer}");
+        }
+    }
+}
