@@ -38,7 +38,7 @@ async fn about(number: usize, shelves: &Shelves) -> Option<Named> {
         return None;
     }
     let item = shelves.read(number).await?;
-    let actions: Vec<_> = scope.lane.item_block.iter().filter(|action| action.applies(&item)).collect();
+    let actions: Vec<_> = scope.lane.item_block.iter().filter(|action| action.applies(&resource, &item.head)).collect();
     if actions.is_empty() {
         return None;
     }

@@ -10,7 +10,7 @@ use futures::{FutureExt, StreamExt};
 use lifeboat_action::{ActionError, DeleteItemAction, call, caught};
 use lifeboat_api::Backup;
 use lifeboat_archive::index::Row;
-use lifeboat_object::{ApiResource, Catalog, Head};
+use lifeboat_object::{ApiResource, Catalog};
 use lifeboat_store::{Archive, ArchiveItem, StoreError};
 use lifeboat_volume::csi::delete_actions;
 use serde_json::Value;
@@ -70,7 +70,7 @@ async fn call_actions(backup: &Backup, env: &Env, failed: &mut Failed) -> Result
     let mut calls: FuturesUnordered<BoxFuture<'_, Vec<String>>> = FuturesUnordered::new();
     while let Some(item) = contents.next().await.map_err(unreadable)? {
         let Some(row) = archive.row(item.row) else { continue };
-        let of_item = actions.iter().filter(|action| applies(action, row, &item.head)).collect();
+        let of_item = actions.iter().filter(|action| action.applies(&row.resource, &item.head)).collect();
         calls.push(Call { actions: of_item, row, item, backup, env }.make().boxed());
         if calls.len() >= AT_ONCE {
             calls.next().await.into_iter().flatten().for_each(|e| failed.add(e));
@@ -84,20 +84,13 @@ async fn call_actions(backup: &Backup, env: &Env, failed: &mut Failed) -> Result
 
 /// What the cluster serves, and the types of the archive that it does not serve: an action may be for these too.
 fn with_archived_types(served: &Catalog, archive: &Archive) -> Catalog {
-    let unserved: BTreeSet<_> = archive
-        .rows()
-        .filter(|row| served.find(&row.resource).is_none())
-        .map(|row| (&row.resource, &row.version))
-        .collect();
-    let unserved = unserved.into_iter().map(|(resource, version)| {
-        // Its kind is not in the rows; its plural name is what it is found by.
-        Arc::new(ApiResource::new(&resource.group, &**version, &resource.resource, ""))
-    });
+    let archived: BTreeSet<_> =
+        archive.rows().filter(|row| row.preferred).map(|row| (&row.resource, &row.version)).collect();
+    let unserved = archived.into_iter().filter(|(resource, _)| served.find(resource).is_none());
+    // Its kind is not in the rows; its plural name is what it is found by.
+    let unserved = unserved
+        .map(|(resource, version)| Arc::new(ApiResource::new(&resource.group, &**version, &resource.resource, "")));
     Catalog::new(served.all().cloned().chain(unserved).collect(), Vec::new())
-}
-
-fn applies(action: &Scoped<dyn DeleteItemAction>, row: &Row, head: &Head) -> bool {
-    action.covers(&row.resource, row.namespace()) && action.selects(&head.labels)
 }
 
 /// The calls of the actions of one object.

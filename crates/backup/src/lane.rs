@@ -4,11 +4,11 @@ use crate::actions::service_account::Bindings;
 use crate::actions::{Known, TYPES, built_in};
 use crate::error::BackupError;
 use lifeboat_action::{ActionScope, Actions, BackupItemAction, ItemBlockAction};
-use lifeboat_object::{ApiResource, Catalog, GroupResource, Item};
+use lifeboat_object::{ApiResource, Catalog, GroupResource, Head};
 use lifeboat_select::{ObjectScope, ScopeText};
 use lifeboat_volume::Verdicts;
 use lifeboat_volume::csi::CsiSnapshots;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// An action and the objects that it is called for.
@@ -32,14 +32,9 @@ impl<A: ?Sized> Scoped<A> {
         self.scope.covers(resource, namespace)
     }
 
-    /// Whether labels are in its scope.
-    pub(crate) fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.scope.selects(labels)
-    }
-
-    /// Whether it is called for an object as the API server has sent it.
-    pub(crate) fn applies(&self, item: &Item) -> bool {
-        self.covers(&item.resource.group_resource(), item.head.namespace.as_deref()) && self.selects(&item.head.labels)
+    /// Whether it is called for an object of this type.
+    pub(crate) fn applies(&self, resource: &GroupResource, head: &Head) -> bool {
+        self.covers(resource, head.namespace.as_deref()) && self.scope.selects(&head.labels)
     }
 
     /// Whether it is called for objects of this type in any place.

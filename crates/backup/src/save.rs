@@ -243,7 +243,8 @@ impl Worker {
 
     async fn entry(&mut self, item: Item, depth: usize) -> Result<Made, Stopped> {
         let desk = Arc::clone(&self.desk);
-        let actions: Vec<_> = desk.actions.iter().filter(|action| action.applies(&item)).collect();
+        let resource = item.resource.group_resource();
+        let actions: Vec<_> = desk.actions.iter().filter(|action| action.applies(&resource, &item.head)).collect();
         if is_too_deep(&item.body) {
             tell_too_deep(&item.key(), &desk.env.operation.journal);
             return Ok(Made::Entry(Entry::as_sent(item)));

@@ -6,6 +6,7 @@
 //! them again; [`delete_actions`] delete them with their backup.
 
 mod actions;
+mod answer;
 mod class;
 mod clean;
 mod content;

@@ -1,5 +1,6 @@
 //! Velero's backup item actions of CSI snapshots (backup.md 3.2).
 
+use super::answer::{failed, text};
 use super::content::Content;
 use super::objects::{GROUP, is_snapshot_of};
 use super::snapshots::CsiSnapshots;
@@ -18,7 +19,7 @@ use lifeboat_api::well_known::{
     LABEL_BACKUP_NAME, LABEL_VOLUME_SNAPSHOT_NAME,
 };
 use lifeboat_api::{Backup, BackupPhase, Time, label_value};
-use lifeboat_cluster::{ClusterError, MergePatch};
+use lifeboat_cluster::MergePatch;
 use lifeboat_object::{GroupResource, Item, ObjectKey, Quantity};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -40,10 +41,6 @@ pub fn actions(snapshots: &CsiSnapshots, verdicts: &Arc<Verdicts>) -> Vec<Arc<dy
             annotations: [ANNOTATION_SNAPSHOTTER_SECRET_NAME, ANNOTATION_SNAPSHOTTER_SECRET_NAMESPACE],
         }),
     ]
-}
-
-fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Puts texts into a part of the metadata of an object.
@@ -201,11 +198,6 @@ fn notes(content: &Content) -> Vec<(&'static str, String)> {
         notes.push((ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE, content.group_handle.clone()));
     }
     notes
-}
-
-#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
-fn failed(error: ClusterError) -> ActionError {
-    if error.can_pass() { ActionError::passing(error.to_string()) } else { ActionError::item(error.to_string()) }
 }
 
 #[async_trait]

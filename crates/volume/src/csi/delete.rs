@@ -1,12 +1,13 @@
 //! Velero's delete item action of CSI snapshots (backup.md 5.2): removes what a backup keeps in the storage.
 
+use super::answer::{failed, text};
 use super::clean::set_policy;
 use super::objects::{GROUP, SnapshotTypes};
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, DeleteItemAction};
 use lifeboat_api::well_known::LABEL_BACKUP_NAME;
 use lifeboat_api::{Backup, label_value};
-use lifeboat_cluster::{Cluster, ClusterError, Wanted};
+use lifeboat_cluster::{Cluster, Wanted};
 use lifeboat_object::{ApiResource, Catalog};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -133,8 +134,8 @@ impl ContentAction {
         if !stands_for(&live, archived) {
             return Ok(Live::Gone);
         }
-        let of = [text(&live, "/spec/volumeSnapshotRef/namespace"), text(&live, "/spec/volumeSnapshotRef/name")];
-        let [namespace, name] = of;
+        let reference = &live["spec"]["volumeSnapshotRef"];
+        let (namespace, name) = (text(reference, "/namespace"), text(reference, "/name"));
         let Some(snapshot) = self.read(&types.snapshots, Some(namespace), name).await? else {
             return Ok(Live::Ours { snapshot: None });
         };
@@ -225,15 +226,6 @@ fn stands_for(live: &Value, archived: &Archived<'_>) -> bool {
     live["metadata"]["labels"][LABEL_BACKUP_NAME].as_str() == Some(&archived.label)
         && text(live, "/status/snapshotHandle") == archived.handle
         && text(live, "/spec/driver") == archived.driver
-}
-
-fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-}
-
-#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
-fn failed(error: ClusterError) -> ActionError {
-    if error.can_pass() { ActionError::passing(error.to_string()) } else { ActionError::item(error.to_string()) }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Velero's restore item actions of CSI snapshots (restore.md 6.5 to 6.7): claims are made from the snapshots that their backup
 //! keeps in the storage.
 
+use super::answer::{failed, text};
 use super::class::SnapshotClass;
 use super::objects::{GROUP, SnapshotTypes};
 use crate::facts::ClaimKey;
@@ -97,10 +98,6 @@ pub fn without_restored_names(object: &Value) -> Option<Value> {
     })
 }
 
-fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-}
-
 /// Whether the user wants no volumes from snapshots.
 fn leaves_volumes(restore: &Restore) -> bool {
     restore.spec.restore_pvs == Some(false)
@@ -117,11 +114,6 @@ fn annotate(item: &mut Value, key: &str, value: &str) {
 fn after(mut item: Value, additional_items: Vec<ObjectKey>) -> RestoreItemOutput {
     annotate(&mut item, ANNOTATION_RESTORE_MUST_INCLUDE, "true");
     RestoreItemOutput { additional_items, ..RestoreItemOutput::with(item) }
-}
-
-#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
-fn failed(error: ClusterError) -> ActionError {
-    if error.can_pass() { ActionError::passing(error.to_string()) } else { ActionError::item(error.to_string()) }
 }
 
 /// The Secret that annotations of an object of the backup name.
