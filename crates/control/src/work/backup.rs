@@ -17,15 +17,21 @@ use jiff::Timestamp;
 use lifeboat_api::{
     Backup, BackupPhase, BackupSpec, BackupStatus, BackupStorageLocation, Time, VolumeSnapshotLocation,
 };
-use lifeboat_backup::{BackupError, Outcome, Request, prepared, record_failure, run_owed_hooks};
+use lifeboat_backup::{
+    BackupError, Outcome, Request, prepared, record_failure, remove_snapshots, run_delete_actions, run_owed_hooks,
+};
 use lifeboat_client::Identity;
 use lifeboat_client::is_refused;
 use lifeboat_cluster::{ClusterError, Failure};
 use lifeboat_operation::Operation;
 use lifeboat_store::{Store, StoreError};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+
+/// How long the snapshots of a backup whose object is gone may take to go.
+const REMOVING: Duration = Duration::from_secs(300);
 
 /// Moves a backup within the queue, or out of it.
 pub(crate) async fn queue(context: &Context, backup: Backup, to: Move) -> Finished {
@@ -232,12 +238,7 @@ async fn forget(backup: &Backup, env: &lifeboat_backup::Env, has_put: bool) -> F
     let name = &backup.metadata.name;
     tracing::info!(backup = name, "its Backup was deleted, so the backup ends and its files go");
     // Files without a record the sweep removes later. With one, the next search makes the Backup anew.
-    let why = match timeout(RECORDING, sweep_own(&env.store, backup, has_put)).await {
-        Ok(Ok(())) => None,
-        Ok(Err(e)) => Some(e.to_string()),
-        Err(_) => Some(silent_for(RECORDING)),
-    };
-    if let Some(why) = why {
+    if let Err(why) = remove_with_snapshots(backup, env, has_put).await {
         tracing::warn!(
             backup = name,
             why,
@@ -246,6 +247,24 @@ async fn forget(backup: &Backup, env: &lifeboat_backup::Env, has_put: bool) -> F
         );
     }
     Ok(vec![Effect::Gone(Kind::Backup, Identity::of(&backup.metadata))])
+}
+
+/// Removes the files of a backup, and before them the snapshots that they alone know when the backup has come to its end.
+async fn remove_with_snapshots(backup: &Backup, env: &lifeboat_backup::Env, has_put: bool) -> Result<(), String> {
+    let uid = &backup.metadata.uid;
+    if has_put {
+        let removing = Box::pin(run_delete_actions(backup, uid, env));
+        let late = |_| format!("its snapshots were not deleted within {} s", REMOVING.as_secs());
+        let removed = timeout(REMOVING, removing).await.map_err(late)?;
+        removed.map_err(|errors| capped(errors).join("; "))?;
+    } else if let Ok(Err(StoreError::NoBackup { .. })) =
+        timeout(RECORDING, env.store.backup(&backup.metadata.name)).await
+    {
+        // With a record of an attempt before the backup comes back, and its snapshots are needed.
+        remove_snapshots(&env.cluster, &env.operation, uid, |_, _| false).await;
+    }
+    let swept = timeout(RECORDING, sweep_own(&env.store, backup, has_put)).await.map_err(|_| silent_for(RECORDING))?;
+    swept.map_err(|e| e.to_string())
 }
 
 /// Ends a backup that was cancelled while no task worked on it.
@@ -271,6 +290,10 @@ pub(crate) async fn give_up(context: &Context, backup: &Backup, target: Target, 
             // What goes wrong is in the log that is stored.
             paid(run_owed_hooks(&env.cluster, &env.operation).await)?;
             let noted = record_and_note_failure(context, backup, reason, &env).await;
+            if noted.0 {
+                // What cannot be removed now goes with the deletion of the backup.
+                remove_snapshots(&env.cluster, &env.operation, &backup.metadata.uid, |_, _| false).await;
+            }
             unless_gone(context, backup, &env, noted).await
         }
         Err(_) => {

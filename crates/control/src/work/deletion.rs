@@ -17,7 +17,6 @@ use lifeboat_store::{Store, StoreError};
 use std::borrow::Cow;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
-use tokio_util::sync::CancellationToken;
 
 /// How long restores of the backup may take to go.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -153,7 +152,7 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
     let deleted = match &files {
         Files::Own(uid) => {
             // Before the files, which alone know what lies elsewhere.
-            let env = engine_env(context, backup, store.clone(), CancellationToken::new());
+            let env = engine_env(context, backup, store.clone(), context.env.cancel.child_token());
             if let Err(errors) = Box::pin(run_delete_actions(backup, uid, &env)).await {
                 context.metrics.deletion_ends(backup, false);
                 return processed(context, &request, errors).await;

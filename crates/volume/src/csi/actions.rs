@@ -160,6 +160,18 @@ impl SnapshotAction {
         Ok(Some(Content::of(&serde_json::from_slice(&body).unwrap_or_default())))
     }
 
+    /// Saves a snapshot that the backup has taken, and begins to wait until it is ready.
+    async fn save_own(&self, item: Value, content: &Content, backup: &Backup) -> Result<BackupItemOutput, ActionError> {
+        let (namespace, name) = (text(&item, "/metadata/namespace"), text(&item, "/metadata/name"));
+        let [snapshot, of_content] =
+            [key("volumesnapshots", Some(namespace), name), key("volumesnapshotcontents", None, &content.name)];
+        self.note_in_cluster(&snapshot, &notes(content), &of_content, backup).await?;
+        let operation_id = format!("{namespace}/{name}/{}", Time::new(self.snapshots.now()));
+        self.snapshots.note_operation(namespace, name, &operation_id);
+        let post_operation_items = vec![snapshot, of_content];
+        Ok(BackupItemOutput { operation_id, post_operation_items, ..with_content(item, content) })
+    }
+
     /// Notes in the cluster what a snapshot of the backup stands for, and which backup its content is of.
     async fn note_in_cluster(
         &self,
@@ -182,6 +194,20 @@ impl SnapshotAction {
         }
         Ok(())
     }
+}
+
+fn key(resource: &str, namespace: Option<&str>, name: &str) -> ObjectKey {
+    ObjectKey::new(GroupResource::new(GROUP, resource), namespace, name)
+}
+
+/// A VolumeSnapshot with what it stands for noted on it, and with its class and its content beside it.
+fn with_content(mut item: Value, content: &Content) -> BackupItemOutput {
+    let class = text(&item, "/spec/volumeSnapshotClassName");
+    let class = (!class.is_empty()).then(|| key("volumesnapshotclasses", None, class));
+    let additional_items = class.into_iter().chain([key("volumesnapshotcontents", None, &content.name)]).collect();
+    put(&mut item, "annotations", &notes(content));
+    put(&mut item, "annotations", &[(ANNOTATION_BACKUP_MUST_INCLUDE, "true".to_owned())]);
+    BackupItemOutput { additional_items, ..BackupItemOutput::changed(item) }
 }
 
 /// What is noted on a VolumeSnapshot of what it stands for.
@@ -211,43 +237,20 @@ impl BackupItemAction for SnapshotAction {
     }
 
     async fn execute(&self, input: BackupItemInput<'_>) -> Result<BackupItemOutput, ActionError> {
-        let BackupItemInput { mut item, backup } = input;
+        let BackupItemInput { item, backup } = input;
         if finalizes(backup) {
             return Ok(BackupItemOutput::unchanged(item));
         }
-        let (namespace, name) =
-            (text(&item, "/metadata/namespace").to_owned(), text(&item, "/metadata/name").to_owned());
-        let is_ours = is_snapshot_of(backup, &item);
-        let Some(content) = self.content(&item).await? else {
-            // A user's one holds nothing yet, and is saved as it is.
-            let unbound = "it is not bound to a VolumeSnapshotContent: its driver has not taken it";
-            return if is_ours { Err(ActionError::item(unbound)) } else { Ok(BackupItemOutput::unchanged(item)) };
-        };
-        let key = |resource: &str, namespace: Option<&str>, name: &str| {
-            ObjectKey::new(GroupResource::new(GROUP, resource), namespace, name)
-        };
-        let of_snapshot = key("volumesnapshots", Some(&namespace), &name);
-        let of_content = key("volumesnapshotcontents", None, &content.name);
-        let class = text(&item, "/spec/volumeSnapshotClassName");
-        let class = (!class.is_empty()).then(|| key("volumesnapshotclasses", None, class));
-        let additional_items = class.into_iter().chain([of_content.clone()]).collect();
-        let notes = notes(&content);
-        if is_ours {
-            self.note_in_cluster(&of_snapshot, &notes, &of_content, backup).await?;
+        let content = self.content(&item).await?;
+        match (is_snapshot_of(backup, &item), content) {
+            (true, Some(content)) => self.save_own(item, &content, backup).await,
+            (true, None) => {
+                Err(ActionError::item("it is not bound to a VolumeSnapshotContent: its driver has not taken it"))
+            }
+            (false, Some(content)) => Ok(with_content(item, &content)),
+            // It holds nothing yet.
+            (false, None) => Ok(BackupItemOutput::unchanged(item)),
         }
-        put(&mut item, "annotations", &notes);
-        put(&mut item, "annotations", &[(ANNOTATION_BACKUP_MUST_INCLUDE, "true".to_owned())]);
-        if !is_ours {
-            return Ok(BackupItemOutput { additional_items, ..BackupItemOutput::changed(item) });
-        }
-        let operation_id = format!("{namespace}/{name}/{}", Time::new(self.snapshots.now()));
-        self.snapshots.note_operation(&namespace, &name, &operation_id);
-        Ok(BackupItemOutput {
-            additional_items,
-            operation_id,
-            post_operation_items: vec![of_snapshot, of_content],
-            ..BackupItemOutput::changed(item)
-        })
     }
 
     async fn progress(&self, operation_id: &str, _: &Backup) -> Result<OperationProgress, ActionError> {
