@@ -15,8 +15,17 @@ pub struct Actions {
     pub restore_item: Vec<Arc<dyn RestoreItemAction>>,
     /// For objects of a backup that is being deleted.
     pub delete_item: Vec<Arc<dyn DeleteItemAction>>,
-    /// For volumes: one a snapshot location, in the order in which they are asked whether a volume is theirs.
-    pub volume_snapshotters: Vec<Arc<dyn VolumeSnapshotter>>,
+    /// For volumes, in the order in which they are asked whether a volume is theirs.
+    pub volume_snapshotters: Vec<LocatedSnapshotter>,
+}
+
+/// The snapshotter of a snapshot location.
+#[derive(Clone)]
+pub struct LocatedSnapshotter {
+    /// The name of its VolumeSnapshotLocation, which the records of its snapshots have.
+    pub location: String,
+    /// What takes them, initialised with the configuration of that location.
+    pub snapshotter: Arc<dyn VolumeSnapshotter>,
 }
 
 impl Debug for Actions {
@@ -29,7 +38,7 @@ impl Debug for Actions {
             .field("item_block", &names(self.item_block.iter().map(|action| action.name())))
             .field("restore_item", &names(self.restore_item.iter().map(|action| action.name())))
             .field("delete_item", &names(self.delete_item.iter().map(|action| action.name())))
-            .field("volume_snapshotters", &names(self.volume_snapshotters.iter().map(|action| action.name())))
+            .field("volume_snapshotters", &names(self.volume_snapshotters.iter().map(|located| located.location.as_str())))
             .finish()
     }
 }

@@ -18,7 +18,7 @@ mod restore_item;
 mod scope;
 mod volume_snapshotter;
 
-pub use actions::Actions;
+pub use actions::{Actions, LocatedSnapshotter};
 pub use backup_item::{BackupItemAction, BackupItemInput, BackupItemOutput};
 pub use call::call;
 pub use caught::caught;
