@@ -23,6 +23,11 @@ pub(crate) const TYPES: [(&str, &str); 5] = [
     ("rbac.authorization.k8s.io", "clusterrolebindings"),
 ];
 
+/// The names of the actions on single objects, in the order in which they are called; after them come those of CSI snapshots.
+pub const BUILT_IN_ACTIONS: [&str; 3] = ["velero.io/pod", "velero.io/pv", "velero.io/service-account"];
+/// The names of what says in Velero which objects are saved together.
+pub const BUILT_IN_BLOCK_ACTIONS: [&str; 3] = ["velero.io/pod", "velero.io/pvc", "velero.io/service-account"];
+
 /// What the actions go by, beside the object.
 #[derive(Clone, Default)]
 pub(crate) struct Known {
@@ -41,4 +46,15 @@ pub(crate) fn built_in(known: &Known) -> Vec<Arc<dyn BackupItemAction>> {
         all.extend(csi::actions(csi, &known.verdicts));
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_of_the_actions_are_those_that_are_told() {
+        let all = built_in(&Known::default());
+        assert_eq!(all.iter().map(|action| action.name()).collect::<Vec<_>>(), BUILT_IN_ACTIONS);
+    }
 }

@@ -62,6 +62,7 @@ mod volumes;
 mod work;
 mod write;
 
+pub use actions::{BUILT_IN_ACTIONS, BUILT_IN_BLOCK_ACTIONS};
 pub use deletion::run_delete_actions;
 pub use env::Env;
 pub use error::{BackupError, FinalizeError};

@@ -10,7 +10,9 @@ use crate::pflag;
 use crate::program::Program;
 use crate::resource::backup::BackupCommand;
 use crate::resource::location::LocationCommand;
+use crate::resource::plugin::PluginCommand;
 use crate::resource::restore::RestoreCommand;
+use crate::resource::snapshot_location::SnapshotLocationCommand;
 use crate::resource::verbs::{CreateCommand, DeleteCommand, DescribeCommand, GetCommand};
 use crate::sandbox::SandboxArgs;
 use crate::server::ServerArgs;
@@ -44,13 +46,19 @@ enum Command {
     /// Work with backup storage locations
     #[command(subcommand)]
     BackupLocation(LocationCommand),
-    /// List backups, restores or storage locations
+    /// Work with volume snapshot locations
+    #[command(subcommand)]
+    SnapshotLocation(SnapshotLocationCommand),
+    /// Work with plugins
+    #[command(subcommand)]
+    Plugin(PluginCommand),
+    /// List backups, restores, locations or plugins
     #[command(subcommand)]
     Get(GetCommand),
     /// Describe backups or restores
     #[command(subcommand)]
     Describe(DescribeCommand),
-    /// Make a backup, restore or storage location
+    /// Make a backup, restore or location
     #[command(subcommand)]
     Create(CreateCommand),
     /// Delete backups or restores
@@ -129,6 +137,8 @@ impl Lifeboat {
             Command::Backup(command) => command.run(&self.globals).await,
             Command::Restore(command) => command.run(&self.globals).await,
             Command::BackupLocation(command) => command.run(&self.globals).await,
+            Command::SnapshotLocation(command) => command.run(&self.globals).await,
+            Command::Plugin(command) => command.run(&self.globals).await,
             Command::Get(command) => command.run(&self.globals).await,
             Command::Describe(command) => command.run(&self.globals).await,
             Command::Create(command) => command.run(&self.globals).await,

@@ -21,8 +21,12 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const VARIABLE: &str = "LIFEBOAT_COMPLETE";
 
 /// Nouns of the commands with a verb, and the kind of what they name.
-const NOUNS: [(&str, &str); 3] =
-    [("backup", Backup::KIND), ("restore", Restore::KIND), ("backup-location", BackupStorageLocation::KIND)];
+const NOUNS: [(&str, &str); 4] = [
+    ("backup", Backup::KIND),
+    ("restore", Restore::KIND),
+    ("backup-location", BackupStorageLocation::KIND),
+    ("snapshot-location", VolumeSnapshotLocation::KIND),
+];
 /// Verbs of what is there already.
 const VERBS: [&str; 7] = ["get", "describe", "logs", "download", "cancel", "delete", "set"];
 /// Flags that name what is there already, in all commands with a noun and a verb.
@@ -237,9 +241,12 @@ mod tests {
             backup-location get names BackupStorageLocation
             backup-location set name BackupStorageLocation
             backup-location delete names BackupStorageLocation
+            snapshot-location get names VolumeSnapshotLocation
+            snapshot-location set name VolumeSnapshotLocation
             get backups names Backup
             get restores names Restore
             get backup-locations names BackupStorageLocation
+            get snapshot-locations names VolumeSnapshotLocation
             describe backups names Backup
             describe restores names Restore
             create backup from_schedule Schedule

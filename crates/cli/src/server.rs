@@ -2,6 +2,7 @@
 
 mod explain;
 mod logrus;
+mod plugins;
 pub(crate) mod providers;
 
 use crate::flags;
@@ -12,7 +13,6 @@ use crate::program::VERSION;
 use crate::sandbox::terminated;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum, value_parser};
-use lifeboat_action::Actions;
 use lifeboat_api::Duration;
 use lifeboat_archive::ReadLimits;
 use lifeboat_backup::check_global_policies;
@@ -20,6 +20,7 @@ use lifeboat_client::Client;
 use lifeboat_control::{Controller, Env, Listeners, Options, OwnPod, ServerClock, SigningKey, serve};
 use lifeboat_reconcile::LeaseTimes;
 use logrus::LogLevel;
+use plugins::Plugins;
 use providers::BuiltIn;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -238,7 +239,7 @@ impl ServerArgs {
             cluster,
             pod,
             providers: Arc::new(BuiltIn::new(self.directory_root.as_deref(), globals.patience())?),
-            actions: Actions::default(),
+            extensions: Arc::new(Plugins),
             clock: ServerClock(clock()),
             instance: uuid::Uuid::new_v4().to_string(),
             signing_key: signing_key(),

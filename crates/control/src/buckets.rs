@@ -143,7 +143,6 @@ mod tests {
     use base64::Engine;
     use lifeboat_bucket::Memory;
     use serde_json::json;
-    use std::collections::BTreeMap;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::task::JoinSet;
 
@@ -160,10 +159,6 @@ mod tests {
 
         fn may_keep(&self, location: &BackupStorageLocation) -> bool {
             location.spec.provider != "folder"
-        }
-
-        fn plugins(&self) -> BTreeMap<String, Vec<&'static str>> {
-            BTreeMap::new()
         }
     }
 

@@ -10,6 +10,7 @@
 
 mod buckets;
 mod event;
+mod extensions;
 mod fence;
 mod guard;
 mod health;
@@ -26,6 +27,7 @@ mod work;
 mod world;
 
 pub use buckets::open_location;
+pub use extensions::{Extensions, NoPlugins};
 pub use http::download::HEADER_DOWNLOAD;
 pub use http::plan::PLAN_PATH;
 pub use options::{Controller, Env, Listeners, LocationAccess, Options, Providers, ServerClock, SigningKey};

@@ -1,8 +1,8 @@
 //! What the server is told, and what it is given.
 
+use crate::extensions::Extensions;
 use crate::own_pod::OwnPod;
 use async_trait::async_trait;
-use lifeboat_action::Actions;
 use lifeboat_api::{BackupStorageLocation, Duration};
 use lifeboat_bucket::BlobStore;
 use lifeboat_cluster::Cluster;
@@ -143,11 +143,7 @@ pub trait Providers: Debug + Send + Sync {
 
     /// Whether what was opened for a location can be used again later. What is bound to a folder as it was cannot: that may
     /// have been replaced, or mounted over.
-    fn may_keep(&self, location: &BackupStorageLocation) -> bool;
-
-    /// What is built in, by name, and the kind of plugin it takes the place of.
-    fn plugins(&self) -> BTreeMap<String, Vec<&'static str>>;
-}
+    fn may_keep(&self, location: &BackupStorageLocation) -> bool;}
 
 /// Where the server listens; it answers from the start, also before it leads.
 #[derive(Debug, Default)]
@@ -165,8 +161,8 @@ pub struct Env {
     pub cluster: Cluster,
     /// Storage.
     pub providers: Arc<dyn Providers>,
-    /// Actions that are not the engines' own.
-    pub actions: Actions,
+    /// What is not built into the engines.
+    pub extensions: Arc<dyn Extensions>,
     /// The time.
     pub clock: ServerClock,
     /// The pod that we are, when our token names it; otherwise a pod with the name of [`Options::identity`] is.

@@ -1,14 +1,17 @@
 //! What tests of the server stand on: an API server that answers as it is told, options, and a context.
 
 use crate::buckets::Buckets;
+use crate::extensions::{Extensions, NoPlugins};
 use crate::metrics::Metrics;
 use crate::options::{Env, Options, Providers, ServerClock, SigningKey};
 use crate::work::Context;
+use async_trait::async_trait;
 use jiff::Timestamp;
-use lifeboat_action::Actions;
-use lifeboat_api::Duration;
+use lifeboat_action::{Actions, VolumeSnapshotter};
+use lifeboat_api::{Duration, PluginInfo, VolumeSnapshotLocation};
 use lifeboat_client::{Client, NamespacedName};
 use lifeboat_cluster::{Cluster, ConnectOptions};
+use lifeboat_operation::Journal;
 use lifeboat_reconcile::Leadership;
 use lifeboat_sandbox::{Sandbox, SandboxOptions};
 use lifeboat_testbed::scripted_api_server;
@@ -65,12 +68,37 @@ pub(crate) fn options(concurrent: usize) -> Options {
     }
 }
 
+/// Gives each operation these actions.
+#[derive(Debug)]
+pub(crate) struct Given(pub(crate) Actions);
+
+#[async_trait]
+impl Extensions for Given {
+    async fn actions(&self, _: &Journal) -> Result<Actions, String> {
+        Ok(self.0.clone())
+    }
+
+    async fn volume_snapshotter(
+        &self,
+        location: &VolumeSnapshotLocation,
+        _: Option<Vec<u8>>,
+        _: &Journal,
+    ) -> Result<Arc<dyn VolumeSnapshotter>, String> {
+        let mut located = self.0.volume_snapshotters.iter().filter(|l| l.location == location.metadata.name);
+        located.next().map(|located| Arc::clone(&located.snapshotter)).ok_or_else(|| "there is none".to_owned())
+    }
+
+    fn plugins(&self) -> Vec<PluginInfo> {
+        Vec::new()
+    }
+}
+
 /// The context of a server that leads for ever.
 pub(crate) fn context(cluster: Cluster, providers: Arc<dyn Providers>) -> Context {
     let env = Env {
         cluster: cluster.clone(),
         providers,
-        actions: Actions::default(),
+        extensions: Arc::new(NoPlugins),
         clock: ServerClock(Arc::new(|| Timestamp::UNIX_EPOCH)),
         pod: None,
         scratch: std::env::temp_dir(),

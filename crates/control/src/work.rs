@@ -16,16 +16,19 @@ pub(crate) mod sync;
 pub(crate) mod unreadable;
 
 use crate::buckets::{Buckets, Purpose};
+use crate::extensions::located;
 use crate::fence::Fenced;
 use crate::http::download::Signer;
 use crate::metrics::Metrics;
 use crate::options::{Env, Options};
 use crate::world::{Kind, Left, Stored, World};
-use lifeboat_api::BackupStorageLocation;
+use lifeboat_action::Actions;
+use lifeboat_api::{BackupStorageLocation, VolumeSnapshotLocation};
 use lifeboat_bucket::BlobStore;
 use lifeboat_client::{Client, Identity, NamespacedName};
 use lifeboat_cluster::ClusterError;
 use lifeboat_object::chain;
+use lifeboat_operation::Journal;
 use lifeboat_reconcile::Leadership;
 use lifeboat_store::{Store, StoreError};
 use std::error::Error;
@@ -104,6 +107,15 @@ impl From<StoreError> for Unfinished {
 /// What a task comes to.
 pub(crate) type Finished = Result<Vec<Effect>, Unfinished>;
 
+/// The snapshot locations whose snapshotters an operation is given.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SnapshotLocations<'a> {
+    /// Those of these names, in this order; what is not there any more is left out, and the engine misses it.
+    Named(&'a [String]),
+    /// All of the namespace: which of them is needed stands in the files of a backup.
+    All,
+}
+
 impl Context {
     /// The bucket of a location for an operation, below its prefix and behind the fence.
     pub(crate) async fn bucket(&self, location: &BackupStorageLocation) -> Result<Arc<dyn BlobStore>, String> {
@@ -128,6 +140,31 @@ impl Context {
     /// The backups of a location, for a visit.
     pub(crate) async fn visited_store(&self, location: &BackupStorageLocation) -> Result<Store, String> {
         Ok(self.patient(self.visited_bucket(location).await?))
+    }
+
+    /// What plugins give an operation, with the snapshotters of these snapshot locations, or of all.
+    pub(crate) async fn actions(&self, journal: &Journal, which: SnapshotLocations<'_>) -> Result<Actions, String> {
+        let extensions = &self.env.extensions;
+        let failed = |why| format!("the plugins of this server cannot be used: {why}");
+        let mut actions = extensions.actions(journal).await.map_err(failed)?;
+        for location in self.snapshot_locations(which).await? {
+            actions.volume_snapshotters.push(located(&self.client, extensions, location, journal));
+        }
+        Ok(actions)
+    }
+
+    async fn snapshot_locations(&self, which: SnapshotLocations<'_>) -> Result<Vec<VolumeSnapshotLocation>, String> {
+        if matches!(which, SnapshotLocations::Named([])) {
+            return Ok(Vec::new());
+        }
+        let all = self.client.list::<VolumeSnapshotLocation>("").await;
+        let mut all = all.map_err(|e| format!("error listing volume snapshot locations: {e}"))?;
+        if let SnapshotLocations::Named(names) = which {
+            let place = |location: &VolumeSnapshotLocation| names.iter().position(|n| *n == location.metadata.name);
+            all.retain(|location| place(location).is_some());
+            all.sort_by_key(place);
+        }
+        Ok(all)
     }
 
     fn patient(&self, bucket: Arc<dyn BlobStore>) -> Store {

@@ -7,7 +7,8 @@
 //! Before anything is changed, [`bindings_to_replace`] looks at the objects in the cluster and refuses when one of them stands
 //! in the way. Then [`send`] sends the definitions, [`wait_until_established`] waits for them, [`replace_bindings`] makes those
 //! bindings anew that cannot be changed, [`send`] sends the objects, and [`wait_until_ready`] waits for the server.
-//! [`describe_left`] says which objects were left as they are. A [`Removal`] takes all of it out again.
+//! [`describe_left`] says which objects were left as they are. [`change_plugins`] adds plugins and removes them. A [`Removal`] takes all
+//! of it out again.
 //!
 //! This room prints nothing: it tells its caller each [`Step`]. Every call may be dropped between two steps, and the
 //! same calls go on from there. Start reading at [`Installation`].
@@ -27,6 +28,7 @@ mod installation;
 mod kinds;
 mod names;
 mod objects;
+mod plugins;
 mod read;
 mod release;
 mod removal;
@@ -48,6 +50,7 @@ pub use existing::bindings_to_replace;
 pub use installation::{Credentials, Installation, MaintenanceJobs, PodResources, ServerSettings};
 pub use names::DEPLOYMENT;
 pub use objects::{definitions, list, objects};
+pub use plugins::{PluginChange, PluginChangeError, change_plugins};
 pub use removal::Removal;
 pub use step::{Outcome, Step, Tell};
 pub use wait::{wait_until_established, wait_until_ready};

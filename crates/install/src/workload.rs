@@ -18,6 +18,10 @@ const CREDENTIAL_FILES: &str = "/tmp";
 const CREDENTIAL_FILES_LIMIT: &str = "64Mi";
 
 const CREDENTIALS: &str = "/credentials";
+/// The volume in which plugins lie, where the server finds it, and where their containers do.
+pub(crate) const PLUGINS: &str = "plugins";
+pub(crate) const PLUGINS_AT: &str = "/plugins";
+pub(crate) const PLUGINS_TARGET: &str = "/target";
 /// Where clients of the clouds look for credentials.
 const CREDENTIAL_VARIABLES: [&str; 4] = [
     "GOOGLE_APPLICATION_CREDENTIALS",
@@ -40,11 +44,11 @@ pub(crate) fn deployment(installation: &Installation) -> Value {
         from_field("VELERO_NAMESPACE", "metadata.namespace"),
         // By it the server knows which of the pods it is.
         from_field("POD_NAME", "metadata.name"),
-        json!({"name": "LD_LIBRARY_PATH", "value": "/plugins"}),
+        json!({"name": "LD_LIBRARY_PATH", "value": PLUGINS_AT}),
     ];
     let mut mounts =
-        vec![mount("plugins", "/plugins"), mount("scratch", "/scratch"), mount("credential-files", CREDENTIAL_FILES)];
-    let mut volumes = vec![empty("plugins"), empty("scratch"), in_memory("credential-files", CREDENTIAL_FILES_LIMIT)];
+        vec![mount(PLUGINS, PLUGINS_AT), mount("scratch", "/scratch"), mount("credential-files", CREDENTIAL_FILES)];
+    let mut volumes = vec![empty(PLUGINS), empty("scratch"), in_memory("credential-files", CREDENTIAL_FILES_LIMIT)];
     add_credentials(installation, &mut env, &mut mounts, &mut volumes);
     if installation.frequent_snapshot_polling {
         env.push(json!({"name": "CSI_SNAPSHOT_EARLY_FREQUENT_POLLING", "value": "true"}));
@@ -165,7 +169,7 @@ fn probe(path: &str, period: u32, failures: u32) -> Value {
 fn plugin(installation: &Installation, image: &str) -> Value {
     let mut container = json!({
         "name": plugin_name(image), "image": image, "imagePullPolicy": pull_policy(&installation.image),
-        "volumeMounts": [mount("plugins", "/target")], "resources": {},
+        "volumeMounts": [mount(PLUGINS, PLUGINS_TARGET)], "resources": {},
     });
     // Without it the namespace would refuse the pod.
     if installation.is_restricted() {
@@ -175,7 +179,7 @@ fn plugin(installation: &Installation, image: &str) -> Value {
 }
 
 /// A name for the container of an image: the image without registry, tag and digest.
-fn plugin_name(image: &str) -> String {
+pub(crate) fn plugin_name(image: &str) -> String {
     let path = match image.split_once('/') {
         Some((_, rest)) if rest.contains('/') => rest,
         _ => image,
@@ -245,11 +249,11 @@ fn node_affinity() -> Value {
     json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}})
 }
 
-fn mount(name: &str, path: &str) -> Value {
+pub(crate) fn mount(name: &str, path: &str) -> Value {
     json!({"name": name, "mountPath": path})
 }
 
-fn empty(name: &str) -> Value {
+pub(crate) fn empty(name: &str) -> Value {
     json!({"name": name, "emptyDir": {}})
 }
 

@@ -31,6 +31,24 @@ use lifeboat_api::Restore;
 use lifeboat_cluster::Cluster;
 use std::sync::Arc;
 
+/// The names of the built-in actions, in the order in which they are called; after them come those of CSI snapshots.
+pub const BUILT_IN_ACTIONS: [&str; 14] = [
+    "velero.io/add-pvc-from-pod",
+    "velero.io/admission-webhook-configuration",
+    "velero.io/apiservice",
+    "velero.io/change-image-name",
+    "velero.io/change-storage-class",
+    "velero.io/cluster-role-bindings",
+    "velero.io/crd-preserve-fields",
+    "velero.io/job",
+    "velero.io/pod",
+    "velero.io/pvc",
+    "velero.io/role-bindings",
+    "velero.io/secret",
+    "velero.io/service",
+    "velero.io/service-account",
+];
+
 /// The built-in actions, in the order in which they are called; after them come those of CSI snapshots. They remember what they asked the cluster: make them
 /// anew for each restore.
 #[must_use]

@@ -93,7 +93,7 @@ mod walk;
 mod write;
 
 pub use action::Action;
-pub use actions::{ActionConfig, built_in_actions};
+pub use actions::{ActionConfig, BUILT_IN_ACTIONS, built_in_actions};
 pub use env::Env;
 pub use failure::record_failure;
 pub use finalize::finalize;

@@ -26,3 +26,20 @@ pub use error::CsiError;
 pub use objects::{GROUP, SnapshotTypes};
 pub use restore::{SnapshotsOfBackup, restore_actions, restored_name, snapshot_of_claim, without_restored_names};
 pub use snapshots::{CsiBackup, CsiSnapshots, Taken};
+
+/// The names of the actions of a backup, in the order in which they are called.
+pub const BACKUP_ACTIONS: [&str; 4] = [
+    "velero.io/csi-pvc-backupper",
+    "velero.io/csi-volumesnapshot-backupper",
+    "velero.io/csi-volumesnapshotclass-backupper",
+    "velero.io/csi-volumesnapshotcontent-backupper",
+];
+/// The names of the actions of a restore.
+pub const RESTORE_ACTIONS: [&str; 4] = [
+    "velero.io/csi-pvc-restorer",
+    "velero.io/csi-volumesnapshot-restorer",
+    "velero.io/csi-volumesnapshotclass-restorer",
+    "velero.io/csi-volumesnapshotcontent-restorer",
+];
+/// The name of the action of a deletion.
+pub const DELETE_ACTIONS: [&str; 1] = ["velero.io/csi-volumesnapshotcontent-delete"];

@@ -174,7 +174,7 @@ fn certificates(file: &Path) -> Result<String> {
     Ok(base64::engine::general_purpose::STANDARD.encode(pem))
 }
 
-fn credential(given: &[Pairs]) -> Result<Option<SecretKeySelector>> {
+pub(super) fn credential(given: &[Pairs]) -> Result<Option<SecretKeySelector>> {
     let mut pairs = flags::merged(given).into_iter();
     let first = pairs.next().map(|(name, key)| SecretKeySelector { name, key, ..SecretKeySelector::default() });
     if pairs.next().is_some() {

@@ -3,7 +3,9 @@
 use super::backup::{self, BackupCommand};
 use super::describe::{BackupDescribeArgs, DescribeArgs};
 use super::location::{self, LocationCommand, LocationGetArgs};
+use super::plugin::{PluginCommand, PluginGetArgs};
 use super::restore::{self, RestoreCommand};
+use super::snapshot_location::{SnapshotLocationCommand, SnapshotLocationCreateArgs};
 use super::{DeleteArgs, GetArgs};
 use crate::globals::Globals;
 use anyhow::Result;
@@ -22,6 +24,12 @@ pub(crate) enum GetCommand {
     /// List storage locations
     #[command(alias = "backup-location")]
     BackupLocations(LocationGetArgs),
+    /// List snapshot locations
+    #[command(alias = "snapshot-location")]
+    SnapshotLocations(GetArgs),
+    /// List the plugins of the server
+    #[command(alias = "plugin")]
+    Plugins(PluginGetArgs),
 }
 
 /// `lifeboat create`.
@@ -33,6 +41,8 @@ pub(crate) enum CreateCommand {
     Restore(Box<restore::CreateArgs>),
     /// Make a storage location
     BackupLocation(Box<location::CreateArgs>),
+    /// Make a snapshot location
+    SnapshotLocation(SnapshotLocationCreateArgs),
 }
 
 /// `lifeboat delete`.
@@ -66,6 +76,8 @@ impl GetCommand {
             Self::Backups(args) => BackupCommand::Get(args).run(globals).await,
             Self::Restores(args) => RestoreCommand::Get(args).run(globals).await,
             Self::BackupLocations(args) => LocationCommand::Get(args).run(globals).await,
+            Self::SnapshotLocations(args) => SnapshotLocationCommand::Get(args).run(globals).await,
+            Self::Plugins(args) => PluginCommand::Get(args).run(globals).await,
         }
     }
 }
@@ -76,6 +88,7 @@ impl CreateCommand {
             Self::Backup(args) => BackupCommand::Create(args).run(globals).await,
             Self::Restore(args) => RestoreCommand::Create(args).run(globals).await,
             Self::BackupLocation(args) => LocationCommand::Create(args).run(globals).await,
+            Self::SnapshotLocation(args) => SnapshotLocationCommand::Create(args).run(globals).await,
         }
     }
 }

@@ -6,13 +6,12 @@ use lifeboat_api::BackupStorageLocation;
 use lifeboat_bucket::{BlobStore, Directory, Prefixed};
 use lifeboat_control::{LocationAccess, Providers};
 use lifeboat_s3::{CredentialsFile, S3, S3Config};
-use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The provider of directories.
-const DIRECTORY: &str = "lifeboat.io/directory";
+pub(super) const DIRECTORY: &str = "lifeboat.io/directory";
 
 /// Opens directories and S3 buckets.
 #[derive(Debug)]
@@ -88,10 +87,6 @@ impl Providers for BuiltIn {
 
     fn may_keep(&self, location: &BackupStorageLocation) -> bool {
         location.spec.provider != DIRECTORY
-    }
-
-    fn plugins(&self) -> BTreeMap<String, Vec<&'static str>> {
-        ["velero.io/aws", DIRECTORY].map(|name| (name.to_owned(), vec!["ObjectStore"])).into()
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::answer::{Answer, text};
 use crate::buckets::{Buckets, Purpose};
+use crate::extensions::Extensions;
 use crate::options::Providers;
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -11,7 +12,6 @@ use futures::{FutureExt, Stream, StreamExt, stream};
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Limited, StreamBody};
 use hyper::body::{Body, Frame};
-use lifeboat_action::Actions;
 use lifeboat_api::{Backup, BackupStorageLocation, Restore};
 use lifeboat_bucket::BucketError;
 use lifeboat_client::Client;
@@ -48,7 +48,7 @@ pub(crate) struct Plans {
     providers: Arc<dyn Providers>,
     buckets: Arc<Buckets>,
     settings: Settings,
-    actions: Actions,
+    extensions: Arc<dyn Extensions>,
     clock: Clock,
     scratch: PathBuf,
     places: Arc<Semaphore>,
@@ -71,7 +71,7 @@ impl Plans {
             providers: Arc::clone(&env.providers),
             buckets,
             settings,
-            actions: env.actions.clone(),
+            extensions: Arc::clone(&env.extensions),
             clock: Arc::clone(&env.clock.0),
             scratch: env.scratch.clone(),
             places: Arc::new(Semaphore::new(AT_ONCE)),
@@ -125,7 +125,9 @@ impl Plans {
         let store = self.store(&restore.spec.backup_name).await?;
         let subject = format!("restore={}/{}", restore.metadata.namespace, restore.metadata.name);
         let operation = Operation::new(Arc::clone(&self.clock), &subject, self.scratch.clone());
-        let env = Env { cluster: user, store, actions: self.actions.clone(), operation };
+        let actions = self.extensions.actions(&operation.journal).await;
+        let actions = actions.map_err(|why| (StatusCode::BAD_GATEWAY, why))?;
+        let env = Env { cluster: user, store, actions, operation };
         let request = lifeboat_restore::Request { restore, settings: self.settings.clone() };
         Ok(lines(Making::begin(request, env, place)).boxed())
     }

@@ -7,7 +7,8 @@ use super::running::{
     silent_for, until_written, watched,
 };
 use super::sweep::sweep_own;
-use super::{Context, Effect, Finished, Unfinished};
+use super::{Context, Effect, Finished, SnapshotLocations, Unfinished};
+use crate::extensions::open_snapshotter;
 use crate::phase::location::refusal;
 use crate::phase::queue::Move;
 use crate::phase::snapshot_location;
@@ -60,7 +61,10 @@ pub(crate) async fn run(context: &Context, backup: Backup, target: Target, stop:
     let request = Request { backup, settings };
     let (mut started, mut errors) = prepared(&request, &version, context.env.now());
     match snapshot_locations(context, &started).await? {
-        Ok(names) => started.spec.volume_snapshot_locations = names,
+        Ok(names) => {
+            errors.extend(unusable(context, &request.backup).await);
+            started.spec.volume_snapshot_locations = names;
+        }
         Err(wrong) => errors.extend(wrong),
     }
     let location = match target {
@@ -113,6 +117,23 @@ async fn snapshot_locations(
     }
 }
 
+/// What is wrong with the snapshot locations that a backup names itself. Of those that it takes because they are there, one that
+/// cannot be used is an error of the volumes that need it.
+async fn unusable(context: &Context, backup: &Backup) -> Vec<String> {
+    let named = SnapshotLocations::Named(&backup.spec.volume_snapshot_locations);
+    let locations = match context.snapshot_locations(named).await {
+        Ok(locations) => locations,
+        Err(why) => return vec![why],
+    };
+    let journal = operation(context, backup, context.env.cancel.child_token()).journal;
+    let mut errors = Vec::new();
+    for location in locations {
+        let opened = open_snapshotter(&context.client, &*context.env.extensions, &location, &journal).await;
+        errors.extend(opened.err());
+    }
+    errors
+}
+
 /// Notes the attempt, and runs the engine.
 async fn begin(
     context: &Context,
@@ -146,7 +167,16 @@ async fn begin(
         }
     };
     request.backup = current.clone();
-    let env = engine_env(context, &current, store, stop);
+    let locations = SnapshotLocations::Named(&current.spec.volume_snapshot_locations);
+    let env = match engine_env(context, &current, store, locations, stop).await {
+        Ok(env) => env,
+        Err(why) => {
+            if attempt > 1 {
+                thaw(context, &current).await?;
+            }
+            return note_failure(context, &current, why).await;
+        }
+    };
     let (name, uid) = (&request.backup.metadata.name, &request.backup.metadata.uid);
     let running = Box::pin(lifeboat_backup::run(&request, &env));
     let running = refreshed(&env.store, (name, uid), || context.env.now(), running);
@@ -284,9 +314,12 @@ pub(crate) async fn give_up(context: &Context, backup: &Backup, target: Target, 
         Err(why) => Err(why),
     };
     let cancel = context.env.cancel.child_token();
-    let ended = match store {
-        Ok(store) => {
-            let env = engine_env(context, backup, store, cancel);
+    let env = match store {
+        Ok(store) => engine_env(context, backup, store, SnapshotLocations::All, cancel).await,
+        Err(why) => Err(why),
+    };
+    let ended = match env {
+        Ok(env) => {
             // What goes wrong is in the log that is stored.
             paid(run_owed_hooks(&env.cluster, &env.operation).await)?;
             let noted = record_and_note_failure(context, backup, reason, &env).await;
@@ -310,18 +343,17 @@ pub(crate) async fn give_up(context: &Context, backup: &Backup, target: Target, 
 /// What the failure reason of a backup says when its name is that of another one in the bucket (backup.md 1.3).
 pub(crate) const NAME_TAKEN: &str = "backup already exists in object storage";
 
-pub(super) fn engine_env(
+/// What the engine is given, with the snapshotters of these locations; otherwise why plugins cannot be used.
+pub(super) async fn engine_env(
     context: &Context,
     backup: &Backup,
     store: Store,
+    locations: SnapshotLocations<'_>,
     cancel: CancellationToken,
-) -> lifeboat_backup::Env {
-    lifeboat_backup::Env {
-        cluster: context.client.cluster.clone(),
-        store,
-        actions: context.env.actions.clone(),
-        operation: operation(context, backup, cancel),
-    }
+) -> Result<lifeboat_backup::Env, String> {
+    let operation = operation(context, backup, cancel);
+    let actions = context.actions(&operation.journal, locations).await?;
+    Ok(lifeboat_backup::Env { cluster: context.client.cluster.clone(), store, actions, operation })
 }
 
 fn operation(context: &Context, backup: &Backup, cancel: CancellationToken) -> Operation {

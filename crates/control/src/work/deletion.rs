@@ -3,7 +3,7 @@
 use super::backup::{NAME_TAKEN, engine_env, is_record_of};
 use super::restore::has_files;
 use super::running::capped;
-use super::{Context, Effect, Finished, Unfinished};
+use super::{Context, Effect, Finished, SnapshotLocations, Unfinished};
 use crate::world::{Kind, Meta, Unreadable, World};
 use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase,
@@ -152,8 +152,12 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
     let deleted = match &files {
         Files::Own(uid) => {
             // Before the files, which alone know what lies elsewhere.
-            let env = engine_env(context, backup, store.clone(), context.env.cancel.child_token());
-            if let Err(errors) = Box::pin(run_delete_actions(backup, uid, &env)).await {
+            let (files, cancel) = (store.clone(), context.env.cancel.child_token());
+            let removed = match engine_env(context, backup, files, SnapshotLocations::All, cancel).await {
+                Ok(env) => Box::pin(run_delete_actions(backup, uid, &env)).await,
+                Err(why) => Err(vec![why]),
+            };
+            if let Err(errors) = removed {
                 context.metrics.deletion_ends(backup, false);
                 return processed(context, &request, errors).await;
             }

@@ -129,7 +129,6 @@ mod tests {
     use async_trait::async_trait;
     use lifeboat_bucket::Memory;
     use serde_json::json;
-    use std::collections::BTreeMap;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::task::JoinSet;
@@ -147,10 +146,6 @@ mod tests {
 
         fn may_keep(&self, _: &BackupStorageLocation) -> bool {
             false
-        }
-
-        fn plugins(&self) -> BTreeMap<String, Vec<&'static str>> {
-            BTreeMap::new()
         }
     }
 

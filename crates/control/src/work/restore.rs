@@ -3,7 +3,7 @@
 use super::running::{
     Attempt, capped, fence, leave_to_next_server, not_taken, recorded, shortened, until_written, watched,
 };
-use super::{Context, Effect, Finished, Unfinished};
+use super::{Context, Effect, Finished, SnapshotLocations, Unfinished};
 use crate::phase::MOST_ATTEMPTS;
 use crate::phase::restore::FINALIZER;
 use crate::records::RecordMap;
@@ -197,10 +197,13 @@ async fn begin(
         noted => noted?,
     };
     tracing::info!(restore = current.metadata.name, attempt, "restore begins");
-    let store = match context.store(&origin.location).await {
-        Ok(store) => store,
+    let env = match context.store(&origin.location).await {
+        Ok(store) => engine_env(context, &current, store, stop).await,
+        Err(why) => Err(format!("error getting backup store: {why}")),
+    };
+    let env = match env {
+        Ok(env) => env,
         Err(why) => {
-            let why = format!("error getting backup store: {why}");
             // An earlier attempt has done something, and a bucket that was away may be so still.
             if has_begun && has_more(attempt) {
                 return Err(leave_for_next_attempt(context, &current, &why));
@@ -211,7 +214,6 @@ async fn begin(
     request.restore = current.clone();
     // The schedule was filled in from the backup; the engine takes one source.
     request.restore.spec.schedule_name.clear();
-    let env = engine_env(context, &current, store, stop);
     let running = lifeboat_restore::run(&request, &env);
     let outcome = watched(context, &mut current, running, &env.operation.progress, &env.operation.cancel).await;
     if context.leadership.check().is_err() || context.env.cancel.is_cancelled() {
@@ -277,23 +279,20 @@ fn pause(patience: Duration) -> Duration {
     (patience / 3).min(LONGEST_PAUSE)
 }
 
-pub(super) fn engine_env(
+/// What the engine is given; otherwise why plugins cannot be used.
+pub(super) async fn engine_env(
     context: &Context,
     restore: &Restore,
     store: Store,
     cancel: CancellationToken,
-) -> lifeboat_restore::Env {
+) -> Result<lifeboat_restore::Env, String> {
     let clock = &context.env.clock.0;
     let subject = format!("restore={}/{}", restore.metadata.namespace, restore.metadata.name);
     let records = Arc::new(RecordMap::until_cancelled(context, restore, cancel.clone()));
     let operation = Operation::new(Arc::clone(clock), &subject, context.env.scratch.clone());
     let operation = Operation { records, cancel, fence: fence(context), ..operation };
-    lifeboat_restore::Env {
-        cluster: context.client.cluster.clone(),
-        store,
-        actions: context.env.actions.clone(),
-        operation,
-    }
+    let actions = context.actions(&operation.journal, SnapshotLocations::All).await?;
+    Ok(lifeboat_restore::Env { cluster: context.client.cluster.clone(), store, actions, operation })
 }
 
 /// Brings the outcome into the object: over the finalizing phase to the last one.
@@ -341,7 +340,9 @@ pub(crate) async fn give_up(context: &Context, restore: Restore, place: Option<P
         _ => None,
     };
     let Some(store) = store else { return note_failure(context, &restore, reason).await };
-    let env = engine_env(context, &restore, store, context.env.cancel.child_token());
+    let Ok(env) = engine_env(context, &restore, store, context.env.cancel.child_token()).await else {
+        return note_failure(context, &restore, reason).await;
+    };
     let noted = record_and_note_failure(context, &restore, reason, &env).await?;
     RecordMap::new(context, &restore).forget().await;
     Ok(noted)

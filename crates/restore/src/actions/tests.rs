@@ -196,6 +196,13 @@ async fn unknown_fields_survive_every_action() {
 }
 
 #[tokio::test]
+async fn the_names_of_the_actions_are_those_that_are_told() {
+    let server = server().await;
+    let all = built_in_actions(&server.cluster, &config());
+    assert_eq!(all.iter().map(|action| action.name()).collect::<Vec<_>>(), super::BUILT_IN_ACTIONS);
+}
+
+#[tokio::test]
 async fn unrelated_objects_are_left_alone() {
     let server = server().await;
     let restore = with_mapping(&[("shop", "copy")]);

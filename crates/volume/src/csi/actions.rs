@@ -1,5 +1,6 @@
 //! Velero's backup item actions of CSI snapshots (backup.md 3.2).
 
+use super::BACKUP_ACTIONS;
 use super::answer::{failed, text};
 use super::content::Content;
 use super::objects::{GROUP, is_snapshot_of};
@@ -31,12 +32,12 @@ pub fn actions(snapshots: &CsiSnapshots, verdicts: &Arc<Verdicts>) -> Vec<Arc<dy
         Arc::new(ClaimAction { snapshots: snapshots.clone(), verdicts: Arc::clone(verdicts) }),
         Arc::new(SnapshotAction { snapshots: snapshots.clone() }),
         Arc::new(SecretAction {
-            name: "velero.io/csi-volumesnapshotclass-backupper",
+            name: BACKUP_ACTIONS[2],
             resource: "volumesnapshotclasses.snapshot.storage.k8s.io",
             annotations: [ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAME, ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAMESPACE],
         }),
         Arc::new(SecretAction {
-            name: "velero.io/csi-volumesnapshotcontent-backupper",
+            name: BACKUP_ACTIONS[3],
             resource: "volumesnapshotcontents.snapshot.storage.k8s.io",
             annotations: [ANNOTATION_SNAPSHOTTER_SECRET_NAME, ANNOTATION_SNAPSHOTTER_SECRET_NAMESPACE],
         }),
@@ -83,7 +84,7 @@ impl ClaimAction {
 #[async_trait]
 impl BackupItemAction for ClaimAction {
     fn name(&self) -> &str {
-        "velero.io/csi-pvc-backupper"
+        BACKUP_ACTIONS[0]
     }
 
     fn applies_to(&self) -> ActionScope {
@@ -229,7 +230,7 @@ fn notes(content: &Content) -> Vec<(&'static str, String)> {
 #[async_trait]
 impl BackupItemAction for SnapshotAction {
     fn name(&self) -> &str {
-        "velero.io/csi-volumesnapshot-backupper"
+        BACKUP_ACTIONS[1]
     }
 
     fn applies_to(&self) -> ActionScope {

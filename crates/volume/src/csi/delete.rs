@@ -1,5 +1,6 @@
 //! Velero's delete item action of CSI snapshots (backup.md 5.2): removes what a backup keeps in the storage.
 
+use super::DELETE_ACTIONS;
 use super::answer::{failed, text};
 use super::clean::set_policy;
 use super::objects::{GROUP, SnapshotTypes};
@@ -41,7 +42,7 @@ struct ContentAction {
 #[async_trait]
 impl DeleteItemAction for ContentAction {
     fn name(&self) -> &str {
-        "velero.io/csi-volumesnapshotcontent-delete"
+        DELETE_ACTIONS[0]
     }
 
     fn applies_to(&self) -> ActionScope {

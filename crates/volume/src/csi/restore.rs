@@ -1,6 +1,7 @@
 //! Velero's restore item actions of CSI snapshots (restore.md 6.5 to 6.7): claims are made from the snapshots that their backup
 //! keeps in the storage.
 
+use super::RESTORE_ACTIONS;
 use super::answer::{failed, text};
 use super::class::SnapshotClass;
 use super::objects::{GROUP, SnapshotTypes};
@@ -187,7 +188,7 @@ impl ClaimAction {
 #[async_trait]
 impl RestoreItemAction for ClaimAction {
     fn name(&self) -> &str {
-        "velero.io/csi-pvc-restorer"
+        RESTORE_ACTIONS[0]
     }
 
     fn applies_to(&self) -> ActionScope {
@@ -237,7 +238,7 @@ struct SnapshotAction;
 #[async_trait]
 impl RestoreItemAction for SnapshotAction {
     fn name(&self) -> &str {
-        "velero.io/csi-volumesnapshot-restorer"
+        RESTORE_ACTIONS[1]
     }
 
     fn applies_to(&self) -> ActionScope {
@@ -274,7 +275,7 @@ struct ClassAction;
 #[async_trait]
 impl RestoreItemAction for ClassAction {
     fn name(&self) -> &str {
-        "velero.io/csi-volumesnapshotclass-restorer"
+        RESTORE_ACTIONS[2]
     }
 
     fn applies_to(&self) -> ActionScope {
@@ -333,7 +334,7 @@ impl ContentAction {
 #[async_trait]
 impl RestoreItemAction for ContentAction {
     fn name(&self) -> &str {
-        "velero.io/csi-volumesnapshotcontent-restorer"
+        RESTORE_ACTIONS[3]
     }
 
     fn applies_to(&self) -> ActionScope {

@@ -2,7 +2,7 @@
 
 use crate::work::backup::{Target, engine_env, is_record_of, note_failure, store_change, take_status};
 use crate::work::running::{shortened, unfinalized, until_written, while_leading};
-use crate::work::{Context, Effect, Finished, Unfinished};
+use crate::work::{Context, Effect, Finished, SnapshotLocations, Unfinished};
 use crate::world::Meta;
 use lifeboat_api::{Backup, BackupPhase, BackupStorageLocationAccessMode, Time};
 use lifeboat_backup::{finalize, look_after_operations};
@@ -24,7 +24,8 @@ pub(crate) async fn look_after(context: &Context, backup: Backup, target: Target
         Ok(record) => record,
         Err(ended) => return Ok(ended),
     };
-    let env = engine_env(context, &backup, store, context.env.cancel.child_token());
+    let (locations, cancel) = (SnapshotLocations::Named(&[]), context.env.cancel.child_token());
+    let env = engine_env(context, &backup, store, locations, cancel).await.map_err(Unfinished::Because)?;
     let looking = look_after_operations(record, backup.spec.cancel, &env);
     let record = match while_leading(&context.leadership, &env.operation.cancel, looking).await {
         Ok(record) => record,
@@ -51,7 +52,8 @@ pub(crate) async fn end(context: &Context, backup: Backup, target: Target) -> Fi
         Ok(record) => record,
         Err(ended) => return Ok(ended),
     };
-    let env = engine_env(context, &backup, store, context.env.cancel.child_token());
+    let (locations, cancel) = (SnapshotLocations::Named(&[]), context.env.cancel.child_token());
+    let env = engine_env(context, &backup, store, locations, cancel).await.map_err(Unfinished::Because)?;
     let finalizing = finalize(record, backup.spec.cancel, &env);
     let record = match while_leading(&context.leadership, &env.operation.cancel, finalizing).await {
         Ok(record) => record,

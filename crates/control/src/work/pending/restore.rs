@@ -13,7 +13,8 @@ use std::time::Duration;
 pub(crate) async fn look_after(context: &Context, restore: Restore, place: Option<Place>) -> Finished {
     let after = if let Some((_, location)) = place {
         let store = context.store(&location).await.map_err(Unfinished::Because)?;
-        let env = engine_env(context, &restore, store, context.env.cancel.child_token());
+        let env = engine_env(context, &restore, store, context.env.cancel.child_token()).await;
+        let env = env.map_err(Unfinished::Because)?;
         let looking = look_after_operations(restore.clone(), &env);
         match while_leading(&context.leadership, &env.operation.cancel, looking).await {
             Ok(after) => after,
@@ -45,7 +46,8 @@ pub(crate) async fn end(context: &Context, restore: Restore, place: Option<Place
     let after = match place {
         Some((_, location)) => {
             let store = context.store(&location).await.map_err(Unfinished::Because)?;
-            let env = engine_env(context, &restore, store, context.env.cancel.child_token());
+            let env = engine_env(context, &restore, store, context.env.cancel.child_token()).await;
+        let env = env.map_err(Unfinished::Because)?;
             let patience = context.options.restore.resource_timeout.to_std();
             let finalizing = finalize(restore.clone(), patience, &env);
             match while_leading(&context.leadership, &env.operation.cancel, finalizing).await {

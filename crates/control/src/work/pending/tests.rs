@@ -2,7 +2,7 @@
 
 use super::{backup as pending_backup, restore as pending_restore};
 use crate::options::{LocationAccess, Providers};
-use crate::stub::{context, sandbox};
+use crate::stub::{Given, context, sandbox};
 use crate::work::backup::Target;
 use crate::work::restore::Origin;
 use crate::work::{Context, Unfinished, backup, restore};
@@ -18,7 +18,6 @@ use lifeboat_bucket::{BlobStore, Memory};
 use lifeboat_object::Results;
 use lifeboat_sandbox::Sandbox;
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
@@ -34,10 +33,6 @@ impl Providers for OneBucket {
 
     fn may_keep(&self, _: &BackupStorageLocation) -> bool {
         true
-    }
-
-    fn plugins(&self) -> BTreeMap<String, Vec<&'static str>> {
-        BTreeMap::new()
     }
 }
 
@@ -124,8 +119,9 @@ impl Ground {
         let (sandbox, cluster) = sandbox().await;
         let mut context = context(cluster, Arc::new(OneBucket(Arc::new(Memory::default()))));
         let action = Arc::new(Slow::default());
-        context.env.actions =
+        let actions =
             Actions { backup_item: vec![action.clone()], restore_item: vec![action.clone()], ..Actions::default() };
+        context.env.extensions = Arc::new(Given(actions));
         let mut location = BackupStorageLocation::default();
         location.metadata.name = "main".to_owned();
         location.metadata.namespace = "velero".to_owned();

@@ -1,0 +1,227 @@
+//! The plugins of a server that runs: init containers that bring their programs into its pod (cli-and-install.md 1.8).
+
+use crate::kinds::deployments;
+use crate::names::component_selector;
+use crate::workload::{PLUGINS, PLUGINS_AT, PLUGINS_TARGET, empty, mount, plugin_name};
+use bytes::Bytes;
+use lifeboat_cluster::{Cluster, ClusterError, ListRequest, MergePatch};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// How often a change is tried when others write the Deployment too.
+const ATTEMPTS: usize = 8;
+/// The container of the server.
+const SERVER: &str = "velero";
+
+/// What to do with the plugins of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PluginChange<'a> {
+    /// Add an init container of this image.
+    Add {
+        /// The image.
+        image: &'a str,
+        /// When it is pulled: `Always`, `IfNotPresent` or `Never`.
+        pull_policy: &'a str,
+    },
+    /// Remove the first init container of this name or image.
+    Remove {
+        /// Its name or image.
+        which: &'a str,
+    },
+}
+
+/// Why the plugins of a server are not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum PluginChangeError {
+    /// A call to the cluster failed for good.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// No Deployment is one of a server.
+    #[error("Velero deployment does not exist in namespace {0}, run 'install' first")]
+    NoServer(String),
+    /// No init container is meant.
+    #[error("init container {which} not found in Velero server deployment; it has {there}", there = listed(there))]
+    NoContainer {
+        /// What was asked for.
+        which: String,
+        /// Names and images of those that are there.
+        there: Vec<String>,
+    },
+    /// Others wrote the Deployment all the time.
+    #[error("the deployment {0} changes too often: try again")]
+    Busy(String),
+}
+
+fn listed(there: &[String]) -> String {
+    if there.is_empty() { "none".to_owned() } else { there.join(", ") }
+}
+
+/// Changes the plugins of the server of a namespace; its pods are replaced then. Nobody else's change of the Deployment is lost.
+///
+/// # Errors
+/// [`PluginChangeError`]; that an image is there already is what the API server says: `Duplicate value`.
+pub async fn change_plugins(
+    cluster: &Cluster,
+    namespace: &str,
+    change: PluginChange<'_>,
+) -> Result<(), PluginChangeError> {
+    let mut name = String::new();
+    for _ in 0..ATTEMPTS {
+        let deployment = server(cluster, namespace).await?;
+        let patch = patch(&deployment, change)?;
+        name = deployment["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let patch = MergePatch::of(Bytes::from(patch.to_string()));
+        match cluster.patch(&deployments(), Some(namespace), &name, patch).await {
+            Err(e) if e.is_conflict() => {}
+            patched => {
+                patched?;
+                return Ok(());
+            }
+        }
+    }
+    Err(PluginChangeError::Busy(name))
+}
+
+/// The Deployment of a server: that with its label and a container of its name.
+async fn server(cluster: &Cluster, namespace: &str) -> Result<Value, PluginChangeError> {
+    let mut list = cluster.list(ListRequest {
+        resource: Arc::new(deployments()),
+        namespace: Some(namespace.to_owned()),
+        selector: component_selector(),
+        metadata_only: false,
+    });
+    let mut found = None;
+    while let Some(bodies) = list.next().await? {
+        let read = bodies.iter().filter_map(|body| serde_json::from_slice::<Value>(body).ok());
+        found = found.or_else(|| read.filter(is_server).next());
+    }
+    found.ok_or_else(|| PluginChangeError::NoServer(namespace.to_owned()))
+}
+
+fn is_server(deployment: &Value) -> bool {
+    all(pod(deployment), "containers").iter().any(|container| container["name"] == SERVER)
+}
+
+fn pod(deployment: &Value) -> &Value {
+    &deployment["spec"]["template"]["spec"]
+}
+
+fn all<'a>(object: &'a Value, list: &str) -> &'a [Value] {
+    object[list].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// The merge patch of a change, on condition that the Deployment is as it was read.
+fn patch(deployment: &Value, change: PluginChange<'_>) -> Result<Value, PluginChangeError> {
+    let mut spec = match change {
+        PluginChange::Add { image, pull_policy } => added(pod(deployment), image, pull_policy),
+        PluginChange::Remove { which } => json!({"initContainers": without(pod(deployment), which)?}),
+    };
+    // A merge patch cannot empty a list but by taking it away.
+    if spec["initContainers"] == json!([]) {
+        spec["initContainers"] = Value::Null;
+    }
+    let revision = &deployment["metadata"]["resourceVersion"];
+    Ok(json!({"metadata": {"resourceVersion": revision}, "spec": {"template": {"spec": spec}}}))
+}
+
+/// What changes of a pod that gets a plugin: the folder of plugins, where it has none, and the container.
+fn added(pod: &Value, image: &str, pull_policy: &str) -> Value {
+    let mut plugin = json!({
+        "name": plugin_name(image), "image": image, "imagePullPolicy": pull_policy,
+        "volumeMounts": [mount(PLUGINS, PLUGINS_TARGET)], "resources": {},
+    });
+    let mut containers = all(pod, "containers").to_vec();
+    let mut volumes = all(pod, "volumes").to_vec();
+    let mut spec = json!({});
+    if let Some(server) = containers.iter_mut().find(|container| container["name"] == SERVER) {
+        // What lets the server into its namespace lets the plugin in too.
+        if !server["securityContext"].is_null() {
+            plugin["securityContext"] = server["securityContext"].clone();
+        }
+        let mut mounts = all(server, "volumeMounts").to_vec();
+        if !mounts.iter().any(|mount| mount["name"] == PLUGINS) {
+            mounts.push(mount(PLUGINS, PLUGINS_AT));
+            server["volumeMounts"] = json!(mounts);
+            spec["containers"] = json!(containers);
+        }
+    }
+    if !volumes.iter().any(|volume| volume["name"] == PLUGINS) {
+        volumes.push(empty(PLUGINS));
+        spec["volumes"] = json!(volumes);
+    }
+    let plugins: Vec<&Value> = all(pod, "initContainers").iter().chain([&plugin]).collect();
+    spec["initContainers"] = json!(plugins);
+    spec
+}
+
+fn without(pod: &Value, which: &str) -> Result<Vec<Value>, PluginChangeError> {
+    let mut containers = all(pod, "initContainers").to_vec();
+    let is_meant = |container: &Value| container["name"] == which || container["image"] == which;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    match containers.iter().position(is_meant) {
+        Some(place) => drop(containers.remove(place)),
+        None => {
+            let there = containers.iter().map(|one| format!("{} ({})", text(&one["name"]), text(&one["image"])));
+            return Err(PluginChangeError::NoContainer { which: which.to_owned(), there: there.collect() });
+        }
+    }
+    Ok(containers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ADD: PluginChange<'_> = PluginChange::Add { image: "example.io/a/plugin:v1", pull_policy: "Never" };
+
+    fn deployment(pod: Value) -> Value {
+        json!({"metadata": {"name": "velero", "resourceVersion": "7"}, "spec": {"template": {"spec": pod}}})
+    }
+
+    fn patched(pod: Value) -> Value {
+        json!({"metadata": {"resourceVersion": "7"}, "spec": {"template": {"spec": pod}}})
+    }
+
+    fn plugin(security: Option<Value>) -> Value {
+        let mut plugin = json!({"name": "a-plugin", "image": "example.io/a/plugin:v1", "imagePullPolicy": "Never",
+            "volumeMounts": [{"name": "plugins", "mountPath": "/target"}], "resources": {}});
+        if let Some(security) = security {
+            plugin["securityContext"] = security;
+        }
+        plugin
+    }
+
+    #[test]
+    fn a_plugin_comes_behind_those_that_are_there() {
+        let server = json!({"name": "velero", "volumeMounts": [{"name": "plugins", "mountPath": "/plugins"}]});
+        let pod = json!({"containers": [server], "volumes": [{"name": "plugins", "emptyDir": {}}],
+            "initContainers": [{"name": "other", "image": "o"}]});
+        let expected = patched(json!({"initContainers": [{"name": "other", "image": "o"}, plugin(None)]}));
+        assert_eq!(patch(&deployment(pod), ADD).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_server_without_the_folder_of_plugins_gets_it_and_the_plugin_the_rights_of_the_server() {
+        let restricted = json!({"runAsNonRoot": true});
+        let pod = json!({"containers": [{"name": "sidecar"}, {"name": "velero", "securityContext": restricted}]});
+        let mounts = json!([{"name": "plugins", "mountPath": "/plugins"}]);
+        let server = json!({"name": "velero", "securityContext": restricted, "volumeMounts": mounts});
+        let expected = patched(json!({"containers": [{"name": "sidecar"}, server],
+            "volumes": [{"name": "plugins", "emptyDir": {}}], "initContainers": [plugin(Some(restricted))]}));
+        assert_eq!(patch(&deployment(pod), ADD).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_plugin_is_removed_by_its_name_or_its_image() {
+        let pod = json!({"initContainers": [{"name": "a", "image": "x"}, {"name": "b", "image": "y"}]});
+        let remove = |which| patch(&deployment(pod.clone()), PluginChange::Remove { which });
+        let left = |name, image| patched(json!({"initContainers": [{"name": name, "image": image}]}));
+        assert_eq!(remove("a").unwrap(), left("b", "y"));
+        assert_eq!(remove("y").unwrap(), left("a", "x"));
+        let none = "init container c not found in Velero server deployment; it has a (x), b (y)";
+        assert_eq!(remove("c").unwrap_err().to_string(), none);
+        let only = json!({"initContainers": [{"name": "a", "image": "x"}]});
+        let gone = patched(json!({"initContainers": null}));
+        assert_eq!(patch(&deployment(only), PluginChange::Remove { which: "a" }).unwrap(), gone);
+    }
+}
