@@ -178,6 +178,8 @@ fn golden_commands_print_the_same() {
         ("restore-logs-missing", Other("An error occurred: restore \"nope\" does not exist\n")),
         ("unknown-command", Exactly),
         ("unknown-flag", FirstLine),
+        ("vsl-create-dry", Object),
+        ("vsl-get", Exactly),
         ("backup-delete", Exactly),
         ("restore-delete", Exactly),
     ];
@@ -217,6 +219,61 @@ fn golden_commands_print_the_same() {
         .map(|file| file.expect("a file").path().file_stem().expect("a name").to_string_lossy().into_owned())
         .collect();
     assert_eq!(compared, files);
+}
+
+/// A snapshot location is made, listed, changed, and found under each of its names.
+#[test]
+fn snapshot_locations_are_made_listed_and_changed() {
+    let sandbox = Sandbox::start(&stock().to_string());
+    let client = Client::new(sandbox.kubeconfig());
+    let made = client.ok("snapshot-location create ebs --provider aws --config region=r --labels a=b --credential s=k");
+    assert_eq!(made, "Snapshot volume location \"ebs\" configured successfully.\n");
+    let made = client.ok("create snapshot-location disks --provider example.io/disks");
+    assert_eq!(made, "Snapshot volume location \"disks\" configured successfully.\n");
+    let table = "NAME    PROVIDER\ndisks   example.io/disks\nebs     aws\n";
+    assert_eq!(client.ok("snapshot-location get"), table);
+    assert_eq!(client.ok("get snapshot-locations -l a=b"), "NAME   PROVIDER\nebs    aws\n");
+    let set = client.ok("snapshot-location set ebs --credential other=key");
+    assert_eq!(set, "Volume snapshot location \"ebs\" configured successfully.\n");
+    let expected = json!({"apiVersion": "velero.io/v1", "kind": "VolumeSnapshotLocation",
+        "metadata": {"name": "ebs", "namespace": "velero", "labels": {"a": "b"}},
+        "spec": {"provider": "aws", "config": {"region": "r"}, "credential": {"name": "other", "key": "key"}}});
+    assert_eq!(essence(&client.ok("get snapshot-location ebs -o yaml")), expected);
+    let missing = client.run("snapshot-location set nope --credential a=b");
+    assert_eq!(missing.err, "An error occurred: volumesnapshotlocations.velero.io \"nope\" not found\n");
+}
+
+/// Containers of plugins come into the Deployment of the server and go again; without a server they say so.
+#[test]
+fn plugins_are_added_to_the_server_and_removed() {
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "velero", "namespace": "velero", "labels": {"component": "velero"}},
+        "spec": {"template": {"spec": {"containers": [{"name": "velero", "image": "server"}]}}}});
+    let mut stock = stock();
+    stock["items"].as_array_mut().expect("a list").push(deployment);
+    let sandbox = Sandbox::start(&stock.to_string());
+    let client = Client::new(sandbox.kubeconfig());
+    let refused = client.run("plugin add example.io/a/plugin:v1 --confirm --namespace default");
+    let none = "An error occurred: Velero deployment does not exist in namespace default, run 'install' first\n";
+    assert_eq!((refused.code, refused.err.as_str()), (1, none));
+    let kubectl = sandbox.kubectl();
+    let pod = || {
+        let text = kubectl.printed(&["get", "deployment", "velero", "--namespace=velero", "-o", "json"]).expect("the server");
+        serde_json::from_str::<Value>(&text).expect("JSON")["spec"]["template"]["spec"].clone()
+    };
+    assert_eq!(client.ok("plugin add example.io/a/plugin:v1 --confirm --image-pull-policy Always"), "");
+    let server = json!({"name": "velero", "image": "server",
+        "volumeMounts": [{"name": "plugins", "mountPath": "/plugins"}]});
+    let plugin = json!({"name": "a-plugin", "image": "example.io/a/plugin:v1", "imagePullPolicy": "Always",
+        "volumeMounts": [{"name": "plugins", "mountPath": "/target"}], "resources": {}});
+    let volumes = json!([{"name": "plugins", "emptyDir": {}}]);
+    let expected = json!({"containers": [server], "initContainers": [plugin], "volumes": volumes});
+    assert_eq!(pod(), expected);
+    let missing = client.run("plugin remove nope");
+    let said = "An error occurred: init container nope not found in Velero server deployment; it has a-plugin (example.io/a/plugin:v1)\n";
+    assert_eq!((missing.code, missing.err.as_str()), (1, said));
+    assert_eq!(client.ok("plugin remove example.io/a/plugin:v1"), "");
+    assert_eq!(pod(), json!({"containers": [server], "volumes": volumes}));
 }
 
 /// The config file, the environment and flags, in the order that decides.
