@@ -29,11 +29,33 @@ pub fn pack(bytes: &[u8]) -> Vec<u8> {
 /// # Errors
 /// Those of the function.
 pub fn pack_with<E>(write: impl FnOnce(&mut dyn Write) -> Result<(), E>) -> Result<Vec<u8>, E> {
-    let mut pieces = BufWriter::with_capacity(PIECE, GzEncoder::new(Vec::new(), Compression::default()));
-    write(&mut pieces)?;
-    // Writing into a Vec cannot fail.
-    let packed = pieces.into_inner().map(GzEncoder::finish);
-    Ok(packed.map_or_else(|_| Vec::new(), Result::unwrap_or_default))
+    let mut pieces = Pieces::default();
+    write(&mut pieces.0)?;
+    Ok(pieces.end())
+}
+
+/// Compresses a text that comes in pieces: the whole text is never in memory.
+pub struct Pieces(BufWriter<GzEncoder<Vec<u8>>>);
+
+impl Default for Pieces {
+    fn default() -> Self {
+        Self(BufWriter::with_capacity(PIECE, GzEncoder::new(Vec::new(), Compression::default())))
+    }
+}
+
+impl Pieces {
+    /// Takes the next piece.
+    pub fn add(&mut self, piece: &[u8]) {
+        // Writing into a Vec cannot fail.
+        let _ = self.0.write_all(piece);
+    }
+
+    /// What is compressed, as one gzip member.
+    #[must_use]
+    pub fn end(self) -> Vec<u8> {
+        let packed = self.0.into_inner().map(GzEncoder::finish);
+        packed.map_or_else(|_| Vec::new(), Result::unwrap_or_default)
+    }
 }
 
 /// Makes gzip members of whole buffers, faster than a stream can be compressed; keeps its memory from one to the next.

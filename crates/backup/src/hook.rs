@@ -325,8 +325,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Runs the hooks that pods are owed by a backup that was cut off and that is not begun again: what its last attempt has frozen
-/// is thawed. What goes wrong is in the journal. Ends within a few minutes for each eight pods. Gives whether nothing is owed any
-/// more: otherwise it may go better later, and the notes must stay until then.
+/// is thawed. What goes wrong is in the journal. Gives whether nothing is owed any more: otherwise it may go better later, and the notes
+/// must stay until then.
+///
+/// Eight pods have their turn at once. Each takes as long as its commands, one after the other: the time that the hook of each sets
+/// (half a minute unless it says more, four hours at most), and as long as a request may take and two minutes more where the API
+/// server or the node is away.
 #[must_use]
 pub async fn run_owed_hooks(cluster: &Cluster, operation: &Operation) -> bool {
     Commands::new(cluster, operation).pay(false).await

@@ -5,7 +5,7 @@ use crate::request::{Settings, ValidationErrors};
 use lifeboat_api::Backup;
 use lifeboat_cluster::{Cluster, ConfigMapError};
 use lifeboat_object::Place;
-use lifeboat_select::{BackupFilter, Document, PolicyError, PolicyUse, ResourcePolicies};
+use lifeboat_select::{BackupFilter, Document, PolicyUse, ResourcePolicies};
 
 /// The policies of a backup, behind them those for the volumes of all backups. What has no effect is a warning.
 ///
@@ -86,8 +86,6 @@ async fn read(namespace: &str, name: &str, cluster: &Cluster) -> Result<Resource
 }
 
 fn parsed(source: &str, text: &str) -> Result<ResourcePolicies, String> {
-    ResourcePolicies::parse(text, PolicyUse::Backup).map(|policies| policies.from_source(source)).map_err(|e| match e {
-        PolicyError::Undecoded(_) => format!("fail to read the ResourcePolicies from {source} with error {e}"),
-        PolicyError::Invalid(_) => format!("fail to validate ResourcePolicies in {source} with error {e}"),
-    })
+    let parsed = ResourcePolicies::parse(text, PolicyUse::Backup);
+    parsed.map(|policies| policies.from_source(source)).map_err(|e| e.told(source, PolicyUse::Backup))
 }

@@ -6,11 +6,11 @@ use crate::hook::Commands;
 use crate::lane::Lane;
 use crate::parse;
 use crate::volumes::VolumeRules;
-use lifeboat_api::{Backup, well_known};
+use lifeboat_api::Backup;
 use lifeboat_cluster::{ClusterError, ListRequest};
 use lifeboat_hook::BackupHooks;
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Item, Place};
-use lifeboat_select::{BackupFilter, NamespaceFacts, ObjectFacts};
+use lifeboat_select::{BackupFilter, NamespaceFacts, ObjectFacts, is_kept_out};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,10 +45,7 @@ pub(crate) struct Namespace {
 impl Scope {
     /// Namespaces that their label keeps out, without those that the user excludes anyway.
     pub(crate) fn kept_out(&self) -> Vec<String> {
-        let labelled = |n: &&Namespace| {
-            n.facts.labels.get(well_known::LABEL_EXCLUDE_FROM_BACKUP).is_some_and(|value| value == "true")
-        };
-        let names = self.namespaces.iter().filter(labelled).map(|n| n.facts.name.clone());
+        let names = self.namespaces.iter().filter(|n| is_kept_out(&n.facts.labels)).map(|n| n.facts.name.clone());
         names.filter(|name| !self.backup.spec.excluded_namespaces.contains(name)).collect()
     }
 

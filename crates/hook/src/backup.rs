@@ -2,12 +2,12 @@
 
 use crate::annotation::Annotations;
 use crate::hook::{Hook, HookSource, Moment, effective_timeout, fails_pod};
+use crate::matcher::PodMatcher;
 use crate::pod::HookPod;
 use lifeboat_api::{BackupHooks as Spec, BackupResourceHook, BackupResourceHookSpec};
 use lifeboat_object::{Catalog, Item};
-use lifeboat_select::{IncludesExcludes, Selector};
+use lifeboat_select::IncludesExcludes;
 use memchr::memmem;
-use std::collections::BTreeMap;
 
 /// The hooks in the spec of a backup, resolved against the types of a cluster.
 #[derive(Clone, Debug, Default)]
@@ -18,8 +18,7 @@ pub struct BackupHooks {
 /// An entry of the spec that is for pods.
 #[derive(Clone, Debug)]
 struct Entry {
-    namespaces: IncludesExcludes,
-    selector: Option<Selector>,
+    pods: PodMatcher,
     spec: BackupResourceHookSpec,
 }
 
@@ -58,16 +57,11 @@ impl BackupHooks {
                     format!("hook {:?}: a hook has no command: name the program and its arguments", entry.name)
                 }),
             );
-            let selector = match entry.label_selector.as_ref().map(Selector::compile).transpose() {
-                Ok(selector) => selector,
-                Err(problem) => {
-                    problems.push(format!("hook {:?}: invalid label selector: {problem}", entry.name));
-                    continue;
-                }
-            };
-            if is_for_pods(entry, catalog) {
-                let namespaces = IncludesExcludes::new(&entry.included_namespaces, &entry.excluded_namespaces);
-                entries.push(Entry { namespaces, selector, spec: entry.clone() });
+            let namespaces = [&entry.included_namespaces[..], &entry.excluded_namespaces];
+            match PodMatcher::new(&entry.name, namespaces, entry.label_selector.as_ref()) {
+                Ok(pods) if is_for_pods(entry, catalog) => entries.push(Entry { pods, spec: entry.clone() }),
+                Ok(_) => {}
+                Err(problem) => problems.push(problem),
             }
         }
         if problems.is_empty() { Ok(Self { entries }) } else { Err(problems) }
@@ -78,7 +72,7 @@ impl BackupHooks {
     #[must_use]
     pub fn may_concern(&self, pod: &Item) -> bool {
         let namespace = pod.head.namespace.as_deref().unwrap_or_default();
-        self.entries.iter().any(|entry| entry.is_for(namespace, &pod.head.labels))
+        self.entries.iter().any(|entry| entry.pods.matches(namespace, &pod.head.labels))
             || memmem::find(&pod.body, ANNOTATION).is_some()
     }
 
@@ -99,16 +93,12 @@ impl BackupHooks {
     }
 
     fn of_spec(&self, pod: &HookPod, moment: Moment) -> Vec<Hook> {
-        let entries = self.entries.iter().filter(|entry| entry.is_for(&pod.namespace, &pod.labels));
+        let entries = self.entries.iter().filter(|entry| entry.pods.matches(&pod.namespace, &pod.labels));
         entries.flat_map(|entry| entry.hooks(moment)).collect()
     }
 }
 
 impl Entry {
-    fn is_for(&self, namespace: &str, labels: &BTreeMap<String, String>) -> bool {
-        self.namespaces.includes(namespace) && self.selector.as_ref().is_none_or(|selector| selector.matches(labels))
-    }
-
     fn hooks(&self, moment: Moment) -> impl Iterator<Item = Hook> {
         let hooks: &[BackupResourceHook] = match moment {
             Moment::Pre => &self.spec.pre_hooks,
@@ -145,6 +135,7 @@ mod tests {
     use super::*;
     use lifeboat_api::{Duration, ExecHook, HookErrorMode, LabelSelector};
     use lifeboat_object::ApiResource;
+    use std::collections::BTreeMap;
     use std::sync::Arc;
 
     fn catalog() -> Catalog {

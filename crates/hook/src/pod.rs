@@ -1,6 +1,6 @@
 //! What hooks ask of a pod.
 
-use lifeboat_object::{GroupResource, ObjectKey};
+use lifeboat_object::{GroupResource, ObjectKey, labels, texts};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -31,10 +31,6 @@ impl HookPod {
     #[must_use]
     pub fn of(pod: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let texts = |value: &Value| -> BTreeMap<String, String> {
-            let map = value.as_object().into_iter().flatten();
-            map.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
-        };
         let of = |list: &Value, stays: fn(&Value) -> bool| -> Vec<String> {
             let all = list.as_array().into_iter().flatten();
             all.filter(|c| stays(c)).filter_map(|c| c["name"].as_str().map(str::to_owned)).collect()
@@ -46,7 +42,7 @@ impl HookPod {
             namespace: text(&metadata["namespace"]),
             name: text(&metadata["name"]),
             uid: text(&metadata["uid"]),
-            labels: texts(&metadata["labels"]),
+            labels: labels(pod),
             annotations: texts(&metadata["annotations"]),
             containers,
             ended: [&pod["status"]["containerStatuses"], &pod["status"]["initContainerStatuses"]]

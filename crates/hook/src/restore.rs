@@ -2,11 +2,10 @@
 
 use crate::annotation::Annotations;
 use crate::hook::{Hook, HookSource, effective_timeout, fails_pod};
+use crate::matcher::PodMatcher;
 use crate::pod::HookPod;
 use lifeboat_api::{Duration, ExecRestoreHook, RestoreHooks as Spec};
-use lifeboat_select::{IncludesExcludes, Selector};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 /// The hooks in the spec of a restore.
 #[derive(Clone, Debug, Default)]
@@ -16,8 +15,7 @@ pub struct RestoreHooks {
 
 #[derive(Clone, Debug)]
 struct Entry {
-    namespaces: IncludesExcludes,
-    selector: Option<Selector>,
+    pods: PodMatcher,
     name: String,
     commands: Vec<ExecRestoreHook>,
     containers: Vec<Value>,
@@ -42,13 +40,9 @@ impl RestoreHooks {
     pub fn new(spec: &Spec) -> Result<Self, Vec<String>> {
         let (mut entries, mut problems) = (Vec::new(), Vec::new());
         for entry in &spec.resources {
-            let selector = match entry.label_selector.as_ref().map(Selector::compile).transpose() {
-                Ok(selector) => selector,
-                Err(problem) => {
-                    problems.push(format!("hook {:?}: invalid label selector: {problem}", entry.name));
-                    None
-                }
-            };
+            let namespaces = [&entry.included_namespaces[..], &entry.excluded_namespaces];
+            let pods = PodMatcher::new(&entry.name, namespaces, entry.label_selector.as_ref());
+            let pods = pods.map_err(|problem| problems.push(problem)).ok();
             let commands: Vec<_> = entry.post_hooks.iter().filter_map(|hook| hook.exec.clone()).collect();
             if commands.iter().any(|exec| exec.command.is_empty()) {
                 problems
@@ -58,13 +52,7 @@ impl RestoreHooks {
             let containers: Vec<_> = inits.flat_map(|init| init.init_containers.iter().cloned()).collect();
             problems
                 .extend(containers.iter().filter_map(container_problem).map(|p| format!("hook {:?}: {p}", entry.name)));
-            entries.push(Entry {
-                namespaces: IncludesExcludes::new(&entry.included_namespaces, &entry.excluded_namespaces),
-                selector,
-                name: entry.name.clone(),
-                commands,
-                containers,
-            });
+            entries.extend(pods.map(|pods| Entry { pods, name: entry.name.clone(), commands, containers }));
         }
         if problems.is_empty() { Ok(Self { entries }) } else { Err(problems) }
     }
@@ -103,15 +91,11 @@ impl RestoreHooks {
     }
 
     fn of(&self, pod: &HookPod) -> impl Iterator<Item = &Entry> {
-        self.entries.iter().filter(|entry| entry.is_for(&pod.namespace, &pod.labels))
+        self.entries.iter().filter(|entry| entry.pods.matches(&pod.namespace, &pod.labels))
     }
 }
 
 impl Entry {
-    fn is_for(&self, namespace: &str, labels: &BTreeMap<String, String>) -> bool {
-        self.namespaces.includes(namespace) && self.selector.as_ref().is_none_or(|selector| selector.matches(labels))
-    }
-
     fn hooks(&self) -> impl Iterator<Item = RestoreHook> {
         self.commands.iter().enumerate().map(|(index, exec)| RestoreHook {
             hook: Hook {
@@ -167,6 +151,7 @@ fn container_problem(container: &Value) -> Option<String> {
 mod tests {
     use super::*;
     use lifeboat_api::{HookErrorMode, InitRestoreHook, LabelSelector, RestoreResourceHook, RestoreResourceHookSpec};
+    use std::collections::BTreeMap;
 
     fn texts(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()

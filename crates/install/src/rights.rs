@@ -59,6 +59,8 @@ fn cluster_rules() -> Value {
         {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "create", "patch"]},
         // Hooks run commands in containers.
         {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["get", "create"]},
+        // A restore waits for the containers in which its hooks run.
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["watch"]},
         // A backup waits for its snapshots, and takes their objects out of the cluster when it ends.
         {"apiGroups": ["snapshot.storage.k8s.io"], "resources": ["volumesnapshots", "volumesnapshotcontents"],
             "verbs": ["watch", "delete"]},

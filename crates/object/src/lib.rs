@@ -19,6 +19,7 @@ mod quantity;
 mod resource;
 mod results;
 mod splice;
+mod texts;
 mod view;
 
 pub use catalog::{Catalog, DiscoveryFailure};
@@ -32,6 +33,7 @@ pub use quantity::Quantity;
 pub use resource::{ApiResource, GroupResource, ParseGroupResourceError};
 pub use results::{Place, ResultSet, Results, Severity};
 pub use splice::{Spliced, splice_type};
+pub use texts::{labels, texts};
 pub use view::{Text, is_there, view};
 
 use bytes::Bytes;

@@ -6,10 +6,9 @@ use lifeboat_action::{
     ActionError, ActionErrorKind, RestoreItemAction, RestoreItemInput, RestoreItemOutput, call, caught,
 };
 use lifeboat_api::{Restore, well_known};
-use lifeboat_object::{Catalog, ObjectKey};
+use lifeboat_object::{Catalog, ObjectKey, labels};
 use lifeboat_select::{ObjectScope, ScopeText};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -209,11 +208,6 @@ fn take_must_include(item: &mut Value) -> bool {
         metadata.remove("annotations");
     }
     value == "true"
-}
-
-fn labels(item: &Value) -> BTreeMap<String, String> {
-    let labels = item.pointer("/metadata/labels").and_then(Value::as_object);
-    labels.into_iter().flatten().filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect()
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use lifeboat_api::Restore;
 use lifeboat_cluster::ClusterError;
 use lifeboat_hook::HookTally;
 use lifeboat_object::{ObjectKey, Results};
+use lifeboat_operation::RecordsError;
 use lifeboat_store::{Archive, StoreError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -70,10 +71,31 @@ pub enum RestoreError {
         /// The key of that plan in the bucket.
         place: String,
     },
+    /// It is pinned to a plan of more objects than such a restore can hold.
+    #[error(
+        "nothing was changed: the lines of the plan that the restore is pinned to take more than {most} bytes, and that is the most \
+         that it can be held to; restore fewer namespaces or types at once"
+    )]
+    PlanTooLarge {
+        /// The most bytes.
+        most: u64,
+    },
+    /// It is pinned to a plan, and it is not known whether an earlier run of it has begun.
+    #[error(
+        "whether an earlier run of the restore has begun is not known, because its notes cannot be read; without that it is not held \
+         to the plan {pinned}, and this run has changed nothing"
+    )]
+    Notes {
+        /// The digest of the plan.
+        pinned: String,
+        /// Why they cannot be read.
+        #[source]
+        source: RecordsError,
+    },
     /// It is pinned to a plan, was cut off after it had begun, and the plan is not there any more.
     #[error(
-        "the restore was cut off after it had begun, and the plan {pinned} that it is pinned to is no longer in the bucket at {place}: \
-         what it has done stays; make another plan, and another restore of it"
+        "the restore was cut off after it had begun, and the plan {pinned} that it is pinned to is no longer in the bucket at {place}, \
+         or not whole: what it has done stays; make another plan, and another restore of it"
     )]
     PlanLost {
         /// The digest of the plan.
@@ -84,6 +106,18 @@ pub enum RestoreError {
     /// Stopped by the user.
     #[error("the restore was cancelled before anything was changed in the cluster")]
     Cancelled,
+}
+
+impl RestoreError {
+    /// Whether the same restore may go well later.
+    #[must_use]
+    pub fn can_pass(&self) -> bool {
+        match self {
+            Self::Store(why) => why.can_pass(),
+            Self::Notes { source, .. } => matches!(source, RecordsError::Unavailable(_)),
+            _ => false,
+        }
+    }
 }
 
 /// What was done, and what became of the volumes.

@@ -6,21 +6,21 @@ use crate::env::Env;
 use crate::lock::lock;
 use crate::outcome::RestoreError;
 use crate::pin::{Pin, found, written};
-use crate::plan_line::{PlanDigest, PlanLine, Word};
+use crate::plan_file::{LARGEST, PackedPlan, read_packed};
+use crate::plan_line::{PlanLine, Word};
 use crate::planned::PreviewItem;
 use crate::preview::preview;
 use crate::request::Request;
 use lifeboat_api::Restore;
 use lifeboat_archive::layout::RestoreFile;
 use lifeboat_object::{GroupResource, ObjectKey, Place};
-use lifeboat_operation::{Journal, Operation, Progress};
-use serde_json::{Value, json};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use lifeboat_operation::{Journal, Operation, Progress, RecordsError};
+use serde_json::Value;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc;
 
-/// Bytes of a stored plan that are read: some two million objects.
-const LARGEST: u64 = 512 << 20;
 /// Items of the plan on their way.
 const WAITING: usize = 64;
 
@@ -60,49 +60,54 @@ impl Pinned {
             return Ok(None);
         }
         let (name, uid) = (&restore.metadata.name, &restore.metadata.uid);
-        // Before its checkpoint a run has written nothing, so that its plan may be an old one.
+        let place = || RestoreFile::Plan.key(name);
         let has_begun = has_checkpoint(env).await;
-        let stored = env.store.restore_file_bytes(name, RestoreFile::Plan).await?;
-        let stored = stored.and_then(|bytes| lifeboat_archive::gzip::unpack(&bytes, LARGEST).ok());
-        if let Some(plan) = stored.and_then(|bytes| PlanFile::parse(&String::from_utf8_lossy(&bytes)))
-            && plan.restore_uid == *uid
-            && plan.digest == *digest
-            && has_begun
-        {
+        if has_begun.map_err(|source| RestoreError::Notes { pinned: digest.clone(), source })? {
+            let stored = env.store.restore_file_bytes(name, RestoreFile::Plan).await?;
+            let Some(pinned) = stored.and_then(|bytes| Self::read(&bytes, uid, digest)) else {
+                return Err(RestoreError::PlanLost { pinned: digest.clone(), place: place() });
+            };
             env.operation.journal.info("Going on by the plan of the run that was cut off", &[("digest", digest)]);
-            return Ok(Some(Self::of(&plan, true)));
+            return Ok(Some(pinned));
         }
-        if has_begun {
-            return Err(RestoreError::PlanLost { pinned: digest.clone(), place: RestoreFile::Plan.key(name) });
-        }
-        let mut plan = plan(request, restore, env).await?;
-        if plan.digest != *digest {
-            // No later run of the same restore may take it for its own.
-            plan.restore_uid.clear();
-        }
-        let bytes = lifeboat_archive::gzip::pack(plan.text().as_bytes());
-        env.store.put_restore_file(name, RestoreFile::Plan, bytes).await?;
-        if plan.digest != *digest {
-            let (now, counts) = (plan.digest.clone(), plan.counts());
-            let place = RestoreFile::Plan.key(name);
-            return Err(RestoreError::PlanChanged { pinned: digest.clone(), now, counts, place });
+        // Before its checkpoint a run has written nothing, and a plan that it has stored may be an old one.
+        let (mut pinned, plan) = plan(request, env).await?;
+        let counts = plan.counts();
+        // No later run of the same restore may take another plan for its own.
+        let (now, packed) = plan.end(|now| if now == digest { uid.clone() } else { String::new() });
+        env.store.put_restore_file(name, RestoreFile::Plan, packed).await?;
+        if now != *digest {
+            return Err(RestoreError::PlanChanged { pinned: digest.clone(), now, counts, place: place() });
         }
         env.operation.journal.info("The plan is the one that the restore is pinned to", &[("digest", digest)]);
-        Ok(Some(Self::of(&plan, false)))
+        pinned.in_order();
+        Ok(Some(pinned))
     }
 
-    fn of(plan: &PlanFile, is_resumed: bool) -> Self {
-        let mut out = Self { is_resumed, ..Self::default() };
-        for (key, word, pin) in plan.lines.iter().filter_map(PlanLine::read) {
-            if word == Word::Remove {
-                out.removed.push((key, pin));
-            } else {
-                out.objects.entry(key.digest()).or_default().push((word, pin));
-            }
+    /// The stored plan of a run that was cut off; `None` when it is another one, or not whole.
+    fn read(packed: &[u8], uid: &str, digest: &str) -> Option<Self> {
+        let mut out = Self { is_resumed: true, ..Self::default() };
+        read_packed(packed, uid, digest, |line| out.add(line))?;
+        out.in_order();
+        Some(out)
+    }
+
+    fn add(&mut self, line: &PlanLine) {
+        let Some((key, word, pin)) = line.read() else { return };
+        if word == Word::Remove {
+            self.removed.push((key, pin));
+            return;
         }
-        // What comes last in a restore goes first.
-        out.removed.reverse();
-        out
+        match self.objects.entry(key.digest()) {
+            // Nearly all objects have one line: a vector that grows would hold the room of four.
+            Entry::Vacant(place) => drop(place.insert(vec![(word, pin)])),
+            Entry::Occupied(mut lines) => lines.get_mut().push((word, pin)),
+        }
+    }
+
+    /// When all lines are there: what comes last in a restore goes first.
+    fn in_order(&mut self) {
+        self.removed.reverse();
     }
 
     /// Whether the plan says that an object is made, so that there is none to look at before.
@@ -172,29 +177,37 @@ impl Pinned {
 }
 
 /// Whether a run before has come so far that it may have written something.
-async fn has_checkpoint(env: &Env) -> bool {
-    let keys = env.operation.records.keys().await;
-    // Notes that cannot be read are an error of their own later; the plan is then made anew, and is another one.
-    keys.is_ok_and(|keys| keys.iter().any(|key| key == CHECKPOINT))
+///
+/// # Errors
+/// That it is not known.
+async fn has_checkpoint(env: &Env) -> Result<bool, RecordsError> {
+    Ok(env.operation.records.keys().await?.contains(CHECKPOINT))
 }
 
 /// Plans a restore as a preview does, with a journal of its own.
-async fn plan(request: &Request, restore: &Restore, env: &Env) -> Result<PlanFile, RestoreError> {
+async fn plan(request: &Request, env: &Env) -> Result<(Pinned, PackedPlan), RestoreError> {
     let (operation, told) = (&env.operation, env.operation.journal.clone());
     let journal = Journal::new(Arc::clone(&operation.clock), "plan", &operation.scratch);
     let operation = Operation { journal, progress: Arc::<Progress>::default(), ..operation.clone() };
     let env = Env { operation, ..env.clone() };
     let (sender, mut items) = mpsc::channel::<PreviewItem>(WAITING);
-    let mut out = PlanFile { restore_uid: restore.metadata.uid.clone(), ..PlanFile::default() };
-    let mut digest = PlanDigest::default();
+    let (mut pinned, mut out) = (Pinned::default(), PackedPlan::default());
     let gather = async {
         while let Some(item) = items.recv().await {
             let line = PlanLine::of(&item);
-            digest.add(&line);
-            out.lines.push(line);
+            pinned.add(&line);
+            out.add(&line);
+            if out.is_too_large() {
+                // The preview ends when nothing is received any more.
+                items.close();
+                break;
+            }
         }
     };
     let (end, ()) = tokio::join!(preview(request, &env, sender), gather);
+    if out.is_too_large() {
+        return Err(RestoreError::PlanTooLarge { most: LARGEST });
+    }
     let end = end?;
     // What could not be looked at is in no plan.
     for message in end.results.errors.messages() {
@@ -203,107 +216,19 @@ async fn plan(request: &Request, restore: &Restore, env: &Env) -> Result<PlanFil
     if env.operation.cancel.is_cancelled() {
         return Err(RestoreError::Cancelled);
     }
-    out.digest = digest.end();
-    Ok(out)
-}
-
-/// A stored plan (docs/formats/plan.md): a line that says which, and a line for each object.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PlanFile {
-    /// The digest of its lines.
-    pub digest: String,
-    /// The restore that stored it; empty for one that a user saved.
-    pub restore_uid: String,
-    /// Its lines, in the order of the restore.
-    pub lines: Vec<PlanLine>,
-}
-
-impl PlanFile {
-    /// Reads one; `None` when it is none, or its lines are not those of its digest.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let mut lines = text.lines();
-        let first: Value = serde_json::from_str(lines.next()?).ok()?;
-        let field = |name: &str| first[name].as_str().unwrap_or_default().to_owned();
-        let lines: Vec<PlanLine> = lines.map(PlanLine::parse).collect::<Option<_>>()?;
-        let mut digest = PlanDigest::default();
-        lines.iter().for_each(|line| digest.add(line));
-        let out = Self { digest: field("planDigest"), restore_uid: field("restoreUID"), lines };
-        (digest.end() == out.digest).then_some(out)
-    }
-
-    /// Its text.
-    #[must_use]
-    pub fn text(&self) -> String {
-        let mut out = Self::first_line(&self.digest, &self.restore_uid);
-        for line in &self.lines {
-            out.push_str(line.text());
-            out.push('\n');
-        }
-        out
-    }
-
-    /// The first line of a plan, with its end.
-    #[must_use]
-    pub fn first_line(digest: &str, restore_uid: &str) -> String {
-        format!("{}\n", json!({"planDigest": digest, "restoreUID": restore_uid}))
-    }
-
-    /// What was of another kind in the plan before, or of this one now, in the order of the objects' names: the object, what was
-    /// to be done with it, and what is; `None` where a plan lacks it.
-    #[must_use]
-    pub fn changes(&self, now: &Self) -> Vec<PlanChange> {
-        let by_key = |plan: &Self| -> BTreeMap<String, (String, PlanLine)> {
-            let read = |line: &PlanLine| {
-                let word = serde_json::from_str::<Value>(line.text()).ok()?["action"].as_str()?.to_owned();
-                Some((line.read()?.0.to_string(), (word, line.clone())))
-            };
-            plan.lines.iter().filter_map(read).collect()
-        };
-        let (before, mut after) = (by_key(self), by_key(now));
-        let mut out = Vec::new();
-        for (object, (word, line)) in before {
-            match after.remove(&object) {
-                Some((_, same)) if same == line => {}
-                other => out.push(PlanChange { object, before: Some(word), now: other.map(|(word, _)| word) }),
-            }
-        }
-        out.extend(after.into_iter().map(|(object, (word, _))| PlanChange { object, before: None, now: Some(word) }));
-        out.sort_by(|a, b| a.object.cmp(&b.object));
-        out
-    }
-
-    fn counts(&self) -> String {
-        let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
-        for (_, word, _) in self.lines.iter().filter_map(PlanLine::read) {
-            let word = match word {
-                Word::Create => "create",
-                Word::Update => "update",
-                Word::Recreate => "recreate",
-                Word::Remove => "remove",
-                Word::Nothing => "leave",
-            };
-            *counts.entry(word).or_default() += 1;
-        }
-        counts.into_iter().map(|(word, count)| format!("{word} {count}")).collect::<Vec<_>>().join(", ")
-    }
-}
-
-/// An object of which two plans differ.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanChange {
-    /// Type, namespace and name.
-    pub object: String,
-    /// What was to be done with it; `None` when the plan before lacks it.
-    pub before: Option<String>,
-    /// What is to be done with it; `None` when the plan lacks it.
-    pub now: Option<String>,
+    Ok((pinned, out))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::planned::Planned;
+    use crate::stub::{Ground, Scripted, config_map};
+    use bytes::Bytes;
+    use lifeboat_action::RestoreItemOutput;
+    use lifeboat_operation::Records;
+    use serde_json::json;
+    use std::collections::{BTreeMap, BTreeSet};
 
     fn key(name: &str) -> ObjectKey {
         ObjectKey::new(GroupResource::new("", "configmaps"), Some("shop"), name)
@@ -317,21 +242,20 @@ mod tests {
         PlanLine::of(&PreviewItem { pin: Pin::of(in_cluster, &object("new")), ..PreviewItem::of(key(name), planned) })
     }
 
-    fn file(lines: Vec<PlanLine>) -> PlanFile {
-        let mut digest = PlanDigest::default();
-        lines.iter().for_each(|line| digest.add(line));
-        PlanFile { digest: digest.end(), restore_uid: "r".to_owned(), lines }
-    }
-
     #[test]
     fn only_what_the_plan_says_is_written_and_only_while_it_holds() {
         let old = object("old");
-        let plan = file(vec![
+        let plan = [
             line("new", Planned::Create, None),
             line("old", Planned::Update(Vec::new()), Some(&old)),
             line("immutable", Planned::Recreate(Vec::new()), Some(&old)),
             line("same", Planned::Unchanged, Some(&old)),
-        ]);
+        ];
+        let pinned_to = |is_resumed: bool| {
+            let mut pinned = Pinned { is_resumed, ..Pinned::default() };
+            plan.iter().for_each(|line| pinned.add(line));
+            pinned
+        };
         let (other, gone) = (object("other"), "it is gone since the plan that the restore is pinned to");
         let changed = "it has changed since the plan that the restore is pinned to";
         let came = "it has come into being since the plan that the restore is pinned to";
@@ -348,47 +272,89 @@ mod tests {
             ("same", Change::Update(&old), false, Err(changed)),
             ("else", Change::Create, false, Err("the plan that the restore is pinned to does not have it")),
         ] {
-            let pinned = Pinned::of(&plan, resumed);
+            let pinned = pinned_to(resumed);
             assert_eq!(pinned.allows(&key(name), change, &object("new")), expected.map_err(str::to_owned), "{name}");
         }
-        let pinned = Pinned::of(&plan, false);
+        let pinned = pinned_to(false);
         pinned.deletes(&key("immutable"));
         assert_eq!(pinned.allows(&key("immutable"), Change::Create, &object("new")), Ok(()), "its second attempt");
         let written = |names: &[&str]| names.iter().map(|name| key(name).digest()).collect();
         assert_eq!(pinned.not_written(&written(&["new", "immutable", "same"])), 1);
         assert_eq!(pinned.not_written(&written(&["new", "immutable", "old"])), 0);
-        let why = Pinned::of(&plan, false).allows(&key("new"), Change::Create, &object("newer"));
+        let why = pinned_to(false).allows(&key("new"), Change::Create, &object("newer"));
         assert_eq!(
             why,
             Err("it would become something else than in the plan that the restore is pinned to".to_owned())
         );
     }
 
-    #[test]
-    fn a_stored_plan_is_read_as_it_was_written_and_not_when_somebody_changed_it() {
-        let plan = file(vec![line("a", Planned::Create, None), line("b", Planned::Unchanged, None)]);
-        let text = plan.text();
-        assert_eq!(PlanFile::parse(&text), Some(plan));
-        assert_eq!(PlanFile::parse(&text.replace("create", "update")), None);
-        assert_eq!((PlanFile::parse(""), PlanFile::parse("{}")), (None, None));
+    /// Notes that cannot be read.
+    #[derive(Debug)]
+    struct Away;
+
+    fn away() -> RecordsError {
+        RecordsError::Unavailable("the API server is away".to_owned())
     }
 
-    #[test]
-    fn two_plans_differ_by_objects() {
-        let old = object("old");
-        let before = file(vec![line("a", Planned::Create, None), line("b", Planned::Unchanged, None)]);
-        let now = file(vec![line("a", Planned::Update(Vec::new()), Some(&old)), line("c", Planned::Create, None)]);
-        let change = |object: &str, before: Option<&str>, now: Option<&str>| PlanChange {
-            object: format!("configmaps/shop/{object}"),
-            before: before.map(str::to_owned),
-            now: now.map(str::to_owned),
-        };
-        let expected = [
-            change("a", Some("create"), Some("update")),
-            change("b", Some("unchanged"), None),
-            change("c", None, Some("create")),
-        ];
-        assert_eq!(before.changes(&now), expected);
-        assert_eq!(before.changes(&before), []);
+    #[async_trait::async_trait]
+    impl Records for Away {
+        async fn read(&self, _: &str) -> Result<Option<Bytes>, RecordsError> {
+            Err(away())
+        }
+
+        async fn keys(&self) -> Result<BTreeSet<String>, RecordsError> {
+            Err(away())
+        }
+
+        async fn write(&self, _: BTreeMap<String, Option<Bytes>>) -> Result<(), RecordsError> {
+            Err(away())
+        }
+    }
+
+    async fn ground() -> Ground {
+        let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
+        let mut ground = Ground::new(&[namespace, config_map("a"), config_map("b")], &action).await;
+        ground.request.restore.spec.plan_digest = format!("sha256:{}", "0".repeat(64));
+        ground
+    }
+
+    /// The plan that is stored, as text.
+    async fn stored(ground: &Ground) -> Option<String> {
+        let packed = ground.env.store.restore_file_bytes("r", RestoreFile::Plan).await.unwrap()?;
+        Some(String::from_utf8(lifeboat_archive::gzip::unpack(&packed, LARGEST).unwrap()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_run_that_was_cut_off_goes_on_by_the_stored_plan_and_by_no_other_one() {
+        let mut ground = ground().await;
+        let Err(RestoreError::PlanChanged { now, counts, .. }) = ground.run().await else { panic!("another plan") };
+        assert_eq!((counts.as_str(), ground.made()), ("create 3", vec![]));
+        let plan = stored(&ground).await.unwrap();
+        assert!(plan.lines().next().unwrap().ends_with(r#""restoreUID":""}"#), "{plan}");
+
+        ground.request.restore.spec.plan_digest = now;
+        ground.run_again().await.unwrap();
+        assert_eq!(ground.made(), ["a", "b"]);
+        let own = stored(&ground).await.unwrap();
+        assert_eq!(own, plan.replace(r#""restoreUID":"""#, r#""restoreUID":"u""#));
+        // It has a checkpoint now, and its plan is not made again: nothing is to be created any more.
+        let outcome = ground.run_again().await.unwrap();
+        assert_eq!(outcome.results.errors.messages().collect::<Vec<_>>(), Vec::<&str>::new());
+        ground.env.store.put_restore_file("r", RestoreFile::Plan, b"x".to_vec()).await.unwrap();
+        assert!(matches!(ground.run_again().await, Err(RestoreError::PlanLost { .. })));
+    }
+
+    #[tokio::test]
+    async fn a_run_whose_notes_cannot_be_read_plans_nothing_and_leaves_the_stored_plan() {
+        let mut ground = ground().await;
+        let before = b"the plan of the run before".to_vec();
+        ground.env.store.put_restore_file("r", RestoreFile::Plan, before.clone()).await.unwrap();
+        ground.env.operation.records = Arc::new(Away);
+        let error = ground.run().await.unwrap_err();
+        assert!(matches!(&error, RestoreError::Notes { source, .. } if *source == away()), "{error}");
+        assert!(error.can_pass() && !error.to_string().contains("nothing was changed"));
+        let after = ground.env.store.restore_file_bytes("r", RestoreFile::Plan).await.unwrap();
+        assert_eq!((after.as_deref(), ground.made()), (Some(&*before), vec![]));
     }
 }

@@ -30,8 +30,20 @@ impl PlanLine {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let line: Value = serde_json::from_str(text).ok()?;
-        let has = |key: &str| line[key].is_string();
-        (has("action") && has("type") && has("name")).then(|| Self(line.to_string()))
+        let line = Self(line.to_string());
+        line.read().is_some().then_some(line)
+    }
+
+    /// What would be done with the object, in a word of [`crate::Planned::word`].
+    #[must_use]
+    pub fn action(&self) -> String {
+        let line: Value = serde_json::from_str(&self.0).unwrap_or_default();
+        line["action"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// The object in the cluster.
+    pub(crate) fn object(&self) -> Option<String> {
+        self.read().map(|(key, ..)| key.to_string())
     }
 
     /// The text, without an end of line.
@@ -118,8 +130,11 @@ mod tests {
         let (key, word, pin) = first.read().unwrap();
         assert_eq!((key.to_string().as_str(), word), ("configmaps/shop/a", Word::Update));
         assert_eq!(pin, Pin::of(Some(&object("u", "9", "old")), &desired));
+        assert_eq!(first.action(), "update");
         assert_eq!(PlanLine::parse(first.text()), Some(first));
-        assert_eq!([PlanLine::parse("{}"), PlanLine::parse("x")], [None, None]);
+        for wrong in ["{}", "x", r#"{"action":"create","name":"a","type":""}"#] {
+            assert_eq!(PlanLine::parse(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

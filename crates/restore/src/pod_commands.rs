@@ -9,7 +9,7 @@ use lifeboat_object::{ObjectKey, Place};
 use serde_json::Value;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -20,6 +20,11 @@ const BREAKING_OFF: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Between these attempts.
 const PAUSE: Duration = Duration::from_secs(2);
+/// Commands that run at once, and pods that are read at once.
+const MOST_AT_ONCE: usize = 32;
+/// Why a restore runs no more commands.
+const CANCELLED: &str = "the restore was cancelled";
+const BROKE_OFF: &str = "the restore broke off";
 
 /// The commands that run in the pods of one restore. They end with this value.
 pub(crate) struct PodCommands {
@@ -39,13 +44,24 @@ struct Runner {
     noted: Noted,
     /// Set when the restore breaks off.
     given_up: CancellationToken,
+    /// Places of pods that are read.
+    reads: Semaphore,
+    /// Places of commands that run.
+    runs: Semaphore,
 }
 
 impl PodCommands {
     /// Of a restore that has run none yet.
     pub(crate) fn new(hooks: Arc<RestoreHooks>, longest_wait: Duration, env: &Env) -> Self {
-        let (noted, given_up) = (Noted::new(&env.operation), CancellationToken::new());
-        let runner = Runner { env: env.clone(), longest_wait, tally: Mutex::default(), noted, given_up };
+        let runner = Runner {
+            env: env.clone(),
+            longest_wait,
+            tally: Mutex::default(),
+            noted: Noted::new(&env.operation),
+            given_up: CancellationToken::new(),
+            reads: Semaphore::new(MOST_AT_ONCE),
+            runs: Semaphore::new(MOST_AT_ONCE),
+        };
         let states = Arc::new(PodStates::new(env));
         Self { hooks, states, runner: Arc::new(runner), tasks: Mutex::default() }
     }
@@ -95,13 +111,16 @@ impl PodCommands {
             ),
             None => {}
         }
-        let state = self.states.follow(&pod.namespace, in_cluster);
+        let (state, began) = (self.states.follow(&pod.namespace, in_cluster), Instant::now());
         let (runner, states) = (Arc::clone(&self.runner), Arc::clone(&self.states));
         lock(&self.tasks).spawn(async move {
-            states.read(&pod.namespace, &pod.name).await;
+            if let Ok(_place) = runner.place(&runner.reads).await {
+                states.read(&pod.namespace, &pod.name).await;
+            }
             let failures = Mutex::default();
-            let follower = Follower { runner: &runner, pod: &pod, began: Instant::now(), failures: &failures };
+            let follower = Follower { runner: &runner, pod: &pod, began, failures: &failures };
             let whole = follower.follow(hooks, state).await;
+            states.forget(&pod.namespace, &pod.name);
             if whole {
                 let failures = std::mem::take(&mut *lock(&failures));
                 runner.note(&pod, &Past::Ended(failures)).await;
@@ -135,6 +154,20 @@ impl PodCommands {
 }
 
 impl Runner {
+    /// Waits for a place.
+    ///
+    /// # Errors
+    /// Why the restore runs no more commands.
+    async fn place<'a>(&self, places: &'a Semaphore) -> Result<SemaphorePermit<'a>, &'static str> {
+        tokio::select! {
+            biased;
+            () = self.env.operation.cancel.cancelled() => Err(CANCELLED),
+            () = self.given_up.cancelled() => Err(BROKE_OFF),
+            // It is never closed.
+            place = places.acquire() => place.map_err(|_| BROKE_OFF),
+        }
+    }
+
     /// Waits for the commands of all pods.
     async fn ended(&self, tasks: &mut JoinSet<()>) {
         while let Some(ended) = tasks.join_next().await {
@@ -177,6 +210,7 @@ pub(crate) fn is_pod(key: &ObjectKey) -> bool {
 struct Follower<'a> {
     runner: &'a Runner,
     pod: &'a HookPod,
+    /// When the pod was made, in this run.
     began: Instant,
     /// What went wrong so far.
     failures: &'a Mutex<Vec<Failure>>,
@@ -184,10 +218,22 @@ struct Follower<'a> {
 
 /// Why commands of a pod do not run any more.
 enum Over {
-    /// This happened to the pod or to the restore.
+    /// This happened to the pod.
     Because(&'static str),
     /// A command failed, and the failure counts for the whole pod.
     Failed,
+    /// This happened to the restore. One that is begun again runs the commands.
+    Stopped(String),
+}
+
+/// Why a command did not end well.
+enum Unwell {
+    /// It failed.
+    Failed(String),
+    /// The restore stopped before it was begun.
+    NotBegun(String),
+    /// The restore stopped while it ran.
+    CutOff(&'static str),
 }
 
 impl Follower<'_> {
@@ -220,25 +266,31 @@ impl Follower<'_> {
             }
             tokio::select! {
                 biased;
-                () = cancel.cancelled() => break Over::Because("the restore was cancelled"),
-                () = given_up.cancelled() => break Over::Because("the restore broke off"),
+                () = cancel.cancelled() => break Over::Stopped(CANCELLED.to_owned()),
+                () = given_up.cancelled() => break Over::Stopped(BROKE_OFF.to_owned()),
                 changed = state.changed() => if changed.is_err() {
                     break Over::Because("the pods of its namespace are not watched any more");
                 },
                 () = sleep_until(self.next_expiry(&waiting)) => self.expire(&mut waiting),
             }
         };
-        let is_cancelled = matches!(over, Over::Because(_)) && (cancel.is_cancelled() || given_up.is_cancelled());
-        let why = match over {
+        let is_whole = match over {
+            // When the restore stops, the watch may end before it is heard here.
+            Over::Because(_) => !cancel.is_cancelled() && !given_up.is_cancelled(),
+            Over::Failed => true,
+            Over::Stopped(_) => false,
+        };
+        let why = match &over {
             Over::Because(why) => why,
             Over::Failed => "a command before it failed",
+            Over::Stopped(why) => why.as_str(),
         };
         for (container, hooks) in waiting {
             for hook in hooks {
                 self.tell(&hook.hook, &format!("not executed: {why}"), &container);
             }
         }
-        !is_cancelled
+        is_whole
     }
 
     /// Those whose container the pod has. The others can never run, which is said at once.
@@ -268,10 +320,22 @@ impl Follower<'_> {
             }
             while !hooks.is_empty() {
                 let hook = hooks.remove(0);
-                let Err(error) = self.run(&hook.hook).await else { continue };
-                self.tell(&hook.hook, &format!("failed to execute, err: {error}"), container);
-                if hook.hook.fails_pod {
-                    return Err(Over::Failed);
+                match self.run(&hook.hook).await {
+                    Ok(()) => {}
+                    Err(Unwell::Failed(error)) => {
+                        self.tell(&hook.hook, &format!("failed to execute, err: {error}"), container);
+                        if hook.hook.fails_pod {
+                            return Err(Over::Failed);
+                        }
+                    }
+                    Err(Unwell::NotBegun(why)) => {
+                        hooks.insert(0, hook);
+                        return Err(Over::Stopped(why));
+                    }
+                    Err(Unwell::CutOff(why)) => {
+                        self.tell(&hook.hook, &format!("was cut off: {why} while it ran"), container);
+                        return Err(Over::Stopped(why.to_owned()));
+                    }
                 }
             }
         }
@@ -279,20 +343,22 @@ impl Follower<'_> {
         Ok(())
     }
 
-    async fn run(&self, hook: &Hook) -> Result<(), String> {
+    async fn run(&self, hook: &Hook) -> Result<(), Unwell> {
         let operation = &self.runner.env.operation;
+        let place = self.runner.place(&self.runner.runs).await;
+        let _place = place.map_err(|why| Unwell::NotBegun(why.to_owned()))?;
         let end = Instant::now() + PATIENCE;
         loop {
-            (operation.fence)()?;
+            (operation.fence)().map_err(Unwell::NotBegun)?;
             let ran = tokio::select! {
                 biased;
-                () = operation.cancel.cancelled() => return Err("the restore was cancelled while it ran".to_owned()),
-                () = self.runner.given_up.cancelled() => return Err("the restore broke off while it ran".to_owned()),
+                () = operation.cancel.cancelled() => return Err(Unwell::CutOff(CANCELLED)),
+                () = self.runner.given_up.cancelled() => return Err(Unwell::CutOff(BROKE_OFF)),
                 ran = run(hook, self.pod, Moment::Restored, &self.runner.env.cluster, &operation.journal) => ran,
             };
             match ran {
                 Err(error) if error.was_not_started() && error.can_pass() && Instant::now() < end => sleep(PAUSE).await,
-                ran => return ran.map_err(|error| error.to_string()),
+                ran => return ran.map_err(|error| Unwell::Failed(error.to_string())),
             }
         }
     }

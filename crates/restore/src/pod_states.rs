@@ -1,5 +1,5 @@
-//! The states of restored pods, as far as commands that are to run in them wait for these: one watch for each namespace,
-//! however many pods it has.
+//! The states of restored pods, as far as commands that are to run in them wait for these: one watch for each namespace in which
+//! a pod is waited for, however many pods it has.
 
 use crate::env::Env;
 use crate::lock::lock;
@@ -8,7 +8,6 @@ use lifeboat_object::ApiResource;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -19,6 +18,9 @@ use tokio::time::sleep;
 const LASTING: Duration = Duration::from_secs(300);
 /// Between attempts at a watch that fails.
 const PAUSE: Duration = Duration::from_secs(2);
+/// How often it is looked whether pods of a namespace are still waited for. A watch outlives a moment without any, so that pods
+/// that come one after the other do not each take a list of their own.
+const LINGER: Duration = Duration::from_secs(10);
 
 /// What is known of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,9 +55,14 @@ pub(crate) struct PodStates {
 /// The pods of one namespace that are waited for.
 #[derive(Default)]
 struct Watched {
-    pods: Mutex<HashMap<String, Followed>>,
-    /// Set when nothing keeps the states up to date any more.
-    is_dead: AtomicBool,
+    pods: Mutex<Pods>,
+}
+
+#[derive(Default)]
+struct Pods {
+    by_name: HashMap<String, Followed>,
+    /// Set when nothing keeps the states up to date any more: no pod comes to these.
+    is_over: bool,
 }
 
 /// A pod that is waited for.
@@ -76,21 +83,39 @@ impl PodStates {
     /// [`PodStates::read`], since a pod that rests brings no events.
     pub(crate) fn follow(&self, namespace: &str, pod: &Value) -> watch::Receiver<PodState> {
         let pod = Pod::deserialize(pod).unwrap_or_default();
-        let (watched, is_new) = {
-            let mut namespaces = lock(&self.namespaces);
-            let is_new = namespaces.get(namespace).is_none_or(|watched| watched.is_dead.load(Ordering::Acquire));
-            if is_new {
-                namespaces.insert(namespace.to_owned(), Arc::default());
-            }
-            (Arc::clone(namespaces.entry(namespace.to_owned()).or_default()), is_new)
-        };
-        let receiver = watched.follow(&pod);
-        if is_new {
-            let (env, namespace) = (self.env.clone(), namespace.to_owned());
-            let keeper = Keeper(watched);
-            lock(&self.tasks).spawn(async move { keeper.0.keep(&namespace, &env).await });
+        let mut namespaces = lock(&self.namespaces);
+        if let Some(receiver) = namespaces.get(namespace).and_then(|watched| watched.follow(&pod)) {
+            return receiver;
         }
+        let (watched, receiver) = Watched::of(&pod);
+        let watched = Arc::new(watched);
+        namespaces.insert(namespace.to_owned(), Arc::clone(&watched));
+        drop(namespaces);
+        let (env, namespace) = (self.env.clone(), namespace.to_owned());
+        let mut tasks = lock(&self.tasks);
+        // Those of namespaces that were watched before.
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(async move {
+            let keeper = Keeper(watched);
+            tokio::select! {
+                () = keeper.0.keep(&namespace, &env) => {}
+                () = keeper.0.unused() => {}
+            }
+        });
         receiver
+    }
+
+    /// Forgets a pod that nobody waits for any more.
+    pub(crate) fn forget(&self, namespace: &str, name: &str) {
+        if let Some(watched) = lock(&self.namespaces).get(namespace) {
+            watched.forget(name);
+        }
+    }
+
+    /// Whether no pod of a namespace is waited for.
+    #[cfg(test)]
+    pub(crate) fn is_unused(&self, namespace: &str) -> bool {
+        lock(&self.namespaces).get(namespace).is_none_or(|watched| lock(&watched.pods).by_name.is_empty())
     }
 
     /// Reads a pod that is followed, and tells those that wait for it.
@@ -110,8 +135,7 @@ struct Keeper(Arc<Watched>);
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        self.0.is_dead.store(true, Ordering::Release);
-        lock(&self.0.pods).clear();
+        *lock(&self.0.pods) = Pods { is_over: true, ..Pods::default() };
     }
 }
 
@@ -119,21 +143,59 @@ fn pods() -> ApiResource {
     ApiResource { namespaced: true, ..ApiResource::new("", "v1", "pods", "Pod") }
 }
 
-impl Watched {
-    fn follow(&self, pod: &Pod) -> watch::Receiver<PodState> {
+impl Pods {
+    fn follow(&mut self, pod: &Pod) -> watch::Receiver<PodState> {
         let Metadata { name, uid, .. } = &pod.metadata;
-        let mut pods = lock(&self.pods);
-        if let Some(followed) = pods.get(name).filter(|followed| followed.uid == *uid) {
+        if let Some(followed) = self.by_name.get(name).filter(|followed| followed.uid == *uid) {
             return followed.state.subscribe();
         }
         let (state, receiver) = watch::channel(pod.state());
-        pods.insert(name.clone(), Followed { uid: uid.clone(), is_heard: false, state });
+        self.by_name.insert(name.clone(), Followed { uid: uid.clone(), is_heard: false, state });
         receiver
+    }
+}
+
+impl Watched {
+    /// The first pod of a namespace.
+    fn of(pod: &Pod) -> (Self, watch::Receiver<PodState>) {
+        let mut pods = Pods::default();
+        let receiver = pods.follow(pod);
+        (Self { pods: Mutex::new(pods) }, receiver)
+    }
+
+    /// `None` when nothing keeps the states up to date any more.
+    fn follow(&self, pod: &Pod) -> Option<watch::Receiver<PodState>> {
+        let mut pods = lock(&self.pods);
+        (!pods.is_over).then(|| pods.follow(pod))
+    }
+
+    /// Forgets a pod, unless somebody still waits for it, or for another one of its name.
+    fn forget(&self, name: &str) {
+        let mut pods = lock(&self.pods);
+        if pods.by_name.get(name).is_some_and(|followed| followed.state.receiver_count() == 0) {
+            pods.by_name.remove(name);
+        }
+    }
+
+    /// Returns when no pod is waited for any more, and none will be here.
+    async fn unused(&self) {
+        loop {
+            sleep(LINGER).await;
+            if self.end_if_unused() {
+                return;
+            }
+        }
+    }
+
+    fn end_if_unused(&self) -> bool {
+        let mut pods = lock(&self.pods);
+        pods.is_over |= pods.by_name.is_empty();
+        pods.is_over
     }
 
     /// Takes in what was read of a pod, unless the watch knows better.
     fn read(&self, name: &str, body: Option<&[u8]>) {
-        let is_heard = lock(&self.pods).get(name).is_none_or(|followed| followed.is_heard);
+        let is_heard = lock(&self.pods).by_name.get(name).is_none_or(|followed| followed.is_heard);
         if is_heard {
             return;
         }
@@ -199,7 +261,7 @@ impl Watched {
     fn there(&self) -> HashSet<String> {
         let pods = lock(&self.pods);
         let is_there = |followed: &Followed| matches!(*followed.state.borrow(), PodState::There { .. });
-        let there = pods.iter().filter(|(_, followed)| is_there(followed));
+        let there = pods.by_name.iter().filter(|(_, followed)| is_there(followed));
         there.map(|(name, _)| name.clone()).collect()
     }
 
@@ -212,7 +274,7 @@ impl Watched {
     /// Tells those that wait for this pod, if any do. Gives what the object calls itself; `None` when it is no pod.
     fn tell(&self, body: &[u8], is_gone: bool) -> Option<Metadata> {
         let pod: Pod = serde_json::from_slice(body).ok()?;
-        let is_told = lock(&self.pods).get_mut(&pod.metadata.name).is_some_and(|followed| {
+        let is_told = lock(&self.pods).by_name.get_mut(&pod.metadata.name).is_some_and(|followed| {
             let is_it = followed.uid == pod.metadata.uid;
             followed.is_heard |= is_it;
             // The end of another one of its name is not its own, and neither is what is heard before its own first event.
@@ -225,7 +287,7 @@ impl Watched {
     }
 
     fn set(&self, name: &str, state: PodState) {
-        if let Some(followed) = lock(&self.pods).get(name) {
+        if let Some(followed) = lock(&self.pods).by_name.get(name) {
             followed.state.send_if_modified(|known| {
                 let is_new = *known != state;
                 *known = state;
@@ -289,98 +351,4 @@ impl Pod {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::{Value, json};
-
-    fn state(status: Value) -> PodState {
-        let pod = json!({"metadata": {"name": "a", "uid": "u"}, "status": status});
-        serde_json::from_value::<Pod>(pod).unwrap().state()
-    }
-
-    fn there(containers: &[(&str, bool, bool)], is_over: bool) -> PodState {
-        let up = |(name, is_running, is_ready): &(&str, bool, bool)| {
-            ((*name).to_owned(), Up { is_running: *is_running, is_ready: *is_ready })
-        };
-        PodState::There { uid: "u".to_owned(), containers: containers.iter().map(up).collect(), is_over }
-    }
-
-    #[test]
-    fn a_container_is_up_when_it_runs_and_ready_when_it_says_so() {
-        assert_eq!(state(json!({})), there(&[], false));
-        let containers = json!([
-            {"name": "a", "ready": true, "state": {"running": {"startedAt": "now"}}},
-            {"name": "b", "ready": false, "state": {"running": {}}},
-            {"name": "c", "ready": false, "state": {"waiting": {"reason": "CrashLoopBackOff"}}},
-        ]);
-        assert_eq!(
-            state(json!({"phase": "Running", "containerStatuses": containers})),
-            there(&[("a", true, true), ("b", true, false), ("c", false, false)], false)
-        );
-        assert_eq!(state(json!({"phase": "Failed"})), there(&[], true));
-    }
-
-    fn body(uid: &str, revision: &str, status: &Value) -> Vec<u8> {
-        let metadata = json!({"name": "a", "uid": uid, "resourceVersion": revision});
-        json!({"metadata": metadata, "status": status}).to_string().into_bytes()
-    }
-
-    #[test]
-    fn those_that_wait_for_a_pod_are_told_of_it() {
-        let watched = Watched::default();
-        let pod = body("u", "7", &json!({}));
-        let mut receiver = watched.follow(&serde_json::from_slice(&pod).unwrap());
-        assert_eq!(*receiver.borrow_and_update(), there(&[], false), "as it was when it was made");
-        assert_eq!(watched.heard(&pod, false, "6".to_owned()), "7");
-        assert!(!receiver.has_changed().unwrap());
-        watched.tell(&body("u", "8", &json!({"phase": "Failed"})), false);
-        assert_eq!(*receiver.borrow_and_update(), there(&[], true));
-        watched.tell(&pod, true);
-        assert_eq!(*receiver.borrow_and_update(), PodState::Gone);
-        // Of another pod, or of none.
-        let other = String::from_utf8(pod).unwrap().replace(r#""a""#, r#""b""#);
-        assert_eq!(watched.heard(other.as_bytes(), false, "7".to_owned()), "7");
-        assert_eq!(watched.heard(b"?", false, "7".to_owned()), "7");
-    }
-
-    #[test]
-    fn what_is_heard_late_of_the_pod_before_is_not_taken_for_its_successor() {
-        let watched = Watched::default();
-        let mut receiver = watched.follow(&serde_json::from_slice(&body("new", "9", &json!({}))).unwrap());
-        let before = receiver.borrow_and_update().clone();
-        watched.tell(&body("old", "5", &json!({"phase": "Failed"})), false);
-        watched.tell(&body("old", "6", &json!({})), true);
-        assert_eq!(*receiver.borrow_and_update(), before);
-        // Once it was itself heard of, another one of its name is another one.
-        watched.tell(&body("new", "9", &json!({})), false);
-        watched.tell(&body("next", "12", &json!({})), false);
-        let PodState::There { uid, .. } = receiver.borrow_and_update().clone() else { panic!() };
-        assert_eq!(uid, "next");
-    }
-
-    #[test]
-    fn a_pod_that_rests_is_read_unless_the_watch_knows_better() {
-        let watched = Watched::default();
-        let up =
-            json!({"phase": "Running", "containerStatuses": [{"name": "c", "ready": true, "state": {"running": {}}}]});
-        let mut receiver = watched.follow(&serde_json::from_slice(&body("u", "1", &json!({}))).unwrap());
-        watched.read("a", Some(&body("u", "3", &up)));
-        assert_eq!(*receiver.borrow_and_update(), there(&[("c", true, true)], false));
-        watched.tell(&body("u", "4", &json!({"phase": "Failed"})), false);
-        watched.read("a", Some(&body("u", "3", &up)));
-        watched.read("a", None);
-        assert_eq!(*receiver.borrow_and_update(), there(&[], true));
-
-        let mut receiver = watched.follow(&serde_json::from_slice(&body("v", "5", &json!({}))).unwrap());
-        watched.read("a", None);
-        assert_eq!(*receiver.borrow_and_update(), PodState::Gone);
-    }
-
-    #[tokio::test]
-    async fn who_waits_is_told_when_nothing_is_watched_any_more() {
-        let keeper = Keeper(Arc::default());
-        let mut receiver = keeper.0.follow(&serde_json::from_slice(&body("u", "1", &json!({}))).unwrap());
-        drop(keeper);
-        assert!(receiver.changed().await.is_err());
-    }
-}
+mod tests;

@@ -1,10 +1,11 @@
 //! What is to be done with objects that exist already, by the policies of a restore. Pure.
 
+use crate::built_in::is_built_in;
 use lifeboat_api::{ExistingResourcePolicy, RestoreSpec};
-use lifeboat_object::{ApiResource, Catalog, GroupResource};
+use lifeboat_object::{ApiResource, Catalog, GroupResource, labels};
 use lifeboat_select::{ObjectScope, ScopeText, Selector, SelectorError, validate_lists};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Types whose objects are never deleted to be made anew: they hold others, or data.
 const NEVER_RECREATED: [(&str, &str); 8] = [
@@ -16,33 +17,6 @@ const NEVER_RECREATED: [(&str, &str); 8] = [
     ("snapshot.storage.k8s.io", "volumesnapshotcontents"),
     ("groupsnapshot.storage.k8s.io", "volumegroupsnapshots"),
     ("groupsnapshot.storage.k8s.io", "volumegroupsnapshotcontents"),
-];
-
-/// The groups of Kubernetes itself, beside the one without a name. Types of others are custom ones: what their controllers do
-/// when an object goes is not known.
-const BUILT_IN_GROUPS: [&str; 22] = [
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "apiregistration.k8s.io",
-    "apps",
-    "authentication.k8s.io",
-    "authorization.k8s.io",
-    "autoscaling",
-    "batch",
-    "certificates.k8s.io",
-    "coordination.k8s.io",
-    "discovery.k8s.io",
-    "events.k8s.io",
-    "extensions",
-    "flowcontrol.apiserver.k8s.io",
-    "internal.apiserver.k8s.io",
-    "networking.k8s.io",
-    "node.k8s.io",
-    "policy",
-    "rbac.authorization.k8s.io",
-    "resource.k8s.io",
-    "scheduling.k8s.io",
-    "storage.k8s.io",
 ];
 
 /// The policies of a restore for objects that exist already, resolved against what a cluster serves.
@@ -156,13 +130,10 @@ impl ExistingPolicies {
 
     /// What is to be done with an object that exists, by what the backup holds of it.
     pub(crate) fn of(&self, resource: &GroupResource, from_backup: &Value) -> &ExistingResourcePolicy {
-        let metadata = &from_backup["metadata"];
-        let text = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
-        let labels =
-            || metadata["labels"].as_object().into_iter().flatten().filter_map(text).collect::<BTreeMap<_, _>>();
+        let namespace = from_backup["metadata"]["namespace"].as_str();
         let fits = |one: &&Override| {
-            one.scope.covers(resource, metadata["namespace"].as_str())
-                && (one.selector.is_everything() || one.selector.matches(&labels()))
+            one.scope.covers(resource, namespace)
+                && (one.selector.is_everything() || one.selector.matches(&labels(from_backup)))
         };
         self.overrides.iter().find(fits).map_or(&self.otherwise, |one| &one.policy)
     }
@@ -178,7 +149,7 @@ impl ExistingPolicies {
         }
         let finalizers: Vec<&str> =
             in_cluster["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        let why = if !of.group.is_empty() && !BUILT_IN_GROUPS.contains(&&*of.group) {
+        let why = if !is_built_in(&of.group) {
             "it is a custom resource, and what its controller does when it is deleted is not known".to_owned()
         } else if !finalizers.is_empty() {
             format!("it has the finalizer {}, and what goes with it is not known", finalizers.join(", "))

@@ -2,12 +2,12 @@
 
 use crate::glob::Globs;
 use crate::includes::IncludesExcludes;
+use crate::kept_out::is_kept_out;
 use crate::namespace::{NamespaceFacts, NamespaceFilter};
 use crate::policy::{Asked, FilterPolicies, ResourcePolicies};
-use crate::selector::{Selector, SelectorError};
+use crate::selector::{Selector, SelectorError, matches_any};
 use crate::types::{Resolver, SNAPSHOT_CONTENTS, SNAPSHOTS, is_namespaces, unscoped_lists};
 use lifeboat_api::BackupSpec;
-use lifeboat_api::well_known::LABEL_EXCLUDE_FROM_BACKUP;
 use lifeboat_object::{ApiResource, Catalog, GroupResource};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -191,7 +191,7 @@ impl BackupFilter {
             some => some.iter().map(Selector::to_query).collect(),
         };
         let id = resource.group_resource();
-        let asked = Asked { resource: &id, kind: Some(&resource.kind) };
+        let asked = Asked::of(resource, &id);
         let of_policy = match place {
             _ if !resource.namespaced => self.policies.of_cluster(asked).map(Some),
             Some(namespace) => self.policies.of_namespace(namespace, asked),
@@ -213,7 +213,7 @@ impl BackupFilter {
             self.policies.has_namespaced()
         } else {
             let id = resource.group_resource();
-            self.policies.of_cluster(Asked { resource: &id, kind: Some(&resource.kind) }).is_some()
+            self.policies.of_cluster(Asked::of(resource, &id)).is_some()
         };
         self.selectors.is_empty() && !has_policy && self.collects(resource).is_ok()
     }
@@ -232,15 +232,12 @@ impl BackupFilter {
     pub fn includes_listed(&self, object: ObjectFacts<'_>) -> Result<(), &'static str> {
         let Some(namespace) = object.namespace.filter(|_| self.policies.has_namespaced()) else { return Ok(()) };
         let id = object.resource.group_resource();
-        let asked = Asked { resource: &id, kind: Some(&object.resource.kind) };
-        let selects =
-            |selectors: &[Selector]| selectors.is_empty() || selectors.iter().any(|s| s.matches(object.labels));
-        match self.policies.of_namespace(namespace, asked) {
+        match self.policies.of_namespace(namespace, Asked::of(object.resource, &id)) {
             Some(None) => Err("the filter policy of its namespace leaves its type out"),
-            Some(Some(filter)) if !selects(&filter.selectors) => {
+            Some(Some(filter)) if !filter.selects(object.labels) => {
                 Err("its labels do not match the filter policy of its namespace")
             }
-            None if !selects(&self.selectors) => Err("its labels do not match the selector"),
+            None if !matches_any(&self.selectors, object.labels) => Err("its labels do not match the selector"),
             Some(Some(_)) | None => Ok(()),
         }
     }
@@ -252,7 +249,7 @@ impl BackupFilter {
     /// Why not.
     pub fn includes_item(&self, object: ObjectFacts<'_>, deleting: bool) -> Result<(), &'static str> {
         let ObjectFacts { resource, namespace, name, labels } = object;
-        if labels.get(LABEL_EXCLUDE_FROM_BACKUP).is_some_and(|v| v == "true") {
+        if is_kept_out(labels) {
             return Err("labelled velero.io/exclude-from-backup=true");
         }
         match namespace.filter(|n| !n.is_empty()) {
@@ -279,7 +276,7 @@ impl BackupFilter {
             return true;
         }
         let id = resource.group_resource();
-        let asked = Asked { resource: &id, kind: Some(&resource.kind) };
+        let asked = Asked::of(resource, &id);
         let filter = match namespace.filter(|n| !n.is_empty()) {
             // A type that the policy leaves out passes, so that what actions ask for comes along.
             Some(namespace) => self.policies.of_namespace(namespace, asked).flatten(),

@@ -8,6 +8,7 @@ mod backup_spec;
 mod document;
 mod glob;
 mod includes;
+mod kept_out;
 mod namespace;
 mod object_scope;
 mod policy;
@@ -19,6 +20,7 @@ pub use backup::{BackupFilter, ObjectFacts};
 pub use document::Document;
 pub use glob::{Globs, TypeGlob, has_wildcard, validate_wildcards};
 pub use includes::{IncludesExcludes, validate_lists, validate_namespace_lists, validate_scoped_lists};
+pub use kept_out::is_kept_out;
 pub use namespace::{NamespaceFacts, NamespaceFilter, NamespaceScope};
 pub use object_scope::{ObjectScope, ScopeText};
 pub use policy::{
@@ -26,7 +28,7 @@ pub use policy::{
     volume_type,
 };
 pub use restore::{RestoreFilter, RestoredFacts};
-pub use selector::{Selector, SelectorError, parse_selector};
+pub use selector::{Selector, SelectorError, matches_any, parse_selector};
 
 #[cfg(test)]
 fn list(items: &[&str]) -> Vec<String> {

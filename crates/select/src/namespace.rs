@@ -2,7 +2,7 @@
 
 use crate::glob::{Globs, has_wildcard};
 use crate::includes::IncludesExcludes;
-use lifeboat_api::well_known::LABEL_EXCLUDE_FROM_BACKUP;
+use crate::kept_out::is_kept_out;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the filter has to know of a namespace of the cluster.
@@ -109,7 +109,7 @@ impl NamespaceFilter {
 
 impl NamespaceFacts {
     fn is_labelled(&self) -> bool {
-        self.labels.get(LABEL_EXCLUDE_FROM_BACKUP).is_some_and(|v| v == "true")
+        is_kept_out(&self.labels)
     }
 }
 
@@ -137,6 +137,7 @@ pub(crate) fn expand<'a>(
 mod tests {
     use super::*;
     use crate::list;
+    use lifeboat_api::well_known::LABEL_EXCLUDE_FROM_BACKUP;
 
     fn namespace(name: &str) -> NamespaceFacts {
         NamespaceFacts { name: name.to_owned(), labels: BTreeMap::new(), active: true }

@@ -14,7 +14,7 @@ pub(crate) use resolved::{Asked, FilterPolicies};
 use crate::includes::overlap_of;
 use crate::selector::SelectorError;
 use document::{Document, IncludeExclude};
-use filter::{ClusterFilters, NamespaceFilters};
+use filter::{ClusterFilters, NamespaceFilters, line};
 use lifeboat_object::Catalog;
 use std::sync::Arc;
 use volume::VolumePolicy;
@@ -40,6 +40,22 @@ pub enum PolicyError {
     /// It says what makes no sense: everything, at once.
     #[error("{}", .0.join("; "))]
     Invalid(Vec<String>),
+}
+
+impl PolicyError {
+    /// What is said of the document of this source, in Velero's words for the operation.
+    #[must_use]
+    pub fn told(&self, source: &str, operation: PolicyUse) -> String {
+        let what = match self {
+            Self::Undecoded(_) => "fail to read the ResourcePolicies from",
+            Self::Invalid(_) => "fail to validate ResourcePolicies in",
+        };
+        let between = match operation {
+            PolicyUse::Backup => " with error",
+            PolicyUse::Restore => ":",
+        };
+        format!("{what} {source}{between} {self}")
+    }
 }
 
 /// A document of resource policies of the version `v1`, checked.
@@ -83,19 +99,24 @@ impl ResourcePolicies {
     fn checked(document: Document, operation: PolicyUse) -> (Self, Vec<String>) {
         let mut problems = Vec::new();
         if operation == PolicyUse::Restore {
-            if document.volume_policies.is_some() {
-                problems.push("volumePolicies are not supported for restore".to_owned());
-            }
-            if document.include_exclude_policy.is_some() {
-                problems.push("includeExcludePolicy is not supported for restore".to_owned());
-            }
+            let (volumes, lists) = (&document.volume_policies, &document.include_exclude_policy);
+            let volumes =
+                volumes.iter().map(|part| format!("volumePolicies are not supported for restore{}", line(part)));
+            problems.extend(volumes);
+            let lists =
+                lists.iter().map(|part| format!("includeExcludePolicy is not supported for restore{}", line(part)));
+            problems.extend(lists);
         }
-        let volumes = document.volume_policies.unwrap_or_default();
+        let volumes = document.volume_policies.map(|policies| policies.value).unwrap_or_default();
         let volumes = volumes.into_iter().enumerate();
         let volumes =
             volumes.filter_map(|(number, policy)| VolumePolicy::checked(number, policy, &mut problems)).collect();
-        let lists = document.include_exclude_policy;
-        problems.extend(lists.iter().flat_map(list_problems));
+        let lists = document.include_exclude_policy.map(|lists| {
+            let line = line(&lists);
+            let told = list_problems(&lists.value).into_iter();
+            problems.extend(told.map(|problem| format!("includeExcludePolicy: {problem}{line}")));
+            lists.value
+        });
         let cluster = ClusterFilters::checked(document.cluster_scoped_filter_policy, &mut problems);
         let namespaced = NamespaceFilters::checked(document.namespaced_filter_policies, &mut problems);
         (Self { volumes, lists, cluster, namespaced }, problems)

@@ -365,6 +365,12 @@ fn found(token: &str, expected: &str) -> String {
     format!("found '{token}', expected: {expected}")
 }
 
+/// Whether one of several selectors matches. None at all let everything in.
+#[must_use]
+pub fn matches_any(selectors: &[Selector], labels: &BTreeMap<String, String>) -> bool {
+    selectors.is_empty() || selectors.iter().any(|selector| selector.matches(labels))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -372,7 +372,7 @@ fn the_smaller_rights_are_enough_and_are_smaller() {
         ("delete pods -n shop", "no"),
         ("update pods -n shop", "no"),
         ("deletecollection pods -n shop", "no"),
-        ("watch pods -n shop", "no"),
+        ("watch secrets -n shop", "no"),
         ("approve certificatesigningrequests", "no"),
         ("impersonate users", "no"),
         ("delete backups.velero.io -n shop", "no"),
@@ -382,6 +382,7 @@ fn the_smaller_rights_are_enough_and_are_smaller() {
         ("delete configmaps -n rescue", "yes"),
         ("create pods/eviction -n shop", "yes"),
         ("create pods/exec -n shop", "yes"),
+        ("watch pods -n shop", "yes"),
         ("create serviceaccounts/token -n shop", "yes"),
         ("patch deployments/scale -n shop", "yes"),
     ] {

@@ -172,7 +172,7 @@ const WRONG: [(&str, &str); 6] = [
     ),
     (
         "version: v1\nincludeExcludePolicy: {includedClusterScopedResources: ['*']}\n",
-        "fail to validate ResourcePolicies in SOURCE with error cannot use '*' in includes or excludes filters in the policy",
+        "fail to validate ResourcePolicies in SOURCE with error includeExcludePolicy: cannot use '*' in includes or excludes filters in the policy (line 2)",
     ),
     (
         "version: v1\nnamespacedFilterPolicies:\n- {namespaces: [a]}\n",
@@ -242,7 +242,7 @@ fn wrong_policies_are_refused_before_anything_is_written_in_the_same_words_every
     assert_eq!(
         restore["status"]["validationErrors"],
         json!([
-            "fail to validate ResourcePolicies in ConfigMap velero/lists: includeExcludePolicy is not supported for restore"
+            "fail to validate ResourcePolicies in ConfigMap velero/lists: includeExcludePolicy is not supported for restore (line 2)"
         ])
     );
     ground.velero(

@@ -109,7 +109,7 @@ const WRONG: [(Sort, &str, &str); 57] = [
     (
         Policy,
         "version: v1\nincludeExcludePolicy: {includedClusterScopedResources: [sc], excludedClusterScopedResources: [sc]}\n",
-        "fail to validate ResourcePolicies in PLACE with error excludes list cannot contain an item in the includes list: sc",
+        "fail to validate ResourcePolicies in PLACE with error includeExcludePolicy: excludes list cannot contain an item in the includes list: sc (line 2)",
     ),
     (
         Policy,
@@ -169,12 +169,12 @@ const WRONG: [(Sort, &str, &str); 57] = [
     (
         Policy,
         "version: v1\nnamespacedFilterPolicies: [{namespaces: [a], resourceFilters: [{kinds: [cm]}]}, {namespaces: [a], resourceFilters: [{kinds: [cm]}]}]\n",
-        "fail to validate ResourcePolicies in PLACE with error namespacedFilterPolicies: duplicate namespace pattern 'a' found in policies [0 1]",
+        "fail to validate ResourcePolicies in PLACE with error namespacedFilterPolicies: duplicate namespace pattern 'a' found in policies [0 1] (line 2)",
     ),
     (
         RestorePolicy,
         "version: v1\nvolumePolicies: []\nincludeExcludePolicy: {}\n",
-        "fail to validate ResourcePolicies in PLACE: volumePolicies are not supported for restore; includeExcludePolicy is not supported for restore",
+        "fail to validate ResourcePolicies in PLACE: volumePolicies are not supported for restore (line 2); includeExcludePolicy is not supported for restore (line 3)",
     ),
     (
         RestorePolicy,

@@ -235,10 +235,10 @@ async fn begin(
             note_refusal(context, &current, after, errors.0).await?
         }
         // An earlier attempt has done something.
-        Err(RestoreError::Store(why)) if has_begun && goes_on(why.can_pass(), attempt) => {
+        Err(why) if has_begun && goes_on(why.can_pass(), attempt) => {
             return Err(leave_for_next_attempt(context, &current, &why.to_string()));
         }
-        Err(RestoreError::Store(why)) if why.can_pass() => {
+        Err(why) if why.can_pass() => {
             record_and_note_failure(context, &current, given_up(&why.to_string()), &env).await?
         }
         Err(e) => record_and_note_failure(context, &current, e.to_string(), &env).await?,

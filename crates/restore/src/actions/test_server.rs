@@ -43,9 +43,12 @@ impl TestServer {
         let requests = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&requests);
         let mut task = JoinSet::new();
+        let answers = Arc::new(answers);
         task.spawn(async move {
+            let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                answer(stream, &answers, &seen).await;
+                let (answers, seen) = (Arc::clone(&answers), Arc::clone(&seen));
+                connections.spawn(async move { answer(stream, &answers, &seen).await });
             }
         });
         Self { cluster: connect(&url).await, requests, _task: task }

@@ -2,12 +2,11 @@
 
 use super::document::{Conditions, DocumentPatch, DocumentRule, PatchData, first_line};
 use super::value::value;
-use lifeboat_object::GroupResource;
+use lifeboat_object::{GroupResource, labels};
 use lifeboat_patch::{JsonOperation, JsonPatch, holds};
 use lifeboat_select::{Globs, Selector, TypeGlob};
 use regex::Regex;
 use serde_json::Value;
-use std::collections::BTreeMap;
 
 /// An object that may be changed, as it is before any rule.
 #[derive(Clone, Copy)]
@@ -80,14 +79,9 @@ impl Rule {
         self.is_for_type(resource)
             && (self.namespaces.is_empty() || namespace.is_none_or(|namespace| self.namespaces.matches(namespace)))
             && self.name.as_ref().is_none_or(|regex| regex.is_match(metadata["name"].as_str().unwrap_or_default()))
-            && self.selector.as_ref().is_none_or(|selector| selector.matches(&labels(metadata)))
+            && self.selector.as_ref().is_none_or(|selector| selector.matches(&labels(object)))
             && self.matches.iter().all(|(path, value)| holds(object, path, value))
     }
-}
-
-fn labels(metadata: &Value) -> BTreeMap<String, String> {
-    let labels = metadata["labels"].as_object().into_iter().flatten();
-    labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
 
 fn types(conditions: &Conditions, problems: &mut Vec<String>) -> Option<TypeGlob> {

@@ -1,20 +1,41 @@
 //! How the types of the cluster are merged, as its OpenAPI documents say.
 
+use crate::built_in::is_built_in;
+use crate::lock::lock;
 use lifeboat_cluster::Cluster;
 use lifeboat_patch::MergeSchema;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
-use std::sync::Arc;
-use tokio::sync::Mutex;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
 
 type Document = Option<Arc<Map<String, Value>>>;
+
+/// How long a document that could not be read is not asked for again.
+const PAUSE: Duration = Duration::from_secs(60);
 
 /// Reads the document of a group and version when the first of its types is asked for. All of them together take a few
 /// megabytes for each group and version that strategic patches are for.
 #[derive(Debug)]
 pub(crate) struct Schemas {
     cluster: Cluster,
-    known: Mutex<HashMap<String, Document>>,
+    known: Mutex<HashMap<String, Arc<OnceCell<Read>>>>,
+}
+
+/// What came of reading a document.
+#[derive(Debug)]
+struct Read {
+    document: Result<Document, String>,
+    at: Instant,
+}
+
+impl Read {
+    /// Whether it counts no more.
+    fn is_over(&self) -> bool {
+        self.document.is_err() && self.at.elapsed() > PAUSE
+    }
 }
 
 impl Schemas {
@@ -25,25 +46,72 @@ impl Schemas {
     /// The schema of a kind that is built into Kubernetes; `None` when the cluster has none of it, as of custom resources.
     ///
     /// # Errors
-    /// Why it could not be read. It is asked for again the next time.
+    /// Why it could not be read. It is asked for again after a minute.
     pub(super) async fn of(&self, api_version: &str, kind: &str) -> Result<Option<MergeSchema>, String> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         // Definitions of custom resources say nothing of strategic patches.
-        if !group.is_empty() && group.contains('.') && !group.ends_with(".k8s.io") {
+        if !is_built_in(group) {
             return Ok(None);
         }
-        let mut known = self.known.lock().await;
-        let document = match known.get(api_version) {
-            Some(document) => document.clone(),
-            None => {
-                let read = self.cluster.open_api(group, version).await;
-                let document =
-                    read.map_err(|e| format!("how {kind} is merged is not known: {e}"))?.map(MergeSchema::schemas);
-                known.insert(api_version.to_owned(), document.clone());
-                document
-            }
-        };
-        drop(known);
-        Ok(document.and_then(|schemas| MergeSchema::of(&schemas, group, version, kind)))
+        // Whoever wants the same document waits for it, and nobody else.
+        let cell = self.cell(api_version);
+        let read = cell.get_or_init(|| async {
+            let read = self.cluster.open_api(group, version).await;
+            let document = read.map(|document| document.map(MergeSchema::schemas)).map_err(|e| e.to_string());
+            Read { document, at: Instant::now() }
+        });
+        match &read.await.document {
+            Ok(document) => Ok(document.as_ref().and_then(|all| MergeSchema::of(all, group, version, kind))),
+            Err(e) => Err(format!("how {kind} is merged is not known: {e}")),
+        }
+    }
+
+    fn cell(&self, api_version: &str) -> Arc<OnceCell<Read>> {
+        let mut known = lock(&self.known);
+        let cell = known.entry(api_version.to_owned()).or_default();
+        if cell.get().is_some_and(Read::is_over) {
+            *cell = Arc::default();
+        }
+        Arc::clone(cell)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actions::test_server::{Answer, TestServer};
+    use serde_json::json;
+
+    const CORE: &str = "/openapi/v3/api/v1";
+    const APPS: &str = "/openapi/v3/apis/apps/v1";
+
+    #[tokio::test]
+    async fn no_type_waits_for_the_document_of_another_one() {
+        let server = TestServer::start(vec![Answer::object(APPS, &json!({}))]).await;
+        let schemas = Schemas::new(&server.cluster);
+        let mut first = std::pin::pin!(schemas.of("v1", "Pod"));
+        assert!(futures::poll!(&mut first).is_pending());
+        let second = tokio::time::timeout(Duration::from_secs(20), schemas.of("apps/v1", "Deployment")).await;
+        assert_eq!(second.unwrap().map(|found| found.is_none()), Ok(true));
+        assert_eq!(first.await.map(|found| found.is_none()), Ok(true));
+    }
+
+    #[tokio::test]
+    async fn a_document_is_read_once_and_one_that_cannot_be_read_once_a_minute() {
+        let refused = Answer::status(APPS, 403, "Forbidden", "no");
+        let server = TestServer::start(vec![Answer::object(CORE, &json!({})), refused]).await;
+        let schemas = Schemas::new(&server.cluster);
+        for _ in 0..2 {
+            assert!(schemas.of("v1", "Pod").await.is_ok());
+            let error = schemas.of("apps/v1", "Deployment").await.map(drop).unwrap_err();
+            assert!(error.starts_with("how Deployment is merged is not known: "), "{error}");
+        }
+        assert_eq!(server.requests(), [CORE, APPS]);
+        tokio::time::pause();
+        tokio::time::advance(PAUSE + Duration::from_secs(1)).await;
+        tokio::time::resume();
+        assert!(schemas.of("v1", "Pod").await.is_ok());
+        assert!(schemas.of("apps/v1", "Deployment").await.is_err());
+        assert_eq!(server.requests(), [CORE, APPS, APPS]);
     }
 }

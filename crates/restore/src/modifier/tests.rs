@@ -196,7 +196,15 @@ async fn strategic_patches_merge_lists_as_the_cluster_says_and_are_merge_patches
         "Pod": {"type": "object", "x-kubernetes-group-version-kind": [{"group": "", "version": "v1", "kind": "Pod"}],
             "properties": {"spec": {"type": "object", "properties": {"containers": {"type": "array", "items": container,
                 "x-kubernetes-patch-strategy": "merge", "x-kubernetes-patch-merge-key": "name"}}}}}}}});
-    let server = TestServer::start(vec![Answer::object("/openapi/v3/api/v1", &schemas)]).await;
+    // As of a custom resource, whose group may look like one of Kubernetes.
+    let gateway = json!({"components": {"schemas": {"Gateway": {"type": "object",
+        "x-kubernetes-group-version-kind": [{"group": "gateway.networking.k8s.io", "version": "v1", "kind": "Gateway"}],
+        "properties": {"spec": {"type": "object", "properties": {"containers": {"type": "array"}}}}}}}});
+    let answers = vec![
+        Answer::object("/openapi/v3/api/v1", &schemas),
+        Answer::object("/openapi/v3/apis/gateway.networking.k8s.io/v1", &gateway),
+    ];
+    let server = TestServer::start(answers).await;
     let schemas = Schemas::new(&server.cluster);
     let text = "version: v1
 resourceModifierRules:
@@ -226,6 +234,16 @@ resourceModifierRules:
             vec![],
             vec![
                 "rule 1: the cluster does not say how lists of Widget (example.com/v1) are merged, so its strategic patches are applied as merge patches",
+            ],
+        ),
+        (
+            "gateway.networking.k8s.io/v1",
+            "Gateway",
+            GroupResource::new("gateway.networking.k8s.io", "gateways"),
+            json!([{"name": "b", "image": "new"}]),
+            vec![],
+            vec![
+                "rule 1: the cluster does not say how lists of Gateway (gateway.networking.k8s.io/v1) are merged, so its strategic patches are applied as merge patches",
             ],
         ),
     ] {

@@ -10,6 +10,7 @@ use lifeboat_sandbox::{Sandbox, SandboxOptions};
 use lifeboat_store::Store;
 use lifeboat_testbed::{Proxy, Ran};
 use serde_json::json;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A cluster whose pods are as a test says, and a restore with hooks.
 struct Ground {
@@ -233,4 +234,97 @@ async fn commands_that_a_restore_gives_up_when_it_breaks_off_are_told() {
     assert_eq!(commands.break_off().await.status(), counts(1, 1));
     assert_eq!(ground.errors(), ["hook h in container web in pod shop/p not executed: the restore broke off"]);
     assert!(ground.env.operation.records.keys().await.unwrap().is_empty());
+}
+
+/// A cluster in which the command `long` ends when what is given is dropped.
+async fn with_a_long_command() -> (Ground, std::sync::mpsc::Sender<()>) {
+    let (end, waiting) = std::sync::mpsc::channel();
+    let waiting = Mutex::new(waiting);
+    let ground = Ground::start(move |words| {
+        if words == "long" {
+            let _ = lock(&waiting).recv_timeout(Duration::from_secs(20));
+        }
+        0
+    });
+    (ground.await, end)
+}
+
+#[tokio::test]
+async fn a_command_in_which_a_restore_breaks_off_runs_again_with_all_behind_it() {
+    for is_cancelled in [false, true] {
+        let (ground, end) = with_a_long_command().await;
+        let commands = ground.commands(vec![exec("web", "long"), exec("web", "after")]);
+        ground.begin(&commands, "p").await;
+        ground.pod("p", up((true, true), (true, true))).await;
+        ground.ran(1).await;
+        let why = if is_cancelled { "the restore was cancelled" } else { "the restore broke off" };
+        let tally = if is_cancelled {
+            ground.env.operation.cancel.cancel();
+            commands.end().await
+        } else {
+            commands.break_off().await
+        };
+        assert_eq!(tally.status(), counts(2, 2));
+        let of_pod = |text: &str| format!("hook h in container web in pod shop/p {text}");
+        let told = [of_pod(&format!("was cut off: {why} while it ran")), of_pod(&format!("not executed: {why}"))];
+        assert_eq!(ground.errors(), told);
+        drop(end);
+        let again = Ground { env: Env { operation: reopened(&ground.env.operation), ..ground.env.clone() }, ..ground };
+        let commands = again.commands(vec![exec("web", "long"), exec("web", "after")]);
+        commands.load().await;
+        let pod = again.pod("p", up((true, true), (true, true))).await;
+        assert!(commands.begin(&HookPod::of(&pod).key(), &pod).await);
+        assert_eq!((commands.end().await.status(), again.errors()), (counts(2, 0), Vec::new()));
+        assert_eq!(*lock(&again.ran), ["shop/p web long", "shop/p web long", "shop/p web after"]);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_no_longer_leads_leaves_the_commands_to_the_next_one() {
+    let mut ground = Ground::start(|_| 0).await;
+    ground.env.operation.fence = Arc::new(|| Err("this server no longer leads".to_owned()));
+    let commands = ground.commands(vec![exec("web", "a"), exec("web", "b")]);
+    ground.begin(&commands, "p").await;
+    let pod = ground.pod("p", up((true, true), (true, true))).await;
+    assert_eq!(commands.end().await.status(), counts(2, 2));
+    let told = "hook h in container web in pod shop/p not executed: this server no longer leads";
+    assert_eq!(ground.errors(), [told, told]);
+    let again = Ground { env: Env { operation: reopened(&ground.env.operation), ..ground.env.clone() }, ..ground };
+    let commands = again.commands(vec![exec("web", "a"), exec("web", "b")]);
+    commands.load().await;
+    assert!(commands.begin(&HookPod::of(&pod).key(), &pod).await);
+    assert_eq!((commands.end().await.status(), again.errors()), (counts(2, 0), Vec::new()));
+    assert_eq!(*lock(&again.ran), ["shop/p web a", "shop/p web b"]);
+}
+
+#[tokio::test]
+async fn so_many_commands_run_at_once_and_those_that_wait_for_a_place_do_not_expire() {
+    let (is_open, running) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new((0, 0))));
+    let (gate, count) = (Arc::clone(&is_open), Arc::clone(&running));
+    let ground = Ground::start(move |_| {
+        {
+            let (now, most) = &mut *lock(&count);
+            *now += 1;
+            *most = (*most).max(*now);
+        }
+        while !gate.load(Ordering::Acquire) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        lock(&count).0 -= 1;
+        0
+    })
+    .await;
+    let soon = ExecRestoreHook { wait_timeout: lifeboat_api::Duration::from_secs(1), ..exec("web", "x") };
+    let mut commands = ground.commands(vec![soon]);
+    Arc::get_mut(&mut commands.runner).unwrap().runs = Semaphore::new(2);
+    for name in ["a", "b", "c", "d"] {
+        let pod = ground.pod(name, up((true, true), (true, true))).await;
+        assert!(commands.begin(&HookPod::of(&pod).key(), &pod).await);
+    }
+    sleep(Duration::from_millis(1500)).await;
+    is_open.store(true, Ordering::Release);
+    assert_eq!(commands.end().await.status(), counts(4, 0));
+    assert_eq!((ground.errors(), lock(&running).1), (Vec::new(), 2));
+    // Nobody waits for any of them any more.
+    assert!(commands.states.is_unused("shop"));
 }

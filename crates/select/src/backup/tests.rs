@@ -3,6 +3,7 @@
 use super::*;
 use crate::{list, namespace::NamespaceScope, types::test_catalog};
 use lifeboat_api::LabelSelector;
+use lifeboat_api::well_known::LABEL_EXCLUDE_FROM_BACKUP;
 
 fn namespace(name: &str, labels: &[(&str, &str)], active: bool) -> NamespaceFacts {
     let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();

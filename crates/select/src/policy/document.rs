@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 pub(super) struct Document {
     #[serde(default)]
     pub(super) version: String,
-    pub(super) volume_policies: Option<Vec<Spanned<DocumentVolumePolicy>>>,
-    pub(super) include_exclude_policy: Option<IncludeExclude>,
+    pub(super) volume_policies: Option<Spanned<Vec<Spanned<DocumentVolumePolicy>>>>,
+    pub(super) include_exclude_policy: Option<Spanned<IncludeExclude>>,
     pub(super) cluster_scoped_filter_policy: Option<Spanned<DocumentClusterPolicy>>,
     #[serde(default)]
     pub(super) namespaced_filter_policies: Vec<Spanned<DocumentNamespacePolicy>>,

@@ -62,7 +62,8 @@ impl ClusterFilters {
 impl NamespaceFilters {
     pub(super) fn checked(policies: Vec<Spanned<DocumentNamespacePolicy>>, problems: &mut Vec<String>) -> Vec<Self> {
         let mut out = Vec::new();
-        let mut met: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        // By pattern, the policies that have it, and where the last of them is.
+        let mut met: BTreeMap<String, (Vec<String>, String)> = BTreeMap::new();
         for (number, policy) in policies.into_iter().enumerate() {
             let (at, line) = (format!("namespacedFilterPolicies[{number}]"), line(&policy));
             let DocumentNamespacePolicy { namespaces, resource_filters } = policy.value;
@@ -76,7 +77,9 @@ impl NamespaceFilters {
                 if let Err(why) = validate_wildcards(pattern) {
                     problems.push(format!("{at}.namespaces[{place}]: {why}{line}"));
                 }
-                met.entry(pattern.clone()).or_default().push(number.to_string());
+                let (policies, last) = met.entry(pattern.clone()).or_default();
+                policies.push(number.to_string());
+                last.clone_from(&line);
             }
             let mut filters: Vec<KindFilter> = Vec::new();
             for (place, filter) in resource_filters.into_iter().enumerate() {
@@ -94,9 +97,12 @@ impl NamespaceFilters {
             tell_doubled(&at, &filters, &line, problems);
             out.push(Self { namespaces, filters });
         }
-        problems.extend(met.into_iter().filter(|(_, policies)| policies.len() > 1).map(|(pattern, policies)| {
+        let doubled = met.into_iter().filter(|(_, (policies, _))| policies.len() > 1);
+        problems.extend(doubled.map(|(pattern, (policies, line))| {
             let policies = policies.join(" ");
-            format!("namespacedFilterPolicies: duplicate namespace pattern '{pattern}' found in policies [{policies}]")
+            format!(
+                "namespacedFilterPolicies: duplicate namespace pattern '{pattern}' found in policies [{policies}]{line}"
+            )
         }));
         out
     }

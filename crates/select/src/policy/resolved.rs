@@ -2,8 +2,8 @@
 
 use super::filter::{ClusterFilters, KindFilter, NamespaceFilters};
 use crate::glob::Globs;
-use crate::selector::{Selector, SelectorError};
-use lifeboat_object::{Catalog, GroupResource};
+use crate::selector::{Selector, SelectorError, matches_any};
+use lifeboat_object::{ApiResource, Catalog, GroupResource};
 use std::collections::BTreeMap;
 
 /// The filters of objects of a document of policies; empty where there is none.
@@ -47,6 +47,13 @@ pub(crate) struct Asked<'a> {
     pub(crate) kind: Option<&'a str>,
 }
 
+impl<'a> Asked<'a> {
+    /// That of a type that the cluster serves; `id` is what it is called.
+    pub(crate) fn of(resource: &'a ApiResource, id: &'a GroupResource) -> Self {
+        Self { resource: id, kind: Some(&resource.kind) }
+    }
+}
+
 impl ObjectFilter {
     fn of(filter: &KindFilter) -> Self {
         Self {
@@ -63,7 +70,7 @@ impl ObjectFilter {
 
     /// Whether an object with these labels is meant.
     pub(crate) fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.selectors.is_empty() || self.selectors.iter().any(|selector| selector.matches(labels))
+        matches_any(&self.selectors, labels)
     }
 }
 
