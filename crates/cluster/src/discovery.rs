@@ -252,4 +252,58 @@ mod tests {
             }]
         );
     }
+
+    #[tokio::test]
+    async fn a_server_without_aggregated_discovery_is_asked_group_by_group_and_names_those_that_do_not_answer() {
+        use crate::ConnectOptions;
+        use lifeboat_testbed::scripted_api_server;
+        use serde_json::json;
+        let version = |version: &str| json!({"groupVersion": version, "version": version.rsplit('/').next().unwrap()});
+        let group = |name: &str, preferred: &str, versions: &[&str]| {
+            let of = |one: &str| version(&format!("{name}/{one}"));
+            let versions: Vec<_> = versions.iter().map(|one| of(one)).collect();
+            json!({"name": name, "versions": versions, "preferredVersion": of(preferred)})
+        };
+        let groups = [
+            group("extensions", "v1beta1", &["v1beta1"]),
+            group("metrics.k8s.io", "v1", &["v1"]),
+            group("example.com", "v1", &["v2alpha1", "v1"]),
+        ];
+        let resource = |name: &str, kind: &str| json!({"name": name, "singularName": "", "namespaced": true, "kind": kind, "verbs": ["list"]});
+        let resources =
+            |all: &[serde_json::Value]| (200, json!({"kind": "APIResourceList", "resources": all}).to_string());
+        let away =
+            json!({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound", "message": "it is away"});
+        // In the order in which they are asked for.
+        let answers = vec![
+            (200, json!({"kind": "APIVersions", "versions": ["v1"]}).to_string()),
+            (200, json!({"kind": "APIGroupList", "groups": groups}).to_string()),
+            resources(&[resource("pods", "Pod"), resource("pods/log", "Pod"), resource("pods/status", "Pod")]),
+            resources(&[resource("ingresses", "Ingress")]),
+            (404, away.to_string()),
+            resources(&[resource("widgets", "Widget")]),
+            resources(&[resource("widgets", "Widget"), resource("gadgets", "Gadget")]),
+        ];
+        let mut tasks = tokio::task::JoinSet::new();
+        let kubeconfig = scripted_api_server(&mut tasks, answers).await.unwrap();
+        let options = ConnectOptions { kubeconfig: Some(kubeconfig.path().to_owned()), ..ConnectOptions::default() };
+        let catalog = Cluster::connect(&options).await.unwrap().discover().await.unwrap();
+        let found: Vec<String> = catalog
+            .all()
+            .map(|r| format!("{} {} {} {}", r.api_version(), r.resource, r.preferred, r.subresources.join(",")))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                "v1 pods true log,status",
+                "example.com/v1 widgets true ",
+                "example.com/v2alpha1 widgets false ",
+                "example.com/v2alpha1 gadgets true ",
+                "extensions/v1beta1 ingresses true ",
+            ]
+        );
+        let failed: Vec<&str> = catalog.failures.iter().map(|failure| failure.group_version.as_str()).collect();
+        assert_eq!(failed, ["metrics.k8s.io/v1"]);
+        assert!(catalog.failures[0].message.contains("it is away"), "{:?}", catalog.failures);
+    }
 }

@@ -142,6 +142,19 @@ mod tests {
         assert_eq!(found.hook("exec-timeout"), hook("load", "", false, 4 * 3600));
         assert_eq!(found.parsed::<bool>("wait-for-ready"), None);
         assert_eq!(found.warnings.len(), 1);
+        let full = [
+            ("post.hook.restore.velero.io/command", "load"),
+            ("post.hook.restore.velero.io/container", "db"),
+            ("post.hook.restore.velero.io/on-error", "Fail"),
+            ("post.hook.restore.velero.io/exec-timeout", "90s"),
+            ("hook.restore.velero.io/container", "unused"),
+        ];
+        for (on_error, fails_pod) in [("Fail", true), ("Continue", false), ("fail", false), ("", false)] {
+            let mut all = annotations(&full);
+            all.insert("post.hook.restore.velero.io/on-error".to_owned(), on_error.to_owned());
+            let found = Annotations::of_restore(&all).unwrap().hook("exec-timeout");
+            assert_eq!(found, hook("load", "db", fails_pod, 90), "{on_error}");
+        }
         assert!(Annotations::of_init(&all).is_some());
         assert!(Annotations::of_init(&BTreeMap::new()).is_none());
     }

@@ -276,6 +276,45 @@ mod tests {
     }
 
     #[test]
+    fn an_init_container_of_annotations_has_their_name_and_no_command_unless_they_give_one() {
+        let image = ("init.hook.restore.velero.io/container-image", "busybox");
+        let name = ("init.hook.restore.velero.io/container-name", "load");
+        let command = ("init.hook.restore.velero.io/command", r#"["load", "-v"]"#);
+        let found = |annotations: &[(&str, &str)]| RestoreHooks::default().init_containers(&pod(&[], annotations));
+        assert_eq!(found(&[image, name]), [json!({"name": "load", "image": "busybox"})]);
+        let expected = json!({"name": "load", "image": "busybox", "command": ["load", "-v"]});
+        assert_eq!(found(&[image, name, command]), [expected]);
+        // The image alone asks for it.
+        assert_eq!(found(&[name, command]), Vec::<Value>::new());
+    }
+
+    #[test]
+    fn an_entry_is_for_its_included_namespaces_without_the_excluded_ones() {
+        let names = |included: &[&str], excluded: &[&str]| {
+            let entry = RestoreResourceHookSpec {
+                included_namespaces: included.iter().map(|one| (*one).to_owned()).collect(),
+                excluded_namespaces: excluded.iter().map(|one| (*one).to_owned()).collect(),
+                ..entry("h", vec![command(exec("x")), init(vec![container("c")])])
+            };
+            let all = hooks(vec![entry]).unwrap();
+            let there = pod(&[], &[]);
+            (all.commands(&there).0.len(), all.init_containers(&there).len())
+        };
+        for (included, excluded, expected) in [
+            (&[][..], &[][..], 1),
+            (&["*"], &[], 1),
+            (&["shop"], &[], 1),
+            (&["sh*"], &[], 1),
+            (&["other"], &[], 0),
+            (&["shop"], &["shop"], 0),
+            (&["shop"], &["s?op"], 0),
+            (&[], &["other"], 1),
+        ] {
+            assert_eq!(names(included, excluded), (expected, expected), "{included:?} {excluded:?}");
+        }
+    }
+
+    #[test]
     fn what_is_wrong_with_hooks_is_said_at_once() {
         const INCOMPLETE: &str = "invalid InitContainer in restore hook, it doesn't have Command, Name or Image field";
         let problems = |hook| hooks(vec![entry("h", vec![hook])]).map(drop).unwrap_err();

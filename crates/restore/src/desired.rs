@@ -81,6 +81,12 @@ impl Maker {
         if is_made_by_controllers(key) {
             return Ok(Desired::skip("controllers make it in every namespace"));
         }
+        if is_data_upload(&key.resource) {
+            return Ok(Desired::skip("it stands for data in a repository, and this version moves no data"));
+        }
+        if key.resource == GroupResource::new("", "persistentvolumes") && self.provisioned.contains(&key.name) {
+            return Ok(Desired::skip("it is not made on its old storage: its claim is provisioned anew"));
+        }
         let mut item = from_backup.clone();
         let status = strip(&mut item);
         let applied = self.actions.apply(key, item, from_backup, ask).await?;
@@ -88,23 +94,20 @@ impl Maker {
         if let Some(action) = left_out_by {
             return Ok(Desired::Skip { reason: format!("the action {action} leaves it out"), needs });
         }
-        // What ties an object to its cluster is compared without them: they are one of the reasons why it is to change.
-        let modified = match ask {
-            Ask::Detaching => Modified::default(),
-            Ask::All(_) | Ask::Pure => {
-                references::follow(&key.resource, &mut item, &self.mapping.restore.spec.namespace_mapping);
-                self.modify(key, from_backup, &mut item).await
-            }
-        };
+        // What ties an object to its cluster is compared without the mapping and the modifiers: they are one of the reasons why it is
+        // to change.
+        let is_detached_only = matches!(ask, Ask::Detaching);
+        if !is_detached_only {
+            references::follow(&key.resource, &mut item, &self.mapping.restore.spec.namespace_mapping);
+        }
         match (key.resource.group.as_str(), key.resource.resource.as_str()) {
-            ("", "persistentvolumes") if self.provisioned.contains(&key.name) => {
-                return Ok(Desired::skip("it is not made on its old storage: its claim is provisioned anew"));
-            }
             ("", "persistentvolumes") => reset_volume(&mut item, &self.mapping.restore.spec.namespace_mapping),
             ("", "persistentvolumeclaims") => reset_claim(&mut item, &self.provisioned),
             ("", "pods") => self.add_init_containers(key, &mut item),
             _ => {}
         }
+        let modified =
+            if is_detached_only { Modified::default() } else { self.modify(key, from_backup, &mut item).await };
         self.finish(key, &mut item);
         Ok(Desired::Object(Box::new(DesiredObject { item, status, needs, unasked, is_asked_once, modified })))
     }
@@ -189,6 +192,11 @@ impl Maker {
 fn is_mirror_pod(resource: &GroupResource, object: &Value) -> bool {
     *resource == GroupResource::new("", "pods")
         && object["metadata"]["annotations"]["kubernetes.io/config.mirror"].as_str().is_some_and(|v| !v.is_empty())
+}
+
+/// What Velero moves data with. The claim of the data is told of as one that comes back empty.
+fn is_data_upload(resource: &GroupResource) -> bool {
+    *resource == GroupResource::new(lifeboat_api::GROUP, "datauploads")
 }
 
 /// What the controllers of every cluster write themselves, with content of that cluster.

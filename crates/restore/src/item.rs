@@ -140,7 +140,8 @@ impl Restorer {
             Some(desired) => desired,
             None => match self.maker.desired(target, from_backup, Ask::All(&self.remembered.operations)).await {
                 Ok(Desired::Object(object)) => *object,
-                Ok(Desired::Skip { mut needs, .. }) => {
+                Ok(Desired::Skip { mut needs, reason }) => {
+                    self.messages.left_out(target, &reason);
                     needs.iter_mut().for_each(|need| need.wait = None);
                     let restore = |row, key| self.restore_row(row, key);
                     self.additional.meet(&source.key, &mut needs, &restore).await?;

@@ -139,3 +139,6 @@ fn checked(source: &str, text: &str) -> Result<ResourcePolicies, String> {
         PolicyError::Invalid(_) => format!("fail to validate ResourcePolicies in {source}: {e}"),
     })
 }
+
+#[cfg(test)]
+mod tests;

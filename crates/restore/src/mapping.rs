@@ -58,14 +58,68 @@ impl Mapping {
         row.namespace().or(is_namespace.then_some(&*row.name))
     }
 
-    /// The type of an object as the cluster serves it.
+    /// The type of an object as the cluster serves it. An action may have changed its `apiVersion` and `kind` (restore.md 2.8
+    /// step 14).
     ///
     /// # Errors
     /// That it does not, for people.
     pub(crate) fn served(&self, key: &ObjectKey, object: &Value) -> Result<Arc<ApiResource>, String> {
-        let api_version = object["apiVersion"].as_str().unwrap_or_default();
-        let version = api_version.rsplit('/').next().unwrap_or_default();
-        let found = self.catalog.find_version(&key.resource, version).cloned();
-        found.ok_or_else(|| format!("the cluster does not serve {} in {api_version}", key.resource))
+        served(&self.catalog, &key.resource, object)
+    }
+}
+
+fn served(catalog: &Catalog, in_backup: &GroupResource, object: &Value) -> Result<Arc<ApiResource>, String> {
+    let text = |field: &str| object[field].as_str().unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+    let same_name = GroupResource::new(group, &*in_backup.resource);
+    let of_name = catalog.find_version(&same_name, version);
+    let found = match of_name.filter(|found| kind.is_empty() || found.kind == kind) {
+        None => catalog.find_kind(api_version, kind),
+        found => found,
+    };
+    found.cloned().ok_or_else(|| match of_name {
+        Some(_) => format!("the cluster does not serve the kind {kind} in {api_version}"),
+        None => format!("the cluster does not serve {same_name} in {api_version}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_object_is_written_to_the_type_that_its_version_and_kind_name() {
+        let types = [
+            ("", "v1", "pods", "Pod"),
+            ("apps", "v1", "deployments", "Deployment"),
+            ("apps", "v1beta1", "deployments", "Deployment"),
+            ("extensions", "v1beta1", "deployments", "Deployment"),
+            ("apps", "v1", "statefulsets", "StatefulSet"),
+        ];
+        let types = types.map(|(group, version, name, kind)| Arc::new(ApiResource::new(group, version, name, kind)));
+        let catalog = Catalog::new(types.into(), vec![]);
+        let found = |resource: &str, api_version: &str, kind: &str| {
+            let object = json!({"apiVersion": api_version, "kind": kind});
+            let found = served(&catalog, &resource.parse().unwrap(), &object);
+            found.map(|found| format!("{} {}", found.api_version(), found.resource))
+        };
+        let is = |text: &str| Ok(text.to_owned());
+        let fails = |text: &str| Err(format!("the cluster does not serve {text}"));
+        assert_eq!(found("pods", "v1", "Pod"), is("v1 pods"));
+        assert_eq!(found("deployments.apps", "apps/v1beta1", "Deployment"), is("apps/v1beta1 deployments"));
+        // Of another version, another group, and another kind than in the backup.
+        assert_eq!(found("deployments.apps", "apps/v1", "Deployment"), is("apps/v1 deployments"));
+        assert_eq!(found("deployments.extensions", "apps/v1", "Deployment"), is("apps/v1 deployments"));
+        assert_eq!(found("deployments.apps", "apps/v1", "StatefulSet"), is("apps/v1 statefulsets"));
+        // The API server knows the kind by the place.
+        assert_eq!(found("pods", "v1", ""), is("v1 pods"));
+        assert_eq!(found("deployments.apps", "apps/v2", "Deployment"), fails("deployments.apps in apps/v2"));
+        assert_eq!(found("deployments.apps", "apps/v1", "DaemonSet"), fails("the kind DaemonSet in apps/v1"));
+        assert_eq!(
+            found("widgets.example.com", "example.com/v1", "Widget"),
+            fails("widgets.example.com in example.com/v1")
+        );
     }
 }

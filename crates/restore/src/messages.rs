@@ -29,6 +29,11 @@ impl Messages {
         self.journal.warn(&Place::of(target.namespace.as_deref()), message);
     }
 
+    /// Writes into the log that an object is not restored, and why. That is no warning: it is as it should be.
+    pub(crate) fn left_out(&self, target: &ObjectKey, reason: &str) {
+        self.journal.info("Left an object out", &[("object", &target.to_string()), ("reason", reason)]);
+    }
+
     /// Lets a run again come back to an object.
     pub(crate) fn leave_open(&self, target: &ObjectKey) {
         lock(&self.open).insert(target.digest());

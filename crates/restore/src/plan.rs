@@ -114,7 +114,64 @@ fn resolve(name: &str, catalog: &Catalog, archive: &Types) -> String {
 mod tests {
     use super::*;
     use crate::read::State;
+    use lifeboat_object::ApiResource;
     use std::sync::Arc;
+
+    /// The names of the levels of one object of each of these types.
+    fn levels(types: &[&str], priorities: &str, catalog: &Catalog) -> Vec<String> {
+        let rows: Vec<Row> = types.iter().map(|name| row(name)).collect();
+        let facts = |row| Facts { row, early: false, ended: false, state: State::default() };
+        let facts: Vec<Facts> = (0..rows.len()).map(facts).collect();
+        let levels = plan(facts, |n| rows.get(n), &priorities.parse().unwrap(), catalog);
+        levels.into_iter().map(|level| level.name).collect()
+    }
+
+    fn row(resource: &str) -> Row {
+        Row {
+            resource: Arc::new(resource.parse().unwrap()),
+            version: "v1".into(),
+            namespace: "".into(),
+            name: "n".into(),
+            preferred: true,
+            member: 0,
+            offset: 0,
+            length: 0,
+            hash: [0; 16],
+        }
+    }
+
+    #[test]
+    fn low_types_come_after_all_others() {
+        let types =
+            ["clusters.cluster.x-k8s.io", "apps.kappctrl.k14s.io", "zebras.example.com", "pods", "ants.example.com"];
+        let expected =
+            ["pods", "ants.example.com", "zebras.example.com", "clusters.cluster.x-k8s.io", "apps.kappctrl.k14s.io"];
+        assert_eq!(levels(&types, "", &Catalog::default()), expected);
+    }
+
+    #[test]
+    fn a_list_of_the_user_says_everything() {
+        let types = ["pods", "resourcequotas", "zebras.example.com", "ants.example.com", "clusters.cluster.x-k8s.io"];
+        // Nothing is moved to the end that the list does not name.
+        let expected =
+            ["zebras.example.com", "pods", "resourcequotas", "clusters.cluster.x-k8s.io", "ants.example.com"];
+        let found =
+            levels(&types, "zebras.example.com,-,clusters.cluster.x-k8s.io,ants.example.com", &Catalog::default());
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_name_in_the_list_is_resolved_as_people_write_it() {
+        let types = [("", "pods", "Pod", "po"), ("apps", "deployments", "Deployment", "deploy")];
+        let types = types.map(|(group, name, kind, short)| {
+            Arc::new(ApiResource { short_names: vec![short.to_owned()], ..ApiResource::new(group, "v1", name, kind) })
+        });
+        let catalog = Catalog::new(types.into(), vec![]);
+        let in_backup = ["widgets.example.com", "deployments.apps", "pods", "ants.example.com"];
+        // Of a type that the cluster does not serve, the backup knows the group.
+        let expected = ["widgets.example.com", "deployments.apps", "ants.example.com", "pods"];
+        assert_eq!(levels(&in_backup, "widgets,deploy,nothing,-,Pod", &catalog), expected);
+    }
 
     #[test]
     fn a_level_for_each_priority_and_quotas_last() {
@@ -127,20 +184,7 @@ mod tests {
             "customresourcedefinitions.apiextensions.k8s.io",
             "services",
         ];
-        let rows: Vec<Row> = types
-            .iter()
-            .map(|t| Row {
-                resource: Arc::new(t.parse().unwrap()),
-                version: "v1".into(),
-                namespace: "".into(),
-                name: "n".into(),
-                preferred: true,
-                member: 0,
-                offset: 0,
-                length: 0,
-                hash: [0; 16],
-            })
-            .collect();
+        let rows: Vec<Row> = types.iter().map(|name| row(name)).collect();
         let facts: Vec<Facts> =
             (0..rows.len()).map(|row| Facts { row, early: row == 6, ended: false, state: State::default() }).collect();
         let levels = plan(facts, |n| rows.get(n), &Priorities::default(), &Catalog::default());

@@ -89,6 +89,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_defaults_are_veleros() {
+        let high = "customresourcedefinitions, namespaces, storageclasses, volumesnapshotclass.snapshot.storage.k8s.io, \
+                    volumesnapshotcontents.snapshot.storage.k8s.io, volumesnapshots.snapshot.storage.k8s.io, \
+                    datauploads.velero.io, persistentvolumes, persistentvolumeclaims, clusterroles, roles, serviceaccounts, \
+                    clusterrolebindings, rolebindings, secrets, configmaps, limitranges, priorityclasses, pods, replicasets.apps, \
+                    clusterclasses.cluster.x-k8s.io, endpoints, services";
+        let low = "clusterbootstraps.run.tanzu.vmware.com, clusters.cluster.x-k8s.io, \
+                   clusterresourcesets.addons.cluster.x-k8s.io, apps.kappctrl.k14s.io, packageinstalls.packaging.carvel.dev";
+        let found = Priorities::default();
+        assert_eq!((found.high.len(), found.low.len(), found.custom), (23, 5, false));
+        assert_eq!((found.high.join(", "), found.low.join(", ")), (high.to_owned(), low.to_owned()));
+    }
+
+    #[test]
     fn only_the_parts_that_are_given_replace_the_defaults() {
         let default = Priorities::default();
         let list = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();

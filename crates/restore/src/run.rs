@@ -189,7 +189,7 @@ async fn levels(
         done.extend(of_level);
         if defines_types && !walk.stop.has_come() {
             // The types that were just defined are served now.
-            walk.discover_again().await?;
+            walk.discover_again().await;
             current = Execution::new(lasting, walk)?;
         }
     }
@@ -225,5 +225,9 @@ async fn save(checkpoint: &mut Checkpoint, env: &Env) {
     }
 }
 
+#[cfg(test)]
+mod existing;
+#[cfg(test)]
+mod rules;
 #[cfg(test)]
 mod tests;

@@ -17,6 +17,7 @@ use lifeboat_operation::Operation;
 use lifeboat_store::{ClaimOutcome, ClaimRequest, Store, stream};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -32,13 +33,22 @@ pub(crate) fn config_map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "shop"}, "data": {"k": name}})
 }
 
+/// An object of the namespace `shop`, unless this says otherwise: it is merged into what has kind and name only.
+pub(crate) fn object(api_version: &str, kind: &str, name: &str, rest: &Value) -> Value {
+    let metadata = json!({"name": name, "namespace": "shop"});
+    let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
+    lifeboat_patch::merge(&mut object, rest);
+    object
+}
+
 type Executed = Result<RestoreItemOutput, ActionError>;
 type Progress = Result<OperationProgress, ActionError>;
 /// What an action says of an operation of which it was asked so often before.
 type Told = Box<dyn Fn(&str, usize) -> Progress + Send + Sync>;
 
-/// An action on ConfigMaps that does as it is told.
+/// An action on ConfigMaps, unless another scope is given, that does as it is told.
 pub(crate) struct Scripted {
+    scope: ActionScope,
     execute: Box<dyn Fn(Value, usize) -> Executed + Send + Sync>,
     ready: Vec<Result<bool, ActionError>>,
     ready_after: Option<&'static str>,
@@ -56,6 +66,7 @@ impl Scripted {
     /// It is given the object, and how often it was asked about that before.
     pub(crate) fn new(execute: impl Fn(Value, usize) -> Executed + Send + Sync + 'static) -> Self {
         Self {
+            scope: ActionScope::resources(&["configmaps"]),
             execute: Box::new(execute),
             ready: vec![Ok(true)],
             ready_after: None,
@@ -70,6 +81,11 @@ impl Scripted {
     /// The same one, that says this of an operation of which it was asked so often before.
     pub(crate) fn progressing(self, progress: impl Fn(&str, usize) -> Progress + Send + Sync + 'static) -> Self {
         Self { progress: Box::new(progress), ..self }
+    }
+
+    /// The same one, for these objects.
+    pub(crate) fn scoped(self, scope: ActionScope) -> Self {
+        Self { scope, ..self }
     }
 
     pub(crate) fn cancelled(&self) -> Vec<String> {
@@ -111,7 +127,7 @@ impl RestoreItemAction for Scripted {
     }
 
     fn applies_to(&self) -> ActionScope {
-        ActionScope::resources(&["configmaps"])
+        self.scope.clone()
     }
 
     async fn execute(&self, input: RestoreItemInput<'_>) -> Executed {
@@ -223,6 +239,34 @@ impl Ground {
         self.api.refused_patches.lock().unwrap().insert(name.to_owned(), (times, answer));
     }
 
+    /// Puts an object into the cluster, behind the restore's back.
+    pub(crate) fn put(&self, mut object: Value) {
+        let path = Type::of(&object).expect("a type that is served").path(&object);
+        object["metadata"]["uid"] = format!("uid-of-{path}").into();
+        object["metadata"]["resourceVersion"] = "1".into();
+        self.api.objects.lock().unwrap().insert(path, object);
+    }
+
+    /// The object of the cluster at this path.
+    pub(crate) fn at(&self, path: &str) -> Option<Value> {
+        self.api.objects.lock().unwrap().get(path).cloned()
+    }
+
+    /// Lets discovery fail once something was written.
+    pub(crate) fn lose_discovery(&self) {
+        self.api.loses_discovery.store(true, Ordering::Relaxed);
+    }
+
+    /// Answers each such request with this status.
+    pub(crate) fn answer(&self, method: &'static str, path: &'static str, answer: Answer) {
+        self.api.answers.lock().unwrap().insert((method, path), answer);
+    }
+
+    /// The creations and patches that were asked for, each as `METHOD path`, in their order; without those of namespaces.
+    pub(crate) fn writes(&self) -> Vec<String> {
+        self.api.writes.lock().unwrap().clone()
+    }
+
     /// The patches that were made.
     pub(crate) fn patches(&self) -> Vec<Value> {
         self.api.patches.lock().unwrap().clone()
@@ -249,11 +293,12 @@ async fn backup(objects: &[Value]) -> Store {
     let (mut assembler, mut segment) = (Assembler::new(), Segment::default());
     for object in objects {
         let text = |field: &str| object["metadata"][field].as_str();
-        let resource = GroupResource::new("", format!("{}s", object["kind"].as_str().unwrap().to_lowercase()));
+        let (group, version) = group_version(object);
+        let resource = GroupResource::new(group, format!("{}s", object["kind"].as_str().unwrap().to_lowercase()));
         let body = object.to_string();
         let entry = ObjectEntry {
             resource: &resource,
-            version: "v1",
+            version,
             preferred: true,
             namespace: text("namespace"),
             name: text("name").unwrap(),
@@ -281,7 +326,85 @@ async fn backup(objects: &[Value]) -> Store {
 /// A code and a reason.
 type Answer = (u16, &'static str);
 
-/// Namespaces and ConfigMaps: what is created is there, and lists are empty.
+/// A type that is served.
+struct Type {
+    group: &'static str,
+    version: &'static str,
+    plural: &'static str,
+    kind: &'static str,
+    namespaced: bool,
+}
+
+const fn served(group: &'static str, version: &'static str, plural: &'static str, kind: &'static str) -> Type {
+    Type { group, version, plural, kind, namespaced: true }
+}
+
+const fn of_cluster(all: Type) -> Type {
+    Type { namespaced: false, ..all }
+}
+
+/// Of one group and version after the other, and of each group the preferred version first.
+const TYPES: [Type; 12] = [
+    of_cluster(served("", "v1", "namespaces", "Namespace")),
+    served("", "v1", "configmaps", "ConfigMap"),
+    served("", "v1", "pods", "Pod"),
+    served("", "v1", "serviceaccounts", "ServiceAccount"),
+    served("", "v1", "services", "Service"),
+    of_cluster(served("", "v1", "persistentvolumes", "PersistentVolume")),
+    served("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
+    of_cluster(served("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition")),
+    served("batch", "v1", "jobs", "Job"),
+    served("example.com", "v2", "widgets", "Widget"),
+    served("example.com", "v2", "gadgets", "Gadget"),
+    served("example.com", "v1", "widgets", "Widget"),
+];
+
+impl Type {
+    fn of(object: &Value) -> Option<&'static Self> {
+        let (group, version) = group_version(object);
+        TYPES
+            .iter()
+            .find(|one| (one.group, one.version, one.kind) == (group, version, object["kind"].as_str().unwrap()))
+    }
+
+    fn path(&self, object: &Value) -> String {
+        let root = if self.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", self.group) };
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+        let namespace = if self.namespaced { format!("namespaces/{}/", text("namespace")) } else { String::new() };
+        format!("{root}/{}/{namespace}{}/{}", self.version, self.plural, text("name"))
+    }
+
+    fn discovered(&self) -> Value {
+        let scope = if self.namespaced { "Namespaced" } else { "Cluster" };
+        json!({"resource": self.plural, "responseKind": {"kind": self.kind}, "scope": scope,
+            "verbs": ["get", "list", "create", "patch"], "subresources": [{"subresource": "status"}]})
+    }
+}
+
+fn group_version(object: &Value) -> (&str, &str) {
+    let api_version = object["apiVersion"].as_str().unwrap();
+    api_version.split_once('/').unwrap_or(("", api_version))
+}
+
+/// The answer of the discovery of groups, aggregated.
+fn discovered(is_wanted: impl Fn(&str) -> bool) -> Value {
+    let mut items: Vec<Value> = Vec::new();
+    for of_version in TYPES.chunk_by(|a, b| (a.group, a.version) == (b.group, b.version)) {
+        let Type { group, version, .. } = of_version[0];
+        if !is_wanted(group) {
+            continue;
+        }
+        let resources: Vec<Value> = of_version.iter().map(Type::discovered).collect();
+        let version = json!({"version": version, "resources": resources});
+        match items.last_mut().filter(|last| last["metadata"]["name"] == group) {
+            Some(last) => last["versions"].as_array_mut().unwrap().push(version),
+            None => items.push(json!({"metadata": {"name": group}, "versions": [version]})),
+        }
+    }
+    json!({"kind": "APIGroupDiscoveryList", "items": items})
+}
+
+/// What is created is there, and lists are empty.
 #[derive(Default)]
 struct Api {
     objects: Mutex<BTreeMap<String, Value>>,
@@ -291,6 +414,11 @@ struct Api {
     /// How often patches of a name are yet to be refused, and how.
     refused_patches: Mutex<BTreeMap<String, (usize, Answer)>>,
     patches: Mutex<Vec<Value>>,
+    writes: Mutex<Vec<String>>,
+    /// Whether discovery fails once something was written.
+    loses_discovery: AtomicBool,
+    /// What is said to each request of a method at a path.
+    answers: Mutex<BTreeMap<(&'static str, &'static str), Answer>>,
 }
 
 impl Api {
@@ -319,16 +447,23 @@ impl Api {
     }
 
     fn say(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
-        let resource = |plural: &str, kind: &str, scope: &str| json!({"resource": plural, "responseKind": {"kind": kind}, "scope": scope, "verbs": ["get", "list", "create", "patch"]});
-        let groups = |items: Value| (200, json!({"kind": "APIGroupDiscoveryList", "items": items}));
         let mut objects = self.objects.lock().unwrap();
+        let name = body["metadata"]["name"].as_str().unwrap_or_default();
+        let place = if method == "POST" { format!("{path}/{name}") } else { path.to_owned() };
+        if ["POST", "PATCH"].contains(&method) && path != "/api/v1/namespaces" {
+            self.writes.lock().unwrap().push(format!("{method} {place}"));
+        }
+        if let Some(((_, _), (code, reason))) =
+            self.answers.lock().unwrap().iter().find(|((of, at), _)| *of == method && *at == place)
+        {
+            return status(*code, reason);
+        }
         match (method, path) {
-            (_, "/api") => {
-                let all =
-                    [resource("namespaces", "Namespace", "Cluster"), resource("configmaps", "ConfigMap", "Namespaced")];
-                groups(json!([{"metadata": {}, "versions": [{"version": "v1", "resources": all}]}]))
+            (_, "/api") if self.loses_discovery.load(Ordering::Relaxed) && !self.writes.lock().unwrap().is_empty() => {
+                status(403, "no more of it")
             }
-            (_, "/apis") => groups(json!([])),
+            (_, "/api") => (200, discovered(str::is_empty)),
+            (_, "/apis") => (200, discovered(|group| !group.is_empty())),
             ("POST", _) => {
                 let name = body["metadata"]["name"].as_str().unwrap_or_default().to_owned();
                 let path = format!("{path}/{name}");
@@ -360,7 +495,9 @@ impl Api {
                     }
                     return status(*code, reason);
                 }
-                let Some(object) = objects.get_mut(path) else { return status(404, "NotFound") };
+                let Some(object) = objects.get_mut(path.trim_end_matches("/status")) else {
+                    return status(404, "NotFound");
+                };
                 let differs =
                     |field| body["metadata"].get(field).is_some_and(|said| object["metadata"][field] != *said);
                 if differs("uid") || differs("resourceVersion") {
@@ -372,7 +509,7 @@ impl Api {
                 self.patches.lock().unwrap().push(body);
                 (200, object.clone())
             }
-            _ if path.ends_with("/configmaps") || path.ends_with("/namespaces") => {
+            _ if TYPES.iter().any(|one| path.rsplit('/').next() == Some(one.plural)) => {
                 (200, json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": []}))
             }
             _ => objects.get(path).map_or_else(|| status(404, "NotFound"), |object| (200, object.clone())),

@@ -24,7 +24,7 @@ use lifeboat_api::Restore;
 use lifeboat_archive::index::Row;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_hook::RestoreHooks;
-use lifeboat_object::{ApiResource, Catalog, GroupResource, Place};
+use lifeboat_object::{ApiResource, Catalog, GroupResource, Place, chain};
 use lifeboat_select::{ResourcePolicies, RestoreFilter, RestoredFacts, SelectorError};
 use lifeboat_store::{Archive, OpenOptions, StoreError};
 use lifeboat_volume::csi::{SnapshotsOfBackup, restore_actions};
@@ -140,10 +140,16 @@ impl Walk {
         })
     }
 
-    /// Asks for the types again, after some were defined.
-    pub(crate) async fn discover_again(&mut self) -> Result<(), RestoreError> {
-        self.catalog = discover(&self.catalog, &self.env).await?;
-        Ok(())
+    /// Asks for the types again, after some were defined. When the cluster does not say, the restore goes on with those that it
+    /// served before: objects of the others fail, each with an error of its own.
+    pub(crate) async fn discover_again(&mut self) {
+        match discover(&self.catalog, &self.env).await {
+            Ok(catalog) => self.catalog = catalog,
+            Err(e) => {
+                let text = format!("refresh discovery after restoring CRDs: {}", chain(&e));
+                self.env.operation.journal.warn(&Place::Cluster, text);
+            }
+        }
     }
 
     /// The type of namespaces.
@@ -279,4 +285,25 @@ fn invalid_selector(error: SelectorError) -> RestoreError {
 
 fn config_error(error: &ActionError) -> RestoreError {
     ValidationErrors(vec![error.to_string()]).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actions::BUILT_IN_ACTIONS;
+    use crate::request::prepare;
+    use crate::stub::{Ground, Scripted, config_map};
+    use lifeboat_action::RestoreItemOutput;
+    use lifeboat_volume::csi::RESTORE_ACTIONS;
+
+    #[tokio::test]
+    async fn built_in_actions_come_before_those_of_csi_snapshots_and_given_ones_last() {
+        let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
+        let Ground { request, env, .. } = &Ground::new(&[config_map("a")], &action).await;
+        let walk = Walk::begin(request, &prepare(request).unwrap(), env).await.unwrap();
+        let names: Vec<&str> = walk.actions.iter().map(|action| action.name()).collect();
+        let expected: Vec<&str> =
+            BUILT_IN_ACTIONS.into_iter().chain(RESTORE_ACTIONS).chain(["test/scripted"]).collect();
+        assert_eq!(names, expected);
+    }
 }

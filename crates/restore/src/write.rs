@@ -138,10 +138,10 @@ impl Writer {
 
     /// What follows a create: further writes, and the commands of a pod. Doing it again does no harm.
     async fn after_create(&self, target: &Target<'_>, in_cluster: &Value) {
-        let Target { object: ToWrite { source, key, from_backup, status, .. }, resource, owners } = target;
+        let Target { object: ToWrite { source, key, from_backup, desired, status }, resource, owners } = target;
         let (namespace, name) = (key.namespace.as_deref(), target.object.name());
         if let Some(status) = status
-            && self.wants_status(&source.key, from_backup)
+            && self.wants_status(&source.key, desired)
         {
             let body = Bytes::from(json!({ "status": status }).to_string());
             let patch = MergePatch { body, subresource: resource.has_subresource("status").then_some("status") };
@@ -173,9 +173,10 @@ impl Writer {
         }
     }
 
-    /// The annotation on the object decides, then the restore's list of types (restore.md 2.14).
-    fn wants_status(&self, source: &ObjectKey, from_backup: &Value) -> bool {
-        let annotation = from_backup["metadata"]["annotations"][well_known::ANNOTATION_RESTORE_STATUS].as_str();
+    /// The annotation on the object decides, as actions and resource modifiers have left it, then the restore's list of types
+    /// (restore.md 2.14).
+    fn wants_status(&self, source: &ObjectKey, desired: &Value) -> bool {
+        let annotation = desired["metadata"]["annotations"][well_known::ANNOTATION_RESTORE_STATUS].as_str();
         match annotation.map(|v| v.trim().to_lowercase()).as_deref() {
             Some("true") => true,
             Some("false") => false,

@@ -3,6 +3,7 @@
 use super::*;
 use crate::stub::{Scripted, config_map, key};
 use jiff::Timestamp;
+use lifeboat_action::ActionScope;
 use lifeboat_operation::Operation;
 use std::path::PathBuf;
 use tokio::time::Instant;
@@ -75,4 +76,61 @@ fn the_annotation_of_an_answer_is_taken_off_whatever_it_says() {
     }
     let mut odd = Value::from("text");
     assert!(!take_must_include(&mut odd) && !take_must_include(&mut config_map("a")));
+}
+
+/// What actions of these scopes make of an object, each with a label more, in the namespace `copy` of the cluster.
+async fn labels_by(scopes: Vec<ActionScope>, key: &ObjectKey, object: Value) -> Vec<String> {
+    let types = [("configmaps", "ConfigMap", true), ("persistentvolumes", "PersistentVolume", false)];
+    let types = types.map(|(name, kind, namespaced)| {
+        Arc::new(lifeboat_object::ApiResource { namespaced, ..lifeboat_object::ApiResource::new("", "v1", name, kind) })
+    });
+    let catalog = Catalog::new(types.into(), vec![]);
+    let restore = Arc::new(Restore::default());
+    let labelling = |(number, scope): (usize, ActionScope)| -> Arc<dyn RestoreItemAction> {
+        let action = Scripted::new(move |mut item, _| {
+            item["metadata"]["labels"][format!("by-{number}")] = "x".into();
+            Ok(RestoreItemOutput::with(item))
+        });
+        Arc::new(action.scoped(scope))
+    };
+    let actions = scopes.into_iter().enumerate().map(labelling).collect();
+    let stop = Arc::new(Stop::with(&CancellationToken::new()));
+    let operation = Operation::new(Arc::new(|| Timestamp::UNIX_EPOCH), "restore=velero/r", PathBuf::new());
+    let operations = Operations::new(Arc::clone(&restore), &operation);
+    let actions = Actions::resolve(actions, &catalog, restore, stop).unwrap();
+    let applied = actions.apply(key, object.clone(), &object, Ask::All(&operations)).await.unwrap();
+    labels(&applied.item).into_keys().collect()
+}
+
+#[tokio::test]
+async fn the_selector_of_an_action_is_tested_on_the_object_as_the_actions_before_have_left_it() {
+    let selecting = |selector: &str| ActionScope { label_selector: selector.to_owned(), ..ActionScope::default() };
+    let scopes = ["", "by-0", "!by-0", "by-3", "by-1=x"].map(selecting);
+    let labels = labels_by(scopes.into(), &key("configmaps", "a"), config_map("a")).await;
+    assert_eq!(labels, ["by-0", "by-1", "by-4"]);
+}
+
+#[tokio::test]
+async fn the_namespaces_of_an_action_are_tested_on_the_one_in_the_cluster() {
+    let namespaces = |included: &[&str], excluded: &[&str]| ActionScope {
+        included_namespaces: included.iter().map(|one| (*one).to_owned()).collect(),
+        excluded_namespaces: excluded.iter().map(|one| (*one).to_owned()).collect(),
+        ..ActionScope::default()
+    };
+    let scopes = || {
+        vec![
+            namespaces(&["copy"], &[]),
+            namespaces(&["shop"], &[]),
+            namespaces(&[], &["copy"]),
+            namespaces(&[], &["shop"]),
+        ]
+    };
+    let target = ObjectKey { namespace: Some("copy".to_owned()), ..key("configmaps", "a") };
+    // The object is in the namespace of the backup still.
+    assert_eq!(labels_by(scopes(), &target, config_map("a")).await, ["by-0", "by-3"]);
+    let volume = ObjectKey { namespace: None, ..key("persistentvolumes", "v") };
+    let object = serde_json::json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"}});
+    let all = [scopes(), vec![ActionScope::default()]].concat();
+    // An action that is limited to namespaces is for none of them.
+    assert_eq!(labels_by(all, &volume, object).await, ["by-4"]);
 }

@@ -120,6 +120,25 @@ async fn a_rule_is_for_the_objects_that_meet_all_its_conditions() {
 }
 
 #[tokio::test]
+async fn cluster_scoped_objects_meet_every_condition_on_namespaces() {
+    let text = "version: v1
+resourceModifierRules:
+- conditions: {groupResource: '**', namespaces: [other]}
+  mergePatches: [{patchData: 'spec: {new: x}'}]
+";
+    let modifiers = Modifiers::parse(text).unwrap();
+    let server = TestServer::start(Vec::new()).await;
+    let schemas = Schemas::new(&server.cluster);
+    let object = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"}});
+    for (namespace, expected) in [(None, true), (Some("other"), true), (Some("shop"), false)] {
+        let resource = GroupResource::new("", "persistentvolumes");
+        let (changed, _) =
+            modifiers.apply(Candidate { resource: &resource, namespace, object: &object }, &schemas).await;
+        assert_eq!(changed.is_some(), expected, "{namespace:?}");
+    }
+}
+
+#[tokio::test]
 async fn patches_change_an_object_or_leave_it_as_it_was_before_the_rule() {
     let red = json!({"color": "red", "size": "5"});
     for (rest, data, by, errors) in [

@@ -15,11 +15,11 @@ fn namespace() -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
 }
 
-fn name(item: &Value) -> &str {
+pub(super) fn name(item: &Value) -> &str {
     item["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-fn messages(results: &Results) -> [Vec<String>; 2] {
+pub(super) fn messages(results: &Results) -> [Vec<String>; 2] {
     [&results.warnings, &results.errors].map(|all| all.messages().map(str::to_owned).collect())
 }
 
@@ -29,7 +29,7 @@ async fn ground(action: &Arc<Scripted>) -> Ground {
 }
 
 /// The operations file of the restore, and its resource list.
-async fn files(ground: &Ground) -> (Value, Value) {
+pub(super) async fn files(ground: &Ground) -> (Value, Value) {
     let store = &ground.env.store;
     let operations = store.restore_file("r", RestoreFile::ItemOperations).await.unwrap();
     let list = store.restore_file("r", RestoreFile::ResourceList).await.unwrap();

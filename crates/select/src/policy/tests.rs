@@ -413,6 +413,75 @@ fn a_backup_lists_by_the_policy_of_the_place() {
 }
 
 #[test]
+fn a_cluster_scoped_kind_in_the_policy_of_a_namespace_matches_nothing_which_is_a_warning() {
+    let text = "version: v1
+namespacedFilterPolicies: [{namespaces: [app1], resourceFilters: [{kinds: [persistentvolumes], names: [a]}]}]";
+    let (catalog, existing) = (test_catalog(), namespaces(&["app1", "other"]));
+    let filter = BackupFilter::new(&BackupSpec::default(), Some(&parse(text).unwrap()), &catalog, &existing).unwrap();
+    let expected =
+        "namespacedFilterPolicies[0]: the kind \"persistentvolumes\" is cluster-scoped: its filter matches nothing";
+    assert_eq!(filter.warnings(), [expected]);
+    let none = BTreeMap::new();
+    let volume = catalog.resolve("pv").unwrap();
+    let facts = ObjectFacts { resource: volume, namespace: None, name: Some("b"), labels: &none };
+    assert_eq!((filter.queries(volume, None), filter.includes_item(facts, false)), (vec![String::new()], Ok(())));
+    // The namespace has a policy all the same, which leaves out what it does not name.
+    let pods = catalog.resolve("pods").unwrap();
+    assert_eq!(filter.queries(pods, Some("app1")), Vec::<String>::new());
+    assert_eq!(filter.queries(pods, Some("other")), [""]);
+}
+
+#[test]
+fn an_empty_selector_of_a_filter_counts_as_absent() {
+    let catalog = test_catalog();
+    let backup: BTreeSet<String> = ["app1".to_owned()].into();
+    let labels = BTreeMap::from([("a".to_owned(), "b".to_owned())]);
+    let pods: GroupResource = "pods".parse().unwrap();
+    for (selectors, with, without) in [
+        ("labelSelector: {}", true, true),
+        ("labelSelector: {matchLabels: {}, matchExpressions: []}", true, true),
+        ("labelSelector: {}, orLabelSelectors: [{matchLabels: {a: b}}]", true, false),
+        ("labelSelector: {}, orLabelSelectors: [{matchLabels: {c: d}}]", false, false),
+    ] {
+        let text = format!(
+            "version: v1\nnamespacedFilterPolicies: [{{namespaces: [app1], resourceFilters: [{{kinds: [pods], {selectors}}}]}}]"
+        );
+        let policies = ResourcePolicies::parse(&text, PolicyUse::Restore).unwrap();
+        let filter = RestoreFilter::new(&RestoreSpec::default(), Some(&policies), &catalog, &backup).unwrap();
+        let is_in = |labels| {
+            let namespace = Some("app1");
+            filter
+                .includes_item(RestoredFacts {
+                    resource: &pods,
+                    kind: None,
+                    namespace,
+                    name: "p",
+                    labels: Some(labels),
+                })
+                .is_ok()
+        };
+        assert_eq!((is_in(&labels), is_in(&BTreeMap::new())), (with, without), "{selectors}");
+    }
+}
+
+#[test]
+fn modes_of_claims_are_refused_that_are_no_texts() {
+    for conditions in [
+        "pvcVolumeMode: [Block]",
+        "pvcVolumeMode: {a: b}",
+        "pvcVolumeMode: 1",
+        "pvcAccessModes: ReadWriteOnce",
+        "pvcAccessModes: [[ReadWriteOnce]]",
+        "pvcAccessModes: [{a: b}]",
+        "pvcAccessModes: [1]",
+    ] {
+        let text = format!("version: v1\nvolumePolicies:\n- conditions: {{{conditions}}}\n  action: {{type: skip}}");
+        let why = parse(&text).unwrap_err().to_string();
+        assert!(why.contains("line 3"), "{conditions}: {why}");
+    }
+}
+
+#[test]
 fn lists_of_a_policy_add_to_those_of_the_spec() {
     let collected = |spec: serde_json::Value, lists: &str| {
         let policies = parse(&format!("version: v1\nincludeExcludePolicy: {lists}")).unwrap();

@@ -326,3 +326,6 @@ impl BackupItemAction for SecretAction {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -123,6 +123,30 @@ async fn a_content_names_its_handle_and_keeps_what_is_in_the_storage() {
     assert_eq!(refused, Err("fail to get snapshot handle from VSC content status".to_owned()));
 }
 
+#[tokio::test]
+async fn a_class_comes_after_the_secret_that_it_names_unless_no_volumes_are_wanted() {
+    let name = ("csi.storage.k8s.io/snapshotter-list-secret-name", "key");
+    let namespace = ("csi.storage.k8s.io/snapshotter-list-secret-namespace", "vault");
+    let other = ("csi.storage.k8s.io/snapshotter-secret-name", "other");
+    let secret = ObjectKey::new(GroupResource::new("", "secrets"), Some("vault"), "key");
+    let mut without = restore();
+    without.spec.restore_pvs = Some(false);
+    for (annotations, expected) in [
+        (vec![name, namespace], vec![secret]),
+        (vec![name], vec![]),
+        (vec![namespace], vec![]),
+        (vec![other, namespace], vec![]),
+        (vec![], vec![]),
+    ] {
+        let annotations: Value = annotations.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
+        let object = json!({"kind": "VolumeSnapshotClass", "metadata": {"name": "c", "annotations": annotations}, "driver": "d"});
+        let output = run(&ClassAction, &object, &restore()).await.unwrap();
+        let expected = RestoreItemOutput { additional_items: expected, ..RestoreItemOutput::with(object.clone()) };
+        assert_eq!(output, expected, "{object}");
+        assert_eq!(run(&ClassAction, &object, &without).await, Ok(RestoreItemOutput::skip()), "{object}");
+    }
+}
+
 #[test]
 fn snapshots_of_one_name_in_two_namespaces_are_two() {
     assert_ne!(restored_name("u", "a", "s"), restored_name("u", "b", "s"));
@@ -142,4 +166,24 @@ async fn a_plan_does_not_know_the_names_that_follow_from_the_uid_of_its_restore(
     assert_eq!(without_restored_names(&first).unwrap(), without_restored_names(&second).unwrap());
     assert_eq!(without_restored_names(&object), None, "names that users gave stay");
     assert_eq!(without_restored_names(&json!({"kind": "Pod"})), None);
+}
+
+#[tokio::test]
+async fn the_actions_are_those_of_the_lists_of_names_in_their_order() {
+    use crate::csi::{BACKUP_ACTIONS, CsiBackup, CsiSnapshots, DELETE_ACTIONS, actions, delete_actions};
+    let types = ["volumesnapshots", "volumesnapshotcontents", "volumesnapshotclasses"];
+    let types = types.map(|name| Arc::new(ApiResource::new(GROUP, "v1", name, "Any")));
+    let catalog = Catalog::new(types.into(), vec![]);
+    let cluster = nowhere().await;
+    let of = CsiBackup { backup: lifeboat_api::Backup::default(), types: SnapshotTypes::of(&catalog).unwrap() };
+    let clock = Arc::new(|| jiff::Timestamp::UNIX_EPOCH);
+    let operation = lifeboat_operation::Operation::new(clock, "backup=velero/b", std::env::temp_dir());
+    let snapshots = CsiSnapshots::new(&cluster, &operation, of);
+    let of_backup = actions(&snapshots, &Arc::default());
+    assert_eq!(of_backup.iter().map(|action| action.name()).collect::<Vec<_>>(), BACKUP_ACTIONS);
+    let known = SnapshotsOfBackup { holds: Arc::new(|_| false), drivers: BTreeMap::new() };
+    let of_restore = restore_actions(&cluster, &catalog, known);
+    assert_eq!(of_restore.iter().map(|action| action.name()).collect::<Vec<_>>(), RESTORE_ACTIONS);
+    let of_deletion = delete_actions(&cluster, &catalog);
+    assert_eq!(of_deletion.iter().map(|action| action.name()).collect::<Vec<_>>(), DELETE_ACTIONS);
 }

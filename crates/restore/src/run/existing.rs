@@ -1,0 +1,141 @@
+//! What becomes of objects that are there already, and what follows a create (restore.md 2.13 and 2.14), on whole restores.
+
+use super::tests::{files, messages};
+use crate::stub::{Ground, Scripted, object};
+use lifeboat_action::{ActionScope, RestoreItemOutput};
+use lifeboat_api::{Duration, ExistingResourcePolicy, HookStatus, RestoreStatusSpec, well_known};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// A restore of these objects, with an action on widgets that sets annotations.
+async fn ground(objects: &[Value], annotations: Value) -> Ground {
+    let action = Scripted::new(move |mut item, _| {
+        lifeboat_patch::merge(&mut item, &json!({"metadata": {"annotations": annotations}}));
+        Ok(RestoreItemOutput::with(item))
+    });
+    let action = Arc::new(action.scoped(ActionScope::resources(&["widgets.example.com"])));
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
+    Ground::new(&[&[namespace][..], objects].concat(), &action).await
+}
+
+const WIDGET: &str = "/apis/example.com/v2/namespaces/shop/widgets/w";
+
+fn widget(rest: &Value) -> Value {
+    object("example.com/v2", "Widget", "w", rest)
+}
+
+#[tokio::test]
+async fn an_object_that_was_there_gets_no_status_and_no_hooks_and_its_definition_is_not_waited_for() {
+    let annotations = json!({well_known::ANNOTATION_RESTORE_STATUS: "true"});
+    let rest = json!({"metadata": {"annotations": annotations}, "status": {"phase": "Running"},
+        "spec": {"containers": [{"name": "web"}]}});
+    let mut of_cluster = rest.clone();
+    of_cluster["metadata"]["namespace"] = Value::Null;
+    let crd = |rest: &Value| object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "x.example.com", rest);
+    let mut ground = ground(&[object("v1", "Pod", "p", &rest), crd(&of_cluster)], json!({})).await;
+    ground.put(object("v1", "Pod", "p", &json!({"spec": {"containers": [{"name": "other"}]}})));
+    ground.put(crd(&json!({"metadata": {"namespace": null}})));
+    ground.request.settings.resource_timeout = Duration::from_secs(1);
+    let spec = &mut ground.request.restore.spec;
+    spec.existing_resource_policy = ExistingResourcePolicy::Update;
+    spec.hooks = serde_json::from_value(json!({"resources": [
+        {"name": "h", "postHooks": [{"exec": {"command": ["c"]}}]}]}))
+    .unwrap();
+    let outcome = ground.run().await.unwrap();
+    assert_eq!(messages(&outcome.results), [vec![], vec![] as Vec<String>]);
+    let none = HookStatus { hooks_attempted: 0, hooks_failed: 0 };
+    assert_eq!(outcome.restore.status.hook_status, Some(none));
+    let (pod, definition) =
+        ("/api/v1/namespaces/shop/pods/p", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/x.example.com");
+    let expected = ["POST", "PATCH"].map(|method| format!("{method} {definition}")).into_iter();
+    let expected: Vec<String> = expected.chain(["POST", "PATCH"].map(|method| format!("{method} {pod}"))).collect();
+    assert_eq!(ground.writes(), expected);
+    assert!([pod, definition].iter().all(|path| ground.at(path).unwrap().get("status").is_none()));
+}
+
+#[tokio::test]
+async fn a_service_whose_port_is_taken_and_that_is_there_counts_as_existing() {
+    let service = |port: u16| object("v1", "Service", "s", &json!({"spec": {"ports": [{"port": port}]}}));
+    let taken =
+        "Service \"s\" is invalid: spec.ports[0].nodePort: Invalid value: 30001: provided port is already allocated";
+    for (is_there, warnings, errors, listed) in [
+        (
+            true,
+            vec![
+                "could not restore, Service:s already exists. Warning: the in-cluster version is different than the backed-up version",
+            ],
+            0,
+            "shop/s(skipped)",
+        ),
+        (false, vec![], 1, "shop/s(failed)"),
+    ] {
+        let ground = ground(&[service(80)], json!({})).await;
+        if is_there {
+            ground.put(service(81));
+        }
+        ground.answer("POST", "/api/v1/namespaces/shop/services/s", (422, taken));
+        let outcome = ground.run().await.unwrap();
+        let [told, failed] = messages(&outcome.results);
+        assert_eq!((told, failed.len()), (warnings.into_iter().map(str::to_owned).collect(), errors), "{failed:?}");
+        assert_eq!(files(&ground).await.1["v1/Service"], json!([listed]));
+    }
+}
+
+#[tokio::test]
+async fn the_annotation_decides_about_the_status_as_actions_leave_it_and_then_the_list_of_types() {
+    let all = || Some(RestoreStatusSpec { included_resources: vec!["*".to_owned()], ..RestoreStatusSpec::default() });
+    let annotation = |value: &str| json!({well_known::ANNOTATION_RESTORE_STATUS: value});
+    for (in_backup, by_action, list, is_restored) in [
+        (json!({}), json!({}), None, false),
+        (json!({}), json!({}), all(), true),
+        (annotation("true"), json!({}), None, true),
+        (annotation(" TRUE\n"), json!({}), None, true),
+        (annotation("false"), json!({}), all(), false),
+        (annotation(" False "), json!({}), all(), false),
+        (annotation("yes"), json!({}), None, false),
+        (annotation("yes"), json!({}), all(), true),
+        (json!({}), annotation("true"), None, true),
+        (annotation("true"), annotation("false"), all(), false),
+        (annotation("false"), json!({well_known::ANNOTATION_RESTORE_STATUS: null}), all(), true),
+    ] {
+        let case = format!("{in_backup} {by_action} {list:?}");
+        let object = widget(&json!({"metadata": {"annotations": in_backup}, "status": {"ready": 3}}));
+        let mut ground = ground(&[object], by_action).await;
+        ground.request.restore.spec.restore_status = list;
+        ground.run().await.unwrap();
+        let mut expected = vec![format!("POST {WIDGET}")];
+        expected.extend(is_restored.then(|| format!("PATCH {WIDGET}/status")));
+        assert_eq!(ground.writes(), expected, "{case}");
+        let status = if is_restored { json!({"ready": 3}) } else { Value::Null };
+        assert_eq!(ground.at(WIDGET).unwrap()["status"], status, "{case}");
+    }
+}
+
+#[tokio::test]
+async fn a_status_that_cannot_be_written_is_a_warning_of_an_object_that_was_made() {
+    let annotations = json!({well_known::ANNOTATION_RESTORE_STATUS: "true"});
+    let object = widget(&json!({"metadata": {"annotations": annotations}, "status": {"ready": 3}}));
+    let ground = ground(&[object], json!({})).await;
+    ground.answer("PATCH", "/apis/example.com/v2/namespaces/shop/widgets/w/status", (422, "it is odd"));
+    let outcome = ground.run().await.unwrap();
+    let [warnings, errors] = messages(&outcome.results);
+    let [warning] = warnings.try_into().unwrap();
+    assert!(warning.starts_with("status of widgets.example.com/shop/w could not be restored: "), "{warning}");
+    assert_eq!(errors, Vec::<String>::new());
+    assert_eq!(files(&ground).await.1["example.com/v2/Widget"], json!(["shop/w(created)"]));
+}
+
+#[tokio::test]
+async fn managed_fields_of_an_object_that_is_gone_are_a_warning_and_others_that_cannot_be_written_an_error() {
+    for (answer, is_error) in [((404, "NotFound"), false), ((422, "it is odd"), true)] {
+        let managed = json!([{"manager": "argo", "operation": "Apply", "fieldsV1": {"f:spec": {}}}]);
+        let ground = ground(&[widget(&json!({"metadata": {"managedFields": managed}}))], json!({})).await;
+        ground.answer("PATCH", WIDGET, answer);
+        let outcome = ground.run().await.unwrap();
+        let [warnings, errors] = messages(&outcome.results);
+        assert_eq!((warnings.len(), errors.len()), if is_error { (0, 1) } else { (1, 0) }, "{warnings:?} {errors:?}");
+        let told = warnings.iter().chain(&errors).next().unwrap();
+        assert!(told.starts_with("error restoring managedFields of widgets.example.com/shop/w: "), "{told}");
+        assert_eq!(ground.writes(), [format!("POST {WIDGET}"), format!("PATCH {WIDGET}")]);
+    }
+}

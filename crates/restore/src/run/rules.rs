@@ -1,0 +1,272 @@
+//! What a restore makes of objects on their way (restore.md 2.5 to 2.12 and 5), on whole restores.
+
+use super::tests::{files, messages, name};
+use crate::stub::{Ground, Scripted, config_map, key, object};
+use lifeboat_action::{ActionScope, RestoreItemOutput};
+use lifeboat_api::{RestorePhase, well_known};
+use lifeboat_archive::layout::RestoreFile;
+use lifeboat_select::Document;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// An action that leaves objects as they are.
+fn idle() -> Arc<Scripted> {
+    Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))))
+}
+
+/// A backup of these objects and of the namespace `shop`.
+async fn ground(objects: &[Value]) -> Ground {
+    Ground::new(&[&[namespace()][..], objects].concat(), &idle()).await
+}
+
+fn namespace() -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
+}
+
+fn document(text: &str) -> Option<Document> {
+    Some(Document { source: "a file".to_owned(), text: format!("version: v1\n{text}") })
+}
+
+fn rules(text: &str) -> Option<Document> {
+    document(&format!("resourceModifierRules:\n{text}"))
+}
+
+const NO_MESSAGES: [Vec<String>; 2] = [Vec::new(), Vec::new()];
+
+#[tokio::test]
+async fn pods_and_jobs_that_have_ended_are_not_restored_and_not_listed() {
+    let pod = |name: &str, phase: &str| object("v1", "Pod", name, &json!({"spec": {}, "status": {"phase": phase}}));
+    let job = |name: &str, status: Value| object("batch/v1", "Job", name, &json!({"spec": {}, "status": status}));
+    let ended = json!({"completionTime": "2026-01-01T00:00:00Z"});
+    let objects = [
+        pod("failed", "Failed"),
+        pod("succeeded", "Succeeded"),
+        pod("runs", "Running"),
+        job("ended", ended),
+        job("runs", json!({"active": 1})),
+    ];
+    let ground = ground(&objects).await;
+    let outcome = ground.run().await.unwrap();
+    assert_eq!(messages(&outcome.results), NO_MESSAGES);
+    let list = json!({"batch/v1/Job": ["shop/runs(created)"], "v1/Namespace": ["shop(created)"],
+        "v1/Pod": ["shop/runs(created)"]});
+    assert_eq!(files(&ground).await.1, list);
+    assert_eq!(
+        ground.writes(),
+        ["POST /api/v1/namespaces/shop/pods/runs", "POST /apis/batch/v1/namespaces/shop/jobs/runs"]
+    );
+}
+
+#[tokio::test]
+async fn a_mirror_pod_is_listed_as_skipped() {
+    let pod = |name: &str, value: &str| {
+        object("v1", "Pod", name, &json!({"metadata": {"annotations": {"kubernetes.io/config.mirror": value}}}))
+    };
+    let ground = ground(&[pod("mirror", "x"), pod("plain", "")]).await;
+    let outcome = ground.run().await.unwrap();
+    assert_eq!(messages(&outcome.results), NO_MESSAGES);
+    assert_eq!(files(&ground).await.1["v1/Pod"], json!(["shop/mirror(skipped)", "shop/plain(created)"]));
+    assert_eq!(ground.writes(), ["POST /api/v1/namespaces/shop/pods/plain"]);
+}
+
+#[tokio::test]
+async fn an_object_is_written_in_the_version_and_kind_that_an_action_gives_it() {
+    let action = Scripted::new(|mut item, _| {
+        item["apiVersion"] = if name(&item) == "old" { "example.com/v1" } else { "example.com/v2" }.into();
+        item["kind"] = if name(&item) == "gadget" { "Gadget" } else { "Widget" }.into();
+        Ok(RestoreItemOutput::with(item))
+    });
+    let action = Arc::new(action.scoped(ActionScope::resources(&["widgets.example.com"])));
+    let widget = |version: &str, name: &str| object(&format!("example.com/{version}"), "Widget", name, &json!({}));
+    let objects = [namespace(), widget("v2", "old"), widget("v1", "new"), widget("v2", "gadget")];
+    let ground = Ground::new(&objects, &action).await;
+    let outcome = ground.run().await.unwrap();
+    assert_eq!(messages(&outcome.results), NO_MESSAGES);
+    let mut writes = ground.writes();
+    writes.sort();
+    assert_eq!(
+        writes,
+        [
+            "POST /apis/example.com/v1/namespaces/shop/widgets/old",
+            "POST /apis/example.com/v2/namespaces/shop/gadgets/gadget",
+            "POST /apis/example.com/v2/namespaces/shop/widgets/new",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn additional_items_of_an_action_that_leaves_its_object_out_are_left_out_too() {
+    let action = Arc::new(Scripted::new(|item, _| {
+        let additional_items = vec![key("configmaps", "z")];
+        Ok(match name(&item) {
+            "a" => RestoreItemOutput { additional_items, ..RestoreItemOutput::skip() },
+            _ => RestoreItemOutput { additional_items, ..RestoreItemOutput::with(item) },
+        })
+    }));
+    for (parent, made) in [("a", vec![]), ("b", vec!["z", "b"])] {
+        let mut ground = Ground::new(&[namespace(), config_map(parent), config_map("z")], &action).await;
+        let names = format!(
+            "namespacedFilterPolicies: [{{namespaces: [shop], resourceFilters: [{{kinds: [configmaps], names: [{parent}]}}]}}]"
+        );
+        ground.request.settings.resource_policies = document(&names);
+        ground.run().await.unwrap();
+        assert_eq!(ground.made(), made, "{parent}");
+    }
+}
+
+#[tokio::test]
+async fn only_the_very_name_of_a_namespace_is_mapped() {
+    let mut ground = ground(&[config_map("a")]).await;
+    let mapping = [("sh*", "x"), ("*", "y"), ("SHOP", "z"), ("shop ", "w")];
+    ground.request.restore.spec.namespace_mapping = mapping.map(|(from, to)| (from.to_owned(), to.to_owned())).into();
+    ground.run().await.unwrap();
+    assert_eq!(ground.writes(), ["POST /api/v1/namespaces/shop/configmaps/a"]);
+}
+
+#[tokio::test]
+async fn filter_policies_go_by_the_namespace_in_the_backup_and_hooks_by_the_one_in_the_cluster() {
+    for (namespace, made, containers) in [("shop", vec!["a"], json!([])), ("copy", vec!["a", "b"], json!(["h"]))] {
+        let pod = object("v1", "Pod", "p", &json!({"spec": {"containers": [{"name": "web"}]}}));
+        let mut ground = ground(&[config_map("a"), config_map("b"), pod]).await;
+        ground.request.settings.resource_policies = document(&format!(
+            "namespacedFilterPolicies: [{{namespaces: [{namespace}], resourceFilters: [{{kinds: [configmaps], names: [a]}}, {{kinds: [pods]}}]}}]"
+        ));
+        let spec = &mut ground.request.restore.spec;
+        spec.namespace_mapping = [("shop".to_owned(), "copy".to_owned())].into();
+        let init = json!({"initContainers": [{"name": "h", "image": "i", "command": ["c"]}]});
+        spec.hooks = serde_json::from_value(json!({"resources": [
+            {"name": "h", "includedNamespaces": [namespace], "postHooks": [{"init": init}]}]}))
+        .unwrap();
+        ground.run().await.unwrap();
+        let mut found = ground.made();
+        found.sort();
+        assert_eq!(found, made, "{namespace}");
+        let pod = ground.at("/api/v1/namespaces/copy/pods/p").unwrap();
+        let names = pod["spec"]["initContainers"].as_array().into_iter().flatten().map(|one| one["name"].clone());
+        assert_eq!(Value::from_iter(names), containers, "{namespace}");
+    }
+}
+
+#[tokio::test]
+async fn init_containers_come_as_the_one_that_waits_for_volumes_then_hooks_then_those_of_the_pod() {
+    let container = |name: &str| json!({"name": name, "image": "i", "command": ["c"]});
+    for (own, expected) in [
+        (vec!["restore-wait", "own"], ["restore-wait", "h", "own"]),
+        (vec!["own", "more"], ["h", "own", "more"]),
+        (vec!["own", "restore-wait"], ["h", "own", "restore-wait"]),
+    ] {
+        let own: Vec<Value> = own.into_iter().map(container).collect();
+        let mut ground = ground(&[object("v1", "Pod", "p", &json!({"spec": {"initContainers": own}}))]).await;
+        ground.request.restore.spec.hooks = serde_json::from_value(json!({"resources": [
+            {"name": "h", "postHooks": [{"init": {"initContainers": [container("h")]}}]}]}))
+        .unwrap();
+        ground.run().await.unwrap();
+        let pod = ground.at("/api/v1/namespaces/shop/pods/p").unwrap();
+        assert_eq!(pod["spec"]["initContainers"], json!(expected.map(container)));
+    }
+}
+
+#[tokio::test]
+async fn resource_modifiers_have_the_last_word() {
+    let pod = object("v1", "Pod", "p", &json!({"spec": {"containers": [{"name": "web"}]}}));
+    let spec = json!({"persistentVolumeReclaimPolicy": "Delete", "claimRef": {"name": "c", "namespace": "shop"}});
+    let volume = object("v1", "PersistentVolume", "v", &json!({"metadata": {"namespace": null}, "spec": spec}));
+    let claim = object("v1", "PersistentVolumeClaim", "c", &json!({"spec": {"volumeName": "v"}}));
+    let mut ground = ground(&[pod, volume, claim]).await;
+    let hook = json!({"name": "h", "image": "i", "command": ["c"]});
+    ground.request.restore.spec.hooks = serde_json::from_value(json!({"resources": [
+        {"name": "h", "postHooks": [{"init": {"initContainers": [hook]}}]}]}))
+    .unwrap();
+    ground.request.settings.resource_modifiers = rules(
+        "- conditions: {groupResource: pods}
+  patches: [{operation: replace, path: /spec/initContainers/0/image, value: mirror/i}]
+- conditions: {groupResource: persistentvolumeclaims}
+  patches: [{operation: add, path: /spec/volumeName, value: v}]
+- conditions: {groupResource: persistentvolumes}
+  patches: [{operation: remove, path: /spec/nothing}]
+",
+    );
+    let outcome = ground.run().await.unwrap();
+    let [_, errors] = messages(&outcome.results);
+    assert_eq!(errors, Vec::<String>::new(), "the volume is not made, so no rule is for it");
+    let at = |path: &str| ground.at(&format!("/api/v1/namespaces/shop/{path}")).unwrap()["spec"].clone();
+    assert_eq!(at("pods/p")["initContainers"][0]["image"], "mirror/i");
+    assert_eq!(at("persistentvolumeclaims/c")["volumeName"], "v");
+}
+
+#[tokio::test]
+async fn no_action_is_asked_about_a_volume_that_is_provisioned_anew() {
+    let action = Scripted::new(|item, _| Ok(RestoreItemOutput::with(item)));
+    let action = Arc::new(action.scoped(ActionScope::resources(&["persistentvolumes"])));
+    let volume = |name: &str, policy: &str| {
+        let spec = json!({"persistentVolumeReclaimPolicy": policy});
+        object("v1", "PersistentVolume", name, &json!({"metadata": {"namespace": null}, "spec": spec}))
+    };
+    let ground = Ground::new(&[volume("anew", "Delete"), volume("as-is", "Retain")], &action).await;
+    ground.run().await.unwrap();
+    assert_eq!(action.asked(), ["as-is"]);
+    assert_eq!(files(&ground).await.1, json!({"v1/PersistentVolume": ["anew(skipped)", "as-is(created)"]}));
+}
+
+#[tokio::test]
+async fn a_namespace_that_a_resource_modifier_gives_an_object_does_not_count() {
+    let mut ground = ground(&[config_map("a")]).await;
+    ground.request.settings.resource_modifiers = rules(
+        "- conditions: {groupResource: configmaps}
+  patches: [{operation: replace, path: /metadata/namespace, value: other}, {operation: replace, path: /data/k, value: new}]
+",
+    );
+    let outcome = ground.run().await.unwrap();
+    assert_eq!(messages(&outcome.results), NO_MESSAGES);
+    let object = ground.config_map("a").unwrap();
+    assert_eq!((&object["metadata"]["namespace"], &object["data"]["k"]), (&json!("shop"), &json!("new")));
+}
+
+#[tokio::test]
+async fn namespaces_are_seen_by_no_action_and_no_resource_modifier() {
+    let action = Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))).scoped(ActionScope::default());
+    let action = Arc::new(action);
+    let mut ground = Ground::new(&[namespace(), config_map("a")], &action).await;
+    ground.request.settings.resource_modifiers =
+        rules("- {conditions: {groupResource: '**'}, mergePatches: [{patchData: 'metadata: {labels: {by: rule}}'}]}");
+    ground.run().await.unwrap();
+    assert_eq!(action.asked(), ["a"]);
+    assert_eq!(ground.config_map("a").unwrap()["metadata"]["labels"]["by"], "rule");
+    assert_eq!(ground.at("/api/v1/namespaces/shop").unwrap()["metadata"].get("labels"), None);
+}
+
+#[tokio::test]
+async fn a_data_upload_is_left_out_whatever_is_restored_and_the_log_says_why() {
+    let upload = json!({"metadata": {"namespace": "velero"}, "status": {"phase": "Completed"}});
+    let mut ground = ground(&[object("velero.io/v2alpha1", "DataUpload", "u", &upload), config_map("a")]).await;
+    ground.request.restore.spec.included_namespaces = vec!["shop".to_owned()];
+    let outcome = ground.run().await.unwrap();
+    assert_eq!(messages(&outcome.results), NO_MESSAGES);
+    assert_eq!(outcome.restore.status.phase, Some(RestorePhase::Completed));
+    assert_eq!(
+        files(&ground).await.1,
+        json!({"v1/ConfigMap": ["shop/a(created)"], "v1/Namespace": ["shop(created)"],
+            "velero.io/v2alpha1/DataUpload": ["velero/u(skipped)"]})
+    );
+    let log = ground.env.store.restore_file_bytes("r", RestoreFile::Logs).await.unwrap().unwrap();
+    let log = String::from_utf8(lifeboat_archive::gzip::unpack(&log, 1 << 20).unwrap()).unwrap();
+    let said = "object=datauploads.velero.io/velero/u reason=\"it stands for data in a repository, and this version moves no data\"";
+    assert!(log.contains(said), "{log}");
+}
+
+#[tokio::test]
+async fn a_restore_goes_on_when_the_types_that_it_has_defined_cannot_be_discovered() {
+    let metadata = json!({"namespace": null, "annotations": {well_known::ANNOTATION_RESTORE_STATUS: "true"}});
+    let conditions = ["Established", "NamesAccepted"].map(|one| json!({"type": one, "status": "True"}));
+    let definition = json!({"metadata": metadata, "status": {"conditions": conditions}});
+    let definition = object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "widgets.example.com", &definition);
+    let ground = ground(&[definition, config_map("a"), object("example.com/v2", "Widget", "w", &json!({}))]).await;
+    ground.lose_discovery();
+    let outcome = ground.run().await.unwrap();
+    let [warnings, errors] = messages(&outcome.results);
+    let [warning] = warnings.try_into().unwrap();
+    assert!(warning.starts_with("refresh discovery after restoring CRDs: "), "{warning}");
+    assert_eq!(errors, Vec::<String>::new());
+    assert_eq!(ground.made(), ["a"]);
+    assert!(ground.at("/apis/example.com/v2/namespaces/shop/widgets/w").is_some(), "its type was known before");
+}
