@@ -38,7 +38,10 @@ impl Debug for Actions {
             .field("item_block", &names(self.item_block.iter().map(|action| action.name())))
             .field("restore_item", &names(self.restore_item.iter().map(|action| action.name())))
             .field("delete_item", &names(self.delete_item.iter().map(|action| action.name())))
-            .field("volume_snapshotters", &names(self.volume_snapshotters.iter().map(|located| located.location.as_str())))
+            .field(
+                "volume_snapshotters",
+                &names(self.volume_snapshotters.iter().map(|located| located.location.as_str())),
+            )
             .finish()
     }
 }

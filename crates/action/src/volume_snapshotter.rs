@@ -27,6 +27,10 @@ pub struct VolumeRequest {
 
 /// Takes snapshots of volumes and makes volumes from them. One stands for one snapshot location, whose configuration it was
 /// made with.
+///
+/// What is made cannot be listed. So an error of [`create_snapshot`](Self::create_snapshot) or
+/// [`create_volume`](Self::create_volume) says that nothing was made, unless it is [`Gone`](crate::ActionErrorKind::Gone): then nobody
+/// knows, and the call is not made again. After [`Passing`](crate::ActionErrorKind::Passing) it is.
 #[async_trait]
 pub trait VolumeSnapshotter: Send + Sync {
     /// Its name, such as `velero.io/aws`.
@@ -46,7 +50,7 @@ pub trait VolumeSnapshotter: Send + Sync {
         tags: &BTreeMap<String, String>,
     ) -> Result<String, ActionError>;
 
-    /// Makes a volume from a snapshot and gives its name.
+    /// Makes a volume from a snapshot and gives its name. The caller has noted that it may exist before it asks.
     async fn create_volume(&self, request: &VolumeRequest) -> Result<String, ActionError>;
 
     /// The PersistentVolume with this volume behind it.

@@ -2,7 +2,7 @@
 //!
 //! [`layout`] names the keys (backup.md 4.1); [`tarball`] writes the seekable archive of a backup and [`tar_reader`]
 //! reads any, ours or Velero's; [`index`] says where each object stands; [`sidecar`] holds the JSON files beside
-//! it, [`volume_info`] what they say of volumes. Every byte that is ours and not Velero's is described in `docs/formats`.
+//! it, [`volume_info`] and [`native_snapshot`] what they say of volumes. Every byte that is ours and not Velero's is described in `docs/formats`.
 //!
 //! This room is pure: codecs over `std::io`, no runtime, no network, no clock. Archives are untrusted: every size is
 //! capped where it is read ([`ReadLimits`]). Start reading at [`tarball`].
@@ -13,6 +13,7 @@ pub mod gojson;
 pub mod gzip;
 pub mod index;
 pub mod layout;
+pub mod native_snapshot;
 pub mod operations;
 pub mod path;
 pub mod sidecar;

@@ -2,6 +2,7 @@
 //!
 //! A field that this version does not know is kept where a file is rewritten: a later Velero may have written it.
 
+use crate::native_snapshot::{NativeSnapshotSpec, NativeSnapshotStatus};
 use lifeboat_api::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -112,6 +113,21 @@ pub struct NativeSnapshotInfo {
     /// Fields that this version does not know.
     #[serde(flatten)]
     pub other: Map<String, Value>,
+}
+
+impl NativeSnapshotInfo {
+    /// What the record of a snapshot says.
+    #[must_use]
+    pub fn of(spec: &NativeSnapshotSpec, status: &NativeSnapshotStatus) -> Self {
+        Self {
+            snapshot_handle: status.provider_snapshot_id.clone(),
+            volume_type: spec.volume_type.clone(),
+            volume_az: spec.volume_az.clone(),
+            iops: spec.volume_iops.unwrap_or_default().to_string(),
+            phase: status.phase.clone(),
+            other: Map::new(),
+        }
+    }
 }
 
 /// What became of one volume of a restore.

@@ -113,6 +113,7 @@ async fn scope(record: &Backup, env: &Env) -> Result<Result<Scope, BackupError>,
                 // What is saved again is not quiesced again: its snapshots are taken.
                 hooks: BackupHooks::default(),
                 commands: None,
+                native: None,
             })
         }
         (_, Err(e)) => Err(e),

@@ -3,16 +3,19 @@
 use crate::env::Env;
 use crate::lane::Scoped;
 use crate::look_after::open_options;
-use crate::snapshots::remove_snapshots;
+use crate::snapshots::remove_csi;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use lifeboat_action::{ActionError, DeleteItemAction, call, caught};
 use lifeboat_api::Backup;
 use lifeboat_archive::index::Row;
+use lifeboat_archive::layout::BackupFile;
+use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_object::{ApiResource, Catalog};
 use lifeboat_store::{Archive, ArchiveItem, StoreError};
 use lifeboat_volume::csi::delete_actions;
+use lifeboat_volume::native::delete_recorded;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,8 +26,8 @@ const AT_ONCE: usize = 64;
 /// Errors that are told one by one.
 const MOST_TOLD: usize = 200;
 
-/// Calls the delete item actions, the engine's own first, for the objects of a backup as its archive holds them, and then removes the
-/// snapshots of the backup that are still in the cluster: those that an attempt has left. `uid` is what the files of the backup know
+/// Calls the delete item actions, the engine's own first, for the objects of a backup as its archive holds them, then removes the
+/// snapshots of the backup that are still in the cluster: those that an attempt has left; and then deletes its native snapshots. `uid` is what the files of the backup know
 /// it by, which is another one than its own when it was made by another cluster.
 ///
 /// Every object has its turn, whatever comes of the others. It can be cut off anywhere and done again, and must be before the files
@@ -37,8 +40,17 @@ pub async fn run_delete_actions(backup: &Backup, uid: &str, env: &Env) -> Result
     if let Err(e) = Box::pin(call_actions(backup, env, &mut failed)).await {
         failed.add(e);
     }
-    if !remove_snapshots(&env.cluster, &env.operation, uid, |_, _| false).await {
+    if !remove_csi(uid, env, |_, _| false).await {
         failed.add("snapshots of this backup may be left in the cluster; the log of the server says why".to_owned());
+    }
+    match env.store.backup_file::<Option<Vec<NativeSnapshot>>>(&backup.metadata.name, BackupFile::VolumeSnapshots).await
+    {
+        Ok(snapshots) => {
+            let snapshots = snapshots.flatten().unwrap_or_default();
+            let deleted = delete_recorded(&env.operation, &env.actions.volume_snapshotters, &snapshots).await;
+            deleted.into_iter().for_each(|e| failed.add(e));
+        }
+        Err(e) => failed.add(format!("error reading which native snapshots the backup has: {e}")),
     }
     failed.into_result()
 }

@@ -2,6 +2,7 @@
 
 use crate::hook::Commands;
 use lifeboat_volume::csi::CsiSnapshots;
+use lifeboat_volume::native::NativeSnapshots;
 use std::sync::{Arc, OnceLock};
 
 /// What a backup does to the cluster; a preview has none of it. Clones are the same.
@@ -10,21 +11,32 @@ pub(crate) struct Hands {
     /// Runs commands in containers.
     pub(crate) commands: Commands,
     snapshots: Arc<OnceLock<CsiSnapshots>>,
+    native: Arc<OnceLock<NativeSnapshots>>,
 }
 
 impl Hands {
     pub(crate) fn new(commands: Commands) -> Self {
-        Self { commands, snapshots: Arc::default() }
+        Self { commands, snapshots: Arc::default(), native: Arc::default() }
     }
 
-    /// Notes what takes snapshots, so that it can be ended however the backup ends.
+    /// Notes what takes CSI snapshots, so that it can be ended however the backup ends.
     pub(crate) fn hold(&self, snapshots: &CsiSnapshots) {
         // There is one scope in a backup, which holds one.
         let _ = self.snapshots.set(snapshots.clone());
     }
 
-    /// What takes snapshots, if any are taken.
+    /// Notes what takes native snapshots, for the same.
+    pub(crate) fn hold_native(&self, snapshots: NativeSnapshots) {
+        let _ = self.native.set(snapshots);
+    }
+
+    /// What takes CSI snapshots, if any are taken.
     pub(crate) fn snapshots(&self) -> Option<&CsiSnapshots> {
         self.snapshots.get()
+    }
+
+    /// What takes native snapshots, if there is a location for them.
+    pub(crate) fn native(&self) -> Option<&NativeSnapshots> {
+        self.native.get()
     }
 }

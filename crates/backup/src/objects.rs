@@ -117,6 +117,7 @@ pub(crate) async fn scope(wanted: Wanted<'_>, hands: Option<&Hands>, env: &Env) 
         hands.hold(csi);
     }
     let commands = hands.map(|hands| hands.commands.clone());
+    let native = hands.and_then(Hands::native).cloned();
     let lane = Lane::new(&catalog, &env.actions, csi)?;
     let hooks = BackupHooks::new(&backup.spec.hooks, &catalog).map_err(ValidationErrors)?;
     let (backup, workers) = (backup.clone(), settings.item_block_workers.max(1));
@@ -128,5 +129,5 @@ pub(crate) async fn scope(wanted: Wanted<'_>, hands: Option<&Hands>, env: &Env) 
         ..Flags::of(&backup.spec, settings.features)
     };
     let volume_rules = VolumeRules { policies: policies.cloned(), flags };
-    Ok(Scope { backup, catalog, filter, namespaces, lane, workers, volume_rules, hooks, commands })
+    Ok(Scope { backup, catalog, filter, namespaces, lane, workers, volume_rules, hooks, commands, native })
 }

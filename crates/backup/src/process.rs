@@ -117,10 +117,10 @@ async fn bring_together(
     deeds.operations.sort_by(|a, b| order(a).cmp(&order(b)));
     let Deeds { volumes, left_out, operations, hooks, .. } = deeds;
     let verdicts = Arc::clone(&desk.verdicts);
-    let csi = desk.scope.lane.csi.clone();
+    let (csi, native) = (desk.scope.lane.csi.clone(), desk.scope.native.clone());
     // The last one has it: it is not copied.
     drop(desk);
-    let volumes = Volumes::new(Arc::unwrap_or_clone(verdicts), volumes, csi.as_ref());
+    let volumes = Volumes::new(Arc::unwrap_or_clone(verdicts), volumes, (csi.as_ref(), native.as_ref()));
     Ok(Learned { volumes, left_out, operations, hooks })
 }
 

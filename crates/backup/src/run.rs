@@ -10,14 +10,17 @@ use crate::movers::check_movers;
 use crate::objects::{Objects, Wanted, objects};
 use crate::process::{Learned, Processed};
 use crate::request::{Request, Settings, prepare};
-use crate::seal::{Finished, Unsealed, seal};
-use crate::snapshots::remove_snapshots;
+use crate::seal::{Finished, Native, Unsealed, seal};
+use crate::snapshots::{native_snapshots, remove_csi, remove_native, tell_native};
 use crate::stopped::{Refusal, Stopped};
 use crate::tally::Tally;
+use crate::volumes::Volumes;
 use crate::write::{Written, write};
 use lifeboat_api::{Backup, BackupPhase};
-use lifeboat_object::Results;
+use lifeboat_archive::native_snapshot::NativeSnapshot;
+use lifeboat_object::{Place, Results};
 use lifeboat_store::{BackupWriter, ClaimOutcome, ClaimRequest, StreamReceiver, stream};
+use lifeboat_volume::native::{NativeSnapshots, SnapshotNote};
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -74,29 +77,57 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
     hands.commands.end().await;
     if let Some(snapshots) = hands.snapshots() {
         snapshots.end().await;
-        if made.is_err() {
-            // Nobody can restore from them.
-            let uid = &request.backup.metadata.uid;
-            remove_snapshots(&env.cluster, &env.operation, uid, |_, _| false).await;
-        }
     }
-    match made? {
-        Made::Archive(unsealed) => {
-            if env.operation.cancel.is_cancelled() {
-                return Err(BackupError::Cancelled);
-            }
-            let archive_size = Some(unsealed.written.summary.size);
-            let Finished { backup, closed, sealed } = tokio::select! {
-                finished = Box::pin(seal(*unsealed, env)) => finished?,
-                () = overdue(env) => return Err(BackupError::Cancelled),
-            };
-            // A cancellation does not end this wait: it must be known whether the backup is visible.
-            sealed.publish(&backup).await?;
-            Ok(Outcome { backup, results: closed.results, was_complete: false, archive_size })
+    if let Some(native) = hands.native() {
+        native.end().await;
+    }
+    let sealed = match made {
+        Ok(Made::Archive(unsealed)) => sealed(*unsealed, env).await,
+        Ok(Made::Before(backup)) => {
+            let results = Results::default();
+            return Ok(Outcome { backup: *backup, results, was_complete: true, archive_size: None });
         }
-        Made::Before(backup) => {
-            Ok(Outcome { backup: *backup, results: Results::default(), was_complete: true, archive_size: None })
+        Err(e) => Err(e),
+    };
+    let (Finished { backup, closed, sealed }, archive_size) = match sealed {
+        Ok(sealed) => sealed,
+        Err(e) => {
+            remove_useless(request, &hands, env).await;
+            return Err(e);
         }
+    };
+    // A cancellation does not end this wait: it must be known whether the backup is visible.
+    sealed.publish(&backup).await?;
+    Ok(Outcome { backup, results: closed.results, was_complete: false, archive_size: Some(archive_size) })
+}
+
+/// A backup of which only the record is missing, and the size of its archive.
+async fn sealed(unsealed: Unsealed, env: &Env) -> Result<(Finished, u64), BackupError> {
+    if env.operation.cancel.is_cancelled() {
+        return Err(BackupError::Cancelled);
+    }
+    let size = unsealed.written.summary.size;
+    tokio::select! {
+        finished = Box::pin(seal(unsealed, env)) => Ok((finished?, size)),
+        () = overdue(env) => Err(BackupError::Cancelled),
+    }
+}
+
+/// Removes the snapshots of a backup that does not come to its end: nobody can restore from them. Where another process has taken the
+/// backup over, it does that.
+async fn remove_useless(request: &Request, hands: &Hands, env: &Env) {
+    if (env.operation.fence)().is_err() {
+        return;
+    }
+    let metadata = &request.backup.metadata;
+    if hands.snapshots().is_some() {
+        remove_csi(&metadata.uid, env, |_, _| false).await;
+    }
+    if let Some(native) = hands.native() {
+        // What this run knows does not depend on its notes, which may be gone with the Backup.
+        native.remove_taken().await;
+        let left = remove_native(env, |_| true).await;
+        tell_native(&left.unwrap_or_default(), &metadata.name, env);
     }
 }
 
@@ -129,20 +160,30 @@ async fn make(request: &Request, hands: &Hands, env: &Env, tasks: &mut JoinSet<(
     env.operation
         .journal
         .info("Beginning backup", &[("attempt", &writer.attempt().to_string()), ("cluster", &version.git_version)]);
-    if writer.attempt() > 1 {
+    let attempt = writer.attempt();
+    if attempt > 1 {
         // What the attempt before has frozen comes first.
         hands.commands.pay(true).await;
+        // Its snapshots are older than what is saved now.
+        let mut left = remove_native(env, |_| true).await.unwrap_or_default();
+        left.retain(|one| one.note.snapshot_id.is_empty());
+        tell_native(&left, &backup.metadata.name, env);
     }
+    native_snapshots(&backup, attempt, env).into_iter().for_each(|native| hands.hold_native(native));
     let objects = objects(wanted, Some(hands), env, tasks).await?;
-    let Walked { written, learned, kept_out } = Box::pin(walk(request, objects, &writer, env)).await?;
-    if writer.attempt() > 1 && hands.snapshots().is_some() {
+    let Walked { written, mut learned, kept_out } = Box::pin(walk(request, objects, &writer, env)).await?;
+    if attempt > 1 && hands.snapshots().is_some() {
         // Of claims that an attempt before has found and that are gone.
         let (uid, volumes) = (&backup.metadata.uid, &learned.volumes);
-        remove_snapshots(&env.cluster, &env.operation, uid, |namespace, name| volumes.has_snapshot(namespace, name))
-            .await;
+        remove_csi(uid, env, |namespace, name| volumes.has_snapshot(namespace, name)).await;
     }
+    if let Some(native) = hands.native() {
+        remove_unsaved(native, &mut learned.volumes, env).await;
+    }
+    let left = if attempt > 1 { left_of_before(&backup, attempt, env).await } else { Vec::new() };
     learned.volumes.tell(&backup, &env.operation.journal);
     let volumes = learned.volumes.records();
+    let native = Native { snapshots: learned.volumes.native(), left };
     let mut backup = backup;
     // The record lists them beside the namespaces that the user excludes.
     backup.spec.excluded_namespaces.extend(kept_out);
@@ -151,11 +192,36 @@ async fn make(request: &Request, hands: &Hands, env: &Env, tasks: &mut JoinSet<(
         writer,
         written,
         volumes,
+        native,
         operations: learned.operations,
         hooks: learned.hooks,
         tool: request.settings.tool.clone(),
         cluster_version: version.git_version,
     })))
+}
+
+/// Removes the native snapshots whose PersistentVolumes are not in the backup: an action has left them out, or they failed.
+async fn remove_unsaved(native: &NativeSnapshots, volumes: &mut Volumes, env: &Env) {
+    for volume in volumes.unsaved() {
+        match native.remove(&volume).await {
+            Ok(()) => volumes.forget(&volume),
+            Err(why) => {
+                let text = format!(
+                    "the PersistentVolume {volume} is not in the backup, and its snapshot stays until the backup is deleted: {why}"
+                );
+                env.operation.journal.warn(&Place::Velero, text);
+            }
+        }
+    }
+}
+
+/// The native snapshots of attempts before that cannot be deleted: they are deleted with the backup.
+async fn left_of_before(backup: &Backup, attempt: u32, env: &Env) -> Vec<NativeSnapshot> {
+    let is_known = |note: &SnapshotNote| note.attempt < attempt && !note.snapshot_id.is_empty();
+    let left = remove_native(env, is_known).await.unwrap_or_default();
+    tell_native(&left, &backup.metadata.name, env);
+    let metadata = &backup.metadata;
+    left.iter().filter_map(|one| one.record(&metadata.name, &metadata.uid)).collect()
 }
 
 /// Claims the name of a backup in the bucket.
@@ -331,9 +397,9 @@ mod tests {
         backup.metadata.name = "b".into();
         backup.metadata.uid = "u".into();
         let operations = vec![operation.clone()];
-        let (volumes, tool, cluster_version) = Default::default();
+        let (volumes, native, tool, cluster_version) = Default::default();
         let hooks = HookTally::default();
-        let unsealed = Unsealed { backup, writer, written, volumes, operations, hooks, tool, cluster_version };
+        let unsealed = Unsealed { backup, writer, written, volumes, native, operations, hooks, tool, cluster_version };
         let Finished { backup, closed, .. } = seal(unsealed, &env).await.unwrap();
         let status =
             (backup.status.phase, backup.status.backup_item_operations_attempted, backup.status.completion_timestamp);

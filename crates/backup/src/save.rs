@@ -61,6 +61,19 @@ impl Desk {
         matches!(self.fates.of(self.who(&key.digest())), Some(Fate::Saved | Fate::Failed))
     }
 
+    /// What an object of the index says, for those that look at it before its turn. What cannot be read is told in its turn.
+    pub(crate) async fn look_at(&self, number: u32) -> Result<Value, String> {
+        let record = self.index.record(number).ok_or("it is not in the index")?;
+        let body = match &record.body {
+            Body::Shelf(place) => self.shelf.take(place).await.map_err(|e| e.to_string())?,
+            Body::Cluster(key) => {
+                let read = self.env.cluster.get(&record.resource, key.namespace.as_deref(), &key.name).await;
+                read.map_err(|e| e.to_string())?.ok_or("it was deleted while it waited for its turn")?
+            }
+        };
+        serde_json::from_slice(&body).map_err(|e| e.to_string())
+    }
+
     /// An object of the index; `None` when it is lost, which stands in the results.
     async fn read(&self, record: &Record) -> Option<Item> {
         let journal = &self.env.operation.journal;

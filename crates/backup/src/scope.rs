@@ -11,6 +11,7 @@ use lifeboat_cluster::{ClusterError, ListRequest};
 use lifeboat_hook::BackupHooks;
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Item, Place};
 use lifeboat_select::{BackupFilter, NamespaceFacts, ObjectFacts, is_kept_out};
+use lifeboat_volume::native::NativeSnapshots;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub(crate) struct Scope {
     pub(crate) hooks: BackupHooks,
     /// Runs these; `None` when they are not to be run, as in a preview.
     pub(crate) commands: Option<Commands>,
+    /// Takes native snapshots; `None` where none are taken.
+    pub(crate) native: Option<NativeSnapshots>,
 }
 
 /// A namespace, with the facts that filters ask for.
@@ -175,5 +178,6 @@ pub(crate) fn test_scope(more: Vec<ApiResource>, actions: &lifeboat_action::Acti
         volume_rules: VolumeRules::default(),
         hooks: BackupHooks::default(),
         commands: None,
+        native: None,
     })
 }

@@ -6,6 +6,7 @@ use crate::error::BackupError;
 use crate::write::Written;
 use lifeboat_api::{Backup, BackupPhase, BackupProgress, Time};
 use lifeboat_archive::layout::BackupFile;
+use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::operations::BackupOperation;
 use lifeboat_archive::sidecar;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
@@ -20,12 +21,33 @@ pub(crate) struct Unsealed {
     pub(crate) writer: BackupWriter,
     pub(crate) written: Written,
     pub(crate) volumes: Vec<BackupVolumeInfo>,
+    pub(crate) native: Native,
     /// Operations that actions have begun.
     pub(crate) operations: Vec<BackupOperation>,
     /// Commands that were due in pods.
     pub(crate) hooks: HookTally,
     pub(crate) tool: String,
     pub(crate) cluster_version: String,
+}
+
+/// Native snapshots.
+#[derive(Debug, Default)]
+pub(crate) struct Native {
+    /// Those of the backup.
+    pub(crate) snapshots: Vec<NativeSnapshot>,
+    /// Others that are to be deleted with it.
+    pub(crate) left: Vec<NativeSnapshot>,
+}
+
+impl Native {
+    /// The file of them.
+    pub(crate) fn encode(&self) -> Result<Vec<u8>, StoreError> {
+        let all: Vec<&NativeSnapshot> = self.snapshots.iter().chain(&self.left).collect();
+        match all.as_slice() {
+            [] => Ok(sidecar::encode_nil()),
+            all => StoreError::encoded("the native snapshots", sidecar::encode(all)),
+        }
+    }
 }
 
 /// A backup of which only the record is missing.
@@ -37,12 +59,13 @@ pub(crate) struct Finished {
 
 /// Puts every file but `velero-backup.json`, and makes the resource as that will have it.
 pub(crate) async fn seal(unsealed: Unsealed, env: &Env) -> Result<Finished, BackupError> {
-    let Unsealed { mut backup, mut writer, written, volumes, operations, hooks, tool, cluster_version } = unsealed;
+    let Unsealed { mut backup, mut writer, written, volumes, native, operations, hooks, tool, cluster_version } =
+        unsealed;
     writer.record_tarball(&written.summary);
     writer.put(BackupFile::Index, written.index).await?;
     for (file, bytes) in [
         (BackupFile::PodVolumeBackups, sidecar::encode_nil()),
-        (BackupFile::VolumeSnapshots, sidecar::encode_nil()),
+        (BackupFile::VolumeSnapshots, native.encode()?),
         (BackupFile::ItemOperations, StoreError::encoded("the item operations", sidecar::encode(&operations))?),
         (BackupFile::ResourceList, StoreError::encoded("the resource list", sidecar::encode(&written.resources))?),
         (BackupFile::VolumeInfo, StoreError::encoded("the volume information", sidecar::encode(&volumes))?),
@@ -60,6 +83,9 @@ pub(crate) async fn seal(unsealed: Unsealed, env: &Env) -> Result<Finished, Back
         (true, _) => BackupPhase::WaitingForPluginOperationsPartiallyFailed,
     });
     status.backup_item_operations_attempted = i64::try_from(operations.len()).unwrap_or(i64::MAX);
+    status.volume_snapshots_attempted = i64::try_from(native.snapshots.len()).unwrap_or(i64::MAX);
+    let taken = native.snapshots.iter().filter(|snapshot| snapshot.is_taken()).count();
+    status.volume_snapshots_completed = i64::try_from(taken).unwrap_or(i64::MAX);
     status.warnings = i64::try_from(warnings).unwrap_or(i64::MAX);
     status.errors = i64::try_from(errors).unwrap_or(i64::MAX);
     status.progress = Some(BackupProgress { total_items: items, items_backed_up: items });

@@ -1,16 +1,17 @@
-//! The CSI snapshots of a backup, from the first to the last of its stages.
+//! The snapshots of a backup, from the first to the last of its stages.
 
+use crate::actions::pv::volume_key;
 use crate::env::Env;
-use crate::index::Index;
+use crate::save::Desk;
 use lifeboat_api::Backup;
-use lifeboat_cluster::Cluster;
 use lifeboat_object::{Catalog, ObjectKey, Place};
 use lifeboat_operation::Operation;
 use lifeboat_volume::csi::{CsiBackup, CsiSnapshots, GROUP, SnapshotTypes, release, remove_all};
 use lifeboat_volume::facts::ClaimKey;
+use lifeboat_volume::native::{Left, NativeBackup, NativeSnapshots, Removal, SnapshotNote, noted, remove_noted};
 use lifeboat_volume::{Decided, Verdict, Verdicts, Way};
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -23,27 +24,63 @@ pub(crate) fn csi_snapshots(backup: &Backup, catalog: &Catalog, env: &Env) -> Op
     Some(CsiSnapshots::new(&env.cluster, &env.operation, of))
 }
 
-/// The claims of a backup of which snapshots are due.
+/// What takes the native snapshots of an attempt at a backup; `None` when there is no location for them.
+pub(crate) fn native_snapshots(backup: &Backup, attempt: u32, env: &Env) -> Option<NativeSnapshots> {
+    let snapshotters = &env.actions.volume_snapshotters;
+    let of = NativeBackup { backup: backup.clone(), attempt };
+    (!snapshotters.is_empty()).then(|| NativeSnapshots::new(&env.operation, of, snapshotters))
+}
+
+/// What of a backup snapshots are due of, by numbers in the index.
 pub(crate) struct Due {
     csi: Option<CsiSnapshots>,
+    native: Option<NativeSnapshots>,
     verdicts: Arc<Verdicts>,
-    /// By their numbers in the index.
     claims: HashMap<u32, ClaimKey>,
+    /// The names of PersistentVolumes.
+    volumes: HashMap<u32, String>,
+    /// What is still to be read is not read any more when the backup has ended.
+    desk: Weak<Desk>,
 }
 
 impl Due {
-    pub(crate) fn new(csi: Option<CsiSnapshots>, verdicts: Arc<Verdicts>, index: &Index) -> Self {
-        let is_due = |decided: &&Decided| csi.is_some() && matches!(decided.verdict.way, Way::CsiSnapshot { .. });
-        let claims = verdicts.iter().filter(is_due).filter_map(|decided| {
-            let claim = decided.claim.as_ref()?;
-            Some((index.number(&claim.object().digest())?, claim.clone()))
-        });
-        let claims = claims.collect();
-        Self { csi, verdicts, claims }
+    pub(crate) fn new(desk: &Arc<Desk>) -> Self {
+        let (csi, native) = (desk.scope.lane.csi.clone(), desk.scope.native.clone());
+        let (mut claims, mut volumes) = (HashMap::new(), HashMap::new());
+        for Decided { claim, volume, verdict, .. } in desk.verdicts.iter() {
+            match (&verdict.way, claim, volume) {
+                (Way::CsiSnapshot { .. }, Some(claim), _) if csi.is_some() => {
+                    if let Some(number) = desk.index.number(&claim.object().digest()) {
+                        claims.insert(number, claim.clone());
+                    }
+                }
+                (Way::NativeSnapshot, _, Some(volume)) if native.is_some() => {
+                    if let Some(number) = desk.index.number(&volume_key(volume).digest()) {
+                        volumes.insert(number, volume.clone());
+                    }
+                }
+                _ => {}
+            }
+        }
+        Self { csi, native, verdicts: Arc::clone(&desk.verdicts), claims, volumes, desk: Arc::downgrade(desk) }
     }
 
-    /// Begins the snapshots of the claims among these objects, unless that was done before.
+    /// The names of the PersistentVolumes among these objects of whose volumes native snapshots are due.
+    pub(crate) fn volumes<'a>(&'a self, block: &'a [u32]) -> impl Iterator<Item = &'a str> {
+        block.iter().filter_map(|number| self.volumes.get(number)).map(String::as_str)
+    }
+
+    /// Begins the snapshots that are due of these objects, unless that was done before.
     pub(crate) fn begin(&self, block: &[u32]) {
+        if let Some(native) = &self.native {
+            for (number, volume) in block.iter().filter_map(|number| self.volumes.get_key_value(number)) {
+                let (number, desk) = (*number, Weak::clone(&self.desk));
+                native.begin(volume, async move {
+                    let desk = desk.upgrade().ok_or("the backup has ended")?;
+                    desk.look_at(number).await
+                });
+            }
+        }
         let Some(csi) = &self.csi else { return };
         for key in block.iter().filter_map(|number| self.claims.get(number)) {
             let Some(Decided { verdict: Verdict { way: Way::CsiSnapshot { class }, .. }, volume, .. }) =
@@ -60,15 +97,17 @@ impl Due {
     }
 }
 
-/// Removes the snapshots that a backup has taken and that nobody will use: of one that did not come to its end, or of an attempt
-/// before. Those that are to be kept go by namespace and name. Gives whether all are gone; what is left is told, and another call
-/// finds it.
-pub async fn remove_snapshots(
-    cluster: &Cluster,
-    operation: &Operation,
-    backup_uid: &str,
-    is_kept: impl Fn(&str, &str) -> bool,
-) -> bool {
+/// Removes the snapshots of a backup that nobody will use, because it did not come to its end: those of CSI drivers, and the native
+/// ones that are noted among its records. Gives whether all are gone; what is left is told, and another call finds it.
+pub async fn remove_snapshots(backup: &Backup, env: &Env) -> bool {
+    let left = remove_native(env, |_| true).await;
+    tell_native(left.as_deref().unwrap_or_default(), &backup.metadata.name, env);
+    remove_csi(&backup.metadata.uid, env, |_, _| false).await && left.is_some_and(|left| left.is_empty())
+}
+
+/// Removes the CSI snapshots that a backup has taken, but those that are to be kept, which go by namespace and name.
+pub(crate) async fn remove_csi(backup_uid: &str, env: &Env, is_kept: impl Fn(&str, &str) -> bool) -> bool {
+    let (cluster, operation) = (&env.cluster, &env.operation);
     let removed = async {
         let catalog = cluster.discover().await.map_err(|e| e.to_string())?;
         let Some(types) = SnapshotTypes::of(&catalog) else { return Ok(Vec::new()) };
@@ -81,7 +120,7 @@ pub async fn remove_snapshots(
             return false;
         }
         Err(_) => {
-            tell_left(operation, &format!("it took longer than {} s", LONGEST.as_secs()));
+            tell_left(operation, &late());
             return false;
         }
     };
@@ -89,6 +128,43 @@ pub async fn remove_snapshots(
         tell_left(operation, &format!("{name}: {e}"));
     }
     left.is_empty()
+}
+
+/// Removes the native snapshots that are noted among the records of a backup and `which` selects. Gives what is left, which is not
+/// told yet; `None` when that is not known, which is.
+pub(crate) async fn remove_native(env: &Env, which: impl Fn(&SnapshotNote) -> bool) -> Option<Vec<Left>> {
+    let (operation, journal) = (&env.operation, &env.operation.journal);
+    let removing = remove_noted(operation, &env.actions.volume_snapshotters, &which);
+    let removed = match timeout(LONGEST, removing).await {
+        Ok(removed) => removed,
+        Err(_) => noted(operation, &which, &late()).await,
+    };
+    match removed {
+        Ok(Removal { left, unreadable }) => {
+            for key in unreadable {
+                let text =
+                    format!("the note {key} of a native snapshot cannot be read: one may be left in the storage");
+                journal.warn(&Place::Velero, text);
+            }
+            Some(left)
+        }
+        Err(e) => {
+            let text = format!(
+                "native snapshots that this backup has taken and does not need may be left in the storage: {e}"
+            );
+            journal.warn(&Place::Velero, text);
+            None
+        }
+    }
+}
+
+/// Tells of native snapshots that are left.
+pub(crate) fn tell_native(left: &[Left], backup: &str, env: &Env) {
+    left.iter().for_each(|one| env.operation.journal.warn(&Place::Velero, one.tell(backup)));
+}
+
+fn late() -> String {
+    format!("it took longer than {} s", LONGEST.as_secs())
 }
 
 fn tell_left(operation: &Operation, why: &str) {

@@ -1,14 +1,17 @@
 //! What is decided about the volumes of a backup and what becomes of them, between the stages and the room that decides
 //! (design: a volume).
 
+use crate::actions::pv::volume_key;
 use lifeboat_api::Backup;
+use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_object::{Item, Place, Severity, first_names};
 use lifeboat_operation::Journal;
 use lifeboat_select::ResourcePolicies;
 use lifeboat_volume::csi::CsiSnapshots;
 use lifeboat_volume::facts::ClaimKey;
-use lifeboat_volume::{Decided, Flags, Report, Rules, Saved, Survey, Verdicts, Why, records, unprotected};
+use lifeboat_volume::native::NativeSnapshots;
+use lifeboat_volume::{Decided, Flags, Report, Reports, Rules, Saved, Survey, Verdicts, Why, records, unprotected};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What decides about volumes.
@@ -81,16 +84,23 @@ impl VolumeDeeds {
 pub(crate) struct Volumes {
     verdicts: Verdicts,
     saved: Saved,
-    reports: BTreeMap<ClaimKey, Report>,
+    reports: Reports,
     /// Namespaces and names of the VolumeSnapshots that were taken.
     snapshots: BTreeSet<(String, String)>,
 }
 
 impl Volumes {
-    pub(crate) fn new(mut verdicts: Verdicts, deeds: VolumeDeeds, csi: Option<&CsiSnapshots>) -> Self {
+    pub(crate) fn new(
+        mut verdicts: Verdicts,
+        deeds: VolumeDeeds,
+        (csi, native): (Option<&CsiSnapshots>, Option<&NativeSnapshots>),
+    ) -> Self {
         let VolumeDeeds { saved, late } = deeds;
         verdicts.came_late(late);
-        let reports = csi.map(CsiSnapshots::reports).unwrap_or_default();
+        let reports = Reports {
+            of_claims: csi.map(CsiSnapshots::reports).unwrap_or_default(),
+            of_volumes: native.map(NativeSnapshots::reports).unwrap_or_default(),
+        };
         let snapshots = csi.map(CsiSnapshots::names).unwrap_or_default();
         Self { verdicts, saved, reports, snapshots }
     }
@@ -98,6 +108,29 @@ impl Volumes {
     /// Whether this VolumeSnapshot holds the data of a volume of the backup.
     pub(crate) fn has_snapshot(&self, namespace: &str, name: &str) -> bool {
         self.snapshots.contains(&(namespace.to_owned(), name.to_owned()))
+    }
+
+    /// The names of PersistentVolumes of whose volumes native snapshots were taken, and that are not in the backup.
+    pub(crate) fn unsaved(&self) -> Vec<String> {
+        let is_taken = |report: &Report| matches!(report, Report::NativeSnapshot { .. });
+        let taken = self.reports.of_volumes.iter().filter(|(_, report)| is_taken(report)).map(|(name, _)| name);
+        taken.filter(|name| !self.saved.volumes.contains(*name)).cloned().collect()
+    }
+
+    /// Forgets the native snapshot of a volume, which is deleted.
+    pub(crate) fn forget(&mut self, volume: &str) {
+        self.reports.of_volumes.remove(volume);
+    }
+
+    /// The records of the native snapshots, in the order of the names of their PersistentVolumes.
+    pub(crate) fn native(&self) -> Vec<NativeSnapshot> {
+        let snapshot = |report: &Report| match report {
+            Report::NativeSnapshot { snapshot, .. } | Report::NativeFailed { snapshot, .. } => {
+                Some((**snapshot).clone())
+            }
+            _ => None,
+        };
+        self.reports.of_volumes.values().filter_map(snapshot).collect()
     }
 
     /// The volume information of the backup.
@@ -115,11 +148,18 @@ impl Volumes {
         if let Some(line) = unprotected(&self.verdicts, &self.saved, &self.reports) {
             journal.warn(&Place::Velero, line);
         }
-        for (claim, report) in &self.reports {
-            if let Report::Failed { why } = report {
-                let message = "the data of the claim is not saved";
-                journal.item(Severity::Error, &claim.object(), message, Some(why));
+        for (claim, report) in &self.reports.of_claims {
+            if let Some(why) = report.failure() {
+                journal.item(Severity::Error, &claim.object(), "the data of the claim is not saved", Some(why));
             }
+        }
+        for (volume, report) in &self.reports.of_volumes {
+            if let Some(why) = report.failure() {
+                journal.item(Severity::Error, &volume_key(volume), "the data of the volume is not saved", Some(why));
+            }
+        }
+        if backup.spec.snapshot_move_data == Some(true) {
+            self.tell_not_moved(journal);
         }
         if backup.spec.allow_unprotected {
             return;
@@ -135,6 +175,21 @@ impl Volumes {
                 decided.verdict.done()
             );
             journal.error(&namespace.map_or(Place::Velero, Place::Namespace), text);
+        }
+    }
+}
+
+impl Volumes {
+    /// Tells which snapshots stay in the storage although data was to be moved out of it.
+    fn tell_not_moved(&self, journal: &Journal) {
+        let all = self.reports.of_volumes.iter();
+        let names: Vec<&str> = all.filter(|(_, report)| report.is_saved()).map(|(name, _)| name.as_str()).collect();
+        if !names.is_empty() {
+            let text = format!(
+                "the data of native snapshots is not moved (snapshotMoveData), it stays in the storage: {}",
+                first_names(&names)
+            );
+            journal.warn(&Place::Velero, text);
         }
     }
 }

@@ -13,9 +13,10 @@ use crate::scope::Scope;
 use crate::shelve::Shelves;
 use crate::snapshots::Due;
 use crate::spool::Raw;
-use crate::stopped::Stopped;
+use crate::stopped::{Refusal, Stopped};
 use crate::survey::decide;
 use lifeboat_store::{Broken, StreamReceiver, StreamSender};
+use lifeboat_volume::native::NativeRefusal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::task::JoinSet;
@@ -37,10 +38,10 @@ pub(crate) async fn work(
     let blocks = blocks(&relations, &ordered(&scope, &index));
     let (workers, actions) = (scope.workers, scope.lane.backup_item(Arc::new(bindings), Arc::clone(&verdicts)));
     let fates = Fates::new(index.len());
-    let due = Due::new(scope.lane.csi.clone(), Arc::clone(&verdicts), &index);
-    // What no hook quiesces waits for nobody.
-    blocks.iter().filter(|block| !may_have_hooks(block, &index)).for_each(|block| due.begin(block));
     let desk = Arc::new(Desk { scope, env, tally, actions, index, shelf, fates, verdicts, turn: Turn::First });
+    let due = Due::new(&desk);
+    // What no hook quiesces waits for nobody.
+    blocks.iter().filter(|block| !may_have_hooks(block, &desk.index)).for_each(|block| due.begin(block));
     let (queue, out) = (Arc::new(Queue { blocks, due, next: AtomicUsize::new(0) }), Output::one(sender, ACTING));
     let mut running = JoinSet::new();
     for _ in 0..workers {
@@ -48,6 +49,9 @@ pub(crate) async fn work(
         running.spawn(take_turns(Arc::clone(&queue), worker));
     }
     let deeds = all_deeds(running, deeds).await?;
+    if let Some(native) = &desk.scope.native {
+        unless_cancelled(&desk, native.all_ended()).await?;
+    }
     out.end().await?;
     Ok(Acted { desk, deeds })
 }
@@ -72,9 +76,29 @@ async fn take_turns(queue: Arc<Queue>, mut worker: Worker) -> Result<Deeds, Stop
         for number in block {
             worker.indexed(*number).await?;
         }
+        if !quiesced.is_empty()
+            && let Some(native) = &worker.desk().scope.native
+        {
+            // What is frozen stays so until its snapshots are taken.
+            unless_cancelled(worker.desk(), native.ended(queue.due.volumes(block))).await?;
+        }
         worker.thaw(quiesced).await;
     }
     Ok(worker.end().await?.deeds)
+}
+
+/// Waits for native snapshots. One whose snapshotter says that no call can succeed ends the backup.
+async fn unless_cancelled(
+    desk: &Desk,
+    waiting: impl Future<Output = Result<(), NativeRefusal>>,
+) -> Result<(), Stopped> {
+    let ended = tokio::select! {
+        ended = waiting => ended,
+        () = desk.env.operation.cancel.cancelled() => return Err(Stopped::Over),
+    };
+    ended.map_err(|NativeRefusal { snapshotter, volume, message }| {
+        Stopped::Refused(Box::new(Refusal { action: snapshotter, object: volume, message }))
+    })
 }
 
 fn may_have_hooks(block: &[u32], index: &Index) -> bool {

@@ -121,6 +121,12 @@ impl Records for RecordMap {
         Ok(self.all().await?.into_keys().collect())
     }
 
+    async fn read_all(&self, prefix: &str) -> Result<BTreeMap<String, Bytes>, RecordsError> {
+        let mut all = self.all().await?;
+        all.retain(|key, _| key.starts_with(prefix));
+        Ok(all)
+    }
+
     async fn write(&self, notes: Notes) -> Answer {
         if let Some(key) = notes.keys().find(|key| !is_key(key)) {
             return Err(RecordsError::Key(key.clone()));

@@ -19,6 +19,9 @@ pub async fn run(records: Arc<dyn Records>) {
     assert_eq!(records.read("a").await, Ok(Some(Bytes::from_static(b"one"))));
     assert_eq!(records.read("b").await, Ok(Some(Bytes::new())), "an empty note is a note");
     assert_eq!(records.read("c.d-e_F").await, Ok(Some(Bytes::from_static(&[0, 255]))), "bytes, not text");
+    let found = [("c.d-e_F".to_owned(), Bytes::from_static(&[0, 255]))].into();
+    assert_eq!((records.read_all("c").await, records.read_all("d").await), (Ok(found), Ok(BTreeMap::new())));
+    assert_eq!(records.read_all("").await.map(|all| all.len()), Ok(3));
 
     // Replaced, removed, and what is not named stays; what is not there can be removed.
     write(records, &[("a", Some(b"two")), ("b", None), ("none", None)]).await;

@@ -31,6 +31,21 @@ pub trait Records: Debug + Send + Sync {
     /// [`RecordsError`].
     async fn keys(&self) -> Result<BTreeSet<String>, RecordsError>;
 
+    /// All notes whose keys begin with this.
+    ///
+    /// # Errors
+    /// [`RecordsError`].
+    async fn read_all(&self, prefix: &str) -> Result<BTreeMap<String, Bytes>, RecordsError> {
+        let mut out = BTreeMap::new();
+        for key in self.keys().await?.into_iter().filter(|key| key.starts_with(prefix)) {
+            // Another one may remove it meanwhile.
+            if let Some(note) = self.read(&key).await? {
+                out.insert(key, note);
+            }
+        }
+        Ok(out)
+    }
+
     /// Writes these notes in place of what was under their keys; `None` removes one. When this returns, all of them survive
     /// the process. After a failure or a crash each one is whole: what it was before, or what it should be.
     ///

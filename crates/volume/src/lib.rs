@@ -9,12 +9,13 @@
 pub mod csi;
 mod decide;
 pub mod facts;
+pub mod native;
 mod reason;
 mod record;
 mod survey;
 mod verdict;
 
 pub use decide::{Rules, Volume, decide};
-pub use record::{Report, Saved, records, unprotected};
+pub use record::{Report, Reports, Saved, records, unprotected};
 pub use survey::{Decided, Survey, Verdicts};
 pub use verdict::{Flags, Hindrance, Verdict, Way, Why};

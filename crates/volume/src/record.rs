@@ -4,7 +4,10 @@ use crate::facts::{ClaimKey, PersistentVolume};
 use crate::survey::{Decided, Verdicts};
 use crate::verdict::{Verdict, Way, Why};
 use lifeboat_api::Time;
-use lifeboat_archive::volume_info::{BackupVolumeInfo, CSI_SNAPSHOT, CsiSnapshotInfo, FAILED, PvInfo};
+use lifeboat_archive::native_snapshot::NativeSnapshot;
+use lifeboat_archive::volume_info::{
+    BackupVolumeInfo, CSI_SNAPSHOT, CsiSnapshotInfo, FAILED, NATIVE_SNAPSHOT, NativeSnapshotInfo, PvInfo, SUCCEEDED,
+};
 use lifeboat_object::first_names;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +41,27 @@ impl Saved {
     }
 }
 
-/// What came of saving the data of a claim's volume.
+/// What came of saving the data of volumes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reports {
+    /// By claim: of CSI snapshots.
+    pub of_claims: BTreeMap<ClaimKey, Report>,
+    /// By the name of the PersistentVolume: of native snapshots.
+    pub of_volumes: BTreeMap<String, Report>,
+}
+
+impl Reports {
+    /// What came of a volume; `None` when nothing was begun.
+    #[must_use]
+    pub fn of(&self, decided: &Decided) -> Option<&Report> {
+        match &decided.verdict.way {
+            Way::NativeSnapshot => self.of_volumes.get(decided.volume.as_ref()?),
+            _ => self.of_claims.get(decided.claim.as_ref()?),
+        }
+    }
+}
+
+/// What came of saving the data of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
     /// The CSI driver has taken a snapshot.
@@ -48,6 +71,27 @@ pub enum Report {
         /// What is known of it.
         info: CsiSnapshotInfo,
     },
+    /// A snapshotter has taken a snapshot.
+    NativeSnapshot {
+        /// Its record.
+        snapshot: Box<NativeSnapshot>,
+        /// When it was begun.
+        begun: Time,
+        /// When the snapshotter had given its name.
+        ended: Time,
+    },
+    /// A snapshotter was to take a snapshot and failed, which is an error in the results.
+    NativeFailed {
+        /// Its record.
+        snapshot: Box<NativeSnapshot>,
+        /// Why.
+        why: String,
+    },
+    /// No snapshotter knows the volume: it is skipped.
+    NotOwned {
+        /// Which were asked.
+        why: String,
+    },
     /// It failed, which is an error in the results.
     Failed {
         /// Why.
@@ -55,20 +99,47 @@ pub enum Report {
     },
 }
 
+impl Report {
+    /// Whether the data is safe.
+    #[must_use]
+    pub fn is_saved(&self) -> bool {
+        matches!(self, Self::CsiSnapshot { .. } | Self::NativeSnapshot { .. })
+    }
+
+    /// Why it failed, which is an error in the results; `None` when it did not.
+    #[must_use]
+    pub fn failure(&self) -> Option<&str> {
+        match self {
+            Self::Failed { why } | Self::NativeFailed { why, .. } => Some(why),
+            Self::CsiSnapshot { .. } | Self::NativeSnapshot { .. } | Self::NotOwned { .. } => None,
+        }
+    }
+}
+
 /// Why the data of a volume is not saved whose verdict needs a mover.
 const NO_MOVER: &str = "and this version of Lifeboat has no mover of volume data";
 
-/// One record for each volume in scope: skipped ones, then snapshots, each in the order of [`Verdicts::iter`].
+/// One record for each volume in scope: skipped ones, then native snapshots, then those of CSI drivers, each in the order of
+/// [`Verdicts::iter`].
 #[must_use]
-pub fn records(verdicts: &Verdicts, saved: &Saved, reports: &BTreeMap<ClaimKey, Report>) -> Vec<BackupVolumeInfo> {
-    let (mut skipped, mut snapshots) = (Vec::new(), Vec::new());
+pub fn records(verdicts: &Verdicts, saved: &Saved, reports: &Reports) -> Vec<BackupVolumeInfo> {
+    let (mut skipped, mut native, mut snapshots) = (Vec::new(), Vec::new(), Vec::new());
     for decided in verdicts.iter().filter(|decided| saved.has(decided)) {
-        let report = decided.claim.as_ref().and_then(|claim| reports.get(claim));
+        let report = reports.of(decided);
         let mut info = base(decided, verdicts, saved);
         match (&decided.verdict.way, report) {
             (Way::Skip, _) => {
                 info.skipped = true;
                 info.skipped_reason = decided.verdict.skipped_reason();
+            }
+            (_, Some(Report::NativeSnapshot { snapshot, begun, ended })) => {
+                (info.start_timestamp, info.completion_timestamp) = (Some(*begun), Some(*ended));
+                by_native_snapshot(&mut info, snapshot);
+            }
+            (_, Some(Report::NativeFailed { snapshot, .. })) => by_native_snapshot(&mut info, snapshot),
+            (_, Some(Report::NotOwned { why })) => {
+                info.skipped = true;
+                info.skipped_reason = format!("volumeSnapshot: {}, but {why};", decided.verdict.reason());
             }
             (_, Some(Report::CsiSnapshot { taken, info: snapshot })) => {
                 CSI_SNAPSHOT.clone_into(&mut info.backup_method);
@@ -91,10 +162,21 @@ pub fn records(verdicts: &Verdicts, saved: &Saved, reports: &BTreeMap<ClaimKey, 
                 info.skipped_reason = format!("any: {}: {} was to be done, {why};", verdict.reason(), verdict.done());
             }
         }
-        if info.skipped { &mut skipped } else { &mut snapshots }.push(info);
+        match (info.skipped, info.native_snapshot_info.is_some()) {
+            (true, _) => &mut skipped,
+            (false, true) => &mut native,
+            (false, false) => &mut snapshots,
+        }
+        .push(info);
     }
-    skipped.append(&mut snapshots);
-    skipped
+    [skipped, native, snapshots].concat()
+}
+
+fn by_native_snapshot(info: &mut BackupVolumeInfo, NativeSnapshot { spec, status }: &NativeSnapshot) {
+    NATIVE_SNAPSHOT.clone_into(&mut info.backup_method);
+    let is_taken = status.phase == lifeboat_archive::native_snapshot::COMPLETED;
+    (if is_taken { SUCCEEDED } else { FAILED }).clone_into(&mut info.result);
+    info.native_snapshot_info = Some(NativeSnapshotInfo::of(spec, status));
 }
 
 fn base(decided: &Decided, verdicts: &Verdicts, saved: &Saved) -> BackupVolumeInfo {
@@ -115,12 +197,9 @@ fn base(decided: &Decided, verdicts: &Verdicts, saved: &Saved) -> BackupVolumeIn
 /// What a person must know: one line that names the volumes in scope that nothing protects. A claim without a volume has no
 /// data, and what a policy skips is left out on purpose.
 #[must_use]
-pub fn unprotected(verdicts: &Verdicts, saved: &Saved, reports: &BTreeMap<ClaimKey, Report>) -> Option<String> {
+pub fn unprotected(verdicts: &Verdicts, saved: &Saved, reports: &Reports) -> Option<String> {
     let is_unprotected = |decided: &&Decided| {
-        let has_snapshot = || {
-            let report = decided.claim.as_ref().and_then(|claim| reports.get(claim));
-            matches!(report, Some(Report::CsiSnapshot { .. }))
-        };
+        let has_snapshot = || reports.of(decided).is_some_and(Report::is_saved);
         saved.has(decided) && !is_left_out_on_purpose(&decided.verdict) && !has_snapshot()
     };
     let mut names: Vec<String> = verdicts.iter().filter(is_unprotected).map(Decided::name).collect();

@@ -1,7 +1,11 @@
 //! Backups of a sandbox, by the doors of the room.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod cloud;
 mod deletion;
 mod finalize;
 mod ground;
 mod hooks;
+mod native;
+mod native_kills;
+mod trip;

@@ -188,7 +188,7 @@ async fn begin(
         return Err(leave_to_next_server(context, &current).await);
     }
     let has_put = matches!(&outcome, Ok(outcome) if !outcome.was_complete);
-    let has_notes = attempt > 1 || !matches!(&outcome, Ok(outcome) if runs_no_hooks(&outcome.backup));
+    let has_notes = attempt > 1 || !matches!(&outcome, Ok(outcome) if noted_nothing(&outcome.backup));
     match look_again(context, &current).await? {
         Now::Ours(_) => {}
         Now::Gone => {
@@ -242,8 +242,10 @@ fn paid(is_paid: bool) -> Result<(), Unfinished> {
     if is_paid { Ok(()) } else { Err(owed()) }
 }
 
-fn runs_no_hooks(backup: &Backup) -> bool {
-    backup.status.hook_status.is_none_or(|hooks| hooks.hooks_attempted == 0)
+/// Whether a backup has written no notes: those are of hooks and of native snapshots.
+fn noted_nothing(backup: &Backup) -> bool {
+    let status = &backup.status;
+    status.hook_status.is_none_or(|hooks| hooks.hooks_attempted == 0) && status.volume_snapshots_attempted == 0
 }
 
 /// Gives what came of ending a backup. Where that failed because its Backup was deleted meanwhile, removes its files: a
@@ -291,7 +293,7 @@ async fn remove_with_snapshots(backup: &Backup, env: &lifeboat_backup::Env, has_
         timeout(RECORDING, env.store.backup(&backup.metadata.name)).await
     {
         // With a record of an attempt before the backup comes back, and its snapshots are needed.
-        remove_snapshots(&env.cluster, &env.operation, uid, |_, _| false).await;
+        remove_snapshots(backup, env).await;
     }
     let swept = timeout(RECORDING, sweep_own(&env.store, backup, has_put)).await.map_err(|_| silent_for(RECORDING))?;
     swept.map_err(|e| e.to_string())
@@ -325,7 +327,7 @@ pub(crate) async fn give_up(context: &Context, backup: &Backup, target: Target, 
             let noted = record_and_note_failure(context, backup, reason, &env).await;
             if noted.0 {
                 // What cannot be removed now goes with the deletion of the backup.
-                remove_snapshots(&env.cluster, &env.operation, &backup.metadata.uid, |_, _| false).await;
+                remove_snapshots(backup, &env).await;
             }
             unless_gone(context, backup, &env, noted).await
         }

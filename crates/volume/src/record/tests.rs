@@ -69,12 +69,13 @@ fn saved() -> Saved {
     }
 }
 
-fn reports() -> (BTreeMap<ClaimKey, Report>, CsiSnapshotInfo, Time) {
+fn reports() -> (Reports, CsiSnapshotInfo, Time) {
     let taken: Time = serde_json::from_str("\"2026-11-21T09:31:57Z\"").unwrap();
     let info = CsiSnapshotInfo { snapshot_handle: "snap-1".into(), driver: "d".into(), ..CsiSnapshotInfo::default() };
     let snapshot = Report::CsiSnapshot { taken: Some(taken), info: info.clone() };
     let failed = Report::Failed { why: "no class".into() };
-    (BTreeMap::from([(key("snap"), snapshot), (key("lost"), failed)]), info, taken)
+    let of_claims = BTreeMap::from([(key("snap"), snapshot), (key("lost"), failed)]);
+    (Reports { of_claims, ..Reports::default() }, info, taken)
 }
 
 #[test]
@@ -166,4 +167,93 @@ fn what_comes_late_is_told_as_not_saved() {
     assert_eq!(of("snap").way, Way::CsiSnapshot { class: String::new() });
     let by_volume = |name: &str| verdicts.of_volume(name).unwrap().name();
     assert_eq!((by_volume("pv-late"), by_volume("pv-free")), ("n/late".to_owned(), "pv-free".to_owned()));
+}
+
+/// Three disks that snapshotters are asked about, one of them without a claim.
+#[test]
+fn a_native_snapshot_is_recorded_by_what_came_of_it() {
+    let mut survey = Survey::default();
+    let disk = |name: &str, claim: &str| {
+        let claim = (!claim.is_empty()).then(|| json!({"namespace": "n", "name": claim}));
+        item(
+            "persistentvolumes",
+            "PersistentVolume",
+            &json!({"metadata": {"name": name}, "spec": {"awsElasticBlockStore": {"volumeID": name}, "claimRef": claim}}),
+        )
+    };
+    for (volume, claim) in [("pv-a", "a"), ("pv-b", "b"), ("pv-c", "c"), ("pv-alone", "")] {
+        survey.take(&disk(volume, claim));
+    }
+    ["a", "b", "c"].iter().for_each(|name| survey.take(&claim(name, &format!("pv-{name}"))));
+    let flags = Flags { snapshots: true, native: true, saves_claims: true, ..Flags::default() };
+    let verdicts = survey.decide(Rules { policies: None, flags: &flags });
+    let saved =
+        Saved { claims: ["a", "b", "c"].map(key).into(), volumes: ["pv-alone".to_owned()].into(), ..Saved::default() };
+    let snapshot = |volume: &str, id: &str, phase: &str| {
+        let mut snapshot = NativeSnapshot::default();
+        snapshot.spec.persistent_volume_name = volume.into();
+        snapshot.spec.volume_iops = (volume == "pv-a").then_some(500);
+        snapshot.status.provider_snapshot_id = id.into();
+        snapshot.status.phase = phase.into();
+        Box::new(snapshot)
+    };
+    let [begun, ended]: [Time; 2] =
+        ["\"2026-11-21T09:31:57Z\"", "\"2026-11-21T09:31:58Z\""].map(|time| serde_json::from_str(time).unwrap());
+    let reports = Reports {
+        of_volumes: BTreeMap::from([
+            ("pv-a".into(), Report::NativeSnapshot { snapshot: snapshot("pv-a", "snap-1", "Completed"), begun, ended }),
+            ("pv-b".into(), Report::NativeFailed { snapshot: snapshot("pv-b", "", "Failed"), why: "no quota".into() }),
+            ("pv-c".into(), Report::NotOwned { why: "nobody knows it".into() }),
+            ("pv-alone".into(), Report::Failed { why: "it cannot be noted".into() }),
+        ]),
+        ..Reports::default()
+    };
+    let base = |claim: &str, volume: &str| BackupVolumeInfo {
+        pvc_name: claim.into(),
+        pvc_namespace: if claim.is_empty() { "" } else { "n" }.into(),
+        pv_name: volume.into(),
+        ..BackupVolumeInfo::default()
+    };
+    let skipped = |claim: &str, volume: &str, reason: &str| BackupVolumeInfo {
+        skipped: true,
+        skipped_reason: reason.into(),
+        ..base(claim, volume)
+    };
+    let native = |claim: &str, result: &str, handle: &str, iops: &str, phase: &str| BackupVolumeInfo {
+        backup_method: "NativeSnapshot".into(),
+        result: result.into(),
+        native_snapshot_info: Some(NativeSnapshotInfo {
+            snapshot_handle: handle.into(),
+            iops: iops.into(),
+            phase: phase.into(),
+            ..NativeSnapshotInfo::default()
+        }),
+        ..base(claim, &format!("pv-{claim}"))
+    };
+    let expected = [
+        skipped("c", "pv-c", "volumeSnapshot: snapshots are taken by default, but nobody knows it;"),
+        BackupVolumeInfo {
+            pv_info: Some(PvInfo::default()),
+            ..skipped(
+                "",
+                "pv-alone",
+                "any: snapshots are taken by default: native snapshot was to be done, it cannot be noted;",
+            )
+        },
+        BackupVolumeInfo {
+            start_timestamp: Some(begun),
+            completion_timestamp: Some(ended),
+            ..native("a", "succeeded", "snap-1", "500", "Completed")
+        },
+        native("b", "failed", "", "0", "Failed"),
+    ];
+    assert_eq!(records(&verdicts, &saved, &reports), expected);
+    let line = unprotected(&verdicts, &saved, &reports).unwrap();
+    assert!(
+        line.starts_with("the data of 3 volumes is not in this backup, only their objects: n/b, n/c, pv-alone;"),
+        "{line}"
+    );
+    let failures = |name: &str| reports.of_volumes[name].failure();
+    let all = ["pv-a", "pv-alone", "pv-b", "pv-c"].map(failures);
+    assert_eq!(all, [None, Some("it cannot be noted"), Some("no quota"), None]);
 }

@@ -1,0 +1,150 @@
+//! A backup that dies at each of its steps, and is taken up again.
+
+use crate::cloud::Cloud;
+use crate::ground::{Ground, NAME};
+use crate::native::{ground, recorded, request};
+use crate::trip::{Kept, Trip};
+use lifeboat_api::{Backup, BackupPhase};
+use lifeboat_backup::{Env, record_failure, run, run_delete_actions};
+use lifeboat_bucket::Memory;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What a process is given that dies after so many steps.
+fn process(ground: &Ground, cloud: &Cloud, kept: &Kept, steps: usize) -> (Env, Arc<Trip>) {
+    let trip = Arc::new(Trip::after(steps));
+    cloud.count_steps(&trip);
+    let mut env = ground.env(ground.store());
+    env.operation.records = kept.by(&trip);
+    (env, trip)
+}
+
+/// Runs a backup in a process that dies after so many steps; gives what it has come to when it came to its end before.
+async fn attempt(ground: &Ground, cloud: &Cloud, kept: &Kept, steps: usize) -> Option<(Backup, Vec<String>)> {
+    let (env, trip) = process(ground, cloud, kept, steps);
+    let request = request();
+    tokio::select! {
+        outcome = Box::pin(run(&request, &env)) => {
+            let outcome = outcome.unwrap();
+            let warnings = outcome.results.warnings.messages().map(str::to_owned).collect();
+            Some((outcome.backup, warnings))
+        }
+        () = trip.dead() => None,
+    }
+}
+
+/// Snapshots in the storage that are not recorded, by the names of their volumes; each is told by its tags.
+async fn orphans(ground: &Ground, cloud: &Cloud, warnings: &[String]) -> BTreeSet<String> {
+    let recorded = recorded(ground).await;
+    assert!(recorded.keys().all(|id| cloud.snapshots().contains_key(id)), "a record without a snapshot");
+    let orphans = cloud.snapshots().into_iter().filter(|(id, _)| !recorded.contains_key(id));
+    let orphans: Vec<String> = orphans.map(|(_, disk)| disk).collect();
+    for disk in &orphans {
+        let told =
+            |text: &String| text.contains(&format!("(volume {disk}, ")) && text.contains("look for one with the tags");
+        assert!(warnings.iter().any(told), "{disk} is told by nobody: {warnings:?}");
+    }
+    orphans.into_iter().collect()
+}
+
+const DISKS: [(&str, &str); 2] = [("a", "east-1"), ("bb", "east-2")];
+/// More than any run has.
+const MANY: usize = 200;
+
+#[tokio::test]
+async fn whenever_a_backup_dies_no_snapshot_is_lost_and_none_is_there_twice() {
+    let (mut ground, _) = ground(&DISKS).await;
+    let (mut died, mut with_orphans) = (0, 0);
+    for steps in 0..MANY {
+        ground.bucket = Arc::new(Memory::default());
+        let cloud = Cloud::new("east");
+        ground.actions.volume_snapshotters = vec![cloud.located()];
+        let kept = Kept::default();
+        let first = attempt(&ground, &cloud, &kept, steps).await;
+        let is_last = first.is_some();
+        // Every other time the next one dies too.
+        let second = match first {
+            None if steps % 2 == 1 => attempt(&ground, &cloud, &kept, steps * 5 % 23).await,
+            ended => ended,
+        };
+        let (backup, warnings) = match second {
+            Some(ended) => ended,
+            None => attempt(&ground, &cloud, &kept, usize::MAX).await.unwrap(),
+        };
+        let mut volumes: Vec<String> = recorded(&ground).await.into_values().collect();
+        volumes.sort();
+        assert_eq!(volumes, ["east-1", "east-2"], "after {steps} steps");
+        let orphans = orphans(&ground, &cloud, &warnings).await;
+        with_orphans += usize::from(!orphans.is_empty());
+        let (env, _) = process(&ground, &cloud, &kept, usize::MAX);
+        assert_eq!(run_delete_actions(&backup, "u", &env).await, Ok(()));
+        let left: BTreeSet<String> = cloud.snapshots().into_values().collect();
+        assert_eq!(left, orphans, "after {steps} steps");
+        if is_last {
+            break;
+        }
+        died += 1;
+    }
+    // Between the effect of the call and the note of its answer nobody can know; everywhere else it is known.
+    assert!(died > 15 && died < MANY && with_orphans > 0 && with_orphans < died / 2, "{died} {with_orphans}");
+}
+
+#[tokio::test]
+async fn whenever_a_backup_dies_that_is_given_up_nothing_is_lost() {
+    let (mut ground, _) = ground(&DISKS).await;
+    for steps in 0..MANY {
+        ground.bucket = Arc::new(Memory::default());
+        let cloud = Cloud::new("east");
+        ground.actions.volume_snapshotters = vec![cloud.located()];
+        let kept = Kept::default();
+        if attempt(&ground, &cloud, &kept, steps).await.is_some() {
+            assert!(steps > 15);
+            return;
+        }
+        let mut failed = request().backup;
+        failed.status.phase = Some(BackupPhase::Failed);
+        failed.status.failure_reason = "given up".to_owned();
+        // The one that gives it up dies once too.
+        for steps in [steps % 5, usize::MAX] {
+            let (env, trip) = process(&ground, &cloud, &kept, steps);
+            let settings = request().settings;
+            let recorded = tokio::select! {
+                recorded = record_failure(failed.clone(), &settings, &env) => recorded.unwrap(),
+                () = trip.dead() => continue,
+            };
+            assert_eq!(recorded.status.phase, Some(BackupPhase::Failed));
+            let results = env.operation.journal.close().results;
+            let warnings: Vec<String> = results.warnings.messages().map(str::to_owned).collect();
+            orphans(&ground, &cloud, &warnings).await;
+            assert_eq!(crate::native::recorded(&ground).await.len(), 0, "all that is known is deleted");
+            break;
+        }
+        assert!(ground.store().backup(NAME).await.is_ok());
+    }
+    panic!("it never comes to its end");
+}
+
+/// What cannot be deleted at the next attempt either is deleted with the backup.
+#[tokio::test]
+async fn a_snapshot_of_an_attempt_before_that_stays_goes_with_the_backup() {
+    use crate::cloud::Fate;
+    use lifeboat_action::ActionError;
+    let (ground, cloud) = ground(&DISKS[..1]).await;
+    let kept = Kept::default();
+    // Two questions, and the note, the call and the note again: that is the last of its steps.
+    assert!(attempt(&ground, &cloud, &kept, 9).await.is_none());
+    assert_eq!((cloud.snapshots().len(), kept.count()), (1, 1));
+    cloud.let_be(|name, subject, _| match (name, subject) {
+        ("delete_snapshot", "snap-1") => Fate::Fails(ActionError::item("locked")),
+        _ => Fate::Good,
+    });
+    let (backup, warnings) = attempt(&ground, &cloud, &kept, usize::MAX).await.unwrap();
+    let told = "the snapshot snap-1 of the PersistentVolume pv-a (volume east-1, location east) that this backup has taken and \
+                does not need is not deleted: test/cloud of the location east: locked";
+    assert_eq!(warnings, [told]);
+    assert_eq!(backup.status.volume_snapshots_attempted, 1);
+    assert_eq!(recorded(&ground).await, cloud.snapshots());
+    cloud.let_be(|_, _, _| Fate::Good);
+    assert_eq!(run_delete_actions(&backup, "u", &ground.env(ground.store())).await, Ok(()));
+    assert!(cloud.snapshots().is_empty());
+}

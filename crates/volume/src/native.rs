@@ -1,0 +1,19 @@
+//! Native snapshots: those that plugins take by the API of a storage (backup.md 2.6, plugin-protocol.md 4.6).
+//!
+//! [`NativeSnapshots`] takes those of one backup, some at once; [`NativeVolumes`] makes volumes of them for one restore. Nothing can be
+//! listed by their protocol, so what is about to be made is noted first, among the records of the operation, and its name as soon
+//! as it is known: a run again finds what the one before it has made. [`remove_noted`] deletes what a backup has taken that nobody
+//! can restore from, [`delete_recorded`] what belongs to a backup that is deleted.
+
+mod location;
+mod note;
+mod remove;
+mod snapshots;
+mod volumes;
+mod zone;
+
+pub use note::SnapshotNote;
+pub use remove::{Left, Removal, delete_recorded, noted, remove_noted};
+pub use snapshots::{NativeBackup, NativeRefusal, NativeSnapshots};
+pub use volumes::{MadeVolume, NativeVolumes, NotMadeVolume};
+pub use zone::{TAG_BACKUP, TAG_VOLUME, tags, zone_of};

@@ -1,0 +1,192 @@
+//! Deletes native snapshots: those that a backup has taken and nobody can restore from, and those of a backup that is deleted.
+
+use super::location::Location;
+use super::note::{Notes, SnapshotNote};
+use super::zone::{TAG_BACKUP, TAG_VOLUME};
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
+use lifeboat_action::{ActionError, LocatedSnapshotter};
+use lifeboat_archive::native_snapshot::{FAILED, NativeSnapshot, NativeSnapshotSpec, NativeSnapshotStatus};
+use lifeboat_operation::{Operation, RecordsError};
+use tokio_util::sync::CancellationToken;
+
+/// Snapshots that are deleted at once, over all locations.
+const AT_ONCE: usize = 64;
+
+/// What came of deleting the snapshots that are noted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Removal {
+    /// Snapshots that are not deleted; their notes stay.
+    pub left: Vec<Left>,
+    /// The keys of notes that cannot be read.
+    pub unreadable: Vec<String>,
+}
+
+/// A snapshot that is not deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// What is noted of it.
+    pub note: SnapshotNote,
+    /// Why; empty when it is not known whether it exists.
+    pub why: String,
+}
+
+impl Left {
+    /// What a person must know of it.
+    #[must_use]
+    pub fn tell(&self, backup: &str) -> String {
+        let SnapshotNote { persistent_volume, location, volume_id, snapshot_id, .. } = &self.note;
+        let of = format!("of the PersistentVolume {persistent_volume} (volume {volume_id}, location {location})");
+        if snapshot_id.is_empty() {
+            return format!(
+                "it is not known whether there is a snapshot {of} that this backup has begun, because nobody heard its name: look for \
+                 one with the tags {TAG_BACKUP}={backup} and {TAG_VOLUME}={persistent_volume} in the storage, and delete it unless \
+                 `backup describe --details` names it"
+            );
+        }
+        let why = &self.why;
+        format!("the snapshot {snapshot_id} {of} that this backup has taken and does not need is not deleted: {why}")
+    }
+
+    /// A record of it that no restore finds, so that it is deleted with its backup; `None` when it has no name.
+    #[must_use]
+    pub fn record(&self, backup: &str, backup_uid: &str) -> Option<NativeSnapshot> {
+        let SnapshotNote { location, volume_id, snapshot_id, .. } = self.note.clone();
+        (!snapshot_id.is_empty()).then(|| NativeSnapshot {
+            spec: NativeSnapshotSpec {
+                backup_name: backup.to_owned(),
+                backup_uid: backup_uid.to_owned(),
+                location,
+                provider_volume_id: volume_id,
+                ..NativeSnapshotSpec::default()
+            },
+            status: NativeSnapshotStatus { provider_snapshot_id: snapshot_id, phase: FAILED.to_owned() },
+        })
+    }
+}
+
+/// Deletes the snapshots that are noted among the records of a backup and `which` selects. Their notes go with them; the others
+/// stay, and another call finds them.
+///
+/// # Errors
+/// [`RecordsError`]: it is not known which there are.
+pub async fn remove_noted(
+    operation: &Operation,
+    snapshotters: &[LocatedSnapshotter],
+    which: impl Fn(&SnapshotNote) -> bool,
+) -> Result<Removal, RecordsError> {
+    let notes = Notes::<SnapshotNote>::new(&operation.records);
+    let (all, unreadable) = notes.all().await?;
+    let deleting = Deleting::new(operation, snapshotters);
+    let works: Vec<BoxFuture<'_, Option<Left>>> =
+        all.into_iter().filter(which).map(|note| deleting.remove(note, &notes).boxed()).collect();
+    let mut left: Vec<Left> = some_at_once(works).await;
+    left.sort_by(|a, b| a.note.persistent_volume.cmp(&b.note.persistent_volume));
+    Ok(Removal { left, unreadable })
+}
+
+/// The snapshots that are noted and `which` selects, none of which is deleted for this reason.
+///
+/// # Errors
+/// [`RecordsError`].
+pub async fn noted(
+    operation: &Operation,
+    which: impl Fn(&SnapshotNote) -> bool,
+    why: &str,
+) -> Result<Removal, RecordsError> {
+    let (all, unreadable) = Notes::<SnapshotNote>::new(&operation.records).all().await?;
+    let left = all.into_iter().filter(which).map(|note| Left { note, why: why.to_owned() });
+    Ok(Removal { left: left.collect(), unreadable })
+}
+
+/// Deletes the snapshots of a backup, whatever comes of the others. Gives what was not deleted and why, for people, in their order.
+pub async fn delete_recorded(
+    operation: &Operation,
+    snapshotters: &[LocatedSnapshotter],
+    snapshots: &[NativeSnapshot],
+) -> Vec<String> {
+    let deleting = Deleting::new(operation, snapshotters);
+    // compat: Velero asks for the deletion of what was not taken too, by an empty name.
+    let taken = snapshots.iter().filter(|snapshot| !snapshot.status.provider_snapshot_id.is_empty());
+    some_at_once(taken.map(|snapshot| deleting.delete_one(snapshot).boxed()).collect()).await
+}
+
+/// What these come to, in their order.
+async fn some_at_once<T>(works: Vec<BoxFuture<'_, Option<T>>>) -> Vec<T> {
+    let ended: Vec<Option<T>> = futures::stream::iter(works).buffered(AT_ONCE).collect().await;
+    ended.into_iter().flatten().collect()
+}
+
+/// That a note of a snapshot is not up to date, which can do no harm.
+pub(crate) fn tell_noted(operation: &Operation, snapshot: &str, error: &RecordsError) {
+    let fields = [("snapshotID", snapshot.to_owned()), ("why", error.to_string())];
+    let fields = fields.each_ref().map(|(key, value)| (*key, value.as_str()));
+    operation.journal.info("The note of a snapshot stays", &fields);
+}
+
+struct Deleting<'a> {
+    operation: &'a Operation,
+    locations: Vec<Location>,
+    /// What is deleted goes also when the operation was cancelled: that is why it goes.
+    goes_on: CancellationToken,
+}
+
+impl<'a> Deleting<'a> {
+    fn new(operation: &'a Operation, snapshotters: &[LocatedSnapshotter]) -> Self {
+        let locations = snapshotters.iter().map(Location::of).collect();
+        Self { operation, locations, goes_on: CancellationToken::new() }
+    }
+
+    /// Deletes a snapshot that is noted, and then its note.
+    async fn remove(&self, note: SnapshotNote, notes: &Notes<SnapshotNote>) -> Option<Left> {
+        if note.snapshot_id.is_empty() {
+            return Some(Left { note, why: String::new() });
+        }
+        if let Err(why) = self.delete(&note.location, &note.snapshot_id).await {
+            return Some(Left { note, why });
+        }
+        if let Err(e) = notes.remove(&note).await {
+            // It is deleted once more, which does no harm.
+            tell_noted(self.operation, &note.snapshot_id, &e);
+        }
+        None
+    }
+
+    /// Deletes a snapshot of a backup; gives why not, for people.
+    async fn delete_one(&self, NativeSnapshot { spec, status }: &NativeSnapshot) -> Option<String> {
+        let deleted = self.delete(&spec.location, &status.provider_snapshot_id).await;
+        let of = match spec.persistent_volume_name.as_str() {
+            "" => String::new(),
+            volume => format!(" of the PersistentVolume {volume}"),
+        };
+        deleted.err().map(|e| format!("error deleting the snapshot {}{of}: {e}", status.provider_snapshot_id))
+    }
+
+    async fn delete(&self, location: &str, snapshot: &str) -> Result<(), String> {
+        let Some(location) = self.locations.iter().find(|one| one.name == location) else {
+            return Err(missing(location));
+        };
+        delete(location, snapshot, (&self.goes_on, self.operation)).await
+    }
+}
+
+/// Deletes one snapshot.
+pub(crate) async fn delete(
+    location: &Location,
+    snapshot: &str,
+    (stop, operation): (&CancellationToken, &Operation),
+) -> Result<(), String> {
+    let deleted = location.ask(stop, |snapshotter| async move {
+        (operation.fence)().map_err(ActionError::item)?;
+        snapshotter.delete_snapshot(snapshot).await
+    });
+    deleted.await.map_err(|e| format!("{}: {e}", location.called()))
+}
+
+/// That there is no snapshotter of a location.
+pub(crate) fn missing(location: &str) -> String {
+    format!(
+        "there is no snapshotter of the volume snapshot location {location}: make the VolumeSnapshotLocation of that name again, and add \
+         the plugin of its provider"
+    )
+}

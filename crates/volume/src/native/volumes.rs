@@ -1,0 +1,289 @@
+//! Makes volumes from the native snapshots of a backup, for one restore.
+
+use super::location::{Location, NotMade};
+use super::note::{Notes, VolumeNote};
+use super::remove::missing;
+use lifeboat_action::{ActionError, LocatedSnapshotter, VolumeFacts, VolumeRequest};
+use lifeboat_archive::native_snapshot::{NativeSnapshot, NativeSnapshotSpec};
+use lifeboat_object::Place;
+use lifeboat_operation::{Operation, RecordsError};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+/// How long making one volume may take.
+const LONGEST: Duration = Duration::from_secs(4 * 3600);
+/// How long volumes that are being made are waited for when the restore is broken off.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// A volume that was made from a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MadeVolume {
+    /// The name of its PersistentVolume in the cluster.
+    pub name: String,
+    /// The provider's name of it.
+    pub volume_id: String,
+}
+
+/// A volume that was not made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotMadeVolume {
+    /// For this reason.
+    #[error("{0}")]
+    Because(String),
+    /// The snapshotter says that no call of it can succeed.
+    #[error("{snapshotter} says that no call of it can succeed: {message}")]
+    Fatal {
+        /// The snapshotter and its location, for people.
+        snapshotter: String,
+        /// Why.
+        message: String,
+    },
+    /// The restore ended before.
+    #[error("the restore ended before its volume was made")]
+    Ended,
+}
+
+/// Makes the volumes of one restore, each once, also when the restore is run again. What is being made runs as tasks, until
+/// [`NativeVolumes::end`] or the last clone is dropped. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct NativeVolumes {
+    inner: Arc<Inner>,
+    /// Not a part of what the tasks hold: they end with the last of these.
+    tasks: Arc<Mutex<JoinSet<()>>>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    operation: Operation,
+    restore_uid: String,
+    locations: Vec<Location>,
+    notes: Notes<VolumeNote>,
+    /// What is known of volumes, by the name of the PersistentVolume in the backup.
+    known: Mutex<BTreeMap<String, Known>>,
+    stop: CancellationToken,
+}
+
+/// A volume that was or may have been made.
+#[derive(Clone, Debug)]
+struct Known {
+    note: VolumeNote,
+    /// Whether a PersistentVolume uses it.
+    is_used: bool,
+}
+
+impl NativeVolumes {
+    /// Of a restore that has made none.
+    #[must_use]
+    pub fn new(operation: &Operation, restore_uid: &str, snapshotters: &[LocatedSnapshotter]) -> Self {
+        let inner = Inner {
+            operation: operation.clone(),
+            restore_uid: restore_uid.to_owned(),
+            locations: snapshotters.iter().map(Location::of).collect(),
+            notes: Notes::new(&operation.records),
+            known: Mutex::default(),
+            stop: operation.cancel.child_token(),
+        };
+        Self { inner: Arc::new(inner), tasks: Arc::default() }
+    }
+
+    /// Takes up what an earlier run of this restore has noted.
+    ///
+    /// # Errors
+    /// [`RecordsError`]: nothing may be made then, for it may be there already.
+    pub async fn load(&self) -> Result<(), RecordsError> {
+        let (all, _) = self.inner.notes.all().await?;
+        for note in all {
+            if note.restore_uid == self.inner.restore_uid {
+                lock(&self.inner.known).insert(note.persistent_volume.clone(), Known { note, is_used: false });
+            } else {
+                // Of another restore that had its name.
+                self.inner.notes.remove(&note).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Why no volume can be made in a location; `None` when one can.
+    #[must_use]
+    pub fn refusal(&self, location: &str) -> Option<String> {
+        self.inner.find(location).is_none().then(|| missing(location))
+    }
+
+    /// The volume that was made for a PersistentVolume of the backup, by this run or an earlier one.
+    #[must_use]
+    pub fn made(&self, volume: &str) -> Option<MadeVolume> {
+        let known = lock(&self.inner.known);
+        let note = &known.get(volume).filter(|known| !known.note.volume_id.is_empty())?.note;
+        Some(MadeVolume { name: note.name.clone(), volume_id: note.volume_id.clone() })
+    }
+
+    /// Makes the volume of a snapshot, for a PersistentVolume that gets this name in the cluster. One that was made before is given
+    /// again, with the name that it was made for.
+    ///
+    /// It goes on when the caller is dropped, so that what is made is known.
+    ///
+    /// # Errors
+    /// [`NotMadeVolume`].
+    pub async fn make(&self, snapshot: &NativeSnapshot, name: &str) -> Result<MadeVolume, NotMadeVolume> {
+        let volume = snapshot.spec.persistent_volume_name.clone();
+        if let Some(made) = self.made(&volume) {
+            return Ok(made);
+        }
+        if self.inner.stop.is_cancelled() {
+            return Err(NotMadeVolume::Ended);
+        }
+        let note = VolumeNote {
+            restore_uid: self.inner.restore_uid.clone(),
+            persistent_volume: volume,
+            name: name.to_owned(),
+            location: snapshot.spec.location.clone(),
+            snapshot_id: snapshot.status.provider_snapshot_id.clone(),
+            volume_id: String::new(),
+        };
+        let (sender, made) = oneshot::channel();
+        let (inner, spec) = (Arc::clone(&self.inner), snapshot.spec.clone());
+        let task = async move {
+            // The caller may be gone.
+            let _ = sender.send(inner.make(note, spec).await);
+        };
+        {
+            let mut tasks = lock(&self.tasks);
+            while tasks.try_join_next().is_some() {}
+            tasks.spawn(task);
+        }
+        made.await.unwrap_or_else(|_| Err(NotMadeVolume::Because("the task that made it died".to_owned())))
+    }
+
+    /// The PersistentVolume with a volume that was made behind it, as the snapshotter of the location says.
+    ///
+    /// # Errors
+    /// [`NotMadeVolume`].
+    pub async fn set_volume_id(&self, location: &str, object: &Value, volume_id: &str) -> Result<Value, NotMadeVolume> {
+        let location = self.inner.find(location).ok_or_else(|| NotMadeVolume::Because(missing(location)))?;
+        let set = location.ask(&self.inner.stop, |snapshotter| async move {
+            snapshotter.set_volume_id(object.clone(), volume_id).await
+        });
+        match set.await {
+            Ok(set) if set["metadata"]["name"].as_str().is_some_and(|name| !name.is_empty()) => Ok(set),
+            Ok(_) => Err(NotMadeVolume::Because(format!("{} answered with no PersistentVolume", location.called()))),
+            Err(e) => Err(self.inner.failed(location, &e)),
+        }
+    }
+
+    /// Notes that a PersistentVolume uses the volume that was made for it.
+    pub fn uses(&self, volume: &str) {
+        if let Some(known) = lock(&self.inner.known).get_mut(volume) {
+            known.is_used = true;
+        }
+    }
+
+    /// Ends what makes volumes: waits a while for what is being made, so that it is known, and begins nothing more. Gives, for people,
+    /// what may lie in the storage and nothing uses.
+    pub async fn end(&self) -> Vec<String> {
+        self.inner.stop.cancel();
+        let mut tasks = std::mem::take(&mut *lock(&self.tasks));
+        let all = async { while tasks.join_next().await.is_some() {} };
+        let _ = timeout(GRACE, all).await;
+        tasks.shutdown().await;
+        let known = lock(&self.inner.known);
+        let unused = known.values().filter(|known| !known.is_used && !known.note.volume_id.is_empty());
+        let unused = unused.map(|known| {
+            let VolumeNote { persistent_volume, location, snapshot_id, volume_id, .. } = &known.note;
+            format!(
+                "the volume {volume_id} was made from the snapshot {snapshot_id} in the location {location}, and no PersistentVolume \
+                 {persistent_volume} is known to use it: delete it in the storage, unless the same restore is run again and uses it"
+            )
+        });
+        let unknown = known.values().filter(|known| !known.is_used && known.note.volume_id.is_empty());
+        unused.chain(unknown.map(|known| unknown_volume(&known.note))).collect()
+    }
+}
+
+/// That nobody knows whether there is a volume.
+fn unknown_volume(note: &VolumeNote) -> String {
+    let VolumeNote { persistent_volume, location, snapshot_id, .. } = note;
+    format!(
+        "it is not known whether a volume was made from the snapshot {snapshot_id} for the PersistentVolume {persistent_volume}, \
+         because nobody heard its name: look for one in the storage of the location {location} that nothing uses, and delete it"
+    )
+}
+
+impl Inner {
+    fn find(&self, location: &str) -> Option<&Location> {
+        self.locations.iter().find(|one| one.name == location)
+    }
+
+    fn failed(&self, location: &Location, error: &ActionError) -> NotMadeVolume {
+        match error.is_fatal() {
+            true => NotMadeVolume::Fatal { snapshotter: location.called(), message: error.message.clone() },
+            false if self.stop.is_cancelled() => NotMadeVolume::Ended,
+            false => NotMadeVolume::Because(format!("{}: {error}", location.called())),
+        }
+    }
+
+    async fn make(&self, mut note: VolumeNote, spec: NativeSnapshotSpec) -> Result<MadeVolume, NotMadeVolume> {
+        let because = NotMadeVolume::Because;
+        let location = self.find(&note.location).ok_or_else(|| because(missing(&note.location)))?;
+        let Some(_place) = location.place(&self.stop).await else { return Err(NotMadeVolume::Ended) };
+        let volume = note.persistent_volume.clone();
+        let before = lock(&self.known).get(&volume).map(|known| known.note.clone());
+        if let Some(before) = before {
+            // Its name was never known. The data counts more than a volume too many, and the protocol has no way to look for it.
+            self.operation.journal.warn(&Place::Velero, format!("{}; another one is made", unknown_volume(&before)));
+        }
+        let noted = self.notes.write(&note).await;
+        noted.map_err(|e| because(format!("that a volume may exist cannot be noted, so none is made: {e}")))?;
+        self.know(&note);
+        let fields =
+            [("persistentVolume", volume.as_str()), ("snapshotID", &note.snapshot_id), ("location", &note.location)];
+        self.operation.journal.info("Making a volume from a snapshot", &fields);
+        let request = VolumeRequest {
+            snapshot_id: note.snapshot_id.clone(),
+            facts: VolumeFacts { volume_type: spec.volume_type, iops: spec.volume_iops.filter(|iops| *iops != 0) },
+            zone: spec.volume_az,
+        };
+        let made = location.make((&self.stop, &self.operation.fence), LONGEST, |snapshotter| {
+            let request = &request;
+            async move { snapshotter.create_volume(request).await }
+        });
+        match made.await {
+            Ok(id) => {
+                note.volume_id.clone_from(&id);
+                self.know(&note);
+                if let Err(e) = self.notes.write(&note).await {
+                    let text = format!(
+                        "the volume {id} is made from the snapshot {}, and that cannot be noted: were the restore cut off, it would \
+                         be made once more: {e}",
+                        note.snapshot_id
+                    );
+                    self.operation.journal.warn(&Place::Velero, text);
+                }
+                self.operation.journal.info("Volume made", &[("persistentVolume", &volume), ("volumeID", &id)]);
+                Ok(MadeVolume { name: note.name, volume_id: id })
+            }
+            Err(NotMade { error, may_exist }) => {
+                if !may_exist {
+                    lock(&self.known).remove(&volume);
+                    // A note that stays makes a run again tell of a volume that may exist, and does not.
+                    let _ = self.notes.remove(&note).await;
+                }
+                Err(self.failed(location, &error))
+            }
+        }
+    }
+
+    fn know(&self, note: &VolumeNote) {
+        let known = Known { note: note.clone(), is_used: false };
+        lock(&self.known).insert(note.persistent_volume.clone(), known);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
