@@ -7,16 +7,16 @@ use crate::error::FinalizeError;
 use crate::look_after::{open_options, read};
 use crate::seal::log_content;
 use crate::snapshots::release_snapshots;
-use lifeboat_api::{Backup, BackupPhase, OperationPhase, Time};
+use lifeboat_api::{Backup, BackupPhase, BackupStatus, OperationPhase, Time};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::operations::BackupOperation;
 use lifeboat_archive::sidecar::{self, ResourceList};
 use lifeboat_archive::volume_info::{BackupVolumeInfo, FAILED, SUCCEEDED};
 use lifeboat_object::{ObjectKey, Place, Results, Severity};
 use lifeboat_store::{Content, NewObject, Rewrite, StoreError};
-use lifeboat_volume::csi::Content as SnapshotContent;
+use lifeboat_volume::csi::{self, Content as SnapshotContent};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Ends a backup none of whose operations goes on: saves again what they name for that, brings what they have come to into the
 /// results and the log, and stores the record in its last state, which is returned. `record` is what
@@ -40,8 +40,8 @@ pub async fn finalize(mut record: Backup, is_cancelled: bool, env: &Env) -> Resu
     if !operations.is_empty() {
         env.operation.journal.info("Finalizing the backup", &[("operations", &operations.len().to_string())]);
         operations.iter().for_each(|operation| tell_failed(operation, env));
-        let wanted = to_be_saved_again(&operations);
-        let named: Vec<ObjectKey> = wanted.keys().cloned().collect();
+        let before = Before::read(&name, env).await?;
+        let wanted = to_be_saved_again(operations.iter().filter(|operation| !before.knows_the_end_of(operation)));
         let saved = if is_cancelled && !wanted.is_empty() {
             let objects =
                 if wanted.len() == 1 { "1 object stands" } else { &format!("{} objects stand", wanted.len()) };
@@ -53,33 +53,56 @@ pub async fn finalize(mut record: Backup, is_cancelled: bool, env: &Env) -> Resu
         } else {
             Box::pin(save_again(wanted, &record, env)).await?
         };
-        Box::pin(release_snapshots(named.iter(), env)).await;
-        change = changes(&name, saved, &operations, env).await?;
+        change = before.changes(saved, &operations, env)?;
+        if has_snapshots(&operations) {
+            // What the snapshots are must be stored before their objects go: whoever has to do this again cannot read them.
+            let told = env.operation.journal.counts();
+            take_over(&mut record.status, &change);
+            store(std::mem::take(&mut change), &record, env).await?;
+            let named = to_be_saved_again(operations.iter());
+            Box::pin(release_snapshots(named.keys(), env)).await;
+            if env.operation.journal.counts() != told {
+                change = before.told(env)?;
+            }
+        }
     }
+    take_over(&mut record.status, &change);
+    record.status.phase = Some(match has_failed || record.status.errors > 0 {
+        true => BackupPhase::PartiallyFailed,
+        false => BackupPhase::Completed,
+    });
+    record.status.completion_timestamp = Some(Time::new((env.operation.clock)()));
+    store(change, &record, env).await?;
+    Ok(record)
+}
+
+/// Whether some of the operations are of snapshots, whose objects are to leave the cluster.
+fn has_snapshots(operations: &[BackupOperation]) -> bool {
+    operations.iter().any(|operation| operation.spec.backup_item_action == SNAPSHOT_ACTION)
+}
+
+/// Brings what is to be stored into the status.
+fn take_over(status: &mut BackupStatus, change: &Changes) {
     let count = |set: usize| i64::try_from(set).unwrap_or(i64::MAX);
-    let status = &mut record.status;
     if let Some(results) = &change.results {
         // More than the results have room for was counted when it happened.
         status.errors = status.errors.max(count(results.errors.len()));
         status.warnings = status.warnings.max(count(results.warnings.len()));
     }
-    status.phase = Some(match has_failed || status.errors > 0 {
-        true => BackupPhase::PartiallyFailed,
-        false => BackupPhase::Completed,
-    });
     if let Some(progress) = &mut status.progress {
         progress.items_backed_up += count(change.added);
         progress.total_items += count(change.added);
     }
-    status.completion_timestamp = Some(Time::new((env.operation.clock)()));
+}
+
+async fn store(change: Changes, record: &Backup, env: &Env) -> Result<(), StoreError> {
     if change.files.is_empty() {
-        env.store.replace_record(&record).await?;
-        return Ok(record);
+        return env.store.replace_record(record).await;
     }
     let mtime = u64::try_from((env.operation.clock)().as_second()).unwrap_or(0);
+    let name = &record.metadata.name;
     let change = Rewrite { objects: change.objects, files: change.files, record: record.clone(), mtime };
-    Box::pin(env.store.rewrite(&name, change, &open_options(env))).await?;
-    Ok(record)
+    Box::pin(env.store.rewrite(name, change, &open_options(env))).await
 }
 
 /// What is to be stored beside the record.
@@ -92,75 +115,109 @@ struct Changes {
     added: usize,
 }
 
-/// Makes the files that say what finalizing has come to. An earlier run that was cut off may have stored them before.
-async fn changes(
-    name: &str,
-    saved: Vec<Entry>,
-    operations: &[BackupOperation],
-    env: &Env,
-) -> Result<Changes, StoreError> {
-    let mut resources: ResourceList = env.store.backup_file(name, BackupFile::ResourceList).await?.unwrap_or_default();
-    let before = resources.len();
-    for Entry { resource, namespace, name, .. } in &saved {
-        resources.add(&resource.api_version(), &resource.kind, namespace.as_deref(), name);
+/// The files as they are stored. An earlier run that was cut off may have stored them before.
+struct Before {
+    resources: ResourceList,
+    volumes: Option<Vec<BackupVolumeInfo>>,
+    results: Results,
+    log: Content,
+}
+
+impl Before {
+    async fn read(name: &str, env: &Env) -> Result<Self, StoreError> {
+        let log = env.store.backup_file_content(name, BackupFile::Logs, &env.operation.scratch).await?;
+        Ok(Self {
+            resources: env.store.backup_file(name, BackupFile::ResourceList).await?.unwrap_or_default(),
+            volumes: env.store.backup_file(name, BackupFile::VolumeInfo).await?,
+            results: env.store.backup_file(name, BackupFile::Results).await?.unwrap_or_default(),
+            log: log.unwrap_or_default(),
+        })
     }
-    let added = resources.len() - before;
-    if !saved.is_empty() {
-        env.operation.journal.info("Saved objects again", &[("count", &saved.len().to_string())]);
+
+    /// Whether it is stored what a snapshot has come to. Its objects may have left the cluster then.
+    fn knows_the_end_of(&self, operation: &BackupOperation) -> bool {
+        let mut known = self.volumes.iter().flatten().filter(|volume| !volume.result.is_empty());
+        operation.spec.backup_item_action == SNAPSHOT_ACTION && known.any(|volume| is_of(volume, operation))
     }
-    let closed = env.operation.journal.close();
-    let mut results: Results = env.store.backup_file(name, BackupFile::Results).await?.unwrap_or_default();
-    results.merge(closed.results);
-    // A log is one or more gzip members.
-    let before = env.store.backup_file_content(name, BackupFile::Logs, &env.operation.scratch).await?;
-    let log = before.unwrap_or_default().followed_by(log_content(closed.log));
-    let mut files = Vec::new();
-    if let Some(volumes) = volumes(name, &saved, operations, env).await? {
-        files.push((
-            BackupFile::VolumeInfo,
-            StoreError::encoded("the volume information", sidecar::encode(&volumes))?.into(),
-        ));
+
+    /// The files that say what finalizing has come to.
+    fn changes(&self, saved: Vec<Entry>, operations: &[BackupOperation], env: &Env) -> Result<Changes, StoreError> {
+        let mut resources = self.resources.clone();
+        for Entry { resource, namespace, name, .. } in &saved {
+            resources.add(&resource.api_version(), &resource.kind, namespace.as_deref(), name);
+        }
+        let added = resources.len() - self.resources.len();
+        if !saved.is_empty() {
+            env.operation.journal.info("Saved objects again", &[("count", &saved.len().to_string())]);
+        }
+        let mut files = Vec::new();
+        if let Some(volumes) = volumes(self.volumes.clone(), &saved, operations) {
+            files.push((
+                BackupFile::VolumeInfo,
+                StoreError::encoded("the volume information", sidecar::encode(&volumes))?.into(),
+            ));
+        }
+        if added > 0 {
+            files.push((
+                BackupFile::ResourceList,
+                StoreError::encoded("the resource list", sidecar::encode(&resources))?.into(),
+            ));
+        }
+        let told = self.told(env)?;
+        files.extend(told.files);
+        let objects = saved.into_iter().map(new_object).collect();
+        Ok(Changes { objects, files, results: told.results, added })
     }
-    if added > 0 {
-        files.push((
-            BackupFile::ResourceList,
-            StoreError::encoded("the resource list", sidecar::encode(&resources))?.into(),
-        ));
+
+    /// Results and log, with what was told up to now.
+    fn told(&self, env: &Env) -> Result<Changes, StoreError> {
+        let closed = env.operation.journal.close();
+        let mut results = self.results.clone();
+        results.merge(closed.results);
+        // A log is one or more gzip members.
+        let log = self.log.clone().followed_by(log_content(closed.log));
+        let encoded = StoreError::encoded("the results", sidecar::encode(&results))?;
+        let files = vec![(BackupFile::Results, encoded.into()), (BackupFile::Logs, log)];
+        Ok(Changes { files, results: Some(results), ..Changes::default() })
     }
-    files.push((BackupFile::Results, StoreError::encoded("the results", sidecar::encode(&results))?.into()));
-    files.push((BackupFile::Logs, log));
-    let objects = saved.into_iter().map(new_object).collect();
-    Ok(Changes { objects, files, results: Some(results), added })
+}
+
+/// The action whose operations are snapshots.
+const SNAPSHOT_ACTION: &str = csi::BACKUP_ACTIONS[1];
+
+/// Whether a volume's snapshot is what an operation waits for.
+fn is_of(volume: &BackupVolumeInfo, operation: &BackupOperation) -> bool {
+    let of_volume = volume.csi_snapshot_info.as_ref().map_or("", |snapshot| &snapshot.operation_id);
+    !of_volume.is_empty() && of_volume == operation.spec.operation_id
 }
 
 /// The volume information with what the operations have come to, where they change it (backup.md 4.8).
-async fn volumes(
-    name: &str,
+fn volumes(
+    volumes: Option<Vec<BackupVolumeInfo>>,
     saved: &[Entry],
     operations: &[BackupOperation],
-    env: &Env,
-) -> Result<Option<Vec<BackupVolumeInfo>>, StoreError> {
-    let volumes: Option<Vec<BackupVolumeInfo>> = env.store.backup_file(name, BackupFile::VolumeInfo).await?;
-    let Some(mut volumes) = volumes else { return Ok(None) };
+) -> Option<Vec<BackupVolumeInfo>> {
+    let mut volumes = volumes?;
+    let ended: HashMap<&str, &BackupOperation> =
+        operations.iter().map(|operation| (operation.spec.operation_id.as_str(), operation)).collect();
+    let is_content = |entry: &&Entry| entry.resource.resource == "volumesnapshotcontents";
+    let contents: HashMap<&str, &Entry> =
+        saved.iter().filter(is_content).map(|entry| (entry.name.as_str(), entry)).collect();
     let mut is_changed = false;
     for volume in &mut volumes {
-        let Some(snapshot) = &mut volume.csi_snapshot_info else { continue };
-        let is_it = |operation: &&BackupOperation| {
-            !snapshot.operation_id.is_empty() && operation.spec.operation_id == snapshot.operation_id
-        };
-        let Some(operation) = operations.iter().find(is_it) else { continue };
+        let operation_id = volume.csi_snapshot_info.as_ref().map_or("", |snapshot| &snapshot.operation_id);
+        let Some(operation) = ended.get(operation_id).filter(|operation| is_of(volume, operation)) else { continue };
         volume.completion_timestamp = operation.status.updated;
         let is_good = operation.status.phase == Some(OperationPhase::Completed);
         (if is_good { SUCCEEDED } else { FAILED }).clone_into(&mut volume.result);
-        let is_content =
-            |entry: &&Entry| entry.resource.resource == "volumesnapshotcontents" && entry.name == snapshot.vsc_name;
-        if let Some(entry) = saved.iter().find(is_content) {
+        let Some(snapshot) = &mut volume.csi_snapshot_info else { continue };
+        if let Some(entry) = contents.get(snapshot.vsc_name.as_str()) {
             let content: Value = serde_json::from_slice(&entry.body.to_bytes()).unwrap_or_default();
             snapshot.ready_to_use = SnapshotContent::of(&content).is_ready;
         }
         is_changed = true;
     }
-    Ok(is_changed.then_some(volumes))
+    is_changed.then_some(volumes)
 }
 
 fn new_object(entry: Entry) -> NewObject {
@@ -175,7 +232,7 @@ fn new_object(entry: Entry) -> NewObject {
 
 /// The objects that operations name to be saved again, each with the object of one of those. Velero does so whatever the
 /// operation has come to.
-fn to_be_saved_again(operations: &[BackupOperation]) -> BTreeMap<ObjectKey, ObjectKey> {
+fn to_be_saved_again<'a>(operations: impl Iterator<Item = &'a BackupOperation>) -> BTreeMap<ObjectKey, ObjectKey> {
     let mut wanted = BTreeMap::new();
     for operation in operations {
         for item in operation.spec.post_operation_items.iter().flatten() {

@@ -6,7 +6,7 @@ use crate::save::Desk;
 use lifeboat_api::Backup;
 use lifeboat_object::{Catalog, ObjectKey, Place};
 use lifeboat_operation::Operation;
-use lifeboat_volume::csi::{CsiBackup, CsiSnapshots, GROUP, SnapshotTypes, release, remove_all};
+use lifeboat_volume::csi::{CsiBackup, CsiSnapshots, GROUP, SnapshotTypes, release_all, remove_all};
 use lifeboat_volume::facts::ClaimKey;
 use lifeboat_volume::native::{Left, NativeBackup, NativeSnapshots, Removal, SnapshotNote, noted, remove_noted};
 use lifeboat_volume::{Decided, Verdict, Verdicts, Way};
@@ -192,11 +192,9 @@ pub(crate) async fn release_snapshots<'a>(objects: impl Iterator<Item = &'a Obje
         }
     };
     let Some(types) = types else { return };
-    for key in snapshots {
-        let namespace = key.namespace.as_deref().unwrap_or_default();
-        if let Err(e) = release(&env.cluster, &types, namespace, &key.name).await {
-            let text = format!("the objects of a snapshot stay in the cluster: {key}: {e}");
-            env.operation.journal.warn(&Place::Namespace(namespace.to_owned()), text);
-        }
+    let names = snapshots.iter().map(|key| (key.namespace.as_deref().unwrap_or_default(), key.name.as_str()));
+    for (namespace, name, e) in release_all(&env.cluster, &types, names).await {
+        let text = format!("the objects of the snapshot {namespace}/{name} stay in the cluster: {e}");
+        env.operation.journal.warn(&Place::Namespace(namespace.to_owned()), text);
     }
 }

@@ -13,13 +13,14 @@ mod content;
 mod delete;
 mod error;
 mod follow;
+mod look;
 mod objects;
 mod restore;
 mod snapshots;
 
 pub use actions::actions;
 pub use class::{ClassChoice, SnapshotClass, SnapshotClasses};
-pub use clean::{release, remove, remove_all};
+pub use clean::{release, release_all, remove, remove_all};
 pub use content::Content;
 pub use delete::delete_actions;
 pub use error::CsiError;

@@ -9,3 +9,4 @@ mod hooks;
 mod native;
 mod native_kills;
 mod trip;
+mod snapshots;

@@ -3,6 +3,7 @@
 use super::BACKUP_ACTIONS;
 use super::answer::{failed, text};
 use super::content::Content;
+use super::look::Bound;
 use super::objects::{GROUP, is_snapshot_of};
 use super::snapshots::CsiSnapshots;
 use crate::facts::ClaimKey;
@@ -161,6 +162,28 @@ impl SnapshotAction {
         Ok(Some(Content::of(&serde_json::from_slice(&body).unwrap_or_default())))
     }
 
+    /// A VolumeSnapshot, as the look at all of the backup has seen it, or read alone when that has not.
+    async fn snapshot(&self, namespace: &str, name: &str) -> Result<Bound, ActionError> {
+        if let Some(seen) = self.snapshots.look().await?.snapshot(namespace, name) {
+            return Ok(seen.clone());
+        }
+        let types = self.snapshots.types();
+        let body = self.snapshots.cluster().get(&types.snapshots, Some(namespace), name).await.map_err(failed)?;
+        let body = body.ok_or_else(|| ActionError::item(format!("the VolumeSnapshot {namespace}/{name} is gone")))?;
+        serde_json::from_slice(&body).map(|body| Bound::of(&body)).map_err(|e| ActionError::item(e.to_string()))
+    }
+
+    /// The same of a content.
+    async fn content_named(&self, name: &str) -> Result<Content, ActionError> {
+        if let Some(seen) = self.snapshots.look().await?.content(name) {
+            return Ok(seen.clone());
+        }
+        let types = self.snapshots.types();
+        let body = self.snapshots.cluster().get(&types.contents, None, name).await.map_err(failed)?;
+        let body = body.ok_or_else(|| ActionError::item(format!("the VolumeSnapshotContent {name} is gone")))?;
+        serde_json::from_slice(&body).map(|body| Content::of(&body)).map_err(|e| ActionError::item(e.to_string()))
+    }
+
     /// Saves a snapshot that the backup has taken, and begins to wait until it is ready.
     async fn save_own(&self, item: Value, content: &Content, backup: &Backup) -> Result<BackupItemOutput, ActionError> {
         let (namespace, name) = (text(&item, "/metadata/namespace"), text(&item, "/metadata/name"));
@@ -259,32 +282,20 @@ impl BackupItemAction for SnapshotAction {
         let (Some(namespace), Some(name), Some(started)) = (parts.next(), parts.next(), parts.next()) else {
             return Err(ActionError::item(format!("{operation_id} is no operation of a snapshot")));
         };
-        let (cluster, types) = (self.snapshots.cluster(), self.snapshots.types());
-        let read = |body: Option<bytes::Bytes>, what: String| {
-            let body = body.ok_or_else(|| ActionError::item(format!("{what} is gone")))?;
-            serde_json::from_slice::<Value>(&body).map_err(|e| ActionError::item(e.to_string()))
-        };
-        let body = cluster.get(&types.snapshots, Some(namespace), name).await.map_err(failed)?;
-        let snapshot = read(body, format!("the VolumeSnapshot {namespace}/{name}"))?;
+        let snapshot = self.snapshot(namespace, name).await?;
         let now = self.snapshots.now();
-        let progress = |completed: bool, error: &str| OperationProgress {
+        let progress = |completed: bool| OperationProgress {
             completed,
-            error: error.to_owned(),
-            description: if completed { String::new() } else { text(&snapshot, "/status/error/message").to_owned() },
+            description: if completed { String::new() } else { snapshot.error.clone() },
             started: started.parse().ok(),
             updated: Some(now),
             ..OperationProgress::default()
         };
-        let content = text(&snapshot, "/status/boundVolumeSnapshotContentName");
-        if content.is_empty() {
-            return Ok(progress(false, ""));
+        if snapshot.content.is_empty() {
+            return Ok(progress(false));
         }
-        let body = cluster.get(&types.contents, None, content).await.map_err(failed)?;
-        let content = Content::of(&read(body, format!("the VolumeSnapshotContent {content}"))?);
-        Ok(match content.is_ready {
-            Some(true) => progress(true, ""),
-            _ => progress(false, ""),
-        })
+        let content = self.content_named(&snapshot.content).await?;
+        Ok(progress(content.is_ready == Some(true)))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::DELETE_ACTIONS;
 use super::answer::{failed, text};
 use super::clean::set_policy;
-use super::objects::{GROUP, SnapshotTypes};
+use super::objects::{FINALIZER, GROUP, SnapshotTypes};
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, DeleteItemAction};
 use lifeboat_api::well_known::LABEL_BACKUP_NAME;
@@ -20,10 +20,6 @@ use tokio::time::{Instant, sleep};
 const DELETED: Duration = Duration::from_secs(120);
 /// Between two looks at a content, at first and at most.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(3)];
-/// The finalizer that keeps a content until its driver has deleted the snapshot. The snapshot controller puts it on contents that are bound;
-/// one that is made to be deleted has it from the beginning, or it would be gone before the driver sees it.
-const FINALIZER: &str = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection";
-
 /// The actions, in the order in which they are called. In a cluster that serves no snapshots they fail: nothing there can delete them.
 #[must_use]
 pub fn delete_actions(cluster: &Cluster, catalog: &Catalog) -> Vec<Arc<dyn DeleteItemAction>> {

@@ -36,6 +36,10 @@ impl SnapshotTypes {
     }
 }
 
+/// The finalizer that keeps a content until its driver has deleted the snapshot. The snapshot controller puts it on contents that are
+/// bound; one that is made to be deleted has it from the beginning, or it would be gone before the driver sees it.
+pub(crate) const FINALIZER: &str = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection";
+
 /// Selects the VolumeSnapshots of a backup.
 pub(crate) fn selector(backup_uid: &str) -> String {
     format!("{LABEL_BACKUP_UID}={backup_uid}")

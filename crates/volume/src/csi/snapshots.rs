@@ -1,15 +1,18 @@
 //! Takes the CSI snapshots of one backup.
 
+use super::answer::failed;
 use super::class::{ClassChoice, SnapshotClass, SnapshotClasses};
 use super::clean::remove;
 use super::content::Content;
 use super::error::CsiError;
 use super::follow::Followed;
+use super::look::Look;
 use super::objects::{SnapshotTypes, is_snapshot_of, name_of, snapshot_of};
 use crate::facts::{Claim, ClaimKey};
 use crate::record::Report;
 use bytes::Bytes;
 use jiff::Timestamp;
+use lifeboat_action::ActionError;
 use lifeboat_api::{Backup, Time};
 use lifeboat_archive::volume_info::CsiSnapshotInfo;
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest, Wanted};
@@ -64,6 +67,7 @@ pub struct CsiSnapshots {
 
 struct Shared {
     classes: OnceCell<SnapshotClasses>,
+    look: OnceCell<Result<Look, ActionError>>,
     namespaces: Mutex<HashMap<String, Arc<Followed>>>,
     begun: Mutex<BTreeMap<ClaimKey, watch::Receiver<Option<Outcome>>>>,
     /// The operations that wait until a snapshot is ready, by the name of its claim.
@@ -78,6 +82,7 @@ impl CsiSnapshots {
     pub fn new(cluster: &Cluster, operation: &Operation, of: CsiBackup) -> Self {
         let shared = Shared {
             classes: OnceCell::new(),
+            look: OnceCell::new(),
             namespaces: Mutex::default(),
             begun: Mutex::default(),
             operations: Mutex::default(),
@@ -97,6 +102,14 @@ impl CsiSnapshots {
     #[must_use]
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
+    }
+
+    /// The one look that this takes at all snapshots of the backup in the cluster, when it is asked for the first time: whoever wants
+    /// to know how far they are by now makes this anew.
+    pub(crate) async fn look(&self) -> Result<&Look, ActionError> {
+        let look = || async { Look::at(&self.cluster, &self.of.types, &self.of.backup).await.map_err(failed) };
+        // An error too: as many as ask would ask again.
+        self.shared.look.get_or_init(look).await.as_ref().map_err(Clone::clone)
     }
 
     /// The time.

@@ -1,0 +1,234 @@
+//! CSI snapshots of a backup, in a cluster in which the test itself is the driver with its controllers.
+
+use crate::ground::{Ground, NAME};
+use lifeboat_api::{Backup, BackupPhase, Features};
+use lifeboat_archive::layout::BackupFile;
+use lifeboat_archive::volume_info::BackupVolumeInfo;
+use lifeboat_backup::{Env, FinalizeError, Request, finalize, look_after_operations, remove_snapshots, run};
+use lifeboat_cluster::{Cluster, ListRequest};
+use lifeboat_object::Results;
+use lifeboat_testbed::{Fault, Nth, Rule};
+use lifeboat_volume::csi::{GROUP, SnapshotTypes};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
+
+const DRIVER: &str = "disk.example.com";
+/// What the snapshot controller puts on a content that is bound.
+const FINALIZER: &str = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection";
+
+/// A cluster that serves snapshots, with this many claims that are bound to volumes of a driver.
+async fn claims(count: usize) -> Ground {
+    let ground = Ground::start(&[], Vec::new()).await;
+    for (plural, kind, scope) in [
+        ("volumesnapshots", "VolumeSnapshot", "Namespaced"),
+        ("volumesnapshotcontents", "VolumeSnapshotContent", "Cluster"),
+        ("volumesnapshotclasses", "VolumeSnapshotClass", "Cluster"),
+    ] {
+        let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+        ground
+            .put(json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                "metadata": {"name": format!("{plural}.{GROUP}"),
+                    "annotations": {"api-approved.kubernetes.io": "https://github.com/kubernetes-csi/external-snapshotter"}},
+                "spec": {"group": GROUP, "scope": scope, "names": {"plural": plural, "kind": kind},
+                    "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]}}))
+            .await;
+    }
+    ground
+        .put(json!({"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotClass",
+            "metadata": {"name": "class"}, "driver": DRIVER, "deletionPolicy": "Delete"}))
+        .await;
+    for number in 0..count {
+        let (claim, volume) = (format!("data-{number}"), format!("pv-{number}"));
+        ground
+            .put(json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": volume},
+                "spec": {"csi": {"driver": DRIVER, "volumeHandle": volume}, "claimRef": {"namespace": "shop", "name": claim}}}))
+            .await;
+        ground
+            .put(json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": claim, "namespace": "shop"},
+                "spec": {"volumeName": volume, "resources": {"requests": {"storage": "1Gi"}}}, "status": {"phase": "Bound"}}))
+            .await;
+    }
+    ground
+}
+
+async fn types(cluster: &Cluster) -> SnapshotTypes {
+    SnapshotTypes::of(&cluster.discover().await.unwrap()).unwrap()
+}
+
+/// All VolumeSnapshots.
+async fn snapshots(cluster: &Cluster, types: &SnapshotTypes) -> Vec<Value> {
+    let request = ListRequest {
+        resource: Arc::clone(&types.snapshots),
+        namespace: None,
+        selector: String::new(),
+        metadata_only: false,
+    };
+    let (mut list, mut all) = (cluster.list(request), Vec::new());
+    while let Some(bodies) = list.next().await.unwrap() {
+        all.extend(bodies.iter().map(|body| serde_json::from_slice::<Value>(body).unwrap()));
+    }
+    all
+}
+
+/// Takes the snapshots that are asked for, until it is dropped.
+async fn serve(ground: &Ground) {
+    let cluster = ground.env(ground.store()).cluster;
+    let types = types(&cluster).await;
+    loop {
+        for mut snapshot in snapshots(&cluster, &types).await {
+            if !snapshot["status"].is_null() {
+                continue;
+            }
+            let uid = snapshot["metadata"]["uid"].as_str().unwrap();
+            let content = format!("snapcontent-{uid}");
+            ground
+                .put(json!({"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotContent",
+                    "metadata": {"name": content}, "spec": {"driver": DRIVER, "deletionPolicy": "Delete"},
+                    "status": {"snapshotHandle": format!("snap-{uid}"), "restoreSize": 1 << 30, "readyToUse": false}}))
+                .await;
+            snapshot["apiVersion"] = "snapshot.storage.k8s.io/v1".into();
+            snapshot["kind"] = "VolumeSnapshot".into();
+            snapshot["status"] = json!({"boundVolumeSnapshotContentName": content, "creationTime": "1970-01-01T00:00:00Z", "readyToUse": false});
+            ground.put(snapshot).await;
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Lets all snapshots be ready.
+async fn all_ready(ground: &Ground) {
+    let cluster = ground.env(ground.store()).cluster;
+    let types = types(&cluster).await;
+    for snapshot in snapshots(&cluster, &types).await {
+        let name = snapshot["status"]["boundVolumeSnapshotContentName"].as_str().unwrap();
+        let body = cluster.get(&types.contents, None, name).await.unwrap().unwrap();
+        let mut content: Value = serde_json::from_slice(&body).unwrap();
+        content["status"]["readyToUse"] = true.into();
+        ground.put(content).await;
+    }
+}
+
+fn request() -> Request {
+    let mut request = Ground::request();
+    request.settings.features = Features { csi: true, ..Features::default() };
+    request
+}
+
+/// Makes the backup up to where it waits for its snapshots.
+async fn waiting(ground: &Ground) -> Backup {
+    let (env, request) = (ground.env(ground.store()), request());
+    let outcome = tokio::select! {
+        outcome = Box::pin(run(&request, &env)) => outcome.unwrap(),
+        () = serve(ground) => unreachable!("it serves for ever"),
+    };
+    assert_eq!(outcome.backup.status.phase, Some(BackupPhase::WaitingForPluginOperations), "{:?}", outcome.results);
+    outcome.backup
+}
+
+async fn look(ground: &Ground, record: Backup) -> Backup {
+    look_after_operations(record, false, &ground.env(ground.store())).await.unwrap()
+}
+
+/// Requests for snapshots, without what they asked for. The watch of the backup itself is seen to have ended some time later.
+fn requests(ground: &Ground) -> Vec<String> {
+    let is_one = |path: &str| path.starts_with("/apis/snapshot.storage.k8s.io/") && !path.contains("watch=");
+    let seen = ground.proxy.take_seen().into_iter().filter(|seen| is_one(&seen.path));
+    seen.map(|seen| format!("{} {}", seen.method, seen.path.split('?').next().unwrap_or_default())).collect()
+}
+
+#[tokio::test]
+async fn one_look_at_the_snapshots_of_a_backup_is_two_lists_however_many_there_are() {
+    let ground = claims(40).await;
+    let record = waiting(&ground).await;
+    drop(ground.proxy.take_seen());
+    let record = look(&ground, record).await;
+    assert_eq!(record.status.phase, Some(BackupPhase::WaitingForPluginOperations));
+    let lists = ["volumesnapshots", "volumesnapshotcontents"]
+        .map(|name| format!("GET /apis/snapshot.storage.k8s.io/v1/{name}"));
+    assert_eq!(requests(&ground), lists);
+    all_ready(&ground).await;
+    drop(ground.proxy.take_seen());
+    let record = look(&ground, record).await;
+    assert_eq!(
+        (record.status.phase, record.status.backup_item_operations_completed),
+        (Some(BackupPhase::Finalizing), 40)
+    );
+    assert_eq!(requests(&ground), lists);
+}
+
+#[tokio::test]
+async fn a_backup_is_the_same_wherever_it_is_cut_off_while_its_snapshots_leave_the_cluster() {
+    let mut cuts = 0;
+    for nth in 1.. {
+        let ground = claims(1).await;
+        let record = waiting(&ground).await;
+        all_ready(&ground).await;
+        let record = look(&ground, record).await;
+        assert_eq!(record.status.phase, Some(BackupPhase::Finalizing));
+        let cut = Rule::new("*", "/apis/snapshot.storage.k8s.io/*", Nth::Only(nth), Fault::Hang);
+        ground.proxy.script(vec![cut]);
+        let env = ground.env(ground.store());
+        let is_whole = tokio::select! {
+            ended = Box::pin(finalize(record, false, &env)) => ended.is_ok(),
+            () = async { while !ground.proxy.is_met() { sleep(Duration::from_millis(5)).await } } => false,
+        };
+        ground.proxy.script(Vec::new());
+        let env = ground.env(ground.store());
+        let ended = again(&env).await.unwrap();
+        let status = &ended.status;
+        let phase = (status.phase, status.warnings, status.errors);
+        assert_eq!(phase, (Some(BackupPhase::Completed), 0, 0), "cut off at request {nth}");
+        let results: Results = env.store.backup_file(NAME, BackupFile::Results).await.unwrap().unwrap();
+        assert_eq!(results, Results::default(), "cut off at request {nth}");
+        let volumes: Vec<BackupVolumeInfo> =
+            env.store.backup_file(NAME, BackupFile::VolumeInfo).await.unwrap().unwrap();
+        let known = volumes.iter().map(|volume| {
+            (volume.result.as_str(), volume.csi_snapshot_info.as_ref().and_then(|snapshot| snapshot.ready_to_use))
+        });
+        assert_eq!(known.collect::<Vec<_>>(), [("succeeded", Some(true))], "cut off at request {nth}");
+        let types = types(&env.cluster).await;
+        assert_eq!(snapshots(&env.cluster, &types).await, Vec::<Value>::new(), "cut off at request {nth}");
+        ground.verify(&format!("cut off at request {nth}")).await;
+        if is_whole {
+            break;
+        }
+        cuts += 1;
+    }
+    // Both objects are read to be saved again; the snapshot is read, its content kept and deleted, and it is deleted.
+    assert_eq!(cuts, 2 + 4);
+}
+
+/// Ends the backup from what is stored of it.
+async fn again(env: &Env) -> Result<Backup, FinalizeError> {
+    finalize(env.store.backup(NAME).await.unwrap(), false, env).await
+}
+
+#[tokio::test]
+async fn a_snapshot_that_is_not_bound_yet_goes_with_what_its_controller_has_begun_whatever_the_class_says() {
+    let ground = claims(0).await;
+    let labels = json!({"velero.io/backup-uid": "u"});
+    ground
+        .put(json!({"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
+            "metadata": {"name": "s", "namespace": "shop", "uid": "1234", "labels": labels}, "spec": {}}))
+        .await;
+    for (name, finalizers) in [("snapcontent-1234", json!([FINALIZER])), ("snapcontent-of-another", json!([]))] {
+        ground
+            .put(json!({"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotContent",
+                "metadata": {"name": name, "finalizers": finalizers}, "spec": {"driver": DRIVER, "deletionPolicy": "Retain"}}))
+            .await;
+    }
+    let env = ground.env(ground.store());
+    assert!(remove_snapshots(&env.cluster, &env.operation, "u", |_, _| false).await);
+    let types = types(&env.cluster).await;
+    assert_eq!(snapshots(&env.cluster, &types).await, Vec::<Value>::new());
+    let mut contents = Vec::new();
+    for name in ["snapcontent-1234", "snapcontent-of-another"] {
+        let body = env.cluster.get(&types.contents, None, name).await.unwrap().unwrap();
+        let content: Value = serde_json::from_slice(&body).unwrap();
+        let is_deleted = !content["metadata"]["deletionTimestamp"].is_null();
+        contents.push((content["spec"]["deletionPolicy"].as_str().unwrap().to_owned(), is_deleted));
+    }
+    assert_eq!(contents, [("Delete".to_owned(), true), ("Retain".to_owned(), false)]);
+}

@@ -1,0 +1,78 @@
+//! One look at the snapshots of a backup: two lists, however many there are.
+
+use super::content::Content;
+use super::objects::{SnapshotTypes, selector};
+use lifeboat_api::well_known::LABEL_BACKUP_NAME;
+use lifeboat_api::{Backup, label_value};
+use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
+use lifeboat_object::ApiResource;
+use serde_json::Value;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What the cluster said of the VolumeSnapshots of a backup and of their contents at one moment.
+#[derive(Debug, Default)]
+pub(crate) struct Look {
+    snapshots: HashMap<(String, String), Bound>,
+    contents: HashMap<String, Content>,
+}
+
+/// What a VolumeSnapshot says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Bound {
+    /// The name of the content that it is bound to; empty for none.
+    pub(crate) content: String,
+    /// What its controller last failed with; empty for nothing.
+    pub(crate) error: String,
+}
+
+impl Bound {
+    /// Reads one.
+    pub(crate) fn of(snapshot: &Value) -> Self {
+        let text = |pointer: &str| snapshot.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        Self { content: text("/status/boundVolumeSnapshotContentName"), error: text("/status/error/message") }
+    }
+}
+
+impl Look {
+    /// Looks at those of a backup.
+    pub(crate) async fn at(cluster: &Cluster, types: &SnapshotTypes, backup: &Backup) -> Result<Self, ClusterError> {
+        let mut look = Self::default();
+        let text = |object: &Value, key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
+        each(cluster, &types.snapshots, selector(&backup.metadata.uid), |snapshot| {
+            look.snapshots.insert((text(&snapshot, "namespace"), text(&snapshot, "name")), Bound::of(&snapshot));
+        })
+        .await?;
+        let of_backup = format!("{LABEL_BACKUP_NAME}={}", label_value(&backup.metadata.name));
+        each(cluster, &types.contents, of_backup, |content| {
+            let content = Content::of(&content);
+            look.contents.insert(content.name.clone(), content);
+        })
+        .await?;
+        Ok(look)
+    }
+
+    /// A VolumeSnapshot that was seen.
+    pub(crate) fn snapshot(&self, namespace: &str, name: &str) -> Option<&Bound> {
+        self.snapshots.get(&(namespace.to_owned(), name.to_owned()))
+    }
+
+    /// A content that was seen. One without the label of its backup is not.
+    pub(crate) fn content(&self, name: &str) -> Option<&Content> {
+        self.contents.get(name)
+    }
+}
+
+async fn each(
+    cluster: &Cluster,
+    resource: &Arc<ApiResource>,
+    selector: String,
+    mut take: impl FnMut(Value),
+) -> Result<(), ClusterError> {
+    let resource = Arc::clone(resource);
+    let mut list = cluster.list(ListRequest { resource, namespace: None, selector, metadata_only: false });
+    while let Some(bodies) = list.next().await? {
+        bodies.iter().filter_map(|body| serde_json::from_slice(body).ok()).for_each(&mut take);
+    }
+    Ok(())
+}
