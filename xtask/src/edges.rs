@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 /// What each room may use. Changing this needs a page in `docs/adr/`.
-const EDGES: [(&str, &[&str]); 20] = [
+const EDGES: [(&str, &[&str]); 23] = [
     ("api", &[]),
     ("object", &[]),
     ("select", &["api", "object"]),
@@ -46,6 +46,9 @@ const EDGES: [(&str, &[&str]); 20] = [
             "restore",
         ],
     ),
+    ("plugin-proto", &[]),
+    ("plugin", &["api", "object", "operation", "action", "bucket", "plugin-proto"]),
+    ("plugin-sdk", &["api", "object", "action", "plugin-proto"]),
     ("install", &["api", "object", "cluster"]),
     ("sandbox", &["object", "select", "patch"]),
 ];

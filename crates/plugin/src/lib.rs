@@ -1,0 +1,18 @@
+//! Runs external plugins and presents them as what the engines know: actions, snapshotters of volumes, buckets
+//! (plugin-protocol.md 1 to 4).
+//!
+//! A plugin is a program in the plugin directory. [`PluginHost::discover`] asks each once what it has; from then on one process a
+//! program runs for as long as something uses it, is started anew after its end, and is stopped when nothing needs it. Built-in
+//! actions are no concern of this room: they come before those of plugins, by [`HostOptions::built_in`] their names are taken.
+//!
+//! Start reading at [`PluginHost`].
+
+mod error;
+mod host;
+mod identity;
+mod options;
+
+pub use error::{DiscoveryError, PluginError};
+pub use host::{PluginHost, Used};
+pub use identity::{InvalidName, Kind, PluginIdentity, PluginName};
+pub use options::HostOptions;
