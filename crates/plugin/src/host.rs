@@ -18,11 +18,6 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct PluginHost {}
 
-/// What an operation uses of plugins. As long as it is there, lines that the programs log go into the operation's journal as well:
-/// those of a program with calls of several operations into the journals of all of them.
-#[derive(Debug)]
-pub struct Used {}
-
 impl PluginHost {
     /// Starts each program of the directory, asks it for its plugins, and ends it, one after the other in Velero's order
     /// (plugin-protocol.md 1.1 and 1.2). Files that are no programs, shared libraries, links to folders and kinds that are not
@@ -44,11 +39,12 @@ impl PluginHost {
 
     /// The actions of all programs for one operation, in Velero's order, those of the first version as of the second
     /// (plugin-protocol.md 3.14); where a program has a name in both versions, the second. Starts the programs, and asks each
-    /// action once what it applies to.
+    /// action once what it applies to. As long as any of them is there, lines that the programs log go into the journal: those of a
+    /// program with calls of several operations into the journals of all of these.
     ///
     /// # Errors
     /// When a program cannot be started, or an action does not say what it applies to: no operation may go on without it.
-    pub async fn actions(&self, journal: &Journal) -> Result<(Actions, Used), PluginError> {
+    pub async fn actions(&self, journal: &Journal) -> Result<Actions, PluginError> {
         let _ = journal;
         todo!()
     }

@@ -13,6 +13,6 @@ mod identity;
 mod options;
 
 pub use error::{DiscoveryError, PluginError};
-pub use host::{PluginHost, Used};
+pub use host::PluginHost;
 pub use identity::{InvalidName, Kind, PluginIdentity, PluginName};
 pub use options::HostOptions;
