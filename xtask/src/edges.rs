@@ -57,12 +57,13 @@ const EDGES: [(&str, &[&str]); 23] = [
 const DEV_ROOMS: [(&str, &[&str]); 2] = [("testbed", &["object"]), (FLOOR, &[])];
 
 /// What the tests of a room may use beside what the room itself may, and beside the rooms for development.
-const TEST_EDGES: [(&str, &[&str]); 5] = [
+const TEST_EDGES: [(&str, &[&str]); 6] = [
     ("operation", &["archive"]),
     ("backup", &["bucket", "sandbox"]),
     ("restore", &["sandbox"]),
     ("control", &["sandbox"]),
     ("sandbox", &["cluster"]),
+    ("plugin", &["archive"]),
 ];
 
 /// What benchmarks compare with: no room of the house, so without our prefix, and it may use none of them.

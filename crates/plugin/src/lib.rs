@@ -7,10 +7,32 @@
 //!
 //! Start reading at [`PluginHost`].
 
+mod audience;
+mod backup_item;
+mod caller;
+mod client;
+mod connection;
+mod delete_item;
 mod error;
+mod failure;
+mod first;
+mod handshake;
 mod host;
 mod identity;
+mod item_block;
+mod json;
+mod keeper;
+mod launch;
+mod lines;
+mod log_pipe;
 mod options;
+mod process;
+mod processes;
+mod program;
+mod registry;
+mod restore_item;
+mod stderr;
+mod wire;
 
 pub use error::{DiscoveryError, PluginError};
 pub use host::PluginHost;
