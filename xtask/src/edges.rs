@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 /// What each room may use. Changing this needs a page in `docs/adr/`.
-const EDGES: [(&str, &[&str]); 20] = [
+const EDGES: [(&str, &[&str]); 23] = [
     ("api", &[]),
     ("object", &[]),
     ("select", &["api", "object"]),
@@ -46,6 +46,9 @@ const EDGES: [(&str, &[&str]); 20] = [
             "restore",
         ],
     ),
+    ("plugin-proto", &[]),
+    ("plugin", &["api", "object", "operation", "action", "bucket", "plugin-proto"]),
+    ("plugin-sdk", &["api", "object", "action", "plugin-proto"]),
     ("install", &["api", "object", "cluster"]),
     ("sandbox", &["object", "select", "patch"]),
 ];
@@ -54,12 +57,13 @@ const EDGES: [(&str, &[&str]); 20] = [
 const DEV_ROOMS: [(&str, &[&str]); 2] = [("testbed", &["object"]), (FLOOR, &[])];
 
 /// What the tests of a room may use beside what the room itself may, and beside the rooms for development.
-const TEST_EDGES: [(&str, &[&str]); 5] = [
+const TEST_EDGES: [(&str, &[&str]); 6] = [
     ("operation", &["archive"]),
     ("backup", &["bucket", "sandbox"]),
     ("restore", &["sandbox"]),
     ("control", &["sandbox"]),
     ("sandbox", &["cluster"]),
+    ("plugin", &["archive"]),
 ];
 
 /// What benchmarks compare with: no room of the house, so without our prefix, and it may use none of them.

@@ -8,15 +8,38 @@ use futures::StreamExt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+/// What [`PutOptions::if_absent`] is worth at a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IfAbsent {
+    /// Of several at the same time exactly one wins, as the contract says.
+    Atomic,
+    /// The store looks first and puts then, because it has no conditional put. One that comes after another has ended fails;
+    /// of several at the same time more than one may win, and the last of them stays. Such a store breaks the contract, and
+    /// whoever gives one out has to say so: two servers that share a location may both believe that a name is theirs.
+    LooksFirst,
+}
+
 /// Runs the suite against an empty store. What it can store it can also delete: where a store can keep objects, that is
 /// another one, for [`retention_is_honoured`].
 ///
 /// # Panics
 /// When the store deviates.
 pub async fn run(store: Arc<dyn BlobStore>) {
+    run_where(store, IfAbsent::Atomic).await;
+}
+
+/// Runs the suite as [`run`] does, against a store whose conditional put is worth that.
+///
+/// # Panics
+/// When the store deviates otherwise.
+pub async fn run_where(store: Arc<dyn BlobStore>, if_absent: IfAbsent) {
     whole_objects(&*store).await;
     ranges(&*store).await;
-    if_absent_lets_one_win(&store).await;
+    if_absent_fails_where_an_object_is(&*store).await;
+    match if_absent {
+        IfAbsent::Atomic => if_absent_lets_one_win(&store).await,
+        IfAbsent::LooksFirst => if_absent_lets_none_lose(&store).await,
+    }
     an_aborted_put_leaves_nothing(&*store).await;
     listing(&*store).await;
     deleting(&*store).await;
@@ -121,7 +144,36 @@ async fn ranges(store: &dyn BlobStore) {
     assert_eq!(kind(store.get("r/none", Some(0..1)).await), Some(ErrorKind::NotFound));
 }
 
+async fn if_absent_fails_where_an_object_is(store: &dyn BlobStore) {
+    let options = PutOptions { if_absent: true, ..PutOptions::default() };
+    let bodies = |text: &'static [u8]| {
+        let stream = futures::stream::iter([Ok(Bytes::from_static(text))]).boxed();
+        [("c/bytes", Body::Bytes(Bytes::from_static(text))), ("c/stream", Body::Stream(stream))]
+    };
+    for (key, body) in bodies(b"first") {
+        assert_eq!(store.put(key, body, options).await.expect(key), 5);
+    }
+    for (key, body) in bodies(b"second") {
+        assert_eq!(kind(store.put(key, body, options).await), Some(ErrorKind::Exists), "{key}");
+        assert_eq!(read(store, key).await.expect(key), Bytes::from_static(b"first"));
+    }
+}
+
 async fn if_absent_lets_one_win(store: &Arc<dyn BlobStore>) {
+    let winners = race(store).await;
+    assert_eq!(winners.len(), 1, "exactly one conditional put may win");
+    assert_eq!(read(&**store, "c/claim").await.expect("the winner's"), Bytes::from(winners));
+}
+
+async fn if_absent_lets_none_lose(store: &Arc<dyn BlobStore>) {
+    let winners = race(store).await;
+    assert!(!winners.is_empty(), "one conditional put wins at least");
+    let left = read(&**store, "c/claim").await.expect("a winner's");
+    assert!(left.len() == 1 && winners.contains(&left[0]), "{left:?} is not of {winners:?}");
+}
+
+/// Puts one key eight times at once, if absent; gives who has won.
+async fn race(store: &Arc<dyn BlobStore>) -> Vec<u8> {
     let options = PutOptions { if_absent: true, ..PutOptions::default() };
     let mut racers = tokio::task::JoinSet::new();
     for n in 0..8u8 {
@@ -136,8 +188,7 @@ async fn if_absent_lets_one_win(store: &Arc<dyn BlobStore>) {
             Err(e) => assert_eq!(e.kind, ErrorKind::Exists, "{e}"),
         }
     }
-    assert_eq!(winners.len(), 1, "exactly one conditional put may win");
-    assert_eq!(read(&**store, "c/claim").await.expect("the winner's"), Bytes::from(winners));
+    winners
 }
 
 async fn an_aborted_put_leaves_nothing(store: &dyn BlobStore) {
@@ -162,20 +213,32 @@ async fn an_aborted_put_leaves_nothing(store: &dyn BlobStore) {
 }
 
 async fn names(store: &dyn BlobStore, prefix: &str, delimiter: Option<&str>, page_size: usize) -> Vec<String> {
-    let mut options = ListOptions {
-        prefix: prefix.to_owned(),
-        delimiter: delimiter.map(str::to_owned),
-        page_size,
-        continuation: None,
-    };
+    let delimiter = delimiter.map(str::to_owned);
+    listed(store, ListOptions { prefix: prefix.to_owned(), delimiter, page_size, ..ListOptions::default() }).await
+}
+
+async fn prefixes(store: &dyn BlobStore, prefix: &str, page_size: usize) -> Vec<String> {
+    let delimiter = Some("/".to_owned());
+    let options = ListOptions { prefix: prefix.to_owned(), delimiter, page_size, ..ListOptions::default() };
+    listed(store, ListOptions { prefixes_only: true, ..options }).await
+}
+
+async fn listed(store: &dyn BlobStore, mut options: ListOptions) -> Vec<String> {
     let mut out = Vec::new();
     loop {
         let page = store.list(options.clone()).await.expect("a page");
-        assert!(page_size == 0 || page.entries.len() <= page_size);
-        out.extend(page.entries.into_iter().map(|e| match e {
-            Entry::Object(info) => info.key,
-            Entry::Prefix(prefix) => prefix,
-        }));
+        assert!(options.page_size == 0 || page.entries.len() <= options.page_size);
+        for entry in page.entries {
+            match entry {
+                Entry::Object(object) => {
+                    if let Some(size) = object.size {
+                        assert_eq!(size, store.head(&object.key).await.expect("it is listed").size, "{}", object.key);
+                    }
+                    out.push(object.key);
+                }
+                Entry::Prefix(prefix) => out.push(prefix),
+            }
+        }
         match page.continuation {
             None => return out,
             next => options.continuation = next,
@@ -192,6 +255,8 @@ async fn listing(store: &dyn BlobStore) {
     for page_size in [0, 1, 2, 3] {
         assert_eq!(names(store, "l/", None, page_size).await, all);
         assert_eq!(names(store, "l/", Some("/"), page_size).await, rolled);
+        assert_eq!(prefixes(store, "l/", page_size).await, ["l/b/", "l/c/"], "no objects");
+        assert_eq!(prefixes(store, "l/b/", page_size).await, [""; 0]);
     }
     assert_eq!(names(store, "l/b", None, 0).await, ["l/b-x", "l/b/1", "l/b/2"], "a prefix is a string, not a path");
     assert_eq!(names(store, "l/b", Some("/"), 0).await, ["l/b-x", "l/b/"]);

@@ -35,5 +35,6 @@ pub use memory::Memory;
 pub use prefixed::Prefixed;
 pub use retried::Retried;
 pub use store::{
-    BlobStore, Body, ByteStream, Entry, ListOptions, ObjectInfo, Page, PutOptions, Retention, RetentionMode, collect,
+    BlobStore, Body, ByteStream, Entry, ListOptions, Listed, ObjectInfo, Page, PutOptions, Retention, RetentionMode,
+    collect,
 };

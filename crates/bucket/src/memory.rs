@@ -1,7 +1,7 @@
 //! A store in memory, for tests and the demo.
 
 use crate::page::page_of;
-use crate::{BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, ObjectInfo, Page, PutOptions};
+use crate::{BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, Listed, ObjectInfo, Page, PutOptions};
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, TryStreamExt};
@@ -85,7 +85,7 @@ impl BlobStore for Memory {
             let beyond =
                 objects.range::<str, _>((Bound::Included(from), Bound::Unbounded)).find(|(key, _)| !mark.is_past(key));
             let found = beyond.filter(|(key, _)| key.starts_with(&options.prefix));
-            Ok(found.map(|(key, bytes)| ObjectInfo { key: key.clone(), size: bytes.len() as u64, modified: None }))
+            Ok(found.map(|(key, bytes)| Listed { key: key.clone(), size: Some(bytes.len() as u64), modified: None }))
         })
     }
 

@@ -1,6 +1,6 @@
 //! Cuts listings into pages.
 
-use crate::{Entry, ListOptions, ObjectInfo, Page};
+use crate::{Entry, ListOptions, Listed, Page};
 
 /// How far a listing has come: the name of its last entry.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ impl Mark {
 /// past.
 pub(crate) fn page_of<E>(
     options: &ListOptions,
-    mut next: impl FnMut(&Mark) -> Result<Option<ObjectInfo>, E>,
+    mut next: impl FnMut(&Mark) -> Result<Option<Listed>, E>,
 ) -> Result<Page, E> {
     let most = if options.page_size == 0 { 1000 } else { options.page_size };
     let delimiter = options.delimiter.as_deref().filter(|d| !d.is_empty());
@@ -46,14 +46,18 @@ pub(crate) fn page_of<E>(
         Some(name) => Mark { name: name.clone(), is_prefix: rolled(name).is_some() },
         None => Mark::default(),
     };
-    while let Some(info) = next(&mark)? {
+    while let Some(listed) = next(&mark)? {
         if page.entries.len() == most {
             page.continuation = Some(mark.name);
             break;
         }
-        let prefix = rolled(&info.key);
-        mark = Mark { name: prefix.as_ref().unwrap_or(&info.key).clone(), is_prefix: prefix.is_some() };
-        page.entries.push(prefix.map_or(Entry::Object(info), Entry::Prefix));
+        let prefix = rolled(&listed.key);
+        mark = Mark { name: prefix.as_ref().unwrap_or(&listed.key).clone(), is_prefix: prefix.is_some() };
+        match prefix {
+            Some(prefix) => page.entries.push(Entry::Prefix(prefix)),
+            None if options.prefixes_only => {}
+            None => page.entries.push(Entry::Object(listed)),
+        }
     }
     Ok(page)
 }

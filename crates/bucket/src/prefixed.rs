@@ -1,6 +1,6 @@
 //! Shows the part of a store below a prefix.
 
-use crate::{BlobStore, Body, BucketError, ByteStream, Entry, ListOptions, ObjectInfo, Page, PutOptions};
+use crate::{BlobStore, Body, BucketError, ByteStream, Entry, ListOptions, Listed, ObjectInfo, Page, PutOptions};
 use async_trait::async_trait;
 use std::ops::Range;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl BlobStore for Prefixed {
             .entries
             .into_iter()
             .map(|entry| match entry {
-                Entry::Object(info) => Entry::Object(ObjectInfo { key: self.cut(info.key), ..info }),
+                Entry::Object(listed) => Entry::Object(Listed { key: self.cut(listed.key), ..listed }),
                 Entry::Prefix(prefix) => Entry::Prefix(self.cut(prefix)),
             })
             .collect();

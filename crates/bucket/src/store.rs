@@ -57,7 +57,10 @@ pub struct PutOptions {
 
 impl PutOptions {
     /// Refuses a retention, for stores that cannot keep an object.
-    pub(crate) fn refuse_retention(self, key: &str, store: &dyn BlobStore) -> Result<(), BucketError> {
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] when there is one.
+    pub fn refuse_retention(self, key: &str, store: &dyn BlobStore) -> Result<(), BucketError> {
         if self.retention.is_none() {
             return Ok(());
         }
@@ -96,6 +99,17 @@ pub struct ObjectInfo {
     pub modified: Option<SystemTime>,
 }
 
+/// What a listing says of an object: less than [`BlobStore::head`], where a store does not give it away with the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its key.
+    pub key: String,
+    /// Bytes, when the listing has them.
+    pub size: Option<u64>,
+    /// When it was written, when the listing has it.
+    pub modified: Option<SystemTime>,
+}
+
 /// Which keys a listing has, and in which form.
 #[derive(Clone, Debug, Default)]
 pub struct ListOptions {
@@ -103,6 +117,8 @@ pub struct ListOptions {
     pub prefix: String,
     /// Roll up keys that contain this text after the prefix into [`Entry::Prefix`].
     pub delimiter: Option<String>,
+    /// Only entries that are rolled up, no objects: a store may find them without going through all keys.
+    pub prefixes_only: bool,
     /// Most entries of a page; zero for what the store likes.
     pub page_size: usize,
     /// Where the page before ended.
@@ -113,7 +129,7 @@ pub struct ListOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// An object.
-    Object(ObjectInfo),
+    Object(Listed),
     /// All keys with this prefix, delimiter included.
     Prefix(String),
 }

@@ -123,18 +123,18 @@ impl Journal {
         self.result(severity, &Place::of(key.namespace.as_deref()), Some((key, message, error)), text);
     }
 
+    /// A line that another program has logged, such as a plugin, with its own fields. A warning or error counts as one about the
+    /// operation; without a severity it is a step like those of [`Self::info`].
+    pub fn relay(&self, severity: Option<Severity>, message: &str, fields: &[(&str, &str)]) {
+        let Some(severity) = severity else { return self.info(message, fields) };
+        let level = self.emit(severity, message);
+        self.line(level, &cut(message), fields);
+        self.count(severity, &Place::Velero, cut(message).into_owned());
+    }
+
     fn result(&self, severity: Severity, place: &Place, item: Option<(&ObjectKey, &str, Option<&str>)>, text: String) {
         let text = cut(&text).into_owned();
-        let level = match severity {
-            Severity::Warning => {
-                tracing::warn!(target: LOG_TARGET, subject = &*self.subject, "{text}");
-                "warning"
-            }
-            Severity::Error => {
-                tracing::error!(target: LOG_TARGET, subject = &*self.subject, "{text}");
-                "error"
-            }
-        };
+        let level = self.emit(severity, &text);
         match item {
             Some((key, message, error)) => {
                 let resource = key.resource.to_string();
@@ -155,6 +155,24 @@ impl Journal {
                 self.line(level, &text, namespace.as_slice());
             }
         }
+        self.count(severity, place, text);
+    }
+
+    /// Emits the tracing event of a result, and gives the name of its level.
+    fn emit(&self, severity: Severity, text: &str) -> &'static str {
+        match severity {
+            Severity::Warning => {
+                tracing::warn!(target: LOG_TARGET, subject = &*self.subject, "{text}");
+                "warning"
+            }
+            Severity::Error => {
+                tracing::error!(target: LOG_TARGET, subject = &*self.subject, "{text}");
+                "error"
+            }
+        }
+    }
+
+    fn count(&self, severity: Severity, place: &Place, text: String) {
         let mut inner = self.lock();
         let count = match severity {
             Severity::Warning => &mut inner.warnings,
@@ -275,6 +293,24 @@ mod tests {
         assert_eq!(again.log.text(1 << 20), closed.log.text(1 << 20) + last);
         expected.add(Severity::Error, &Place::Velero, "e");
         assert_eq!((again.results, again.warnings, again.errors), (expected, 1, 2));
+    }
+
+    #[test]
+    fn a_line_of_another_program_has_its_fields_and_counts_by_its_level() {
+        let journal = journal(LIMITS);
+        let fields = [("cmd", "/plugins/p"), ("pluginName", "p")];
+        for severity in [None, Some(Severity::Warning), Some(Severity::Error)] {
+            journal.relay(severity, "it said so", &fields);
+        }
+        let closed = journal.close();
+        let line = |level: &str| {
+            format!("time=\"1970-01-01T00:00:00Z\" level={level} msg=\"it said so\" backup=velero/b cmd=/plugins/p pluginName=p\n")
+        };
+        assert_eq!(closed.log.text(1 << 20), ["info", "warning", "error"].map(line).concat());
+        let mut expected = Results::default();
+        expected.add(Severity::Warning, &Place::Velero, "it said so");
+        expected.add(Severity::Error, &Place::Velero, "it said so");
+        assert_eq!((closed.results, closed.warnings, closed.errors), (expected, 1, 1));
     }
 
     fn journal(limits: Limits) -> Journal {

@@ -4,7 +4,7 @@ use crate::error::Failures;
 use crate::percent::percent_decoded;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::types::EncodingType;
-use lifeboat_bucket::{BucketError, Entry, ErrorKind, ListOptions, ObjectInfo, Page};
+use lifeboat_bucket::{BucketError, Entry, ErrorKind, ListOptions, Listed, Page};
 use std::time::{Duration, SystemTime};
 
 /// Reads one page of keys.
@@ -29,10 +29,11 @@ pub(crate) async fn page(client: &Client, failures: &Failures, options: ListOpti
         key.ok_or_else(|| failures.own(ErrorKind::Other, "list", text, "the server sent a key that is no text"))
     };
     let mut entries = Vec::with_capacity(answer.contents().len() + answer.common_prefixes().len());
-    for object in answer.contents() {
-        entries.push(Entry::Object(ObjectInfo {
+    let objects = if options.prefixes_only { &[] } else { answer.contents() };
+    for object in objects {
+        entries.push(Entry::Object(Listed {
             key: key(object.key())?,
-            size: object.size().and_then(|size| u64::try_from(size).ok()).unwrap_or_default(),
+            size: object.size().and_then(|size| u64::try_from(size).ok()),
             modified: object.last_modified().and_then(|at| SystemTime::try_from(*at).ok()),
         }));
     }

@@ -100,8 +100,12 @@ impl Store {
     /// [`StoreError::Bucket`].
     pub async fn folders(&self) -> Result<Vec<String>, StoreError> {
         let mut names = Vec::new();
-        let mut options =
-            ListOptions { prefix: BACKUPS.to_owned(), delimiter: Some("/".to_owned()), ..ListOptions::default() };
+        let mut options = ListOptions {
+            prefix: BACKUPS.to_owned(),
+            delimiter: Some("/".to_owned()),
+            prefixes_only: true,
+            ..ListOptions::default()
+        };
         loop {
             let page = self.bucket.list(options.clone()).await?;
             names.extend(page.entries.into_iter().filter_map(|entry| match entry {

@@ -1,7 +1,7 @@
 //! A walk through the keys of a directory.
 
 use super::folder::{DIRECTORY, open_folder};
-use crate::ObjectInfo;
+use crate::Listed;
 use crate::key::{components, is_temporary};
 use crate::page::Mark;
 use rustix::fs::{AtFlags, Dir, DirEntry, FileType, Mode};
@@ -51,7 +51,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The first object, of those that were not given out, that the listing is not past.
-    pub(super) fn next(&mut self, mark: &Mark) -> Result<Option<ObjectInfo>, Errno> {
+    pub(super) fn next(&mut self, mark: &Mark) -> Result<Option<Listed>, Errno> {
         while let Some(folder) = self.open.last_mut() {
             let Some(key) = folder.left.pop().filter(|_| !mark.is_past_all(&folder.start)) else {
                 self.open.pop();
@@ -71,7 +71,7 @@ impl<'a> Walk<'a> {
             } else if !mark.is_past(&key)
                 && let Some((size, modified)) = file(&folder.itself, name)?
             {
-                return Ok(Some(ObjectInfo { key, size, modified }));
+                return Ok(Some(Listed { key, size: Some(size), modified }));
             }
         }
         Ok(None)
@@ -159,7 +159,7 @@ mod tests {
             let name = |entry: Entry| match entry {
                 Entry::Prefix(prefix) => prefix,
                 Entry::Object(info) => {
-                    assert_eq!(info.size, info.key.len() as u64, "{info:?}");
+                    assert_eq!(info.size, Some(info.key.len() as u64), "{info:?}");
                     info.key
                 }
             };
@@ -173,7 +173,7 @@ mod tests {
 
     fn options(prefix: &str, delimiter: Option<&str>, page_size: usize) -> ListOptions {
         let delimiter = delimiter.map(str::to_owned);
-        ListOptions { prefix: prefix.to_owned(), delimiter, page_size, continuation: None }
+        ListOptions { prefix: prefix.to_owned(), delimiter, page_size, ..ListOptions::default() }
     }
 
     #[test]

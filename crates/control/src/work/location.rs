@@ -90,7 +90,7 @@ async fn look(context: &Context, location: &BackupStorageLocation) -> Result<(),
 /// Folders at the top that neither we nor Velero put there; not all, when there are many.
 async fn strange_folders(bucket: &dyn BlobStore) -> Result<Vec<String>, BucketError> {
     let mut strange = Vec::new();
-    let mut options = ListOptions { delimiter: Some("/".to_owned()), ..ListOptions::default() };
+    let mut options = ListOptions { delimiter: Some("/".to_owned()), prefixes_only: true, ..ListOptions::default() };
     loop {
         let page = bucket.list(options.clone()).await?;
         strange.extend(page.entries.into_iter().filter_map(|entry| match entry {

@@ -1,0 +1,173 @@
+//! How calls are made: with a deadline, and with what follows when they fail.
+
+use crate::audience::{Calling, Seat};
+use crate::client;
+use crate::connection::Connection;
+use crate::error::PluginError;
+use crate::failure::{self, Cause, Failure};
+use crate::first::First;
+use crate::identity::PluginName;
+use crate::processes::Used;
+use crate::stderr::{Level, Line};
+use lifeboat_action::ActionScope;
+use lifeboat_operation::Journal;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::OwnedRwLockReadGuard;
+use tokio::time::timeout;
+use tonic::transport::Channel;
+use tonic::{Response, Status};
+
+/// How long a process that has not answered a call may take to answer the simplest question.
+const SIMPLEST: Duration = Duration::from_secs(10);
+/// How long after its connection a process may end: its output is read first.
+const ENDING: Duration = Duration::from_secs(3);
+
+/// One who makes calls in a process, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    used: Used,
+    /// Where its lines go.
+    seat: Option<Arc<Seat>>,
+}
+
+/// The way into a process for one call, until it is dropped: then everything that the plugin has logged for it was read.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// For the call.
+    pub(crate) connection: Connection,
+    _open: OwnedRwLockReadGuard<()>,
+    _calling: Option<Calling>,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.connection.logs.drain();
+    }
+}
+
+impl Caller {
+    /// A caller for an operation with this journal, or for none.
+    pub(crate) fn new(used: Used, journal: Option<&Journal>) -> Self {
+        let seat = journal.map(|journal| Arc::new(used.audience().seat(journal)));
+        Self { used, seat }
+    }
+
+    /// Begins to use the process: starts it when it does not run, and makes the first calls again when it does. While others have
+    /// calls in it, a configuration is not given again: plugins do not bear that, and they have the same already.
+    ///
+    /// # Errors
+    /// When the process cannot be started, or a first call fails.
+    pub(crate) async fn begin(&self) -> Result<Vec<ActionScope>, PluginError> {
+        let running = self.used.begin().await?;
+        if let Some(answers) = running.answers {
+            return Ok(answers);
+        }
+        let connection = running.connection;
+        let firsts = &self.used.work().firsts;
+        let _alone = match firsts.iter().any(First::changes_state) {
+            false => None,
+            true => match Arc::clone(&connection.gate).try_write_owned() {
+                Ok(alone) => Some(alone),
+                Err(_) => return Ok(Vec::new()),
+            },
+        };
+        let mut answers = Vec::with_capacity(firsts.len());
+        for first in firsts {
+            answers.push(first.call(&connection, self.limit()).await?);
+        }
+        Ok(answers)
+    }
+
+    /// How long a call may take, and a stream be silent.
+    pub(crate) fn limit(&self) -> Duration {
+        self.used.settings().call_timeout
+    }
+
+    /// The way into the process, which is started when it does not run.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub(crate) async fn enter(&self) -> Result<Entry, Failure> {
+        let connection = self.used.connection().await.map_err(|e| match e.is_final {
+            true => Failure::refused(e.error.to_string()),
+            false => Failure::gone(e.error.to_string()),
+        })?;
+        let open = Arc::clone(&connection.gate).read_owned().await;
+        let calling = self.seat.as_ref().map(Seat::calling);
+        Ok(Entry { connection, _open: open, _calling: calling })
+    }
+
+    /// Calls a plugin.
+    ///
+    /// # Errors
+    /// What the call comes to.
+    pub(crate) async fn call<T, F>(
+        &self,
+        plugin: &PluginName,
+        make: impl FnOnce(Channel) -> F + Send,
+    ) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<Response<T>, Status>> + Send,
+    {
+        let entry = self.enter().await?;
+        let failure = match timeout(self.limit(), make(entry.connection.channel.clone())).await {
+            Ok(Ok(answer)) => return Ok(answer.into_inner()),
+            Ok(Err(status)) => self.failed(&entry, plugin, &status).await,
+            Err(_) => self.late(&entry).await,
+        };
+        Err(failure)
+    }
+
+    /// What a call comes to that was answered by an error, or by nobody.
+    pub(crate) async fn failed(&self, entry: &Entry, plugin: &PluginName, status: &Status) -> Failure {
+        if !failure::is_of_transport(status) {
+            let failure = Failure::said(status);
+            self.tell(plugin, &failure);
+            return failure;
+        }
+        let connection = &entry.connection;
+        if let Ok(exit) = timeout(ENDING, connection.exited()).await {
+            return Failure::broken(Cause::Gone, &format!("the plugin's process has ended: {}", exit.status));
+        }
+        match answers(connection).await {
+            true => Failure::broken(Cause::Passing, &failure::chain(status)),
+            false => {
+                connection.kill().await;
+                Failure::broken(Cause::Gone, "the plugin has closed its connection, and its process was ended")
+            }
+        }
+    }
+
+    /// What a call comes to that was not answered in time. A process that answers nothing at all is ended.
+    pub(crate) async fn late(&self, entry: &Entry) -> Failure {
+        let why = format!("the plugin has not answered within {:?}", self.limit());
+        if answers(&entry.connection).await {
+            return Failure::late(&why);
+        }
+        entry.connection.kill().await;
+        Failure::late(&format!("{why}, nor the simplest question: its process was ended"))
+    }
+
+    /// Tells where in the plugin an error came about, as Velero does.
+    fn tell(&self, plugin: &PluginName, failure: &Failure) {
+        let Some(place) = &failure.place else { return };
+        let line = Line::new(Level::Info, format!("where the error of {plugin} came about"))
+            .with("error", &*failure.text)
+            .with("error.file", &*place.file)
+            .with("error.function", &*place.function);
+        match &self.seat {
+            Some(seat) => seat.tell(line),
+            None => self.used.audience().hear(line),
+        }
+    }
+}
+
+/// Whether a process answers the simplest question, in whatever way.
+async fn answers(connection: &Connection) -> bool {
+    match timeout(SIMPLEST, client::list(connection.channel.clone())).await {
+        Ok(Ok(_)) => true,
+        Ok(Err(status)) => !failure::is_of_transport(&status),
+        Err(_) => false,
+    }
+}

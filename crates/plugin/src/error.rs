@@ -1,0 +1,32 @@
+//! How plugins fail, outside the calls of actions.
+
+use std::path::PathBuf;
+
+/// Why a plugin cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PluginError {
+    /// No program has it; the words are Velero's (plugin-protocol.md 1.4).
+    #[error("{0}")]
+    Unknown(String),
+    /// Its program cannot be started, or says what no plugin says.
+    #[error("the plugin {program} cannot be started: {why}", program = program.display())]
+    Start {
+        /// The program.
+        program: PathBuf,
+        /// Why, and what to do.
+        why: String,
+    },
+    /// A call failed: `rpc error: code = … desc = …`, as Velero writes it (plugin-protocol.md 3.13).
+    #[error("{0}")]
+    Call(String),
+}
+
+/// Why the plugins of a directory cannot be used: everything that is wrong with any of them.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("plugins in {directory} cannot be used: {problems}", directory = directory.display(), problems = problems.join("; "))]
+pub struct DiscoveryError {
+    /// The folder.
+    pub directory: PathBuf,
+    /// A sentence for each, with the program and what to do.
+    pub problems: Vec<String>,
+}

@@ -1,0 +1,193 @@
+//! What a call that failed comes to (plugin-protocol.md 3.13).
+
+use lifeboat_action::ActionError;
+use prost::Message;
+use prost_types::Any;
+use std::error::Error;
+use tonic::{Code, Status};
+
+/// What follows from a call that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The process has ended, or could not be started anew.
+    Gone,
+    /// The plugin says that it may pass, or the connection broke while the process lived.
+    Passing,
+    /// The plugin says so, with this code.
+    Said(Code),
+    /// The host makes no such call.
+    Refused,
+}
+
+/// A call that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// What follows.
+    pub(crate) cause: Cause,
+    /// What people read: `rpc error: code = … desc = …`, when a call was made.
+    pub(crate) text: String,
+    /// Where it came about in the plugin, when that says so.
+    pub(crate) place: Option<Place>,
+}
+
+/// A place in the source of a plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The file and the line.
+    pub(crate) file: String,
+    /// The function.
+    pub(crate) function: String,
+}
+
+impl Failure {
+    /// A call that was not made.
+    pub(crate) fn refused(text: impl Into<String>) -> Self {
+        Self { cause: Cause::Refused, text: text.into(), place: None }
+    }
+
+    /// A call for which there is no process: the next one may find it.
+    pub(crate) fn gone(text: impl Into<String>) -> Self {
+        Self { cause: Cause::Gone, text: text.into(), place: None }
+    }
+
+    /// What the plugin says.
+    pub(crate) fn said(status: &Status) -> Self {
+        let cause = match status.code() {
+            Code::Unavailable => Cause::Passing,
+            code => Cause::Said(code),
+        };
+        Self { cause, text: text(status.code(), status.message()), place: place(status) }
+    }
+
+    /// That the connection broke, which Velero's users know by these words.
+    pub(crate) fn broken(cause: Cause, why: &str) -> Self {
+        let text = text(Code::Unavailable, &format!("error reading from server: EOF ({why})"));
+        Self { cause, text, place: None }
+    }
+
+    /// That no answer came in time.
+    pub(crate) fn late(why: &str) -> Self {
+        let code = Code::DeadlineExceeded;
+        Self { cause: Cause::Said(code), text: text(code, why), place: None }
+    }
+}
+
+impl From<Failure> for ActionError {
+    fn from(failure: Failure) -> Self {
+        match failure.cause {
+            Cause::Gone => Self::gone(failure.text),
+            Cause::Passing => Self::passing(failure.text),
+            Cause::Said(_) | Cause::Refused => Self::item(failure.text),
+        }
+    }
+}
+
+/// Whether a call failed on the way, so that nobody has answered it.
+pub(crate) fn is_of_transport(status: &Status) -> bool {
+    status.source().is_some()
+}
+
+/// All that an error on the way says.
+pub(crate) fn chain(status: &Status) -> String {
+    let mut text = status.message().to_owned();
+    let mut source = status.source();
+    while let Some(error) = source {
+        let more = error.to_string();
+        if !text.ends_with(&more) {
+            text = format!("{text}: {more}");
+        }
+        source = error.source();
+    }
+    text
+}
+
+/// The words of Go's gRPC.
+fn text(code: Code, message: &str) -> String {
+    let code = match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "Canceled",
+        Code::Unknown => "Unknown",
+        Code::InvalidArgument => "InvalidArgument",
+        Code::DeadlineExceeded => "DeadlineExceeded",
+        Code::NotFound => "NotFound",
+        Code::AlreadyExists => "AlreadyExists",
+        Code::PermissionDenied => "PermissionDenied",
+        Code::ResourceExhausted => "ResourceExhausted",
+        Code::FailedPrecondition => "FailedPrecondition",
+        Code::Aborted => "Aborted",
+        Code::OutOfRange => "OutOfRange",
+        Code::Unimplemented => "Unimplemented",
+        Code::Internal => "Internal",
+        Code::Unavailable => "Unavailable",
+        Code::DataLoss => "DataLoss",
+        Code::Unauthenticated => "Unauthenticated",
+    };
+    format!("rpc error: code = {code} desc = {message}")
+}
+
+/// The name under which a plugin sends where its error came about.
+const STACK: &str = "type.googleapis.com/generated.Stack";
+
+/// The standard envelope of what a status says beside its text (`google.rpc.Status`).
+#[derive(Clone, PartialEq, Message)]
+struct Envelope {
+    #[prost(message, repeated, tag = "3")]
+    details: Vec<Any>,
+}
+
+/// The innermost call of the first stack that comes with a status.
+fn place(status: &Status) -> Option<Place> {
+    let details = Envelope::decode(status.details()).ok()?.details;
+    let stack = details.iter().find(|detail| detail.type_url == STACK)?;
+    let stack = lifeboat_plugin_proto::generated::Stack::decode(&*stack.value).ok()?;
+    let frame = stack.frames.into_iter().next()?;
+    Some(Place { file: format!("{}:{}", frame.file, frame.line), function: frame.function })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lifeboat_action::ActionErrorKind;
+    use lifeboat_plugin_proto::generated::{Stack, StackFrame};
+
+    #[test]
+    fn what_a_plugin_says_has_the_words_of_velero_and_its_kind() {
+        for (status, kind, text) in [
+            (Status::unknown("no luck"), ActionErrorKind::Item, "rpc error: code = Unknown desc = no luck"),
+            (Status::unavailable("busy"), ActionErrorKind::Passing, "rpc error: code = Unavailable desc = busy"),
+            (
+                Status::aborted("plugin panicked: boom"),
+                ActionErrorKind::Item,
+                "rpc error: code = Aborted desc = plugin panicked: boom",
+            ),
+            (Status::cancelled("stop"), ActionErrorKind::Item, "rpc error: code = Canceled desc = stop"),
+        ] {
+            let expected = ActionError { kind, message: text.to_owned() };
+            assert_eq!(ActionError::from(Failure::said(&status)), expected);
+        }
+    }
+
+    #[test]
+    fn an_error_knows_where_it_came_about_when_the_plugin_says_so() {
+        let frame = |file: &str| StackFrame { file: file.to_owned(), line: 7, function: format!("main.{file}") };
+        let any = |type_url: &str, message: Vec<u8>| Any { type_url: type_url.to_owned(), value: message };
+        let stack = |file: &str| Stack { frames: vec![frame(file), frame("outer")] }.encode_to_vec();
+        let with = |details: Vec<Any>| {
+            let details = Envelope { details }.encode_to_vec();
+            Failure::said(&Status::with_details(Code::Unknown, "no luck", details.into())).place
+        };
+        let expected = Some(Place { file: "inner:7".to_owned(), function: "main.inner".to_owned() });
+        assert_eq!(with(vec![any("x", vec![7]), any(STACK, stack("inner")), any(STACK, stack("second"))]), expected);
+        assert_eq!(with(vec![any(STACK, Vec::new())]), None);
+        assert_eq!(with(vec![any(STACK, vec![0xff; 9])]), None);
+        assert_eq!(Failure::said(&Status::with_details(Code::Unknown, "", vec![0xff; 9].into())).place, None);
+    }
+
+    #[test]
+    fn an_error_on_the_way_is_told_from_what_a_plugin_says() {
+        assert!(!is_of_transport(&Status::unavailable("busy")));
+        let broken = Status::from_error(Box::new(std::io::Error::other("reset")));
+        assert!(is_of_transport(&broken));
+        assert_eq!(chain(&broken), "reset");
+    }
+}

@@ -1,0 +1,62 @@
+//! The calls that each new process gets before any other (plugin-protocol.md 1.7).
+
+use crate::client;
+use crate::connection::Connection;
+use crate::error::PluginError;
+use crate::failure::{self, Cause, Failure};
+use crate::identity::{Kind, PluginName};
+use lifeboat_action::ActionScope;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// A call that comes first. Plugins make what a name stands for at its first call, and two first calls at the same time end a
+/// process that was written in Go.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum First {
+    /// What an action applies to.
+    AppliesTo(Kind, PluginName),
+    /// The configuration of a store or a snapshotter.
+    Init(Kind, PluginName, BTreeMap<String, String>),
+}
+
+impl First {
+    /// Makes the call. What an action applies to is empty for all others.
+    ///
+    /// # Errors
+    /// [`PluginError::Call`].
+    pub(crate) async fn call(&self, connection: &Connection, limit: Duration) -> Result<ActionScope, PluginError> {
+        let channel = connection.channel.clone();
+        let call = async {
+            match self {
+                Self::AppliesTo(kind, name) => client::applies_to(channel, *kind, name).await,
+                Self::Init(kind, name, config) => {
+                    client::init(channel, *kind, name, config).await.map(|()| ActionScope::default())
+                }
+            }
+        };
+        let answer = timeout(limit, call).await;
+        connection.logs.drain();
+        let failure = match answer {
+            Ok(Ok(scope)) => return Ok(scope),
+            Ok(Err(status)) if failure::is_of_transport(&status) => {
+                Failure::broken(Cause::Gone, &failure::chain(&status))
+            }
+            Ok(Err(status)) => Failure::said(&status),
+            Err(_) => Failure::late(&format!("no answer within {limit:?}")),
+        };
+        Err(PluginError::Call(format!("{}: {}", self.what(), failure.text)))
+    }
+
+    /// Whether it changes what other calls do.
+    pub(crate) fn changes_state(&self) -> bool {
+        matches!(self, Self::Init(..))
+    }
+
+    fn what(&self) -> String {
+        match self {
+            Self::AppliesTo(kind, name) => format!("the {kind} {name} does not say what it applies to"),
+            Self::Init(kind, name, _) => format!("the {kind} {name} does not take its configuration"),
+        }
+    }
+}

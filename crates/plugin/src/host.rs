@@ -1,0 +1,182 @@
+//! The plugins of a directory and their processes.
+
+use crate::audience::Audience;
+use crate::backup_item::RemoteBackupItemAction;
+use crate::caller::Caller;
+use crate::client;
+use crate::delete_item::RemoteDeleteItemAction;
+use crate::error::{DiscoveryError, PluginError};
+use crate::failure::Failure;
+use crate::first::First;
+use crate::identity::{Kind, PluginIdentity, PluginName};
+use crate::item_block::RemoteItemBlockAction;
+use crate::keeper::{Settings, Work};
+use crate::launch::Launch;
+use crate::options::HostOptions;
+use crate::process::Process;
+use crate::processes::Processes;
+use crate::program;
+use crate::registry::{ProgramActions, Registry};
+use crate::restore_item::RemoteRestoreItemAction;
+use lifeboat_action::{ActionScope, Actions, VolumeSnapshotter};
+use lifeboat_bucket::BlobStore;
+use lifeboat_operation::Journal;
+use lifeboat_plugin_proto::generated::PluginIdentifier;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How long a program may take to say which plugins it has.
+const LISTING: Duration = Duration::from_secs(60);
+
+/// The plugins of a directory, and the processes that run them. Clones are the same.
+///
+/// One process a program runs for all operations, from the first use until [`HostOptions::idle_timeout`] after the last; a store or a
+/// snapshotter has one of its own for each configuration, because a plugin knows only the last one that it was given. A process
+/// that ends by itself is started anew for the next call; one whose restart fails ten times in a row is given up, and each call
+/// says so.
+#[derive(Clone, Debug)]
+pub struct PluginHost {
+    registry: Arc<Registry>,
+    processes: Arc<Processes>,
+}
+
+impl PluginHost {
+    /// Starts each program of the directory, asks it for its plugins, and ends it, one after the other in Velero's order
+    /// (plugin-protocol.md 1.1 and 1.2). Files that are no programs, shared libraries, links to folders and kinds that are not
+    /// known are told and passed over.
+    ///
+    /// # Errors
+    /// Everything that is wrong with any program, when there is something: it cannot be run, does not answer within a minute,
+    /// or reports a name that is wrong or taken.
+    pub async fn discover(options: HostOptions) -> Result<Self, DiscoveryError> {
+        let found = program::find(&options.directory);
+        for (file, why) in &found.skipped {
+            tracing::warn!(file = %file.display(), why, "a file in the plugin directory is passed over");
+        }
+        let (mut registry, mut problems) = (Registry::default(), found.problems);
+        let launch = Launch::of(&options);
+        for program in &found.programs {
+            match plugins_of(&launch, program).await {
+                Ok(reported) => registry.add(program, reported, &options, &mut problems),
+                Err(e) => problems.push(e.to_string()),
+            }
+        }
+        if !problems.is_empty() {
+            return Err(DiscoveryError { directory: options.directory, problems });
+        }
+        let HostOptions { call_timeout, idle_timeout, .. } = options;
+        let processes = Processes::new(Settings { launch, call_timeout, idle_timeout });
+        Ok(Self { registry: Arc::new(registry), processes: Arc::new(processes) })
+    }
+
+    /// The plugins that programs have, in Velero's order: by program, by kind, by name.
+    #[must_use]
+    pub fn plugins(&self) -> &[PluginIdentity] {
+        self.registry.plugins()
+    }
+
+    /// The actions of all programs for one operation, in Velero's order, those of the first version as of the second
+    /// (plugin-protocol.md 3.14); where a program has a name in both versions, the second. Starts the programs, and asks each
+    /// action once what it applies to. As long as any of them is there, lines that the programs log go into the journal: those of a
+    /// program with calls of several operations into the journals of all of these.
+    ///
+    /// # Errors
+    /// When a program cannot be started, or an action does not say what it applies to: no operation may go on without it.
+    pub async fn actions(&self, journal: &Journal) -> Result<Actions, PluginError> {
+        let mut out = Actions::default();
+        for program in self.registry.actions() {
+            self.add_actions(&program, journal, &mut out).await?;
+        }
+        Ok(out)
+    }
+
+    /// The object store of this name, initialised with a location's configuration (plugin-protocol.md 4.4), as a bucket. Its keys are
+    /// whole: the prefix is in the configuration for the plugin's own checks alone.
+    ///
+    /// A bucket by plugin has no conditional put: [`lifeboat_bucket::PutOptions::if_absent`] looks first, and another writer may
+    /// come in between. It cannot say how large an object is: [`BlobStore::head`] reads it.
+    ///
+    /// # Errors
+    /// When no program has it, its program cannot be started, or it refuses the configuration.
+    pub async fn object_store(
+        &self,
+        name: &PluginName,
+        config: BTreeMap<String, String>,
+    ) -> Result<Arc<dyn BlobStore>, PluginError> {
+        let _ = (name, config);
+        todo!()
+    }
+
+    /// The volume snapshotter of this name, initialised with a snapshot location's configuration (plugin-protocol.md 4.4).
+    ///
+    /// # Errors
+    /// When no program has it, its program cannot be started, or it refuses the configuration.
+    pub async fn volume_snapshotter(
+        &self,
+        name: &PluginName,
+        config: BTreeMap<String, String>,
+        journal: &Journal,
+    ) -> Result<Arc<dyn VolumeSnapshotter>, PluginError> {
+        let _ = (name, config, journal);
+        todo!()
+    }
+
+    /// Ends all processes: asks each, waits two seconds, kills it, and waits until it is gone (plugin-protocol.md 1.9). Calls that are
+    /// made later fail.
+    pub async fn shut_down(&self) {
+        self.processes.shut_down().await;
+    }
+
+    /// Adds the actions of one program for one operation.
+    async fn add_actions(
+        &self,
+        program: &ProgramActions<'_>,
+        journal: &Journal,
+        out: &mut Actions,
+    ) -> Result<(), PluginError> {
+        let first = |action: &&PluginIdentity| First::AppliesTo(action.kind, action.name.clone());
+        let firsts = program.actions.iter().map(first).collect();
+        let used = self.processes.using(Work { program: program.program.to_owned(), firsts })?;
+        let caller = Arc::new(Caller::new(used, Some(journal)));
+        let scopes = caller.begin().await?;
+        for (action, scope) in program.actions.iter().zip(scopes) {
+            add(action, Arc::clone(&caller), scope, out);
+        }
+        Ok(())
+    }
+}
+
+/// Adds an action.
+fn add(action: &PluginIdentity, caller: Arc<Caller>, scope: ActionScope, out: &mut Actions) {
+    let name = action.name.clone();
+    match action.kind {
+        Kind::BackupItemAction | Kind::BackupItemActionV2 => {
+            let is_v2 = action.kind == Kind::BackupItemActionV2;
+            out.backup_item.push(Arc::new(RemoteBackupItemAction { caller, name, scope, is_v2 }));
+        }
+        Kind::RestoreItemAction | Kind::RestoreItemActionV2 => {
+            let is_v2 = action.kind == Kind::RestoreItemActionV2;
+            out.restore_item.push(Arc::new(RemoteRestoreItemAction { caller, name, scope, is_v2 }));
+        }
+        Kind::DeleteItemAction => out.delete_item.push(Arc::new(RemoteDeleteItemAction { caller, name, scope })),
+        Kind::ItemBlockAction => out.item_block.push(Arc::new(RemoteItemBlockAction { caller, name, scope })),
+        Kind::ObjectStore | Kind::VolumeSnapshotter => {}
+    }
+}
+
+/// Asks a program for its plugins.
+async fn plugins_of(launch: &Launch, program: &Path) -> Result<Vec<PluginIdentifier>, PluginError> {
+    let process = Process::start(launch, program, &Arc::new(Audience::of(program))).await?;
+    let listed = timeout(LISTING, client::list(process.connection().channel.clone())).await;
+    process.stop().await;
+    let why = match listed {
+        Ok(Ok(plugins)) => return Ok(plugins),
+        Ok(Err(status)) => Failure::said(&status).text,
+        Err(_) => Failure::late(&format!("no answer within {LISTING:?}")).text,
+    };
+    let why = format!("it does not say which plugins it has: {why}");
+    Err(PluginError::Start { program: program.to_owned(), why })
+}

@@ -1,0 +1,165 @@
+//! What a plugin is known by (plugin-protocol.md 1.2 to 1.4).
+
+use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
+
+/// What a plugin does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Changes objects on their way into a backup.
+    BackupItemAction,
+    /// The same, and may begin operations.
+    BackupItemActionV2,
+    /// Takes snapshots of volumes by the API of their storage.
+    VolumeSnapshotter,
+    /// Stores the files of backups.
+    ObjectStore,
+    /// Changes objects on their way into the cluster.
+    RestoreItemAction,
+    /// The same, and may begin operations.
+    RestoreItemActionV2,
+    /// Removes what a backup keeps elsewhere.
+    DeleteItemAction,
+    /// Says which objects are saved together.
+    ItemBlockAction,
+}
+
+/// All kinds with their exact names, in the order in which a program reports them.
+const KINDS: [(&str, Kind); 8] = [
+    ("BackupItemAction", Kind::BackupItemAction),
+    ("BackupItemActionV2", Kind::BackupItemActionV2),
+    ("VolumeSnapshotter", Kind::VolumeSnapshotter),
+    ("ObjectStore", Kind::ObjectStore),
+    ("RestoreItemAction", Kind::RestoreItemAction),
+    ("RestoreItemActionV2", Kind::RestoreItemActionV2),
+    ("DeleteItemAction", Kind::DeleteItemAction),
+    ("ItemBlockAction", Kind::ItemBlockAction),
+];
+
+impl Kind {
+    /// The name that the protocol and `plugin get` use.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        KINDS.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+
+    /// The kind of this exact name.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        KINDS.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
+    }
+}
+
+impl Display for Kind {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The name under which a plugin is registered, such as `velero.io/aws`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PluginName(String);
+
+/// Why a text is no name of a plugin.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid plugin name {name:?}: {why}")]
+pub struct InvalidName {
+    name: String,
+    why: &'static str,
+}
+
+impl PluginName {
+    /// The name that is meant by what a location says as its provider: one without a slash is one of `velero.io`.
+    ///
+    /// # Errors
+    /// When that is no name.
+    pub fn of_provider(provider: &str) -> Result<Self, InvalidName> {
+        if provider.contains('/') { provider.parse() } else { format!("velero.io/{provider}").parse() }
+    }
+
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Display for PluginName {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for PluginName {
+    type Err = InvalidName;
+
+    fn from_str(text: &str) -> Result<Self, InvalidName> {
+        let invalid = |why| InvalidName { name: text.to_owned(), why };
+        let parts: Vec<&str> = text.split('/').collect();
+        let [prefix, name] = parts[..] else {
+            return Err(invalid("it has a prefix and a name with one slash between them"));
+        };
+        if prefix.is_empty() || name.is_empty() {
+            return Err(invalid("neither its prefix nor its name may be empty"));
+        }
+        if !is_subdomain(prefix) {
+            return Err(invalid(
+                "its prefix is a DNS subdomain: at most 253 lower-case letters, digits, '-' and '.', each part of which begins \
+                 and ends with a letter or digit",
+            ));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// Whether this is a subdomain by RFC 1123.
+fn is_subdomain(text: &str) -> bool {
+    let is_letter = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let is_label = |label: &str| {
+        let bytes = label.as_bytes();
+        bytes.first().is_some_and(|b| is_letter(*b))
+            && bytes.last().is_some_and(|b| is_letter(*b))
+            && bytes.iter().all(|b| is_letter(*b) || *b == b'-')
+    };
+    text.len() <= 253 && text.split('.').all(is_label)
+}
+
+/// One plugin of a program, as it has reported it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginIdentity {
+    /// What it does.
+    pub kind: Kind,
+    /// Its name.
+    pub name: PluginName,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_a_subdomain_and_a_name() {
+        for good in ["example.io/azure", "with-dashes/name", "prefix/Uppercase_Is_OK_123", "1.2.3.4/5678"] {
+            assert_eq!(good.parse::<PluginName>().unwrap().as_str(), good);
+        }
+        let long = format!("{}/name", "a".repeat(254));
+        for bad in ["", "single", "/", "//", "a/", "/a", "a/b/c", "Upper_Case/name", "-a/b", "a-/b", "a..b/c", &long] {
+            assert!(bad.parse::<PluginName>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_provider_without_a_slash_is_one_of_velero() {
+        assert_eq!(PluginName::of_provider("aws").unwrap().as_str(), "velero.io/aws");
+        assert_eq!(PluginName::of_provider("example.io/aws").unwrap().as_str(), "example.io/aws");
+        assert!(PluginName::of_provider("").is_err());
+    }
+
+    #[test]
+    fn kinds_go_by_their_names() {
+        for (name, kind) in KINDS {
+            assert_eq!((kind.name(), Kind::of(name)), (name, Some(kind)));
+        }
+        assert_eq!(Kind::of("PluginLister"), None);
+    }
+}

@@ -1,0 +1,121 @@
+//! The pipe through which a plugin logs.
+
+use crate::audience::Audience;
+use crate::lines::Lines;
+use crate::stderr::{Line, Reader};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::net::unix::pipe;
+use tokio::process::ChildStderr;
+
+/// How much is read at once.
+const PIECE: usize = 16 << 10;
+/// How many pieces one call of [`LogPipe::drain`] reads at most: a process that floods its log holds nobody back.
+const PIECES: usize = 16;
+/// Lines that are kept for the message of a process that does not start.
+const LAST: usize = 6;
+/// Letters of each that a message shows.
+const SHOWN: usize = 300;
+
+/// The pipe through which a plugin logs.
+///
+/// What it has logged before it answers a call is in the pipe when the answer comes. So whoever has an answer calls [`Self::drain`]
+/// before the call counts as ended: its lines reach the journal of its operation, and before what the engine logs of the answer.
+#[derive(Debug)]
+pub(crate) struct LogPipe {
+    pipe: pipe::Receiver,
+    audience: Arc<Audience>,
+    reading: Mutex<Reading>,
+}
+
+#[derive(Debug)]
+struct Reading {
+    lines: Lines,
+    reader: Reader,
+    buffer: Vec<u8>,
+    /// The last lines, until the process has started.
+    last: Option<VecDeque<String>>,
+    has_ended: bool,
+}
+
+impl LogPipe {
+    /// The pipe of a process that is starting.
+    pub(crate) fn new(stderr: ChildStderr, audience: Arc<Audience>) -> io::Result<Self> {
+        let fd: OwnedFd = stderr.into_owned_fd()?;
+        let pipe = pipe::Receiver::from_owned_fd(fd)?;
+        let reading = Reading {
+            lines: Lines::default(),
+            reader: Reader::default(),
+            buffer: vec![0; PIECE],
+            last: Some(VecDeque::new()),
+            has_ended: false,
+        };
+        Ok(Self { pipe, audience, reading: Mutex::new(reading) })
+    }
+
+    /// Reads until the process, and all that it has started, have closed the pipe.
+    pub(crate) async fn pump(&self) {
+        while !self.lock().has_ended {
+            if self.pipe.readable().await.is_err() {
+                return;
+            }
+            self.drain();
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Reads what is in the pipe.
+    pub(crate) fn drain(&self) {
+        let mut reading = self.lock();
+        for _ in 0..PIECES {
+            if reading.has_ended {
+                return;
+            }
+            let Reading { lines, reader, buffer, last, has_ended } = &mut *reading;
+            let hear = |piece: crate::lines::Piece<'_>| {
+                let line = reader.read(piece);
+                if let Some(last) = last {
+                    keep(last, &line);
+                }
+                self.audience.hear(line);
+            };
+            match self.pipe.try_read(buffer) {
+                Ok(0) => {
+                    lines.end(hear);
+                    *has_ended = true;
+                }
+                Ok(length) => lines.feed(&buffer[..length], hear),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => *has_ended = true,
+            }
+        }
+    }
+
+    /// Keeps no last lines any more.
+    pub(crate) fn has_started(&self) {
+        self.lock().last = None;
+    }
+
+    /// The last lines of a process that has not started; empty when there are none.
+    pub(crate) fn last_words(&self) -> String {
+        let reading = self.lock();
+        let last = reading.last.iter().flatten().map(String::as_str).collect::<Vec<_>>();
+        if last.is_empty() { String::new() } else { format!("; it printed: {:?}", last.join("\n")) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Reading> {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn keep(last: &mut VecDeque<String>, line: &Line) {
+    if line.message.trim().is_empty() {
+        return;
+    }
+    if last.len() == LAST {
+        last.pop_front();
+    }
+    last.push_back(line.message.chars().take(SHOWN).collect());
+}

@@ -1,0 +1,224 @@
+//! What a plugin's line on stderr says (plugin-protocol.md 1.10).
+
+use crate::lines::Piece;
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// How much a line matters. What only developers look for is all one level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    /// For developers.
+    Debug,
+    /// A step that an operator recognises.
+    Info,
+    /// Counts as a warning of the operation.
+    Warn,
+    /// Counts as an error of the operation.
+    Error,
+}
+
+/// A line as it is logged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// How much it matters.
+    pub(crate) level: Level,
+    /// What it says.
+    pub(crate) message: String,
+    /// Its own fields, by name.
+    pub(crate) fields: BTreeMap<String, String>,
+}
+
+impl Line {
+    /// A line without fields.
+    pub(crate) fn new(level: Level, message: impl Into<String>) -> Self {
+        Self { level, message: message.into(), fields: BTreeMap::new() }
+    }
+
+    /// The line with one field more.
+    pub(crate) fn with(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.fields.insert(name.to_owned(), value.into());
+        self
+    }
+}
+
+/// Reads one line after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    /// Whether a panic was printed: what follows is its stack.
+    panics: bool,
+}
+
+/// Keys of a line that are no fields of it: how it is marked as a plugin's, and what the log has anyway.
+const NO_FIELDS: [&str; 4] = ["@logSourceSetBy", "level", "time", "timestamp"];
+
+/// Beginnings of lines that are no JSON.
+const PREFIXES: [(&str, Level); 5] = [
+    ("[TRACE]", Level::Debug),
+    ("[DEBUG]", Level::Debug),
+    ("[INFO]", Level::Info),
+    ("[WARN]", Level::Warn),
+    ("[ERROR]", Level::Error),
+];
+
+impl Reader {
+    /// Reads a line. Fragments of one that is too long are never parsed.
+    pub(crate) fn read(&mut self, piece: Piece<'_>) -> Line {
+        match piece {
+            Piece::Fragment(part) => Line::new(Level::Debug, String::from_utf8_lossy(part)),
+            Piece::Line(line) => {
+                let text = String::from_utf8_lossy(line);
+                let json: Option<Map<String, Value>> = serde_json::from_str(&text).ok();
+                json.and_then(|json| of_json(&text, json)).unwrap_or_else(|| self.of_text(&text))
+            }
+        }
+    }
+
+    fn of_text(&mut self, text: &str) -> Line {
+        if let Some((_, level)) = PREFIXES.iter().find(|(prefix, _)| text.starts_with(prefix)) {
+            return Line::new(*level, text);
+        }
+        self.panics |= text.starts_with("panic: ") || text.starts_with("fatal error: ");
+        // An empty line says nothing that could be an error.
+        let level = if self.panics && !text.trim().is_empty() { Level::Error } else { Level::Debug };
+        Line::new(level, text)
+    }
+}
+
+/// A line in JSON; `None` when its time shows that no library for logs has written it.
+fn of_json(text: &str, mut json: Map<String, Value>) -> Option<Line> {
+    let (message, level) = (json.remove("@message"), json.remove("@level"));
+    if json.remove("@timestamp").is_some_and(|time| !is_time(&time)) {
+        return None;
+    }
+    let level = level.as_ref().and_then(Value::as_str).and_then(|level| match level.trim().to_lowercase().as_str() {
+        "trace" | "debug" => Some(Level::Debug),
+        "info" => Some(Level::Info),
+        "warn" => Some(Level::Warn),
+        "error" => Some(Level::Error),
+        _ => None,
+    });
+    // compat: also of the levels `fatal`, `panic` and `warning` go-plugin knows nothing, so they do not count as errors.
+    let Some(level) = level else { return Some(Line::new(Level::Debug, text)) };
+    let fields = json.into_iter().filter(|(name, _)| !NO_FIELDS.contains(&name.as_str()));
+    let fields = fields.map(|(name, value)| (name, as_text(value))).collect();
+    Some(Line { level, message: message.map(as_text).unwrap_or_default(), fields })
+}
+
+fn as_text(value: Value) -> String {
+    match value {
+        Value::String(text) => text,
+        other => other.to_string(),
+    }
+}
+
+/// Whether this is a time as go-plugin's logs have it: with six digits of the second, and an offset.
+fn is_time(value: &Value) -> bool {
+    let Some(time) = value.as_str() else { return false };
+    let (Some(date), Some(offset)) = (time.get(..26), time.get(26..)) else { return false };
+    let shape: String = date.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+    let offset: String = offset.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+    shape == "0000-00-00T00:00:00.000000"
+        && matches!(offset.as_str(), "Z" | "+00:00" | "-00:00")
+        && time.parse::<Timestamp>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Line {
+        Reader::default().read(Piece::Line(text.as_bytes()))
+    }
+
+    #[test]
+    fn a_line_in_json_has_its_level_and_fields() {
+        let line = read(
+            r#"{"@level":"warn","@message":"odd","@timestamp":"2026-08-21T16:47:40.123456Z","level":"warning","time":"x",
+                "timestamp":"y","@logSourceSetBy":"plugin","logSource":"pkg/a.go:7","error":"no luck","error.file":"/a.go:3",
+                "count":12345678901234567890,"deep":{"a":[1,null]}}"#,
+        );
+        let expected = Line::new(Level::Warn, "odd")
+            .with("logSource", "pkg/a.go:7")
+            .with("error", "no luck")
+            .with("error.file", "/a.go:3")
+            .with("count", "12345678901234567890")
+            .with("deep", r#"{"a":[1,null]}"#);
+        assert_eq!(line, expected);
+        for (level, expected) in [
+            ("trace", Level::Debug),
+            ("debug", Level::Debug),
+            (" INFO ", Level::Info),
+            ("warn", Level::Warn),
+            ("error", Level::Error),
+        ] {
+            assert_eq!(read(&format!(r#"{{"@level":"{level}","@message":"m"}}"#)), Line::new(expected, "m"));
+        }
+    }
+
+    #[test]
+    fn what_is_no_line_of_a_log_is_kept_as_it_is_for_developers() {
+        for text in [
+            r#"{"@level":"fatal","@message":"m"}"#,
+            r#"{"@level":"warning","@message":"m"}"#,
+            r#"{"@level":"off","@message":"m"}"#,
+            r#"{"@level":7,"@message":"m"}"#,
+            r#"{"@message":"m"}"#,
+            r#"{"@level":"error","@message":"m","@timestamp":"2026-08-21 16:47:40"}"#,
+            r#"{"@level":"error","@message":"m","@timestamp":"2026-08-21T16:47:40.123Z"}"#,
+            r#"{"@level":"error","@message":"m","@timestamp":"2026-13-21T16:47:40.123456Z"}"#,
+            r#"{"@level":"error","@message":"m","@timestamp":7}"#,
+            r#"["@level","error"]"#,
+            r#"{"@level":"error""#,
+            "plain",
+            "",
+        ] {
+            assert_eq!(read(text), Line::new(Level::Debug, text));
+        }
+    }
+
+    #[test]
+    fn a_message_need_not_be_text() {
+        assert_eq!(read(r#"{"@level":"info","@message":{"a":1}}"#), Line::new(Level::Info, r#"{"a":1}"#));
+        assert_eq!(read(r#"{"@level":"info","@message":null}"#), Line::new(Level::Info, "null"));
+        assert_eq!(read(r#"{"@level":"info"}"#), Line::new(Level::Info, ""));
+        let time = r#"{"@level":"info","@message":"m","@timestamp":"2026-08-21T16:47:40.123456+02:00"}"#;
+        assert_eq!(read(time), Line::new(Level::Info, "m"));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_replaced() {
+        let line = Reader::default().read(Piece::Line(b"{\"@level\":\"error\",\"@message\":\"a\xffb\"}"));
+        assert_eq!(line, Line::new(Level::Error, "a\u{fffd}b"));
+        assert_eq!(Reader::default().read(Piece::Line(b"\xff\xfe")), Line::new(Level::Debug, "\u{fffd}\u{fffd}"));
+    }
+
+    #[test]
+    fn a_text_may_begin_with_its_level() {
+        for (text, level) in [
+            ("[TRACE] a", Level::Debug),
+            ("[DEBUG] a", Level::Debug),
+            ("[INFO] a", Level::Info),
+            ("[WARN] a", Level::Warn),
+            ("[ERROR] a", Level::Error),
+            ("[FATAL] a", Level::Debug),
+            (" [ERROR] a", Level::Debug),
+        ] {
+            assert_eq!(read(text), Line::new(level, text));
+        }
+    }
+
+    #[test]
+    fn after_a_panic_every_plain_line_is_an_error() {
+        for begin in ["panic: boom", "fatal error: concurrent map writes"] {
+            let mut reader = Reader::default();
+            let mut level = |text: &str| reader.read(Piece::Line(text.as_bytes())).level;
+            let levels =
+                ["before", begin, "", "goroutine 1 [running]:", "[INFO] still", r#"{"@level":"info"}"#, "main.main()"]
+                    .map(&mut level);
+            use Level::{Debug, Error, Info};
+            assert_eq!(levels, [Debug, Error, Debug, Error, Info, Info, Error]);
+            assert_eq!(reader.read(Piece::Fragment(b"long")).level, Level::Debug);
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! The host with programs that speak the protocol, well and badly.
+
+#![allow(clippy::unwrap_used, reason = "these are tests, and helpers of tests")]
+
+mod actions;
+mod bed;
+mod discovery;
+mod fixture;
+mod logs;
+mod object;

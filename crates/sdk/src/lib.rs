@@ -1,0 +1,52 @@
+//! Plugins for Velero and Lifeboat, written in Rust.
+//!
+//! A plugin is a program with actions, snapshotters of volumes and object stores. It says which ones, and [`Plugin::serve`] does the
+//! rest: it speaks the protocol of plugins (plugin-protocol.md 2.8) with whatever server has started it, Velero 1.12 and later or
+//! Lifeboat.
+//!
+//! ```no_run
+//! use lifeboat_plugin_sdk::{ActionError, ActionScope, BackupItemAction, BackupItemInput, BackupItemOutput, Plugin, async_trait};
+//!
+//! struct Mark;
+//!
+//! #[async_trait]
+//! impl BackupItemAction for Mark {
+//!     fn name(&self) -> &str {
+//!         "example.io/mark"
+//!     }
+//!
+//!     fn applies_to(&self) -> ActionScope {
+//!         ActionScope::resources(&["configmaps"])
+//!     }
+//!
+//!     async fn execute(&self, input: BackupItemInput<'_>) -> Result<BackupItemOutput, ActionError> {
+//!         let mut item = input.item;
+//!         item["metadata"]["annotations"]["example.io/saved-by"] = input.backup.metadata.name.as_str().into();
+//!         Ok(BackupItemOutput::changed(item))
+//!     }
+//! }
+//!
+//! fn main() -> std::process::ExitCode {
+//!     Plugin::new().backup_item_action(Mark).serve()
+//! }
+//! ```
+//!
+//! What a plugin logs with `tracing` comes out in the log of the backup or restore that calls it: a line at the level `ERROR` counts as
+//! an error of it, one at `WARN` as a warning. Nothing may be printed before [`Plugin::serve`].
+//!
+//! How far an operation is may be asked of another process than the one that began it: `progress` and `cancel` answer from the
+//! operation's ID and from what is outside, never from memory.
+
+mod object_store;
+mod plugin;
+
+pub use async_trait::async_trait;
+pub use lifeboat_action::{
+    ActionError, ActionErrorKind, ActionScope, BackupItemAction, BackupItemInput, BackupItemOutput, DeleteItemAction,
+    ItemBlockAction, OperationProgress, RestoreItemAction, RestoreItemInput, RestoreItemOutput, VolumeFacts, VolumeRequest,
+    VolumeSnapshotter,
+};
+pub use lifeboat_api::{Backup, Restore};
+pub use lifeboat_object::{GroupResource, ObjectKey};
+pub use object_store::{ByteStream, ObjectStore};
+pub use plugin::{Config, Plugin};
