@@ -1,5 +1,6 @@
 //! `lifeboat server`: makes what the `velero.io` resources of a namespace ask for.
 
+mod credentials;
 mod explain;
 mod logrus;
 mod plugins;
@@ -17,13 +18,15 @@ use lifeboat_api::Duration;
 use lifeboat_archive::ReadLimits;
 use lifeboat_backup::check_global_policies;
 use lifeboat_client::Client;
-use lifeboat_control::{Controller, Env, Listeners, Options, OwnPod, ServerClock, SigningKey, serve};
+use lifeboat_control::{Controller, Env, Extensions, Listeners, Options, OwnPod, ServerClock, SigningKey, serve};
+use lifeboat_plugin::PluginName;
 use lifeboat_reconcile::LeaseTimes;
+use credentials::CredentialFiles;
 use logrus::LogLevel;
-use plugins::Plugins;
+use plugins::{Plugins, Search};
 use providers::BuiltIn;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -45,9 +48,15 @@ pub(crate) struct ServerArgs {
     /// Form of the log
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
-    /// Where plugins lie; those in it are named in the log, none is run yet
+    /// Where the programs of plugins lie
     #[arg(long, value_parser = flags::path, default_value = PLUGIN_DIR, value_name = "DIRECTORY")]
     plugin_dir: PathBuf,
+    /// How long one call of a plugin may take, and how long a stream of it may be silent
+    #[arg(long, value_parser = flags::duration, default_value = "10m", value_name = "DURATION")]
+    plugin_call_timeout: Duration,
+    /// Providers of storage for which plugins are used though they are built in, such as velero.io/aws
+    #[arg(long, value_parser = flags::strings, value_name = "NAME,…")]
+    prefer_plugins: Vec<flags::List>,
     /// Where to serve metrics (/metrics) and health (/healthz, /readyz); empty for nowhere
     #[arg(long, default_value = ":8085", value_name = "ADDRESS")]
     metrics_address: String,
@@ -225,21 +234,21 @@ impl ServerArgs {
         for flag in self.without_effect(globals) {
             tracing::warn!(flag, "this flag has no effect in this version");
         }
-        for line in plugins_left_out(&self.plugin_dir) {
-            tracing::warn!("{line}");
-        }
         let cluster = globals.connect().await?;
         let pod = cluster.token_file().and_then(OwnPod::of_token_file);
         let options = self.options(globals, self.identity(pod.as_ref())?)?;
         check_global_policies(&options.namespace, &options.backup.global_volume_policies, &cluster)
             .await
             .map_err(|why| anyhow::anyhow!("--global-backup-volume-policies-configmap: {why}"))?;
+        let built_in = BuiltIn::new(self.directory_root.as_deref(), globals.patience())?;
+        let credentials = CredentialFiles::new(std::env::temp_dir().join("credentials"));
+        let plugins = Arc::new(Plugins::discover(self.search()?, credentials).await?);
         let cancel = CancellationToken::new();
         let env = Env {
             cluster,
             pod,
-            providers: Arc::new(BuiltIn::new(self.directory_root.as_deref(), globals.patience())?),
-            extensions: Arc::new(Plugins),
+            providers: Arc::new(built_in.with_plugins(Arc::clone(&plugins))),
+            extensions: Arc::clone(&plugins) as Arc<dyn Extensions>,
             clock: ServerClock(clock()),
             instance: uuid::Uuid::new_v4().to_string(),
             signing_key: signing_key(),
@@ -253,15 +262,30 @@ impl ServerArgs {
         };
         let serving = serve(options, env, listeners, self.lease_duration);
         let mut serving = std::pin::pin!(serving);
-        tokio::select! {
-            ended = &mut serving => ended?,
+        let ended = tokio::select! {
+            ended = &mut serving => ended,
             () = terminate => {
                 tracing::info!("told to stop: what is in progress is left to the next server");
                 cancel.cancel();
-                serving.await?;
+                serving.await
             }
-        }
+        };
+        plugins.shut_down().await;
+        ended?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn search(&self) -> Result<Search> {
+        if self.plugin_call_timeout.is_zero() {
+            bail!("--plugin-call-timeout 0s: give the calls of plugins some time, such as 10m");
+        }
+        let named = flags::joined(&self.prefer_plugins);
+        let preferred = named.iter().map(|name| PluginName::of_provider(name)).collect::<Result<_, _>>();
+        Ok(Search {
+            directory: self.plugin_dir.clone(),
+            call_timeout: self.plugin_call_timeout.to_std(),
+            preferred: preferred.context("--prefer-plugins")?,
+        })
     }
 
     async fn explain(self, globals: &Globals) -> Result<ExitCode> {
@@ -282,7 +306,6 @@ impl ServerArgs {
     /// Flags that were given and that nothing of this version looks at.
     fn without_effect(&self, globals: &Globals) -> Vec<&'static str> {
         [
-            ("plugin-dir", self.plugin_dir != *PLUGIN_DIR),
             ("profiler-address", !matches!(self.profiler_address.as_str(), "" | "localhost:6060")),
             ("fs-backup-timeout", self.fs_backup_timeout != Duration::from_secs(4 * 3600)),
             ("garbage-collection-frequency", !self.garbage_collection_frequency.is_zero()),
@@ -374,22 +397,6 @@ impl ServerArgs {
             restore,
         })
     }
-}
-
-/// What is said of the plugins in a folder: none is run by this version. A folder that is not there holds none.
-fn plugins_left_out(folder: &Path) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    let mut names: Vec<String> =
-        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
-    let said = |name: &String| {
-        if name.ends_with("-aws") || name == "aws" {
-            format!("the plugin {name} is not run: velero.io/aws is built in")
-        } else {
-            format!("the plugin {name} is not run: this version runs no plugins")
-        }
-    };
-    names.iter().map(said).collect()
 }
 
 /// Listens at `host:port`, or `:port` for all addresses; `None` for an empty text.

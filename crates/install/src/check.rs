@@ -170,20 +170,13 @@ pub fn not_there_yet(installation: &Installation) -> Vec<String> {
             out.push(what.to_owned());
         }
     };
-    say(!installation.plugins.is_empty(), "--plugins: they are installed, but the server does not run plugins yet");
-    if installation.storage_location && !BUILT_IN.contains(&installation.provider.as_str()) {
-        say(
-            true,
-            &format!("--provider {}: not built in, the storage location will be Unavailable", installation.provider),
-        );
-    }
     say(
         installation.storage_location && installation.provider == DIRECTORY,
         "--provider lifeboat.io/directory: mount a volume and give the server --directory-root before it is Available",
     );
     say(
-        installation.snapshot_location,
-        "a snapshot location is made, but the server takes no snapshots by plugins yet, only those of CSI drivers (--use-volume-snapshots=false for none)",
+        installation.snapshot_location && installation.plugins.is_empty(),
+        "a snapshot location is made, but no plugin (--plugins) that takes its snapshots: those of CSI drivers need none (--use-volume-snapshots=false for no location)",
     );
     for (flag, given) in
         [("--use-node-agent", installation.node_agent), ("--use-node-agent-windows", installation.node_agent_windows)]
@@ -367,9 +360,9 @@ mod tests {
             maintenance_jobs: MaintenanceJobs { cpu_limit: Some("1".into()), ..MaintenanceJobs::default() },
             ..ServerSettings::default()
         };
+        let with_plugin = Installation { plugins: vec!["x".into()], ..good() };
+        assert_eq!(not_there_yet(&with_plugin), [""; 0]);
         let all = not_there_yet(&Installation {
-            provider: "gcp".into(),
-            plugins: vec!["x".into()],
             node_agent: true,
             node_agent_windows: true,
             ..with(settings)
@@ -378,8 +371,6 @@ mod tests {
         assert_eq!(
             flags,
             [
-                "--plugins",
-                "--provider gcp",
                 "a snapshot location is made",
                 "--use-node-agent",
                 "--use-node-agent-windows",

@@ -18,7 +18,7 @@ pub struct HostOptions {
     /// What is built in, whose names plugins cannot take: a program that reports one of them is refused by
     /// [`crate::PluginHost::discover`], with advice.
     pub built_in: Vec<PluginIdentity>,
-    /// Those of `built_in` that programs may take over; what is built in is then not to be used.
+    /// Those of `built_in` that programs may have too: whoever asks for one decides which is used.
     pub replaceable: Vec<PluginIdentity>,
     /// How long one call may take, and how long a stream may be silent. A call that takes longer is an error; when the process
     /// does not answer the simplest question either, it is ended, and started anew for the next call.

@@ -1,20 +1,138 @@
-//! The plugins of the server: those that are built in.
+//! The plugins of the server: those that are built in, and those of the programs in its plugin directory.
 
+use super::credentials::CredentialFiles;
 use async_trait::async_trait;
 use lifeboat_action::{Actions, VolumeSnapshotter};
-use lifeboat_api::{PluginInfo, VolumeSnapshotLocation};
-use lifeboat_control::{Extensions, NoPlugins};
+use lifeboat_api::{BackupStorageLocation, ObjectMeta, PluginInfo, SecretKeySelector, VolumeSnapshotLocation};
+use lifeboat_bucket::BlobStore;
+use lifeboat_control::{Extensions, LocationAccess};
 use lifeboat_operation::Journal;
+use lifeboat_plugin::{HostOptions, Kind, PluginHost, PluginIdentity, PluginName};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// What is built in.
+/// How long a program runs on that nothing uses.
+const IDLE: Duration = Duration::from_secs(60);
+/// What a location may not set itself: the server says where the file with its credentials is (plugin-protocol.md 4.4).
+const CREDENTIALS_FILE: &str = "credentialsFile";
+
+/// The plugins of a server.
 #[derive(Debug)]
-pub(crate) struct Plugins;
+pub(crate) struct Plugins {
+    host: PluginHost,
+    credentials: CredentialFiles,
+    /// Stores that are built in and left to programs.
+    preferred: Vec<PluginName>,
+}
+
+/// How the programs of a server are found.
+#[derive(Debug)]
+pub(crate) struct Search {
+    /// Where they lie.
+    pub(crate) directory: PathBuf,
+    /// How long one call may take.
+    pub(crate) call_timeout: Duration,
+    /// Stores for which a program is used though they are built in.
+    pub(crate) preferred: Vec<PluginName>,
+}
+
+impl Plugins {
+    /// Finds the programs of the plugin directory and asks each what it has.
+    ///
+    /// # Errors
+    /// Everything that is wrong with any of them, or that one is preferred which none has.
+    pub(crate) async fn discover(search: Search, credentials: CredentialFiles) -> anyhow::Result<Self> {
+        let Search { directory, call_timeout, preferred } = search;
+        let built_in = built_in();
+        let is_store = |plugin: &&PluginIdentity| plugin.kind == Kind::ObjectStore;
+        let options = HostOptions {
+            directory,
+            arguments: own_arguments(std::env::args_os()),
+            environment: std::env::vars_os().collect(),
+            replaceable: built_in.iter().filter(is_store).cloned().collect(),
+            built_in,
+            call_timeout,
+            idle_timeout: IDLE,
+        };
+        let plugins = Self { host: PluginHost::discover(options).await?, credentials, preferred };
+        for name in &plugins.preferred {
+            if !plugins.host.plugins().iter().any(|plugin| plugin.kind == Kind::ObjectStore && plugin.name == *name) {
+                anyhow::bail!("--prefer-plugins {name}: no program in the plugin directory has an object store of this name");
+            }
+        }
+        for plugin in plugins.host.plugins().iter().filter(|plugin| !plugins.is_used(plugin)) {
+            tracing::info!(name = plugin.name.as_str(), "the built-in object store is used, not that of a program; --prefer-plugins changes it");
+        }
+        Ok(plugins)
+    }
+
+    /// Whether a program is used for the object stores of this provider.
+    pub(crate) fn has_store(&self, provider: &str) -> bool {
+        let Ok(name) = PluginName::of_provider(provider) else { return false };
+        let store = PluginIdentity { kind: Kind::ObjectStore, name };
+        self.host.plugins().contains(&store) && self.is_used(&store)
+    }
+
+    /// Whether a plugin of a program is used, and nothing built in for it.
+    fn is_used(&self, plugin: &PluginIdentity) -> bool {
+        self.preferred.contains(&plugin.name) || !built_in().contains(plugin)
+    }
+
+    /// The bucket of a location by a program; its keys are whole.
+    pub(crate) async fn object_store(
+        &self,
+        location: &BackupStorageLocation,
+        access: LocationAccess,
+    ) -> Result<Arc<dyn BlobStore>, String> {
+        let name = PluginName::of_provider(&location.spec.provider).map_err(|e| e.to_string())?;
+        let file = self.file(&location.metadata, location.spec.credential.as_ref(), access.credentials)?;
+        let mut config = settings(&location.spec.config, file);
+        let storage = &location.spec.object_storage;
+        config.insert("bucket".to_owned(), storage.bucket.trim_matches('/').to_owned());
+        config.insert("prefix".to_owned(), storage.prefix.trim_matches('/').to_owned());
+        if let Some(pem) = access.ca_bundle {
+            let pem = String::from_utf8(pem).map_err(|_| "the certificates of the location are no text".to_owned())?;
+            config.insert("caCert".to_owned(), pem);
+        }
+        self.host.object_store(&name, config).await.map_err(|e| e.to_string())
+    }
+
+    /// Ends all programs.
+    pub(crate) async fn shut_down(&self) {
+        self.host.shut_down().await;
+    }
+
+    /// The file with the credentials of a location, which its program reads; `None` when the location names no Secret.
+    fn file(
+        &self,
+        location: &ObjectMeta,
+        secret: Option<&SecretKeySelector>,
+        credentials: Option<Vec<u8>>,
+    ) -> Result<Option<String>, String> {
+        let (Some(secret), Some(bytes)) = (secret, credentials) else { return Ok(None) };
+        self.credentials.write(&location.namespace, secret, &bytes).map(Some)
+    }
+}
+
+/// What a server's own command line has after the word `server`: its programs are started with it (plugin-protocol.md 1.5).
+fn own_arguments(all: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    all.skip_while(|word| word != "server").skip(1).collect()
+}
+
+fn settings(config: &BTreeMap<String, String>, file: Option<String>) -> BTreeMap<String, String> {
+    let mut config = config.clone();
+    config.remove(CREDENTIALS_FILE);
+    config.extend(file.map(|file| (CREDENTIALS_FILE.to_owned(), file)));
+    config
+}
 
 #[async_trait]
 impl Extensions for Plugins {
     async fn actions(&self, journal: &Journal) -> Result<Actions, String> {
-        NoPlugins.actions(journal).await
+        self.host.actions(journal).await.map_err(|e| e.to_string())
     }
 
     async fn volume_snapshotter(
@@ -23,24 +141,59 @@ impl Extensions for Plugins {
         credentials: Option<Vec<u8>>,
         journal: &Journal,
     ) -> Result<Arc<dyn VolumeSnapshotter>, String> {
-        NoPlugins.volume_snapshotter(location, credentials, journal).await
+        let name = PluginName::of_provider(&location.spec.provider).map_err(|e| e.to_string())?;
+        let file = self.file(&location.metadata, location.spec.credential.as_ref(), credentials)?;
+        let config = settings(&location.spec.config, file);
+        self.host.volume_snapshotter(&name, config, journal).await.map_err(|e| e.to_string())
     }
 
     fn plugins(&self) -> Vec<PluginInfo> {
-        built_in().map(|(kind, name)| PluginInfo { name: name.to_owned(), kind: kind.to_owned() }).collect()
+        let is_left = |plugin: &PluginIdentity| plugin.kind == Kind::ObjectStore && self.preferred.contains(&plugin.name);
+        let own = built_in().into_iter().filter(|plugin| !is_left(plugin));
+        let all = own.chain(self.host.plugins().iter().filter(|plugin| self.is_used(plugin)).cloned());
+        all.map(|plugin| PluginInfo { name: plugin.name.to_string(), kind: plugin.kind.to_string() }).collect()
     }
 }
 
-/// Kinds and names of what is built in, in Velero's order (plugin-protocol.md 5).
-pub(crate) fn built_in() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let kinds: [(&str, &[&str]); 7] = [
-        ("BackupItemAction", &lifeboat_backup::BUILT_IN_ACTIONS),
-        ("BackupItemActionV2", &lifeboat_volume::csi::BACKUP_ACTIONS),
-        ("ObjectStore", &["velero.io/aws", super::providers::DIRECTORY]),
-        ("RestoreItemAction", &lifeboat_restore::BUILT_IN_ACTIONS),
-        ("RestoreItemActionV2", &lifeboat_volume::csi::RESTORE_ACTIONS),
-        ("DeleteItemAction", &lifeboat_volume::csi::DELETE_ACTIONS),
-        ("ItemBlockAction", &lifeboat_backup::BUILT_IN_BLOCK_ACTIONS),
+/// What is built in, in Velero's order (plugin-protocol.md 5).
+pub(crate) fn built_in() -> Vec<PluginIdentity> {
+    let kinds: [(Kind, &[&str]); 7] = [
+        (Kind::BackupItemAction, &lifeboat_backup::BUILT_IN_ACTIONS),
+        (Kind::BackupItemActionV2, &lifeboat_volume::csi::BACKUP_ACTIONS),
+        (Kind::ObjectStore, &super::providers::BUILT_IN),
+        (Kind::RestoreItemAction, &lifeboat_restore::BUILT_IN_ACTIONS),
+        (Kind::RestoreItemActionV2, &lifeboat_volume::csi::RESTORE_ACTIONS),
+        (Kind::DeleteItemAction, &lifeboat_volume::csi::DELETE_ACTIONS),
+        (Kind::ItemBlockAction, &lifeboat_backup::BUILT_IN_BLOCK_ACTIONS),
     ];
-    kinds.into_iter().flat_map(|(kind, names)| names.iter().map(move |name| (kind, *name)))
+    let all = kinds.into_iter().flat_map(|(kind, names)| names.iter().map(move |name| (kind, *name)));
+    all.filter_map(|(kind, name)| Some(PluginIdentity { kind, name: name.parse().ok()? })).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_built_in_has_names_as_plugins_have() {
+        let all: Vec<String> = built_in().iter().map(|plugin| format!("{} {}", plugin.kind, plugin.name)).collect();
+        assert_eq!(all.len(), 31);
+        assert_eq!((all[0].as_str(), all[30].as_str()), ("BackupItemAction velero.io/pod", "ItemBlockAction velero.io/service-account"));
+    }
+
+    #[test]
+    fn programs_get_what_follows_the_word_server() {
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let given = own_arguments(words("/velero --features=EnableCSI server --log-level=debug --plugin-dir /p").into_iter());
+        assert_eq!(given, words("--log-level=debug --plugin-dir /p"));
+    }
+
+    #[test]
+    fn a_location_cannot_name_the_file_with_its_credentials() {
+        let config = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let given = config(&[("region", "r"), (CREDENTIALS_FILE, "/etc/shadow")]);
+        assert_eq!(settings(&given, None), config(&[("region", "r")]));
+        let file = Some("/tmp/f".to_owned());
+        assert_eq!(settings(&given, file), config(&[("region", "r"), (CREDENTIALS_FILE, "/tmp/f")]));
+    }
 }

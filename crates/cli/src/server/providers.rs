@@ -1,5 +1,6 @@
 //! The storage providers that are built in.
 
+use super::plugins::Plugins;
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use lifeboat_api::BackupStorageLocation;
@@ -11,7 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The provider of directories.
-pub(super) const DIRECTORY: &str = "lifeboat.io/directory";
+const DIRECTORY: &str = "lifeboat.io/directory";
+/// The providers that are built in.
+pub(super) const BUILT_IN: [&str; 2] = ["velero.io/aws", DIRECTORY];
 
 /// Opens directories and S3 buckets.
 #[derive(Debug)]
@@ -19,6 +22,8 @@ pub(crate) struct BuiltIn {
     directory_root: Option<PathBuf>,
     /// For one request with all its attempts.
     patience: Duration,
+    /// What provides all other storage; `None` outside a server.
+    plugins: Option<Arc<Plugins>>,
 }
 
 impl BuiltIn {
@@ -26,7 +31,12 @@ impl BuiltIn {
         let canonical = |root: &Path| {
             root.canonicalize().with_context(|| format!("--directory-root {}: it must be there", root.display()))
         };
-        Ok(Self { directory_root: directory_root.map(canonical).transpose()?, patience })
+        Ok(Self { directory_root: directory_root.map(canonical).transpose()?, patience, plugins: None })
+    }
+
+    /// The same, and the object stores of plugins.
+    pub(crate) fn with_plugins(self, plugins: Arc<Plugins>) -> Self {
+        Self { plugins: Some(plugins), ..self }
     }
 
     async fn s3(&self, location: &BackupStorageLocation, access: LocationAccess) -> Result<S3, String> {
@@ -71,13 +81,18 @@ impl Providers for BuiltIn {
         location: &BackupStorageLocation,
         access: LocationAccess,
     ) -> Result<Arc<dyn BlobStore>, String> {
-        let store: Arc<dyn BlobStore> = match location.spec.provider.as_str() {
-            "" => return Err("object storage provider name must not be empty".to_owned()),
-            "aws" | "velero.io/aws" => Arc::new(self.s3(location, access).await?),
-            DIRECTORY => Arc::new(self.directory(location)?),
-            other => {
+        let store: Arc<dyn BlobStore> = match (location.spec.provider.as_str(), &self.plugins) {
+            ("", _) => return Err("object storage provider name must not be empty".to_owned()),
+            (provider, Some(plugins)) if plugins.has_store(provider) => plugins.object_store(location, access).await?,
+            ("aws" | "velero.io/aws", _) => Arc::new(self.s3(location, access).await?),
+            (DIRECTORY, _) => Arc::new(self.directory(location)?),
+            (other, plugins) => {
+                let elsewhere = match plugins {
+                    Some(_) => "no plugin of this server has it: add it with `plugin add IMAGE`",
+                    None => "those of plugins are known to the server alone",
+                };
                 return Err(format!(
-                    "there is no provider {other:?}: built in are velero.io/aws and lifeboat.io/directory"
+                    "there is no provider {other:?}: built in are velero.io/aws and lifeboat.io/directory, and {elsewhere}"
                 ));
             }
         };

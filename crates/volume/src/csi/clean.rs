@@ -3,7 +3,8 @@
 use super::error::CsiError;
 use super::objects::{FINALIZER, SnapshotTypes, selector};
 use bytes::Bytes;
-use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
 use lifeboat_cluster::{Cluster, ListRequest, MergePatch};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -33,10 +34,13 @@ pub async fn release_all<'a>(
     types: &SnapshotTypes,
     snapshots: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Vec<(&'a str, &'a str, CsiError)> {
-    let released = snapshots.into_iter().map(|(namespace, name)| async move {
-        release(cluster, types, namespace, name).await.err().map(|e| (namespace, name, e))
-    });
-    futures::stream::iter(released).buffer_unordered(AT_ONCE).filter_map(|failed| async { failed }).collect().await
+    let release = |(namespace, name): (&'a str, &'a str)| {
+        async move { release(cluster, types, namespace, name).await.err().map(|e| (namespace, name, e)) }.boxed()
+    };
+    // The compiler does not see that these can be sent unless their type is named.
+    let released: Vec<BoxFuture<'_, _>> = snapshots.into_iter().map(release).collect();
+    let failed: Vec<Option<_>> = futures::stream::iter(released).buffer_unordered(AT_ONCE).collect().await;
+    failed.into_iter().flatten().collect()
 }
 
 /// Removes a VolumeSnapshot, and with it the snapshot in the storage, whatever its class says.

@@ -1,0 +1,78 @@
+//! Files with the credentials of locations, for programs that read them (plugin-protocol.md 4.4).
+
+use lifeboat_api::SecretKeySelector;
+use std::io::Write;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// A folder with a file for each key of a Secret that a location names.
+#[derive(Debug)]
+pub(crate) struct CredentialFiles {
+    folder: PathBuf,
+}
+
+impl CredentialFiles {
+    /// Keeps them below this folder, which is made when it is needed.
+    pub(crate) fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// Writes the credentials of a Secret of this namespace, anew each time, and gives the path of the file. Only this user can read
+    /// it; who reads it meanwhile sees the old ones or the new ones, whole.
+    ///
+    /// # Errors
+    /// Why it cannot be written, for people.
+    pub(crate) fn write(&self, namespace: &str, secret: &SecretKeySelector, bytes: &[u8]) -> Result<String, String> {
+        let name = format!("{}-{}", secret.name, secret.key);
+        let is_plain = |part: &str| !part.is_empty() && !part.contains('/') && part != "." && part != "..";
+        if !is_plain(namespace) || !is_plain(&name) {
+            return Err(format!("no file can be named after the key {:?} of Secret {:?}", secret.key, secret.name));
+        }
+        let folder = self.folder.join(namespace);
+        let path = folder.join(&name);
+        written(&folder, &path, bytes)
+            .map_err(|e| format!("the credentials of Secret {} cannot be written to {}: {e}", secret.name, path.display()))?;
+        path.into_os_string().into_string().map_err(|path| format!("{} is no text", path.to_string_lossy()))
+    }
+}
+
+fn written(folder: &Path, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let mut file = tempfile::Builder::new().permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600)).tempfile_in(folder)?;
+    file.write_all(bytes)?;
+    file.persist(path)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn secret(name: &str, key: &str) -> SecretKeySelector {
+        SecretKeySelector { name: name.into(), key: key.into(), ..SecretKeySelector::default() }
+    }
+
+    #[test]
+    fn credentials_are_replaced_and_only_ours_to_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = CredentialFiles::new(folder.path().join("credentials"));
+        for text in ["old", "new"] {
+            let path = files.write("velero", &secret("cloud", "key"), text.as_bytes()).unwrap();
+            assert_eq!(Path::new(&path), folder.path().join("credentials/velero/cloud-key"));
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        let left = std::fs::read_dir(folder.path().join("credentials/velero")).unwrap();
+        assert_eq!(left.count(), 1);
+    }
+
+    #[test]
+    fn no_key_leads_out_of_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = CredentialFiles::new(folder.path().to_owned());
+        for (namespace, name, key) in [("..", "a", "b"), ("v", "a", "../b"), ("v/x", "a", "b"), ("", "a", "b")] {
+            assert!(files.write(namespace, &secret(name, key), b"x").is_err(), "{namespace} {name} {key}");
+        }
+    }
+}
