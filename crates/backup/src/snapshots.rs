@@ -6,10 +6,12 @@ use lifeboat_api::Backup;
 use lifeboat_cluster::Cluster;
 use lifeboat_object::{Catalog, ObjectKey, Place};
 use lifeboat_operation::Operation;
-use lifeboat_volume::csi::{CsiBackup, CsiSnapshots, GROUP, SnapshotTypes, release, remove_all};
-use lifeboat_volume::facts::ClaimKey;
-use lifeboat_volume::{Decided, Verdict, Verdicts, Way};
-use std::collections::HashMap;
+use lifeboat_volume::csi::{
+    ClaimGroup, CsiBackup, CsiSnapshots, GROUP, GroupMember, SnapshotTypes, release_all, remove_all,
+};
+use lifeboat_volume::facts::{ClaimKey, PersistentVolume};
+use lifeboat_volume::{Decided, Group, Verdicts, Way};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -29,6 +31,8 @@ pub(crate) struct Due {
     verdicts: Arc<Verdicts>,
     /// By their numbers in the index.
     claims: HashMap<u32, ClaimKey>,
+    /// Those that are snapshotted together, by namespace and value of their label. They have their turn in one block.
+    groups: BTreeMap<(String, String), Vec<ClaimKey>>,
 }
 
 impl Due {
@@ -38,24 +42,52 @@ impl Due {
             let claim = decided.claim.as_ref()?;
             Some((index.number(&claim.object().digest())?, claim.clone()))
         });
-        let claims = claims.collect();
-        Self { csi, verdicts, claims }
+        let claims: HashMap<u32, ClaimKey> = claims.collect();
+        let mut groups = verdicts.groups();
+        let is_here: HashSet<&ClaimKey> = claims.values().collect();
+        groups.values_mut().for_each(|members| members.retain(|claim| is_here.contains(claim)));
+        Self { csi, verdicts, claims, groups }
     }
 
     /// Begins the snapshots of the claims among these objects, unless that was done before.
     pub(crate) fn begin(&self, block: &[u32]) {
         let Some(csi) = &self.csi else { return };
         for key in block.iter().filter_map(|number| self.claims.get(number)) {
-            let Some(Decided { verdict: Verdict { way: Way::CsiSnapshot { class }, .. }, volume, .. }) =
-                self.verdicts.of_claim(key)
-            else {
-                continue;
-            };
-            let volume = volume.as_deref().and_then(|name| self.verdicts.volume(name));
-            let driver = volume.and_then(|volume| volume.driver()).unwrap_or_default();
-            if let Some(claim) = self.verdicts.claim(key) {
-                csi.begin(claim, driver, class);
+            let Some((Way::CsiSnapshot { class, group }, driver)) = self.way(key) else { continue };
+            match group {
+                None => self.verdicts.claim(key).into_iter().for_each(|claim| csi.begin(claim, driver, class)),
+                Some(group) => csi.begin_group(self.group(&key.namespace, group, driver)),
             }
+        }
+    }
+
+    /// What is to be done with a claim, and its driver.
+    fn way(&self, key: &ClaimKey) -> Option<(&Way, &str)> {
+        let decided = self.verdicts.of_claim(key)?;
+        Some((&decided.verdict.way, self.volume(decided).and_then(PersistentVolume::driver).unwrap_or_default()))
+    }
+
+    fn volume(&self, decided: &Decided) -> Option<&PersistentVolume> {
+        self.verdicts.volume(decided.volume.as_deref()?)
+    }
+
+    /// All that is snapshotted with a claim.
+    fn group(&self, namespace: &str, group: &Group, driver: &str) -> ClaimGroup {
+        let Group { value, class } = group;
+        let members = self.groups.get(&(namespace.to_owned(), value.clone())).map(Vec::as_slice).unwrap_or_default();
+        let members = members.iter().filter_map(|key| {
+            let (claim, decided) = (self.verdicts.claim(key)?.clone(), self.verdicts.of_claim(key)?);
+            let Way::CsiSnapshot { class, .. } = &decided.verdict.way else { return None };
+            let handle = self.volume(decided).map(|volume| volume.handle.clone()).unwrap_or_default();
+            Some(GroupMember { claim, handle, class: class.clone() })
+        });
+        ClaimGroup {
+            namespace: namespace.to_owned(),
+            value: value.clone(),
+            class: class.clone(),
+            driver: driver.to_owned(),
+            members: members.collect(),
+            beside: self.verdicts.beside_group(namespace, value).to_vec(),
         }
     }
 }
@@ -67,7 +99,7 @@ pub async fn remove_snapshots(
     cluster: &Cluster,
     operation: &Operation,
     backup_uid: &str,
-    is_kept: impl Fn(&str, &str) -> bool,
+    is_kept: impl Fn(&str, &str) -> bool + Sync,
 ) -> bool {
     let removed = async {
         let catalog = cluster.discover().await.map_err(|e| e.to_string())?;
@@ -103,7 +135,8 @@ fn tell_left(operation: &Operation, why: &str) {
 /// be is a warning: it does no harm, but whoever deletes these objects deletes the snapshot.
 pub(crate) async fn release_snapshots<'a>(objects: impl Iterator<Item = &'a ObjectKey>, env: &Env) {
     let is_snapshot = |key: &&ObjectKey| key.resource.group == GROUP && key.resource.resource == "volumesnapshots";
-    let snapshots: Vec<&ObjectKey> = objects.filter(is_snapshot).collect();
+    let names = |key: &ObjectKey| (key.namespace.clone().unwrap_or_default(), key.name.clone());
+    let snapshots: Vec<(String, String)> = objects.filter(is_snapshot).map(names).collect();
     if snapshots.is_empty() {
         return;
     }
@@ -116,11 +149,9 @@ pub(crate) async fn release_snapshots<'a>(objects: impl Iterator<Item = &'a Obje
         }
     };
     let Some(types) = types else { return };
-    for key in snapshots {
-        let namespace = key.namespace.as_deref().unwrap_or_default();
-        if let Err(e) = release(&env.cluster, &types, namespace, &key.name).await {
-            let text = format!("the objects of a snapshot stay in the cluster: {key}: {e}");
-            env.operation.journal.warn(&Place::Namespace(namespace.to_owned()), text);
-        }
+    for (name, e) in release_all(&env.cluster, &types, &snapshots).await {
+        let text = format!("the objects of a snapshot stay in the cluster: {name}: {e}");
+        let namespace = name.split('/').next().unwrap_or_default();
+        env.operation.journal.warn(&Place::Namespace(namespace.to_owned()), text);
     }
 }

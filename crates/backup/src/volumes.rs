@@ -8,7 +8,9 @@ use lifeboat_operation::Journal;
 use lifeboat_select::ResourcePolicies;
 use lifeboat_volume::csi::CsiSnapshots;
 use lifeboat_volume::facts::ClaimKey;
-use lifeboat_volume::{Decided, Flags, Report, Rules, Saved, Survey, Verdicts, Why, records, unprotected};
+use lifeboat_volume::{
+    Decided, Flags, Report, Rules, Saved, Survey, Verdict, Verdicts, Way, Why, records, unprotected,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What decides about volumes.
@@ -76,13 +78,16 @@ impl VolumeDeeds {
     }
 }
 
+/// How an error of the data of a claim begins in the results.
+const NOT_SAVED: &str = "the data of the claim is not saved";
+
 /// The volumes of a backup when all objects went through.
 #[derive(Debug, Default)]
 pub(crate) struct Volumes {
     verdicts: Verdicts,
     saved: Saved,
     reports: BTreeMap<ClaimKey, Report>,
-    /// Namespaces and names of the VolumeSnapshots that were taken.
+    /// Namespaces and names of the VolumeSnapshots that were taken, and of their groups.
     snapshots: BTreeSet<(String, String)>,
 }
 
@@ -95,7 +100,7 @@ impl Volumes {
         Self { verdicts, saved, reports, snapshots }
     }
 
-    /// Whether this VolumeSnapshot holds the data of a volume of the backup.
+    /// Whether this VolumeSnapshot, or VolumeGroupSnapshot, holds the data of a volume of the backup.
     pub(crate) fn has_snapshot(&self, namespace: &str, name: &str) -> bool {
         self.snapshots.contains(&(namespace.to_owned(), name.to_owned()))
     }
@@ -117,8 +122,15 @@ impl Volumes {
         }
         for (claim, report) in &self.reports {
             if let Report::Failed { why } = report {
-                let message = "the data of the claim is not saved";
-                journal.item(Severity::Error, &claim.object(), message, Some(why));
+                journal.item(Severity::Error, &claim.object(), NOT_SAVED, Some(why));
+            }
+        }
+        for decided in self.decided() {
+            if let (Verdict { way: Way::Skip, why: Why::Group { .. } }, Some(claim)) =
+                (&decided.verdict, &decided.claim)
+            {
+                let why = format!("{}; {}", decided.verdict.reason(), decided.verdict.advice().unwrap_or_default());
+                journal.item(Severity::Error, &claim.object(), NOT_SAVED, Some(&why));
             }
         }
         if backup.spec.allow_unprotected {

@@ -37,6 +37,7 @@ mod extras;
 mod failure;
 mod files;
 mod finalize;
+mod group_stubs;
 mod hold_back;
 mod item;
 mod kept;
@@ -81,6 +82,7 @@ mod request;
 mod retry;
 mod run;
 mod running;
+mod snapshot_groups;
 mod stop;
 #[cfg(test)]
 mod stub;

@@ -4,4 +4,6 @@
 mod deletion;
 mod finalize;
 mod ground;
+mod groups;
 mod hooks;
+mod snapshotter;
