@@ -72,6 +72,9 @@ object! {
         backup_type: Option<BackupType> = "backupType" later;
         /// Settings of the uploader.
         uploader_config: Option<UploaderConfigForBackup> = "uploaderConfig" nullable;
+        /// What becomes of claims that cannot be snapshotted as a group; absent means that their data is not saved; an addition of
+        /// Lifeboat.
+        volume_group_fallback: Option<VolumeGroupFallback> = "volumeGroupFallback";
         /// Makes the backup though the data of some volumes in scope cannot be saved as asked; an addition of Lifeboat.
         allow_unprotected: bool = "allowUnprotected";
         /// Ends the backup before its time; an addition of Lifeboat.
@@ -96,6 +99,14 @@ words! {
         Full,
         /// On top of the latest snapshot.
         Incremental,
+    }
+}
+
+words! {
+    /// What becomes of the claims of a group that cannot be snapshotted together.
+    pub enum VolumeGroupFallback {
+        /// Each has a snapshot of its own, of a moment of its own.
+        Single = "single",
     }
 }
 

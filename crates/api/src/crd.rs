@@ -261,9 +261,10 @@ mod tests {
     ];
 
     /// Fields that only Lifeboat has: Velero's definitions drop them.
-    const OURS: [&str; 14] = [
+    const OURS: [&str; 16] = [
         "Backup.spec.allowUnprotected: only in the type",
         "Backup.spec.cancel: only in the type",
+        "Backup.spec.volumeGroupFallback: only in the type",
         "Backup.status.attempt: only in the type",
         "Restore.spec.allowRecreate: only in the type",
         "Restore.spec.cancel: only in the type",
@@ -276,6 +277,7 @@ mod tests {
         "Restore.status.attempt: only in the type",
         "Schedule.spec.template.allowUnprotected: only in the type",
         "Schedule.spec.template.cancel: only in the type",
+        "Schedule.spec.template.volumeGroupFallback: only in the type",
     ];
 
     /// A null is read like an absent field, whether the definition allows it or an old store holds it.

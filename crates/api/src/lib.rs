@@ -30,6 +30,7 @@ pub mod well_known;
 pub use backup::{
     Backup, BackupHooks, BackupPhase, BackupProgress, BackupResourceHook, BackupResourceHookSpec, BackupSpec,
     BackupStatus, BackupType, ExecHook, HookErrorMode, HookStatus, TemplateMetadata, UploaderConfigForBackup,
+    VolumeGroupFallback,
 };
 pub use crd::{Resource, crds};
 pub use data_move::{

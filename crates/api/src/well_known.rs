@@ -117,6 +117,9 @@ pub const ANNOTATION_CSI_DRIVER_NAME: &str = "velero.io/csi-driver-name";
 pub const ANNOTATION_VSC_DELETION_POLICY: &str = "velero.io/csi-vsc-deletion-policy";
 /// On VolumeSnapshots in a backup: the group snapshot in the storage system.
 pub const ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE: &str = "velero.io/csi-volumegroupsnapshot-handle";
+/// On VolumeSnapshots in a backup: the snapshots in the storage system of all volumes of its group, as a JSON list; an addition of
+/// Lifeboat.
+pub const ANNOTATION_VOLUME_GROUP_SNAPSHOT_MEMBERS: &str = "lifeboat.io/volume-group-snapshot-members";
 /// On claims: the VolumeSnapshotClass to take.
 pub const ANNOTATION_VOLUME_SNAPSHOT_CLASS: &str = "velero.io/csi-volumesnapshot-class";
 /// On backups, followed by a CSI driver in lower case: the VolumeSnapshotClass to take.

@@ -67,7 +67,7 @@ pub const SUCCEEDED: &str = "succeeded";
 /// [`BackupVolumeInfo::result`] of data that is not.
 pub const FAILED: &str = "failed";
 
-/// A CSI snapshot. Only `operationID` and `volumeGroupSnapshotHandle` may be absent.
+/// A CSI snapshot. Only `operationID`, `volumeGroupSnapshotHandle` and `volumeGroup` may be absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CsiSnapshotInfo {
@@ -89,6 +89,9 @@ pub struct CsiSnapshotInfo {
     /// The driver's name of the group that it was taken with.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub volume_group_snapshot_handle: String,
+    /// The value of the label that the claims of that group have in common; an addition of Lifeboat.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub volume_group: String,
     /// Fields that this version does not know.
     #[serde(flatten)]
     pub other: Map<String, Value>,

@@ -17,7 +17,7 @@ use lifeboat_hook::BackupHooks;
 use lifeboat_object::{GroupResource, Place};
 use lifeboat_select::{BackupFilter, ResourcePolicies, SelectorError};
 use lifeboat_volume::Flags;
-use lifeboat_volume::csi::SnapshotTypes;
+use lifeboat_volume::csi::{GroupTypes, SnapshotTypes};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
@@ -124,6 +124,7 @@ pub(crate) async fn scope(wanted: Wanted<'_>, hands: Option<&Hands>, env: &Env) 
     let claims = catalog.find(&GroupResource::new("", "persistentvolumeclaims"));
     let flags = Flags {
         serves_snapshots: SnapshotTypes::of(&catalog).is_some(),
+        serves_groups: GroupTypes::of(&catalog).is_some(),
         native: !env.actions.volume_snapshotters.is_empty(),
         saves_claims: claims.is_some_and(|resource| filter.collects(resource).is_ok()),
         ..Flags::of(&backup.spec, settings.features)

@@ -6,11 +6,13 @@ use crate::save::Desk;
 use lifeboat_api::Backup;
 use lifeboat_object::{Catalog, ObjectKey, Place};
 use lifeboat_operation::Operation;
-use lifeboat_volume::csi::{CsiBackup, CsiSnapshots, GROUP, SnapshotTypes, release_all, remove_all};
-use lifeboat_volume::facts::ClaimKey;
+use lifeboat_volume::csi::{
+    ClaimGroup, CsiBackup, CsiSnapshots, GROUP, GroupMember, SnapshotTypes, release_all, remove_all,
+};
+use lifeboat_volume::facts::{ClaimKey, PersistentVolume};
 use lifeboat_volume::native::{Left, NativeBackup, NativeSnapshots, Removal, SnapshotNote, noted, remove_noted};
-use lifeboat_volume::{Decided, Verdict, Verdicts, Way};
-use std::collections::HashMap;
+use lifeboat_volume::{Decided, Group, Verdicts, Way};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -37,6 +39,8 @@ pub(crate) struct Due {
     native: Option<NativeSnapshots>,
     verdicts: Arc<Verdicts>,
     claims: HashMap<u32, ClaimKey>,
+    /// Those that are snapshotted together, by namespace and value of their label. They have their turn in one block.
+    groups: BTreeMap<(String, String), Vec<ClaimKey>>,
     /// The names of PersistentVolumes.
     volumes: HashMap<u32, String>,
     /// What is still to be read is not read any more when the backup has ended.
@@ -62,7 +66,11 @@ impl Due {
                 _ => {}
             }
         }
-        Self { csi, native, verdicts: Arc::clone(&desk.verdicts), claims, volumes, desk: Arc::downgrade(desk) }
+        let mut groups = desk.verdicts.groups();
+        let is_here: HashSet<&ClaimKey> = claims.values().collect();
+        groups.values_mut().for_each(|members| members.retain(|claim| is_here.contains(claim)));
+        let verdicts = Arc::clone(&desk.verdicts);
+        Self { csi, native, verdicts, claims, groups, volumes, desk: Arc::downgrade(desk) }
     }
 
     /// The names of the PersistentVolumes among these objects of whose volumes native snapshots are due.
@@ -83,16 +91,41 @@ impl Due {
         }
         let Some(csi) = &self.csi else { return };
         for key in block.iter().filter_map(|number| self.claims.get(number)) {
-            let Some(Decided { verdict: Verdict { way: Way::CsiSnapshot { class }, .. }, volume, .. }) =
-                self.verdicts.of_claim(key)
-            else {
-                continue;
-            };
-            let volume = volume.as_deref().and_then(|name| self.verdicts.volume(name));
-            let driver = volume.and_then(|volume| volume.driver()).unwrap_or_default();
-            if let Some(claim) = self.verdicts.claim(key) {
-                csi.begin(claim, driver, class);
+            let Some((Way::CsiSnapshot { class, group }, driver)) = self.way(key) else { continue };
+            match group {
+                None => self.verdicts.claim(key).into_iter().for_each(|claim| csi.begin(claim, driver, class)),
+                Some(group) => csi.begin_group(self.group(&key.namespace, group, driver)),
             }
+        }
+    }
+
+    /// What is to be done with a claim, and its driver.
+    fn way(&self, key: &ClaimKey) -> Option<(&Way, &str)> {
+        let decided = self.verdicts.of_claim(key)?;
+        Some((&decided.verdict.way, self.volume(decided).and_then(PersistentVolume::driver).unwrap_or_default()))
+    }
+
+    fn volume(&self, decided: &Decided) -> Option<&PersistentVolume> {
+        self.verdicts.volume(decided.volume.as_deref()?)
+    }
+
+    /// All that is snapshotted with a claim.
+    fn group(&self, namespace: &str, group: &Group, driver: &str) -> ClaimGroup {
+        let Group { value, class } = group;
+        let members = self.groups.get(&(namespace.to_owned(), value.clone())).map(Vec::as_slice).unwrap_or_default();
+        let members = members.iter().filter_map(|key| {
+            let (claim, decided) = (self.verdicts.claim(key)?.clone(), self.verdicts.of_claim(key)?);
+            let Way::CsiSnapshot { class, .. } = &decided.verdict.way else { return None };
+            let handle = self.volume(decided).map(|volume| volume.handle.clone()).unwrap_or_default();
+            Some(GroupMember { claim, handle, class: class.clone() })
+        });
+        ClaimGroup {
+            namespace: namespace.to_owned(),
+            value: value.clone(),
+            class: class.clone(),
+            driver: driver.to_owned(),
+            members: members.collect(),
+            beside: self.verdicts.beside_group(namespace, value).to_vec(),
         }
     }
 }
@@ -106,7 +139,7 @@ pub async fn remove_snapshots(backup: &Backup, env: &Env) -> bool {
 }
 
 /// Removes the CSI snapshots that a backup has taken, but those that are to be kept, which go by namespace and name.
-pub(crate) async fn remove_csi(backup_uid: &str, env: &Env, is_kept: impl Fn(&str, &str) -> bool) -> bool {
+pub(crate) async fn remove_csi(backup_uid: &str, env: &Env, is_kept: impl Fn(&str, &str) -> bool + Sync) -> bool {
     let (cluster, operation) = (&env.cluster, &env.operation);
     let removed = async {
         let catalog = cluster.discover().await.map_err(|e| e.to_string())?;
@@ -179,7 +212,8 @@ fn tell_left(operation: &Operation, why: &str) {
 /// be is a warning: it does no harm, but whoever deletes these objects deletes the snapshot.
 pub(crate) async fn release_snapshots<'a>(objects: impl Iterator<Item = &'a ObjectKey>, env: &Env) {
     let is_snapshot = |key: &&ObjectKey| key.resource.group == GROUP && key.resource.resource == "volumesnapshots";
-    let snapshots: Vec<&ObjectKey> = objects.filter(is_snapshot).collect();
+    let names = |key: &ObjectKey| (key.namespace.clone().unwrap_or_default(), key.name.clone());
+    let snapshots: Vec<(String, String)> = objects.filter(is_snapshot).map(names).collect();
     if snapshots.is_empty() {
         return;
     }
@@ -192,9 +226,9 @@ pub(crate) async fn release_snapshots<'a>(objects: impl Iterator<Item = &'a Obje
         }
     };
     let Some(types) = types else { return };
-    let names = snapshots.iter().map(|key| (key.namespace.as_deref().unwrap_or_default(), key.name.as_str()));
-    for (namespace, name, e) in release_all(&env.cluster, &types, names).await {
-        let text = format!("the objects of the snapshot {namespace}/{name} stay in the cluster: {e}");
+    for (name, e) in release_all(&env.cluster, &types, &snapshots).await {
+        let text = format!("the objects of the snapshot {name} stay in the cluster: {e}");
+        let namespace = name.split('/').next().unwrap_or_default();
         env.operation.journal.warn(&Place::Namespace(namespace.to_owned()), text);
     }
 }

@@ -1,18 +1,97 @@
 //! Decides about the volumes whose objects are on the shelf.
 
+use crate::env::Env;
 use crate::fetch::{Taker, pick};
 use crate::shelve::Shelves;
 use crate::stopped::Stopped;
-use lifeboat_object::{Item, ObjectKey};
-use lifeboat_volume::{Survey, Verdicts};
-use std::collections::HashSet;
+use bytes::Bytes;
+use lifeboat_cluster::ListRequest;
+use lifeboat_object::{ApiResource, Item, ObjectKey, Place};
+use lifeboat_volume::csi::GroupTypes;
+use lifeboat_volume::facts::Claim;
+use lifeboat_volume::{GroupClass, GroupNote, GroupRules, Survey, Verdicts};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// Decides about all volumes, once all objects of their types are on the shelf.
+/// Decides about all volumes, once all objects of their types are on the shelf. What people must know of groups of claims is told.
 pub(crate) async fn decide(shelves: &mut Shelves) -> Result<Verdicts, Stopped> {
     survey_pods_outside(shelves).await?;
     let survey = std::mem::take(&mut shelves.survey);
-    Ok(survey.decide(shelves.scope.volume_rules.get()))
+    let mut verdicts = survey.decide(shelves.scope.volume_rules.get());
+    let namespaces = verdicts.namespaces_of_groups();
+    if !namespaces.is_empty() {
+        let rules = group_rules(namespaces, shelves).await?;
+        for GroupNote { namespace, text } in verdicts.settle_groups(&shelves.scope.volume_rules.flags, &rules) {
+            shelves.env.operation.journal.warn(&Place::Namespace(namespace), text);
+        }
+    }
+    Ok(verdicts)
+}
+
+/// Reads what decides about groups of claims in these namespaces, beside the claims of the backup.
+async fn group_rules(namespaces: BTreeSet<String>, shelves: &Shelves) -> Result<GroupRules, Stopped> {
+    let (scope, env) = (&shelves.scope, &shelves.env);
+    let classes = match GroupTypes::of(&scope.catalog) {
+        Some(types) => {
+            let wanted = Listed { resource: &types.classes, namespace: None, selector: "" };
+            listed(wanted, env).await?.map(|bodies| {
+                let read = bodies.iter().filter_map(|body| serde_json::from_slice(body).ok());
+                read.map(|class| GroupClass::of(&class)).collect()
+            })
+        }
+        // Without them nothing is asked of the classes.
+        None => Ok(Vec::new()),
+    };
+    let mut outside = Vec::new();
+    let label = scope.backup.spec.volume_group_snapshot_label_key.as_str();
+    for namespace in namespaces {
+        let Some(claims) = scope.find("", "persistentvolumeclaims") else { break };
+        let wanted = Listed { resource: claims, namespace: Some(&namespace), selector: label };
+        match listed(wanted, env).await? {
+            Ok(bodies) => {
+                let items = bodies.into_iter().filter_map(|body| Item::parse(Arc::clone(claims), body).ok());
+                outside.extend(items.map(|item| Claim::of(&item)));
+            }
+            // The snapshot-controller finds out what there is.
+            Err(why) => {
+                let fields = [("namespace", namespace.as_str()), ("why", &why)];
+                env.operation
+                    .journal
+                    .info("It is not known which claims outside the backup are in its groups", &fields);
+            }
+        }
+    }
+    Ok(GroupRules::new(classes, &scope.backup.metadata.annotations).with_outside(outside))
+}
+
+/// What is listed as a whole.
+struct Listed<'a> {
+    resource: &'a Arc<ApiResource>,
+    namespace: Option<&'a str>,
+    selector: &'a str,
+}
+
+/// Lists objects; the inner error is why that did not go.
+async fn listed(wanted: Listed<'_>, env: &Env) -> Result<Result<Vec<Bytes>, String>, Stopped> {
+    let Listed { resource, namespace, selector } = wanted;
+    let mut list = env.cluster.list(ListRequest {
+        resource: Arc::clone(resource),
+        namespace: namespace.map(str::to_owned),
+        selector: selector.to_owned(),
+        metadata_only: false,
+    });
+    let mut out = Vec::new();
+    loop {
+        let bodies = tokio::select! {
+            () = env.operation.cancel.cancelled() => return Err(Stopped::Over),
+            bodies = list.next() => bodies,
+        };
+        match bodies {
+            Ok(Some(bodies)) => out.extend(bodies),
+            Ok(None) => return Ok(Ok(out)),
+            Err(e) => return Ok(Err(e.to_string())),
+        }
+    }
 }
 
 /// Takes in the pods that are not in the backup and mount its claims: what they ask for counts too.

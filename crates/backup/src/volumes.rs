@@ -11,7 +11,9 @@ use lifeboat_select::ResourcePolicies;
 use lifeboat_volume::csi::CsiSnapshots;
 use lifeboat_volume::facts::ClaimKey;
 use lifeboat_volume::native::NativeSnapshots;
-use lifeboat_volume::{Decided, Flags, Report, Reports, Rules, Saved, Survey, Verdicts, Why, records, unprotected};
+use lifeboat_volume::{
+    Decided, Flags, Report, Reports, Rules, Saved, Survey, Verdict, Verdicts, Way, Why, records, unprotected,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What decides about volumes.
@@ -79,13 +81,16 @@ impl VolumeDeeds {
     }
 }
 
+/// How an error of the data of a claim begins in the results.
+const NOT_SAVED: &str = "the data of the claim is not saved";
+
 /// The volumes of a backup when all objects went through.
 #[derive(Debug, Default)]
 pub(crate) struct Volumes {
     verdicts: Verdicts,
     saved: Saved,
     reports: Reports,
-    /// Namespaces and names of the VolumeSnapshots that were taken.
+    /// Namespaces and names of the VolumeSnapshots that were taken, and of their groups.
     snapshots: BTreeSet<(String, String)>,
 }
 
@@ -105,7 +110,7 @@ impl Volumes {
         Self { verdicts, saved, reports, snapshots }
     }
 
-    /// Whether this VolumeSnapshot holds the data of a volume of the backup.
+    /// Whether this VolumeSnapshot, or VolumeGroupSnapshot, holds the data of a volume of the backup.
     pub(crate) fn has_snapshot(&self, namespace: &str, name: &str) -> bool {
         self.snapshots.contains(&(namespace.to_owned(), name.to_owned()))
     }
@@ -150,7 +155,15 @@ impl Volumes {
         }
         for (claim, report) in &self.reports.of_claims {
             if let Some(why) = report.failure() {
-                journal.item(Severity::Error, &claim.object(), "the data of the claim is not saved", Some(why));
+                journal.item(Severity::Error, &claim.object(), NOT_SAVED, Some(why));
+            }
+        }
+        for decided in self.decided() {
+            if let (Verdict { way: Way::Skip, why: Why::Group { .. } }, Some(claim)) =
+                (&decided.verdict, &decided.claim)
+            {
+                let why = format!("{}; {}", decided.verdict.reason(), decided.verdict.advice().unwrap_or_default());
+                journal.item(Severity::Error, &claim.object(), NOT_SAVED, Some(&why));
             }
         }
         for (volume, report) in &self.reports.of_volumes {

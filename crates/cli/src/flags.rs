@@ -2,7 +2,7 @@
 
 use clap::builder::{PathBufValueParser, PossibleValue, TypedValueParser, ValueParserFactory};
 use clap::{Arg, Command};
-use lifeboat_api::{BackupType, Duration, ExistingResourcePolicyOverride, LabelSelector};
+use lifeboat_api::{BackupType, Duration, ExistingResourcePolicyOverride, LabelSelector, VolumeGroupFallback};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::ops::Deref;
@@ -168,6 +168,12 @@ pub(crate) fn backup_type(text: &str) -> Result<BackupType, String> {
         .into_iter()
         .find(|word| format!("{word:?}").eq_ignore_ascii_case(text))
         .ok_or_else(|| format!("{text:?} is neither Full nor Incremental"))
+}
+
+/// Any case, as of the other words.
+pub(crate) fn volume_group_fallback(text: &str) -> Result<VolumeGroupFallback, String> {
+    let word = VolumeGroupFallback::Single;
+    text.eq_ignore_ascii_case(word.as_str()).then_some(word).ok_or_else(|| format!("{text:?} is not {}", word.as_str()))
 }
 
 /// `kind=ns/name,ns/name;kind2=…`.

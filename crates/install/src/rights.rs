@@ -64,6 +64,8 @@ fn cluster_rules() -> Value {
         // A backup waits for its snapshots, and takes their objects out of the cluster when it ends.
         {"apiGroups": ["snapshot.storage.k8s.io"], "resources": ["volumesnapshots", "volumesnapshotcontents"],
             "verbs": ["watch", "delete"]},
+        {"apiGroups": ["groupsnapshot.storage.k8s.io"], "resources": ["volumegroupsnapshots", "volumegroupsnapshotcontents"],
+            "verbs": ["watch", "delete"]},
         // A restored object that blocks the deletion of its owner, where that is checked at admission.
         {"apiGroups": ["*"], "resources": ["*/finalizers"], "verbs": ["update"]},
         // Restored roles and bindings hold rights that the server has not.

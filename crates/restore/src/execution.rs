@@ -19,6 +19,7 @@ use crate::pod_commands::PodCommands;
 use crate::read::Facts;
 use crate::reader::Reader;
 use crate::renamed::Renamed;
+use crate::snapshot_groups::SnapshotGroups;
 use crate::stop::Stop;
 use crate::walk::Walk;
 use crate::write::Writer;
@@ -48,6 +49,8 @@ pub(crate) struct Lasting {
     pub(crate) begun: Arc<Begun>,
     pub(crate) commands: Arc<PodCommands>,
     pub(crate) renamed: Arc<Renamed>,
+    /// The groups of snapshots that are restored.
+    pub(crate) groups: Arc<SnapshotGroups>,
     messages: Arc<Messages>,
     reader: Arc<Reader>,
     aside: Arc<Aside>,
@@ -71,7 +74,9 @@ impl Lasting {
         let timeout = walk.terminating_timeout;
         let began = walk.restore.metadata.creation_timestamp.filter(|_| is_resumed).map(Time::timestamp);
         let leaving = Arc::new(LeavingWaits::new(timeout));
+        let messages = Arc::new(Messages::new(&walk.env.operation.journal));
         Ok(Self {
+            groups: Arc::new(SnapshotGroups::new(walk.groups.clone(), Arc::clone(&messages), &walk.env)),
             namespaces: Arc::new(Namespaces::new(walk.namespaces()?, timeout, began)),
             begun: Arc::new(Begun::new(walk.archive.rows().len())),
             commands: Arc::new(PodCommands::new(
@@ -80,7 +85,7 @@ impl Lasting {
                 &walk.env,
             )),
             renamed: Arc::default(),
-            messages: Arc::new(Messages::new(&walk.env.operation.journal)),
+            messages,
             reader: Arc::new(Reader::new(walk.archive.clone(), Arc::clone(&walk.stop))),
             aside: Arc::default(),
             told_missing: Arc::default(),
@@ -137,6 +142,7 @@ impl Execution {
             additional,
             writer,
             remembered: lasting.remembered.clone(),
+            groups: Arc::clone(&lasting.groups),
             stop: Arc::clone(&stop),
         });
         let (begun, aside) = (Arc::clone(&lasting.begun), Arc::clone(&lasting.aside));

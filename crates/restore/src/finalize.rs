@@ -1,6 +1,7 @@
 //! The second door: ends a restore whose operations have ended (api-and-controllers.md 3.12).
 
 use crate::env::Env;
+use crate::group_stubs;
 use crate::look_after::read;
 use crate::made_volumes;
 use crate::record::log_content;
@@ -28,6 +29,9 @@ pub async fn finalize(mut restore: Restore, patience: Duration, env: &Env) -> Re
         _ => return Ok(restore),
     };
     if !made_volumes::look(&restore, patience, env).await? {
+        return Ok(restore);
+    }
+    if !Box::pin(group_stubs::remove(&restore, patience, env)).await? {
         return Ok(restore);
     }
     let operations = read(&restore.metadata.name, env).await?;

@@ -19,6 +19,7 @@ use crate::read::is_completed;
 use crate::reader::Reader;
 use crate::refused::Refused;
 use crate::retry::{can_be_read_later, can_pass};
+use crate::snapshot_groups::SnapshotGroups;
 use crate::stop::Stop;
 use crate::write::{ToWrite, Writer};
 use futures::FutureExt;
@@ -42,6 +43,7 @@ pub(crate) struct Restorer {
     pub(crate) additional: Additional,
     pub(crate) writer: Writer,
     pub(crate) remembered: Remembered,
+    pub(crate) groups: Arc<SnapshotGroups>,
     pub(crate) stop: Arc<Stop>,
 }
 
@@ -184,7 +186,12 @@ impl Restorer {
         self.additional.meet(&source.key, &mut desired.needs, &restore).await?;
         let DesiredObject { item, status, .. } = desired;
         let object = ToWrite { source, key, from_backup, desired: item, status: status.as_ref() };
-        self.writer.write(&object).await
+        self.groups.before(key, from_backup, &self.mapping).await;
+        let written = self.writer.write(&object).await;
+        if matches!(written, Ok(Action::Created)) {
+            self.groups.after(key, object.name(), from_backup, &self.mapping).await;
+        }
+        written
     }
 
     /// Restores an object that another one needs, and that the caller has begun.

@@ -38,6 +38,7 @@ mod extras;
 mod failure;
 mod files;
 mod finalize;
+mod group_stubs;
 mod hold_back;
 mod item;
 mod kept;
@@ -83,6 +84,7 @@ mod request;
 mod retry;
 mod run;
 mod running;
+mod snapshot_groups;
 mod stop;
 #[cfg(test)]
 mod stub;

@@ -113,7 +113,7 @@ async fn due(restore: &Restore, infos: &[RestoreVolumeInfo], env: &Env) -> Resul
 }
 
 /// How long the restore has waited, over all processes.
-async fn waited(restore: &Restore, env: &Env) -> Duration {
+pub(crate) async fn waited(restore: &Restore, env: &Env) -> Duration {
     let now = (env.operation.clock)();
     let records = &env.operation.records;
     let noted = records.read(SINCE).await;

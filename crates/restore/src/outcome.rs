@@ -132,6 +132,8 @@ pub(crate) struct Walked {
     pub(crate) archive: Archive,
     pub(crate) kinds: Kinds,
     pub(crate) volumes: VolumeFates,
+    /// Whether something stands for groups of snapshots until these are ready.
+    pub(crate) has_stubs: bool,
     /// What actions have begun.
     pub(crate) operations: Arc<Operations>,
     /// Commands that were due in pods.

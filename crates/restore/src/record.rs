@@ -77,7 +77,7 @@ pub(crate) async fn record(mut restore: Restore, mut walked: Walked, env: &Env) 
         && broken_off.is_none()
         && !is_pending
         && files.unstored.is_empty()
-        && volumes.records.iter().any(made_volumes::waits);
+        && (walked.has_stubs || volumes.records.iter().any(made_volumes::waits));
     status.completion_timestamp = (!is_pending && !finalizes).then(|| Time::new((env.operation.clock)()));
     status.phase = Some(match (is_pending, errors) {
         _ if cancelled => RestorePhase::Failed,

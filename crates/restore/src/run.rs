@@ -8,6 +8,7 @@ use crate::env::Env;
 use crate::execute::{Reached, level, pass_over};
 use crate::execution::{Execution, Lasting};
 use crate::extras;
+use crate::group_stubs;
 use crate::mapping::Mapping;
 use crate::operations::Operations;
 use crate::outcome::{Outcome, RestoreError, Walked};
@@ -44,7 +45,13 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, RestoreError> 
         () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
     };
     let walked = Box::pin(walk(request, &restore, pinned, env)).await?;
-    Ok(Box::pin(record(restore, walked, env)).await?)
+    let has_stubs = walked.has_stubs;
+    let outcome = Box::pin(record(restore, walked, env)).await?;
+    // Of one that is not run again and not finalized, nobody else removes them.
+    if has_stubs && !outcome.is_pending() && outcome.broken_off.is_none() {
+        group_stubs::remove_now(&outcome.restore, true, env).await;
+    }
+    Ok(outcome)
 }
 
 async fn walk(
@@ -93,7 +100,7 @@ async fn walk(
     };
     let Reached { done, not_looked_at } = reached?;
     let Walk { archive, kinds, volumes, .. } = walk;
-    let renamed = lasting.renamed.take();
+    let (renamed, has_stubs) = (lasting.renamed.take(), lasting.groups.has_any());
     Ok(Walked {
         done,
         renamed,
@@ -102,6 +109,7 @@ async fn walk(
         archive,
         kinds,
         volumes,
+        has_stubs,
         operations,
         hooks,
         not_looked_at,

@@ -14,6 +14,7 @@ use crate::plan::{Level, plan};
 use crate::policy::ExistingPolicies;
 use crate::read::{Contents, Facts, Kinds, State, filter_namespace, namespaces_in, scan};
 use crate::request::{Request, ValidationErrors};
+use crate::snapshot_groups::recorded_groups;
 use crate::stop::Stop;
 use crate::versions::{Chosen, VersionPriorities, choose};
 use crate::volume_fates::VolumeFates;
@@ -27,7 +28,7 @@ use lifeboat_hook::RestoreHooks;
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Place, chain};
 use lifeboat_select::{ResourcePolicies, RestoreFilter, RestoredFacts, SelectorError};
 use lifeboat_store::{Archive, OpenOptions, StoreError};
-use lifeboat_volume::csi::{SnapshotsOfBackup, restore_actions};
+use lifeboat_volume::csi::{GroupHandle, SnapshotsOfBackup, restore_actions};
 use lifeboat_volume::facts::ClaimKey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -41,6 +42,8 @@ pub(crate) struct Walk {
     pub(crate) levels: Vec<Level>,
     /// What becomes of volumes and claims.
     pub(crate) volumes: VolumeFates,
+    /// The snapshots of each group that the backup records.
+    pub(crate) groups: BTreeMap<GroupHandle, BTreeSet<String>>,
     /// Rows of the objects whose owners a restore can bring back, in ascending order.
     pub(crate) with_owners: Vec<usize>,
     /// How many objects of each type are left out, by reason.
@@ -123,6 +126,7 @@ impl Walk {
             catalog,
             levels,
             volumes: contents.volumes,
+            groups: recorded_groups(&recorded),
             with_owners: contents.with_owners,
             left_out: contents.left_out,
             restore: Arc::new(restore.clone()),

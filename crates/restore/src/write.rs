@@ -56,7 +56,7 @@ pub(crate) struct ToWrite<'a> {
 
 impl ToWrite<'_> {
     /// The name that it gets.
-    fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.desired["metadata"]["name"].as_str().unwrap_or(&self.key.name)
     }
 }

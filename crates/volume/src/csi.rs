@@ -1,9 +1,10 @@
 //! Snapshots by CSI drivers (backup.md 3): taken of claims, told of, cleaned up.
 //!
 //! [`CsiSnapshots`] takes those of one backup, as many at once as are asked for; their names follow from the backup and the claim,
-//! so that an attempt after a crash finds what the one before it has begun. [`SnapshotClasses`] chooses the class; [`release`] and
-//! [`remove`] take the objects out of the cluster, without and with what lies in the storage. [`restore_actions`] make claims from
-//! them again; [`delete_actions`] delete them with their backup.
+//! so that an attempt after a crash finds what the one before it has begun. Claims of a group are taken together, and stay together:
+//! drivers delete a group as a whole only. [`SnapshotClasses`] chooses the class; [`release_all`] and [`remove_all`] take the objects
+//! out of the cluster, without and with what lies in the storage. [`restore_actions`] make claims from them again; [`delete_actions`]
+//! delete them with their backup.
 
 mod actions;
 mod answer;
@@ -13,20 +14,32 @@ mod content;
 mod delete;
 mod error;
 mod follow;
+mod group_clean;
+mod group_delete;
+mod groups;
 mod look;
+mod members;
 mod objects;
+mod release;
 mod restore;
+mod settle;
 mod snapshots;
+mod stub;
+mod sweep;
 
 pub use actions::actions;
 pub use class::{ClassChoice, SnapshotClass, SnapshotClasses};
-pub use clean::{release, release_all, remove, remove_all};
 pub use content::Content;
 pub use delete::delete_actions;
 pub use error::CsiError;
-pub use objects::{GROUP, SnapshotTypes};
+pub use group_delete::{ArchivedGroups, GroupHandle};
+pub use groups::{ClaimGroup, GroupMember};
+pub use objects::{GROUP, GROUPS, GroupTypes, SnapshotTypes};
+pub use release::release_all;
 pub use restore::{SnapshotsOfBackup, restore_actions, restored_name, snapshot_of_claim, without_restored_names};
-pub use snapshots::{CsiBackup, CsiSnapshots, Taken};
+pub use snapshots::{CsiBackup, CsiSnapshots, Taken, TakenGroup};
+pub use stub::{Alone, StubOf, group_of_archived, make_ready, make_stub, stubs};
+pub use sweep::{Left, remove_all};
 
 /// The names of the actions of a backup, in the order in which they are called.
 pub const BACKUP_ACTIONS: [&str; 4] = [

@@ -1,7 +1,7 @@
 //! Decides about one volume (backup.md 2.6, 2.9). Pure and total.
 
 use crate::facts::{Claim, PersistentVolume, Pod, PodVolume};
-use crate::verdict::{Flags, Hindrance, Verdict, Way, Why};
+use crate::verdict::{Flags, Group, Hindrance, Verdict, Way, Why};
 use lifeboat_select::{ResourcePolicies, SnapshotBy, VolumeAction, VolumeFacts, VolumeRule};
 
 /// What decides.
@@ -38,6 +38,8 @@ pub enum Volume<'a> {
 
 /// Says what is done with a volume, and why. The first that applies decides: a policy whose conditions it meets, a pod that asks
 /// for its files by annotation, the default for files, the default for snapshots.
+///
+/// Whether the claims of a group can be snapshotted together is not decided here, but by [`crate::Verdicts::settle_groups`].
 ///
 /// Unlike Velero, which asks a policy without its claim about a PersistentVolume, and with it about the claim, a volume with its
 /// claim is one thing here.
@@ -177,6 +179,12 @@ impl<'a> Subject<'a> {
         Err(hindrance)
     }
 
+    /// The claims that it is snapshotted with, if its claim has the label of any.
+    fn group(&self, flags: &Flags) -> Option<Group> {
+        let value = self.facts.claim_labels.get(&flags.group_label)?;
+        (!value.is_empty()).then(|| Group { value: value.clone(), class: String::new() })
+    }
+
     fn snapshot(&self, by: SnapshotBy, mover: &str, class: &str, flags: &Flags) -> Result<Way, Hindrance> {
         let is_csi = self.persistent.is_some_and(|volume| volume.driver().is_some());
         let native = || if flags.native { Ok(Way::NativeSnapshot) } else { Err(Hindrance::NoSnapshotter) };
@@ -196,7 +204,7 @@ impl<'a> Subject<'a> {
         let data_mover = if mover.is_empty() { flags.data_mover.as_str() } else { mover };
         Ok(match is_moved {
             true => Way::MovedCsiSnapshot { class, data_mover: data_mover.to_owned() },
-            false => Way::CsiSnapshot { class },
+            false => Way::CsiSnapshot { class, group: self.group(flags) },
         })
     }
 }

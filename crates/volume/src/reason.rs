@@ -1,12 +1,13 @@
 //! Says in words why something is done with a volume, and what would have to change.
 
-use crate::verdict::{Hindrance, Verdict, Way, Why};
+use crate::verdict::{Group, Hindrance, Verdict, Way, Why};
 use std::borrow::Cow;
 
 /// The ways of saving in which Velero's record of skipped volumes says why it did not (backup.md 2.4).
 const ANY: &str = "any";
 const FILES: &str = "podvolume";
 const SNAPSHOT: &str = "volumeSnapshot";
+const CSI: &str = "csiSnapshot";
 
 impl Verdict {
     /// What is done, in a few words, such as `CSI snapshot`.
@@ -14,8 +15,14 @@ impl Verdict {
     pub fn done(&self) -> String {
         match &self.way {
             Way::NativeSnapshot => "native snapshot".to_owned(),
-            Way::CsiSnapshot { class } if class.is_empty() => "CSI snapshot".to_owned(),
-            Way::CsiSnapshot { class } => format!("CSI snapshot of the class {class}"),
+            Way::CsiSnapshot { group: Some(Group { value, class }), .. } if class.is_empty() => {
+                format!("CSI snapshot with the group {value}")
+            }
+            Way::CsiSnapshot { group: Some(Group { value, class }), .. } => {
+                format!("CSI snapshot with the group {value}, of the class {class}")
+            }
+            Way::CsiSnapshot { class, group: None } if class.is_empty() => "CSI snapshot".to_owned(),
+            Way::CsiSnapshot { class, group: None } => format!("CSI snapshot of the class {class}"),
             Way::MovedCsiSnapshot { data_mover, .. } if data_mover.is_empty() => {
                 "CSI snapshot whose data is moved".to_owned()
             }
@@ -28,6 +35,16 @@ impl Verdict {
     /// Why, as the end of a sentence.
     #[must_use]
     pub fn reason(&self) -> String {
+        if let Why::Group { because, value, trouble } = &self.why {
+            let (because, _) = because.words();
+            return match self.way {
+                Way::Skip => format!("{because}, but the group {value} cannot be snapshotted: {}", trouble.why),
+                _ => format!(
+                    "{because}, and by itself, because the group {value} cannot be snapshotted: {} (volumeGroupFallback is single)",
+                    trouble.why
+                ),
+            };
+        }
         let (why, hindrance) = self.why.words();
         match hindrance {
             Some(hindrance) => format!("{why}, but {}", hindrance.words()),
@@ -48,6 +65,7 @@ impl Verdict {
             | Why::CameLate
             | Why::VolumeUnread { .. } => ANY,
             Why::Policy { .. } | Why::SnapshotByDefault { .. } | Why::NoSnapshots => SNAPSHOT,
+            Why::Group { .. } => CSI,
         };
         format!("{approach}: {};", self.reason())
     }
@@ -77,6 +95,10 @@ impl Verdict {
             Why::VolumeUnread { volume } => {
                 format!("let the backup read the PersistentVolume {volume}: it may be missing, or denied")
             }
+            Why::Group { trouble, .. } => format!(
+                "{}; or let each claim be snapshotted by itself, at different moments (--volume-group-fallback=single)",
+                trouble.advice
+            ),
             Why::Annotation { .. } | Why::FsBackupByDefault { .. } | Why::SnapshotByDefault { .. } => return None,
         })
     }
@@ -111,6 +133,9 @@ impl Why {
                 ("an action of a plugin brought it into the backup after the snapshots were decided about".into(), None)
             }
             Self::VolumeUnread { volume } => (format!("its volume {volume} is not known").into(), None),
+            Self::Group { value, trouble, .. } => {
+                (format!("the group {value} cannot be snapshotted: {}", trouble.why).into(), None)
+            }
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::decide::{Rules, Volume, decide};
 use crate::facts::{Claim, ClaimKey, PersistentVolume, Pod, PodVolume};
-use crate::verdict::{Verdict, Way, Why};
-use lifeboat_object::Item;
+use crate::group::{GroupRules, Member, class_of};
+use crate::verdict::{Flags, Group, Verdict, Way, Why};
+use lifeboat_object::{Item, first_names};
 use lifeboat_select::ResourcePolicies;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -52,6 +53,17 @@ pub struct Verdicts {
     of_volumes: HashMap<String, usize>,
     /// Namespaces and names of the pods that have volumes without a claim about which was decided.
     pods: BTreeSet<(String, String)>,
+    /// The names of claims that are snapshotted with a group and are not wanted, by namespace and value of its label.
+    beside_groups: BTreeMap<(String, String), Vec<String>>,
+}
+
+/// Something about a group that people must know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupNote {
+    /// Its namespace.
+    pub namespace: String,
+    /// What.
+    pub text: String,
 }
 
 impl Survey {
@@ -143,7 +155,7 @@ impl Survey {
             }
         }
         self.pods = Vec::new();
-        Verdicts { survey: self, all, of_claims, of_volumes, pods }
+        Verdicts { survey: self, all, of_claims, of_volumes, pods, beside_groups: BTreeMap::new() }
     }
 }
 
@@ -184,6 +196,93 @@ impl Verdicts {
     #[must_use]
     pub fn has_volumes_of_pod(&self, namespace: &str, name: &str) -> bool {
         !self.pods.is_empty() && self.pods.contains(&(namespace.to_owned(), name.to_owned()))
+    }
+
+    /// The namespaces in which claims are to be snapshotted together.
+    #[must_use]
+    pub fn namespaces_of_groups(&self) -> BTreeSet<String> {
+        self.groups().into_keys().map(|(namespace, _)| namespace).collect()
+    }
+
+    /// The claims that are to be snapshotted together, by namespace and value of their label.
+    #[must_use]
+    pub fn groups(&self) -> BTreeMap<(String, String), Vec<ClaimKey>> {
+        let mut out: BTreeMap<(String, String), Vec<ClaimKey>> = BTreeMap::new();
+        for decided in &self.all {
+            if let (Way::CsiSnapshot { group: Some(group), .. }, Some(claim)) = (&decided.verdict.way, &decided.claim) {
+                out.entry((claim.namespace.clone(), group.value.clone())).or_default().push(claim.clone());
+            }
+        }
+        out
+    }
+
+    /// The names of claims that the driver snapshots with a group though nobody wants them.
+    #[must_use]
+    pub fn beside_group(&self, namespace: &str, value: &str) -> &[String] {
+        self.beside_groups.get(&(namespace.to_owned(), value.to_owned())).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Decides which groups can be snapshotted, and with which class. The claims of one that cannot be are not snapshotted, or by
+    /// themselves where the backup allows that. Gives what people must know of groups.
+    pub fn settle_groups(&mut self, flags: &Flags, rules: &GroupRules) -> Vec<GroupNote> {
+        let mut notes = Vec::new();
+        for ((namespace, value), due) in self.groups() {
+            let is_due: BTreeSet<&ClaimKey> = due.iter().collect();
+            let has_label = |claim: &&Claim| {
+                claim.key.namespace == namespace && claim.labels.get(&flags.group_label) == Some(&value)
+            };
+            let volume = |claim: &Claim| claim.volume.as_ref().and_then(|name| self.survey.volumes.get(name));
+            let member = |claim| Member { claim, volume: volume(claim) };
+            let (known, outside) = (self.survey.claims.values(), rules.outside.iter());
+            let outside = outside.filter(|claim| !self.survey.claims.contains_key(&claim.key));
+            let (members, others): (Vec<&Claim>, Vec<&Claim>) =
+                known.chain(outside).filter(has_label).partition(|claim| is_due.contains(&claim.key));
+            let members: Vec<Member<'_>> = members.into_iter().map(member).collect();
+            let mut beside: Vec<String> = others.iter().map(|claim| claim.key.name.clone()).collect();
+            beside.sort();
+            let others: Vec<Member<'_>> = others.into_iter().map(member).collect();
+            let settled = class_of(&members, &others, flags.serves_groups, rules);
+            let mut note = |text: String| notes.push(GroupNote { namespace: namespace.clone(), text });
+            match &settled {
+                Ok(_) if !beside.is_empty() => note(format!(
+                    "the group {value} takes volumes of claims along that this backup does not snapshot, because they have the label \
+                     {} too: {}; their snapshots stay in the storage until the backup is deleted",
+                    flags.group_label,
+                    first_names(&beside)
+                )),
+                Err(trouble) if flags.falls_back => {
+                    let names: Vec<String> = due.iter().map(|claim| claim.name.clone()).collect();
+                    note(format!(
+                        "the snapshots of {} are of different moments: the group {value} cannot be snapshotted: {} \
+                         (volumeGroupFallback is single)",
+                        first_names(&names),
+                        trouble.why
+                    ));
+                }
+                Ok(_) | Err(_) => {}
+            }
+            if settled.is_ok() {
+                self.beside_groups.insert((namespace, value.clone()), beside);
+            }
+            for claim in &due {
+                let decided = self.of_claims.get(claim).and_then(|at| self.all.get_mut(*at));
+                let Some(Decided { verdict: Verdict { way, why }, .. }) = decided else { continue };
+                let Way::CsiSnapshot { group, .. } = way else { continue };
+                match &settled {
+                    Ok(class) => *group = Some(Group { value: value.clone(), class: class.clone() }),
+                    Err(trouble) => {
+                        if flags.falls_back {
+                            *group = None;
+                        } else {
+                            *way = Way::Skip;
+                        }
+                        let because = Box::new(std::mem::replace(why, Why::NotAskedFor));
+                        *why = Why::Group { because, value: value.clone(), trouble: trouble.clone() };
+                    }
+                }
+            }
+        }
+        notes
     }
 
     /// Adds what was read and not decided about in time: nothing is saved of its data.

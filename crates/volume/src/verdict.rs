@@ -1,6 +1,6 @@
 //! What is done with a volume, and why.
 
-use lifeboat_api::{BackupSpec, Features};
+use lifeboat_api::{BackupSpec, Features, VolumeGroupFallback};
 
 /// What the backup and the server say of all volumes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,11 +21,17 @@ pub struct Flags {
     pub native: bool,
     /// Whether claims are saved at all; where they are not, no pod can ask for the files of one.
     pub saves_claims: bool,
+    /// The label whose value joins claims that are snapshotted together: `spec.volumeGroupSnapshotLabelKey`; empty for none.
+    pub group_label: String,
+    /// Whether the cluster serves VolumeGroupSnapshots.
+    pub serves_groups: bool,
+    /// Whether claims that cannot be snapshotted together have snapshots by themselves: `spec.volumeGroupFallback`.
+    pub falls_back: bool,
 }
 
 impl Flags {
-    /// What a backup says whose defaults are filled in, on a server with these features. `serves_snapshots`, `native`
-    /// and `saves_claims` are not known from these.
+    /// What a backup says whose defaults are filled in, on a server with these features. `serves_snapshots`, `native`,
+    /// `saves_claims` and `serves_groups` are not known from these.
     #[must_use]
     pub fn of(spec: &BackupSpec, features: Features) -> Self {
         Self {
@@ -37,6 +43,9 @@ impl Flags {
             serves_snapshots: false,
             native: false,
             saves_claims: true,
+            group_label: spec.volume_group_snapshot_label_key.clone(),
+            serves_groups: false,
+            falls_back: spec.volume_group_fallback == Some(VolumeGroupFallback::Single),
         }
     }
 }
@@ -57,8 +66,10 @@ pub enum Way {
     NativeSnapshot,
     /// The CSI driver takes a snapshot, which stays in its storage.
     CsiSnapshot {
-        /// The snapshot class that a policy names; empty for none.
+        /// The snapshot class that a policy names; empty for none. Not that of a group.
         class: String,
+        /// The claims with which it is taken at one moment; `None` when it is taken by itself.
+        group: Option<Group>,
     },
     /// The CSI driver takes a snapshot, and a mover carries its data into a repository.
     MovedCsiSnapshot {
@@ -76,6 +87,24 @@ pub enum Way {
     },
     /// Nothing is saved of its data.
     Skip,
+}
+
+/// The claims of a namespace that are snapshotted together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Group {
+    /// The value of the label that they have in common.
+    pub value: String,
+    /// The VolumeGroupSnapshotClass; empty as long as it was decided about each claim alone.
+    pub class: String,
+}
+
+/// Why claims cannot be snapshotted together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupTrouble {
+    /// Why, as the end of a sentence.
+    pub why: String,
+    /// What would have to change.
+    pub advice: &'static str,
 }
 
 impl Way {
@@ -134,6 +163,15 @@ pub enum Why {
     VolumeUnread {
         /// Its name.
         volume: String,
+    },
+    /// It should be snapshotted with others, and cannot be: it is not at all, or by itself where the backup allows that.
+    Group {
+        /// Why it should be snapshotted.
+        because: Box<Why>,
+        /// What its group is called.
+        value: String,
+        /// Why the group cannot be snapshotted.
+        trouble: GroupTrouble,
     },
 }
 

@@ -9,7 +9,7 @@ use lifeboat_api::Backup;
 use lifeboat_archive::ReadLimits;
 use lifeboat_backup::{Env, Request, Settings};
 use lifeboat_bucket::{BlobStore, Memory};
-use lifeboat_cluster::{Cluster, ConnectOptions};
+use lifeboat_cluster::{Cluster, ConnectOptions, ListRequest};
 use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_operation::Operation;
 use lifeboat_sandbox::{Sandbox, SandboxOptions};
@@ -65,6 +65,31 @@ impl Ground {
     /// Puts an object into the cluster.
     pub(crate) async fn put(&self, object: Value) {
         self.sandbox.apply(vec![object]).await.unwrap();
+    }
+
+    /// Another client of the cluster.
+    pub(crate) async fn cluster(&self) -> Cluster {
+        let kubeconfig = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(&kubeconfig, self.sandbox.kubeconfig()).unwrap();
+        let options = ConnectOptions { kubeconfig: Some(kubeconfig.path().into()), ..ConnectOptions::default() };
+        Cluster::connect(&options).await.unwrap()
+    }
+
+    /// The objects of a type; none of one that is not served.
+    pub(crate) async fn list(&self, resource: &str) -> Vec<Value> {
+        let catalog = self.cluster.discover().await.unwrap();
+        let Some(resource) = catalog.find(&resource.parse().unwrap()) else { return Vec::new() };
+        let request = ListRequest {
+            resource: Arc::clone(resource),
+            namespace: None,
+            selector: String::new(),
+            metadata_only: false,
+        };
+        let (mut list, mut out) = (self.cluster.list(request), Vec::new());
+        while let Some(bodies) = list.next().await.unwrap() {
+            out.extend(bodies.iter().map(|body| serde_json::from_slice::<Value>(body).unwrap()));
+        }
+        out
     }
 
     pub(crate) fn store(&self) -> Store {

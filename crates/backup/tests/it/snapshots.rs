@@ -220,7 +220,7 @@ async fn a_snapshot_that_is_not_bound_yet_goes_with_what_its_controller_has_begu
             .await;
     }
     let env = ground.env(ground.store());
-    assert!(remove_snapshots(&env.cluster, &env.operation, "u", |_, _| false).await);
+    assert!(remove_snapshots(&request().backup, &env).await);
     let types = types(&env.cluster).await;
     assert_eq!(snapshots(&env.cluster, &types).await, Vec::<Value>::new());
     let mut contents = Vec::new();

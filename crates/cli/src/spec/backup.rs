@@ -3,7 +3,7 @@
 use super::config_map::config_map;
 use crate::flags::{self, List, Optional, OrSelectors, Pairs};
 use clap::Args;
-use lifeboat_api::{Backup, BackupType, Duration, LabelSelector, UploaderConfigForBackup};
+use lifeboat_api::{Backup, BackupType, Duration, LabelSelector, UploaderConfigForBackup, VolumeGroupFallback};
 
 /// What to back up: the flags of `velero backup create`.
 #[derive(Debug, Args)]
@@ -88,6 +88,10 @@ pub(crate) struct BackupSpecArgs {
     /// Save volumes through the file system (this version has no mover: a backup with such volumes is refused)
     #[arg(long, default_value = "")]
     default_volumes_to_fs_backup: Optional<bool>,
+    /// What becomes of claims that cannot be snapshotted as a group: single takes a snapshot of each by itself, of different moments.
+    /// Otherwise their data is not saved, which is an error of each
+    #[arg(long, value_parser = flags::optional(flags::volume_group_fallback), default_value = "", value_name = "single")]
+    volume_group_fallback: Optional<VolumeGroupFallback>,
     /// Make the backup though the data of some volumes cannot be saved as asked; they are named in its results
     #[arg(long)]
     allow_unprotected: bool,
@@ -116,6 +120,7 @@ impl BackupSpecArgs {
         spec.snapshot_volumes = *self.snapshot_volumes;
         spec.snapshot_move_data = *self.snapshot_move_data;
         spec.default_volumes_to_fs_backup = *self.default_volumes_to_fs_backup;
+        spec.volume_group_fallback = *self.volume_group_fallback;
         spec.allow_unprotected = self.allow_unprotected;
         spec.storage_location.clone_from(&self.storage_location);
         spec.volume_snapshot_locations = flags::joined(&self.volume_snapshot_locations);
@@ -176,6 +181,8 @@ mod tests {
             ("--backup-type= --resource-policies-configmap= --storage-location= --data-mover=", of(json!({}))),
             ("--labels= --include-resources= --ordered-resources=", of(json!({}))),
             ("--parallel-files-upload -1", of(json!({}))),
+            ("--volume-group-fallback single", of(json!({"volumeGroupFallback": "single"}))),
+            ("--volume-group-fallback single --volume-group-fallback=", of(json!({}))),
             (
                 "--parallel-files-upload 2 --resource-policies-configmap p",
                 of(json!({

@@ -52,6 +52,7 @@ func (g *groups) CreateVolumeGroupSnapshot(ctx context.Context, r *csi.CreateVol
 	if err != nil {
 		return nil, err
 	}
+	made.Fail = want.fail
 	old, volumes, call, err := g.look(made, name)
 	if err != nil || old != nil {
 		return old, err
@@ -101,12 +102,26 @@ func (g *groups) look(made *group, name string) (*csi.CreateVolumeGroupSnapshotR
 	return nil, volumes, g.store.calls[name], nil
 }
 
+// is refuses a call that does not name all snapshots of the group: a driver that can tell must.
+func (made *group) is(ids []string) error {
+	if !slices.Equal(slices.Sorted(slices.Values(ids)), slices.Sorted(slices.Values(made.Snapshots))) {
+		return status.Errorf(codes.InvalidArgument, "the group %s has other snapshots than %v", made.ID, ids)
+	}
+	return nil
+}
+
 func (g *groups) DeleteVolumeGroupSnapshot(_ context.Context, r *csi.DeleteVolumeGroupSnapshotRequest) (*csi.DeleteVolumeGroupSnapshotResponse, error) {
 	g.store.Lock()
 	defer g.store.Unlock()
 	made := g.store.Groups[r.GroupSnapshotId]
 	if made == nil {
 		return &csi.DeleteVolumeGroupSnapshotResponse{}, nil
+	}
+	if err := made.is(r.SnapshotIds); err != nil {
+		return nil, err
+	}
+	if made.Fail == "delete-group" {
+		return nil, status.Error(codes.Internal, "the class wants that deletions of groups fail")
 	}
 	for _, id := range made.Snapshots {
 		if s := g.store.Snapshots[id]; s != nil {
@@ -125,6 +140,9 @@ func (g *groups) GetVolumeGroupSnapshot(_ context.Context, r *csi.GetVolumeGroup
 	made := g.store.Groups[r.GroupSnapshotId]
 	if made == nil {
 		return nil, status.Errorf(codes.NotFound, "there is no group %s", r.GroupSnapshotId)
+	}
+	if err := made.is(r.SnapshotIds); err != nil {
+		return nil, err
 	}
 	return &csi.GetVolumeGroupSnapshotResponse{GroupSnapshot: g.message(made)}, nil
 }

@@ -43,6 +43,8 @@ type group struct {
 	ID, Name           string
 	Volumes, Snapshots []string
 	Created            time.Time
+	// What the class wanted to go wrong.
+	Fail string `json:",omitempty"`
 }
 
 // store is all that the driver keeps. Its lock is held for looks and notes, never while bytes are copied.

@@ -12,7 +12,7 @@ import (
 //
 //	readyAfter: 5s         snapshots are ready so long after they were made
 //	pause: 300ms           the driver waits so long before each snapshot or group
-//	fail: create-snapshot  that call fails: create-snapshot, create-group or delete-snapshot
+//	fail: create-snapshot  that call fails: create-snapshot, create-group, delete-snapshot or delete-group
 //	failOnce: "true"       the first call for each snapshot or group fails
 //	hang: "true"           calls that make one end only when the caller gives up
 //	failMember: data-2     a group with a volume of the claim of this name fails

@@ -4,8 +4,9 @@ use super::BACKUP_ACTIONS;
 use super::answer::{failed, text};
 use super::content::Content;
 use super::look::Bound;
+use super::members::leave_group;
 use super::objects::{GROUP, is_snapshot_of};
-use super::snapshots::CsiSnapshots;
+use super::snapshots::{CsiSnapshots, TakenGroup};
 use crate::facts::ClaimKey;
 use crate::survey::Verdicts;
 use crate::verdict::Way;
@@ -17,8 +18,9 @@ use lifeboat_api::well_known::{
     ANNOTATION_BACKUP_MUST_INCLUDE, ANNOTATION_CSI_DRIVER_NAME, ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAME,
     ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAMESPACE, ANNOTATION_SNAPSHOTTER_SECRET_NAME,
     ANNOTATION_SNAPSHOTTER_SECRET_NAMESPACE, ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE,
-    ANNOTATION_VOLUME_SNAPSHOT_HANDLE, ANNOTATION_VOLUME_SNAPSHOT_RESTORE_SIZE, ANNOTATION_VSC_DELETION_POLICY,
-    LABEL_BACKUP_NAME, LABEL_VOLUME_SNAPSHOT_NAME,
+    ANNOTATION_VOLUME_GROUP_SNAPSHOT_MEMBERS, ANNOTATION_VOLUME_SNAPSHOT_HANDLE,
+    ANNOTATION_VOLUME_SNAPSHOT_RESTORE_SIZE, ANNOTATION_VSC_DELETION_POLICY, LABEL_BACKUP_NAME,
+    LABEL_VOLUME_SNAPSHOT_NAME,
 };
 use lifeboat_api::{Backup, BackupPhase, Time, label_value};
 use lifeboat_cluster::MergePatch;
@@ -146,11 +148,11 @@ struct SnapshotAction {
 
 impl SnapshotAction {
     /// What it stands for; read from the cluster where this process has not taken it. `None` while it is bound to no content.
-    async fn content(&self, snapshot: &Value) -> Result<Option<Content>, ActionError> {
+    async fn stands_for(&self, snapshot: &Value) -> Result<Option<StandsFor>, ActionError> {
         if let Some(taken) =
             self.snapshots.named(text(snapshot, "/metadata/namespace"), text(snapshot, "/metadata/name"))
         {
-            return Ok(Some(taken.content.clone()));
+            return Ok(Some(StandsFor { content: taken.content.clone(), group: taken.group.clone() }));
         }
         let name = text(snapshot, "/status/boundVolumeSnapshotContentName");
         if name.is_empty() {
@@ -159,7 +161,8 @@ impl SnapshotAction {
         let types = self.snapshots.types();
         let body = self.snapshots.cluster().get(&types.contents, None, name).await.map_err(failed)?;
         let body = body.ok_or_else(|| ActionError::item(format!("its VolumeSnapshotContent {name} is gone")))?;
-        Ok(Some(Content::of(&serde_json::from_slice(&body).unwrap_or_default())))
+        let content = Content::of(&serde_json::from_slice(&body).unwrap_or_default());
+        Ok(Some(StandsFor { content, group: None }))
     }
 
     /// A VolumeSnapshot, as the look at all of the backup has seen it, or read alone when that has not.
@@ -185,15 +188,21 @@ impl SnapshotAction {
     }
 
     /// Saves a snapshot that the backup has taken, and begins to wait until it is ready.
-    async fn save_own(&self, item: Value, content: &Content, backup: &Backup) -> Result<BackupItemOutput, ActionError> {
+    async fn save_own(
+        &self,
+        mut item: Value,
+        of: &StandsFor,
+        backup: &Backup,
+    ) -> Result<BackupItemOutput, ActionError> {
+        leave_group(&mut item);
         let (namespace, name) = (text(&item, "/metadata/namespace"), text(&item, "/metadata/name"));
         let [snapshot, of_content] =
-            [key("volumesnapshots", Some(namespace), name), key("volumesnapshotcontents", None, &content.name)];
-        self.note_in_cluster(&snapshot, &notes(content), &of_content, backup).await?;
+            [key("volumesnapshots", Some(namespace), name), key("volumesnapshotcontents", None, &of.content.name)];
+        self.note_in_cluster(&snapshot, &of.notes(), &of_content, backup).await?;
         let operation_id = format!("{namespace}/{name}/{}", Time::new(self.snapshots.now()));
         self.snapshots.note_operation(namespace, name, &operation_id);
         let post_operation_items = vec![snapshot, of_content];
-        Ok(BackupItemOutput { operation_id, post_operation_items, ..with_content(item, content) })
+        Ok(BackupItemOutput { operation_id, post_operation_items, ..with_content(item, of) })
     }
 
     /// Notes in the cluster what a snapshot of the backup stands for, and which backup its content is of.
@@ -225,29 +234,42 @@ fn key(resource: &str, namespace: Option<&str>, name: &str) -> ObjectKey {
 }
 
 /// A VolumeSnapshot with what it stands for noted on it, and with its class and its content beside it.
-fn with_content(mut item: Value, content: &Content) -> BackupItemOutput {
+fn with_content(mut item: Value, of: &StandsFor) -> BackupItemOutput {
     let class = text(&item, "/spec/volumeSnapshotClassName");
     let class = (!class.is_empty()).then(|| key("volumesnapshotclasses", None, class));
-    let additional_items = class.into_iter().chain([key("volumesnapshotcontents", None, &content.name)]).collect();
-    put(&mut item, "annotations", &notes(content));
+    let additional_items = class.into_iter().chain([key("volumesnapshotcontents", None, &of.content.name)]).collect();
+    put(&mut item, "annotations", &of.notes());
     put(&mut item, "annotations", &[(ANNOTATION_BACKUP_MUST_INCLUDE, "true".to_owned())]);
     BackupItemOutput { additional_items, ..BackupItemOutput::changed(item) }
 }
 
-/// What is noted on a VolumeSnapshot of what it stands for.
-fn notes(content: &Content) -> Vec<(&'static str, String)> {
-    let mut notes = vec![(ANNOTATION_VSC_DELETION_POLICY, content.deletion_policy.clone())];
-    if !content.handle.is_empty() {
-        notes.push((ANNOTATION_VOLUME_SNAPSHOT_HANDLE, content.handle.clone()));
-        notes.push((ANNOTATION_CSI_DRIVER_NAME, content.driver.clone()));
+/// What a VolumeSnapshot stands for.
+struct StandsFor {
+    content: Content,
+    /// The group that it was taken with by this backup.
+    group: Option<Arc<TakenGroup>>,
+}
+
+impl StandsFor {
+    /// What is noted of it on the VolumeSnapshot.
+    fn notes(&self) -> Vec<(&'static str, String)> {
+        let Self { content, group } = self;
+        let mut notes = vec![(ANNOTATION_VSC_DELETION_POLICY, content.deletion_policy.clone())];
+        if !content.handle.is_empty() {
+            notes.push((ANNOTATION_VOLUME_SNAPSHOT_HANDLE, content.handle.clone()));
+            notes.push((ANNOTATION_CSI_DRIVER_NAME, content.driver.clone()));
+        }
+        if content.restore_size > 0 {
+            notes.push((ANNOTATION_VOLUME_SNAPSHOT_RESTORE_SIZE, content.restore_quantity()));
+        }
+        if !content.group_handle.is_empty() {
+            notes.push((ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE, content.group_handle.clone()));
+        }
+        if let Some(group) = group {
+            notes.push((ANNOTATION_VOLUME_GROUP_SNAPSHOT_MEMBERS, json!(group.snapshots).to_string()));
+        }
+        notes
     }
-    if content.restore_size > 0 {
-        notes.push((ANNOTATION_VOLUME_SNAPSHOT_RESTORE_SIZE, content.restore_quantity()));
-    }
-    if !content.group_handle.is_empty() {
-        notes.push((ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE, content.group_handle.clone()));
-    }
-    notes
 }
 
 #[async_trait]
@@ -261,17 +283,18 @@ impl BackupItemAction for SnapshotAction {
     }
 
     async fn execute(&self, input: BackupItemInput<'_>) -> Result<BackupItemOutput, ActionError> {
-        let BackupItemInput { item, backup } = input;
+        let BackupItemInput { mut item, backup } = input;
         if finalizes(backup) {
-            return Ok(BackupItemOutput::unchanged(item));
+            let is_changed = is_snapshot_of(backup, &item) && leave_group(&mut item);
+            return Ok(if is_changed { BackupItemOutput::changed(item) } else { BackupItemOutput::unchanged(item) });
         }
-        let content = self.content(&item).await?;
-        match (is_snapshot_of(backup, &item), content) {
-            (true, Some(content)) => self.save_own(item, &content, backup).await,
+        let of = self.stands_for(&item).await?;
+        match (is_snapshot_of(backup, &item), of) {
+            (true, Some(of)) => self.save_own(item, &of, backup).await,
             (true, None) => {
                 Err(ActionError::item("it is not bound to a VolumeSnapshotContent: its driver has not taken it"))
             }
-            (false, Some(content)) => Ok(with_content(item, &content)),
+            (false, Some(of)) => Ok(with_content(item, &of)),
             // It holds nothing yet.
             (false, None) => Ok(BackupItemOutput::unchanged(item)),
         }

@@ -3,7 +3,9 @@
 use super::DELETE_ACTIONS;
 use super::answer::{failed, text};
 use super::clean::set_policy;
+use super::group_delete::{ArchivedGroups, GroupDeletion};
 use super::objects::{FINALIZER, GROUP, SnapshotTypes};
+use super::settle::say_handle;
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, DeleteItemAction};
 use lifeboat_api::well_known::LABEL_BACKUP_NAME;
@@ -20,10 +22,13 @@ use tokio::time::{Instant, sleep};
 const DELETED: Duration = Duration::from_secs(120);
 /// Between two looks at a content, at first and at most.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(3)];
-/// The actions, in the order in which they are called. In a cluster that serves no snapshots they fail: nothing there can delete them.
+
+/// The actions, in the order in which they are called, for a backup whose archive has these groups. In a cluster that serves no
+/// snapshots they fail: nothing there can delete them.
 #[must_use]
-pub fn delete_actions(cluster: &Cluster, catalog: &Catalog) -> Vec<Arc<dyn DeleteItemAction>> {
-    vec![Arc::new(ContentAction { cluster: cluster.clone(), types: SnapshotTypes::of(catalog) })]
+pub fn delete_actions(cluster: &Cluster, catalog: &Catalog, groups: ArchivedGroups) -> Vec<Arc<dyn DeleteItemAction>> {
+    let groups = GroupDeletion::new(groups);
+    vec![Arc::new(ContentAction { cluster: cluster.clone(), types: SnapshotTypes::of(catalog), groups })]
 }
 
 /// `velero.io/csi-volumesnapshotcontent-delete`: tells the driver, by a VolumeSnapshotContent made for that, to delete the snapshot that an
@@ -33,6 +38,8 @@ pub fn delete_actions(cluster: &Cluster, catalog: &Catalog) -> Vec<Arc<dyn Delet
 struct ContentAction {
     cluster: Cluster,
     types: Option<SnapshotTypes>,
+    /// Snapshots of a group go with it, as drivers want it.
+    groups: GroupDeletion,
 }
 
 #[async_trait]
@@ -53,6 +60,9 @@ impl DeleteItemAction for ContentAction {
                 archived.handle, archived.driver
             ))
         })?;
+        if let Some(group) = GroupDeletion::group_of(item) {
+            return self.groups.delete((&self.cluster, types), group, item, backup).await;
+        }
         match self.live(types, &archived).await? {
             Live::OfUser => Ok(()),
             Live::Gone => self.delete_by_handle(types, &archived).await,
@@ -169,6 +179,9 @@ impl ContentAction {
             Err(e) if e.is_already_exists() => {}
             Err(e) => return Err(failed(e)),
         }
+        // The csi-snapshotter deletes nothing of which the status does not say what it is.
+        let handle = ("snapshotHandle", archived.handle);
+        say_handle(&self.cluster, &types.contents, &name, handle).await.map_err(failed)?;
         self.delete_content(types, &name, archived).await
     }
 
@@ -250,6 +263,7 @@ mod tests {
             snapshots: of("volumesnapshots", "VolumeSnapshot"),
             contents: of("volumesnapshotcontents", "VolumeSnapshotContent"),
             classes: of("volumesnapshotclasses", "VolumeSnapshotClass"),
+            groups: None,
         }
     }
 

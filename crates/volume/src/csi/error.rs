@@ -30,12 +30,30 @@ pub enum CsiError {
         /// What the driver or its controller says.
         said: String,
     },
+    /// The driver did not take a snapshot of several claims in time.
+    #[error("the group snapshot {name} of the claims {claims} was not taken within {}: {said}", format_duration(*within))]
+    GroupTimedOut {
+        /// Namespace and name of the VolumeGroupSnapshot.
+        name: String,
+        /// The claims.
+        claims: String,
+        /// How long was waited.
+        within: Duration,
+        /// What the driver or its controllers say.
+        said: String,
+    },
+    /// What is to be deleted is there still.
+    #[error("the {0} is being deleted still: {1}")]
+    Remains(String, String),
     /// Another backup, or a person, has made an object of the name.
-    #[error("the VolumeSnapshot {0} is there already, and is not of this backup: delete or rename it")]
+    #[error("the {0} is there already, and is not of this backup: delete or rename it")]
     Foreign(String),
     /// Somebody deletes it.
-    #[error("the VolumeSnapshot {0} was deleted before it was taken")]
+    #[error("the {0} was deleted before it was taken")]
     Deleted(String),
+    /// The cluster has no group snapshots.
+    #[error("the cluster serves no VolumeGroupSnapshots")]
+    NoGroups,
     /// The process may not act for this backup any more.
     #[error("{0}")]
     Fenced(String),

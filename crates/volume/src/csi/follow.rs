@@ -1,4 +1,5 @@
-//! Follows the VolumeSnapshots of a backup in one namespace by one watch, however many there are.
+//! Follows the VolumeSnapshots of a backup in one namespace by one watch, however many there are; the VolumeGroupSnapshots, which say
+//! the same of themselves, by another.
 
 use super::objects::selector;
 use bytes::Bytes;
@@ -16,7 +17,7 @@ const LASTING: Duration = Duration::from_secs(300);
 /// After an error, before it is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What a VolumeSnapshot says of itself.
+/// What a VolumeSnapshot says of itself, or a VolumeGroupSnapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct SnapshotState {
@@ -36,6 +37,7 @@ struct Metadata {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Status {
+    #[serde(alias = "boundVolumeGroupSnapshotContentName")]
     bound_volume_snapshot_content_name: Option<String>,
     creation_time: Option<String>,
     error: Option<Failed>,
@@ -62,10 +64,14 @@ impl SnapshotState {
         self.metadata.deletion_timestamp.is_some()
     }
 
+    /// What its controller says is wrong with it.
+    pub(crate) fn error(&self) -> Option<&str> {
+        self.status.error.as_ref()?.message.as_deref()
+    }
+
     /// What its controller says of it.
     pub(crate) fn said(&self) -> &str {
-        let error = self.status.error.as_ref().and_then(|error| error.message.as_deref());
-        error.unwrap_or(match self.status.bound_volume_snapshot_content_name {
+        self.error().unwrap_or(match self.status.bound_volume_snapshot_content_name {
             Some(_) => "its driver has not answered; look at the csi-snapshotter of the driver",
             None => "no controller has taken it up; is the snapshot-controller running?",
         })

@@ -12,6 +12,33 @@ use std::sync::Arc;
 /// The API group of snapshots.
 pub const GROUP: &str = "snapshot.storage.k8s.io";
 
+/// The API group of snapshots of several volumes.
+pub const GROUPS: &str = "groupsnapshot.storage.k8s.io";
+
+/// The types of snapshots of several volumes, as a cluster serves them, in whatever version.
+#[derive(Clone, Debug)]
+pub struct GroupTypes {
+    /// VolumeGroupSnapshots.
+    pub groups: Arc<ApiResource>,
+    /// VolumeGroupSnapshotContents.
+    pub contents: Arc<ApiResource>,
+    /// VolumeGroupSnapshotClasses.
+    pub classes: Arc<ApiResource>,
+}
+
+impl GroupTypes {
+    /// Those of a cluster; `None` when it does not serve them.
+    #[must_use]
+    pub fn of(catalog: &Catalog) -> Option<Self> {
+        let find = |name: &str| catalog.find(&GroupResource::new(GROUPS, name)).cloned();
+        Some(Self {
+            groups: find("volumegroupsnapshots")?,
+            contents: find("volumegroupsnapshotcontents")?,
+            classes: find("volumegroupsnapshotclasses")?,
+        })
+    }
+}
+
 /// The types of snapshots, as a cluster serves them.
 #[derive(Clone, Debug)]
 pub struct SnapshotTypes {
@@ -21,6 +48,8 @@ pub struct SnapshotTypes {
     pub contents: Arc<ApiResource>,
     /// VolumeSnapshotClasses.
     pub classes: Arc<ApiResource>,
+    /// Those of several volumes; `None` where they are not served.
+    pub groups: Option<GroupTypes>,
 }
 
 impl SnapshotTypes {
@@ -32,6 +61,7 @@ impl SnapshotTypes {
             snapshots: find("volumesnapshots")?,
             contents: find("volumesnapshotcontents")?,
             classes: find("volumesnapshotclasses")?,
+            groups: GroupTypes::of(catalog),
         })
     }
 }

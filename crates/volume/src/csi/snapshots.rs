@@ -1,6 +1,6 @@
 //! Takes the CSI snapshots of one backup.
 
-use super::answer::failed;
+use super::answer::{failed, text};
 use super::class::{ClassChoice, SnapshotClass, SnapshotClasses};
 use super::clean::remove;
 use super::content::Content;
@@ -16,20 +16,20 @@ use lifeboat_action::ActionError;
 use lifeboat_api::{Backup, Time};
 use lifeboat_archive::volume_info::CsiSnapshotInfo;
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest, Wanted};
-use lifeboat_object::{ObjectKey, Severity};
+use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Severity};
 use lifeboat_operation::Operation;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{OnceCell, Semaphore, watch};
+use tokio::sync::{AcquireError, OnceCell, Semaphore, SemaphorePermit, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 /// Snapshots that are asked for and not taken yet, at once.
 const AT_ONCE: usize = 256;
 /// Between questions for the content of a snapshot that was taken.
-const PAUSE: Duration = Duration::from_millis(500);
+pub(super) const PAUSE: Duration = Duration::from_millis(500);
 
 /// What the snapshots are of.
 #[derive(Clone, Debug)]
@@ -51,24 +51,38 @@ pub struct Taken {
     pub content: Content,
     /// When its driver says that it was taken.
     pub at: Option<Time>,
+    /// The group that it was taken with, if any.
+    pub group: Option<Arc<TakenGroup>>,
+}
+
+/// A group of snapshots that were taken at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakenGroup {
+    /// The name of its VolumeGroupSnapshot.
+    pub name: String,
+    /// The value of the label that its claims have in common.
+    pub value: String,
+    /// The driver's names of all its snapshots, also of claims that are not in the backup.
+    pub snapshots: Vec<String>,
 }
 
 /// What becomes of the snapshot of a claim.
-type Outcome = Result<Arc<Taken>, Arc<str>>;
+pub(super) type Outcome = Result<Arc<Taken>, Arc<str>>;
 
 /// Takes the snapshots of a backup as tasks, until [`CsiSnapshots::end`]. Clones are the same.
 #[derive(Clone)]
 pub struct CsiSnapshots {
-    cluster: Cluster,
-    operation: Operation,
-    of: Arc<CsiBackup>,
+    pub(super) cluster: Cluster,
+    pub(super) operation: Operation,
+    pub(super) of: Arc<CsiBackup>,
     shared: Arc<Shared>,
 }
 
 struct Shared {
     classes: OnceCell<SnapshotClasses>,
     look: OnceCell<Result<Look, ActionError>>,
-    namespaces: Mutex<HashMap<String, Arc<Followed>>>,
+    /// By type and namespace.
+    followed: Mutex<HashMap<(GroupResource, String), Arc<Followed>>>,
     begun: Mutex<BTreeMap<ClaimKey, watch::Receiver<Option<Outcome>>>>,
     /// The operations that wait until a snapshot is ready, by the name of its claim.
     operations: Mutex<BTreeMap<ClaimKey, String>>,
@@ -83,7 +97,7 @@ impl CsiSnapshots {
         let shared = Shared {
             classes: OnceCell::new(),
             look: OnceCell::new(),
-            namespaces: Mutex::default(),
+            followed: Mutex::default(),
             begun: Mutex::default(),
             operations: Mutex::default(),
             tasks: Mutex::default(),
@@ -126,13 +140,7 @@ impl CsiSnapshots {
 
     /// Begins to take a snapshot of a claim, unless that was done before. `class` is what a policy names, or empty.
     pub fn begin(&self, claim: &Claim, driver: &str, class: &str) {
-        let mut begun = lock(&self.shared.begun);
-        if begun.contains_key(&claim.key) {
-            return;
-        }
-        let (sender, receiver) = watch::channel(None);
-        begun.insert(claim.key.clone(), receiver);
-        drop(begun);
+        let Some(sender) = self.promise(&claim.key) else { return };
         let (this, claim, driver, class) = (self.clone(), claim.clone(), driver.to_owned(), class.to_owned());
         let task = async move {
             let taken = this.take(&claim, &driver, &class).await;
@@ -140,9 +148,29 @@ impl CsiSnapshots {
             // Whoever waits for it may be gone.
             let _ = sender.send(Some(outcome));
         };
+        self.spawn(task);
+    }
+
+    /// What the outcome of a claim is told by; `None` when it was promised before.
+    pub(super) fn promise(&self, claim: &ClaimKey) -> Option<watch::Sender<Option<Outcome>>> {
+        let mut begun = lock(&self.shared.begun);
+        if begun.contains_key(claim) {
+            return None;
+        }
+        let (sender, receiver) = watch::channel(None);
+        begun.insert(claim.clone(), receiver);
+        Some(sender)
+    }
+
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = lock(&self.shared.tasks);
         while tasks.try_join_next().is_some() {}
         tasks.spawn(task);
+    }
+
+    /// Waits for its turn: not all snapshots are asked for at once.
+    pub(super) async fn room(&self) -> Result<SemaphorePermit<'_>, AcquireError> {
+        self.shared.room.acquire().await
     }
 
     /// Waits for the snapshot of a claim: until it was taken, or it is certain that it will not be. `None` when none was begun.
@@ -189,12 +217,16 @@ impl CsiSnapshots {
         begun.iter().map(|(claim, outcome)| (claim.clone(), report(claim, &outcome.borrow()))).collect()
     }
 
-    /// Namespaces and names of the VolumeSnapshots that were taken.
+    /// Namespaces and names of the VolumeSnapshots that were taken, and of the VolumeGroupSnapshots that they are of.
     #[must_use]
     pub fn names(&self) -> BTreeSet<(String, String)> {
         let begun = lock(&self.shared.begun);
         let taken = begun.values().filter_map(|outcome| outcome.borrow().clone()?.ok());
-        taken.map(|taken| (taken.namespace.clone(), taken.name.clone())).collect()
+        let names = taken.flat_map(|taken| {
+            let group = taken.group.as_ref().map(|group| group.name.clone());
+            group.into_iter().chain([taken.name.clone()]).map(move |name| (taken.namespace.clone(), name))
+        });
+        names.collect()
     }
 
     /// Ends the tasks that still take snapshots. What they have begun stays until it is removed.
@@ -203,17 +235,21 @@ impl CsiSnapshots {
         tasks.shutdown().await;
     }
 
-    async fn take(&self, claim: &Claim, driver: &str, class: &str) -> Result<Taken, CsiError> {
-        let _room = self.shared.room.acquire().await;
+    pub(super) async fn take(&self, claim: &Claim, driver: &str, class: &str) -> Result<Taken, CsiError> {
+        let _room = self.room().await;
         let choice = ClassChoice { of_claim: &claim.snapshot_class, of_policy: class };
         let class = self.classes().await?.choose(driver, choice);
         let class = class.map_err(|why| CsiError::NoClass { driver: driver.to_owned(), why })?;
-        let (namespace, name) = (claim.key.namespace.clone(), name_of(&self.of.backup.metadata.uid, claim));
-        let followed = self.followed(&namespace);
+        let (namespace, name) = (claim.key.namespace.as_str(), name_of(&self.of.backup.metadata.uid, claim));
+        let types = &self.of.types;
+        let followed = self.followed(&types.snapshots, namespace);
         let timeout = self.of.backup.spec.csi_snapshot_timeout.to_std();
         let deadline = Instant::now() + timeout;
-        let uid = self.create(claim, class, &name, deadline).await?;
-        let created = Created { namespace: &namespace, name: &name, uid: &uid };
+        let body = Bytes::from(snapshot_of(&self.of.backup, claim, class, types).to_string());
+        let is_of_claim = |found: &Value| text(found, "/spec/source/persistentVolumeClaimName") == claim.key.name;
+        let wanted = ToCreate { resource: &types.snapshots, namespace, name: &name, body, is_it: &is_of_claim };
+        let uid = self.create(wanted, deadline).await?;
+        let created = Created { what: "VolumeSnapshot", namespace, name: &name, uid: &uid };
         match self.wait(&followed, created, deadline).await {
             Ok(taken) => Ok(taken),
             Err(e) => {
@@ -223,7 +259,7 @@ impl CsiSnapshots {
                     }
                     Waited::Failed(error) => error,
                 };
-                self.give_up(&namespace, &name).await;
+                self.give_up(namespace, &name).await;
                 Err(error)
             }
         }
@@ -256,43 +292,36 @@ impl CsiSnapshots {
         self.shared.classes.get_or_try_init(load).await
     }
 
-    fn followed(&self, namespace: &str) -> Arc<Followed> {
-        let mut namespaces = lock(&self.shared.namespaces);
-        if let Some(followed) = namespaces.get(namespace) {
+    pub(super) fn followed(&self, resource: &Arc<ApiResource>, namespace: &str) -> Arc<Followed> {
+        let mut all = lock(&self.shared.followed);
+        let key = (resource.group_resource(), namespace.to_owned());
+        if let Some(followed) = all.get(&key) {
             return Arc::clone(followed);
         }
         let followed = Arc::new(Followed::new());
-        namespaces.insert(namespace.to_owned(), Arc::clone(&followed));
-        let resource = Arc::clone(&self.of.types.snapshots);
+        all.insert(key, Arc::clone(&followed));
+        let resource = Arc::clone(resource);
         let (namespace, uid) = (namespace.to_owned(), self.of.backup.metadata.uid.clone());
         lock(&self.shared.tasks).spawn(Arc::clone(&followed).follow(self.cluster.clone(), resource, namespace, uid));
         followed
     }
 
-    /// Creates the VolumeSnapshot, or finds the one that an attempt before has created, and gives its UID. One that is being removed
-    /// is waited for.
-    async fn create(
-        &self,
-        claim: &Claim,
-        class: &SnapshotClass,
-        name: &str,
-        deadline: Instant,
-    ) -> Result<String, CsiError> {
-        let types = &self.of.types;
-        let (namespace, place) = (Some(claim.key.namespace.as_str()), || format!("{}/{name}", claim.key.namespace));
-        let body = Bytes::from(snapshot_of(&self.of.backup, claim, class, types).to_string());
-        let uid_of = |object: &Value| object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+    /// Creates an object, or finds the one that an attempt before has created, and gives its UID. One that is being removed is waited
+    /// for.
+    pub(super) async fn create(&self, wanted: ToCreate<'_>, deadline: Instant) -> Result<String, CsiError> {
+        let ToCreate { resource, namespace, name, body, is_it } = wanted;
+        let place = || format!("{} {namespace}/{name}", resource.kind);
+        let uid_of = |object: &Value| text(object, "/metadata/uid").to_owned();
         loop {
             (self.operation.fence)().map_err(CsiError::Fenced)?;
-            match self.cluster.create(&types.snapshots, namespace, name, Wanted::of(body.clone())).await {
+            match self.cluster.create(resource, Some(namespace), name, Wanted::of(body.clone())).await {
                 Ok(created) => return Ok(uid_of(&serde_json::from_slice(&created).unwrap_or_default())),
                 Err(e) if e.is_already_exists() => {}
                 Err(e) => return Err(e.into()),
             }
-            if let Some(found) = self.cluster.get(&types.snapshots, namespace, name).await? {
+            if let Some(found) = self.cluster.get(resource, Some(namespace), name).await? {
                 let found: Value = serde_json::from_slice(&found).unwrap_or_default();
-                let source = found.pointer("/spec/source/persistentVolumeClaimName").and_then(Value::as_str);
-                if !is_snapshot_of(&self.of.backup, &found) || source != Some(&claim.key.name) {
+                if !is_snapshot_of(&self.of.backup, &found) || !is_it(&found) {
                     return Err(CsiError::Foreign(place()));
                 }
                 if found.pointer("/metadata/deletionTimestamp").is_none() {
@@ -302,18 +331,27 @@ impl CsiSnapshots {
             if Instant::now() + PAUSE > deadline {
                 return Err(CsiError::Deleted(place()));
             }
-            tokio::select! {
-                () = sleep(PAUSE) => {}
-                () = self.operation.cancel.cancelled() => return Err(CsiError::Cancelled),
-            }
+            self.pause().await?;
         }
     }
 
-    async fn wait(&self, followed: &Followed, created: Created<'_>, deadline: Instant) -> Result<Taken, Waited> {
-        let Created { namespace, name, uid } = created;
-        let gone = || Waited::Failed(CsiError::Deleted(format!("{namespace}/{name}")));
-        let until = followed.until(name, deadline, |state| {
-            let state = state.filter(|state| state.is(uid))?;
+    /// Waits a moment before the cluster is asked again.
+    pub(super) async fn pause(&self) -> Result<(), CsiError> {
+        tokio::select! {
+            () = sleep(PAUSE) => Ok(()),
+            () = self.operation.cancel.cancelled() => Err(CsiError::Cancelled),
+        }
+    }
+
+    /// Waits until an object is bound to a content that says that it was taken; gives the name of the content and when that was.
+    pub(super) async fn bound(
+        &self,
+        followed: &Followed,
+        created: Created<'_>,
+        deadline: Instant,
+    ) -> Result<(String, Option<Time>), Waited> {
+        let until = followed.until(created.name, deadline, |state| {
+            let state = state.filter(|state| state.is(created.uid))?;
             if state.is_deleted() {
                 return Some(None);
             }
@@ -323,24 +361,35 @@ impl CsiSnapshots {
             until = until => until,
             () = self.operation.cancel.cancelled() => return Err(Waited::Failed(CsiError::Cancelled)),
         };
-        let (content, at) = match until {
-            Ok(Some(taken)) => taken,
-            Ok(None) => return Err(gone()),
-            Err(state) => return Err(Waited::TimedOut(state.unwrap_or_default().said().to_owned())),
-        };
+        match until {
+            Ok(Some(taken)) => Ok(taken),
+            Ok(None) => Err(created.gone()),
+            Err(state) => Err(Waited::TimedOut(state.unwrap_or_default().said().to_owned())),
+        }
+    }
+
+    async fn wait(&self, followed: &Followed, created: Created<'_>, deadline: Instant) -> Result<Taken, Waited> {
+        let (content, at) = self.bound(followed, created, deadline).await?;
         loop {
-            let body = self.cluster.get(&self.of.types.contents, None, &content).await;
-            let body = body.map_err(|e| Waited::Failed(e.into()))?.ok_or_else(gone)?;
-            let odd = |_| Waited::Failed(CsiError::Odd("VolumeSnapshotContent"));
-            let content = Content::of(&serde_json::from_slice(&body).map_err(odd)?);
+            let content = self.content(&content).await?.ok_or_else(|| created.gone())?;
+            let content = Content::of(&content);
             if !content.handle.is_empty() {
-                return Ok(Taken { namespace: namespace.to_owned(), name: name.to_owned(), content, at });
+                let (namespace, name) = (created.namespace.to_owned(), created.name.to_owned());
+                return Ok(Taken { namespace, name, content, at, group: None });
             }
             if Instant::now() + PAUSE > deadline {
                 return Err(Waited::TimedOut(format!("its content {} has no handle: {}", content.name, content.error)));
             }
-            sleep(PAUSE).await;
+            self.pause().await.map_err(Waited::Failed)?;
         }
+    }
+
+    /// A VolumeSnapshotContent, if it is there.
+    pub(super) async fn content(&self, name: &str) -> Result<Option<Value>, Waited> {
+        let body = self.cluster.get(&self.of.types.contents, None, name).await;
+        let body = body.map_err(|e| Waited::Failed(e.into()))?;
+        let odd = |_| Waited::Failed(CsiError::Odd("VolumeSnapshotContent"));
+        body.map(|body| serde_json::from_slice(&body).map_err(odd)).transpose()
     }
 }
 
@@ -355,20 +404,47 @@ impl Taken {
             operation_id,
             ready_to_use: is_ready,
             volume_group_snapshot_handle: group_handle,
+            volume_group: self.group.as_ref().map(|group| group.value.clone()).unwrap_or_default(),
             ..CsiSnapshotInfo::default()
         }
     }
 }
 
-/// A VolumeSnapshot that is there.
-#[derive(Clone, Copy)]
-struct Created<'a> {
-    namespace: &'a str,
-    name: &'a str,
-    uid: &'a str,
+/// An object that is to be created.
+pub(super) struct ToCreate<'a> {
+    pub(super) resource: &'a ApiResource,
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
+    pub(super) body: Bytes,
+    /// Whether an object of its name that says that it is of the backup is the wanted one.
+    pub(super) is_it: &'a (dyn Fn(&Value) -> bool + Sync),
 }
 
-enum Waited {
+/// An object that is there.
+#[derive(Clone, Copy)]
+pub(super) struct Created<'a> {
+    /// Its kind.
+    pub(super) what: &'static str,
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
+    pub(super) uid: &'a str,
+}
+
+impl Created<'_> {
+    /// Its namespace and name.
+    pub(super) fn place(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
+    /// That somebody has deleted it.
+    pub(super) fn gone(&self) -> Waited {
+        Waited::Failed(CsiError::Deleted(format!("{} {}", self.what, self.place())))
+    }
+}
+
+/// Why something was not taken.
+pub(super) enum Waited {
+    /// Not in time; what is said of it.
     TimedOut(String),
     Failed(CsiError),
 }

@@ -54,7 +54,7 @@ fn from_p() -> Way {
 }
 
 fn snapshot() -> Way {
-    Way::CsiSnapshot { class: String::new() }
+    Way::CsiSnapshot { class: String::new(), group: None }
 }
 
 fn rule(number: usize, action: &'static str, hindrance: Option<Hindrance>) -> Why {
@@ -115,7 +115,10 @@ fn the_first_rule_that_matches_decides_and_is_named() {
 - {conditions: {capacity: '0,100Gi', storageClass: [fast], csi: {driver: d}}, action: {type: snapshot, parameters: {snapshotClass: s}}}
 - {action: {type: skip}}";
     let verdict = of_claim(&csi(), &[], rules, &flags());
-    assert_eq!(verdict, Verdict { way: Way::CsiSnapshot { class: "s".into() }, why: rule(2, "snapshot", None) });
+    assert_eq!(
+        verdict,
+        Verdict { way: Way::CsiSnapshot { class: "s".into(), group: None }, why: rule(2, "snapshot", None) }
+    );
     assert_eq!(of_claim(&of_type("nfs"), &[], rules, &flags()), skip(rule(3, "skip", None)));
 }
 

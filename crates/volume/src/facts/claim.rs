@@ -49,6 +49,8 @@ pub struct Claim {
     pub storage_class: String,
     /// The snapshot class that its annotation `velero.io/csi-volumesnapshot-class` names; empty for none.
     pub snapshot_class: String,
+    /// The class of group snapshots that its annotation `velero.io/csi-volume-group-snapshot-class` names; empty for none.
+    pub group_snapshot_class: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -71,6 +73,8 @@ struct MetadataView {
 struct AnnotationsView {
     #[serde(rename = "velero.io/csi-volumesnapshot-class")]
     snapshot_class: Text,
+    #[serde(rename = "velero.io/csi-volume-group-snapshot-class")]
+    group_snapshot_class: Text,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -94,6 +98,7 @@ impl Claim {
     pub fn of(item: &Item) -> Self {
         let View { metadata, spec, status } = view(&item.body).unwrap_or_default();
         let (metadata, spec) = (metadata.unwrap_or_default(), spec.unwrap_or_default());
+        let annotations = metadata.annotations.unwrap_or_default();
         let phase = status.unwrap_or_default().phase.0;
         Self {
             key: ClaimKey { namespace: item.head.namespace.clone().unwrap_or_default(), name: item.head.name.clone() },
@@ -104,7 +109,8 @@ impl Claim {
             volume_mode: spec.volume_mode.0,
             access_modes: spec.access_modes.unwrap_or_default().into_iter().map(|mode| mode.0).collect(),
             storage_class: spec.storage_class_name.0,
-            snapshot_class: metadata.annotations.unwrap_or_default().snapshot_class.0,
+            snapshot_class: annotations.snapshot_class.0,
+            group_snapshot_class: annotations.group_snapshot_class.0,
         }
     }
 }
@@ -133,7 +139,7 @@ mod tests {
     #[test]
     fn a_claim_says_what_policies_ask_of_it() {
         let claim = json!({"metadata": {"name": "c", "namespace": "n", "uid": "u", "labels": {"a": "b"},
-            "annotations": {"velero.io/csi-volumesnapshot-class": "fast", "x": 1}},
+            "annotations": {"velero.io/csi-volumesnapshot-class": "fast", "velero.io/csi-volume-group-snapshot-class": "all", "x": 1}},
             "spec": {"volumeName": "pv", "volumeMode": "Block", "storageClassName": "gold", "accessModes": ["ReadWriteOnce"]},
             "status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}});
         let expected = Claim {
@@ -146,6 +152,7 @@ mod tests {
             access_modes: vec!["ReadWriteOnce".into()],
             storage_class: "gold".into(),
             snapshot_class: "fast".into(),
+            group_snapshot_class: "all".into(),
         };
         assert_eq!(of(&claim), expected);
         let odd = of(&json!({"metadata": {"name": "c"}, "spec": []}));

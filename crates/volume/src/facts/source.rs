@@ -36,6 +36,7 @@ pub(crate) struct NfsView {
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct CsiView {
     pub(crate) driver: Text,
+    pub(crate) volume_handle: Text,
     pub(crate) volume_attributes: Option<BTreeMap<String, Text>>,
 }
 

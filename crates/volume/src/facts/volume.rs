@@ -18,6 +18,8 @@ pub struct PersistentVolume {
     pub reclaim_policy: String,
     /// The claim that it is bound to, or kept for.
     pub claim: Option<ClaimKey>,
+    /// The CSI driver's name of it; empty when it is of none.
+    pub handle: String,
     /// What policies ask of it; without the parts of its claim.
     pub facts: VolumeFacts,
 }
@@ -49,6 +51,7 @@ impl PersistentVolume {
             labels: labels.map(|labels| labels.into_iter().map(|(label, value)| (label, value.0)).collect()),
             reclaim_policy: spec.reclaim_policy,
             claim: spec.claim_ref.map(|(namespace, name)| ClaimKey { namespace, name }),
+            handle: spec.csi.map(|csi| csi.volume_handle.0).unwrap_or_default(),
             facts,
         }
     }
@@ -83,6 +86,7 @@ mod tests {
             labels: Some(BTreeMap::from([("disk".into(), "a".into())])),
             reclaim_policy: "Delete".into(),
             claim: Some(ClaimKey { namespace: "shop".into(), name: "data".into() }),
+            handle: "h".into(),
             facts: VolumeFacts {
                 capacity: Quantity::parse("8Mi"),
                 storage_class: "fast".into(),

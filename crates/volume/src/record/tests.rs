@@ -164,7 +164,7 @@ fn what_comes_late_is_told_as_not_saved() {
     let of = |name: &str| verdicts.of_claim(&key(name)).unwrap().verdict.clone();
     assert_eq!(of("late"), skip(Why::CameLate));
     assert_eq!(of("open"), skip(Why::NotBound { phase: "Pending".into() }));
-    assert_eq!(of("snap").way, Way::CsiSnapshot { class: String::new() });
+    assert_eq!(of("snap").way, Way::CsiSnapshot { class: String::new(), group: None });
     let by_volume = |name: &str| verdicts.of_volume(name).unwrap().name();
     assert_eq!((by_volume("pv-late"), by_volume("pv-free")), ("n/late".to_owned(), "pv-free".to_owned()));
 }

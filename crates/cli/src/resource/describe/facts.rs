@@ -52,6 +52,9 @@ pub(crate) struct CsiSnapshot {
     pub(super) vsc_name: String,
     #[serde(rename = "operationID")]
     pub(super) operation_id: String,
+    pub(super) volume_group_snapshot_handle: String,
+    /// The value of the label of its group; Velero does not say it.
+    pub(super) volume_group: String,
 }
 
 /// Where the data of a snapshot went.
@@ -202,7 +205,7 @@ pub(super) fn legacy_csi(snapshots: Option<Vec<Value>>, contents: Option<Vec<Val
                 size: content["status"]["restoreSize"].as_i64().unwrap_or_default(),
                 driver: text(&content["spec"]["driver"]),
                 vsc_name: name,
-                operation_id: String::new(),
+                ..CsiSnapshot::default()
             }),
             ..VolumeInfo::default()
         }

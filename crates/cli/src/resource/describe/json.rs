@@ -228,6 +228,10 @@ fn csi_snapshot(info: &VolumeInfo, details: bool) -> Value {
             if !info.snapshot_data_moved && !snapshot.operation_id.is_empty() {
                 shown["operationID"] = json!(snapshot.operation_id);
             }
+            if !snapshot.volume_group.is_empty() {
+                shown["volumeGroup"] = json!(snapshot.volume_group);
+                shown["storageGroupSnapshotID"] = json!(snapshot.volume_group_snapshot_handle);
+            }
         }
         out.insert("snapshot".into(), shown);
     }

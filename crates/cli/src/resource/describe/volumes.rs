@@ -145,6 +145,10 @@ fn csi_snapshot(page: &mut Page<'_>, info: &VolumeInfo) {
     page.line(format!("\t\t\t\tStorage Snapshot ID: {}", snapshot.snapshot_handle));
     page.line(format!("\t\t\t\tSnapshot Size (bytes): {}", snapshot.size));
     page.line(format!("\t\t\t\tCSI Driver: {}", snapshot.driver));
+    if !snapshot.volume_group.is_empty() {
+        let handle = &snapshot.volume_group_snapshot_handle;
+        page.line(format!("\t\t\t\tVolume Group: {} (Storage Group Snapshot ID: {handle})", snapshot.volume_group));
+    }
     page.line(format!("\t\t\t\tResult: {}", info.result));
 }
 

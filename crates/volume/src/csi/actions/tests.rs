@@ -62,7 +62,7 @@ fn a_snapshot_is_saved_with_what_it_stands_for_and_comes_with_its_class_and_its_
     let additional_items =
         vec![key("volumesnapshotclasses", None, "class"), key("volumesnapshotcontents", None, "content")];
     let expected = BackupItemOutput { additional_items, ..BackupItemOutput::changed(item) };
-    assert_eq!(with_content(snapshot.clone(), &content), expected);
+    assert_eq!(with_content(snapshot.clone(), &StandsFor { content, group: None }), expected);
 
     // One that is not taken yet, without a class.
     let mut plain = snapshot.clone();
@@ -73,7 +73,7 @@ fn a_snapshot_is_saved_with_what_it_stands_for_and_comes_with_its_class_and_its_
     item["spec"] = json!({});
     let additional_items = vec![key("volumesnapshotcontents", None, "content")];
     let expected = BackupItemOutput { additional_items, ..BackupItemOutput::changed(item) };
-    assert_eq!(with_content(plain, &content), expected);
+    assert_eq!(with_content(plain, &StandsFor { content, group: None }), expected);
 }
 
 fn extend(into: &mut Value, more: Value) {

@@ -1,0 +1,286 @@
+//! Takes the objects of a group of snapshots out of the cluster: all of them or none, because drivers delete groups as a whole.
+//!
+//! As long as a VolumeGroupSnapshot is there, whatever is done to it and its members can be taken up again: it goes last.
+
+use super::answer::text;
+use super::clean::set_policy;
+use super::error::CsiError;
+use super::members::{
+    BEING_DELETED, CONTENT_FINALIZER, GROUP_FINALIZER, GroupName, HANDLE_OF_GROUP, is_content_of, is_member,
+};
+use super::objects::{GroupTypes, SnapshotTypes};
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
+use lifeboat_cluster::{Cluster, ListRequest, MergePatch};
+use lifeboat_object::ApiResource;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// Members that are changed at once.
+const AT_ONCE: usize = 16;
+/// How long it is waited for a group to go: drivers answer to that in their own time, and what is not gone then goes by itself.
+const GONE: Duration = Duration::from_secs(15);
+/// Between two looks, at first and at most.
+const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(2)];
+/// How often an object that others change meanwhile is changed.
+const TRIES: usize = 5;
+/// On VolumeSnapshotContents: their VolumeSnapshot goes, and they are to follow.
+const SNAPSHOT_BEING_DELETED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted";
+
+/// The groups of a cluster.
+#[derive(Clone, Copy)]
+pub(crate) struct Groups<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) types: &'a SnapshotTypes,
+    pub(crate) groups: &'a GroupTypes,
+}
+
+/// What belongs to a group.
+struct Belongings {
+    contents: Vec<Value>,
+    members: Vec<Value>,
+}
+
+impl Groups<'_> {
+    /// Removes a group with its members and their contents, and leaves what lies in the storage: all contents are told to retain it
+    /// first. Done again, it finds less to do.
+    pub(crate) async fn release(&self, namespace: &str, name: &str) -> Result<(), CsiError> {
+        let Some((_, belongings)) = self.look(namespace, name).await? else { return Ok(()) };
+        // Nothing is removed from the cluster before all contents are known to keep what they stand for.
+        let Belongings { contents, members } = &belongings;
+        for content in contents {
+            self.set_group_policy(content, "Retain").await?;
+        }
+        self.set_policies(members, "Retain").await?;
+        let (cluster, types) = (self.cluster, self.types);
+        let mut removals: Vec<Work<'_>> = Vec::with_capacity(members.len());
+        for member in members {
+            let removal = async move {
+                if let Some(content) = content_of(member) {
+                    cluster.delete(&types.contents, None, content).await?;
+                }
+                cluster.delete(&types.snapshots, Some(namespace), text(member, "/metadata/name")).await?;
+                Ok(())
+            };
+            removals.push(removal.boxed());
+        }
+        all(removals).await?;
+        for content in contents {
+            cluster.delete(&self.groups.contents, None, text(content, "/metadata/name")).await?;
+        }
+        cluster.delete(&self.groups.groups, Some(namespace), name).await?;
+        Ok(())
+    }
+
+    /// Removes a group, with it its members, and all of it in the storage, whatever its class says; waits a while until it is gone.
+    ///
+    /// # Errors
+    /// [`CsiError`]; of [`CsiError::Remains`] the driver keeps it, and it goes when that answers.
+    pub(crate) async fn remove(&self, namespace: &str, name: &str) -> Result<(), CsiError> {
+        let Some((group, Belongings { contents, members })) = self.look(namespace, name).await? else { return Ok(()) };
+        self.set_policies(&members, "Delete").await?;
+        for content in &contents {
+            self.set_group_policy(content, "Delete").await?;
+        }
+        self.cluster.delete(&self.groups.groups, Some(namespace), name).await?;
+        let is_gone = self.wait_until_gone(namespace, &group).await?;
+        // The controller may have made contents while the group was deleted, and does not delete those that it had not bound yet.
+        let left = self.contents(|content| is_content_of(content, &group.uid)).await?;
+        for content in left.iter().filter(|content| is_gone || !is_being_deleted(content)) {
+            self.remove_content(content).await?;
+        }
+        let handles: Vec<&str> = contents.iter().map(|c| text(c, "/status/volumeGroupSnapshotHandle")).collect();
+        self.remove_contents_of_members(namespace, &handles).await?;
+        if is_gone {
+            return Ok(());
+        }
+        let what = || format!("VolumeGroupSnapshot {namespace}/{name}");
+        match left.first() {
+            Some(content) => {
+                let said = match text(content, "/status/error/message") {
+                    "" => "its driver has not answered yet; it goes by itself when that does",
+                    said => said,
+                };
+                Err(CsiError::Remains(what(), said.to_owned()))
+            }
+            // Nothing has come of it, and no controller looks after it.
+            None => self.let_go(namespace, name).await,
+        }
+    }
+
+    /// Removes a content whose group is gone, and with it what lies in the storage.
+    pub(crate) async fn remove_content(&self, content: &Value) -> Result<(), CsiError> {
+        let name = text(content, "/metadata/name");
+        let mut metadata = json!({"annotations": {BEING_DELETED: "yes"}});
+        if !is_being_deleted(content) {
+            // Without the finalizer it would be gone before its driver has deleted anything.
+            let finalizers = content["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+            let own = (!finalizers.iter().any(|one| one == CONTENT_FINALIZER)).then(|| CONTENT_FINALIZER.into());
+            metadata["finalizers"] = finalizers.into_iter().chain(own).collect();
+        }
+        let patch = json!({"metadata": metadata, "spec": {"deletionPolicy": "Delete"}}).to_string();
+        match self.cluster.patch(&self.groups.contents, None, name, MergePatch::of(patch.into())).await {
+            Ok(_) => drop(self.cluster.delete(&self.groups.contents, None, name).await?),
+            Err(e) if e.is_not_found() => {}
+            Err(e) => return Err(e.into()),
+        }
+        Ok(())
+    }
+
+    /// Removes the contents of members that the controller could make no VolumeSnapshots for, such as where a quota forbids it.
+    async fn remove_contents_of_members(&self, namespace: &str, handles: &[&str]) -> Result<(), CsiError> {
+        let handles: Vec<&str> = handles.iter().copied().filter(|handle| !handle.is_empty()).collect();
+        if handles.is_empty() {
+            return Ok(());
+        }
+        let is_of_group = |content: &Value| {
+            let of = content["metadata"]["annotations"][HANDLE_OF_GROUP].as_str();
+            of.is_some_and(|of| handles.contains(&of))
+                && text(content, "/spec/volumeSnapshotRef/namespace") == namespace
+        };
+        for content in self.list(&self.types.contents, None, is_of_group).await? {
+            let (name, of) = (text(&content, "/metadata/name"), text(&content, "/spec/volumeSnapshotRef/name"));
+            if self.read(&self.types.snapshots, Some(namespace), of).await?.is_some() {
+                continue;
+            }
+            let patch = json!({"metadata": {"annotations": {SNAPSHOT_BEING_DELETED: "yes"}}, "spec": {"deletionPolicy": "Delete"}});
+            match self.cluster.patch(&self.types.contents, None, name, MergePatch::of(patch.to_string().into())).await {
+                Ok(_) => drop(self.cluster.delete(&self.types.contents, None, name).await?),
+                Err(e) if e.is_not_found() => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// A group, if it is there.
+    pub(crate) async fn group(&self, namespace: &str, name: &str) -> Result<Option<Value>, CsiError> {
+        self.read(&self.groups.groups, Some(namespace), name).await
+    }
+
+    /// The contents of groups that are wanted.
+    pub(crate) async fn contents(&self, wanted: impl Fn(&Value) -> bool) -> Result<Vec<Value>, CsiError> {
+        self.list(&self.groups.contents, None, wanted).await
+    }
+
+    /// The VolumeSnapshots of a group.
+    pub(crate) async fn members(&self, namespace: &str, group: &GroupName) -> Result<Vec<Value>, CsiError> {
+        self.list(&self.types.snapshots, Some(namespace), |snapshot| is_member(snapshot, group)).await
+    }
+
+    async fn look(&self, namespace: &str, name: &str) -> Result<Option<(GroupName, Belongings)>, CsiError> {
+        let Some(group) = self.group(namespace, name).await? else { return Ok(None) };
+        let group = GroupName { name: name.to_owned(), uid: text(&group, "/metadata/uid").to_owned() };
+        let contents = self.contents(|content| is_content_of(content, &group.uid)).await?;
+        let members = self.members(namespace, &group).await?;
+        Ok(Some((group, Belongings { contents, members })))
+    }
+
+    async fn set_group_policy(&self, content: &Value, policy: &str) -> Result<(), CsiError> {
+        let patch = json!({"spec": {"deletionPolicy": policy}}).to_string();
+        let name = text(content, "/metadata/name");
+        match self.cluster.patch(&self.groups.contents, None, name, MergePatch::of(patch.into())).await {
+            Ok(_) => Ok(()),
+            Err(e) if e.is_not_found() => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    async fn set_policies(&self, members: &[Value], policy: &str) -> Result<(), CsiError> {
+        let mut works: Vec<Work<'_>> = Vec::with_capacity(members.len());
+        for content in members.iter().filter_map(content_of) {
+            works.push(set_policy(self.cluster, self.types, content, policy).map(|set| set.map(drop)).boxed());
+        }
+        all(works).await
+    }
+
+    /// Says whether a group that is being deleted is gone after a while.
+    async fn wait_until_gone(&self, namespace: &str, group: &GroupName) -> Result<bool, CsiError> {
+        let deadline = Instant::now() + GONE;
+        let [mut pause, longest] = PAUSES;
+        loop {
+            let found = self.group(namespace, &group.name).await?;
+            if found.is_none_or(|found| text(&found, "/metadata/uid") != group.uid) {
+                return Ok(true);
+            }
+            if Instant::now() + pause > deadline {
+                return Ok(false);
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(longest);
+        }
+    }
+
+    /// Takes the finalizer off a group that is being deleted.
+    async fn let_go(&self, namespace: &str, name: &str) -> Result<(), CsiError> {
+        for _ in 0..TRIES {
+            let Some(group) = self.group(namespace, name).await? else { return Ok(()) };
+            let mut finalizers = group["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+            finalizers.retain(|finalizer| finalizer != GROUP_FINALIZER);
+            let version = text(&group, "/metadata/resourceVersion");
+            let patch = json!({"metadata": {"resourceVersion": version, "finalizers": finalizers}}).to_string();
+            match self.cluster.patch(&self.groups.groups, Some(namespace), name, MergePatch::of(patch.into())).await {
+                Ok(_) => return Ok(()),
+                Err(e) if e.is_not_found() => return Ok(()),
+                Err(e) if e.is_conflict() => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Err(CsiError::Remains(format!("VolumeGroupSnapshot {namespace}/{name}"), "it changes all the time".to_owned()))
+    }
+
+    pub(crate) async fn read(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Value>, CsiError> {
+        let body = self.cluster.get(resource, namespace, name).await?;
+        Ok(body.and_then(|body| serde_json::from_slice(&body).ok()))
+    }
+
+    async fn list(
+        &self,
+        resource: &Arc<ApiResource>,
+        namespace: Option<&str>,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Result<Vec<Value>, CsiError> {
+        let mut list = self.cluster.list(ListRequest {
+            resource: Arc::clone(resource),
+            namespace: namespace.map(str::to_owned),
+            selector: String::new(),
+            metadata_only: false,
+        });
+        let mut out = Vec::new();
+        while let Some(bodies) = list.next().await? {
+            let read = bodies.iter().filter_map(|body| serde_json::from_slice::<Value>(body).ok());
+            out.extend(read.filter(|object| wanted(object)));
+        }
+        Ok(out)
+    }
+}
+
+/// The name of the content that a VolumeSnapshot is bound to.
+pub(crate) fn content_of(snapshot: &Value) -> Option<&str> {
+    Some(text(snapshot, "/status/boundVolumeSnapshotContentName")).filter(|name| !name.is_empty())
+}
+
+fn is_being_deleted(object: &Value) -> bool {
+    object["metadata"]["deletionTimestamp"].is_string()
+}
+
+type Work<'a> = BoxFuture<'a, Result<(), CsiError>>;
+
+/// Does all of it, some at once; gives the first error when all have ended.
+async fn all(work: Vec<Work<'_>>) -> Result<(), CsiError> {
+    let mut work = futures::stream::iter(work).buffer_unordered(AT_ONCE);
+    let mut failed = Ok(());
+    while let Some(ended) = work.next().await {
+        if let (Err(e), Ok(())) = (ended, &failed) {
+            failed = Err(e);
+        }
+    }
+    failed
+}

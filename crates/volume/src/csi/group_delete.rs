@@ -1,0 +1,311 @@
+//! Deletes the groups of snapshots that a backup keeps in the storage. Drivers delete a group as a whole, and must be told all of its
+//! snapshots: an archive says both (docs/formats/README.md).
+
+use super::answer::{failed, text};
+use super::group_clean::Groups;
+use super::members::CONTENT_FINALIZER;
+use super::objects::{GROUPS, SnapshotTypes};
+use super::settle::say_handle;
+use lifeboat_action::ActionError;
+use lifeboat_api::well_known::{
+    ANNOTATION_CSI_DRIVER_NAME, ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE, ANNOTATION_VOLUME_GROUP_SNAPSHOT_MEMBERS,
+    ANNOTATION_VOLUME_SNAPSHOT_HANDLE, LABEL_BACKUP_NAME,
+};
+use lifeboat_api::{Backup, label_value};
+use lifeboat_cluster::{Cluster, Wanted};
+use lifeboat_object::first_names;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// How long a driver may take to delete a group.
+const DELETED: Duration = Duration::from_secs(120);
+/// Between two looks at a content, at first and at most.
+const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(3)];
+/// The annotations by which the csi-snapshotter finds the Secret for the deletion of a group, and of a member.
+const SECRETS: [(&str, &str); 2] = [
+    ("groupsnapshot.storage.kubernetes.io/deletion-secret-name", "snapshot.storage.kubernetes.io/deletion-secret-name"),
+    (
+        "groupsnapshot.storage.kubernetes.io/deletion-secret-namespace",
+        "snapshot.storage.kubernetes.io/deletion-secret-namespace",
+    ),
+];
+
+/// The driver and its name of a group.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupHandle {
+    /// The driver.
+    pub driver: String,
+    /// Its name of the group.
+    pub handle: String,
+}
+
+/// What the archive of a backup says of its groups of snapshots.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ArchivedGroups {
+    groups: BTreeMap<GroupHandle, ArchivedGroup>,
+}
+
+/// A group in an archive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct ArchivedGroup {
+    /// The driver's names of its snapshots.
+    snapshots: BTreeSet<String>,
+    /// The claims that they are of, as far as they are in the backup.
+    claims: BTreeSet<String>,
+}
+
+impl ArchivedGroups {
+    /// Takes in an object of the archive: a VolumeSnapshot or a VolumeSnapshotContent of a group. Others say nothing.
+    pub fn take(&mut self, object: &Value) {
+        let annotation = |key: &str| object["metadata"]["annotations"][key].as_str().unwrap_or_default();
+        let of_content = text(object, "/status/volumeGroupSnapshotHandle");
+        let (driver, handle, snapshot) = match of_content {
+            "" => (
+                annotation(ANNOTATION_CSI_DRIVER_NAME),
+                annotation(ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE),
+                annotation(ANNOTATION_VOLUME_SNAPSHOT_HANDLE),
+            ),
+            handle => (text(object, "/spec/driver"), handle, text(object, "/status/snapshotHandle")),
+        };
+        if driver.is_empty() || handle.is_empty() {
+            return;
+        }
+        let key = GroupHandle { driver: driver.to_owned(), handle: handle.to_owned() };
+        let group = self.groups.entry(key).or_default();
+        let all: Vec<String> =
+            serde_json::from_str(annotation(ANNOTATION_VOLUME_GROUP_SNAPSHOT_MEMBERS)).unwrap_or_default();
+        let own = (!snapshot.is_empty()).then(|| snapshot.to_owned());
+        group.snapshots.extend(all.into_iter().chain(own));
+        let claim = text(object, "/spec/source/persistentVolumeClaimName");
+        if !claim.is_empty() {
+            group.claims.insert(format!("{}/{claim}", text(object, "/metadata/namespace")));
+        }
+    }
+}
+
+/// Deletes groups, each once, however many of its members ask for it.
+pub(crate) struct GroupDeletion {
+    archived: ArchivedGroups,
+    /// Those that a member has asked for.
+    begun: Mutex<BTreeSet<GroupHandle>>,
+}
+
+impl GroupDeletion {
+    pub(crate) fn new(archived: ArchivedGroups) -> Self {
+        Self { archived, begun: Mutex::default() }
+    }
+
+    /// Whether an archived content is of a group, which it cannot be deleted without.
+    pub(crate) fn group_of(content: &Value) -> Option<GroupHandle> {
+        let handle = text(content, "/status/volumeGroupSnapshotHandle");
+        (!handle.is_empty())
+            .then(|| GroupHandle { driver: text(content, "/spec/driver").to_owned(), handle: handle.to_owned() })
+    }
+
+    /// Deletes the group of an archived content, and waits until its driver has. One that another member has asked for is that one's.
+    ///
+    /// # Errors
+    /// Why it was not deleted, with the claims whose snapshots are in it.
+    pub(crate) async fn delete(
+        &self,
+        (cluster, types): (&Cluster, &SnapshotTypes),
+        group: GroupHandle,
+        content: &Value,
+        backup: &Backup,
+    ) -> Result<(), ActionError> {
+        if !self.begun.lock().unwrap_or_else(PoisonError::into_inner).insert(group.clone()) {
+            return Ok(());
+        }
+        let archived = self.archived.groups.get(&group).cloned().unwrap_or_default();
+        let one = One { backup, group: &group, archived: &archived, content };
+        let Some(of) = &types.groups else {
+            let why = format!("the cluster does not serve {GROUPS}, and without it no driver is told");
+            return Err(one.not_deleted(&why));
+        };
+        let groups = Groups { cluster, types, groups: of };
+        let deleted = one.delete(groups).await;
+        deleted.map_err(|e| ActionError { message: one.message(&e.message), ..e })
+    }
+}
+
+/// A group that is being deleted.
+struct One<'a> {
+    backup: &'a Backup,
+    group: &'a GroupHandle,
+    archived: &'a ArchivedGroup,
+    /// The archived content of a member.
+    content: &'a Value,
+}
+
+impl One<'_> {
+    async fn delete(&self, groups: Groups<'_>) -> Result<(), ActionError> {
+        let item = |e: super::error::CsiError| ActionError::item(e.to_string());
+        // What the backup could not take out of the cluster is deleted as what it is.
+        for content in groups.contents(|content| self.is_its_content(content)).await.map_err(item)? {
+            let reference = |field: &str| text(&content, &format!("/spec/volumeGroupSnapshotRef/{field}"));
+            let live = groups.group(reference("namespace"), reference("name")).await.map_err(item)?;
+            let Some(live) = live.filter(|live| text(live, "/metadata/uid") == reference("uid")) else { continue };
+            let label = live["metadata"]["labels"][LABEL_BACKUP_NAME].as_str();
+            if label != Some(&label_value(&self.backup.metadata.name)) {
+                // A user's VolumeGroupSnapshot stands for it.
+                return Ok(());
+            }
+            groups.remove(reference("namespace"), reference("name")).await.map_err(item)?;
+        }
+        self.delete_by_handle(groups).await
+    }
+
+    fn is_its_content(&self, content: &Value) -> bool {
+        text(content, "/spec/driver") == self.group.driver
+            && text(content, "/status/volumeGroupSnapshotHandle") == self.group.handle
+            && !text(content, "/spec/volumeGroupSnapshotRef/uid").is_empty()
+    }
+
+    /// Makes a content that stands for the group, of no VolumeGroupSnapshot, deletes it, and waits until its driver has deleted the group.
+    async fn delete_by_handle(&self, groups: Groups<'_>) -> Result<(), ActionError> {
+        let (cluster, resource, name) = (groups.cluster, &groups.groups.contents, self.temporary_name());
+        let wanted = Wanted::of(self.temporary(groups).to_string().into());
+        match cluster.create(resource, None, &name, wanted).await {
+            Ok(_) => {}
+            // An attempt before has made it.
+            Err(e) if e.is_already_exists() => {}
+            Err(e) => return Err(failed(e)),
+        }
+        // The csi-snapshotter deletes nothing of which the status does not say what it is.
+        let handle = ("volumeGroupSnapshotHandle", self.group.handle.as_str());
+        say_handle(cluster, resource, &name, handle).await.map_err(failed)?;
+        cluster.delete(resource, None, &name).await.map_err(failed)?;
+        let deadline = Instant::now() + DELETED;
+        let [mut pause, longest] = PAUSES;
+        let item = |e: super::error::CsiError| ActionError::item(e.to_string());
+        while let Some(content) = groups.read(resource, None, &name).await.map_err(item)? {
+            if Instant::now() + pause > deadline {
+                let said = match text(&content, "/status/error/message") {
+                    "" => {
+                        "nothing; do the driver and its csi-snapshotter run, with CSIVolumeGroupSnapshot switched on? its log says more"
+                    }
+                    said => said,
+                };
+                return Err(ActionError::item(format!(
+                    "its driver has not done it within {} s; it says on the VolumeGroupSnapshotContent {name}: {said}",
+                    DELETED.as_secs()
+                )));
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(longest);
+        }
+        Ok(())
+    }
+
+    /// The name of the content by which the group is deleted: the same each time that it is tried.
+    fn temporary_name(&self) -> String {
+        let GroupHandle { driver, handle } = self.group;
+        let hash = Sha256::digest(format!("{}/{driver}/{handle}", self.backup.metadata.uid));
+        format!("velero-delete-{}", &hex::encode(hash)[..20])
+    }
+
+    fn temporary(&self, groups: Groups<'_>) -> Value {
+        let (resource, name) = (&groups.groups.contents, self.temporary_name());
+        let mut annotations = serde_json::Map::new();
+        for (of_group, of_member) in SECRETS {
+            if let Some(value) = self.content["metadata"]["annotations"][of_member].as_str() {
+                annotations.insert(of_group.to_owned(), value.into());
+            }
+        }
+        json!({
+            "apiVersion": resource.api_version(), "kind": resource.kind,
+            "metadata": {"name": name, "labels": {LABEL_BACKUP_NAME: label_value(&self.backup.metadata.name)},
+                "annotations": annotations, "finalizers": [CONTENT_FINALIZER]},
+            "spec": {
+                "driver": self.group.driver, "deletionPolicy": "Delete",
+                "source": {"groupSnapshotHandles": {"volumeGroupSnapshotHandle": self.group.handle,
+                    "volumeSnapshotHandles": self.archived.snapshots}},
+                "volumeGroupSnapshotRef": {"kind": groups.groups.groups.kind, "namespace": name, "name": name}},
+        })
+    }
+
+    fn not_deleted(&self, why: &str) -> ActionError {
+        ActionError::item(self.message(why))
+    }
+
+    fn message(&self, why: &str) -> String {
+        let GroupHandle { driver, handle } = self.group;
+        let (count, claims) = (self.archived.snapshots.len(), self.archived.claims.iter().cloned().collect::<Vec<_>>());
+        let claims = if claims.is_empty() { "claims that are not known".to_owned() } else { first_names(&claims) };
+        format!(
+            "the group {handle} of the driver {driver}, with {count} snapshots, of {claims}, was not deleted from the storage: {why}"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lifeboat_api::ObjectMeta;
+
+    fn snapshot(claim: &str, handle: &str, all: &Value) -> Value {
+        json!({"kind": "VolumeSnapshot", "metadata": {"namespace": "shop", "name": claim, "annotations": {
+                "velero.io/csi-driver-name": "d", "velero.io/csi-volumegroupsnapshot-handle": "g",
+                "velero.io/csi-volumesnapshot-handle": handle, "lifeboat.io/volume-group-snapshot-members": all}},
+            "spec": {"source": {"persistentVolumeClaimName": claim}}})
+    }
+
+    fn content(handle: &str, group: &Value) -> Value {
+        json!({"kind": "VolumeSnapshotContent", "metadata": {"name": handle, "annotations": {
+                "snapshot.storage.kubernetes.io/deletion-secret-name": "key",
+                "snapshot.storage.kubernetes.io/deletion-secret-namespace": "vault"}},
+            "spec": {"driver": "d"}, "status": {"snapshotHandle": handle, "volumeGroupSnapshotHandle": group}})
+    }
+
+    #[test]
+    fn an_archive_says_which_snapshots_a_group_has_also_one_of_velero() {
+        let mut groups = ArchivedGroups::default();
+        let single = json!({"metadata": {"annotations": {"velero.io/csi-driver-name": "d", "velero.io/csi-volumesnapshot-handle": "x"}}});
+        for object in [
+            snapshot("a", "s-a", &json!("[\"s-a\",\"s-b\",\"s-outside\"]")),
+            content("s-a", &json!("g")),
+            // As Velero's archives have them.
+            snapshot("b", "s-b", &Value::Null),
+            content("s-b", &json!("g")),
+            content("s-other", &json!("h")),
+            content("s-single", &Value::Null),
+            single,
+            json!("odd"),
+        ] {
+            groups.take(&object);
+        }
+        let of = |snapshots: &[&str], claims: &[&str]| ArchivedGroup {
+            snapshots: snapshots.iter().map(|&s| s.to_owned()).collect(),
+            claims: claims.iter().map(|&s| s.to_owned()).collect(),
+        };
+        let key = |handle: &str| GroupHandle { driver: "d".into(), handle: handle.into() };
+        let expected = BTreeMap::from([
+            (key("g"), of(&["s-a", "s-b", "s-outside"], &["shop/a", "shop/b"])),
+            (key("h"), of(&["s-other"], &[])),
+        ]);
+        assert_eq!(groups, ArchivedGroups { groups: expected });
+        assert_eq!(GroupDeletion::group_of(&content("s-a", &json!("g"))), Some(key("g")));
+        assert_eq!(GroupDeletion::group_of(&content("s-single", &Value::Null)), None);
+    }
+
+    #[test]
+    fn a_group_that_cannot_be_deleted_is_named_with_its_claims() {
+        let metadata = ObjectMeta { name: "nightly".into(), uid: "u".into(), ..ObjectMeta::default() };
+        let backup = Backup { metadata, ..Backup::default() };
+        let group = GroupHandle { driver: "d".into(), handle: "g".into() };
+        let archived = ArchivedGroup {
+            snapshots: ["s-a".to_owned(), "s-b".to_owned()].into(),
+            claims: ["shop/a".to_owned()].into(),
+        };
+        let member = content("s-a", &json!("g"));
+        let one = One { backup: &backup, group: &group, archived: &archived, content: &member };
+        let expected =
+            "the group g of the driver d, with 2 snapshots, of shop/a, was not deleted from the storage: it is busy";
+        assert_eq!(one.not_deleted("it is busy").message, expected);
+        assert_eq!(one.temporary_name().len(), 34);
+    }
+}

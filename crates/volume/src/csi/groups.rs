@@ -1,0 +1,432 @@
+//! Takes snapshots of several claims at one moment (backup.md 3.7).
+
+use super::answer::text;
+use super::content::Content;
+use super::error::CsiError;
+use super::group_clean::{Groups, content_of};
+use super::members::{GroupName, Wanted, group_snapshot, name_of_group};
+use super::objects::GroupTypes;
+use super::snapshots::{Created, CsiSnapshots, Outcome, PAUSE, Taken, TakenGroup, ToCreate, Waited};
+use crate::facts::{Claim, ClaimKey};
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
+use lifeboat_api::well_known::{LABEL_BACKUP_NAME, LABEL_BACKUP_UID};
+use lifeboat_api::{Time, VolumeGroupFallback, label_value};
+use lifeboat_cluster::{ClusterError, MergePatch};
+use lifeboat_object::{Place, first_names};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// Members that are read and labelled at once.
+const AT_ONCE: usize = 16;
+
+/// Claims that are snapshotted together.
+#[derive(Clone, Debug, Default)]
+pub struct ClaimGroup {
+    /// Their namespace.
+    pub namespace: String,
+    /// The value of the label that they have in common.
+    pub value: String,
+    /// The VolumeGroupSnapshotClass.
+    pub class: String,
+    /// Their driver.
+    pub driver: String,
+    /// The claims.
+    pub members: Vec<GroupMember>,
+    /// The names of claims with the label that nobody wants, as far as they were told of.
+    pub beside: Vec<String>,
+}
+
+/// A claim that is snapshotted with others.
+#[derive(Clone, Debug, Default)]
+pub struct GroupMember {
+    /// The claim.
+    pub claim: Claim,
+    /// The driver's name of its volume.
+    pub handle: String,
+    /// The VolumeSnapshotClass that a policy names, for a snapshot of this claim by itself.
+    pub class: String,
+}
+
+type Promise = watch::Sender<Option<Outcome>>;
+
+impl CsiSnapshots {
+    /// Begins to take one snapshot of several claims, of those for which none was begun before.
+    pub fn begin_group(&self, mut group: ClaimGroup) {
+        let mut promises = Vec::with_capacity(group.members.len());
+        group.members.retain(|member| {
+            let promise = self.promise(&member.claim.key);
+            let is_new = promise.is_some();
+            promises.extend(promise);
+            is_new
+        });
+        if promises.is_empty() {
+            return;
+        }
+        let this = self.clone();
+        self.spawn(async move { this.take_group(&group, promises).await });
+    }
+
+    /// Takes the group, or each of its members where the backup allows that, and tells what came of each.
+    async fn take_group(&self, group: &ClaimGroup, promises: Vec<Promise>) {
+        // Whoever waits for it may be gone.
+        let tell = |promise: &Promise, outcome: Outcome| drop(promise.send(Some(outcome)));
+        let why = match self.take_together(group).await {
+            Ok(taken) => {
+                for (promise, taken) in promises.iter().zip(taken) {
+                    tell(promise, Ok(Arc::new(taken)));
+                }
+                return;
+            }
+            Err(e) => e,
+        };
+        let may_fall_back = self.of.backup.spec.volume_group_fallback == Some(VolumeGroupFallback::Single)
+            && !matches!(why, CsiError::Cancelled | CsiError::Fenced(_));
+        if !may_fall_back {
+            let why: Arc<str> = Arc::from(why.to_string());
+            promises.iter().for_each(|promise| tell(promise, Err(Arc::clone(&why))));
+            return;
+        }
+        let text = format!(
+            "the snapshots of {} are of different moments, because they could not be taken together: {why} (volumeGroupFallback is single)",
+            group.names()
+        );
+        self.operation.journal.warn(&Place::Namespace(group.namespace.clone()), text);
+        let each = group.members.iter().zip(&promises).map(|(member, promise)| async move {
+            let taken = self.take(&member.claim, &group.driver, &member.class).await;
+            drop(promise.send(Some(taken.map(Arc::new).map_err(|e| Arc::from(e.to_string())))));
+        });
+        futures::future::join_all(each).await;
+    }
+
+    /// Takes the group; gives the snapshots in the order of its members.
+    async fn take_together(&self, group: &ClaimGroup) -> Result<Vec<Taken>, CsiError> {
+        let _room = self.room().await;
+        let types = self.of.types.groups.as_ref().ok_or(CsiError::NoGroups)?;
+        let (backup, namespace) = (&self.of.backup, group.namespace.as_str());
+        let uids: Vec<&str> = group.members.iter().map(|member| member.claim.uid.as_str()).collect();
+        let name = name_of_group(&backup.metadata.uid, namespace, &group.value, &uids);
+        let label = (backup.spec.volume_group_snapshot_label_key.as_str(), group.value.as_str());
+        let followed = self.followed(&types.groups, namespace);
+        let within = backup.spec.csi_snapshot_timeout.to_std();
+        let deadline = Instant::now() + within;
+        let wanted = Wanted { name: &name, namespace, label, class: &group.class };
+        let body = Bytes::from(group_snapshot(backup, wanted, types).to_string());
+        let wanted = ToCreate { resource: &types.groups, namespace, name: &name, body, is_it: &|_| true };
+        let uid = self.create(wanted, deadline).await?;
+        let created = Created { what: "VolumeGroupSnapshot", namespace, name: &name, uid: &uid };
+        let taken = match self.bound(&followed, created, deadline).await {
+            Ok(bound) => self.all_members(group, created, bound, deadline).await,
+            Err(e) => Err(e),
+        };
+        match taken {
+            Ok(taken) => Ok(taken),
+            Err(e) => {
+                let error = match e {
+                    Waited::TimedOut(said) => CsiError::GroupTimedOut {
+                        name: created.place(),
+                        claims: group.names(),
+                        within,
+                        said: group.with_claims(&self.said_of(types, created, said).await),
+                    },
+                    Waited::Failed(error) => error,
+                };
+                self.give_up_group(types, created).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits until the controller has made a VolumeSnapshot of each claim, and labels those as the backup's.
+    async fn all_members(
+        &self,
+        group: &ClaimGroup,
+        created: Created<'_>,
+        (content, at): (String, Option<Time>),
+        deadline: Instant,
+    ) -> Result<Vec<Taken>, Waited> {
+        let types = self.of.types.groups.as_ref().ok_or(Waited::Failed(CsiError::NoGroups))?;
+        let groups = Groups { cluster: &self.cluster, types: &self.of.types, groups: types };
+        let name = GroupName { name: created.name.to_owned(), uid: created.uid.to_owned() };
+        loop {
+            if groups.group(created.namespace, created.name).await.map_err(Waited::Failed)?.is_none() {
+                return Err(created.gone());
+            }
+            let found = groups.members(created.namespace, &name).await.map_err(Waited::Failed)?;
+            let matched = group.matched(self.with_contents(found).await?);
+            if matched.missing.is_empty() {
+                let content = groups.read(&types.contents, None, &content).await.map_err(Waited::Failed)?;
+                return self.adopt(group, created, matched, (content.unwrap_or_default(), at)).await;
+            }
+            if Instant::now() + PAUSE > deadline {
+                let missing = first_names(&matched.missing);
+                return Err(Waited::TimedOut(format!("the group was taken, but without these claims: {missing}")));
+            }
+            self.pause().await.map_err(Waited::Failed)?;
+        }
+    }
+
+    /// Reads the contents of VolumeSnapshots; those that have none yet are left out.
+    async fn with_contents(&self, snapshots: Vec<Value>) -> Result<Vec<Found>, Waited> {
+        let mut reads: Vec<BoxFuture<'_, Result<Option<Found>, Waited>>> = Vec::with_capacity(snapshots.len());
+        for snapshot in snapshots {
+            let read = async move {
+                let Some(content) = content_of(&snapshot) else { return Ok(None) };
+                let content = self.content(content).await?;
+                Ok(content.map(|content| Found::of(&snapshot, &content)))
+            };
+            reads.push(read.boxed());
+        }
+        let mut reads = futures::stream::iter(reads).buffered(AT_ONCE);
+        let mut out = Vec::new();
+        while let Some(found) = reads.next().await {
+            out.extend(found?);
+        }
+        Ok(out)
+    }
+
+    /// Labels the snapshots of the claims as the backup's, and tells of those that nobody wants.
+    async fn adopt(
+        &self,
+        group: &ClaimGroup,
+        created: Created<'_>,
+        matched: Matched,
+        (content, at): (Value, Option<Time>),
+    ) -> Result<Vec<Taken>, Waited> {
+        let Matched { found, beside, .. } = matched;
+        let backup = &self.of.backup.metadata;
+        let labels = json!({LABEL_BACKUP_NAME: label_value(&backup.name), LABEL_BACKUP_UID: backup.uid});
+        let patch = Bytes::from(json!({"metadata": {"labels": labels}}).to_string());
+        let mut labels: Vec<BoxFuture<'_, Result<Bytes, ClusterError>>> = Vec::with_capacity(found.len());
+        for found in &found {
+            let patch = MergePatch::of(patch.clone());
+            let snapshots = &self.of.types.snapshots;
+            labels.push(self.cluster.patch(snapshots, Some(created.namespace), &found.name, patch).boxed());
+        }
+        let mut labels = futures::stream::iter(labels).buffer_unordered(AT_ONCE);
+        while let Some(labelled) = labels.next().await {
+            labelled.map_err(|e| Waited::Failed(e.into()))?;
+        }
+        drop(labels);
+        let untold: Vec<String> =
+            beside.iter().map(|found| found.claim.clone()).filter(|name| !group.beside.contains(name)).collect();
+        if !untold.is_empty() {
+            let text = format!(
+                "the group {} took volumes of claims along that this backup does not snapshot: {}; their snapshots stay in the storage \
+                 until the backup is deleted",
+                group.value,
+                first_names(&untold)
+            );
+            self.operation.journal.warn(&Place::Namespace(group.namespace.clone()), text);
+        }
+        let of_content = snapshots_in(&content);
+        let all: BTreeSet<String> =
+            found.iter().chain(&beside).map(|found| found.content.handle.clone()).chain(of_content).collect();
+        let taken = Arc::new(TakenGroup {
+            name: created.name.to_owned(),
+            value: group.value.clone(),
+            snapshots: all.into_iter().filter(|handle| !handle.is_empty()).collect(),
+        });
+        let taken = found.into_iter().map(|found| Taken {
+            namespace: created.namespace.to_owned(),
+            name: found.name,
+            content: found.content,
+            at,
+            group: Some(Arc::clone(&taken)),
+        });
+        Ok(taken.collect())
+    }
+
+    /// What the controllers or the driver say of a group that was not taken.
+    async fn said_of(&self, types: &GroupTypes, created: Created<'_>, said: String) -> String {
+        let groups = Groups { cluster: &self.cluster, types: &self.of.types, groups: types };
+        let group = groups.group(created.namespace, created.name).await.ok().flatten().unwrap_or_default();
+        let is_taken = !text(&group, "/status/creationTime").is_empty();
+        if is_taken || !text(&group, "/status/error/message").is_empty() {
+            return said;
+        }
+        let name = text(&group, "/status/boundVolumeGroupSnapshotContentName");
+        if name.is_empty() {
+            return "no controller has taken it up: does the snapshot-controller run, with CSIVolumeGroupSnapshot switched on?".to_owned();
+        }
+        let content = groups.read(&types.contents, None, name).await.ok().flatten().unwrap_or_default();
+        match text(&content, "/status/error/message") {
+            "" => "its driver has not answered: can it take groups, and does its csi-snapshotter run with CSIVolumeGroupSnapshot switched \
+                 on?"
+            .to_owned(),
+            error => error.to_owned(),
+        }
+    }
+
+    /// Removes what was begun and failed. Where that fails too, the sweep of the backup does it.
+    async fn give_up_group(&self, types: &GroupTypes, created: Created<'_>) {
+        let groups = Groups { cluster: &self.cluster, types: &self.of.types, groups: types };
+        if let Err(e) = groups.remove(created.namespace, created.name).await {
+            let fields = [("volumegroupsnapshot", created.place()), ("why", e.to_string())];
+            let fields = fields.each_ref().map(|(key, value)| (*key, value.as_str()));
+            self.operation.journal.info("A group snapshot that failed cannot be removed yet", &fields);
+        }
+    }
+}
+
+/// The driver's names of the snapshots of a group, as its content lists them in each version of the API.
+fn snapshots_in(content: &Value) -> Vec<String> {
+    let lists = ["volumeSnapshotInfoList", "volumeSnapshotHandlePairList"];
+    let all = lists.iter().filter_map(|list| content["status"][*list].as_array()).flatten();
+    all.filter_map(|one| one["snapshotHandle"].as_str().map(str::to_owned)).collect()
+}
+
+/// A VolumeSnapshot of a group, with its content.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Found {
+    name: String,
+    /// The claim that it says it is of; empty when the controller did not know that.
+    claim: String,
+    /// The driver's name of the volume that it is of.
+    volume: String,
+    content: Content,
+}
+
+impl Found {
+    fn of(snapshot: &Value, content: &Value) -> Self {
+        Self {
+            name: text(snapshot, "/metadata/name").to_owned(),
+            claim: text(snapshot, "/spec/source/persistentVolumeClaimName").to_owned(),
+            volume: text(content, "/spec/source/volumeHandle").to_owned(),
+            content: Content::of(content),
+        }
+    }
+}
+
+/// The VolumeSnapshots of a group by its claims.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Matched {
+    /// Those of the claims that are wanted, in their order, as far as they are there and say where they are.
+    found: Vec<Found>,
+    /// The names of the claims of which there is none.
+    missing: Vec<String>,
+    /// Those that nobody wants.
+    beside: Vec<Found>,
+}
+
+impl ClaimGroup {
+    /// Finds the snapshots of the claims: by what they say that they are of, or by their volume where they say nothing.
+    fn matched(&self, all: Vec<Found>) -> Matched {
+        let mut out = Matched::default();
+        let mut all: Vec<Option<Found>> = all.into_iter().map(Some).collect();
+        for GroupMember { claim, handle, .. } in &self.members {
+            let ClaimKey { name, .. } = &claim.key;
+            let is_it = |found: &Found| {
+                let by_volume = found.claim.is_empty() && !handle.is_empty() && found.volume == *handle;
+                (found.claim == *name || by_volume) && !found.content.handle.is_empty()
+            };
+            match all.iter_mut().find(|found| found.as_ref().is_some_and(is_it)).and_then(Option::take) {
+                Some(found) => out.found.push(found),
+                None => out.missing.push(name.clone()),
+            }
+        }
+        out.beside = all.into_iter().flatten().collect();
+        out
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<String> = self.members.iter().map(|member| member.claim.key.name.clone()).collect();
+        first_names(&names)
+    }
+
+    /// What a driver says, its names of volumes with the claims that they are of.
+    fn with_claims(&self, said: &str) -> String {
+        let known: BTreeMap<&str, &str> = self
+            .members
+            .iter()
+            .filter(|member| member.handle.len() >= SHORTEST)
+            .map(|member| (member.handle.as_str(), member.claim.key.name.as_str()))
+            .collect();
+        let mut out = String::with_capacity(said.len());
+        let mut rest = said;
+        // What may be a part of such a name, so that one is not found in the middle of another.
+        let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        while let Some(next) = rest.chars().next() {
+            let is_free = !out.chars().next_back().is_some_and(is_part);
+            let found = known.iter().filter(|_| is_free).find(|(handle, _)| {
+                let after = rest.strip_prefix(**handle);
+                after.is_some_and(|after| !after.chars().next().is_some_and(is_part))
+            });
+            let taken = match found {
+                Some((handle, claim)) => {
+                    out.push_str(&format!("{handle} (claim {claim})"));
+                    handle.len()
+                }
+                None => {
+                    out.push(next);
+                    next.len_utf8()
+                }
+            };
+            rest = rest.get(taken..).unwrap_or_default();
+        }
+        out
+    }
+}
+
+/// A shorter name of a volume may stand in a text for something else.
+const SHORTEST: usize = 6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(name: &str, handle: &str) -> GroupMember {
+        let key = ClaimKey { namespace: "n".into(), name: name.into() };
+        GroupMember { claim: Claim { key, ..Claim::default() }, handle: handle.into(), class: String::new() }
+    }
+
+    fn found(name: &str, claim: &str, volume: &str, handle: &str) -> Found {
+        let content = Content { handle: handle.into(), ..Content::default() };
+        Found { name: name.into(), claim: claim.into(), volume: volume.into(), content }
+    }
+
+    #[test]
+    fn the_snapshots_of_a_group_are_matched_with_its_claims() {
+        let group = ClaimGroup {
+            members: vec![member("a", "vol-a"), member("b", "vol-b"), member("c", "vol-c"), member("d", "")],
+            ..ClaimGroup::default()
+        };
+        let all = vec![
+            found("s1", "b", "vol-b", "snap-b"),
+            // The controller did not know the volume of this one.
+            found("s2", "", "vol-a", "snap-a"),
+            found("s3", "other", "vol-o", "snap-o"),
+            found("s4", "c", "vol-c", ""),
+            found("s5", "", "", "snap-x"),
+        ];
+        let matched = group.matched(all.clone());
+        assert_eq!(matched.found, [all[1].clone(), all[0].clone()]);
+        assert_eq!(matched.missing, ["c", "d"]);
+        assert_eq!(matched.beside, [all[2].clone(), all[3].clone(), all[4].clone()]);
+    }
+
+    #[test]
+    fn a_driver_is_quoted_with_the_claims_of_its_volumes() {
+        let group = ClaimGroup {
+            members: vec![member("a", "volume-1"), member("b", "volume-12"), member("c", "v1")],
+            ..ClaimGroup::default()
+        };
+        let said = group.with_claims("of [volume-12 v1 xvolume-1 volume-1]: é");
+        assert_eq!(said, "of [volume-12 (claim b) v1 xvolume-1 volume-1 (claim a)]: é");
+        assert_eq!(group.names(), "a, b, c");
+    }
+
+    #[test]
+    fn a_content_lists_the_snapshots_of_its_group_in_each_version() {
+        for list in ["volumeSnapshotInfoList", "volumeSnapshotHandlePairList"] {
+            let content =
+                json!({"status": {list: [{"snapshotHandle": "a", "volumeHandle": "v"}, {"snapshotHandle": "b"}, {}]}});
+            assert_eq!(snapshots_in(&content), ["a", "b"], "{list}");
+        }
+        assert!(snapshots_in(&json!({})).is_empty());
+    }
+}

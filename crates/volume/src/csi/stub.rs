@@ -1,0 +1,198 @@
+//! Lets VolumeSnapshots of a group be restored without the group (restore.md 6.6, 7.2).
+//!
+//! Drivers say of a snapshot which group it is of, and the snapshot-controller does not make a VolumeSnapshot ready as long as no
+//! VolumeGroupSnapshotContent stands for that group. A restore makes such a content, a stub, and removes it when it ends.
+
+use super::answer::text;
+use super::content::Content;
+use super::error::CsiError;
+use super::group_delete::GroupHandle;
+use super::objects::{GroupTypes, SnapshotTypes};
+use super::settle::say_handle;
+use lifeboat_api::well_known::{
+    ANNOTATION_CSI_DRIVER_NAME, ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE, LABEL_RESTORE_NAME,
+};
+use lifeboat_api::{Restore, label_value};
+use lifeboat_cluster::{Cluster, ListRequest, MergePatch, Wanted};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The group of a VolumeSnapshot of a backup; `None` when it was taken by itself.
+#[must_use]
+pub fn group_of_archived(snapshot: &Value) -> Option<GroupHandle> {
+    let annotation = |key: &str| snapshot["metadata"]["annotations"].get(key).and_then(Value::as_str);
+    let (driver, handle) =
+        (annotation(ANNOTATION_CSI_DRIVER_NAME)?, annotation(ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE)?);
+    (!driver.is_empty() && !handle.is_empty())
+        .then(|| GroupHandle { driver: driver.to_owned(), handle: handle.to_owned() })
+}
+
+/// The name of the stub of a group, as Velero names it.
+fn stub_name(restore_uid: &str, group: &GroupHandle) -> String {
+    hex::encode(Sha256::digest(format!("{restore_uid}/{}", group.handle)))
+}
+
+/// A stub: it stands for a group in the storage, and takes nothing from it when it goes.
+fn stub(restore: &Restore, group: &GroupHandle, of: StubOf<'_>, types: &GroupTypes) -> Value {
+    let name = stub_name(&restore.metadata.uid, group);
+    let reference = format!("stub-vgs-{}", &name[..8]);
+    json!({
+        "apiVersion": types.contents.api_version(), "kind": types.contents.kind,
+        "metadata": {"name": name, "labels": {LABEL_RESTORE_NAME: label_value(&restore.metadata.name)}},
+        "spec": {
+            "driver": group.driver, "deletionPolicy": "Retain",
+            "source": {"groupSnapshotHandles": {"volumeGroupSnapshotHandle": group.handle, "volumeSnapshotHandles": of.snapshots}},
+            "volumeGroupSnapshotRef": {"kind": types.groups.kind, "namespace": of.namespace, "name": reference}},
+    })
+}
+
+/// What a stub is made for.
+#[derive(Clone, Copy, Debug)]
+pub struct StubOf<'a> {
+    /// The namespace into which the VolumeSnapshots are restored.
+    pub namespace: &'a str,
+    /// The driver's names of the snapshots.
+    pub snapshots: &'a BTreeSet<String>,
+}
+
+/// Makes the stub of a group, unless it is there.
+///
+/// # Errors
+/// [`CsiError`].
+pub async fn make_stub(
+    cluster: &Cluster,
+    types: &GroupTypes,
+    restore: &Restore,
+    group: &GroupHandle,
+    of: StubOf<'_>,
+) -> Result<(), CsiError> {
+    let name = stub_name(&restore.metadata.uid, group);
+    let wanted = Wanted::of(stub(restore, group, of, types).to_string().into());
+    match cluster.create(&types.contents, None, &name, wanted).await {
+        Ok(_) => {}
+        Err(e) if e.is_already_exists() => {}
+        Err(e) => return Err(e.into()),
+    }
+    // Not all drivers can tell it.
+    Ok(say_handle(cluster, &types.contents, &name, ("volumeGroupSnapshotHandle", &group.handle)).await?)
+}
+
+/// The stubs of a restore: the name of each, with the group that it stands for.
+///
+/// # Errors
+/// [`CsiError`].
+pub async fn stubs(
+    cluster: &Cluster,
+    types: &GroupTypes,
+    restore: &Restore,
+) -> Result<Vec<(String, GroupHandle)>, CsiError> {
+    let mut list = cluster.list(ListRequest {
+        resource: Arc::clone(&types.contents),
+        namespace: None,
+        selector: format!("{LABEL_RESTORE_NAME}={}", label_value(&restore.metadata.name)),
+        metadata_only: false,
+    });
+    let mut out = Vec::new();
+    while let Some(bodies) = list.next().await? {
+        for content in bodies.iter().filter_map(|body| serde_json::from_slice::<Value>(body).ok()) {
+            let group = GroupHandle {
+                driver: text(&content, "/spec/driver").to_owned(),
+                handle: text(&content, "/spec/source/groupSnapshotHandles/volumeGroupSnapshotHandle").to_owned(),
+            };
+            let name = text(&content, "/metadata/name");
+            // A restore of the name that was before may have left another one, which nobody else looks after.
+            if text(&content, "/spec/volumeGroupSnapshotRef/name").starts_with("stub-vgs-") && !group.handle.is_empty()
+            {
+                out.push((name.to_owned(), group));
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// How far a VolumeSnapshot of a group is in a cluster that serves no groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Alone {
+    /// It is ready, or becomes so without help.
+    Ready,
+    /// Its content is not ready yet.
+    Waits,
+}
+
+/// Makes a restored VolumeSnapshot of a group ready where the cluster serves no VolumeGroupSnapshots: nothing can stand for its group
+/// there, so that the snapshot-controller does not do it. It has the name of its content.
+///
+/// # Errors
+/// [`CsiError`].
+pub async fn make_ready(
+    cluster: &Cluster,
+    types: &SnapshotTypes,
+    namespace: &str,
+    name: &str,
+) -> Result<Alone, CsiError> {
+    let read = |body: Option<bytes::Bytes>| body.and_then(|body| serde_json::from_slice::<Value>(&body).ok());
+    let Some(snapshot) = read(cluster.get(&types.snapshots, Some(namespace), name).await?) else {
+        return Ok(Alone::Ready);
+    };
+    if snapshot["status"]["readyToUse"] == true {
+        return Ok(Alone::Ready);
+    }
+    let Some(body) = read(cluster.get(&types.contents, None, name).await?) else { return Ok(Alone::Waits) };
+    let content = Content::of(&body);
+    if content.is_ready != Some(true) {
+        return Ok(Alone::Waits);
+    }
+    if content.group_handle.is_empty() {
+        // Its driver does not say that it is of a group, and nobody asks for that.
+        return Ok(Alone::Ready);
+    }
+    let (own, bound) = (text(&snapshot, "/metadata/uid"), text(&body, "/spec/volumeSnapshotRef/uid"));
+    if bound.is_empty() {
+        let patch = json!({"spec": {"volumeSnapshotRef": {"uid": own}}}).to_string();
+        cluster.patch(&types.contents, None, name, MergePatch::of(patch.into())).await?;
+    } else if bound != own {
+        return Ok(Alone::Waits);
+    }
+    let status = json!({"status": {"boundVolumeSnapshotContentName": name, "readyToUse": true,
+        "restoreSize": content.restore_quantity()}});
+    let subresource = types.snapshots.has_subresource("status").then_some("status");
+    let patch = MergePatch { body: status.to_string().into(), subresource };
+    cluster.patch(&types.snapshots, Some(namespace), name, patch).await?;
+    Ok(Alone::Ready)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::csi::objects::GROUPS;
+    use lifeboat_object::ApiResource;
+
+    #[test]
+    fn a_stub_stands_for_a_group_and_keeps_what_is_in_the_storage() {
+        let of = |resource: &str, kind: &str| Arc::new(ApiResource::new(GROUPS, "v1", resource, kind));
+        let types = GroupTypes {
+            groups: of("volumegroupsnapshots", "VolumeGroupSnapshot"),
+            contents: of("volumegroupsnapshotcontents", "VolumeGroupSnapshotContent"),
+            classes: of("volumegroupsnapshotclasses", "VolumeGroupSnapshotClass"),
+        };
+        let archived = json!({"metadata": {"annotations": {"velero.io/csi-driver-name": "d", "velero.io/csi-volumegroupsnapshot-handle": "g"}}});
+        let group = group_of_archived(&archived).unwrap();
+        assert_eq!(group, GroupHandle { driver: "d".into(), handle: "g".into() });
+        assert_eq!(group_of_archived(&json!({"metadata": {"annotations": {"velero.io/csi-driver-name": "d"}}})), None);
+        let mut restore = Restore::default();
+        (restore.metadata.name, restore.metadata.uid) = ("r".repeat(70), "u".into());
+        let snapshots = BTreeSet::from(["s-a".to_owned(), "s-b".to_owned()]);
+        let made = stub(&restore, &group, StubOf { namespace: "copy", snapshots: &snapshots }, &types);
+        let name = stub_name("u", &group);
+        // compat: the name that Velero gives it, so that it finds it.
+        assert_eq!(name, hex::encode(Sha256::digest("u/g")));
+        let expected = json!({"apiVersion": "groupsnapshot.storage.k8s.io/v1", "kind": "VolumeGroupSnapshotContent",
+            "metadata": {"name": name, "labels": {"velero.io/restore-name": label_value(&"r".repeat(70))}},
+            "spec": {"driver": "d", "deletionPolicy": "Retain",
+                "source": {"groupSnapshotHandles": {"volumeGroupSnapshotHandle": "g", "volumeSnapshotHandles": ["s-a", "s-b"]}},
+                "volumeGroupSnapshotRef": {"kind": "VolumeGroupSnapshot", "namespace": "copy", "name": format!("stub-vgs-{}", &name[..8])}}});
+        assert_eq!(made, expected);
+    }
+}

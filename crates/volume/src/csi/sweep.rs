@@ -1,0 +1,121 @@
+//! Removes what a backup has begun and nobody will use: snapshots of a cancelled one, of one that failed, of an attempt before.
+
+use super::answer::text;
+use super::clean::remove;
+use super::error::CsiError;
+use super::group_clean::Groups;
+use super::members::is_named_for;
+use super::objects::{GroupTypes, SnapshotTypes, selector};
+use bytes::Bytes;
+use futures::StreamExt;
+use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
+use lifeboat_object::ApiResource;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Objects that are cleaned up at once.
+const AT_ONCE: usize = 16;
+
+/// What could not be removed, by name, and why.
+pub type Left = (String, CsiError);
+
+/// Removes all VolumeSnapshots and VolumeGroupSnapshots of a backup, but those that are to be kept, and what they stand for in the
+/// storage. Gives the namespaces and names of those that could not be, with the reason.
+///
+/// # Errors
+/// When they cannot be listed.
+pub async fn remove_all(
+    cluster: &Cluster,
+    types: &SnapshotTypes,
+    backup_uid: &str,
+    is_kept: impl Fn(&str, &str) -> bool + Sync,
+) -> Result<Vec<Left>, CsiError> {
+    if backup_uid.is_empty() {
+        // Its label would select the snapshots of others that have none.
+        return Ok(Vec::new());
+    }
+    // The members of a group go with it, and cannot go before it.
+    let mut left = match &types.groups {
+        Some(groups) => remove_groups(cluster, types, groups, Of { backup_uid, is_kept: &is_kept }).await?,
+        None => Vec::new(),
+    };
+    let mut found = objects_of_backup(cluster, &types.snapshots, backup_uid).await?;
+    found.retain(|(namespace, name)| !is_kept(namespace, name));
+    let removed = found.into_iter().map(|(namespace, name)| async move {
+        let removed = remove(cluster, types, &namespace, &name).await;
+        removed.err().map(|e| (format!("{namespace}/{name}"), e))
+    });
+    let mut removed = futures::stream::iter(removed).buffer_unordered(AT_ONCE);
+    while let Some(one) = removed.next().await {
+        left.extend(one);
+    }
+    Ok(left)
+}
+
+/// Of which backup what is removed, and what not.
+#[derive(Clone, Copy)]
+struct Of<'a> {
+    backup_uid: &'a str,
+    is_kept: &'a (dyn Fn(&str, &str) -> bool + Sync),
+}
+
+async fn remove_groups(
+    cluster: &Cluster,
+    types: &SnapshotTypes,
+    groups: &GroupTypes,
+    of: Of<'_>,
+) -> Result<Vec<Left>, CsiError> {
+    let at = Groups { cluster, types, groups };
+    let mut found = objects_of_backup(cluster, &groups.groups, of.backup_uid).await?;
+    found.retain(|(namespace, name)| !(of.is_kept)(namespace, name));
+    let removed = found.into_iter().map(|(namespace, name)| async move {
+        let removed = at.remove(&namespace, &name).await;
+        removed.err().map(|e| (format!("{namespace}/{name}"), e))
+    });
+    let mut left = Vec::new();
+    let mut removed = futures::stream::iter(removed).buffer_unordered(AT_ONCE);
+    while let Some(one) = removed.next().await {
+        left.extend(one);
+    }
+    // A content that the controller has made of a group while that was deleted, by a process that died then.
+    for content in at.contents(|_| true).await? {
+        let reference = |field: &str| text(&content, &format!("/spec/volumeGroupSnapshotRef/{field}"));
+        let (namespace, name, uid) = (reference("namespace"), reference("name"), reference("uid"));
+        if uid.is_empty() || !is_named_for(of.backup_uid, name) || (of.is_kept)(namespace, name) {
+            continue;
+        }
+        let group = at.group(namespace, name).await?;
+        if group.is_some_and(|group| text(&group, "/metadata/uid") == uid) {
+            continue;
+        }
+        if let Err(e) = at.remove_content(&content).await {
+            left.push((text(&content, "/metadata/name").to_owned(), e));
+        }
+    }
+    Ok(left)
+}
+
+/// Namespaces and names of the objects of a type that say that they are of a backup.
+async fn objects_of_backup(
+    cluster: &Cluster,
+    resource: &Arc<ApiResource>,
+    backup_uid: &str,
+) -> Result<Vec<(String, String)>, ClusterError> {
+    let mut list = cluster.list(ListRequest {
+        resource: Arc::clone(resource),
+        namespace: None,
+        selector: selector(backup_uid),
+        metadata_only: true,
+    });
+    let mut found = Vec::new();
+    while let Some(bodies) = list.next().await? {
+        found.extend(bodies.iter().filter_map(names));
+    }
+    Ok(found)
+}
+
+fn names(body: &Bytes) -> Option<(String, String)> {
+    let object: Value = serde_json::from_slice(body).ok()?;
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    Some((text("/metadata/namespace")?, text("/metadata/name")?))
+}
