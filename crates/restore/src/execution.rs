@@ -135,6 +135,7 @@ impl Execution {
             maker: Arc::clone(&maker),
             namespaces: Arc::clone(&namespaces),
             additional,
+            natives: Arc::clone(&walk.natives),
             writer,
             remembered: lasting.remembered.clone(),
             stop: Arc::clone(&stop),

@@ -17,6 +17,7 @@ use crate::record::record;
 use crate::request::{Request, check_source, prepare};
 use crate::walk::Walk;
 use lifeboat_api::{Restore, RestorePhase, Time};
+use lifeboat_archive::index::Row;
 use lifeboat_object::{GroupResource, ObjectKey, Place};
 use lifeboat_store::Archive;
 use std::sync::Arc;
@@ -64,6 +65,7 @@ async fn walk(
     env.operation.progress.found_all();
     let lasting = Lasting::new(&walk, Arc::clone(&operations), pinned.clone(), checkpoint.is_resumed())?;
     lasting.commands.load().await;
+    walk.natives.load().await;
     let mut reached = levels(&mut walk, &lasting, &mut checkpoint, env).await;
     if let Ok(reached) = &mut reached {
         reached.done.extend(done_before(&walk.archive, &lasting.begun, &checkpoint));
@@ -82,6 +84,11 @@ async fn walk(
             owners.give_back(&walk.with_owners, &reached.done, checkpoint.is_resumed()).await;
         }
     }
+    let made = reached.as_ref().map(|reached| reached.done.as_slice()).unwrap_or_default();
+    let made = made.iter().filter(|one| matches!(one.action, Action::Created | Action::Recreated));
+    let rows: Vec<&Row> = made.filter_map(|one| walk.archive.row(one.row)).collect();
+    let volumes = rows.iter().filter(|row| *row.resource == GroupResource::new("", "persistentvolumes"));
+    walk.natives.end(volumes.map(|row| &*row.name), env).await;
     let broken_off = walk.stop.take_reason().filter(|_| !env.operation.cancel.is_cancelled());
     if broken_off.is_some() {
         save(&mut checkpoint, env).await;
@@ -92,7 +99,7 @@ async fn walk(
         _ => lasting.commands.break_off().await,
     };
     let Reached { done, not_looked_at } = reached?;
-    let Walk { archive, kinds, volumes, .. } = walk;
+    let Walk { archive, kinds, volumes, natives, .. } = walk;
     let renamed = lasting.renamed.take();
     Ok(Walked {
         done,
@@ -102,6 +109,7 @@ async fn walk(
         archive,
         kinds,
         volumes,
+        natives,
         operations,
         hooks,
         not_looked_at,
