@@ -6,6 +6,7 @@ use crate::check::Seen;
 use crate::existing::strip;
 use crate::mapping::Mapping;
 use crate::modifier::{Candidate, Modified, Modifiers, Schemas};
+use crate::native::Natives;
 use crate::references;
 use crate::volumes::{reset_claim, reset_volume};
 use lifeboat_api::{label_value, well_known};
@@ -59,6 +60,8 @@ pub(crate) struct Maker {
     pub(crate) actions: Actions,
     /// Volumes that are provisioned anew.
     pub(crate) provisioned: Arc<BTreeSet<String>>,
+    /// Volumes that are made from native snapshots.
+    pub(crate) natives: Arc<Natives>,
     pub(crate) modifiers: Arc<Modifiers>,
     /// How types are merged by these.
     pub(crate) schemas: Arc<Schemas>,
@@ -128,7 +131,7 @@ impl Maker {
         let is_mapped = !self.mapping.restore.spec.namespace_mapping.is_empty();
         self.actions.may_change(target)
             || self.modifiers.may_change(&target.resource)
-            || is_mapped && references::is_mapped(&target.resource)
+            || is_mapped && (references::is_mapped(&target.resource) || self.natives.has(target))
     }
 
     /// Puts the init containers of hooks before those of the pod, behind the one that waits for volumes (restore.md 3.1).

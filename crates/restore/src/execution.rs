@@ -140,6 +140,7 @@ impl Execution {
             maker: Arc::clone(&maker),
             namespaces: Arc::clone(&namespaces),
             additional,
+            natives: Arc::clone(&walk.natives),
             writer,
             remembered: lasting.remembered.clone(),
             groups: Arc::clone(&lasting.groups),

@@ -14,6 +14,7 @@ use crate::mapping::Mapping;
 use crate::messages::Messages;
 use crate::modifier::Modified;
 use crate::namespaces::Missing;
+use crate::native::{Natives, NotPrepared, Room};
 use crate::operations::Operations;
 use crate::read::is_completed;
 use crate::reader::Reader;
@@ -41,6 +42,7 @@ pub(crate) struct Restorer {
     pub(crate) maker: Arc<Maker>,
     pub(crate) namespaces: Arc<NeededNamespaces>,
     pub(crate) additional: Additional,
+    pub(crate) natives: Arc<Natives>,
     pub(crate) writer: Writer,
     pub(crate) remembered: Remembered,
     pub(crate) groups: Arc<SnapshotGroups>,
@@ -127,6 +129,7 @@ impl Restorer {
             }
         }
         self.remembered.lost_claims.add(target);
+        self.natives.lose(&source.key);
         Attempt::FAILED
     }
 
@@ -184,14 +187,49 @@ impl Restorer {
         }
         let restore = |row, key| self.restore_row(row, key);
         self.additional.meet(&source.key, &mut desired.needs, &restore).await?;
-        let DesiredObject { item, status, .. } = desired;
-        let object = ToWrite { source, key, from_backup, desired: item, status: status.as_ref() };
+        let prepared = match self.natives.follow(&source.key, &desired.item) {
+            Ok(None) => self.with_volume(source, key, from_backup, &desired.item).await?,
+            Ok(claim) => claim,
+            Err(volume) => {
+                let why = format!("its PersistentVolume {volume} could not be restored");
+                let next = "when that is there, run the restore again";
+                self.messages.error(key, &format!("error restoring {key}: held back, because {why}; {next}"));
+                return Err(Refused::Reported);
+            }
+        };
+        let DesiredObject { item: planned, status, .. } = desired;
+        let item = prepared.as_ref().unwrap_or(planned);
+        let object = ToWrite { source, key, from_backup, desired: item, planned, status: status.as_ref() };
         self.groups.before(key, from_backup, &self.mapping).await;
         let written = self.writer.write(&object).await;
         if matches!(written, Ok(Action::Created)) {
             self.groups.after(key, object.name(), from_backup, &self.mapping).await;
         }
         written
+    }
+
+    /// A PersistentVolume with a new volume behind it; `None` for other objects, and where it is in the cluster already.
+    async fn with_volume(
+        &self,
+        source: &Source,
+        key: &ObjectKey,
+        from_backup: &Value,
+        planned: &Value,
+    ) -> Result<Option<Value>, Refused> {
+        if !self.natives.has(&source.key) {
+            return Ok(None);
+        }
+        let refused = |why: NotPrepared| match why {
+            NotPrepared::Refused(refused) => refused,
+            NotPrepared::Because(why) => {
+                self.messages.error(key, &format!("error restoring {key}: {why}"));
+                Refused::Reported
+            }
+        };
+        let room = self.natives.room(&source.key, from_backup, (&self.mapping, &self.writer.env)).await;
+        let Room::Free(name) = room.map_err(refused)? else { return Ok(None) };
+        self.writer.may_create(key, planned)?;
+        self.natives.make(&source.key, planned, &name).await.map(Some).map_err(refused)
     }
 
     /// Restores an object that another one needs, and that the caller has begun.
@@ -228,6 +266,7 @@ impl Restorer {
             let key = self.mapping.target_of(&row.key());
             self.messages.error(&key, &message(&key));
             self.remembered.lost_claims.add(&key);
+            self.natives.lose(&row.key());
         }
         Attempt::FAILED
     }

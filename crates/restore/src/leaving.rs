@@ -9,13 +9,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// An object that is being deleted.
+/// An object that is being deleted, or is about to be: why, as a predicate for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Leaving {
-    since: String,
-    /// They hold it back.
-    finalizers: Vec<String>,
-}
+pub(crate) struct Leaving(String);
 
 /// How the wait for an object that is being deleted stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,9 +48,21 @@ impl Leaving {
     /// What is known of the deletion of this object; `None` when it is not being deleted.
     pub(crate) fn of(object: &Value) -> Option<Self> {
         let metadata = &object["metadata"];
-        let since = metadata["deletionTimestamp"].as_str()?.to_owned();
+        let since = metadata["deletionTimestamp"].as_str()?;
         let finalizers = metadata["finalizers"].as_array().into_iter().flatten();
-        Some(Self { since, finalizers: finalizers.filter_map(|f| Some(f.as_str()?.to_owned())).collect() })
+        let finalizers: Vec<&str> = finalizers.filter_map(Value::as_str).collect();
+        // They hold it back.
+        let held = match finalizers.as_slice() {
+            [] => String::new(),
+            [one] => format!(", held by the finalizer {one}"),
+            some => format!(", held by the finalizers {}", some.join(", ")),
+        };
+        Some(Self(format!("is being deleted since {since}{held}")))
+    }
+
+    /// One that is not being deleted yet, and will be, for this reason.
+    pub(crate) fn soon(why: impl Into<String>) -> Self {
+        Self(why.into())
     }
 
     /// Why it is not restored after this wait, for people; `None` when the wait goes on.
@@ -69,15 +77,9 @@ impl Leaving {
                 all.as_secs()
             ),
         };
-        let held = match self.finalizers.as_slice() {
-            [] => String::new(),
-            [one] => format!(", held by the finalizer {one}"),
-            some => format!(", held by the finalizers {}", some.join(", ")),
-        };
+        let why = &self.0;
         Some(format!(
-            "could not restore {key}: the one in the cluster is being deleted since {}{held}, and {waited}; when it is gone, \
-             run the restore again",
-            self.since
+            "could not restore {key}: the one in the cluster {why}, and {waited}; when it is gone, run the restore again"
         ))
     }
 }

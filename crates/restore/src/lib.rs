@@ -10,7 +10,7 @@
 //! - `execute` takes a level, `running` has its attempts in flight, `deferred` those that are tried again; `checkpoint`
 //!   is written by both.
 //! - `item` leads one object through `desired` (with `apply`, `operations` and `references`), `ensure` (with `namespaces`),
-//!   `additional` (with `ready` and `aside`) and `write` (with `existing` and `update`), and decides what follows.
+//!   `additional` (with `ready` and `aside`), `native` and `write` (with `existing` and `update`), and decides what follows.
 //! - `owners` comes when all levels have ended (with `owner_references`).
 //! - `mapping` is read by all of them, `messages`, `begun`, `reader` and `stop` are handed to those that need them.
 //!
@@ -54,6 +54,7 @@ mod mapping;
 mod messages;
 mod modifier;
 mod namespaces;
+mod native;
 mod needed;
 mod operations;
 mod outcome;

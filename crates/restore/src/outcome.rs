@@ -1,6 +1,7 @@
 //! What came of a restore, or why it did not begin.
 
 use crate::action::{Action, Done};
+use crate::native::Natives;
 use crate::operations::Operations;
 use crate::read::Kinds;
 use crate::request::ValidationErrors;
@@ -134,6 +135,8 @@ pub(crate) struct Walked {
     pub(crate) volumes: VolumeFates,
     /// Whether something stands for groups of snapshots until these are ready.
     pub(crate) has_stubs: bool,
+    /// Volumes that were made from native snapshots.
+    pub(crate) natives: Arc<Natives>,
     /// What actions have begun.
     pub(crate) operations: Arc<Operations>,
     /// Commands that were due in pods.

@@ -11,6 +11,7 @@ use crate::existing::{is_same_state, merge_service_account};
 use crate::extras::Extras;
 use crate::mapping::Mapping;
 use crate::modifier::Modified;
+use crate::native::Room;
 use crate::needed::Needed;
 use crate::outcome::RestoreError;
 use crate::pin::Pin;
@@ -21,7 +22,7 @@ use crate::reader::Reader;
 use crate::recreate::probe;
 use crate::request::{Request, check_source, prepare_preview};
 use crate::update;
-use crate::volume_fates::Told;
+use crate::volume_fates::{FromNative, Told};
 use crate::walk::Walk;
 use futures::StreamExt;
 use lifeboat_api::ExistingResourcePolicy;
@@ -87,7 +88,8 @@ pub async fn preview(request: &Request, env: &Env, out: mpsc::Sender<PreviewItem
         }
     }
     // As if every claim were made: one that is there already keeps what it holds.
-    let Told { records, warning } = walk.volumes.tell(&restore, |_| Some(Action::Created));
+    let made = |volume: &str| FromNative::Made(volume.to_owned());
+    let Told { records, warning } = walk.volumes.tell(&restore, |_| Some(Action::Created), made);
     if let Some(warning) = warning {
         env.operation.journal.warn(&Place::Velero, format!("where claims are made anew: {warning}"));
     }
@@ -212,7 +214,13 @@ impl Previewer {
             })
         };
         beside.write = write(None);
-        if seen == Seen::Absent {
+        if self.maker.natives.has(key) {
+            // What is about to go is compared as it is.
+            let room = self.maker.natives.room(key, from_backup, (&self.mapping, &self.env)).await;
+            if matches!(room, Ok(Room::Free(_))) {
+                return self.maker.natives.refusal(key).map_or(Ok(Planned::Create), Err);
+            }
+        } else if seen == Seen::Absent {
             return Ok(Planned::Create);
         }
         let name = item["metadata"]["name"].as_str().unwrap_or(&key.name);

@@ -5,6 +5,7 @@ use crate::owner_references::has_owners;
 use crate::volume_fates::VolumeFates;
 use crate::volumes::{Recorded, Verdict, decide};
 use lifeboat_archive::index::Row;
+use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_object::{GroupResource, Head, ObjectKey};
 use lifeboat_select::{RestoreFilter, RestoredFacts};
 use lifeboat_store::{Archive, StoreError};
@@ -19,6 +20,8 @@ use tokio::task::JoinSet;
 pub(crate) struct Contents {
     /// Objects to restore.
     pub(crate) facts: Vec<Facts>,
+    /// Native snapshots of which volumes are made anew, by volume.
+    pub(crate) native: BTreeMap<String, NativeSnapshot>,
     /// Volumes that are provisioned anew, whether the restore selects their objects or not: a claim must not wait for a
     /// volume that never comes.
     pub(crate) provisioned: BTreeSet<String>,
@@ -87,8 +90,10 @@ pub(crate) async fn scan(
         match key.resource.resource.as_str() {
             "persistentvolumes" => {
                 let verdict = decide(&key.name, &object, recorded);
-                out.volumes.volume(&key.name, verdict, included);
-                if verdict != Verdict::AsIs {
+                let snapshot = recorded.native.get(&key.name).filter(|_| verdict == Verdict::FromNative);
+                out.volumes.volume(&key.name, (verdict, snapshot), included);
+                out.native.extend(snapshot.map(|snapshot| (key.name.clone(), snapshot.clone())));
+                if matches!(verdict, Verdict::Provision(_) | Verdict::FromSnapshot) {
                     out.provisioned.insert(key.name.clone());
                 }
             }

@@ -2,12 +2,14 @@
 //! begun operations waits for these then (restore.md 1.9).
 
 use crate::action::Action;
+use crate::actions::known;
 use crate::env::Env;
 use crate::files::Files;
 use crate::listed::Listed;
 use crate::made_volumes;
 use crate::outcome::{Outcome, Walked};
 use crate::stop::BrokenOff;
+use crate::volume_fates::FromNative;
 use lifeboat_api::{Restore, RestorePhase, RestoreProgress, RestoreStatus, Time};
 use lifeboat_archive::layout::RestoreFile;
 use lifeboat_archive::sidecar;
@@ -34,8 +36,13 @@ pub(crate) async fn record(mut restore: Restore, mut walked: Walked, env: &Env) 
         restore.status.failure_reason = broke_off(&spec.backup_name, why, walked.not_looked_at);
         env.operation.journal.error(&Place::Velero, &restore.status.failure_reason);
     }
-    let claims = claims(&walked);
-    let volumes = walked.volumes.tell(&restore, |key| claims.get(key).copied());
+    let done = volumes_and_claims(&walked);
+    let from_native = |volume: &str| match done.get(&known::volume(volume)) {
+        Some(Action::Created | Action::Recreated) => FromNative::Made(walked.natives.name_of(volume)),
+        Some(Action::Updated | Action::Skipped) => FromNative::WasThere,
+        Some(Action::Failed | Action::Removed) | None => FromNative::Failed,
+    };
+    let volumes = walked.volumes.tell(&restore, |key| done.get(key).copied(), from_native);
     if let Some(warning) = volumes.warning {
         env.operation.journal.warn(&Place::Velero, warning);
     }
@@ -130,11 +137,11 @@ fn broke_off(backup: &str, why: &BrokenOff, not_looked_at: u64) -> String {
     format!("the restore broke off, because {what}{}; {objects} not looked at", chain(why))
 }
 
-/// What was done with each claim of the backup.
-fn claims(walked: &Walked) -> HashMap<ObjectKey, Action> {
-    let claims = GroupResource::new("", "persistentvolumeclaims");
+/// What was done with each volume and each claim of the backup.
+fn volumes_and_claims(walked: &Walked) -> HashMap<ObjectKey, Action> {
+    let types = ["persistentvolumes", "persistentvolumeclaims"].map(|name| GroupResource::new("", name));
     let rows = walked.done.iter().filter_map(|one| Some((walked.archive.row(one.row)?, one.action)));
-    rows.filter(|(row, _)| *row.resource == claims).map(|(row, action)| (row.key(), action)).collect()
+    rows.filter(|(row, _)| types.contains(&row.resource)).map(|(row, action)| (row.key(), action)).collect()
 }
 
 /// A log, to be stored.

@@ -18,6 +18,7 @@ use crate::record::record;
 use crate::request::{Request, check_source, prepare};
 use crate::walk::Walk;
 use lifeboat_api::{Restore, RestorePhase, Time};
+use lifeboat_archive::index::Row;
 use lifeboat_object::{GroupResource, ObjectKey, Place};
 use lifeboat_store::Archive;
 use std::sync::Arc;
@@ -71,6 +72,7 @@ async fn walk(
     env.operation.progress.found_all();
     let lasting = Lasting::new(&walk, Arc::clone(&operations), pinned.clone(), checkpoint.is_resumed())?;
     lasting.commands.load().await;
+    walk.natives.load().await;
     let mut reached = levels(&mut walk, &lasting, &mut checkpoint, env).await;
     if let Ok(reached) = &mut reached {
         reached.done.extend(done_before(&walk.archive, &lasting.begun, &checkpoint));
@@ -89,6 +91,11 @@ async fn walk(
             owners.give_back(&walk.with_owners, &reached.done, checkpoint.is_resumed()).await;
         }
     }
+    let made = reached.as_ref().map(|reached| reached.done.as_slice()).unwrap_or_default();
+    let made = made.iter().filter(|one| matches!(one.action, Action::Created | Action::Recreated));
+    let rows: Vec<&Row> = made.filter_map(|one| walk.archive.row(one.row)).collect();
+    let volumes = rows.iter().filter(|row| *row.resource == GroupResource::new("", "persistentvolumes"));
+    walk.natives.end(volumes.map(|row| &*row.name), env).await;
     let broken_off = walk.stop.take_reason().filter(|_| !env.operation.cancel.is_cancelled());
     if broken_off.is_some() {
         save(&mut checkpoint, env).await;
@@ -99,7 +106,7 @@ async fn walk(
         _ => lasting.commands.break_off().await,
     };
     let Reached { done, not_looked_at } = reached?;
-    let Walk { archive, kinds, volumes, .. } = walk;
+    let Walk { archive, kinds, volumes, natives, .. } = walk;
     let (renamed, has_stubs) = (lasting.renamed.take(), lasting.groups.has_any());
     Ok(Walked {
         done,
@@ -110,6 +117,7 @@ async fn walk(
         kinds,
         volumes,
         has_stubs,
+        natives,
         operations,
         hooks,
         not_looked_at,

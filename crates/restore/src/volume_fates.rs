@@ -3,7 +3,10 @@
 use crate::action::Action;
 use crate::volumes::{Loss, Recorded, Verdict};
 use lifeboat_api::Restore;
-use lifeboat_archive::volume_info::{CSI_SNAPSHOT, CsiSnapshotInfo, RestoreVolumeInfo};
+use lifeboat_archive::native_snapshot::NativeSnapshot;
+use lifeboat_archive::volume_info::{
+    CSI_SNAPSHOT, CsiSnapshotInfo, NATIVE_SNAPSHOT, NativeSnapshotInfo, RestoreVolumeInfo,
+};
 use lifeboat_object::{ObjectKey, first_names};
 use lifeboat_volume::csi::{restored_name, snapshot_of_claim};
 use serde_json::Value;
@@ -18,9 +21,11 @@ pub(crate) struct VolumeFates {
     claims: Vec<Claim>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Volume {
     verdict: Verdict,
+    /// The native snapshot of its data.
+    native: Option<NativeSnapshotInfo>,
     /// Whether it is part of the restore.
     included: bool,
 }
@@ -44,8 +49,21 @@ pub(crate) struct Told {
     pub(crate) warning: Option<String>,
 }
 
+/// What was done with a volume that was to be made from its native snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FromNative {
+    /// It was made, with this name.
+    Made(String),
+    /// One of its name was there.
+    WasThere,
+    /// It was not made.
+    Failed,
+}
+
 /// What becomes of the data of a claim that is made.
 enum Data<'a> {
+    /// It comes with its volume, from this native snapshot.
+    WithVolume(&'a NativeSnapshotInfo),
     /// It comes from the VolumeSnapshot of this name.
     FromSnapshot(&'a str, &'a CsiSnapshotInfo),
     /// It does not come.
@@ -56,8 +74,14 @@ enum Data<'a> {
 
 impl VolumeFates {
     /// Adds a volume of the archive. A claim is provisioned anew also when its volume is not part of the restore.
-    pub(crate) fn volume(&mut self, name: &str, verdict: Verdict, included: bool) {
-        self.volumes.insert(name.to_owned(), Volume { verdict, included });
+    pub(crate) fn volume(
+        &mut self,
+        name: &str,
+        (verdict, snapshot): (Verdict, Option<&NativeSnapshot>),
+        included: bool,
+    ) {
+        let native = snapshot.map(|NativeSnapshot { spec, status }| NativeSnapshotInfo::of(spec, status));
+        self.volumes.insert(name.to_owned(), Volume { verdict, native, included });
     }
 
     /// Adds a claim to restore.
@@ -68,15 +92,18 @@ impl VolumeFates {
         self.claims.push(Claim { key: key.clone(), volume, snapshot });
     }
 
-    fn data<'a>(&self, claim: &'a Claim, restore: &Restore) -> Data<'a> {
+    fn data<'a>(&'a self, claim: &'a Claim, restore: &Restore) -> Data<'a> {
         let is_wanted = restore.spec.restore_pvs != Some(false);
         match (&claim.snapshot, self.volumes.get(&claim.volume)) {
             (Some((name, info)), _) if is_wanted => Data::FromSnapshot(name, info),
             (Some(_), _) => Data::Lost(Loss::NotWanted),
             (None, None) if claim.volume.is_empty() => Data::Elsewhere("the claim was not bound: it had no data"),
             (None, None) => Data::Elsewhere("its volume is not in the backup: the claim asks for the one of that name"),
-            (None, Some(Volume { verdict: Verdict::AsIs, included: true })) => Data::Elsewhere(KEPT),
-            (None, Some(Volume { verdict: Verdict::AsIs, .. })) => {
+            (None, Some(Volume { verdict: Verdict::AsIs, included: true, .. })) => Data::Elsewhere(KEPT),
+            (None, Some(Volume { verdict: Verdict::FromNative, native: Some(native), included: true })) => {
+                Data::WithVolume(native)
+            }
+            (None, Some(Volume { verdict: Verdict::AsIs | Verdict::FromNative, .. })) => {
                 Data::Elsewhere("its volume is not part of this restore")
             }
             (None, Some(Volume { verdict: Verdict::FromSnapshot, .. })) => Data::Lost(Loss::NotTaken),
@@ -85,8 +112,13 @@ impl VolumeFates {
     }
 
     /// Says what became of every claim and volume. `done` knows what was done with a claim of the backup: one that was
-    /// there before keeps what it holds.
-    pub(crate) fn tell(&self, restore: &Restore, done: impl Fn(&ObjectKey) -> Option<Action>) -> Told {
+    /// there before keeps what it holds. `from_native` knows it of the volumes that were to be made from native snapshots.
+    pub(crate) fn tell(
+        &self,
+        restore: &Restore,
+        done: impl Fn(&ObjectKey) -> Option<Action>,
+        from_native: impl Fn(&str) -> FromNative,
+    ) -> Told {
         let mut claims: Vec<&Claim> = self.claims.iter().collect();
         claims.sort_by(|a, b| a.key.cmp(&b.key));
         let (mut records, mut empty) = (Vec::with_capacity(claims.len()), Lost::default());
@@ -104,6 +136,9 @@ impl VolumeFates {
             };
             record.message = match (self.data(claim, restore), done(key)) {
                 (Data::Elsewhere(told), _) => told.to_owned(),
+                (Data::WithVolume(native), Some(Action::Created | Action::Recreated)) => {
+                    with_native(&mut record, native, from_native(&claim.volume))
+                }
                 (_, Some(Action::Updated | Action::Skipped)) => {
                     "the claim was not made by this restore: what is there keeps what it holds".to_owned()
                 }
@@ -132,21 +167,34 @@ impl VolumeFates {
         let mut unmade = Lost::default();
         let alone = self.volumes.iter().filter(|(name, volume)| volume.included && !claimed.contains(name.as_str()));
         for (name, volume) in alone {
-            let loss = match volume.verdict {
-                Verdict::AsIs => None,
-                Verdict::FromSnapshot => Some(Loss::WithClaim),
-                Verdict::Provision(loss) => Some(loss),
+            let mut record = RestoreVolumeInfo { pv_name: name.clone(), ..RestoreVolumeInfo::default() };
+            let mut lost = |loss: Loss| {
+                unmade.add(name.clone(), loss);
+                format!("{}: the volume is not made again", loss.why())
             };
-            let message = match loss {
-                None => KEPT.to_owned(),
-                Some(loss) => {
-                    unmade.add(name.clone(), loss);
-                    format!("{}: the volume is not made again", loss.why())
-                }
+            record.message = match (volume.verdict, &volume.native) {
+                (Verdict::FromNative, Some(native)) => with_native(&mut record, native, from_native(name)),
+                (Verdict::AsIs | Verdict::FromNative, _) => KEPT.to_owned(),
+                (Verdict::FromSnapshot, _) => lost(Loss::WithClaim),
+                (Verdict::Provision(loss), _) => lost(loss),
             };
-            records.push(RestoreVolumeInfo { pv_name: name.clone(), message, ..RestoreVolumeInfo::default() });
+            records.push(record);
         }
         Told { records, warning: warning(&empty, &unmade) }
+    }
+}
+
+/// Records what was done with a volume that was to be made from this snapshot, and says it.
+fn with_native(record: &mut RestoreVolumeInfo, native: &NativeSnapshotInfo, done: FromNative) -> String {
+    match done {
+        FromNative::Made(name) => {
+            record.pv_name = name;
+            NATIVE_SNAPSHOT.clone_into(&mut record.restore_method);
+            record.native_snapshot_info = Some(native.clone());
+            "the volume is made anew from the native snapshot of its data".to_owned()
+        }
+        FromNative::WasThere => "a volume of its name was there, and keeps what it holds".to_owned(),
+        FromNative::Failed => "the volume was not made from the native snapshot of its data".to_owned(),
     }
 }
 
@@ -222,7 +270,60 @@ mod tests {
     }
 
     const NOT_SAVED: Verdict = Verdict::Provision(Loss::NotSaved);
-    const NATIVE: Verdict = Verdict::Provision(Loss::Unreadable("native snapshot"));
+    const FILES: Verdict = Verdict::Provision(Loss::Unreadable("pod volume backup"));
+
+    /// No volume was to be made from a native snapshot.
+    fn nothing(_: &str) -> FromNative {
+        FromNative::Failed
+    }
+
+    #[test]
+    fn a_volume_from_a_native_snapshot_is_recorded_by_what_was_done_with_it() {
+        let mut snapshot = NativeSnapshot::default();
+        snapshot.spec.volume_iops = Some(5);
+        snapshot.status.provider_snapshot_id = "snap-1".to_owned();
+        let mut volumes = VolumeFates::default();
+        volumes.volume("pv", (Verdict::FromNative, Some(&snapshot)), true);
+        volumes.volume("alone", (Verdict::FromNative, Some(&snapshot)), true);
+        volumes.volume("filtered", (Verdict::FromNative, Some(&snapshot)), false);
+        for (claim, volume) in [("a", "pv"), ("b", "filtered")] {
+            volumes.claim(&key(claim), &json!({"spec": {"volumeName": volume}}), &Recorded::default());
+        }
+        let info = NativeSnapshotInfo { snapshot_handle: "snap-1".into(), iops: "5".into(), ..Default::default() };
+        let record = |claim: &str, volume: &str, message: &str| RestoreVolumeInfo {
+            pvc_name: claim.into(),
+            pvc_namespace: if claim.is_empty() { "" } else { "new" }.into(),
+            pv_name: volume.into(),
+            message: message.into(),
+            ..RestoreVolumeInfo::default()
+        };
+        let made = |record: RestoreVolumeInfo| RestoreVolumeInfo {
+            restore_method: "NativeSnapshot".into(),
+            native_snapshot_info: Some(info.clone()),
+            ..record
+        };
+        let anew = "the volume is made anew from the native snapshot of its data";
+        let kept = "a volume of its name was there, and keeps what it holds";
+        let failed = "the volume was not made from the native snapshot of its data";
+        let filtered = record("b", "filtered", "its volume is not part of this restore");
+        for (claim, done, expected) in [
+            (
+                Action::Created,
+                FromNative::Made("clone".into()),
+                [made(record("a", "clone", anew)), made(record("", "clone", anew))],
+            ),
+            (Action::Created, FromNative::WasThere, [record("a", "pv", kept), record("", "alone", kept)]),
+            (
+                Action::Failed,
+                FromNative::Failed,
+                [record("a", "pv", "the claim was not restored"), record("", "alone", failed)],
+            ),
+        ] {
+            let told = volumes.tell(&mapped(), |_| Some(claim), |_| done.clone());
+            let [of_claim, alone] = expected;
+            assert_eq!(told, Told { records: vec![of_claim, filtered.clone(), alone], warning: None }, "{done:?}");
+        }
+    }
 
     fn mapped() -> Restore {
         let mut restore = Restore::default();
@@ -245,7 +346,7 @@ mod tests {
         let recorded = Recorded { snapshots: BTreeMap::from([(key("c"), info)]), ..Recorded::default() };
         let claim = json!({"metadata": {"annotations": {"velero.io/volume-snapshot-name": "velero-c-1"}}, "spec": {"volumeName": "pv"}});
         let mut volumes = VolumeFates::default();
-        volumes.volume("pv", Verdict::FromSnapshot, false);
+        volumes.volume("pv", (Verdict::FromSnapshot, None), false);
         volumes.claim(&key("c"), &claim, &recorded);
         let record = |pv: &str, message: &str| RestoreVolumeInfo {
             pvc_name: "c".into(),
@@ -265,7 +366,7 @@ mod tests {
             }),
             ..record("", "the claim gets a new volume from the CSI snapshot of its data")
         };
-        let told = |restore: &Restore, action| volumes.tell(restore, |_| action);
+        let told = |restore: &Restore, action| volumes.tell(restore, |_| action, nothing);
         let whole = |record: RestoreVolumeInfo| Told { records: vec![record], warning: None };
         assert_eq!(told(&mapped(), Some(Action::Created)), whole(made));
         let kept = "the claim was not made by this restore: what is there keeps what it holds";
@@ -287,13 +388,13 @@ mod tests {
             ("alone", Verdict::AsIs, true),
             ("gone", NOT_SAVED, true),
             ("gone-filtered", NOT_SAVED, false),
-            ("native", NATIVE, true),
-            ("native-alone", NATIVE, true),
+            ("files", FILES, true),
+            ("files-alone", FILES, true),
             ("csi", Verdict::FromSnapshot, true),
             ("csi-alone", Verdict::FromSnapshot, true),
             ("unwanted", NOT_SAVED, false),
         ] {
-            volumes.volume(name, verdict, included);
+            volumes.volume(name, (verdict, None), included);
         }
         let mut expected = Vec::new();
         for (claim, volume, action, message) in [
@@ -320,9 +421,9 @@ mod tests {
             ),
             (
                 "g",
-                "native",
+                "files",
                 Some(Action::Created),
-                "its data is in a native snapshot, which this version cannot read: the claim is provisioned anew and comes back empty",
+                "its data is in a pod volume backup, which this version cannot read: the claim is provisioned anew and comes back empty",
             ),
             (
                 "h",
@@ -353,9 +454,9 @@ mod tests {
             ),
             (
                 "",
-                "native-alone",
+                "files-alone",
                 None,
-                "its data is in a native snapshot, which this version cannot read: the volume is not made again",
+                "its data is in a pod volume backup, which this version cannot read: the volume is not made again",
             ),
         ] {
             if !claim.is_empty() {
@@ -371,11 +472,11 @@ mod tests {
             expected.push((record, action));
         }
         let done = |key: &ObjectKey| expected.iter().find(|(record, _)| record.pvc_name == key.name)?.1;
-        let told = volumes.tell(&mapped(), done);
+        let told = volumes.tell(&mapped(), done, nothing);
         assert_eq!(told.records, expected.iter().map(|(record, _)| record.clone()).collect::<Vec<_>>());
         let warning = "4 claims come back empty, because their data was not saved, or is in a form that this version cannot \
                        read: new/e, new/f, new/g, new/l; 2 volumes are not made again, because their data comes with claims that \
-                       are not part of this restore, or is in a form that this version cannot read: csi-alone, native-alone; describe --details and the volume information file list all";
+                       are not part of this restore, or is in a form that this version cannot read: csi-alone, files-alone; describe --details and the volume information file list all";
         assert_eq!(told.warning.as_deref(), Some(warning));
     }
 
@@ -384,14 +485,14 @@ mod tests {
         let told = |claims: usize, verdict: Verdict, action: Action| {
             let mut volumes = VolumeFates::default();
             for n in 0..claims {
-                volumes.volume(&format!("pv-{n}"), verdict, true);
+                volumes.volume(&format!("pv-{n}"), (verdict, None), true);
                 volumes.claim(
                     &key(&format!("c-{n}")),
                     &json!({"spec": {"volumeName": format!("pv-{n}")}}),
                     &Recorded::default(),
                 );
             }
-            volumes.tell(&Restore::default(), |_| Some(action)).warning
+            volumes.tell(&Restore::default(), |_| Some(action), nothing).warning
         };
         let all = "; describe --details and the volume information file list all";
         for (claims, verdict, action, expected) in [
@@ -407,7 +508,7 @@ mod tests {
             ),
             (
                 300,
-                NATIVE,
+                FILES,
                 Action::Created,
                 Some(
                     "300 claims come back empty, because their data is in a form that this version cannot read: old/c-0, old/c-1, old/c-10, old/c-100, old/c-101, old/c-102, old/c-103, old/c-104, old/c-105, old/c-106 and 290 more",

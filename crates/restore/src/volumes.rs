@@ -1,11 +1,14 @@
 //! What becomes of persistent volumes and their claims (restore.md 2.9, 2.10). Pure.
 //!
-//! A volume whose data is not on its old storage any more is not made again there: its claim gets a new one, from the CSI snapshot
-//! of its data, or an empty one.
+//! A volume whose data is not on its old storage any more is not made again there: it is made anew from its native snapshot, or its
+//! claim gets a new one, from the CSI snapshot of its data, or an empty one.
 
 use crate::actions::known;
 use lifeboat_api::well_known::{ANNOTATION_CSI_DRIVER_NAME, ANNOTATION_VOLUME_SNAPSHOT_HANDLE};
-use lifeboat_archive::volume_info::{BackupVolumeInfo, CSI_SNAPSHOT, CsiSnapshotInfo};
+use lifeboat_archive::native_snapshot::NativeSnapshot;
+use lifeboat_archive::volume_info::{
+    BackupVolumeInfo, CSI_SNAPSHOT, CsiSnapshotInfo, NATIVE_SNAPSHOT, POD_VOLUME_BACKUP,
+};
 use lifeboat_object::ObjectKey;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,12 +18,14 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Recorded {
     /// Method by volume, from the volume information; empty for skipped ones.
     pub(crate) methods: BTreeMap<String, String>,
-    /// Volumes with a native snapshot.
-    pub(crate) native: BTreeSet<String>,
+    /// Native snapshots by volume; the first one of each.
+    pub(crate) native: BTreeMap<String, NativeSnapshot>,
     /// Claims with a completed pod volume backup.
     pub(crate) pod_volumes: BTreeSet<ObjectKey>,
     /// CSI snapshots by claim.
     pub(crate) snapshots: BTreeMap<ObjectKey, CsiSnapshotInfo>,
+    /// Whether the user wants no volumes from snapshots.
+    pub(crate) leaves_volumes: bool,
 }
 
 /// The files of a backup that tell of its volumes, as far as it has them.
@@ -28,7 +33,7 @@ pub(crate) struct Recorded {
 pub(crate) struct VolumeFiles {
     pub(crate) infos: Vec<BackupVolumeInfo>,
     /// Native snapshots.
-    pub(crate) native: Vec<Value>,
+    pub(crate) native: Vec<NativeSnapshot>,
     /// Pod volume backups.
     pub(crate) pod_volumes: Vec<Value>,
     /// VolumeSnapshots.
@@ -37,7 +42,7 @@ pub(crate) struct VolumeFiles {
 
 impl Recorded {
     /// Gathers the facts from the files of a backup.
-    pub(crate) fn of(files: VolumeFiles) -> Self {
+    pub(crate) fn of(files: VolumeFiles, leaves_volumes: bool) -> Self {
         let text = |v: &Value, p: &str| v.pointer(p).and_then(Value::as_str).unwrap_or_default().to_owned();
         let completed =
             |v: &&Value| text(v, "/status/phase") == "Completed" && !text(v, "/status/snapshotID").is_empty();
@@ -67,9 +72,15 @@ impl Recorded {
             false => info.backup_method.clone(),
         };
         let infos = files.infos.iter().filter(|info| !info.pv_name.is_empty());
+        let mut native = BTreeMap::new();
+        // One without a volume only waits to be deleted with the backup.
+        for snapshot in files.native.into_iter().filter(|one| !one.spec.persistent_volume_name.is_empty()) {
+            native.entry(snapshot.spec.persistent_volume_name.clone()).or_insert(snapshot);
+        }
         Self {
             methods: infos.map(|info| (info.pv_name.clone(), moved(info))).collect(),
-            native: files.native.iter().map(|v| text(v, "/spec/persistentVolumeName")).collect(),
+            native,
+            leaves_volumes,
             pod_volumes: files.pod_volumes.iter().filter(completed).map(pod_volume).collect(),
             snapshots,
         }
@@ -84,6 +95,8 @@ const MOVED: &str = "CSISnapshot, moved";
 pub(crate) enum Verdict {
     /// Make it again as it is.
     AsIs,
+    /// Make it again with a new volume behind it, from its native snapshot.
+    FromNative,
     /// Do not; its claim gets a new one from the CSI snapshot of its data.
     FromSnapshot,
     /// Do not; its claim gets a new one from its storage class, which is empty.
@@ -109,21 +122,27 @@ pub(crate) enum Loss {
 pub(crate) fn decide(name: &str, volume: &Value, recorded: &Recorded) -> Verdict {
     let text = |p: &str| volume.pointer(p).and_then(Value::as_str).unwrap_or_default().to_owned();
     let unreadable = |how| Verdict::Provision(Loss::Unreadable(how));
-    let by_policy = || match text("/spec/persistentVolumeReclaimPolicy").as_str() {
-        "Delete" => Verdict::Provision(Loss::NotSaved),
+    let by_policy = |loss| match text("/spec/persistentVolumeReclaimPolicy").as_str() {
+        "Delete" => Verdict::Provision(loss),
         _ => Verdict::AsIs,
+    };
+    let native = || match recorded.native.get(name) {
+        // compat: Velero makes it again on its old storage whatever the reclaim policy, also where that was deleted with it.
+        _ if recorded.leaves_volumes => by_policy(Loss::NotWanted),
+        Some(snapshot) if snapshot.is_taken() => Verdict::FromNative,
+        _ => Verdict::Provision(Loss::NotTaken),
     };
     let claim = known::claim(&text("/spec/claimRef/namespace"), &text("/spec/claimRef/name"));
     match recorded.methods.get(name).map(String::as_str) {
-        Some("NativeSnapshot") => unreadable("native snapshot"),
-        Some("PodVolumeBackup") => unreadable("pod volume backup"),
+        Some(NATIVE_SNAPSHOT) => native(),
+        Some(POD_VOLUME_BACKUP) => unreadable("pod volume backup"),
         Some(CSI_SNAPSHOT) => Verdict::FromSnapshot,
         Some(MOVED) => unreadable("CSI snapshot that was moved into a repository"),
-        Some(_) => by_policy(),
-        None if recorded.native.contains(name) => unreadable("native snapshot"),
+        Some(_) => by_policy(Loss::NotSaved),
+        None if recorded.native.contains_key(name) => native(),
         None if recorded.pod_volumes.contains(&claim) => unreadable("pod volume backup"),
         None if recorded.snapshots.contains_key(&claim) => Verdict::FromSnapshot,
-        None => by_policy(),
+        None => by_policy(Loss::NotSaved),
     }
 }
 
@@ -176,15 +195,30 @@ mod tests {
             backup_method: method.into(),
             ..BackupVolumeInfo::default()
         };
-        let recorded = Recorded::of(VolumeFiles {
+        let native = |name: &str, id: &str, phase: &str| {
+            let mut snapshot = NativeSnapshot::default();
+            snapshot.spec.persistent_volume_name = name.into();
+            snapshot.status.provider_snapshot_id = id.into();
+            snapshot.status.phase = phase.into();
+            snapshot
+        };
+        let files = VolumeFiles {
             infos: vec![
                 info("csi", "CSISnapshot"),
                 BackupVolumeInfo { snapshot_data_moved: true, ..info("moved", "CSISnapshot") },
                 info("fs", "PodVolumeBackup"),
                 info("nat", "NativeSnapshot"),
+                info("untaken", "NativeSnapshot"),
+                info("unrecorded", "NativeSnapshot"),
                 info("skip", ""),
             ],
-            native: vec![json!({"spec": {"persistentVolumeName": "oldnat"}})],
+            native: vec![
+                native("nat", "snap-1", "Completed"),
+                native("nat", "", "Failed"),
+                native("untaken", "", "Failed"),
+                native("oldnat", "snap-2", "Completed"),
+                native("", "snap-3", "Failed"),
+            ],
             pod_volumes: vec![
                 json!({"metadata": {"annotations": {"velero.io/pvc-name": "c"}}, "spec": {"pod": {"namespace": "n"}}, "status": {"phase": "Completed", "snapshotID": "s"}}),
                 json!({"metadata": {"annotations": {"velero.io/pvc-name": "failed"}}, "spec": {"pod": {"namespace": "n"}}, "status": {"phase": "Failed"}}),
@@ -192,29 +226,35 @@ mod tests {
             snapshots: vec![
                 json!({"metadata": {"namespace": "n"}, "spec": {"source": {"persistentVolumeClaimName": "snapped"}}}),
             ],
-        });
-        let volume = |policy: &str, claim: &str| json!({"spec": {"persistentVolumeReclaimPolicy": policy, "claimRef": {"namespace": "n", "name": claim}}});
-        let kind = |name: &str, policy: &str, claim: &str| match decide(name, &volume(policy, claim), &recorded) {
-            Verdict::AsIs => "as is",
-            Verdict::FromSnapshot => "snapshot",
-            Verdict::Provision(Loss::NotSaved) => "provision",
-            Verdict::Provision(_) => "lost",
         };
+        let [recorded, unwanted] = [false, true].map(|leaves_volumes| Recorded::of(files.clone(), leaves_volumes));
+        assert_eq!(recorded.native.keys().collect::<Vec<_>>(), ["nat", "oldnat", "untaken"]);
+        let volume = |policy: &str, claim: &str| json!({"spec": {"persistentVolumeReclaimPolicy": policy, "claimRef": {"namespace": "n", "name": claim}}});
         for (name, policy, claim, expected) in [
-            ("csi", "Retain", "x", "snapshot"),
-            ("moved", "Retain", "x", "lost"),
-            ("fs", "Retain", "x", "lost"),
-            ("nat", "Delete", "x", "lost"),
-            ("skip", "Retain", "x", "as is"),
-            ("skip", "Delete", "x", "provision"),
-            ("oldnat", "Retain", "x", "lost"),
-            ("unknown", "Retain", "c", "lost"),
-            ("unknown", "Retain", "snapped", "snapshot"),
-            ("unknown", "Retain", "failed", "as is"),
-            ("unknown", "Delete", "x", "provision"),
+            ("csi", "Retain", "x", Verdict::FromSnapshot),
+            (
+                "moved",
+                "Retain",
+                "x",
+                Verdict::Provision(Loss::Unreadable("CSI snapshot that was moved into a repository")),
+            ),
+            ("fs", "Retain", "x", Verdict::Provision(Loss::Unreadable("pod volume backup"))),
+            ("nat", "Delete", "x", Verdict::FromNative),
+            ("nat", "Retain", "x", Verdict::FromNative),
+            ("untaken", "Retain", "x", Verdict::Provision(Loss::NotTaken)),
+            ("unrecorded", "Retain", "x", Verdict::Provision(Loss::NotTaken)),
+            ("skip", "Retain", "x", Verdict::AsIs),
+            ("skip", "Delete", "x", Verdict::Provision(Loss::NotSaved)),
+            ("oldnat", "Retain", "x", Verdict::FromNative),
+            ("unknown", "Retain", "c", Verdict::Provision(Loss::Unreadable("pod volume backup"))),
+            ("unknown", "Retain", "snapped", Verdict::FromSnapshot),
+            ("unknown", "Retain", "failed", Verdict::AsIs),
+            ("unknown", "Delete", "x", Verdict::Provision(Loss::NotSaved)),
         ] {
-            assert_eq!(kind(name, policy, claim), expected, "{name} {policy} {claim}");
+            assert_eq!(decide(name, &volume(policy, claim), &recorded), expected, "{name} {policy} {claim}");
         }
+        let unwanted = ["Retain", "Delete"].map(|policy| decide("nat", &volume(policy, "x"), &unwanted));
+        assert_eq!(unwanted, [Verdict::AsIs, Verdict::Provision(Loss::NotWanted)]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::env::Env;
 use crate::load::{modifiers, policies, version_priorities};
 use crate::mapping::Mapping;
 use crate::modifier::{Modifiers, Schemas};
+use crate::native::Natives;
 use crate::outcome::RestoreError;
 use crate::plan::{Level, plan};
 use crate::policy::ExistingPolicies;
@@ -60,6 +61,8 @@ pub(crate) struct Walk {
     chosen: Arc<Chosen>,
     pub(crate) kinds: Kinds,
     provisioned: Arc<BTreeSet<String>>,
+    /// Volumes that are made from native snapshots.
+    pub(crate) natives: Arc<Natives>,
     actions: Vec<Arc<dyn RestoreItemAction>>,
     /// How long what is being deleted is waited for, and any resource.
     pub(crate) terminating_timeout: Duration,
@@ -80,7 +83,7 @@ impl Walk {
         let priorities = version_priorities(restore, &request.settings, env).await?;
         let mut archive = open(request, restore, false, env).await?;
         let catalog = discover(&Catalog::default(), env).await?;
-        let recorded = recorded(&restore.spec.backup_name, env).await?;
+        let recorded = recorded(restore, env).await?;
         let selecting = Selecting {
             request,
             restore,
@@ -137,6 +140,7 @@ impl Walk {
             chosen,
             kinds: contents.kinds,
             provisioned: Arc::new(contents.provisioned),
+            natives: Arc::new(Natives::new(contents.native, restore, env)),
             terminating_timeout: request.settings.terminating_resource_timeout.to_std(),
             resource_timeout: request.settings.resource_timeout.to_std(),
             stop: Arc::new(Stop::with(&env.operation.cancel)),
@@ -179,6 +183,7 @@ impl Walk {
             mapping: Arc::new(Mapping { restore, catalog: catalog.clone(), filter, archive, existing, hooks, chosen }),
             actions: actions.map_err(|e| ValidationErrors(vec![e]))?,
             provisioned: Arc::clone(&self.provisioned),
+            natives: Arc::clone(&self.natives),
             modifiers: Arc::clone(&self.modifiers),
             schemas: Arc::clone(&self.schemas),
         })
@@ -257,13 +262,15 @@ async fn discover(before: &Catalog, env: &Env) -> Result<Catalog, RestoreError> 
     Ok(catalog)
 }
 
-async fn recorded(backup: &str, env: &Env) -> Result<Recorded, StoreError> {
-    Ok(Recorded::of(VolumeFiles {
+async fn recorded(restore: &Restore, env: &Env) -> Result<Recorded, StoreError> {
+    let backup = &restore.spec.backup_name;
+    let files = VolumeFiles {
         infos: env.store.backup_file(backup, BackupFile::VolumeInfo).await?.unwrap_or_default(),
         native: env.store.backup_file(backup, BackupFile::VolumeSnapshots).await?.flatten().unwrap_or_default(),
         pod_volumes: env.store.backup_file(backup, BackupFile::PodVolumeBackups).await?.flatten().unwrap_or_default(),
         snapshots: env.store.backup_file(backup, BackupFile::CsiVolumeSnapshots).await?.flatten().unwrap_or_default(),
-    }))
+    };
+    Ok(Recorded::of(files, restore.spec.restore_pvs == Some(false)))
 }
 
 /// What the actions of CSI snapshots go by.

@@ -49,8 +49,9 @@ pub(crate) struct ToWrite<'a> {
     pub(crate) key: &'a ObjectKey,
     /// The object as it stands in the backup.
     pub(crate) from_backup: &'a Value,
-    /// As it would be created, and its status in the backup.
+    /// As it would be created, and as a plan knows it, and its status in the backup.
     pub(crate) desired: &'a Value,
+    pub(crate) planned: &'a Value,
     pub(crate) status: Option<&'a Value>,
 }
 
@@ -119,8 +120,17 @@ impl Writer {
     /// Refuses what the plan does not say that the restore is held to.
     fn held(&self, object: &ToWrite<'_>, change: Change<'_>) -> Result<(), Refused> {
         let Some(pinned) = &self.pinned else { return Ok(()) };
-        pinned.allows(object.key, change, object.desired).map_err(|why| {
-            let key = object.key;
+        self.allowed(pinned, object.key, change, object.planned)
+    }
+
+    /// Refuses to make an object that the plan does not say is made.
+    pub(crate) fn may_create(&self, key: &ObjectKey, planned: &Value) -> Result<(), Refused> {
+        let Some(pinned) = &self.pinned else { return Ok(()) };
+        self.allowed(pinned, key, Change::Create, planned)
+    }
+
+    fn allowed(&self, pinned: &Pinned, key: &ObjectKey, change: Change<'_>, planned: &Value) -> Result<(), Refused> {
+        pinned.allows(key, change, planned).map_err(|why| {
             self.messages.error(key, &format!("error restoring {key}: it was left as it is, because {why}"));
             Refused::Reported
         })
@@ -138,7 +148,7 @@ impl Writer {
 
     /// What follows a create: further writes, and the commands of a pod. Doing it again does no harm.
     async fn after_create(&self, target: &Target<'_>, in_cluster: &Value) {
-        let Target { object: ToWrite { source, key, from_backup, desired, status }, resource, owners } = target;
+        let Target { object: ToWrite { source, key, from_backup, desired, status, .. }, resource, owners } = target;
         let (namespace, name) = (key.namespace.as_deref(), target.object.name());
         if let Some(status) = status
             && self.wants_status(&source.key, desired)

@@ -25,7 +25,8 @@ pub(crate) fn claim(namespace: &str, name: &str) -> ObjectKey {
     ObjectKey::new(GroupResource::new("", "persistentvolumeclaims"), Some(namespace), name)
 }
 
-pub(super) fn volume(name: &str) -> ObjectKey {
+/// The key of a persistent volume.
+pub(crate) fn volume(name: &str) -> ObjectKey {
     ObjectKey::new(GroupResource::new("", "persistentvolumes"), None, name)
 }
 

@@ -63,6 +63,14 @@ pub(crate) struct VolumeNote {
     /// The provider's name of the volume; empty as long as it is not known whether there is one.
     #[serde(rename = "volumeID", skip_serializing_if = "String::is_empty")]
     pub(crate) volume_id: String,
+    /// How many may have been made before, by runs that were cut off before they had heard the name.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(crate) unheard: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "for serde")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 impl Note for VolumeNote {

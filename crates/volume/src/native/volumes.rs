@@ -145,6 +145,7 @@ impl NativeVolumes {
             location: snapshot.spec.location.clone(),
             snapshot_id: snapshot.status.provider_snapshot_id.clone(),
             volume_id: String::new(),
+            unheard: 0,
         };
         let (sender, made) = oneshot::channel();
         let (inner, spec) = (Arc::clone(&self.inner), snapshot.spec.clone());
@@ -200,13 +201,13 @@ impl NativeVolumes {
                  {persistent_volume} is known to use it: delete it in the storage, unless the same restore is run again and uses it"
             )
         });
-        let unknown = known.values().filter(|known| !known.is_used && known.note.volume_id.is_empty());
-        unused.chain(unknown.map(|known| unknown_volume(&known.note))).collect()
+        let unheard = known.values().filter(|known| known.note.unheard > 0 || known.note.volume_id.is_empty());
+        unused.chain(unheard.map(|known| unheard_volume(&known.note))).collect()
     }
 }
 
 /// That nobody knows whether there is a volume.
-fn unknown_volume(note: &VolumeNote) -> String {
+fn unheard_volume(note: &VolumeNote) -> String {
     let VolumeNote { persistent_volume, location, snapshot_id, .. } = note;
     format!(
         "it is not known whether a volume was made from the snapshot {snapshot_id} for the PersistentVolume {persistent_volume}, \
@@ -232,11 +233,9 @@ impl Inner {
         let location = self.find(&note.location).ok_or_else(|| because(missing(&note.location)))?;
         let Some(_place) = location.place(&self.stop).await else { return Err(NotMadeVolume::Ended) };
         let volume = note.persistent_volume.clone();
-        let before = lock(&self.known).get(&volume).map(|known| known.note.clone());
-        if let Some(before) = before {
-            // Its name was never known. The data counts more than a volume too many, and the protocol has no way to look for it.
-            self.operation.journal.warn(&Place::Velero, format!("{}; another one is made", unknown_volume(&before)));
-        }
+        // The data counts more than a volume too many, and the protocol has no way to look for one whose name nobody heard.
+        let before = lock(&self.known).get(&volume).map(|known| known.note.unheard + 1);
+        note.unheard = before.unwrap_or_default();
         let noted = self.notes.write(&note).await;
         noted.map_err(|e| because(format!("that a volume may exist cannot be noted, so none is made: {e}")))?;
         self.know(&note);
@@ -269,13 +268,24 @@ impl Inner {
             }
             Err(NotMade { error, may_exist }) => {
                 if !may_exist {
-                    lock(&self.known).remove(&volume);
-                    // A note that stays makes a run again tell of a volume that may exist, and does not.
-                    let _ = self.notes.remove(&note).await;
+                    self.forget(note).await;
                 }
                 Err(self.failed(location, &error))
             }
         }
+    }
+
+    /// Forgets a volume that was certainly not made, but not those before it.
+    async fn forget(&self, mut note: VolumeNote) {
+        // A note that stays makes a run again tell of a volume that may exist, and does not.
+        let Some(unheard) = note.unheard.checked_sub(1) else {
+            lock(&self.known).remove(&note.persistent_volume);
+            let _ = self.notes.remove(&note).await;
+            return;
+        };
+        note.unheard = unheard;
+        self.know(&note);
+        let _ = self.notes.write(&note).await;
     }
 
     fn know(&self, note: &VolumeNote) {

@@ -1,0 +1,286 @@
+//! Volumes that are made anew from native snapshots, before their PersistentVolumes and these before their claims (restore.md 2.9).
+
+use crate::apply::Unprepared;
+use crate::env::Env;
+use crate::existing::strip;
+use crate::leaving::Leaving;
+use crate::lock::lock;
+use crate::mapping::Mapping;
+use crate::refused::Refused;
+use crate::stop::BrokenOff;
+use lifeboat_api::Restore;
+use lifeboat_api::well_known::ANNOTATION_ORIGINAL_PV_NAME;
+use lifeboat_archive::native_snapshot::NativeSnapshot;
+use lifeboat_cluster::ClusterError;
+use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Place};
+use lifeboat_volume::native::{MadeVolume, NativeVolumes, NotMadeVolume};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, OnceLock};
+
+/// What the names of PersistentVolumes begin with that stand beside the ones of the backup.
+const CLONE: &str = "velero-clone-";
+
+/// The volumes of a restore that are made from native snapshots.
+#[derive(Debug)]
+pub(crate) struct Natives {
+    /// By the names of their PersistentVolumes in the backup.
+    snapshots: BTreeMap<String, NativeSnapshot>,
+    volumes: NativeVolumes,
+    restore_uid: String,
+    /// Why none is made: what an earlier run has made is not known.
+    refusal: OnceLock<String>,
+    /// Names that PersistentVolumes get in the cluster, where they are others than in the backup.
+    names: Mutex<BTreeMap<String, String>>,
+    /// Those that could not be restored.
+    lost: Mutex<BTreeSet<String>>,
+}
+
+/// Where a volume is to go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// It is made for a PersistentVolume of this name.
+    Free(String),
+    /// Its PersistentVolume is in the cluster, and stays.
+    Taken,
+}
+
+/// Why a PersistentVolume is not restored.
+pub(crate) enum NotPrepared {
+    /// For this reason, for people.
+    Because(String),
+    /// As any other object.
+    Refused(Refused),
+}
+
+impl From<ClusterError> for NotPrepared {
+    fn from(error: ClusterError) -> Self {
+        Self::Refused(Refused::Because(Box::new(error)))
+    }
+}
+
+impl Natives {
+    pub(crate) fn new(snapshots: BTreeMap<String, NativeSnapshot>, restore: &Restore, env: &Env) -> Self {
+        let uid = &restore.metadata.uid;
+        Self {
+            snapshots,
+            volumes: NativeVolumes::new(&env.operation, uid, &env.actions.volume_snapshotters),
+            restore_uid: uid.clone(),
+            refusal: OnceLock::new(),
+            names: Mutex::default(),
+            lost: Mutex::default(),
+        }
+    }
+
+    /// Takes up what an earlier run of this restore has made. Where that is not known, nothing is made.
+    pub(crate) async fn load(&self) {
+        if self.snapshots.is_empty() {
+            return;
+        }
+        if let Err(e) = self.volumes.load().await {
+            let _ = self.refusal.set(format!("it is not known what an earlier run of this restore has made: {e}"));
+        }
+        for volume in self.snapshots.keys() {
+            if let Some(made) = self.volumes.made(volume).filter(|made| made.name != *volume) {
+                lock(&self.names).insert(volume.clone(), made.name);
+            }
+        }
+    }
+
+    /// Whether the volume of a PersistentVolume of the backup is made from a native snapshot.
+    pub(crate) fn has(&self, key: &ObjectKey) -> bool {
+        self.snapshot(key).is_some()
+    }
+
+    fn snapshot(&self, key: &ObjectKey) -> Option<&NativeSnapshot> {
+        let is_volume = key.resource == GroupResource::new("", "persistentvolumes");
+        self.snapshots.get(&key.name).filter(|_| is_volume)
+    }
+
+    /// Why its volume cannot be made; `None` when it can, as far as is known.
+    pub(crate) fn refusal(&self, key: &ObjectKey) -> Option<String> {
+        let snapshot = self.snapshot(key)?;
+        let why = self.refusal.get().cloned().or_else(|| self.volumes.refusal(&snapshot.spec.location))?;
+        Some(not_made(snapshot, &why))
+    }
+
+    /// Where the volume of a PersistentVolume goes. One that is in the cluster already stays, unless its claim goes to another
+    /// namespace: then another one is made beside it. One that goes away is waited for.
+    ///
+    /// # Errors
+    /// [`NotPrepared`].
+    pub(crate) async fn room(
+        &self,
+        key: &ObjectKey,
+        from_backup: &Value,
+        (mapping, env): (&Mapping, &Env),
+    ) -> Result<Room, NotPrepared> {
+        if let Some(made) = self.volumes.made(&key.name) {
+            return Ok(Room::Free(made.name));
+        }
+        let Some(existing) = get(&volumes(), None, &key.name, env).await? else {
+            return Ok(Room::Free(key.name.clone()));
+        };
+        let namespace = from_backup.pointer("/spec/claimRef/namespace").and_then(Value::as_str).unwrap_or_default();
+        if mapping.namespace(namespace) != namespace {
+            return Ok(Room::Free(clone_name(&self.restore_uid, &key.name)));
+        }
+        let leaving = |leaving| Err(NotPrepared::Refused(Refused::Leaving(leaving)));
+        if let Some(gone) = Leaving::of(&existing) {
+            return leaving(gone);
+        }
+        if existing["status"]["phase"] == "Released" {
+            return match existing["spec"]["persistentVolumeReclaimPolicy"].as_str() {
+                Some("Delete") => leaving(Leaving::soon("was released by its claim, and is to be deleted with it")),
+                policy => Err(NotPrepared::Because(format!(
+                    "the PersistentVolume in the cluster was released by its claim, and stays with what it holds (reclaim policy \
+                     {}): delete it, and run the restore again",
+                    policy.unwrap_or("Retain")
+                ))),
+            };
+        }
+        match goes_with_claim(&existing, env).await? {
+            Some(why) => leaving(Leaving::soon(why)),
+            None => Ok(Room::Taken),
+        }
+    }
+
+    /// The PersistentVolume with a new volume behind it, under this name. The volume is made once, however often this is called.
+    ///
+    /// # Errors
+    /// [`NotPrepared`].
+    pub(crate) async fn make(&self, key: &ObjectKey, item: &Value, name: &str) -> Result<Value, NotPrepared> {
+        let Some(snapshot) = self.snapshot(key) else { return Ok(item.clone()) };
+        if let Some(why) = self.refusal(key) {
+            return Err(NotPrepared::Because(why));
+        }
+        let refused = |e: NotMadeVolume| match e {
+            NotMadeVolume::Because(why) => NotPrepared::Because(not_made(snapshot, &why)),
+            NotMadeVolume::Ended => NotPrepared::Refused(Refused::Stopped),
+            NotMadeVolume::Fatal { snapshotter, message } => {
+                let broken = BrokenOff::Action { action: snapshotter, object: key.clone(), why: message };
+                NotPrepared::Refused(Refused::Unprepared(Unprepared::Fatal(Box::new(broken))))
+            }
+        };
+        let MadeVolume { name, volume_id } = self.volumes.make(snapshot, name).await.map_err(refused)?;
+        let set = self.volumes.set_volume_id(&snapshot.spec.location, item, &volume_id).await;
+        let mut set = set.map_err(refused)?;
+        // A snapshotter passes it through a type of its own.
+        strip(&mut set);
+        let told = set["metadata"]["name"].as_str().unwrap_or_default();
+        let name = if told == key.name { name } else { told.to_owned() };
+        if name != key.name {
+            set["metadata"]["name"] = name.as_str().into();
+            if !set["metadata"]["annotations"].is_object() {
+                set["metadata"]["annotations"] = json!({});
+            }
+            set["metadata"]["annotations"][ANNOTATION_ORIGINAL_PV_NAME] = key.name.as_str().into();
+            lock(&self.names).insert(key.name.clone(), name);
+        }
+        Ok(set)
+    }
+
+    /// A claim with the name that its PersistentVolume has in the cluster; `None` for other objects, and when the name is the same.
+    ///
+    /// # Errors
+    /// The name of its PersistentVolume, when that could not be restored: the claim would wait for it for ever.
+    pub(crate) fn follow(&self, key: &ObjectKey, claim: &Value) -> Result<Option<Value>, String> {
+        if key.resource != GroupResource::new("", "persistentvolumeclaims") {
+            return Ok(None);
+        }
+        let Some(volume) = claim.pointer("/spec/volumeName").and_then(Value::as_str) else { return Ok(None) };
+        if lock(&self.lost).contains(volume) {
+            return Err(volume.to_owned());
+        }
+        let name = lock(&self.names).get(volume).cloned();
+        Ok(name.map(|name| {
+            let mut claim = claim.clone();
+            claim["spec"]["volumeName"] = name.into();
+            claim
+        }))
+    }
+
+    /// Remembers an object of the backup that could not be restored, when its volume was to be made.
+    pub(crate) fn lose(&self, key: &ObjectKey) {
+        if self.has(key) {
+            lock(&self.lost).insert(key.name.clone());
+        }
+    }
+
+    /// The name that a PersistentVolume of the backup has in the cluster.
+    pub(crate) fn name_of(&self, volume: &str) -> String {
+        lock(&self.names).get(volume).map_or(volume, String::as_str).to_owned()
+    }
+
+    /// Ends what makes volumes, and tells of those that nothing uses. These PersistentVolumes of the backup were made.
+    pub(crate) async fn end<'a>(&self, made: impl Iterator<Item = &'a str>, env: &Env) {
+        made.for_each(|volume| self.volumes.uses(volume));
+        for text in self.volumes.end().await {
+            env.operation.journal.warn(&Place::Velero, text);
+        }
+    }
+}
+
+fn not_made(snapshot: &NativeSnapshot, why: &str) -> String {
+    format!("its volume could not be made from the snapshot {}: {why}", snapshot.status.provider_snapshot_id)
+}
+
+/// Why the PersistentVolume is about to go with its claim; `None` when it stays.
+async fn goes_with_claim(volume: &Value, env: &Env) -> Result<Option<&'static str>, ClusterError> {
+    let text = |field: &str| volume["spec"]["claimRef"][field].as_str().unwrap_or_default();
+    let (namespace, name) = (text("namespace"), text("name"));
+    if name.is_empty() {
+        return Ok(None);
+    }
+    let claims = ApiResource::new("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim");
+    let Some(claim) = get(&claims, Some(namespace), name, env).await? else {
+        return Ok(Some("was of a claim that is gone"));
+    };
+    if Leaving::of(&claim).is_some() {
+        return Ok(Some("is of a claim that is being deleted"));
+    }
+    let namespaces = cluster_scoped("namespaces", "Namespace");
+    let namespace = get(&namespaces, None, namespace, env).await?;
+    let goes = namespace.is_none_or(|namespace| Leaving::of(&namespace).is_some());
+    Ok(goes.then_some("is of a claim whose namespace is being deleted"))
+}
+
+fn volumes() -> ApiResource {
+    cluster_scoped("persistentvolumes", "PersistentVolume")
+}
+
+fn cluster_scoped(resource: &str, kind: &str) -> ApiResource {
+    ApiResource { namespaced: false, ..ApiResource::new("", "v1", resource, kind) }
+}
+
+async fn get(
+    resource: &ApiResource,
+    namespace: Option<&str>,
+    name: &str,
+    env: &Env,
+) -> Result<Option<Value>, ClusterError> {
+    let body = env.cluster.get(resource, namespace, name).await?;
+    // An answer that is no JSON is an object of which nothing is known.
+    Ok(body.map(|body| serde_json::from_slice(&body).unwrap_or_default()))
+}
+
+/// The name of a PersistentVolume that stands beside the one of this name: the same one whenever the same restore is run.
+fn clone_name(restore_uid: &str, volume: &str) -> String {
+    let hash = hex::encode(Sha256::digest(format!("{restore_uid}/{volume}")));
+    let parts = [&hash[..8], &hash[8..12], &hash[12..16], &hash[16..20], &hash[20..32]];
+    format!("{CLONE}{}", parts.join("-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_beside_another_follows_from_the_restore_and_the_volume() {
+        let name = clone_name("u", "pv-1");
+        assert_eq!(name, clone_name("u", "pv-1"));
+        assert!(name != clone_name("v", "pv-1") && name != clone_name("u", "pv-2"));
+        assert_eq!((name.len(), name.starts_with(CLONE)), (CLONE.len() + 36, true));
+    }
+}
