@@ -19,6 +19,29 @@ pub struct Actions {
     pub volume_snapshotters: Vec<LocatedSnapshotter>,
 }
 
+/// What stands in the names of the actions of Velero's CSI plugin.
+const OF_CSI: &str = "velero.io/csi-";
+
+impl Actions {
+    /// Takes out those that are called only while the feature `EnableCSI` is on, and gives their names (backup.md 2.2, restore.md
+    /// 2.11).
+    ///
+    /// compat: the name decides, so that a server whose image still has the old CSI plugin does not take snapshots in two ways.
+    pub fn leave_out_csi(&mut self) -> Vec<String> {
+        let mut names = Vec::new();
+        let mut stays = |name: &str| {
+            let is_of_csi = name.contains(OF_CSI);
+            if is_of_csi {
+                names.push(name.to_owned());
+            }
+            !is_of_csi
+        };
+        self.backup_item.retain(|action| stays(action.name()));
+        self.restore_item.retain(|action| stays(action.name()));
+        names
+    }
+}
+
 /// The snapshotter of a snapshot location.
 #[derive(Clone)]
 pub struct LocatedSnapshotter {
@@ -43,5 +66,81 @@ impl Debug for Actions {
                 &names(self.volume_snapshotters.iter().map(|located| located.location.as_str())),
             )
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ActionError, ActionScope, BackupItemInput, BackupItemOutput, RestoreItemInput, RestoreItemOutput};
+    use async_trait::async_trait;
+    use lifeboat_api::Backup;
+    use serde_json::Value;
+
+    struct Named(&'static str);
+
+    #[async_trait]
+    impl BackupItemAction for Named {
+        fn name(&self) -> &str {
+            self.0
+        }
+
+        fn applies_to(&self) -> ActionScope {
+            ActionScope::default()
+        }
+
+        async fn execute(&self, input: BackupItemInput<'_>) -> Result<BackupItemOutput, ActionError> {
+            Ok(BackupItemOutput::unchanged(input.item))
+        }
+    }
+
+    #[async_trait]
+    impl RestoreItemAction for Named {
+        fn name(&self) -> &str {
+            self.0
+        }
+
+        fn applies_to(&self) -> ActionScope {
+            ActionScope::default()
+        }
+
+        async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> {
+            Ok(RestoreItemOutput::with(input.item))
+        }
+    }
+
+    #[async_trait]
+    impl DeleteItemAction for Named {
+        fn name(&self) -> &str {
+            self.0
+        }
+
+        fn applies_to(&self) -> ActionScope {
+            ActionScope::default()
+        }
+
+        async fn execute(&self, _: &Value, _: &Backup) -> Result<(), ActionError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn without_the_feature_the_actions_of_the_csi_plugin_are_left_out_of_backups_and_restores_by_their_names() {
+        let mut actions = Actions {
+            backup_item: vec![
+                Arc::new(Named("velero.io/csi-pvc-backupper")),
+                Arc::new(Named("example.com/csi-pvc-backupper")),
+                Arc::new(Named("velero.io/vsphere-pvc-backupper")),
+            ],
+            restore_item: vec![Arc::new(Named("a")), Arc::new(Named("my-velero.io/csi-x"))],
+            delete_item: vec![Arc::new(Named("velero.io/csi-volumesnapshot-delete"))],
+            ..Actions::default()
+        };
+        assert_eq!(actions.leave_out_csi(), ["velero.io/csi-pvc-backupper", "my-velero.io/csi-x"]);
+        let names: Vec<&str> = actions.backup_item.iter().map(|action| action.name()).collect();
+        assert_eq!(names, ["example.com/csi-pvc-backupper", "velero.io/vsphere-pvc-backupper"]);
+        let names: Vec<&str> = actions.restore_item.iter().map(|action| action.name()).collect();
+        assert_eq!(names, ["a"]);
+        assert_eq!(actions.delete_item.len(), 1);
     }
 }

@@ -147,6 +147,12 @@ impl Context {
         let extensions = &self.env.extensions;
         let failed = |why| format!("the plugins of this server cannot be used: {why}");
         let mut actions = extensions.actions(journal).await.map_err(failed)?;
+        if !self.options.backup.features.csi {
+            for name in actions.leave_out_csi() {
+                let why = "An action is not called, because the feature EnableCSI is off";
+                journal.info(why, &[("action", &name)]);
+            }
+        }
         for location in self.snapshot_locations(which).await? {
             actions.volume_snapshotters.push(located(&self.client, extensions, location, journal));
         }

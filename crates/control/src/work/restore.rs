@@ -432,4 +432,56 @@ mod tests {
         let lost = StoreError::NoBackup { name: "b".into(), place: "the bucket".into(), key: "backups/b".into() };
         assert!(!goes_on(lost.can_pass(), 1), "it is gone for good");
     }
+
+    fn world(backups: &[(&str, &str, BackupPhase, Option<&str>)]) -> World {
+        let mut world = World::default();
+        let mut location = BackupStorageLocation::default();
+        location.metadata.name = "default".to_owned();
+        location.status.phase = Some(BackupStorageLocationPhase::Available);
+        world.put(location.into());
+        for (name, schedule, phase, started) in backups {
+            let mut backup = Backup::default();
+            backup.metadata.name = (*name).to_owned();
+            let label = lifeboat_api::label_value(schedule);
+            backup.metadata.labels.insert(well_known::LABEL_SCHEDULE_NAME.to_owned(), label);
+            backup.spec.storage_location = "default".to_owned();
+            backup.status.phase = Some(*phase);
+            backup.status.start_timestamp = started.map(|time| Time::new(time.parse().unwrap()));
+            world.put(backup.into());
+        }
+        world
+    }
+
+    #[test]
+    fn a_restore_from_a_schedule_takes_the_backup_that_began_last_of_those_that_are_complete() {
+        use BackupPhase::{Completed, Failed, PartiallyFailed};
+        let (one, two, three) =
+            (Some("2026-01-01T00:00:00Z"), Some("2026-01-02T00:00:00Z"), Some("2026-01-03T00:00:00Z"));
+        let long = "d".repeat(80);
+        let none_complete = || Err(vec!["No completed backups found for schedule".to_owned()]);
+        let found = |name: &str| Ok(name.to_owned());
+        for (backups, schedule, expected) in [
+            (vec![("z", "daily", Completed, one), ("a", "daily", Completed, two)], "daily", found("a")),
+            (vec![("a", "daily", Completed, one), ("b", "daily", PartiallyFailed, two)], "daily", found("a")),
+            (vec![("a", "daily", Completed, one), ("b", "daily", Failed, two)], "daily", found("a")),
+            (vec![("a", "daily", Completed, one), ("b", "weekly", Completed, three)], "daily", found("a")),
+            // One that does not say when it began is the oldest.
+            (vec![("z", "daily", Completed, None), ("a", "daily", Completed, one)], "daily", found("a")),
+            (vec![("a", "daily", PartiallyFailed, one)], "daily", none_complete()),
+            (vec![("a", &*long, Completed, one)], &*long, found("a")),
+            (
+                vec![("a", "weekly", Completed, one)],
+                "daily",
+                Err(vec![
+                    "No backups found for schedule".to_owned(),
+                    "No completed backups found for schedule".to_owned(),
+                ]),
+            ),
+        ] {
+            let mut restore = Restore::default();
+            restore.spec.schedule_name = schedule.to_owned();
+            let origin = Origin::of(&restore, &world(&backups)).map(|origin| origin.backup_name().to_owned());
+            assert_eq!(origin, expected, "{backups:?}");
+        }
+    }
 }

@@ -5,7 +5,7 @@ use crate::options::{LocationAccess, Providers};
 use crate::stub::{Given, context, sandbox};
 use crate::work::backup::Target;
 use crate::work::restore::Origin;
-use crate::work::{Context, Unfinished, backup, restore};
+use crate::work::{Context, SnapshotLocations, Unfinished, backup, restore};
 use crate::world::{Stored, World};
 use async_trait::async_trait;
 use lifeboat_action::{
@@ -16,6 +16,7 @@ use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, BackupStorageLoca
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_bucket::{BlobStore, Memory};
 use lifeboat_object::Results;
+use lifeboat_operation::Operation;
 use lifeboat_sandbox::Sandbox;
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -253,4 +254,37 @@ async fn a_restore_waits_for_its_operations_and_ends_after_them() {
     let ended = ground.restore().await.status;
     assert_eq!((ended.phase, ended.restore_item_operations_completed), (Some(RestorePhase::Completed), 1));
     assert!(ended.completion_timestamp.is_some());
+}
+
+/// An action of Velero's CSI plugin.
+struct OfCsi;
+
+#[async_trait]
+impl RestoreItemAction for OfCsi {
+    fn name(&self) -> &str {
+        "velero.io/csi-pvc-restorer"
+    }
+
+    fn applies_to(&self) -> ActionScope {
+        ActionScope::default()
+    }
+
+    async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> {
+        Ok(RestoreItemOutput::with(input.item))
+    }
+}
+
+#[tokio::test]
+async fn actions_of_the_csi_plugin_are_given_to_an_operation_only_with_the_feature() {
+    let mut ground = Ground::start().await;
+    let restore_item: Vec<Arc<dyn RestoreItemAction>> = vec![Arc::new(OfCsi), ground.action.clone()];
+    ground.context.env.extensions = Arc::new(Given(Actions { restore_item, ..Actions::default() }));
+    for (csi, expected) in [(true, &["velero.io/csi-pvc-restorer", "test/slow"][..]), (false, &["test/slow"])] {
+        ground.context.options.backup.features.csi = csi;
+        let clock = Arc::clone(&ground.context.env.clock.0);
+        let operation = Operation::new(clock, "restore=velero/r", std::env::temp_dir());
+        let actions = ground.context.actions(&operation.journal, SnapshotLocations::Named(&[])).await.unwrap();
+        let names: Vec<&str> = actions.restore_item.iter().map(|action| action.name()).collect();
+        assert_eq!(names, expected);
+    }
 }
