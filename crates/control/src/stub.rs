@@ -5,6 +5,7 @@ use crate::metrics::Metrics;
 use crate::options::{Env, Options, Providers, ServerClock, SigningKey};
 use crate::work::Context;
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use lifeboat_action::Actions;
 use lifeboat_api::Duration;
 use lifeboat_client::{Client, NamespacedName};
@@ -55,6 +56,9 @@ pub(crate) fn options(concurrent: usize) -> Options {
         default_snapshot_locations: Default::default(),
         validation_frequency: minute,
         sync_period: minute,
+        expiry_frequency: minute,
+        schedules_skip: false,
+        zone: TimeZone::UTC,
         operation_frequency: minute,
         concurrent_backups: concurrent,
         concurrent_restores: concurrent,
