@@ -11,6 +11,7 @@ use crate::program::Program;
 use crate::resource::backup::BackupCommand;
 use crate::resource::location::LocationCommand;
 use crate::resource::restore::RestoreCommand;
+use crate::resource::schedule::ScheduleCommand;
 use crate::resource::verbs::{CreateCommand, DeleteCommand, DescribeCommand, GetCommand};
 use crate::sandbox::SandboxArgs;
 use crate::server::ServerArgs;
@@ -41,19 +42,22 @@ enum Command {
     /// Work with restores
     #[command(subcommand)]
     Restore(RestoreCommand),
+    /// Work with schedules, which make backups again and again
+    #[command(subcommand)]
+    Schedule(ScheduleCommand),
     /// Work with backup storage locations
     #[command(subcommand)]
     BackupLocation(LocationCommand),
-    /// List backups, restores or storage locations
+    /// List backups, restores, schedules or storage locations
     #[command(subcommand)]
     Get(GetCommand),
-    /// Describe backups or restores
+    /// Describe backups, restores or schedules
     #[command(subcommand)]
     Describe(DescribeCommand),
-    /// Make a backup, restore or storage location
+    /// Make a backup, restore, schedule or storage location
     #[command(subcommand)]
     Create(CreateCommand),
-    /// Delete backups or restores
+    /// Delete backups, restores, schedules or storage locations
     #[command(subcommand)]
     Delete(DeleteCommand),
     /// Work with the client
@@ -128,6 +132,7 @@ impl Lifeboat {
             Command::Demo(demo) => demo.run().await,
             Command::Backup(command) => command.run(&self.globals).await,
             Command::Restore(command) => command.run(&self.globals).await,
+            Command::Schedule(command) => command.run(&self.globals).await,
             Command::BackupLocation(command) => command.run(&self.globals).await,
             Command::Get(command) => command.run(&self.globals).await,
             Command::Describe(command) => command.run(&self.globals).await,
@@ -164,6 +169,21 @@ mod tests {
         calls.map(|line| line.split(" # ").next().unwrap_or_default().trim().to_owned()).collect()
     }
 
+    /// The words of a line as a shell takes them: blanks within quotes are part of a word.
+    fn words(line: &str) -> Vec<String> {
+        let (mut words, mut quote) = (vec![String::new()], None);
+        for c in line.chars() {
+            match quote {
+                Some(open) if c == open => quote = None,
+                None if matches!(c, '\'' | '"') => quote = Some(c),
+                None if c == ' ' => words.push(String::new()),
+                _ => words.last_mut().unwrap().push(c),
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        words
+    }
+
     #[test]
     fn the_commands_of_the_pages_are_understood() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -172,7 +192,7 @@ mod tests {
         for path in docs.chain([root.join("README.md")]).filter(|path| path.extension().is_some_and(|e| e == "md")) {
             for line in calls(&std::fs::read_to_string(&path).unwrap()) {
                 // Dots stand for what the page does not repeat.
-                let words = line.split_whitespace().filter(|word| *word != "…").map(Into::into);
+                let words = words(&line).into_iter().filter(|word| word != "…").map(Into::into);
                 if let Err(e) = Lifeboat::parse_line("lifeboat", words) {
                     panic!("{}: {line}: {e}", path.display());
                 }

@@ -1,9 +1,10 @@
 //! The same commands with the verb first: `lifeboat get backups` is `lifeboat backup get`.
 
 use super::backup::{self, BackupCommand};
-use super::describe::{BackupDescribeArgs, DescribeArgs};
+use super::describe::{BackupDescribeArgs, DescribeArgs, ScheduleDescribeArgs};
 use super::location::{self, LocationCommand, LocationGetArgs};
 use super::restore::{self, RestoreCommand};
+use super::schedule::{self, ScheduleCommand};
 use super::{DeleteArgs, GetArgs};
 use crate::globals::Globals;
 use anyhow::Result;
@@ -19,6 +20,9 @@ pub(crate) enum GetCommand {
     /// List restores
     #[command(alias = "restore")]
     Restores(GetArgs),
+    /// List schedules
+    #[command(alias = "schedule")]
+    Schedules(GetArgs),
     /// List storage locations
     #[command(alias = "backup-location")]
     BackupLocations(LocationGetArgs),
@@ -31,6 +35,8 @@ pub(crate) enum CreateCommand {
     Backup(Box<backup::CreateArgs>),
     /// Make a restore
     Restore(Box<restore::CreateArgs>),
+    /// Make a schedule
+    Schedule(Box<schedule::CreateArgs>),
     /// Make a storage location
     BackupLocation(Box<location::CreateArgs>),
 }
@@ -44,6 +50,9 @@ pub(crate) enum DeleteCommand {
     /// Delete restores and their files; what they restored stays
     #[command(alias = "restores")]
     Restore(DeleteArgs),
+    /// Delete schedules; their backups stay, unless the schedule owns them
+    #[command(alias = "schedules")]
+    Schedule(DeleteArgs),
     /// Delete storage locations, and the backups and repositories in the cluster that lie there; the bucket stays
     #[command(alias = "backup-locations")]
     BackupLocation(DeleteArgs),
@@ -58,6 +67,9 @@ pub(crate) enum DescribeCommand {
     /// Show what was restored and what became of it
     #[command(alias = "restore")]
     Restores(DescribeArgs),
+    /// Show when schedules make backups, and which
+    #[command(alias = "schedule")]
+    Schedules(ScheduleDescribeArgs),
 }
 
 impl GetCommand {
@@ -65,6 +77,7 @@ impl GetCommand {
         match self {
             Self::Backups(args) => BackupCommand::Get(args).run(globals).await,
             Self::Restores(args) => RestoreCommand::Get(args).run(globals).await,
+            Self::Schedules(args) => ScheduleCommand::Get(args).run(globals).await,
             Self::BackupLocations(args) => LocationCommand::Get(args).run(globals).await,
         }
     }
@@ -75,6 +88,7 @@ impl CreateCommand {
         match self {
             Self::Backup(args) => BackupCommand::Create(args).run(globals).await,
             Self::Restore(args) => RestoreCommand::Create(args).run(globals).await,
+            Self::Schedule(args) => ScheduleCommand::Create(args).run(globals).await,
             Self::BackupLocation(args) => LocationCommand::Create(args).run(globals).await,
         }
     }
@@ -85,6 +99,7 @@ impl DescribeCommand {
         match self {
             Self::Backups(args) => BackupCommand::Describe(args).run(globals).await,
             Self::Restores(args) => RestoreCommand::Describe(args).run(globals).await,
+            Self::Schedules(args) => ScheduleCommand::Describe(args).run(globals).await,
         }
     }
 }
@@ -94,6 +109,7 @@ impl DeleteCommand {
         match self {
             Self::Backup(args) => BackupCommand::Delete(args).run(globals).await,
             Self::Restore(args) => RestoreCommand::Delete(args).run(globals).await,
+            Self::Schedule(args) => ScheduleCommand::Delete(args).run(globals).await,
             Self::BackupLocation(args) => LocationCommand::Delete(args).run(globals).await,
         }
     }
