@@ -12,8 +12,8 @@ const PAGE: &str = "docs/compatibility.md";
 const BEGIN: &str = "<!-- made by `cargo xtask scenarios` -->\n";
 const END: &str = "<!-- end -->\n";
 
-/// The scenarios that concern objects, by Velero's labels, and what they do.
-const SCENARIOS: [(&str, &str); 15] = [
+/// The scenarios that concern objects, schedules and expiry, by Velero's labels, and what they do.
+const SCENARIOS: [(&str, &str); 19] = [
     ("APIExtensions", "a definition of an older API version comes back on a cluster that serves only the newer one"),
     (
         "APIVersion",
@@ -22,6 +22,7 @@ const SCENARIOS: [(&str, &str); 15] = [
     ("BSL, Deletion", "what is deleted with a storage location, and what stays"),
     ("Backups, BackupsSync", "backups of the bucket show up, and go with it"),
     ("Backups, Deletion", "a backup is deleted with its files, also when those are gone already"),
+    ("Backups, TTL, LongTime", "a backup whose time is over goes, with its files and its restores"),
     ("ClusterResource", "annotated namespaces, all namespaces, a service account with its cluster role and binding"),
     ("Hooks", "an init container and commands after a restore"),
     ("NamespaceMapping", "into one and into several other namespaces"),
@@ -31,6 +32,9 @@ const SCENARIOS: [(&str, &str); 15] = [
     ("ResourceFiltering, ResourcePolicies", "policies from a ConfigMap"),
     ("ResourceModifier", "a container and a number of replicas by JSON patches from a ConfigMap"),
     ("Scale", "2,500 namespaces"),
+    ("Schedule, InProgress", "runs that are due more often than backups end"),
+    ("Schedule, OrderedResources", "a schedule and its backups name the same objects first"),
+    ("Schedule, Periodical, Pause", "a schedule that is paused, restored from, and goes on"),
     ("StorageClass", "a claim with a class that is mapped"),
 ];
 

@@ -88,7 +88,7 @@ object! {
         /// Labels.
         labels: BTreeMap<String, String> = "labels";
         /// Annotations.
-        annotations: BTreeMap<String, String> = "annotations" later;
+        annotations: BTreeMap<String, String> = "annotations";
     }
 }
 

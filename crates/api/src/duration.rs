@@ -81,61 +81,92 @@ fn fraction(value: u64, size: u64) -> String {
     if digits == 0 { (value / size).to_string() } else { text.trim_end_matches('0').trim_end_matches('.').to_owned() }
 }
 
-/// The text is no Go duration.
+/// The text is no Go duration; in Go's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("time: invalid duration {0:?}")]
-pub struct ParseDurationError(String);
+pub enum ParseDurationError {
+    /// It is not made of numbers and units, or too long.
+    #[error("time: invalid duration {0:?}")]
+    Invalid(String),
+    /// A number has no unit.
+    #[error("time: missing unit in duration {0:?}")]
+    NoUnit(String),
+    /// A number has a unit that there is not.
+    #[error("time: unknown unit {unit:?} in duration {text:?}")]
+    UnknownUnit {
+        /// The unit.
+        unit: String,
+        /// The whole text.
+        text: String,
+    },
+}
+
+/// What is wrong with a text.
+enum Wrong<'a> {
+    Form,
+    NoUnit,
+    Unit(&'a str),
+}
 
 impl FromStr for Duration {
     type Err = ParseDurationError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        parse(text).map(Self).ok_or_else(|| ParseDurationError(text.to_owned()))
+        parse(text).map(Self).map_err(|wrong| match wrong {
+            Wrong::Form => ParseDurationError::Invalid(text.to_owned()),
+            Wrong::NoUnit => ParseDurationError::NoUnit(text.to_owned()),
+            Wrong::Unit(unit) => ParseDurationError::UnknownUnit { unit: unit.to_owned(), text: text.to_owned() },
+        })
     }
 }
 
-fn parse(text: &str) -> Option<i64> {
+fn parse(text: &str) -> Result<i64, Wrong<'_>> {
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
     };
     if rest == "0" {
-        return Some(0);
+        return Ok(0);
     }
     if rest.is_empty() {
-        return None;
+        return Err(Wrong::Form);
     }
+    let is_number = |c: char| c == '.' || c.is_ascii_digit();
     let mut total: i128 = 0;
     while !rest.is_empty() {
-        let end = rest.find(|c: char| c != '.' && !c.is_ascii_digit())?;
-        let (number, tail) = rest.split_at(end);
-        let (unit, tail) = [
-            ("ns", NANO),
-            ("us", MICRO),
-            ("µs", MICRO),
-            ("μs", MICRO),
-            ("ms", MILLI),
-            ("s", SECOND),
-            ("m", MINUTE),
-            ("h", HOUR),
-        ]
-        .into_iter()
-        .find_map(|(name, unit)| {
-            let tail = tail.strip_prefix(name)?;
-            tail.chars().next().is_none_or(|c| c == '.' || c.is_ascii_digit()).then_some((i128::from(unit), tail))
-        })?;
+        let (number, tail) = rest.split_at(rest.find(|c| !is_number(c)).unwrap_or(rest.len()));
         let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
-        if (whole.is_empty() && decimals.is_empty()) || decimals.contains('.') || whole.len() > 19 {
-            return None;
+        if (whole.is_empty() && decimals.is_empty()) || whole.len() > 19 {
+            return Err(Wrong::Form);
         }
-        total += whole.parse::<i128>().or(if whole.is_empty() { Ok(0) } else { Err(()) }).ok()? * unit;
+        // A second point is no part of the number, and no unit.
+        if decimals.contains('.') || tail.is_empty() {
+            return Err(Wrong::NoUnit);
+        }
+        let (unit, tail) = tail.split_at(tail.find(is_number).unwrap_or(tail.len()));
+        let size = match unit {
+            "ns" => NANO,
+            "us" | "µs" | "μs" => MICRO,
+            "ms" => MILLI,
+            "s" => SECOND,
+            "m" => MINUTE,
+            "h" => HOUR,
+            _ => return Err(Wrong::Unit(unit)),
+        };
+        total += digits(whole)? * i128::from(size);
         let decimals = &decimals[..decimals.len().min(18)];
-        if !decimals.is_empty() {
-            total += decimals.parse::<i128>().ok()? * unit / 10i128.pow(u32::try_from(decimals.len()).ok()?);
+        let one = u32::try_from(decimals.len()).map_err(|_| Wrong::Form)?;
+        total += digits(decimals)? * i128::from(size) / 10i128.pow(one);
+        if total > i128::from(i64::MAX) + 1 {
+            return Err(Wrong::Form);
         }
         rest = tail;
     }
-    i64::try_from(if negative { -total } else { total }).ok()
+    i64::try_from(if negative { -total } else { total }).map_err(|_| Wrong::Form)
+}
+
+/// The number; none is zero.
+fn digits(text: &str) -> Result<i128, Wrong<'_>> {
+    if text.is_empty() { Ok(0) } else { text.parse().map_err(|_| Wrong::Form) }
 }
 
 impl Serialize for Duration {
@@ -176,8 +207,20 @@ mod tests {
         {
             assert_eq!(text.parse(), Ok(Duration(nanoseconds)), "{text}");
         }
-        for text in ["", "1", "s", "1d", "1h-1m", ".s", "1..2s", "9999999999999h", "1h 1m", "-"] {
-            assert_eq!(text.parse::<Duration>(), Err(ParseDurationError(text.to_owned())), "{text}");
+        for (text, why) in [
+            ("", "invalid duration \"\""),
+            ("s", "invalid duration \"s\""),
+            (".s", "invalid duration \".s\""),
+            ("-", "invalid duration \"-\""),
+            ("9999999999999h", "invalid duration \"9999999999999h\""),
+            ("1", "missing unit in duration \"1\""),
+            ("1..2s", "missing unit in duration \"1..2s\""),
+            ("1d", "unknown unit \"d\" in duration \"1d\""),
+            ("1h-1m", "unknown unit \"h-\" in duration \"1h-1m\""),
+            ("1h 1m", "unknown unit \"h \" in duration \"1h 1m\""),
+        ] {
+            let wrong = text.parse::<Duration>().map_err(|e| e.to_string());
+            assert_eq!(wrong, Err(format!("time: {why}")), "{text}");
         }
     }
 }

@@ -9,9 +9,15 @@ const DEVIATIONS: [(&str, &str); 1] =
     [("/metadata/annotations", "names the version of controller-gen, which made Velero's definitions and not ours")];
 
 /// Properties that Velero's definitions do not have, and why ours do.
-const ADDITIONS: [(&str, &str, &str, &str); 14] = [
+const ADDITIONS: [(&str, &str, &str, &str); 17] = [
     ("backups.velero.io", "/properties/spec/properties/allowUnprotected", "boolean", "goes on without some volumes"),
     ("backups.velero.io", "/properties/spec/properties/cancel", "boolean", "ends a backup"),
+    (
+        "backups.velero.io",
+        "/properties/spec/properties/metadata/properties/annotations",
+        "object",
+        "of Velero after 1.18",
+    ),
     ("backups.velero.io", "/properties/status/properties/attempt", "integer", "tells how often it was begun"),
     ("restores.velero.io", "/properties/spec/properties/allowRecreate", "array", "lets more objects be made anew"),
     ("restores.velero.io", "/properties/spec/properties/cancel", "boolean", "ends a restore"),
@@ -49,6 +55,13 @@ const ADDITIONS: [(&str, &str, &str, &str); 14] = [
         "boolean",
         "the spec of a backup",
     ),
+    (
+        "schedules.velero.io",
+        "/properties/spec/properties/template/properties/metadata/properties/annotations",
+        "object",
+        "of Velero after 1.18",
+    ),
+    ("schedules.velero.io", "/properties/status/properties/message", "string", "tells what a run waits for"),
 ];
 
 /// Removes the descriptions of a schema, but no property of that name.

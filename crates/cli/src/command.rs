@@ -12,6 +12,7 @@ use crate::resource::backup::BackupCommand;
 use crate::resource::location::LocationCommand;
 use crate::resource::plugin::PluginCommand;
 use crate::resource::restore::RestoreCommand;
+use crate::resource::schedule::ScheduleCommand;
 use crate::resource::snapshot_location::SnapshotLocationCommand;
 use crate::resource::verbs::{CreateCommand, DeleteCommand, DescribeCommand, GetCommand};
 use crate::sandbox::SandboxArgs;
@@ -43,6 +44,9 @@ enum Command {
     /// Work with restores
     #[command(subcommand)]
     Restore(RestoreCommand),
+    /// Work with schedules, which make backups again and again
+    #[command(subcommand)]
+    Schedule(ScheduleCommand),
     /// Work with backup storage locations
     #[command(subcommand)]
     BackupLocation(LocationCommand),
@@ -52,16 +56,16 @@ enum Command {
     /// Work with plugins
     #[command(subcommand)]
     Plugin(PluginCommand),
-    /// List backups, restores, locations or plugins
+    /// List backups, restores, schedules, locations or plugins
     #[command(subcommand)]
     Get(GetCommand),
-    /// Describe backups or restores
+    /// Describe backups, restores or schedules
     #[command(subcommand)]
     Describe(DescribeCommand),
-    /// Make a backup, restore or location
+    /// Make a backup, restore, schedule or location
     #[command(subcommand)]
     Create(CreateCommand),
-    /// Delete backups or restores
+    /// Delete backups, restores, schedules or storage locations
     #[command(subcommand)]
     Delete(DeleteCommand),
     /// Work with the client
@@ -136,6 +140,7 @@ impl Lifeboat {
             Command::Demo(demo) => demo.run().await,
             Command::Backup(command) => command.run(&self.globals).await,
             Command::Restore(command) => command.run(&self.globals).await,
+            Command::Schedule(command) => command.run(&self.globals).await,
             Command::BackupLocation(command) => command.run(&self.globals).await,
             Command::SnapshotLocation(command) => command.run(&self.globals).await,
             Command::Plugin(command) => command.run(&self.globals).await,
@@ -174,6 +179,21 @@ mod tests {
         calls.map(|line| line.split(" # ").next().unwrap_or_default().trim().to_owned()).collect()
     }
 
+    /// The words of a line as a shell takes them: blanks within quotes are part of a word.
+    fn words(line: &str) -> Vec<String> {
+        let (mut words, mut quote) = (vec![String::new()], None);
+        for c in line.chars() {
+            match quote {
+                Some(open) if c == open => quote = None,
+                None if matches!(c, '\'' | '"') => quote = Some(c),
+                None if c == ' ' => words.push(String::new()),
+                _ => words.last_mut().unwrap().push(c),
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        words
+    }
+
     #[test]
     fn the_commands_of_the_pages_are_understood() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -182,7 +202,7 @@ mod tests {
         for path in docs.chain([root.join("README.md")]).filter(|path| path.extension().is_some_and(|e| e == "md")) {
             for line in calls(&std::fs::read_to_string(&path).unwrap()) {
                 // Dots stand for what the page does not repeat.
-                let words = line.split_whitespace().filter(|word| *word != "…").map(Into::into);
+                let words = words(&line).into_iter().filter(|word| word != "…").map(Into::into);
                 if let Err(e) = Lifeboat::parse_line("lifeboat", words) {
                     panic!("{}: {line}: {e}", path.display());
                 }

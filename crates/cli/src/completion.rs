@@ -21,14 +21,15 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const VARIABLE: &str = "LIFEBOAT_COMPLETE";
 
 /// Nouns of the commands with a verb, and the kind of what they name.
-const NOUNS: [(&str, &str); 4] = [
+const NOUNS: [(&str, &str); 5] = [
     ("backup", Backup::KIND),
     ("restore", Restore::KIND),
+    ("schedule", Schedule::KIND),
     ("backup-location", BackupStorageLocation::KIND),
     ("snapshot-location", VolumeSnapshotLocation::KIND),
 ];
 /// Verbs of what is there already.
-const VERBS: [&str; 7] = ["get", "describe", "logs", "download", "cancel", "delete", "set"];
+const VERBS: [&str; 9] = ["get", "describe", "logs", "download", "cancel", "delete", "set", "pause", "unpause"];
 /// Flags that name what is there already, in all commands with a noun and a verb.
 const FLAGS: [(&str, &str); 4] = [
     ("from_backup", Backup::KIND),
@@ -238,6 +239,13 @@ mod tests {
             restore logs name Restore
             restore cancel names Restore
             restore delete names Restore
+            schedule create storage_location BackupStorageLocation
+            schedule create volume_snapshot_locations VolumeSnapshotLocation
+            schedule get names Schedule
+            schedule describe names Schedule
+            schedule delete names Schedule
+            schedule pause names Schedule
+            schedule unpause names Schedule
             backup-location get names BackupStorageLocation
             backup-location set name BackupStorageLocation
             backup-location delete names BackupStorageLocation
@@ -245,17 +253,22 @@ mod tests {
             snapshot-location set name VolumeSnapshotLocation
             get backups names Backup
             get restores names Restore
+            get schedules names Schedule
             get backup-locations names BackupStorageLocation
             get snapshot-locations names VolumeSnapshotLocation
             describe backups names Backup
             describe restores names Restore
+            describe schedules names Schedule
             create backup from_schedule Schedule
             create backup storage_location BackupStorageLocation
             create backup volume_snapshot_locations VolumeSnapshotLocation
             create restore from_backup Backup
             create restore from_schedule Schedule
+            create schedule storage_location BackupStorageLocation
+            create schedule volume_snapshot_locations VolumeSnapshotLocation
             delete backup names Backup
             delete restore names Restore
+            delete schedule names Schedule
             delete backup-location names BackupStorageLocation";
         assert_eq!(places(), expected.lines().map(str::trim).collect::<Vec<_>>());
     }

@@ -73,6 +73,14 @@ pub(crate) fn boolean(text: &str) -> Result<bool, String> {
     }
 }
 
+/// A truth value that must be said: the flag takes the next word, whatever it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stated(pub(crate) bool);
+
+pub(crate) fn stated(text: &str) -> Result<Stated, String> {
+    boolean(text).map(Stated)
+}
+
 /// Comma-separated values; the last occurrence of a flag wins, as in Velero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct List(pub(crate) Vec<String>);

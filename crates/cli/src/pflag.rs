@@ -125,7 +125,7 @@ mod tests {
     /// Maps merge, `strings` accumulate, everything else takes the last.
     #[test]
     fn every_flag_may_be_given_again() {
-        const SAMPLES: [(&str, &str); 10] = [
+        const SAMPLES: [(&str, &str); 11] = [
             ("1", "2"),
             ("30", "31"),
             ("1m", "2m"),
@@ -136,6 +136,7 @@ mod tests {
             ("Full", "incremental"),
             ("127.0.0.1:1", "127.0.0.1:2"),
             ("a=none", "b=update"),
+            ("true", "false"),
         ];
         let (mut grammar, mut adding) = (lax(), BTreeSet::new());
         let flags = flags_of_all();
@@ -239,6 +240,8 @@ mod tests {
             ("backup create b --storage-location --wait", "storage_location", some(&["--wait"])),
             ("backup create b --parallel-files-upload -1", "parallel_files_upload", some(&["-1"])),
             ("backup get -- --wait", "names", some(&["--wait"])),
+            ("schedule create s --skip-immediately -o", "skip_immediately", Err(ErrorKind::ValueValidation)),
+            ("schedule pause s --skip-immediately true", "skip_immediately", some(&["true"])),
             ("backup create b --selector", "selector", Err(ErrorKind::InvalidValue)),
         ] {
             assert_eq!(raw(line, id), expected, "{line}");

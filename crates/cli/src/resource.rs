@@ -11,6 +11,7 @@ mod logs;
 pub(crate) mod plugin;
 mod preview;
 pub(crate) mod restore;
+pub(crate) mod schedule;
 mod server_plan;
 pub(crate) mod snapshot_location;
 mod status;
@@ -81,9 +82,9 @@ pub(crate) struct GetArgs {
     show: Show,
 }
 
-/// What to delete.
+/// Which objects are meant: some must be.
 #[derive(Debug, Args)]
-pub(crate) struct DeleteArgs {
+struct Which {
     /// Names
     names: Vec<String>,
     /// All of them
@@ -92,6 +93,24 @@ pub(crate) struct DeleteArgs {
     /// Those with these labels
     #[arg(long, short = 'l', default_value = "", value_name = "SELECTOR")]
     selector: String,
+}
+
+impl Which {
+    /// In one way, not in several.
+    fn is_one_way(&self) -> Result<()> {
+        let ways = usize::from(!self.names.is_empty()) + usize::from(self.all) + usize::from(!self.selector.is_empty());
+        if ways != 1 {
+            bail!("you must specify exactly one of: specific names, the --all flag, or the --selector flag");
+        }
+        Ok(())
+    }
+}
+
+/// What to delete.
+#[derive(Debug, Args)]
+pub(crate) struct DeleteArgs {
+    #[command(flatten)]
+    which: Which,
     /// Do not ask
     #[arg(long)]
     confirm: bool,
@@ -281,24 +300,26 @@ async fn delete<T: Operation>(args: &DeleteArgs, globals: &Globals) -> Result<Ex
 /// The objects that the arguments choose, and those that are missing. Asks before, unless told not to; `None` when the
 /// answer is no.
 async fn chosen<T: Shown>(args: &DeleteArgs, client: &Client) -> Result<Option<(Vec<T>, Vec<anyhow::Error>)>> {
-    let ways = usize::from(!args.names.is_empty()) + usize::from(args.all) + usize::from(!args.selector.is_empty());
-    if ways != 1 {
-        bail!("you must specify exactly one of: specific names, the --all flag, or the --selector flag");
-    }
+    args.which.is_one_way()?;
     if !args.confirm && !confirmed()? {
         return Ok(None);
     }
-    if args.names.is_empty() {
-        return Ok(Some((client.list(&args.selector).await?, Vec::new())));
+    of_which(&args.which, client).await.map(Some)
+}
+
+/// The objects that are meant, and those that are missing.
+async fn of_which<T: Shown>(which: &Which, client: &Client) -> Result<(Vec<T>, Vec<anyhow::Error>)> {
+    if which.names.is_empty() {
+        return Ok((client.list(&which.selector).await?, Vec::new()));
     }
     let (mut found, mut errors) = (Vec::new(), Vec::new());
-    for name in &args.names {
+    for name in &which.names {
         match client.get(name).await? {
             Some(object) => found.push(object),
             None => errors.push(missing::<T>(name)),
         }
     }
-    Ok(Some((found, errors)))
+    Ok((found, errors))
 }
 
 /// What went wrong with some, as one error; nothing when nothing did.

@@ -14,6 +14,7 @@ use crate::program::VERSION;
 use crate::sandbox::terminated;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum, value_parser};
+use jiff::tz::TimeZone;
 use lifeboat_api::Duration;
 use lifeboat_archive::ReadLimits;
 use lifeboat_backup::check_global_policies;
@@ -96,7 +97,8 @@ pub(crate) struct ServerArgs {
     /// How often asynchronous operations are looked after; 0 for every ten seconds
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
     item_operation_sync_frequency: Duration,
-    /// How often expired backups are deleted (no effect yet)
+    /// After what time a deletion that has failed is asked for again, of a backup whose time is over; an hour when 0. The first
+    /// time that is at once
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
     garbage_collection_frequency: Duration,
     /// How often repositories are maintained, for repositories that do not say (no effect yet)
@@ -129,7 +131,7 @@ pub(crate) struct ServerArgs {
     /// Accepted: there is no such cache
     #[arg(long)]
     disable_informer_cache: bool,
-    /// A new schedule waits for its time before its first backup (no effect yet)
+    /// A run that is due when a schedule is seen first, or is no longer paused, is left out, for schedules that do not say
     #[arg(long)]
     schedule_skip_immediately: bool,
     /// The label that joins the claims whose volumes are to be saved together, for backups that name none
@@ -308,12 +310,10 @@ impl ServerArgs {
         [
             ("profiler-address", !matches!(self.profiler_address.as_str(), "" | "localhost:6060")),
             ("fs-backup-timeout", self.fs_backup_timeout != Duration::from_secs(4 * 3600)),
-            ("garbage-collection-frequency", !self.garbage_collection_frequency.is_zero()),
             ("default-repo-maintain-frequency", !self.default_repo_maintain_frequency.is_zero()),
             ("client-page-size", self.client_page_size != 500),
             ("max-concurrent-k8s-connections", self.max_concurrent_k8s_connections != 30),
             ("disable-informer-cache", self.disable_informer_cache),
-            ("schedule-skip-immediately", self.schedule_skip_immediately),
             ("features", globals.features.as_deref().is_some_and(lifeboat_api::has_feature_without_effect)),
             ("keep-latest-maintenance-jobs", self.maintenance.keep_latest_maintenance_jobs.is_some()),
             ("maintenance-job-cpu-request", self.maintenance.maintenance_job_cpu_request.is_some()),
@@ -372,6 +372,9 @@ impl ServerArgs {
             default_snapshot_locations: flags::merged(&self.default_volume_snapshot_locations),
             validation_frequency: self.store_validation_frequency,
             sync_period: self.backup_sync_period,
+            expiry_frequency: self.garbage_collection_frequency,
+            schedules_skip: self.schedule_skip_immediately,
+            zone: TimeZone::system(),
             operation_frequency: match self.item_operation_sync_frequency {
                 unset if unset.nanoseconds() <= 0 => Duration::from_secs(10),
                 frequency => frequency,

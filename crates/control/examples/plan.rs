@@ -2,6 +2,7 @@
 //! `cargo run --release -p lifeboat-control --example plan`. `make bench` runs it.
 
 use bytes::Bytes;
+use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::Duration;
 use lifeboat_control::{Look, Options};
@@ -113,6 +114,9 @@ fn options() -> Options {
         default_snapshot_locations: BTreeMap::new(),
         validation_frequency: minute,
         sync_period: minute,
+        expiry_frequency: minute,
+        schedules_skip: false,
+        zone: TimeZone::UTC,
         operation_frequency: minute,
         concurrent_backups: 1,
         concurrent_restores: 1,

@@ -3,7 +3,7 @@
 use crate::world::Meta;
 use bytes::Bytes;
 use jiff::Timestamp;
-use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, GROUP, Restore, Time};
+use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, GROUP, Restore, Schedule, SchedulePhase, Time};
 use lifeboat_client::Client;
 use lifeboat_cluster::{ClusterError, Wanted};
 use lifeboat_object::ApiResource;
@@ -75,6 +75,12 @@ impl Telling for BackupStorageLocation {
     fn tell(&self) -> (bool, String) {
         let is_bad = self.status.phase == Some(lifeboat_api::BackupStorageLocationPhase::Unavailable);
         (is_bad, self.status.message.clone())
+    }
+}
+
+impl Telling for Schedule {
+    fn tell(&self) -> (bool, String) {
+        (self.status.phase == Some(SchedulePhase::FailedValidation), self.status.validation_errors.join("; "))
     }
 }
 

@@ -9,6 +9,7 @@
 //! Start reading at `server.rs`, then `server/plan.rs`, then `phase`.
 
 mod buckets;
+mod cron;
 mod event;
 mod extensions;
 mod fence;
@@ -32,6 +33,7 @@ pub use http::download::HEADER_DOWNLOAD;
 pub use http::plan::PLAN_PATH;
 pub use options::{Controller, Env, Listeners, LocationAccess, Options, Providers, ServerClock, SigningKey};
 pub use own_pod::OwnPod;
+pub use phase::schedule::refusal as schedule_refusal;
 #[doc(hidden)]
 pub use server::Look;
 pub use server::{AtRest, ExplainedStep, ExplainedWait, Explanation, ServeError, explain, serve};

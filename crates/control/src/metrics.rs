@@ -1,13 +1,18 @@
 //! What the server counts, under Velero's names (api-and-controllers.md 4.6).
 
+use crate::phase::schedule::interval;
 use crate::world::World;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use lifeboat_api::{
-    Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase, Time, well_known,
+    Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase, Schedule, Time,
+    well_known,
 };
 use prometheus::core::Collector;
 use prometheus::proto::LabelPair;
 use prometheus::{Encoder, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TextEncoder};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 
 /// Upper bounds of durations, in seconds.
 const BUCKETS: [f64; 9] = [60.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 10800.0, 14400.0];
@@ -19,6 +24,8 @@ macro_rules! metrics {
         #[derive(Debug)]
         pub(crate) struct Metrics {
             registry: Registry,
+            /// The labels of the schedules that were there at the last look.
+            schedules: Mutex<BTreeSet<String>>,
             $($field: $kind,)*
         }
 
@@ -29,7 +36,7 @@ macro_rules! metrics {
                     let $field = <$kind as New>::new($name, $help, $labels)?;
                     registry.register(Box::new($field.clone()))?;
                 )*
-                Ok(Self { registry, $($field,)* })
+                Ok(Self { registry, schedules: Mutex::default(), $($field,)* })
             }
         }
     };
@@ -75,6 +82,7 @@ metrics! {
     backup_item_errors: GaugeVec "velero_backup_items_errors" [SCHEDULE] "Errors of the last backup";
     backup_warning: IntCounterVec "velero_backup_warning_total" [SCHEDULE] "Backups with warnings";
     location_status: GaugeVec "velero_backup_location_status_gauge" [&["backup_location_name"]] "Whether a storage location is available: 1 or 0";
+    schedule_interval: GaugeVec "velero_schedule_expected_interval_seconds" [SCHEDULE] "Time from the next run of a schedule to the one after";
     restore_total: GaugeVec "velero_restore_total" [&[]] "Restores there are";
     restore_attempt: IntCounterVec "velero_restore_attempt_total" [SCHEDULE] "Restores looked at, also those refused";
     restore_invalid: IntCounterVec "velero_restore_validation_failed_total" [SCHEDULE] "Restores that were refused";
@@ -96,29 +104,75 @@ impl Metrics {
         let metrics = Self::make()?;
         let process = prometheus::process_collector::ProcessCollector::for_self();
         metrics.registry.register(Box::new(process))?;
-        for counter in [
-            &metrics.backup_attempt,
-            &metrics.backup_success,
-            &metrics.backup_partial,
-            &metrics.backup_failure,
-            &metrics.backup_invalid,
-            &metrics.deletion_attempt,
-            &metrics.deletion_success,
-            &metrics.deletion_failure,
-            &metrics.backup_warning,
-            &metrics.restore_attempt,
-            &metrics.restore_invalid,
-            &metrics.restore_success,
-            &metrics.restore_partial,
-            &metrics.restore_failure,
-        ] {
-            counter.with_label_values(&[""]).inc_by(0);
-        }
-        for gauge in [&metrics.backup_items, &metrics.backup_item_errors] {
-            gauge.with_label_values(&[""]).set(0.0);
-        }
-        metrics.backup_last_status.with_label_values(&[""]).set(1.0);
+        metrics.begin("", true);
         Ok(metrics)
+    }
+
+    fn counters(&self) -> [&IntCounterVec; 14] {
+        [
+            &self.backup_attempt,
+            &self.backup_success,
+            &self.backup_partial,
+            &self.backup_failure,
+            &self.backup_invalid,
+            &self.deletion_attempt,
+            &self.deletion_success,
+            &self.deletion_failure,
+            &self.backup_warning,
+            &self.restore_attempt,
+            &self.restore_invalid,
+            &self.restore_success,
+            &self.restore_partial,
+            &self.restore_failure,
+        ]
+    }
+
+    /// What is shown of a schedule of which nothing was counted yet. `is_good`: its last backup was completed, as far as is known.
+    fn begin(&self, schedule: &str, is_good: bool) {
+        for counter in self.counters() {
+            counter.with_label_values(&[schedule]).inc_by(0);
+        }
+        for gauge in [&self.backup_items, &self.backup_item_errors] {
+            gauge.with_label_values(&[schedule]).set(0.0);
+        }
+        self.backup_last_status.with_label_values(&[schedule]).set(if is_good { 1.0 } else { 0.0 });
+    }
+
+    /// Nothing is shown any more of a schedule that is gone.
+    fn end(&self, schedule: &str) {
+        // What was never counted has no series.
+        for counter in self.counters() {
+            let _ = counter.remove_label_values(&[schedule]);
+        }
+        for gauge in [
+            &self.backup_items,
+            &self.backup_item_errors,
+            &self.backup_size,
+            &self.backup_last_status,
+            &self.schedule_interval,
+        ] {
+            let _ = gauge.remove_label_values(&[schedule]);
+        }
+        let _ = self.backup_duration.remove_label_values(&[schedule]);
+    }
+
+    fn see_schedules(&self, world: &World, zone: &TimeZone, now: Timestamp) {
+        let labels: BTreeSet<String> = world.schedules.iter().map(Schedule::label).collect();
+        let mut known = self.schedules.lock().unwrap_or_else(PoisonError::into_inner);
+        for gone in known.difference(&labels) {
+            self.end(gone);
+        }
+        for new in labels.difference(&known) {
+            self.begin(new, last_was_good(world, new));
+        }
+        *known = labels;
+        for schedule in world.schedules.iter() {
+            let label = schedule.label();
+            match interval(schedule, zone, now) {
+                Some(seconds) => self.schedule_interval.with_label_values(&[label.as_str()]).set(seconds as f64),
+                None => drop(self.schedule_interval.remove_label_values(&[label.as_str()])),
+            }
+        }
     }
 
     /// The text form of Prometheus.
@@ -129,7 +183,8 @@ impl Metrics {
     }
 
     /// What can be counted in the resources.
-    pub(crate) fn see(&self, world: &World) {
+    pub(crate) fn see(&self, world: &World, zone: &TimeZone, now: Timestamp) {
+        self.see_schedules(world, zone, now);
         let none: [&str; 0] = [];
         self.backup_total.with_label_values(&none).set(world.backups.len() as f64);
         self.restore_total.with_label_values(&none).set(world.restores.len() as f64);
@@ -221,6 +276,17 @@ impl Metrics {
     }
 }
 
+/// Whether the newest backup of a schedule that has ended was completed, if there is one.
+fn last_was_good(world: &World, schedule: &str) -> bool {
+    use BackupPhase as P;
+    let ended = |backup: &&Backup| {
+        matches!(backup.status.phase, Some(P::Completed | P::PartiallyFailed | P::Failed))
+            && schedule_of(backup) == schedule
+    };
+    let last = world.backups.iter().filter(ended).max_by_key(|backup| backup.status.completion_timestamp);
+    last.is_none_or(|backup| backup.status.phase == Some(P::Completed))
+}
+
 /// Takes away what is gone of a gauge with one label. A scrape meanwhile sees all of the rest.
 fn keep(gauge: &GaugeVec, is_there: impl Fn(&str) -> bool) {
     for family in gauge.collect() {
@@ -246,7 +312,7 @@ mod tests {
 
     /// A backup of a schedule that ran for 90 s.
     fn backup(phase: BackupPhase) -> Backup {
-        let at = |second| Some(Time::new(jiff::Timestamp::from_second(second).unwrap()));
+        let at = |second| Some(Time::new(Timestamp::from_second(second).unwrap()));
         let mut backup = Backup::default();
         backup.metadata.labels.insert(well_known::LABEL_SCHEDULE_NAME.into(), "daily".into());
         backup.status.phase = Some(phase);
@@ -309,13 +375,37 @@ mod tests {
             }
         }
         world.backups.put(backup(BackupPhase::Completed));
-        metrics.see(&world);
+        let see = |world: &World| metrics.see(world, &TimeZone::UTC, Timestamp::UNIX_EPOCH);
+        see(&world);
         let gauge = |name: &str| format!("velero_backup_location_status_gauge{{backup_location_name={name:?}}}");
         assert_eq!(lines(&metrics, "location_status_gauge{"), [gauge("here") + " 1"]);
         let success = r#"velero_backup_last_successful_timestamp{schedule="daily"}"#;
         assert_eq!(lines(&metrics, success), [format!("{success} 100")]);
-        metrics.see(&World::default());
+        see(&World::default());
         assert!(lines(&metrics, "location_status_gauge{").is_empty() && lines(&metrics, success).is_empty());
+    }
+
+    #[test]
+    fn a_schedule_is_shown_as_long_as_it_is_there() {
+        let metrics = Metrics::new().unwrap();
+        let mut world = World::default();
+        for (name, times) in [("daily", "@daily"), ("other", "@every 90s"), ("wrong", "@")] {
+            let mut schedule = Schedule::default();
+            schedule.metadata.name = name.into();
+            schedule.spec.schedule = times.into();
+            world.schedules.put(schedule);
+        }
+        world.backups.put(backup(BackupPhase::Failed));
+        metrics.see(&world, &TimeZone::UTC, Timestamp::UNIX_EPOCH);
+        let interval = |name: &str| format!("velero_schedule_expected_interval_seconds{{schedule={name:?}}}");
+        assert_eq!(lines(&metrics, "expected_interval"), [interval("daily") + " 86400", interval("other") + " 90"]);
+        let status = |name: &str| format!("velero_backup_last_status{{schedule={name:?}}} 1");
+        assert_eq!(lines(&metrics, "last_status"), [status(""), status("other"), status("wrong")], "daily has failed");
+        let text = || String::from_utf8(metrics.text().unwrap()).unwrap();
+        assert!(text().contains("velero_backup_success_total{schedule=\"daily\"} 0"));
+        metrics.backup_ends(&backup(BackupPhase::Completed), Some(1));
+        metrics.see(&World::default(), &TimeZone::UTC, Timestamp::UNIX_EPOCH);
+        assert!(!text().contains("daily") && !text().contains("other") && text().contains("schedule=\"\""));
     }
 
     #[test]

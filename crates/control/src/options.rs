@@ -3,6 +3,7 @@
 use crate::extensions::Extensions;
 use crate::own_pod::OwnPod;
 use async_trait::async_trait;
+use jiff::tz::TimeZone;
 use lifeboat_api::{BackupStorageLocation, Duration};
 use lifeboat_bucket::BlobStore;
 use lifeboat_cluster::Cluster;
@@ -32,6 +33,12 @@ pub struct Options {
     pub validation_frequency: Duration,
     /// How often a location that does not say is searched for backups; zero for never.
     pub sync_period: Duration,
+    /// After what time a deletion that has failed is asked for again, of a backup whose time is over; an hour when it is zero.
+    pub expiry_frequency: Duration,
+    /// Whether a schedule that does not say leaves out the run that is due when it is seen first.
+    pub schedules_skip: bool,
+    /// The time zone of schedules that name none.
+    pub zone: TimeZone,
     /// How often asynchronous operations are looked after.
     pub operation_frequency: Duration,
     /// Backups at once, at least one.

@@ -2,10 +2,12 @@
 //! are the tests.
 
 pub(crate) mod backup;
+pub(crate) mod expiry;
 pub(crate) mod location;
 pub(crate) mod queue;
 pub(crate) mod request;
 pub(crate) mod restore;
+pub(crate) mod schedule;
 pub(crate) mod snapshot_location;
 pub(crate) mod unreadable;
 

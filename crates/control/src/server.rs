@@ -212,7 +212,7 @@ impl Server {
             self.emit_events();
             if self.world.is_complete() {
                 self.pass();
-                self.context.metrics.see(&self.world);
+                self.context.metrics.see(&self.world, &self.context.options.zone, self.context.env.now());
                 self.health.looked(std::time::Instant::now());
             }
         }
@@ -234,6 +234,7 @@ impl Server {
         let mut events: Vec<_> = self.world.backups.take_turned().iter().map(|b| event(b, identity, now)).collect();
         events.extend(self.world.restores.take_turned().iter().map(|r| event(r, identity, now)));
         events.extend(self.world.locations.take_turned().iter().map(|l| event(l, identity, now)));
+        events.extend(self.world.schedules.take_turned().iter().map(|s| event(s, identity, now)));
         self.world.forget_turned();
         for event in events {
             if self.events.len() < MOST_EVENTS {

@@ -7,6 +7,7 @@ use crate::options::{Env, Options, Providers, ServerClock, SigningKey};
 use crate::work::Context;
 use async_trait::async_trait;
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use lifeboat_action::{Actions, VolumeSnapshotter};
 use lifeboat_api::{Duration, PluginInfo, VolumeSnapshotLocation};
 use lifeboat_client::{Client, NamespacedName};
@@ -58,6 +59,9 @@ pub(crate) fn options(concurrent: usize) -> Options {
         default_snapshot_locations: Default::default(),
         validation_frequency: minute,
         sync_period: minute,
+        expiry_frequency: minute,
+        schedules_skip: false,
+        zone: TimeZone::UTC,
         operation_frequency: minute,
         concurrent_backups: concurrent,
         concurrent_restores: concurrent,

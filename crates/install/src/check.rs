@@ -191,11 +191,9 @@ pub fn not_there_yet(installation: &Installation) -> Vec<String> {
     }
     let (settings, jobs) = (&installation.server, &installation.server.maintenance_jobs);
     for (flag, given) in [
-        ("--schedule-skip-immediately", settings.schedules_wait),
         ("--csi-snapshot-early-frequent-polling", installation.frequent_snapshot_polling),
         ("--features", has_feature_without_effect(&settings.features)),
         ("--default-repo-maintain-frequency", !settings.maintenance_frequency.is_zero()),
-        ("--garbage-collection-frequency", !settings.garbage_collection_frequency.is_zero()),
         ("--pod-volume-operation-timeout", !settings.pod_volume_timeout.is_zero()),
         ("--backup-repository-configmap", settings.repository_config_map.is_some()),
         ("--repo-maintenance-job-configmap", settings.maintenance_config_map.is_some()),

@@ -20,7 +20,6 @@ use lifeboat_api::{
     Schedule, Time, VolumeSnapshotLocation, label_value, well_known,
 };
 use lifeboat_client::Client;
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -88,13 +87,8 @@ impl CreateArgs {
         }
         let mut given = Backup::default();
         self.spec.apply(&mut given);
-        one_way_to_select(given.spec.label_selector.as_ref(), &given.spec.or_label_selectors)?;
-        let errors = lifeboat_select::BackupFilter::validate(&given.spec);
-        if !errors.is_empty() {
-            bail!("{}", errors.join("; "));
-        }
         let client = client(globals).await?;
-        locations_exist(&client, &given.spec).await?;
+        check_spec(&client, &given.spec).await?;
         let mut backup = match &self.from_schedule {
             None => given,
             Some(schedule) => {
@@ -123,6 +117,16 @@ impl CreateArgs {
     }
 }
 
+/// What flags ask for must make sense, and the locations that they name must be there.
+pub(super) async fn check_spec(client: &Client, spec: &BackupSpec) -> Result<()> {
+    one_way_to_select(spec.label_selector.as_ref(), &spec.or_label_selectors)?;
+    let errors = lifeboat_select::BackupFilter::validate(spec);
+    if !errors.is_empty() {
+        bail!("{}", errors.join("; "));
+    }
+    locations_exist(client, spec).await
+}
+
 async fn locations_exist(client: &Client, spec: &BackupSpec) -> Result<()> {
     let location = &spec.storage_location;
     if !location.is_empty() && client.get::<BackupStorageLocation>(location).await?.is_none() {
@@ -136,16 +140,9 @@ async fn locations_exist(client: &Client, spec: &BackupSpec) -> Result<()> {
     Ok(())
 }
 
-/// The backup that a schedule would make, with these labels and annotations besides its own.
+/// A backup of a schedule, with these labels and annotations besides its own.
 fn of_schedule(schedule: &Schedule, given: ObjectMeta) -> Backup {
-    let template = &schedule.spec.template;
-    let meta = |template: &BTreeMap<String, String>, own: &BTreeMap<String, String>| {
-        if template.is_empty() { own.clone() } else { template.clone() }
-    };
-    let mut backup = Backup { spec: template.clone(), ..Backup::default() };
-    backup.metadata.labels = meta(&template.metadata.labels, &schedule.metadata.labels);
-    backup.metadata.labels.insert(well_known::LABEL_SCHEDULE_NAME.to_owned(), label_value(&schedule.metadata.name));
-    backup.metadata.annotations = meta(&template.metadata.annotations, &schedule.metadata.annotations);
+    let mut backup = schedule.backup();
     backup.metadata.labels.extend(given.labels);
     backup.metadata.annotations.extend(given.annotations);
     backup
@@ -267,6 +264,7 @@ impl Shown for Backup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     #[test]
     fn cells_are_veleros() {
@@ -286,27 +284,22 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_of_a_schedule_is_its_template() {
+    fn a_backup_of_a_schedule_has_what_the_flags_add() {
         let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
             pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
         };
         let mut schedule = Schedule::default();
         schedule.metadata.name = "daily".into();
-        schedule.metadata.labels = map(&[("own", "1")]);
+        schedule.metadata.labels = map(&[("own", "1"), ("both", "1")]);
         schedule.metadata.annotations = map(&[("own", "1")]);
-        schedule.spec.template.included_namespaces = vec!["shop".into()];
-        let given = || ObjectMeta { labels: map(&[("given", "2")]), ..ObjectMeta::default() };
-        let backup = of_schedule(&schedule, given());
-        assert_eq!(backup.spec, schedule.spec.template);
+        let (labels, annotations) = (map(&[("given", "2"), ("both", "2")]), map(&[("given", "3")]));
+        let backup = of_schedule(&schedule, ObjectMeta { labels, annotations, ..ObjectMeta::default() });
         assert_eq!(
             (backup.metadata.labels, backup.metadata.annotations),
-            (map(&[("given", "2"), ("own", "1"), ("velero.io/schedule-name", "daily")]), map(&[("own", "1")]))
-        );
-        schedule.spec.template.metadata.labels = map(&[("template", "3")]);
-        let backup = of_schedule(&schedule, given());
-        assert_eq!(
-            backup.metadata.labels,
-            map(&[("given", "2"), ("template", "3"), ("velero.io/schedule-name", "daily")])
+            (
+                map(&[("both", "2"), ("given", "2"), ("own", "1"), (well_known::LABEL_SCHEDULE_NAME, "daily")]),
+                map(&[("given", "3"), ("own", "1")])
+            )
         );
     }
 

@@ -1,4 +1,4 @@
-//! `lifeboat backup describe` and `restore describe`: what is gathered here is shown by the pure modules below.
+//! `lifeboat backup describe`, `restore describe` and `schedule describe`: what is gathered here is shown by the pure modules below.
 
 mod backup;
 mod facts;
@@ -6,6 +6,7 @@ mod json;
 mod page;
 mod restore;
 mod results;
+mod schedule;
 mod spec;
 #[cfg(test)]
 mod tests;
@@ -20,7 +21,9 @@ use backup::BackupFacts;
 use clap::Args;
 use facts::{Files, Piece, VolumeInfo, legacy_csi, legacy_native, piece};
 use jiff::tz::TimeZone;
-use lifeboat_api::{Backup, BackupPhase, DownloadTargetKind as Kind, Restore, RestorePhase, label_value, well_known};
+use lifeboat_api::{
+    Backup, BackupPhase, DownloadTargetKind as Kind, Restore, RestorePhase, Schedule, label_value, well_known,
+};
 use lifeboat_client::{Client, Object};
 use page::Style;
 use restore::RestoreFacts;
@@ -59,6 +62,28 @@ pub(crate) struct BackupDescribeArgs {
     output: String,
 }
 
+/// Which schedules to describe.
+#[derive(Debug, Args)]
+pub(crate) struct ScheduleDescribeArgs {
+    /// Names; all when left out
+    names: Vec<String>,
+    /// Without names, only those with these labels
+    #[arg(long, short = 'l', default_value = "", value_name = "SELECTOR")]
+    selector: String,
+}
+
+impl ScheduleDescribeArgs {
+    pub(super) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        let client = client(globals).await?;
+        let style = style(globals, false);
+        let found: Vec<Schedule> = find(&client, &self.names, &self.selector).await?;
+        for (at, schedule) in found.iter().enumerate() {
+            write!(std::io::stdout(), "{}{}", between(at), schedule::describe(schedule, &style))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
 impl BackupDescribeArgs {
     pub(super) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let as_json = match self.output.as_str() {
@@ -67,7 +92,7 @@ impl BackupDescribeArgs {
             other => bail!("invalid output format {other:?}: it is plaintext or json"),
         };
         let client = client(globals).await?;
-        let style = self.which.style(globals);
+        let style = style(globals, self.which.details);
         let found: Vec<Backup> = self.which.find(&client).await?;
         let single = found.len() == 1;
         let mut out = std::io::stdout();
@@ -87,7 +112,7 @@ impl DescribeArgs {
     /// Describes restores.
     pub(super) async fn run_restores(self, globals: &Globals) -> Result<ExitCode> {
         let client = client(globals).await?;
-        let style = self.style(globals);
+        let style = style(globals, self.details);
         let found: Vec<Restore> = self.find(&client).await?;
         for (at, restore) in found.into_iter().enumerate() {
             let facts = restore_facts(&client, globals, &self, restore).await?;
@@ -96,26 +121,26 @@ impl DescribeArgs {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn style(&self, globals: &Globals) -> Style {
-        Style {
-            colours: globals.colour(),
-            zone: TimeZone::system(),
-            program: globals.program.name.clone(),
-            details: self.details,
-        }
-    }
-
-    /// The objects that are named, each of which must exist, or else those with the labels.
     async fn find<T: Object>(&self, client: &Client) -> Result<Vec<T>> {
-        if self.names.is_empty() {
-            return Ok(client.list(&self.selector).await?);
-        }
-        let mut found = Vec::new();
-        for name in &self.names {
-            found.push(client.get(name).await?.ok_or_else(|| missing::<T>(name))?);
-        }
-        Ok(found)
+        find(client, &self.names, &self.selector).await
     }
+}
+
+fn style(globals: &Globals, details: bool) -> Style {
+    let (colours, program) = (globals.colour(), globals.program.name.clone());
+    Style { colours, zone: TimeZone::system(), program, details }
+}
+
+/// The objects that are named, each of which must exist, or else those with the labels.
+async fn find<T: Object>(client: &Client, names: &[String], selector: &str) -> Result<Vec<T>> {
+    if names.is_empty() {
+        return Ok(client.list(selector).await?);
+    }
+    let mut found = Vec::new();
+    for name in names {
+        found.push(client.get(name).await?.ok_or_else(|| missing::<T>(name))?);
+    }
+    Ok(found)
 }
 
 /// What stands before the description of an object that is not the first.

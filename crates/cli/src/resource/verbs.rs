@@ -1,10 +1,11 @@
 //! The same commands with the verb first: `lifeboat get backups` is `lifeboat backup get`.
 
 use super::backup::{self, BackupCommand};
-use super::describe::{BackupDescribeArgs, DescribeArgs};
+use super::describe::{BackupDescribeArgs, DescribeArgs, ScheduleDescribeArgs};
 use super::location::{self, LocationCommand, LocationGetArgs};
 use super::plugin::{PluginCommand, PluginGetArgs};
 use super::restore::{self, RestoreCommand};
+use super::schedule::{self, ScheduleCommand};
 use super::snapshot_location::{SnapshotLocationCommand, SnapshotLocationCreateArgs};
 use super::{DeleteArgs, GetArgs};
 use crate::globals::Globals;
@@ -21,6 +22,9 @@ pub(crate) enum GetCommand {
     /// List restores
     #[command(alias = "restore")]
     Restores(GetArgs),
+    /// List schedules
+    #[command(alias = "schedule")]
+    Schedules(GetArgs),
     /// List storage locations
     #[command(alias = "backup-location")]
     BackupLocations(LocationGetArgs),
@@ -39,6 +43,8 @@ pub(crate) enum CreateCommand {
     Backup(Box<backup::CreateArgs>),
     /// Make a restore
     Restore(Box<restore::CreateArgs>),
+    /// Make a schedule
+    Schedule(Box<schedule::CreateArgs>),
     /// Make a storage location
     BackupLocation(Box<location::CreateArgs>),
     /// Make a snapshot location
@@ -54,6 +60,9 @@ pub(crate) enum DeleteCommand {
     /// Delete restores and their files; what they restored stays
     #[command(alias = "restores")]
     Restore(DeleteArgs),
+    /// Delete schedules; their backups stay, unless the schedule owns them
+    #[command(alias = "schedules")]
+    Schedule(DeleteArgs),
     /// Delete storage locations, and the backups and repositories in the cluster that lie there; the bucket stays
     #[command(alias = "backup-locations")]
     BackupLocation(DeleteArgs),
@@ -68,6 +77,9 @@ pub(crate) enum DescribeCommand {
     /// Show what was restored and what became of it
     #[command(alias = "restore")]
     Restores(DescribeArgs),
+    /// Show when schedules make backups, and which
+    #[command(alias = "schedule")]
+    Schedules(ScheduleDescribeArgs),
 }
 
 impl GetCommand {
@@ -75,6 +87,7 @@ impl GetCommand {
         match self {
             Self::Backups(args) => BackupCommand::Get(args).run(globals).await,
             Self::Restores(args) => RestoreCommand::Get(args).run(globals).await,
+            Self::Schedules(args) => ScheduleCommand::Get(args).run(globals).await,
             Self::BackupLocations(args) => LocationCommand::Get(args).run(globals).await,
             Self::SnapshotLocations(args) => SnapshotLocationCommand::Get(args).run(globals).await,
             Self::Plugins(args) => PluginCommand::Get(args).run(globals).await,
@@ -87,6 +100,7 @@ impl CreateCommand {
         match self {
             Self::Backup(args) => BackupCommand::Create(args).run(globals).await,
             Self::Restore(args) => RestoreCommand::Create(args).run(globals).await,
+            Self::Schedule(args) => ScheduleCommand::Create(args).run(globals).await,
             Self::BackupLocation(args) => LocationCommand::Create(args).run(globals).await,
             Self::SnapshotLocation(args) => SnapshotLocationCommand::Create(args).run(globals).await,
         }
@@ -98,6 +112,7 @@ impl DescribeCommand {
         match self {
             Self::Backups(args) => BackupCommand::Describe(args).run(globals).await,
             Self::Restores(args) => RestoreCommand::Describe(args).run(globals).await,
+            Self::Schedules(args) => ScheduleCommand::Describe(args).run(globals).await,
         }
     }
 }
@@ -107,6 +122,7 @@ impl DeleteCommand {
         match self {
             Self::Backup(args) => BackupCommand::Delete(args).run(globals).await,
             Self::Restore(args) => RestoreCommand::Delete(args).run(globals).await,
+            Self::Schedule(args) => ScheduleCommand::Delete(args).run(globals).await,
             Self::BackupLocation(args) => LocationCommand::Delete(args).run(globals).await,
         }
     }

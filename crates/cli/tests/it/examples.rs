@@ -88,7 +88,14 @@ fn the_examples_of_the_pages_are_taken_as_they_stand() {
         documents.iter().for_each(|document| place.check(page, document));
     }
     let pages: Vec<&str> = examples.keys().map(String::as_str).collect();
-    for page in ["existing-resources.md", "hooks.md", "resource-modifiers.md", "resource-policies.md", "server.md"] {
+    for page in [
+        "existing-resources.md",
+        "hooks.md",
+        "resource-modifiers.md",
+        "resource-policies.md",
+        "schedules.md",
+        "server.md",
+    ] {
         assert!(pages.contains(&page), "{page} has no example any more, or none is found");
     }
 }

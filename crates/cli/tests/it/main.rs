@@ -46,6 +46,7 @@ mod refusals;
 mod results;
 mod rights;
 mod sandbox;
+mod schedules;
 mod server;
 mod server_explain;
 mod serving;

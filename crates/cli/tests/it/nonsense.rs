@@ -366,7 +366,11 @@ fn is_over(kind: &str, object: &Value) -> bool {
     let status = &object["status"];
     let phase = status["phase"].as_str().unwrap_or_default();
     match kind {
-        "Backup" | "Restore" => matches!(phase, "FailedValidation" | "Completed" | "PartiallyFailed" | "Failed"),
+        // Some expire as soon as they end.
+        "Backup" | "Restore" => {
+            matches!(phase, "FailedValidation" | "Completed" | "PartiallyFailed" | "Failed" | "Deleting")
+        }
+        "Schedule" => matches!(phase, "Enabled" | "FailedValidation") || object["spec"]["paused"] == true,
         "BackupStorageLocation" => matches!(phase, "Available" | "Unavailable"),
         // The definitions of Velero 1.18 have no phase for a download of nothing: it has a time to go.
         "DownloadRequest" => phase == "Processed" || status["expiration"].is_string(),

@@ -24,7 +24,7 @@ const CASES: [(&[&str], &str); 20] = [
     (&["backup", "b"], "--bucket <URL>"),
     (&["backup", "b", "--bucket", "BUCKET", "--no-such-flag"], "unknown flag: --no-such-flag"),
     (&["backup", "b", "--bucket", "BUCKET", "-l", "a=b,=c"], "unable to parse requirement"),
-    (&["backup", "b", "--bucket", "BUCKET", "--ttl", "3 days"], "time: invalid duration \"3 days\""),
+    (&["backup", "b", "--bucket", "BUCKET", "--ttl", "3 days"], "time: unknown unit \" days\" in duration \"3 days\""),
     (
         &["backup", "b", "--bucket", "BUCKET", "-l", "a=b", "--or-selector", "c=d or e=f"],
         "encountered labelSelector as well as orLabelSelectors in backup spec",

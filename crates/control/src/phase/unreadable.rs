@@ -16,7 +16,7 @@ pub(crate) enum Step {
 
 /// Whether one of this kind that cannot be read is refused, or has failed, in its status: the others have no phase for it.
 pub(crate) fn is_refused(kind: Kind) -> bool {
-    matches!(kind, Kind::Backup | Kind::Restore | Kind::BackupStorageLocation)
+    matches!(kind, Kind::Backup | Kind::Restore | Kind::BackupStorageLocation | Kind::Schedule)
 }
 
 /// Decides. What was refused for the same reason rests, and so does what is over.
@@ -35,6 +35,7 @@ pub(crate) fn step(kind: Kind, object: &Unreadable) -> Option<Step> {
             | "Finalizing"
             | "FinalizingPartiallyFailed",
         ) => Some(Step::Fail),
+        (Kind::Schedule, "" | "New" | "Enabled") => Some(Step::Refuse),
         (Kind::BackupStorageLocation, phase) => {
             (phase != "Unavailable" || !object.message().contains(&object.why)).then_some(Step::Refuse)
         }
@@ -62,6 +63,7 @@ mod tests {
         match kind {
             Kind::Backup => world.backups.get_unreadable(&named("x")),
             Kind::Restore => world.restores.get_unreadable(&named("x")),
+            Kind::Schedule => world.schedules.get_unreadable(&named("x")),
             _ => world.locations.get_unreadable(&named("x")),
         }
         .unwrap()
@@ -84,6 +86,9 @@ mod tests {
             (Kind::Restore, "New", "", Some(Step::Refuse)),
             (Kind::Restore, "InProgress", "", Some(Step::Fail)),
             (Kind::Restore, "Failed", "", None),
+            (Kind::Schedule, "", "", Some(Step::Refuse)),
+            (Kind::Schedule, "Enabled", "", Some(Step::Refuse)),
+            (Kind::Schedule, "FailedValidation", "", None),
             (Kind::BackupStorageLocation, "Available", "", Some(Step::Refuse)),
             (Kind::BackupStorageLocation, "Unavailable", "the bucket is gone", Some(Step::Refuse)),
             (Kind::BackupStorageLocation, "Unavailable", same.as_str(), None),

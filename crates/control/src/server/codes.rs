@@ -3,8 +3,9 @@
 use super::step::Step;
 use super::wait::Reason;
 use crate::phase::queue::{Blocked, Move};
-use crate::phase::{self, request, unreadable};
+use crate::phase::{self, expiry, request, unreadable};
 use crate::work;
+use lifeboat_api::{Schedule, SchedulePhase};
 
 const REFUSE: &str = "Refuse";
 const FAIL: &str = "Fail";
@@ -39,6 +40,9 @@ pub(super) fn of_step(step: &Step) -> &'static str {
         Step::Delete(_, _, request::Step::Forget)
         | Step::Download(_, _, request::Step::Forget)
         | Step::Status(_, request::Step::Forget) => "Expire",
+        Step::Schedule(before, step) => of_schedule(before, step),
+        Step::Expire(_, expiry::Step::Keep(_)) => "Keep",
+        Step::Expire(_, expiry::Step::Delete) => "Expire",
     }
 }
 
@@ -73,6 +77,17 @@ fn of_restore(step: &phase::restore::Step, source: &work::restore::Source) -> &'
     }
 }
 
+fn of_schedule(before: &Schedule, step: &phase::schedule::Step) -> &'static str {
+    use phase::schedule::Step as S;
+    match step {
+        S::Run(_) => RUN,
+        S::Note(after) if after.status.phase == Some(SchedulePhase::FailedValidation) => REFUSE,
+        S::Note(after) if after.status.last_skipped != before.status.last_skipped => "Skip",
+        S::Note(after) if after.status.phase != before.status.phase => "Enable",
+        S::Note(_) | S::Hold { .. } => "Note",
+    }
+}
+
 /// What an object waits for.
 pub(super) fn of_wait(why: &Reason) -> &'static str {
     match why {
@@ -91,6 +106,7 @@ pub(super) fn of_wait(why: &Reason) -> &'static str {
         Reason::Disabled(_) => "Disabled",
         Reason::Deleted { .. } => "Deleted",
         Reason::Unreadable(_) => "Unreadable",
-        Reason::NotServed => "NotServed",
+        Reason::EarlierRun { .. } => "EarlierRun",
+        Reason::Kept { .. } => "Kept",
     }
 }

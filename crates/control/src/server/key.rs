@@ -37,6 +37,10 @@ pub(super) enum Key {
     Refusal(NamespacedName),
     Download(NamespacedName),
     Status(NamespacedName),
+    /// What a schedule says of itself, or a run of it.
+    Schedule(NamespacedName),
+    /// Of a backup whose time is over.
+    Expiry(NamespacedName),
     Unreadable(Kind, NamespacedName),
 }
 
@@ -50,7 +54,6 @@ pub(super) enum Subject {
     DeleteRequest(NamespacedName),
     DownloadRequest(NamespacedName),
     StatusRequest(NamespacedName),
-    /// Nothing is done with it yet.
     Schedule(NamespacedName),
 }
 
@@ -63,6 +66,7 @@ impl TaskKey for Key {
             | Self::Start(key)
             | Self::Backup(key)
             | Self::CancelBackup(key)
+            | Self::Expiry(key)
             | Self::Sweep { backup: key, .. }
             | Self::Deletion { backup: key, .. } => Subject::Backup(key.clone()),
             Self::Restore(key) | Self::Upkeep(key) | Self::CancelRestore(key) | Self::CleanUp(key) => {
@@ -72,6 +76,7 @@ impl TaskKey for Key {
             Self::Refusal(key) => Subject::DeleteRequest(key.clone()),
             Self::Download(key) => Subject::DownloadRequest(key.clone()),
             Self::Status(key) => Subject::StatusRequest(key.clone()),
+            Self::Schedule(key) => Subject::Schedule(key.clone()),
             Self::Unreadable(kind, key) => Subject::of(*kind, key.clone()),
         }
     }
@@ -133,8 +138,9 @@ impl Key {
     fn most_for_one_location(&self) -> usize {
         match self {
             Self::Queue(_) | Self::Start(_) | Self::Backup(_) | Self::Restore(_) | Self::Upkeep(_) => 32,
-            Self::Download(_) | Self::Refusal(_) | Self::Status(_) => 16,
+            Self::Download(_) | Self::Refusal(_) | Self::Status(_) | Self::Schedule(_) => 16,
             Self::CancelBackup(_)
+            | Self::Expiry(_)
             | Self::CancelRestore(_)
             | Self::CleanUp(_)
             | Self::Validation(_)
@@ -163,6 +169,7 @@ mod tests {
                 Key::Backup(name()),
                 Key::CancelBackup(name()),
                 Key::Sweep { backup: name(), location: name() },
+                Key::Expiry(name()),
             ],
             vec![deletion, Key::Unreadable(Kind::Backup, name()), Key::Backup(name())],
             vec![Key::Restore(name()), Key::Upkeep(name()), Key::CancelRestore(name()), Key::CleanUp(name())],
@@ -178,11 +185,12 @@ mod tests {
             Key::Refusal(name()),
             Key::Download(name()),
             Key::Status(name()),
+            Key::Schedule(name()),
         ]
         .iter()
         .map(Key::subject)
         .collect();
-        assert_eq!(subjects.len(), 6);
+        assert_eq!(subjects.len(), 7);
     }
 
     #[test]
@@ -200,6 +208,8 @@ mod tests {
                 Key::Refusal(key()),
                 Key::Download(key()),
                 Key::Status(key()),
+                Key::Schedule(key()),
+                Key::Expiry(key()),
                 Key::Unreadable(Kind::Backup, key()),
             ]
         };

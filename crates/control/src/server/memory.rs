@@ -2,6 +2,7 @@
 
 use super::key::Key;
 use super::step::{Step, Work};
+use crate::phase;
 use crate::phase::queue::Move;
 use crate::work::{Effect, Unfinished};
 use crate::world::{Meta, World};
@@ -21,6 +22,8 @@ pub(super) struct Memory {
     pub(super) default_is_marked: bool,
     /// The specs of locations as they were last checked by this server, and when that began.
     pub(super) checked: HashMap<NamespacedName, (BackupStorageLocationSpec, Instant)>,
+    /// What the status of schedules was last told of runs that wait, whether it could keep that or not.
+    pub(super) told: HashMap<NamespacedName, String>,
 }
 
 impl Memory {
@@ -41,6 +44,7 @@ impl Memory {
         self.default_is_marked = true;
         self.failures.retain(|key, _| is_there(key, world));
         self.checked.retain(|key, _| world.locations.get(key).is_some());
+        self.told.retain(|key, _| world.schedules.get(key).is_some());
     }
 
     /// This begins.
@@ -50,6 +54,10 @@ impl Memory {
             Step::Validate(location, _) => {
                 self.checked.insert(location.key(), (location.spec.clone(), now));
             }
+            Step::Schedule(schedule, phase::schedule::Step::Note(after)) => {
+                self.told.insert(schedule.key(), after.status.message.clone());
+            }
+            Step::Schedule(schedule, _) => drop(self.told.remove(&schedule.key())),
             _ => {}
         }
     }
@@ -68,6 +76,9 @@ impl Memory {
     pub(super) fn failed(&mut self, key: Key, why: &Unfinished, now: Instant) {
         if let Key::Validation(location) = &key {
             self.checked.remove(location);
+        }
+        if let Key::Schedule(schedule) = &key {
+            self.told.remove(schedule);
         }
         let failure = match why {
             Unfinished::NotYet(pause) => Failure::waits(*pause, now),

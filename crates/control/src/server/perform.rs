@@ -2,10 +2,10 @@
 
 use super::key::Key;
 use super::step::{Step, Work};
-use crate::phase::{backup, request, restore, unreadable};
+use crate::phase::{backup, expiry, request, restore, schedule, unreadable};
 use crate::work::{self, Context, Finished, Unfinished};
 use crate::world::{Kind, Unreadable};
-use lifeboat_api::{Backup, BackupStorageLocation, Restore};
+use lifeboat_api::{Backup, BackupStorageLocation, Restore, Schedule};
 use tokio_util::sync::CancellationToken;
 
 /// Performs a step to its end, or until `stop`.
@@ -33,6 +33,9 @@ pub(super) async fn perform(context: &Context, work: Work, stop: CancellationTok
         Step::Download(request, _, request::Step::Forget) => work::download::expire(context, request).await,
         Step::Status(request, request::Step::Answer) => work::status::answer(context, request).await,
         Step::Status(request, request::Step::Forget) => work::status::expire(context, request).await,
+        Step::Schedule(schedule, step) => of_schedule(context, &schedule, step).await,
+        Step::Expire(backup, expiry::Step::Keep(obstacle)) => work::expiry::keep(context, &backup, obstacle).await,
+        Step::Expire(backup, expiry::Step::Delete) => work::expiry::delete(context, &backup).await,
     }
 }
 
@@ -57,8 +60,18 @@ async fn of_unreadable(
         Kind::BackupStorageLocation => {
             work::unreadable::end::<BackupStorageLocation>(context, object, step, location).await
         }
+        Kind::Schedule => work::unreadable::end::<Schedule>(context, object, step, location).await,
         // With the others nothing is done.
         _ => Ok(Vec::new()),
+    }
+}
+
+async fn of_schedule(context: &Context, before: &Schedule, step: schedule::Step) -> Finished {
+    match step {
+        schedule::Step::Note(after) => work::schedule::note(context, before, &after).await,
+        schedule::Step::Run(run) => work::schedule::run(context, before, run).await,
+        // It waits: nothing is done.
+        schedule::Step::Hold { .. } => Ok(Vec::new()),
     }
 }
 

@@ -1,8 +1,10 @@
 //! What is to be done, from one look at everything. Pure: what is decided is a value, and `perform` does it.
 
+mod expiries;
 mod notes;
 mod places;
 mod runs;
+mod schedules;
 #[cfg(test)]
 mod table;
 #[cfg(test)]
@@ -37,7 +39,7 @@ pub(super) struct Plan {
     /// The earliest time at which something that failed is tried again.
     pub(super) retry: Option<Instant>,
     /// What every object waits for that has something to do, or will have, and with which nothing begins; only when the view
-    /// asks for it. The rest is at rest for good.
+    /// asks for it. The rest is at rest for good, or until its time is over.
     pub(super) waits: Vec<Wait>,
 }
 
@@ -78,6 +80,8 @@ pub(super) fn plan<'a>(view: View<'a>, running: impl Iterator<Item = &'a Key>) -
     // Before the backups: of two kinds of work on one thing the first is begun.
     planner.sweeps();
     planner.deletions();
+    planner.expiries();
+    planner.schedules();
     planner.backups();
     planner.restores();
     planner.requests();

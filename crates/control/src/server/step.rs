@@ -4,7 +4,9 @@ use super::key::Key;
 use crate::phase::{self, request};
 use crate::work;
 use crate::world::{Kind, Left, Unreadable};
-use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, Restore, ServerStatusRequest};
+use lifeboat_api::{
+    Backup, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, Restore, Schedule, ServerStatusRequest,
+};
 
 /// A step of one object.
 #[derive(Debug)]
@@ -32,4 +34,7 @@ pub(super) enum Step {
     Delete(DeleteBackupRequest, Box<work::deletion::Target>, request::Step),
     Download(DownloadRequest, work::download::Target, request::Step),
     Status(ServerStatusRequest, request::Step),
+    Schedule(Box<Schedule>, phase::schedule::Step),
+    /// One whose time is over.
+    Expire(Box<Backup>, phase::expiry::Step),
 }

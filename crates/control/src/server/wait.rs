@@ -2,6 +2,7 @@
 
 use super::key::{Key, Subject};
 use crate::options::Controller;
+use crate::phase::expiry::Obstacle;
 use crate::phase::queue::Blocked;
 use jiff::Timestamp;
 use lifeboat_client::NamespacedName;
@@ -43,8 +44,10 @@ pub(super) enum Reason {
     Deleted { finalizers: Vec<String> },
     /// It cannot be read, for this reason, and there is nothing in it by which it could be refused.
     Unreadable(String),
-    /// No server of this version does anything with it.
-    NotServed,
+    /// It is a schedule of which a run is due since this time, and this backup of it has not ended.
+    EarlierRun { backup: NamespacedName, since: Timestamp },
+    /// It is a backup whose time is over, and nothing can be deleted from its location.
+    Kept { location: String, obstacle: Obstacle },
 }
 
 impl Reason {
@@ -55,7 +58,7 @@ impl Reason {
         match self {
             Self::Due(at) => (1, Some(*at)),
             Self::Disabled(_) => (2, None),
-            Self::Deleted { .. } | Self::Unreadable(_) | Self::NotServed => (3, None),
+            Self::Deleted { .. } | Self::Unreadable(_) | Self::Kept { .. } => (3, None),
             _ => (0, None),
         }
     }

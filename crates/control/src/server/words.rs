@@ -3,10 +3,13 @@
 use super::key::Key;
 use super::step::Step;
 use super::wait::Reason;
+use crate::phase::expiry::{self, Obstacle};
 use crate::phase::queue::{Blocked, Move};
+use crate::phase::schedule::{held, run_name};
 use crate::phase::{self, request, unreadable};
 use crate::work;
 use jiff::{SignedDuration, Timestamp, Unit};
+use lifeboat_api::{Schedule, SchedulePhase};
 use tokio::time::Instant;
 
 /// The most names that are told one by one.
@@ -44,6 +47,12 @@ pub(super) fn does(step: &Step) -> String {
         Step::Delete(_, _, request::Step::Forget)
         | Step::Download(_, _, request::Step::Forget)
         | Step::Status(_, request::Step::Forget) => "is deleted: its time is over".to_owned(),
+        Step::Schedule(schedule, step) => of_schedule(schedule, step),
+        Step::Expire(backup, expiry::Step::Keep(obstacle)) => format!(
+            "its label says that it stays though its time is over: {}",
+            kept(&backup.spec.storage_location, *obstacle)
+        ),
+        Step::Expire(_, expiry::Step::Delete) => "its deletion is asked for: its time is over".to_owned(),
     }
 }
 
@@ -87,6 +96,31 @@ fn of_restore(step: &phase::restore::Step, source: &work::restore::Source) -> St
     }
 }
 
+fn of_schedule(before: &Schedule, step: &phase::schedule::Step) -> String {
+    use phase::schedule::Step as S;
+    let (after, message) = match step {
+        S::Run(run) => return format!("backup {} is made", run_name(&before.metadata.name, run.due)),
+        S::Hold { behind, since } => return held(behind, *since),
+        S::Note(after) => (&after.status, &after.status.message),
+    };
+    match after.phase {
+        Some(SchedulePhase::FailedValidation) => refused(&after.validation_errors),
+        _ if after.last_skipped != before.status.last_skipped => "a run that is due now is left out".to_owned(),
+        phase if phase != before.status.phase => "is valid, and runs at its times from now on".to_owned(),
+        _ if message.is_empty() => "its status is brought up to date".to_owned(),
+        _ => format!("its status says that {message}"),
+    }
+}
+
+/// Why nothing can be deleted from a location.
+fn kept(location: &str, obstacle: Obstacle) -> String {
+    match obstacle {
+        Obstacle::NoLocation => format!("there is no location {location}"),
+        Obstacle::ReadOnly => format!("location {location} is read-only"),
+        Obstacle::Unavailable => format!("location {location} is not available"),
+    }
+}
+
 fn again(attempt: u32) -> String {
     format!("runs again, for attempt {attempt}: its server was cut off")
 }
@@ -117,7 +151,12 @@ pub(super) fn waits_for(why: &Reason, now: (Timestamp, Instant)) -> String {
             format!("its end: it is being deleted, and kept by the finalizers of others: {}", some(finalizers.iter()))
         }
         Reason::Unreadable(why) => format!("somebody who mends or deletes it: it cannot be read: {why}"),
-        Reason::NotServed => "a server that does it: this version makes no backups of schedules".to_owned(),
+        Reason::EarlierRun { backup, since } => {
+            format!("the end of backup {}: a run is due since {since}, and there is one at a time", backup.name)
+        }
+        Reason::Kept { location, obstacle } => {
+            format!("its location: its time is over, and it is not deleted, because {}", kept(location, *obstacle))
+        }
     }
 }
 
@@ -159,6 +198,8 @@ fn work_of(key: &Key) -> String {
             return format!("request {} deletes backup {}", request.name, backup.name);
         }
         Key::Refusal(_) | Key::Download(_) | Key::Status(_) => "it is answered",
+        Key::Schedule(_) => "its status is brought up to date, or a run of it begins",
+        Key::Expiry(_) => "its deletion is asked for, because its time is over",
         Key::Unreadable(..) => "it is refused: it cannot be read",
     };
     what.to_owned()

@@ -95,7 +95,7 @@ pub(crate) fn backup_named<'a>(name: &NamespacedName, world: &'a World) -> Optio
 }
 
 /// Whether a backup is the one that a request is for: the client, or the server when it began, has noted its UID.
-fn is_meant(request: &DeleteBackupRequest, backup: &Backup) -> bool {
+pub(crate) fn is_meant(request: &DeleteBackupRequest, backup: &Backup) -> bool {
     let uid = request.metadata.labels.get(well_known::LABEL_BACKUP_UID);
     uid.is_none_or(|uid| uid.is_empty() || *uid == backup.metadata.uid)
 }

@@ -34,13 +34,7 @@ pub(crate) fn describe(facts: &BackupFacts, style: &Style) -> String {
     if let Some(reference) = global_policy(backup) {
         spec::reference(&mut page, "Global volume policies", &reference);
     }
-    if let Some(config) = &backup.spec.uploader_config
-        && config.parallel_files_upload > 0
-    {
-        page.blank();
-        page.line("Uploader config:");
-        page.field("\tParallel files upload", config.parallel_files_upload);
-    }
+    spec::uploader(&mut page, &backup.spec);
     page.validation_errors(&backup.status.validation_errors);
     if let Some(warning) = &facts.warning {
         page.blank();

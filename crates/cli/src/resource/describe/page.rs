@@ -113,6 +113,13 @@ impl<'a> Page<'a> {
         time.map_or_else(|| none.to_owned(), |time| self.style.time(time))
     }
 
+    /// What is written here, one level deeper.
+    pub(crate) fn indented(&mut self, write: impl FnOnce(&mut Self)) {
+        let mut inner = Page::new(self.style);
+        write(&mut inner);
+        inner.text.lines().for_each(|line| self.line(format!("\t{line}")));
+    }
+
     /// The text, its columns aligned.
     pub(crate) fn finish(self) -> String {
         aligned(&self.text)

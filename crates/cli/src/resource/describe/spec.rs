@@ -74,6 +74,16 @@ pub(crate) fn reference(page: &mut Page<'_>, title: &str, reference: &TypedLocal
     page.field("\tName", &reference.name);
 }
 
+/// Settings of the uploader, where there are some.
+pub(crate) fn uploader(page: &mut Page<'_>, spec: &BackupSpec) {
+    let files = spec.uploader_config.as_ref().map_or(0, |config| config.parallel_files_upload);
+    if files > 0 {
+        page.blank();
+        page.line("Uploader config:");
+        page.field("\tParallel files upload", files);
+    }
+}
+
 fn hooks(page: &mut Page<'_>, hooks: &BackupHooks) {
     if hooks.resources.is_empty() {
         page.field("Hooks", NONE);

@@ -101,6 +101,32 @@ fn less_is_shown_without_details_and_the_same_as_json() {
     assert_eq!(json::describe(&facts, &style(true)).unwrap(), output("cli/backup-describe-json.txt"));
 }
 
+#[test]
+fn schedules_are_described_as_by_velero() {
+    let mut schedule = Schedule::default();
+    schedule.metadata.name = "nightly".into();
+    schedule.metadata.namespace = "velero".into();
+    schedule.spec.schedule = "0 3 * * *".into();
+    schedule.spec.paused = true;
+    schedule.spec.template.included_namespaces = vec!["app1".into()];
+    schedule.spec.template.ttl = Duration::from_secs(48 * 3600);
+    assert_eq!(schedule::describe(&schedule, &style(false)), output("cli/schedule-describe.txt"));
+    let mut bad = Schedule::default();
+    bad.metadata.name = "bad".into();
+    bad.metadata.namespace = "velero".into();
+    bad.spec.schedule = "61 * * * *".into();
+    bad.spec.template.included_namespaces = vec!["*".into()];
+    bad.status.phase = Some(lifeboat_api::SchedulePhase::FailedValidation);
+    bad.status.validation_errors = vec!["invalid schedule: end of range (61) above maximum (59): 61".into()];
+    assert_eq!(schedule::describe(&bad, &style(false)), output("cli/schedule-describe-bad.txt"));
+    schedule.status.message = "a run is due".into();
+    schedule.status.last_backup = Some(Time::new("2026-11-21T08:36:30Z".parse().unwrap()));
+    let plain = Style { colours: false, ..style(false) };
+    let text = schedule::describe(&schedule, &plain);
+    assert!(text.contains("\nPhase:    New\nMessage:  a run is due\n\nPaused:"), "{text}");
+    assert!(text.ends_with("\nLast Backup:  2026-11-21 08:36:30 +0000 UTC\n"), "{text}");
+}
+
 fn golden_restore(name: &str) -> RestoreFacts {
     let file = |suffix: &str| format!("restore-runs/{name}/{suffix}");
     let files = Files {

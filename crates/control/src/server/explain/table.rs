@@ -1,6 +1,7 @@
 //! What is told of whole worlds.
 
 use super::*;
+use crate::phase::expiry::Obstacle;
 use crate::phase::queue::Blocked;
 use crate::phase::restore::FINALIZER;
 use crate::stub::{named, options};
@@ -103,7 +104,8 @@ fn every_reason_to_wait_has_its_word() {
         (Reason::Disabled(crate::options::Controller::Backup), "Disabled"),
         (Reason::Deleted { finalizers: Vec::new() }, "Deleted"),
         (Reason::Unreadable("no".into()), "Unreadable"),
-        (Reason::NotServed, "NotServed"),
+        (Reason::EarlierRun { backup: named("b"), since: Timestamp::UNIX_EPOCH }, "EarlierRun"),
+        (Reason::Kept { location: "l".into(), obstacle: Obstacle::ReadOnly }, "Kept"),
     ] {
         assert_eq!(codes::of_wait(&why), expected, "{why:?}");
     }
@@ -150,7 +152,16 @@ fn what_is_left_alone_though_it_is_not_over_is_not_at_rest() {
         let metadata = json!({"deletionTimestamp": "2026-11-22T11:00:00Z", "finalizers": finalizers});
         json!({"metadata": metadata, "status": {"phase": phase}})
     };
-    let schedule = |paused: bool, phase: &str| json!({"spec": {"paused": paused}, "status": {"phase": phase}});
+    let schedule = |paused: bool, phase: &str| {
+        let errors = if phase == "FailedValidation" {
+            json!(["invalid schedule: unrecognized descriptor: @"])
+        } else {
+            json!([])
+        };
+        let times = if phase == "FailedValidation" { "@" } else { "@daily" };
+        json!({"spec": {"paused": paused, "schedule": times, "template": {}, "skipImmediately": false},
+            "status": {"phase": phase, "validationErrors": errors}})
+    };
     let found = told(&[
         main(),
         (Kind::Backup, "kept", deleted(&["a.example/1", "b.example/2", "c.example/3", "d.example/4"], "Completed")),
@@ -167,11 +178,10 @@ fn what_is_left_alone_though_it_is_not_over_is_not_at_rest() {
         (Kind::Schedule, "refused", schedule(false, "FailedValidation")),
     ]);
     let steps: Vec<String> = found.steps.iter().map(|step| format!("{} {}", step.kind, step.name)).collect();
-    assert_eq!(steps, ["Restore ours"]);
+    assert_eq!(steps, ["Schedule new", "Restore ours"]);
     let line = |wait: &ExplainedWait| format!("{} {} {}: {}", wait.kind, wait.name, wait.reason, wait.waits_for);
     let of_others = "its end: it is being deleted, and kept by the finalizers of others";
     let wrong = "somebody who mends or deletes it: it cannot be read: invalid type: integer `1`, expected";
-    let no_schedules = "a server that does it: this version makes no backups of schedules";
     assert_eq!(
         found.waits.iter().map(line).collect::<Vec<_>>(),
         [
@@ -182,8 +192,7 @@ fn what_is_left_alone_though_it_is_not_over_is_not_at_rest() {
             "BackupStorageLocation main NotDue: 2026-11-22T12:00:30Z, when it is due".to_owned(),
             format!("DeleteBackupRequest wrong Unreadable: {wrong} struct DeleteBackupRequestSpec"),
             format!("DownloadRequest wrong Unreadable: {wrong} struct DownloadRequestSpec"),
-            format!("Schedule new NotServed: {no_schedules}"),
-            format!("Schedule nightly NotServed: {no_schedules}"),
+            "Schedule nightly NotDue: 2026-11-23T00:00:00Z, when it is due".to_owned(),
         ]
     );
     let rest = |kind, phase: &str| AtRest { kind, phase: phase.into(), count: 1 };

@@ -5,8 +5,6 @@ use super::waits::Obstacle;
 use crate::phase;
 use crate::server::key::{Key, Subject};
 use crate::server::wait::Reason;
-use crate::world::Meta;
-use lifeboat_api::{Schedule, SchedulePhase};
 use lifeboat_client::NamespacedName;
 use lifeboat_reconcile::TaskKey;
 
@@ -21,7 +19,7 @@ impl Planner<'_> {
     }
 
     /// Notes, in a plan that explains, the objects that the server leaves alone though they are not at their end: those that
-    /// are being deleted, those that cannot even be refused, and those that no server of this version serves.
+    /// are being deleted, and those that cannot even be refused.
     pub(super) fn note_left_alone(&mut self) {
         if self.waits.is_none() {
             return;
@@ -34,10 +32,6 @@ impl Planner<'_> {
         for (kind, object) in world.unreadable().filter(|(kind, _)| !phase::unreadable::is_refused(*kind)) {
             let why = object.why.clone();
             self.note(|_| (Subject::of(kind, NamespacedName::of(&object.meta)), Reason::Unreadable(why)));
-        }
-        let is_asked = |s: &&Schedule| !s.spec.paused && s.status.phase != Some(SchedulePhase::FailedValidation);
-        for schedule in world.schedules.iter().filter(is_asked) {
-            self.note(|_| (Subject::Schedule(schedule.key()), Reason::NotServed));
         }
     }
 

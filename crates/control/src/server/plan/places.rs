@@ -74,7 +74,9 @@ fn location(key: &Key, world: &World) -> NamespacedName {
         | Key::Refusal(_)
         // A URL is signed without its bucket.
         | Key::Download(_)
-        | Key::Status(_) => None,
+        | Key::Status(_)
+        | Key::Schedule(_)
+        | Key::Expiry(_) => None,
     };
     found.unwrap_or_default()
 }

@@ -176,12 +176,12 @@ impl Planner<'_> {
 
     /// Whether a location was never looked at: what needs it waits, because that is a matter of a moment. It waits no longer
     /// when the outcome cannot be noted.
-    fn is_unchecked(&self, location: &BackupStorageLocation) -> bool {
+    pub(super) fn is_unchecked(&self, location: &BackupStorageLocation) -> bool {
         location.status.phase.is_none() && !self.is_late(&Key::Validation(location.key()))
     }
 
     /// The location that a backup goes to, or the name of the one that there is not.
-    fn location_of<'b>(&'b self, backup: &'b Backup) -> Result<&'b BackupStorageLocation, &'b str> {
+    pub(super) fn location_of<'b>(&'b self, backup: &'b Backup) -> Result<&'b BackupStorageLocation, &'b str> {
         let (world, named) = (self.view.world, backup.spec.storage_location.as_str());
         let name = if named.is_empty() {
             let marked = world.locations.beside(backup).find(|l| l.spec.default).map(|l| l.metadata.name.as_str());

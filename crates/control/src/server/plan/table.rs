@@ -255,10 +255,11 @@ fn what_no_part_of_the_server_does_waits_for_one_that_does() {
     scene.backup("queued", "Queued", &[]);
     scene.backup("ready", "ReadyToStart", &[]);
     scene.restore("r", "New", "b");
-    scene.put(Kind::Schedule, "nightly", &json!({"schedule": "@daily"}), &json!({"phase": "Enabled"}));
+    scene.put(Kind::Schedule, "nightly", &json!({"schedule": "@daily", "template": {}}), &json!({"phase": "Enabled"}));
+    scene.put(Kind::Schedule, "paused", &json!({"schedule": "@daily", "template": {}, "paused": true}), &json!({}));
     let target = json!({"target": {"kind": "BackupLog", "name": "b"}});
     scene.put(Kind::DownloadRequest, "log", &target, &json!({}));
-    let all = ["backup-queue", "backup", "restore", "backup-sync", "download-request"];
+    let all = ["backup-queue", "backup", "restore", "backup-sync", "download-request", "schedule"];
     scene.options.disabled = all.iter().map(|name| name.parse().unwrap()).collect();
     assert_eq!(
         scene.lines(),
@@ -269,9 +270,115 @@ fn what_no_part_of_the_server_does_waits_for_one_that_does() {
             "Restore r: waits for a server that does it: restore is disabled",
             MAIN_WAITS,
             "DownloadRequest log: waits for a server that does it: download-request is disabled",
-            "Schedule nightly: waits for a server that does it: this version makes no backups of schedules",
+            "Schedule nightly: waits for a server that does it: schedule is disabled",
         ]
     );
+}
+
+#[test]
+fn schedules_are_looked_at_and_run_one_at_a_time() {
+    let mut scene = Scene::new();
+    let spec = |times: &str| json!({"schedule": times, "template": {}, "skipImmediately": false});
+    let enabled = json!({"phase": "Enabled", "lastBackup": "2026-11-21T03:00:00Z"});
+    scene.put(Kind::Schedule, "new", &json!({"schedule": "@daily", "template": {}}), &json!({}));
+    scene.put(Kind::Schedule, "wrong", &spec("61 * * * *"), &json!({}));
+    scene.put(Kind::Schedule, "paused", &json!({"schedule": "@", "template": {}, "paused": true}), &json!({}));
+    scene.put(Kind::Schedule, "nightly", &spec("0 3 * * *"), &enabled);
+    scene.put(Kind::Schedule, "later", &spec("0 3 1 * *"), &enabled);
+    let skips = json!({"schedule": "0 3 * * *", "template": {}, "skipImmediately": true});
+    scene.put(Kind::Schedule, "skips", &skips, &enabled);
+    scene.put(Kind::Schedule, "untold", &spec("0 3 * * *"), &enabled);
+    let message = "a run is due since 2026-11-22T03:00:00Z, and begins when backup told-1 has ended";
+    let mut told = enabled.clone();
+    told["message"] = message.into();
+    scene.put(Kind::Schedule, "told", &spec("0 3 * * *"), &told);
+    scene.put(Kind::Schedule, "cannot-be-told", &spec("0 3 * * *"), &enabled);
+    for (schedule, phase) in
+        [("untold", "InProgress"), ("told", "Queued"), ("cannot-be-told", "New"), ("nightly", "Finalizing")]
+    {
+        let mut backup: lifeboat_api::Backup = serde_json::from_value(json!({"apiVersion": "velero.io/v1", "kind": "Backup",
+            "metadata": {"name": format!("{schedule}-1"), "labels": {"velero.io/schedule-name": schedule}, "annotations": {ANNOTATION_ATTEMPT: "1"}},
+            "spec": {"storageLocation": "main"}, "status": {"phase": phase, "queuePosition": 1}})).unwrap();
+        backup.metadata.uid = backup.metadata.name.clone();
+        scene.world.backups.put(backup);
+        scene.running.push(Key::Backup(named(&format!("{schedule}-1"))));
+    }
+    scene.memory.told.insert(named("cannot-be-told"), message.replace("told-1", "cannot-be-told-1"));
+    let lines = scene.lines();
+    let lines: Vec<&str> = lines.iter().map(String::as_str).filter(|line| line.starts_with("Schedule")).collect();
+    assert_eq!(
+        lines,
+        [
+            "Schedule new: is valid, and runs at its times from now on",
+            "Schedule nightly: backup nightly-20261122030000 is made",
+            "Schedule skips: a run that is due now is left out",
+            "Schedule untold: its status says that a run is due since 2026-11-22T03:00:00Z, and begins when backup untold-1 has ended",
+            "Schedule wrong: is refused: invalid schedule: end of range (61) above maximum (59): 61",
+            "Schedule cannot-be-told: waits for the end of backup cannot-be-told-1: a run is due since 2026-11-22T03:00:00Z, and there is one at a time",
+            "Schedule later: waits for 2026-12-01T03:00:00Z, when it is due",
+            "Schedule told: waits for the end of backup told-1: a run is due since 2026-11-22T03:00:00Z, and there is one at a time",
+        ]
+    );
+}
+
+#[test]
+fn backups_whose_time_is_over_go_or_say_why_not() {
+    let mut scene = Scene::new();
+    let checked = json!({"phase": "Available", "lastValidationTime": "2026-11-22T11:59:30Z", "lastSyncedTime": "2026-11-22T11:59:40Z"});
+    scene.put(Kind::BackupStorageLocation, "sealed", &json!({"accessMode": "ReadOnly"}), &checked);
+    scene.put(Kind::BackupStorageLocation, "new", &json!({"validationFrequency": "0s"}), &json!({}));
+    let over = "2026-11-22T11:00:00Z";
+    let mut backup = |name: &str, location: &str, phase: &str, end: &str| {
+        scene.put(
+            Kind::Backup,
+            name,
+            &json!({"storageLocation": location}),
+            &json!({"phase": phase, "expiration": end}),
+        );
+    };
+    backup("over", "main", "Completed", over);
+    backup("later", "main", "Completed", "2026-11-22T12:00:05Z");
+    backup("asked", "main", "Completed", over);
+    backup("failed", "main", "Deleting", over);
+    backup("fails", "main", "Deleting", over);
+    backup("finalizes", "main", "Finalizing", over);
+    backup("sealed", "sealed", "Completed", over);
+    backup("gone", "nowhere", "Completed", over);
+    backup("unchecked", "new", "Completed", over);
+    for (name, backup, phase) in
+        [("asks", "asked", "New"), ("asked", "failed", "Processed"), ("asked-now", "fails", "Processed")]
+    {
+        scene.put(Kind::DeleteBackupRequest, name, &json!({"backupName": backup}), &json!({"phase": phase}));
+    }
+    // An hour ago, and a moment ago.
+    scene.options.expiry_frequency = lifeboat_api::Duration::from_secs(3600);
+    let mut now = scene.world.delete_requests.get(&named("asked-now")).unwrap().clone();
+    now.metadata.creation_timestamp = Some(lifeboat_api::Time::new("2026-11-22T11:59:00Z".parse().unwrap()));
+    scene.world.delete_requests.put(now);
+    scene.running = vec![Key::Validation(named("new"))];
+    let lines = scene.lines();
+    let lines: Vec<&str> = lines.iter().map(String::as_str).filter(|line| line.starts_with("Backup ")).collect();
+    assert_eq!(
+        lines,
+        [
+            "Backup failed: its deletion is asked for: its time is over",
+            "Backup gone: its label says that it stays though its time is over: there is no location nowhere",
+            "Backup over: its deletion is asked for: its time is over",
+            "Backup sealed: its label says that it stays though its time is over: location sealed is read-only",
+            "Backup finalizes: is finalized: none of its operations goes on",
+            "Backup fails: waits for 2026-11-22T12:59:00Z, when it is due",
+            "Backup unchecked: waits for the first check of location new",
+        ]
+    );
+    scene.options.disabled = ["gc".parse().unwrap()].into();
+    let lines = scene.lines();
+    assert!(lines.contains(&"Backup over: waits for a server that does it: gc is disabled".to_owned()), "{lines:?}");
+    let mut sealed = scene.world.backups.get(&named("sealed")).unwrap().clone();
+    sealed.metadata.labels.insert("velero.io/gc-failure".into(), "BSLReadOnly".into());
+    scene.options.disabled.clear();
+    scene.world.backups.put(sealed);
+    let kept = "Backup sealed: waits for its location: its time is over, and it is not deleted, because location sealed is read-only";
+    assert!(scene.lines().contains(&kept.to_owned()), "{:?}", scene.lines());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The plan, step after step, in worlds where steps fail: whatever fails for ever, the rest comes to its end.
 
 mod reasons;
+mod years;
 
 use super::*;
 use crate::phase::queue::Move;
@@ -11,7 +12,8 @@ use crate::work::Unfinished;
 use crate::world::{Change, Kind};
 use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocationPhase, DeleteBackupRequest, DeleteBackupRequestPhase, DownloadRequest,
-    DownloadRequestPhase, ObjectMeta, Restore, RestorePhase, ServerStatusRequest, ServerStatusRequestPhase, Time,
+    DownloadRequestPhase, ObjectMeta, Restore, RestorePhase, Schedule, SchedulePhase, ServerStatusRequest,
+    ServerStatusRequestPhase, Time, well_known,
 };
 use lifeboat_client::Identity;
 use lifeboat_reconcile::Seen;
@@ -63,6 +65,8 @@ struct Cast {
     statuses: Vec<Thing<ServerStatusRequestPhase>>,
     /// Kind, phase, luck of objects that cannot be read, and whether they were deleted.
     unreadable: Vec<(Kind, &'static str, Luck, bool)>,
+    /// Those that are cancelled are paused.
+    schedules: Vec<Thing<SchedulePhase>>,
     concurrent: usize,
 }
 
@@ -112,7 +116,7 @@ fn cast() -> impl Strategy<Value = Cast> {
         R::FinalizingPartiallyFailed,
         R::Completed,
     ];
-    let kind = select(vec![Kind::Backup, Kind::Restore, Kind::BackupStorageLocation]);
+    let kind = select(vec![Kind::Backup, Kind::Restore, Kind::BackupStorageLocation, Kind::Schedule]);
     let phase = select(vec!["", "New", "Queued", "InProgress", "Available"]);
     (
         vec(thing(&backups), 0..9),
@@ -122,9 +126,9 @@ fn cast() -> impl Strategy<Value = Cast> {
         vec(thing(&[DownloadRequestPhase::New]), 0..3),
         vec(thing(&[ServerStatusRequestPhase::New]), 0..3),
         vec((kind, phase, luck(), any::<bool>()), 0..3),
-        1usize..4,
+        (1usize..4, vec(thing(&[SchedulePhase::Enabled, SchedulePhase::FailedValidation]), 0..3)),
     )
-        .prop_map(|(backups, restores, locations, deletions, downloads, statuses, unreadable, concurrent)| Cast {
+        .prop_map(|(backups, restores, locations, deletions, downloads, statuses, unreadable, rest)| Cast {
             backups,
             restores,
             locations,
@@ -132,7 +136,8 @@ fn cast() -> impl Strategy<Value = Cast> {
             downloads,
             statuses,
             unreadable,
-            concurrent,
+            concurrent: rest.0,
+            schedules: rest.1,
         })
 }
 
@@ -198,6 +203,13 @@ impl Play {
             if thing.names % 2 == 0 {
                 note_attempt(&mut backup.metadata, &mut backup.status.attempt, 1);
             }
+            // Some are of a schedule, and some are not kept for ever.
+            if n < 2 {
+                backup.metadata.labels.insert(well_known::LABEL_SCHEDULE_NAME.into(), format!("c{n}"));
+            }
+            if thing.takes % 3 == 0 {
+                backup.status.expiration = Some(Time::new(play.now().0 + Duration::from_secs(thing.takes * 60)));
+            }
             play.luck.insert(Object(Kind::Backup, backup.metadata.name.clone()), (thing.luck, thing.takes));
             play.world.backups.put(backup);
         }
@@ -239,6 +251,17 @@ impl Play {
             request.status.phase = thing.phase;
             play.luck.insert(Object(Kind::ServerStatusRequest, format!("s{n}")), (thing.luck, thing.takes));
             play.world.status_requests.put(request);
+        }
+        for (n, thing) in cast.schedules.iter().enumerate() {
+            let mut schedule = Schedule { metadata: meta(format!("c{n}"), n, thing.deleted), ..Schedule::default() };
+            schedule.metadata.creation_timestamp = Some(Time::new(play.now().0));
+            schedule.spec.schedule = ["@every 9h", "61 * * * *", "0 3 * * *", "@every 50m"][thing.names].into();
+            schedule.spec.template.included_namespaces = vec!["n0".into()];
+            schedule.spec.template.storage_location = "l0".into();
+            schedule.spec.paused = thing.cancelled;
+            schedule.status.phase = thing.phase;
+            play.luck.insert(Object(Kind::Schedule, format!("c{n}")), (thing.luck, thing.takes));
+            play.world.schedules.put(schedule);
         }
         for (n, (kind, phase, luck, deleted)) in cast.unreadable.iter().enumerate() {
             play.luck.insert(Object(*kind, format!("u{n}")), (*luck, 1));
@@ -456,7 +479,43 @@ impl Play {
                 request.status.processed_timestamp = now;
                 self.world.status_requests.put(request);
             }
+            Step::Schedule(schedule, step) => self.apply_schedule(*schedule, step),
+            Step::Expire(backup, phase::expiry::Step::Keep(obstacle)) => {
+                self.change(&backup.metadata.name, |backup| {
+                    backup.metadata.labels.insert(well_known::LABEL_GC_FAILURE.into(), obstacle.label().into());
+                });
+            }
+            Step::Expire(backup, phase::expiry::Step::Delete) => {
+                let name = format!("{}-{}", backup.metadata.name, self.clock);
+                let mut request = DeleteBackupRequest { metadata: meta(name.clone(), 0, false), ..Default::default() };
+                request.metadata.creation_timestamp = now;
+                request.metadata.labels.insert(well_known::LABEL_BACKUP_UID.into(), backup.metadata.uid.clone());
+                request.spec.backup_name.clone_from(&backup.metadata.name);
+                self.luck.insert(Object(Kind::DeleteBackupRequest, name), (Luck::Good, 1));
+                self.world.delete_requests.put(request);
+            }
         }
+    }
+
+    fn apply_schedule(&mut self, mut schedule: Schedule, step: phase::schedule::Step) {
+        use phase::schedule::Step as S;
+        match step {
+            S::Note(after) => schedule = *after,
+            S::Hold { .. } => panic!("nothing is to be done for a run that is held"),
+            S::Run(run) => {
+                let name = phase::schedule::run_name(&schedule.metadata.name, run.due);
+                if self.world.backups.get(&named(&name)).is_none() {
+                    let mut backup = schedule.backup();
+                    let labels = std::mem::take(&mut backup.metadata.labels);
+                    backup.metadata = ObjectMeta { labels, ..meta(name.clone(), 50, false) };
+                    self.luck.insert(Object(Kind::Backup, name), (Luck::Good, 20));
+                    self.world.backups.put(backup);
+                }
+                schedule.status.last_backup = Some(Time::new(run.now));
+                schedule.status.message.clear();
+            }
+        }
+        self.world.schedules.put(schedule);
     }
 
     fn apply_restore(&mut self, name: &str, source: &work::restore::Source, step: phase::restore::Step) {
@@ -528,6 +587,14 @@ impl Play {
             let is_over = request.status.phase == Some(ServerStatusRequestPhase::Processed);
             add(Kind::ServerStatusRequest, &request.metadata.name, is_over);
         }
+        for schedule in self.world.schedules.iter() {
+            let is_left = schedule.spec.paused || schedule.metadata.deletion_timestamp.is_some();
+            let is_over = schedule.status.phase.is_some() && schedule.spec.skip_immediately.is_some();
+            add(Kind::Schedule, &schedule.metadata.name, is_left || is_over);
+        }
+        for object in self.world.schedules.unreadable() {
+            add(Kind::Schedule, &object.meta.name, phase::unreadable::step(Kind::Schedule, object).is_none());
+        }
         for object in self.world.backups.unreadable() {
             add(Kind::Backup, &object.meta.name, phase::unreadable::step(Kind::Backup, object).is_none());
         }
@@ -591,6 +658,7 @@ fn a_server_that_begins_goes_on_with_all_that_has_begun() {
         downloads: vec![],
         statuses: vec![],
         unreadable: vec![],
+        schedules: vec![],
         concurrent: 1,
     });
 }

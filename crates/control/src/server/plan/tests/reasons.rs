@@ -61,7 +61,9 @@ impl Play {
                 let (kind, key) = subject.object();
                 self.world.deleted().any(|(other, meta)| other == kind && meta.name == key.name)
             }
-            Reason::Disabled(_) | Reason::Unreadable(_) | Reason::NotServed => false,
+            Reason::EarlierRun { since, .. } => *since <= time,
+            Reason::Kept { .. } => true,
+            Reason::Disabled(_) | Reason::Unreadable(_) => false,
         };
         assert!(holds, "{subject:?}: {why:?}");
     }
@@ -79,6 +81,7 @@ fn others(subject: &Subject, why: &Reason) -> Vec<Subject> {
             Blocked::Overlaps(key) => vec![like(key)],
         },
         Reason::Unchecked(location) => vec![Subject::Location(location.clone())],
+        Reason::EarlierRun { backup, .. } => vec![Subject::Backup(backup.clone())],
         _ => Vec::new(),
     }
 }

@@ -1,0 +1,282 @@
+//! `lifeboat schedule create|get|describe|delete|pause|unpause`.
+
+use super::backup::check_spec;
+use super::describe::ScheduleDescribeArgs;
+use super::table::{selector, time, until};
+use super::{DeleteArgs, GetArgs, Show, Shown, Which, chosen, client, create, get, missing, of_which, together};
+use crate::flags::{self, Optional, Stated};
+use crate::globals::Globals;
+use crate::spec::BackupSpecArgs;
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use lifeboat_api::{Backup, ObjectMeta, Schedule, SchedulePhase, Time};
+use lifeboat_client::{Client, Identity};
+use lifeboat_control::schedule_refusal;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Work with schedules.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ScheduleCommand {
+    /// Make a schedule
+    Create(Box<CreateArgs>),
+    /// List schedules
+    Get(GetArgs),
+    /// Show when schedules make backups, and which
+    Describe(ScheduleDescribeArgs),
+    /// Delete schedules; their backups stay, unless the schedule owns them
+    Delete(DeleteArgs),
+    /// Let schedules rest
+    Pause(PauseArgs),
+    /// Let schedules make backups again
+    Unpause(PauseArgs),
+}
+
+/// A schedule to be made.
+#[derive(Debug, Args)]
+pub(crate) struct CreateArgs {
+    /// Its name
+    name: String,
+    /// When to make a backup: five fields of cron, such as '0 3 * * *', a word such as @daily, or '@every 6h'. In the server's
+    /// time zone, which is UTC in its image, unless CRON_TZ=ZONE goes before
+    #[arg(long, default_value = "", value_name = "CRON")]
+    schedule: String,
+    /// The schedule owns its backups: where it is deleted, they are too
+    #[arg(long)]
+    use_owner_references_in_backup: bool,
+    /// It rests until schedule unpause
+    #[arg(long)]
+    paused: bool,
+    #[command(flatten)]
+    skip: SkipArgs,
+    #[command(flatten)]
+    spec: BackupSpecArgs,
+    #[command(flatten)]
+    show: Show,
+}
+
+/// Whether the run that is due is left out.
+#[derive(Debug, Args)]
+struct SkipArgs {
+    /// Leave out the run that is due now: true or false; as the server's flag says when left out
+    #[arg(long, value_parser = flags::optional(flags::stated), default_value = "", value_name = "BOOL")]
+    skip_immediately: Optional<Stated>,
+}
+
+/// Schedules that are to rest, or no longer.
+#[derive(Debug, Args)]
+pub(crate) struct PauseArgs {
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    skip: SkipArgs,
+}
+
+impl ScheduleCommand {
+    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        match self {
+            Self::Create(args) => args.run(globals).await,
+            Self::Get(args) => get::<Schedule>(&args, globals).await,
+            Self::Describe(args) => args.run(globals).await,
+            Self::Delete(args) => delete(&args, globals).await,
+            Self::Pause(args) => args.run(true, globals).await,
+            Self::Unpause(args) => args.run(false, globals).await,
+        }
+    }
+}
+
+impl SkipArgs {
+    fn said(&self) -> Option<bool> {
+        self.skip_immediately.map(|Stated(value)| value)
+    }
+}
+
+impl CreateArgs {
+    async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        if self.schedule.is_empty() {
+            bail!("--schedule is required");
+        }
+        let schedule = self.made(globals);
+        let client = client(globals).await?;
+        check_spec(&client, &schedule.spec.template).await?;
+        if create(&client, &schedule, &self.show).await? {
+            writeln!(std::io::stdout(), "Schedule \"{}\" created successfully.", self.name)?;
+        }
+        // compat: it is made all the same, as by Velero; a server of a later version may read it.
+        if let Some(why) = schedule_refusal(&schedule, &TimeZone::UTC) {
+            writeln!(std::io::stderr(), "WARNING: the server will refuse it: {why}")?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn made(&self, globals: &Globals) -> Schedule {
+        let mut backup = Backup::default();
+        self.spec.apply(&mut backup);
+        let mut schedule = Schedule::default();
+        schedule.metadata = backup.metadata;
+        schedule.metadata.name.clone_from(&self.name);
+        schedule.metadata.namespace.clone_from(&globals.namespace);
+        schedule.spec.template = backup.spec;
+        schedule.spec.schedule.clone_from(&self.schedule);
+        schedule.spec.use_owner_references_in_backup = Some(self.use_owner_references_in_backup);
+        schedule.spec.paused = self.paused;
+        schedule.spec.skip_immediately = self.skip.said();
+        schedule
+    }
+}
+
+impl PauseArgs {
+    async fn run(self, paused: bool, globals: &Globals) -> Result<ExitCode> {
+        let client = client(globals).await?;
+        self.which.is_one_way()?;
+        let (found, mut errors) = of_which::<Schedule>(&self.which, &client).await?;
+        let mut out = std::io::stdout();
+        if found.is_empty() {
+            writeln!(out, "No schedules found")?;
+            return together(errors);
+        }
+        let word = if paused { "paused" } else { "unpaused" };
+        for schedule in found {
+            let name = &schedule.metadata.name;
+            match turn(&client, &schedule, paused, self.skip.said()).await {
+                Ok(true) => writeln!(out, "Schedule {name} {word} successfully")?,
+                Ok(false) => writeln!(out, "Schedule {name} is already {word}, skip")?,
+                Err(e) => errors.push(e),
+            }
+        }
+        together(errors)
+    }
+}
+
+/// How often a change is tried when the server writes the schedule too.
+const TRIES: u32 = 8;
+
+/// Pauses a schedule or ends that; false when that is so already.
+async fn turn(client: &Client, schedule: &Schedule, paused: bool, skips: Option<bool>) -> Result<bool> {
+    let name = &schedule.metadata.name;
+    let mut before = schedule.clone();
+    for _ in 0..TRIES {
+        if before.spec.paused == paused {
+            return Ok(false);
+        }
+        let mut after = before.clone();
+        after.spec.paused = paused;
+        after.spec.skip_immediately = skips.or(after.spec.skip_immediately);
+        match client.change(&before, &after).await {
+            Err(e) if e.is_conflict() => {}
+            Err(e) => return Err(e.into()),
+            Ok(_) => return Ok(true),
+        }
+        before = client.get(name).await?.ok_or_else(|| missing::<Schedule>(name))?;
+    }
+    bail!("schedule {name} changes too often: try again")
+}
+
+async fn delete(args: &DeleteArgs, globals: &Globals) -> Result<ExitCode> {
+    let client = client(globals).await?;
+    let Some((found, mut errors)) = chosen::<Schedule>(args, &client).await? else { return Ok(ExitCode::SUCCESS) };
+    let mut out = std::io::stdout();
+    if found.is_empty() {
+        writeln!(out, "No schedules found")?;
+        return together(errors);
+    }
+    for schedule in &found {
+        match client.delete_exactly::<Schedule>(&Identity::of(&schedule.metadata)).await {
+            Ok(_) => writeln!(out, "Schedule deleted: {}", schedule.metadata.name)?,
+            Err(e) => errors.push(e.into()),
+        }
+    }
+    together(errors)
+}
+
+impl Shown for Schedule {
+    const COLUMNS: &'static [&'static str] =
+        &["NAME", "STATUS", "CREATED", "SCHEDULE", "BACKUP TTL", "LAST BACKUP", "SELECTOR", "PAUSED"];
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn cells(&self, now: Timestamp) -> Vec<String> {
+        let (spec, status) = (&self.spec, &self.status);
+        vec![
+            self.metadata.name.clone(),
+            status.phase.map_or("New", SchedulePhase::as_str).to_owned(),
+            time(self.metadata.creation_timestamp),
+            spec.schedule.clone(),
+            spec.template.ttl.to_string(),
+            until(status.last_backup.map(Time::timestamp), now),
+            selector(spec.template.label_selector.as_ref()),
+            spec.paused.to_string(),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::Lifeboat;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn cells_are_veleros() {
+        let at = |text: &str| Time::new(text.parse().unwrap());
+        let mut schedule = Schedule::default();
+        schedule.metadata.name = "s".into();
+        schedule.spec.schedule = "0 3 * * *".into();
+        let now = at("2026-11-21T10:00:00Z").timestamp();
+        assert_eq!(schedule.cells(now), ["s", "New", "n/a", "0 3 * * *", "0s", "n/a", "<none>", "false"]);
+        schedule.status.phase = Some(SchedulePhase::FailedValidation);
+        schedule.status.last_backup = Some(at("2026-11-21T03:00:00Z"));
+        schedule.spec.template.ttl = "48h".parse().unwrap();
+        schedule.spec.template.label_selector = Some(flags::selector("a=b").unwrap());
+        schedule.spec.paused = true;
+        let cells = schedule.cells(now);
+        assert_eq!(cells[..2], ["s", "FailedValidation"]);
+        assert_eq!(cells[3..], ["0 3 * * *", "48h0m0s", "7h ago", "a=b", "true"]);
+    }
+
+    /// The schedule that a command line asks for, without what is always there.
+    fn made(line: &str) -> Value {
+        #[derive(Debug, clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            args: CreateArgs,
+        }
+        let grammar = crate::pflag::with_rules(<Line as clap::CommandFactory>::command());
+        let words = std::iter::once("create").chain(line.split('|'));
+        let matches = grammar.try_get_matches_from(words).unwrap_or_else(|e| panic!("{line}: {e}"));
+        let args = <CreateArgs as clap::FromArgMatches>::from_arg_matches(&matches).unwrap();
+        let globals = Lifeboat::parsed("-n velero version").globals.settled(crate::program::Program::default());
+        let mut object = serde_json::to_value(args.made(&globals)).unwrap();
+        let spec = object["spec"].take();
+        let template = &spec["template"];
+        assert_eq!(template["includedNamespaces"], json!(["*"]));
+        let mut rest = spec.clone();
+        rest["template"] = json!({"ttl": template["ttl"], "backupType": template["backupType"]});
+        json!({"metadata": object["metadata"], "spec": rest})
+    }
+
+    #[test]
+    fn flags_make_the_schedule() {
+        let template = json!({"ttl": "0s", "backupType": null});
+        assert_eq!(
+            made("s|--schedule|@every 6h"),
+            json!({"metadata": {"name": "s", "namespace": "velero"},
+                "spec": {"template": template, "schedule": "@every 6h", "useOwnerReferencesInBackup": false}})
+        );
+        assert_eq!(
+            made(
+                "s|--schedule|0 3 * * *|--labels|a=b|--annotations|c=d|--ttl|48h|--backup-type|full|--paused\
+                 |--use-owner-references-in-backup|--skip-immediately|true"
+            ),
+            json!({"metadata": {"name": "s", "namespace": "velero", "labels": {"a": "b"}, "annotations": {"c": "d"}},
+                "spec": {"template": {"ttl": "48h0m0s", "backupType": "Full"}, "schedule": "0 3 * * *", "paused": true,
+                    "useOwnerReferencesInBackup": true, "skipImmediately": true}})
+        );
+        assert_eq!(made("s|--schedule|@daily|--skip-immediately=false")["spec"]["skipImmediately"], false);
+        assert_eq!(made("s|--schedule|@daily|--skip-immediately=")["spec"]["skipImmediately"], Value::Null);
+    }
+}

@@ -1,0 +1,93 @@
+//! Schedules: which runs are due, and whether one has to wait.
+
+use super::{Key, Planner, Reason, Step};
+use crate::options::Controller;
+use crate::phase::Decision;
+use crate::phase::schedule::{self, Defaults, Runs, Step as S, held};
+use crate::world::{Meta, World};
+use jiff::Timestamp;
+use lifeboat_api::{Backup, BackupPhase, Schedule, Time, well_known};
+use std::cell::OnceCell;
+use std::collections::HashMap;
+
+/// The names of unfinished backups of schedules, by namespace and label.
+type Unfinished<'a> = HashMap<(&'a str, &'a str), &'a str>;
+
+/// The backups of one schedule.
+struct Of<'a> {
+    world: &'a World,
+    schedule: &'a Schedule,
+    /// Of all schedules; made when the first one asks.
+    unfinished: &'a OnceCell<Unfinished<'a>>,
+}
+
+impl Runs for Of<'_> {
+    fn unfinished(&self) -> Option<String> {
+        let all = self.unfinished.get_or_init(|| unfinished(self.world));
+        let label = self.schedule.label();
+        all.get(&(self.schedule.metadata.namespace.as_str(), label.as_str())).map(|name| (*name).to_owned())
+    }
+
+    fn newest(&self, until: Timestamp) -> Option<Timestamp> {
+        let label = self.schedule.label();
+        let own = self.world.backups.beside(self.schedule).filter(|backup| schedule_of(backup) == Some(&label));
+        let made = own.filter_map(|backup| backup.metadata.creation_timestamp.map(Time::timestamp));
+        made.filter(|made| *made <= until).max()
+    }
+}
+
+fn schedule_of(backup: &Backup) -> Option<&str> {
+    backup.metadata.labels.get(well_known::LABEL_SCHEDULE_NAME).map(String::as_str)
+}
+
+/// compat: those that wait for their operations, or are finalized, hold nothing; those in the queue do, though not with
+/// Velero, where they pile up.
+fn unfinished(world: &World) -> Unfinished<'_> {
+    use BackupPhase as P;
+    let is_unfinished = |backup: &&Backup| {
+        let phase = backup.status.phase;
+        matches!(phase, None | Some(P::New | P::Queued | P::ReadyToStart | P::InProgress))
+            && backup.metadata.deletion_timestamp.is_none()
+    };
+    let mut out = HashMap::new();
+    for backup in world.backups.iter().filter(is_unfinished) {
+        if let Some(schedule) = schedule_of(backup) {
+            let meta = &backup.metadata;
+            out.entry((meta.namespace.as_str(), schedule)).or_insert(meta.name.as_str());
+        }
+    }
+    out
+}
+
+impl Planner<'_> {
+    pub(super) fn schedules(&mut self) {
+        let (world, options) = (self.view.world, self.view.options);
+        let defaults = Defaults { skip_immediately: options.schedules_skip, zone: &options.zone };
+        let unfinished = OnceCell::new();
+        for schedule in world.schedules.iter() {
+            let key = Key::Schedule(schedule.key());
+            let runs = Of { world, schedule, unfinished: &unfinished };
+            let decision = schedule::step(schedule, &runs, defaults, self.view.now.0);
+            if decision == Decision::Rest || !self.may(Controller::Schedule, || key.object()) {
+                continue;
+            }
+            let Some(mut step) = self.due(decision, || key.object()) else { continue };
+            if let S::Hold { behind, since } = &step {
+                let told = held(behind, *since);
+                let name = schedule.key();
+                // Velero's definitions drop it: it is not written again and again.
+                if schedule.status.message == told || self.view.memory.told.get(&name) == Some(&told) {
+                    let why = Reason::EarlierRun { backup: name.beside(behind), since: *since };
+                    self.note(|_| (key.object(), why));
+                    continue;
+                }
+                let mut after = schedule.clone();
+                after.status.message = told;
+                step = S::Note(Box::new(after));
+            }
+            if self.may_begin(&key) {
+                self.add(key, Step::Schedule(Box::new(schedule.clone()), step));
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Asks for the deletion of backups whose time is over (api-and-controllers.md 3.8).
+
+use super::{Context, Effect, Finished, Unfinished};
+use crate::phase::expiry::Obstacle;
+use lifeboat_api::{Backup, DeleteBackupRequest, label_value, well_known};
+
+/// Says by its label why a backup stays.
+pub(crate) async fn keep(context: &Context, backup: &Backup, obstacle: Obstacle) -> Finished {
+    let (name, why) = (&backup.metadata.name, obstacle.label());
+    tracing::warn!(backup = name, why, "the time of a backup is over, and it cannot be deleted");
+    let mut after = backup.clone();
+    after.metadata.labels.insert(well_known::LABEL_GC_FAILURE.to_owned(), why.to_owned());
+    let stored = context.client.change(backup, &after).await?;
+    Ok(vec![Effect::stored(stored)])
+}
+
+/// Asks for the deletion of a backup, and takes the label off that said why it stayed.
+pub(crate) async fn delete(context: &Context, backup: &Backup) -> Finished {
+    let mut effects = Vec::new();
+    let mut after = backup.clone();
+    if after.metadata.labels.remove(well_known::LABEL_GC_FAILURE).is_some() {
+        effects.push(Effect::stored(context.client.change(backup, &after).await?));
+    }
+    let name = &backup.metadata.name;
+    let mut request = DeleteBackupRequest::default();
+    request.metadata.generate_name = format!("{name}-");
+    request.metadata.namespace.clone_from(&backup.metadata.namespace);
+    request.metadata.labels = [
+        (well_known::LABEL_BACKUP_NAME.to_owned(), label_value(name)),
+        (well_known::LABEL_BACKUP_UID.to_owned(), backup.metadata.uid.clone()),
+    ]
+    .into();
+    request.spec.backup_name.clone_from(name);
+    context.leadership.check().map_err(|lost| Unfinished::Because(lost.to_string()))?;
+    let made = context.client.create(name, &request).await?;
+    let taken = || Unfinished::Because(format!("the name of a request to delete backup {name} is taken"));
+    effects.push(Effect::stored(made.ok_or_else(taken)?));
+    tracing::info!(backup = name, "the time of a backup is over: its deletion is asked for");
+    Ok(effects)
+}

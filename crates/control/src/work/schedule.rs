@@ -1,0 +1,175 @@
+//! Makes the backups of schedules (api-and-controllers.md 3.9).
+
+use super::{Context, Effect, Finished, Unfinished};
+use crate::phase::schedule::{Run, run_name};
+use lifeboat_api::{Backup, Schedule, Time, well_known};
+use lifeboat_client::is_refused;
+
+/// Changes what a schedule says of itself.
+pub(crate) async fn note(context: &Context, schedule: &Schedule, after: &Schedule) -> Finished {
+    let name = &schedule.metadata.name;
+    if after.status.phase != schedule.status.phase || !after.status.validation_errors.is_empty() {
+        let errors = after.status.validation_errors.join("; ");
+        tracing::info!(schedule = name, phase = after.status.phase.map(|p| p.as_str()), errors, "a schedule was read");
+    }
+    if after.status.last_skipped != schedule.status.last_skipped {
+        tracing::info!(schedule = name, "a run that is due is left out, as the schedule or the server's flag says");
+    }
+    if after.status.last_backup != schedule.status.last_backup {
+        tracing::warn!(
+            schedule = name,
+            last = schedule.status.last_backup.map(|last| last.to_string()),
+            "the last run of a schedule was in a time to come, by this clock: runs are counted from now on"
+        );
+    }
+    let stored = context.client.change(schedule, after).await?;
+    Ok(vec![Effect::stored(stored)])
+}
+
+/// Makes the backup of a run, and notes that. One that is there already was made by a server that could not note it any more.
+pub(crate) async fn run(context: &Context, schedule: &Schedule, run: Run) -> Finished {
+    let mut backup = schedule.backup();
+    backup.metadata.name = run_name(&schedule.metadata.name, run.due);
+    let name = &backup.metadata.name;
+    context.leadership.check().map_err(|lost| Unfinished::Because(lost.to_string()))?;
+    let mut effects = Vec::new();
+    let made = match context.client.create(name, &backup).await {
+        Ok(Some(made)) => {
+            let (due, since) = (run.due.to_string(), run.since.to_string());
+            tracing::info!(
+                schedule = schedule.metadata.name,
+                backup = name,
+                due,
+                since,
+                "a backup of a schedule is due"
+            );
+            Ok(Some(made))
+        }
+        Ok(None) => found(context, schedule, name).await,
+        Err(e) if is_refused(&e) => Err(Unfinished::Because(format!("backup {name}, which is due, is refused: {e}"))),
+        Err(e) => return Err(e.into()),
+    };
+    let mut after = schedule.clone();
+    match made {
+        Ok(made) => effects.extend(made.map(Effect::stored)),
+        Err(why) => {
+            after.status.message = why.to_string();
+            context.client.change(schedule, &after).await?;
+            return Err(why);
+        }
+    }
+    after.status.last_backup = Some(Time::new(run.now));
+    after.status.message.clear();
+    let stored = context.client.change(schedule, &after).await?;
+    effects.push(Effect::stored(stored));
+    Ok(effects)
+}
+
+/// The backup of a run that is there already; `None` when it is gone again.
+///
+/// # Errors
+/// When it is not one of this schedule.
+async fn found(context: &Context, schedule: &Schedule, name: &str) -> Result<Option<Backup>, Unfinished> {
+    let Some(found) = context.client.get::<Backup>(name).await? else { return Ok(None) };
+    if found.metadata.labels.get(well_known::LABEL_SCHEDULE_NAME) == Some(&schedule.label()) {
+        return Ok(Some(found));
+    }
+    Err(Unfinished::Because(format!(
+        "the run of schedule {} would be backup {name}, which is there already and is not one of this schedule: delete it, or \
+         wait for the next run",
+        schedule.metadata.name
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{LocationAccess, Providers};
+    use crate::stub::{context, sandbox};
+    use async_trait::async_trait;
+    use jiff::Timestamp;
+    use lifeboat_api::{BackupStorageLocation, SchedulePhase};
+    use lifeboat_bucket::BlobStore;
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    /// Schedules have no storage.
+    #[derive(Debug)]
+    struct Nowhere;
+
+    #[async_trait]
+    impl Providers for Nowhere {
+        async fn open(&self, _: &BackupStorageLocation, _: LocationAccess) -> Result<Arc<dyn BlobStore>, String> {
+            Err("there is none".to_owned())
+        }
+
+        fn may_keep(&self, _: &BackupStorageLocation) -> bool {
+            false
+        }
+
+        fn plugins(&self) -> BTreeMap<String, Vec<&'static str>> {
+            BTreeMap::new()
+        }
+    }
+
+    fn at(text: &str) -> Timestamp {
+        format!("2026-11-22T{text}Z").parse().unwrap()
+    }
+
+    fn due(hour: &str) -> Run {
+        let due = at(&format!("{hour}:00:00"));
+        Run { due, since: due, now: due }
+    }
+
+    /// A schedule that is in the cluster.
+    async fn nightly(context: &Context) -> Schedule {
+        let mut schedule = Schedule::default();
+        schedule.metadata.name = "nightly".into();
+        schedule.metadata.namespace = "velero".into();
+        schedule.spec.schedule = "0 3 * * *".into();
+        schedule.spec.template.included_namespaces = vec!["shop".into()];
+        schedule.status.phase = Some(SchedulePhase::Enabled);
+        schedule.status.message = "a run is due".into();
+        context.client.create("nightly", &schedule).await.unwrap().unwrap()
+    }
+
+    async fn backups(context: &Context) -> Vec<String> {
+        let all: Vec<Backup> = context.client.list("").await.unwrap();
+        all.into_iter()
+            .map(|backup| format!("{} {:?}", backup.metadata.name, backup.spec.included_namespaces))
+            .collect()
+    }
+
+    #[tokio::test]
+    async fn a_run_that_could_not_be_noted_is_not_made_twice() {
+        let (_sandbox, cluster) = sandbox().await;
+        let context = context(cluster, Arc::new(Nowhere));
+        let schedule = nightly(&context).await;
+        // A server that is killed between both writes, another one that knows nothing of it, and the first one once more.
+        let first = run(&context, &schedule, due("03")).await.unwrap();
+        assert_eq!(first.len(), 2);
+        let again = run(&context, &schedule, due("03")).await.unwrap_err();
+        assert!(matches!(&again, Unfinished::Cluster(e) if e.is_conflict()), "{again}");
+        let noted: Schedule = context.client.get("nightly").await.unwrap().unwrap();
+        assert_eq!((noted.status.last_backup, noted.status.message.as_str()), (Some(Time::new(at("03:00:00"))), ""));
+        run(&context, &noted, due("03")).await.unwrap();
+        let noted: Schedule = context.client.get("nightly").await.unwrap().unwrap();
+        run(&context, &noted, due("04")).await.unwrap();
+        assert_eq!(backups(&context).await, ["nightly-20261122030000 [\"shop\"]", "nightly-20261122040000 [\"shop\"]"]);
+    }
+
+    #[tokio::test]
+    async fn a_backup_of_somebody_else_is_no_run() {
+        let (_sandbox, cluster) = sandbox().await;
+        let context = context(cluster, Arc::new(Nowhere));
+        let schedule = nightly(&context).await;
+        let mut other = Backup::default();
+        other.metadata.name = "nightly-20261122030000".into();
+        context.client.create(&other.metadata.name, &other).await.unwrap().unwrap();
+        let why = run(&context, &schedule, due("03")).await.unwrap_err().to_string();
+        assert!(why.contains("is there already and is not one of this schedule"), "{why}");
+        let noted: Schedule = context.client.get("nightly").await.unwrap().unwrap();
+        assert_eq!(noted.status.last_backup, None);
+        assert_eq!(noted.status.message, why);
+    }
+}

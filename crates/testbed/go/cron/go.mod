@@ -1,0 +1,5 @@
+module lifeboat/testbed/cron
+
+go 1.26.0
+
+require github.com/robfig/cron/v3 v3.0.1
