@@ -150,7 +150,8 @@ pub trait Providers: Debug + Send + Sync {
 
     /// Whether what was opened for a location can be used again later. What is bound to a folder as it was cannot: that may
     /// have been replaced, or mounted over.
-    fn may_keep(&self, location: &BackupStorageLocation) -> bool;}
+    fn may_keep(&self, location: &BackupStorageLocation) -> bool;
+}
 
 /// Where the server listens; it answers from the start, also before it leads.
 #[derive(Debug, Default)]

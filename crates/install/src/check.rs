@@ -360,11 +360,7 @@ mod tests {
         };
         let with_plugin = Installation { plugins: vec!["x".into()], ..good() };
         assert_eq!(not_there_yet(&with_plugin), [""; 0]);
-        let all = not_there_yet(&Installation {
-            node_agent: true,
-            node_agent_windows: true,
-            ..with(settings)
-        });
+        let all = not_there_yet(&Installation { node_agent: true, node_agent_windows: true, ..with(settings) });
         let flags: Vec<&str> = all.iter().map(|text| text.split([':', ',']).next().unwrap_or_default()).collect();
         assert_eq!(
             flags,

@@ -92,8 +92,8 @@ async fn server(cluster: &Cluster, namespace: &str) -> Result<Value, PluginChang
     });
     let mut found = None;
     while let Some(bodies) = list.next().await? {
-        let read = bodies.iter().filter_map(|body| serde_json::from_slice::<Value>(body).ok());
-        found = found.or_else(|| read.filter(is_server).next());
+        let mut read = bodies.iter().filter_map(|body| serde_json::from_slice::<Value>(body).ok());
+        found = found.or_else(|| read.find(is_server));
     }
     found.ok_or_else(|| PluginChangeError::NoServer(namespace.to_owned()))
 }

@@ -304,7 +304,9 @@ mod tests {
         }
         let closed = journal.close();
         let line = |level: &str| {
-            format!("time=\"1970-01-01T00:00:00Z\" level={level} msg=\"it said so\" backup=velero/b cmd=/plugins/p pluginName=p\n")
+            format!(
+                "time=\"1970-01-01T00:00:00Z\" level={level} msg=\"it said so\" backup=velero/b cmd=/plugins/p pluginName=p\n"
+            )
         };
         assert_eq!(closed.log.text(1 << 20), ["info", "warning", "error"].map(line).concat());
         let mut expected = Results::default();

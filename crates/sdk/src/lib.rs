@@ -43,8 +43,8 @@ mod plugin;
 pub use async_trait::async_trait;
 pub use lifeboat_action::{
     ActionError, ActionErrorKind, ActionScope, BackupItemAction, BackupItemInput, BackupItemOutput, DeleteItemAction,
-    ItemBlockAction, OperationProgress, RestoreItemAction, RestoreItemInput, RestoreItemOutput, VolumeFacts, VolumeRequest,
-    VolumeSnapshotter,
+    ItemBlockAction, OperationProgress, RestoreItemAction, RestoreItemInput, RestoreItemOutput, VolumeFacts,
+    VolumeRequest, VolumeSnapshotter,
 };
 pub use lifeboat_api::{Backup, Restore};
 pub use lifeboat_object::{GroupResource, ObjectKey};

@@ -9,6 +9,6 @@ mod groups;
 mod hooks;
 mod native;
 mod native_kills;
-mod trip;
 mod snapshots;
 mod snapshotter;
+mod trip;

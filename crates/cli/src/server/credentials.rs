@@ -30,15 +30,18 @@ impl CredentialFiles {
         }
         let folder = self.folder.join(namespace);
         let path = folder.join(&name);
-        written(&folder, &path, bytes)
-            .map_err(|e| format!("the credentials of Secret {} cannot be written to {}: {e}", secret.name, path.display()))?;
+        written(&folder, &path, bytes).map_err(|e| {
+            format!("the credentials of Secret {} cannot be written to {}: {e}", secret.name, path.display())
+        })?;
         path.into_os_string().into_string().map_err(|path| format!("{} is no text", path.to_string_lossy()))
     }
 }
 
 fn written(folder: &Path, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let mut file = tempfile::Builder::new().permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600)).tempfile_in(folder)?;
+    let mut file = tempfile::Builder::new()
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))
+        .tempfile_in(folder)?;
     file.write_all(bytes)?;
     file.persist(path)?;
     Ok(())

@@ -60,11 +60,16 @@ impl Plugins {
         let plugins = Self { host: PluginHost::discover(options).await?, credentials, preferred };
         for name in &plugins.preferred {
             if !plugins.host.plugins().iter().any(|plugin| plugin.kind == Kind::ObjectStore && plugin.name == *name) {
-                anyhow::bail!("--prefer-plugins {name}: no program in the plugin directory has an object store of this name");
+                anyhow::bail!(
+                    "--prefer-plugins {name}: no program in the plugin directory has an object store of this name"
+                );
             }
         }
         for plugin in plugins.host.plugins().iter().filter(|plugin| !plugins.is_used(plugin)) {
-            tracing::info!(name = plugin.name.as_str(), "the built-in object store is used, not that of a program; --prefer-plugins changes it");
+            tracing::info!(
+                name = plugin.name.as_str(),
+                "the built-in object store is used, not that of a program; --prefer-plugins changes it"
+            );
         }
         Ok(plugins)
     }
@@ -148,7 +153,8 @@ impl Extensions for Plugins {
     }
 
     fn plugins(&self) -> Vec<PluginInfo> {
-        let is_left = |plugin: &PluginIdentity| plugin.kind == Kind::ObjectStore && self.preferred.contains(&plugin.name);
+        let is_left =
+            |plugin: &PluginIdentity| plugin.kind == Kind::ObjectStore && self.preferred.contains(&plugin.name);
         let own = built_in().into_iter().filter(|plugin| !is_left(plugin));
         let all = own.chain(self.host.plugins().iter().filter(|plugin| self.is_used(plugin)).cloned());
         all.map(|plugin| PluginInfo { name: plugin.name.to_string(), kind: plugin.kind.to_string() }).collect()
@@ -178,13 +184,17 @@ mod tests {
     fn what_is_built_in_has_names_as_plugins_have() {
         let all: Vec<String> = built_in().iter().map(|plugin| format!("{} {}", plugin.kind, plugin.name)).collect();
         assert_eq!(all.len(), 31);
-        assert_eq!((all[0].as_str(), all[30].as_str()), ("BackupItemAction velero.io/pod", "ItemBlockAction velero.io/service-account"));
+        assert_eq!(
+            (all[0].as_str(), all[30].as_str()),
+            ("BackupItemAction velero.io/pod", "ItemBlockAction velero.io/service-account")
+        );
     }
 
     #[test]
     fn programs_get_what_follows_the_word_server() {
         let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
-        let given = own_arguments(words("/velero --features=EnableCSI server --log-level=debug --plugin-dir /p").into_iter());
+        let given =
+            own_arguments(words("/velero --features=EnableCSI server --log-level=debug --plugin-dir /p").into_iter());
         assert_eq!(given, words("--log-level=debug --plugin-dir /p"));
     }
 

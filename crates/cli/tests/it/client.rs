@@ -280,7 +280,8 @@ fn plugins_are_added_to_the_server_and_removed() {
     assert_eq!((refused.code, refused.err.as_str()), (1, none));
     let kubectl = sandbox.kubectl();
     let pod = || {
-        let text = kubectl.printed(&["get", "deployment", "velero", "--namespace=velero", "-o", "json"]).expect("the server");
+        let text =
+            kubectl.printed(&["get", "deployment", "velero", "--namespace=velero", "-o", "json"]).expect("the server");
         serde_json::from_str::<Value>(&text).expect("JSON")["spec"]["template"]["spec"].clone()
     };
     assert_eq!(client.ok("plugin add example.io/a/plugin:v1 --confirm --image-pull-policy Always"), "");

@@ -94,7 +94,7 @@ pub(crate) async fn run_again(
 ) -> Finished {
     let location = match target {
         Ok(location) => location,
-        Err(why) => return give_up(context, &backup, Err(why.clone()), why).await,
+        Err(why) => return Box::pin(give_up(context, &backup, Err(why.clone()), why)).await,
     };
     let attempt = Attempt::of(attempt, backup.clone());
     let mut settings = context.options.backup.clone();
@@ -305,7 +305,7 @@ pub(crate) async fn cancel(context: &Context, backup: Backup, target: Target) ->
         return note_failure(context, &backup, "cancelled on request before it began".to_owned()).await;
     }
     let reason = "cancelled on request after a server was cut off in it: nothing of it is kept".to_owned();
-    give_up(context, &backup, target, reason).await
+    Box::pin(give_up(context, &backup, target, reason)).await
 }
 
 /// Fails a backup that was begun and that no task works on. It has left a claim in the bucket, and gets its record; a

@@ -237,8 +237,8 @@ async fn commands_that_a_restore_gives_up_when_it_breaks_off_are_told() {
 }
 
 /// A cluster in which the command `long` ends when what is given is dropped.
-async fn with_a_long_command() -> (Ground, std::sync::mpsc::Sender<()>) {
-    let (end, waiting) = std::sync::mpsc::channel();
+async fn with_a_long_command() -> (Ground, std::sync::mpsc::SyncSender<()>) {
+    let (end, waiting) = std::sync::mpsc::sync_channel(1);
     let waiting = Mutex::new(waiting);
     let ground = Ground::start(move |words| {
         if words == "long" {
@@ -308,7 +308,7 @@ async fn so_many_commands_run_at_once_and_those_that_wait_for_a_place_do_not_exp
             *most = (*most).max(*now);
         }
         while !gate.load(Ordering::Acquire) {
-            std::thread::sleep(Duration::from_millis(5));
+            std::thread::yield_now();
         }
         lock(&count).0 -= 1;
         0

@@ -47,7 +47,7 @@ pub(crate) async fn end(context: &Context, restore: Restore, place: Option<Place
         Some((_, location)) => {
             let store = context.store(&location).await.map_err(Unfinished::Because)?;
             let env = engine_env(context, &restore, store, context.env.cancel.child_token()).await;
-        let env = env.map_err(Unfinished::Because)?;
+            let env = env.map_err(Unfinished::Because)?;
             let patience = context.options.restore.resource_timeout.to_std();
             let finalizing = finalize(restore.clone(), patience, &env);
             match while_leading(&context.leadership, &env.operation.cancel, finalizing).await {
