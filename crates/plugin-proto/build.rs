@@ -8,6 +8,8 @@ const FILES: [&str; 4] = ["proto/go_plugin.proto", "proto/generated.proto", "pro
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=proto");
     let files = protox::compile(FILES, ["proto"])?;
-    tonic_prost_build::configure().bytes(["generated.Bytes", "generated.PutObjectRequest"]).compile_fds(files)?;
+    // The pieces of objects are passed on without being copied.
+    let pieces = tonic_prost_build::configure().bytes(".generated.Bytes").bytes(".generated.PutObjectRequest");
+    pieces.compile_fds(files)?;
     Ok(())
 }
