@@ -22,7 +22,12 @@ pub trait ObjectStore: Send + Sync {
     async fn get_object(&self, bucket: &str, key: &str) -> Result<ByteStream, ActionError>;
 
     /// The different beginnings of all keys that begin with `prefix`, up to and with the first `delimiter` after it.
-    async fn list_common_prefixes(&self, bucket: &str, delimiter: &str, prefix: &str) -> Result<Vec<String>, ActionError>;
+    async fn list_common_prefixes(
+        &self,
+        bucket: &str,
+        delimiter: &str,
+        prefix: &str,
+    ) -> Result<Vec<String>, ActionError>;
 
     /// All keys that begin with `prefix`.
     async fn list_objects(&self, bucket: &str, prefix: &str) -> Result<Vec<String>, ActionError>;
