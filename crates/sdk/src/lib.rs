@@ -37,8 +37,23 @@
 //! How far an operation is may be asked of another process than the one that began it: `progress` and `cancel` answer from the
 //! operation's ID and from what is outside, never from memory.
 
+mod call;
+mod catalog;
+mod caught;
+mod flags;
+mod handshake;
+mod launch;
+mod log;
+mod made;
+mod names;
 mod object_store;
 mod plugin;
+mod server;
+mod service;
+mod socket;
+mod status;
+mod upload;
+mod wire;
 
 pub use async_trait::async_trait;
 pub use lifeboat_action::{
@@ -48,5 +63,6 @@ pub use lifeboat_action::{
 };
 pub use lifeboat_api::{Backup, Restore};
 pub use lifeboat_object::{GroupResource, ObjectKey};
+pub use made::Config;
 pub use object_store::{ByteStream, ObjectStore};
-pub use plugin::{Config, Plugin};
+pub use plugin::Plugin;

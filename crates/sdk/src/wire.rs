@@ -1,0 +1,148 @@
+//! What actions are given and answer, as the messages of the protocol have it (plugin-protocol.md 3.1, 4).
+
+use crate::status;
+use jiff::Timestamp;
+use lifeboat_action::{ActionScope, OperationProgress};
+use lifeboat_object::{GroupResource, ObjectKey};
+use lifeboat_plugin_proto::generated;
+use prost_types::Timestamp as Stamp;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::time::Duration;
+use tonic::Status;
+
+/// The beginning of Go's time, which to a server means that a time is not known: without one it would take 1970.
+const NO_TIME: Stamp = Stamp { seconds: -62_135_596_800, nanos: 0 };
+/// What a duration of the protocol holds at most.
+const LONGEST_SECONDS: i64 = 315_576_000_000;
+
+/// Reads an object, a Backup or a Restore, named by `what`.
+pub(crate) fn read<T: DeserializeOwned>(what: &str, json: &[u8]) -> Result<T, Status> {
+    serde_json::from_slice(json)
+        .map_err(|why| status::odd(format!("the {what} that the server sent cannot be read: {why}")))
+}
+
+/// An object that an action has answered, as JSON. A server cannot read one without a kind.
+pub(crate) fn write(item: &Value) -> Result<Vec<u8>, Status> {
+    if item["kind"].as_str().is_none_or(str::is_empty) {
+        return Err(status::odd("the plugin answers with what is no object: it has no kind"));
+    }
+    serde_json::to_vec(item)
+        .map_err(|why| status::odd(format!("the object that the plugin answers with has no JSON: {why}")))
+}
+
+/// Which objects an action wants to see.
+pub(crate) fn selector(scope: ActionScope) -> generated::ResourceSelector {
+    generated::ResourceSelector {
+        included_namespaces: scope.included_namespaces,
+        excluded_namespaces: scope.excluded_namespaces,
+        included_resources: scope.included_resources,
+        excluded_resources: scope.excluded_resources,
+        selector: scope.label_selector,
+    }
+}
+
+/// Objects that an action has named.
+pub(crate) fn identifiers(keys: Vec<ObjectKey>) -> Vec<generated::ResourceIdentifier> {
+    let identifier = |key: ObjectKey| generated::ResourceIdentifier {
+        group: key.resource.group,
+        resource: key.resource.resource,
+        namespace: key.namespace.unwrap_or_default(),
+        name: key.name,
+    };
+    keys.into_iter().map(identifier).collect()
+}
+
+/// Objects that a server names.
+pub(crate) fn keys(identifiers: Vec<generated::ResourceIdentifier>) -> Vec<ObjectKey> {
+    let key = |identifier: generated::ResourceIdentifier| ObjectKey {
+        resource: GroupResource::new(identifier.group, identifier.resource),
+        namespace: Some(identifier.namespace).filter(|namespace| !namespace.is_empty()),
+        name: identifier.name,
+    };
+    identifiers.into_iter().map(key).collect()
+}
+
+/// How far an operation is.
+pub(crate) fn progress(progress: OperationProgress) -> generated::OperationProgress {
+    generated::OperationProgress {
+        completed: progress.completed,
+        err: progress.error,
+        n_completed: progress.n_completed,
+        n_total: progress.n_total,
+        operation_units: progress.operation_units,
+        description: progress.description,
+        started: Some(progress.started.map_or(NO_TIME, stamp)),
+        updated: Some(progress.updated.map_or(NO_TIME, stamp)),
+    }
+}
+
+fn stamp(time: Timestamp) -> Stamp {
+    // The nanoseconds of a time before 1970 count forward too.
+    let seconds = time.as_nanosecond().div_euclid(1_000_000_000);
+    let nanos = time.as_nanosecond().rem_euclid(1_000_000_000);
+    Stamp { seconds: i64::try_from(seconds).unwrap_or(i64::MAX), nanos: i32::try_from(nanos).unwrap_or_default() }
+}
+
+/// A duration; one that the protocol cannot hold is the longest that it can.
+pub(crate) fn duration(duration: Duration) -> prost_types::Duration {
+    let seconds = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
+    if seconds >= LONGEST_SECONDS {
+        return prost_types::Duration { seconds: LONGEST_SECONDS, nanos: 0 };
+    }
+    prost_types::Duration { seconds, nanos: i32::try_from(duration.subsec_nanos()).unwrap_or_default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_object_keeps_its_numbers() {
+        let json = br#"{"a":1.0,"b":9223372036854775807,"c":18446744073709551615,"d":0.1,"kind":"X"}"#;
+        let item: Value = read("object", json).unwrap();
+        assert_eq!(write(&item).unwrap(), json);
+    }
+
+    #[test]
+    fn what_is_no_object_is_refused() {
+        let error = read::<Value>("object", b"").unwrap_err();
+        let expected = "the object that the server sent cannot be read: EOF while parsing a value at line 1 column 0";
+        assert_eq!(error.message(), expected);
+        for item in [Value::Null, json!({}), json!({"kind": ""}), json!({"kind": 7}), json!([])] {
+            assert_eq!(
+                write(&item).unwrap_err().message(),
+                "the plugin answers with what is no object: it has no kind"
+            );
+        }
+    }
+
+    #[test]
+    fn names_of_objects_come_back() {
+        let all = vec![
+            ObjectKey::new(GroupResource::new("apps", "deployments"), Some("shop"), "web"),
+            ObjectKey::new(GroupResource::new("", "nodes"), None, "n1"),
+        ];
+        assert_eq!(keys(identifiers(all.clone())), all);
+    }
+
+    #[test]
+    fn a_time_that_is_not_known_is_gos_first_one() {
+        let stamps = |progress: generated::OperationProgress| [progress.started, progress.updated].map(Option::unwrap);
+        assert_eq!(stamps(progress(OperationProgress::default())), [NO_TIME, NO_TIME]);
+        let started = "1969-12-31T23:59:59.75Z".parse().ok();
+        let known = OperationProgress { started, updated: "2026-11-22T12:00:00.5Z".parse().ok(), ..Default::default() };
+        let expected =
+            [Stamp { seconds: -1, nanos: 750_000_000 }, Stamp { seconds: 1_795_348_800, nanos: 500_000_000 }];
+        assert_eq!(stamps(progress(known)), expected);
+    }
+
+    #[test]
+    fn durations_are_what_they_were() {
+        let of = |d| (duration(d).seconds, duration(d).nanos);
+        assert_eq!(of(Duration::ZERO), (0, 0));
+        assert_eq!(of(Duration::from_millis(1500)), (1, 500_000_000));
+        assert_eq!(of(Duration::MAX), (LONGEST_SECONDS, 0));
+    }
+}
