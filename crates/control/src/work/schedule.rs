@@ -90,7 +90,6 @@ mod tests {
     use jiff::Timestamp;
     use lifeboat_api::BackupStorageLocation;
     use lifeboat_bucket::BlobStore;
-    use std::collections::BTreeMap;
     use std::sync::Arc;
 
     /// Schedules have no storage.

@@ -112,8 +112,7 @@ impl Years {
     }
 
     fn put(&mut self, name: &str, times: &str) {
-        let mut schedule = Schedule::default();
-        schedule.metadata = meta(name.to_owned(), 0, false);
+        let mut schedule = Schedule { metadata: meta(name.to_owned(), 0, false), ..Schedule::default() };
         schedule.metadata.creation_timestamp = Some(Time::new(self.now));
         schedule.spec.schedule = times.into();
         self.world.schedules.put(schedule);
