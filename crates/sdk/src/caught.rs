@@ -35,7 +35,8 @@ thread_local! {
 /// Lets panics be noted instead of printed: what stands on the standard error is the log, line by line.
 pub(crate) fn note_panics() {
     std::panic::set_hook(Box::new(|info| {
-        if !note(info.location()) {
+        // A program that is built to end with a panic has nobody to catch it.
+        if cfg!(panic = "abort") || !note(info.location()) {
             let place = info.location().map(ToString::to_string).unwrap_or_default();
             tracing::error!(place, "a part of the plugin panicked: {}", said(info.payload()));
         }

@@ -48,6 +48,7 @@ mod made;
 mod names;
 mod object_store;
 mod plugin;
+mod request_body;
 mod server;
 mod service;
 mod socket;

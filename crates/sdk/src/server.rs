@@ -3,6 +3,7 @@
 use crate::catalog::Catalog;
 use crate::handshake;
 use crate::launch::Launch;
+use crate::request_body::trusted;
 use crate::service::backup_item::BackupItems;
 use crate::service::delete_item::DeleteItems;
 use crate::service::go_plugin::{Broker, Controller, Stdio};
@@ -36,6 +37,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic::transport::Server;
 use tonic_health::ServingStatus;
+use tower::util::MapRequestLayer;
 
 /// What a server may send and get at once: as much as Velero's own side allows.
 const LARGEST: usize = i32::MAX as usize;
@@ -58,7 +60,7 @@ pub(crate) enum ServeError {
     #[error("the signals of the process cannot be watched: {0}")]
     Signals(io::Error),
     #[error("the calls of the server cannot be answered: {0}")]
-    Serve(#[from] tonic::transport::Error),
+    Serve(tonic::transport::Error),
 }
 
 /// Serves until the server says that this plugin is to end, or is gone: `parent` is the process that has started this one.
@@ -70,28 +72,37 @@ pub(crate) async fn serve(catalog: Catalog, launch: &Launch, parent: u32) -> Res
     let uploads = Arc::new(Uploads::new(ended.clone()));
     let routes = routes(Arc::new(catalog), &launch.command, &uploads, &ended).await;
     let (listener, path) = socket::listen(&launch.folder, launch.group.as_deref())?;
-    let mut server = Server::builder().initial_stream_window_size(WINDOWS.0).initial_connection_window_size(WINDOWS.1);
+    let server = Server::builder().initial_stream_window_size(WINDOWS.0).initial_connection_window_size(WINDOWS.1);
+    let mut server = server.layer(MapRequestLayer::new(trusted));
     let serving = server.add_routes(routes).serve_with_incoming_shutdown(connections(listener), ended.cancelled());
     tracing::debug!(network = "unix", address = %path.display(), "plugin address");
     let line = handshake::line(launch.version, &path, launch.is_multiplexing_asked);
     let mut output = io::stdout().lock();
     output.write_all(line.as_bytes()).and_then(|()| output.flush()).map_err(ServeError::Handshake)?;
     drop(output);
-    let mut serving = pin!(serving);
-    tokio::select! {
-        served = &mut serving => served?,
-        () = ended.cancelled() => {}
-        _ = terminated.recv() => {}
-        () = left_alone(parent) => {}
+    // compat: Velero reads a first line there, and hangs a program up that writes a very long one. The standard error it reads to the
+    // end, and shows as details what is no line of the log.
+    if let Err(why) = rustix::stdio::dup2_stdout(io::stderr()) {
+        tracing::debug!(%why, "what is printed is not logged");
     }
-    ended.cancel();
-    let finish = async {
+    let mut serving = pin!(async {
         let served = serving.await;
         uploads.finish().await;
         served
+    });
+    let served = tokio::select! {
+        served = &mut serving => Some(served),
+        () = ended.cancelled() => None,
+        _ = terminated.recv() => None,
+        () = left_alone(parent) => None,
     };
-    // What goes on after that is broken off.
-    timeout(GRACE, finish).await.unwrap_or(Ok(())).map_err(ServeError::Serve)
+    ended.cancel();
+    let served = match served {
+        Some(served) => served,
+        // What goes on after that is broken off.
+        None => timeout(GRACE, serving).await.unwrap_or(Ok(())),
+    };
+    served.map_err(ServeError::Serve)
 }
 
 async fn routes(catalog: Arc<Catalog>, command: &str, uploads: &Arc<Uploads>, ended: &CancellationToken) -> Routes {

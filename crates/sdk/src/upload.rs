@@ -60,23 +60,23 @@ impl Uploads {
             // When the server has broken off, nobody wants to know.
             let _ = answer.send(stored);
         });
-        let mut messages = stream::iter([Ok(body)]).chain(rest.map(|message| Ok(message?.body)));
+        let mut messages = stream::iter([Ok(body)]).chain(rest.map(|message| Ok(message?.body))).fuse();
         let answer = tokio::select! {
             answer = &mut answered => answer,
             () = self.feed(&mut messages, pieces) => answered.await,
         };
         let stored = answer.unwrap_or_else(|_| Err(Status::unavailable("the plugin has ended during the upload")));
-        if let Err(error) = &stored {
-            // compat: Velero learns of an answer only when it has sent everything, and takes one that comes before for the end of
-            // the connection (`EOF`). So that it can tell what went wrong, it may go on for a while; after that the log has it.
-            let is_heard = tokio::select! {
-                () = drained(messages) => true,
-                () = self.ended.cancelled() => true,
-                () = sleep(PATIENCE) => false,
-            };
-            if !is_heard {
-                tracing::error!(error = error.message(), "An object could not be stored");
-            }
+        // compat: Velero learns of an answer only when it has sent everything, and takes one that comes before for the end of the
+        // connection (`EOF`). So it may go on for a while; after that, the log has what is wrong.
+        let is_heard = tokio::select! {
+            () = drained(messages) => true,
+            () = self.ended.cancelled() => true,
+            () = sleep(PATIENCE) => false,
+        };
+        if let Err(error) = &stored
+            && !is_heard
+        {
+            tracing::error!(error = error.message(), "An object could not be stored");
         }
         stored
     }
@@ -123,10 +123,10 @@ fn body_of(received: mpsc::Receiver<Piece>) -> ByteStream {
         let why = match received.recv().await {
             Some(Piece::Bytes(body)) => return Some((Ok(body), Some(received))),
             Some(Piece::End) => return None,
-            Some(Piece::Broken(why)) => format!("the server does not send the rest: {why}"),
-            None => "the server has broken the upload off".to_owned(),
+            Some(Piece::Broken(why)) => why,
+            None => "it has broken the call off".to_owned(),
         };
-        Some((Err(ActionError::item(why)), None))
+        Some((Err(ActionError::item(format!("the server does not send the rest: {why}"))), None))
     };
     stream::unfold(Some(received), next).boxed()
 }
@@ -140,6 +140,7 @@ mod tests {
     use super::*;
     use async_trait::async_trait;
     use futures::TryStreamExt;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::time::timeout;
 
     /// What a store got under a bucket and a key.
@@ -156,6 +157,12 @@ mod tests {
         async fn put_object(&self, bucket: &str, key: &str, body: ByteStream) -> Result<(), ActionError> {
             if key == "refused" {
                 return Err(ActionError::item("no space"));
+            }
+            if key == "known" {
+                return Ok(());
+            }
+            if key == "slow" {
+                return std::future::pending().await;
             }
             let pieces: Result<Vec<Bytes>, ActionError> = body.try_collect().await;
             let content = pieces.map(|pieces| pieces.concat());
@@ -220,12 +227,18 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_server_that_breaks_off_is_seen_by_the_store() {
-        let broken = Err(ActionError::item("the server has broken the upload off"));
+        let broken = Err(ActionError::item("the server does not send the rest: it has broken the call off"));
         assert_eq!(put("k", vec![], false).await, (None, vec![("b/k".to_owned(), broken)]));
         let why = "the server does not send the rest: reset";
         let (told, objects) = put("k", vec![Err(Status::cancelled("reset"))], true).await;
         assert_eq!(told, Some(Err(why.to_owned())));
         assert_eq!(objects, vec![("b/k".to_owned(), Err(ActionError::item(why)))]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_needs_no_more_lets_the_server_go_on() {
+        assert_eq!(put("known", vec![Ok(message("k", "two"))], true).await, (Some(Ok(())), vec![]));
+        assert_eq!(put("known", vec![], false).await, (Some(Ok(())), vec![]));
     }
 
     #[tokio::test(start_paused = true)]
@@ -245,5 +258,18 @@ mod tests {
         let why = "the server does not send the rest: the plugin is to end";
         assert_eq!(told.unwrap_err().message(), why);
         assert_eq!(*store.objects.lock().unwrap(), [("b/k".to_owned(), Err(ActionError::item(why)))]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_waits_for_a_store_that_is_slow() {
+        let taken = AtomicUsize::new(0);
+        let messages = (0..1000).map(|_| Ok(message("slow", "x"))).inspect(|_| {
+            taken.fetch_add(1, Ordering::Relaxed);
+        });
+        let uploads = Uploads::new(CancellationToken::new());
+        let putting = uploads.put(Arc::new(Kept::default()), message("slow", "x"), stream::iter(messages));
+        assert!(timeout(Duration::from_secs(60), putting).await.is_err());
+        // The queue, which has the first piece too, and the one that waits for it.
+        assert_eq!(taken.into_inner(), QUEUE);
     }
 }

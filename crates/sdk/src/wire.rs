@@ -3,11 +3,12 @@
 use crate::status;
 use jiff::Timestamp;
 use lifeboat_action::{ActionScope, OperationProgress};
+use lifeboat_api::Resource;
 use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_plugin_proto::generated;
 use prost_types::Timestamp as Stamp;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::time::Duration;
 use tonic::Status;
 
@@ -16,10 +17,22 @@ const NO_TIME: Stamp = Stamp { seconds: -62_135_596_800, nanos: 0 };
 /// What a duration of the protocol holds at most.
 const LONGEST_SECONDS: i64 = 315_576_000_000;
 
-/// Reads an object, a Backup or a Restore, named by `what`.
-pub(crate) fn read<T: DeserializeOwned>(what: &str, json: &[u8]) -> Result<T, Status> {
-    serde_json::from_slice(json)
-        .map_err(|why| status::odd(format!("the {what} that the server sent cannot be read: {why}")))
+/// Reads an object, named by `what`.
+pub(crate) fn read(what: &str, json: &[u8]) -> Result<Value, Status> {
+    serde_json::from_slice(json).map_err(|why| unreadable(what, &why))
+}
+
+/// Reads a Backup or a Restore. Velero sends them without their kind and its version.
+pub(crate) fn read_resource<T: DeserializeOwned + Resource>(json: &[u8]) -> Result<T, Status> {
+    let read = serde_json::from_slice(json);
+    let mut resource: Map<String, Value> = read.map_err(|why| unreadable(T::KIND, &why))?;
+    resource.entry("kind").or_insert_with(|| T::KIND.into());
+    resource.entry("apiVersion").or_insert_with(|| T::api_version().into());
+    serde_json::from_value(Value::Object(resource)).map_err(|why| unreadable(T::KIND, &why))
+}
+
+fn unreadable(what: &str, why: &serde_json::Error) -> Status {
+    status::odd(format!("the {what} that the server sent cannot be read: {why}"))
 }
 
 /// An object that an action has answered, as JSON. A server cannot read one without a kind.
@@ -96,18 +109,31 @@ pub(crate) fn duration(duration: Duration) -> prost_types::Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_api::{Backup, ObjectMeta};
     use serde_json::json;
 
     #[test]
     fn an_object_keeps_its_numbers() {
         let json = br#"{"a":1.0,"b":9223372036854775807,"c":18446744073709551615,"d":0.1,"kind":"X"}"#;
-        let item: Value = read("object", json).unwrap();
+        let item = read("object", json).unwrap();
         assert_eq!(write(&item).unwrap(), json);
     }
 
     #[test]
+    fn a_backup_needs_neither_a_kind_nor_its_version() {
+        let backup: Backup =
+            read_resource(br#"{"metadata":{"name":"b","creationTimestamp":null},"spec":{"ttl":"1h0m0s"}}"#).unwrap();
+        let mut expected =
+            Backup { metadata: ObjectMeta { name: "b".to_owned(), ..Default::default() }, ..Default::default() };
+        expected.spec.ttl = "1h0m0s".parse().unwrap();
+        assert_eq!(backup, expected);
+        let error = read_resource::<Backup>(br#"{"spec":{"ttl":7}}"#).unwrap_err();
+        assert!(error.message().starts_with("the Backup that the server sent cannot be read: "), "{error}");
+    }
+
+    #[test]
     fn what_is_no_object_is_refused() {
-        let error = read::<Value>("object", b"").unwrap_err();
+        let error = read("object", b"").unwrap_err();
         let expected = "the object that the server sent cannot be read: EOF while parsing a value at line 1 column 0";
         assert_eq!(error.message(), expected);
         for item in [Value::Null, json!({}), json!({"kind": ""}), json!({"kind": 7}), json!([])] {

@@ -36,7 +36,7 @@ impl Service for BackupItems {
     async fn execute(&self, request: Request<ExecuteRequest>) -> Result<Response<ExecuteResponse>, Status> {
         let ExecuteRequest { plugin, item, backup } = request.into_inner();
         let action = self.find(&plugin)?;
-        let backup: Backup = wire::read("Backup", &backup)?;
+        let backup: Backup = wire::read_resource(&backup)?;
         let input = BackupItemInput { item: wire::read("object", &item)?, backup: &backup };
         let output = call(action.execute(input)).await?;
         Ok(Response::new(ExecuteResponse {
@@ -54,7 +54,7 @@ impl Service for BackupItems {
     ) -> Result<Response<BackupItemActionProgressResponse>, Status> {
         let BackupItemActionProgressRequest { plugin, operation_id, backup } = request.into_inner();
         let action = self.find(&plugin)?;
-        let backup: Backup = wire::read("Backup", &backup)?;
+        let backup: Backup = wire::read_resource(&backup)?;
         let progress = call(action.progress(&operation_id, &backup)).await?;
         Ok(Response::new(BackupItemActionProgressResponse { progress: Some(wire::progress(progress)) }))
     }
@@ -62,7 +62,7 @@ impl Service for BackupItems {
     async fn cancel(&self, request: Request<BackupItemActionCancelRequest>) -> Result<Response<()>, Status> {
         let BackupItemActionCancelRequest { plugin, operation_id, backup } = request.into_inner();
         let action = self.find(&plugin)?;
-        let backup: Backup = wire::read("Backup", &backup)?;
+        let backup: Backup = wire::read_resource(&backup)?;
         call(action.cancel(&operation_id, &backup)).await?;
         Ok(Response::new(()))
     }

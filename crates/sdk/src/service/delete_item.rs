@@ -9,7 +9,6 @@ use lifeboat_plugin_proto::generated::delete_item_action_server::DeleteItemActio
 use lifeboat_plugin_proto::generated::{
     DeleteItemActionAppliesToRequest, DeleteItemActionAppliesToResponse, DeleteItemActionExecuteRequest, Empty,
 };
-use serde_json::Value;
 use std::sync::Arc;
 use tonic::{Request, Response, Status};
 
@@ -36,8 +35,8 @@ impl Service for DeleteItems {
     async fn execute(&self, request: Request<DeleteItemActionExecuteRequest>) -> Result<Response<Empty>, Status> {
         let DeleteItemActionExecuteRequest { plugin, item, backup } = request.into_inner();
         let action = self.find(&plugin)?;
-        let backup: Backup = wire::read("Backup", &backup)?;
-        let item: Value = wire::read("object", &item)?;
+        let backup: Backup = wire::read_resource(&backup)?;
+        let item = wire::read("object", &item)?;
         call(action.execute(&item, &backup)).await?;
         Ok(Response::new(Empty {}))
     }

@@ -22,8 +22,7 @@ impl GrpcController for Controller {
     }
 }
 
-/// Would carry what the plugin prints. Nothing is caught here: what is printed goes to the standard output and error themselves, which the
-/// server reads as well.
+/// Would carry what the plugin prints. Nothing is caught here: what is printed goes to the standard error, which the server reads as well.
 pub(crate) struct Stdio {
     pub(crate) ended: CancellationToken,
 }

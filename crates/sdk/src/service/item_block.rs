@@ -10,7 +10,6 @@ use lifeboat_plugin_proto::v1::{
     ItemBlockActionAppliesToRequest, ItemBlockActionAppliesToResponse, ItemBlockActionGetRelatedItemsRequest,
     ItemBlockActionGetRelatedItemsResponse,
 };
-use serde_json::Value;
 use std::sync::Arc;
 use tonic::{Request, Response, Status};
 
@@ -40,8 +39,8 @@ impl Service for ItemBlocks {
     ) -> Result<Response<ItemBlockActionGetRelatedItemsResponse>, Status> {
         let ItemBlockActionGetRelatedItemsRequest { plugin, item, backup } = request.into_inner();
         let action = self.find(&plugin)?;
-        let backup: Backup = wire::read("Backup", &backup)?;
-        let item: Value = wire::read("object", &item)?;
+        let backup: Backup = wire::read_resource(&backup)?;
+        let item = wire::read("object", &item)?;
         let related = call(action.related_items(&item, &backup)).await?;
         Ok(Response::new(ItemBlockActionGetRelatedItemsResponse { related_items: wire::identifiers(related) }))
     }

@@ -11,7 +11,6 @@ use lifeboat_plugin_proto::v2::{
     RestoreItemActionExecuteRequest, RestoreItemActionExecuteResponse, RestoreItemActionItemsReadyRequest,
     RestoreItemActionItemsReadyResponse, RestoreItemActionProgressRequest, RestoreItemActionProgressResponse,
 };
-use serde_json::Value;
 use std::sync::Arc;
 use tonic::{Request, Response, Status};
 
@@ -41,8 +40,8 @@ impl Service for RestoreItems {
     ) -> Result<Response<RestoreItemActionExecuteResponse>, Status> {
         let RestoreItemActionExecuteRequest { plugin, item, restore, item_from_backup } = request.into_inner();
         let action = self.find(&plugin)?;
-        let restore: Restore = wire::read("Restore", &restore)?;
-        let item_from_backup: Value = wire::read("object of the backup", &item_from_backup)?;
+        let restore: Restore = wire::read_resource(&restore)?;
+        let item_from_backup = wire::read("object of the backup", &item_from_backup)?;
         let input = RestoreItemInput {
             item: wire::read("object", &item)?,
             item_from_backup: &item_from_backup,
@@ -66,7 +65,7 @@ impl Service for RestoreItems {
     ) -> Result<Response<RestoreItemActionProgressResponse>, Status> {
         let RestoreItemActionProgressRequest { plugin, operation_id, restore } = request.into_inner();
         let action = self.find(&plugin)?;
-        let restore: Restore = wire::read("Restore", &restore)?;
+        let restore: Restore = wire::read_resource(&restore)?;
         let progress = call(action.progress(&operation_id, &restore)).await?;
         Ok(Response::new(RestoreItemActionProgressResponse { progress: Some(wire::progress(progress)) }))
     }
@@ -74,7 +73,7 @@ impl Service for RestoreItems {
     async fn cancel(&self, request: Request<RestoreItemActionCancelRequest>) -> Result<Response<()>, Status> {
         let RestoreItemActionCancelRequest { plugin, operation_id, restore } = request.into_inner();
         let action = self.find(&plugin)?;
-        let restore: Restore = wire::read("Restore", &restore)?;
+        let restore: Restore = wire::read_resource(&restore)?;
         call(action.cancel(&operation_id, &restore)).await?;
         Ok(Response::new(()))
     }
@@ -85,7 +84,7 @@ impl Service for RestoreItems {
     ) -> Result<Response<RestoreItemActionItemsReadyResponse>, Status> {
         let RestoreItemActionItemsReadyRequest { plugin, restore, additional_items } = request.into_inner();
         let action = self.find(&plugin)?;
-        let restore: Restore = wire::read("Restore", &restore)?;
+        let restore: Restore = wire::read_resource(&restore)?;
         let items = wire::keys(additional_items);
         let ready = call(action.are_additional_items_ready(&items, &restore)).await?;
         Ok(Response::new(RestoreItemActionItemsReadyResponse { ready }))

@@ -10,7 +10,6 @@ use lifeboat_plugin_proto::generated::{
     Empty, GetVolumeIdRequest, GetVolumeIdResponse, GetVolumeInfoRequest, GetVolumeInfoResponse, SetVolumeIdRequest,
     SetVolumeIdResponse, VolumeSnapshotterInitRequest,
 };
-use serde_json::Value;
 use std::sync::Arc;
 use tonic::{Request, Response, Status};
 
@@ -74,7 +73,7 @@ impl Service for VolumeSnapshotters {
     ) -> Result<Response<GetVolumeIdResponse>, Status> {
         let GetVolumeIdRequest { plugin, persistent_volume } = request.into_inner();
         let snapshotter = self.find(&plugin)?;
-        let volume: Value = wire::read("PersistentVolume", &persistent_volume)?;
+        let volume = wire::read("PersistentVolume", &persistent_volume)?;
         // None means to a server that another snapshotter may have it.
         let volume_id = call(snapshotter.volume_id(&volume)).await?.unwrap_or_default();
         Ok(Response::new(GetVolumeIdResponse { volume_id }))
@@ -86,7 +85,7 @@ impl Service for VolumeSnapshotters {
     ) -> Result<Response<SetVolumeIdResponse>, Status> {
         let SetVolumeIdRequest { plugin, persistent_volume, volume_id } = request.into_inner();
         let snapshotter = self.find(&plugin)?;
-        let volume: Value = wire::read("PersistentVolume", &persistent_volume)?;
+        let volume = wire::read("PersistentVolume", &persistent_volume)?;
         let changed = call(snapshotter.set_volume_id(volume, &volume_id)).await?;
         Ok(Response::new(SetVolumeIdResponse { persistent_volume: wire::write(&changed)? }))
     }

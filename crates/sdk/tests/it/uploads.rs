@@ -1,0 +1,95 @@
+//! Objects on their way into a store.
+
+use crate::process::{Plugin, messages};
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use lifeboat_plugin_proto::generated::object_store_client::ObjectStoreClient;
+use lifeboat_plugin_proto::generated::{GetObjectRequest, ObjectStoreInitRequest, PutObjectRequest};
+use std::collections::HashMap;
+use std::time::Duration;
+use tokio::time::timeout;
+use tonic::Code;
+use tonic::transport::Channel;
+
+/// What a store sees of a server that breaks off.
+const BROKEN: &str = "the server does not send the rest: it has broken the call off";
+const STORE: &str = "example.io/files";
+
+async fn store(plugin: &Plugin) -> ObjectStoreClient<Channel> {
+    let mut client = ObjectStoreClient::new(plugin.connect().await);
+    let config = HashMap::from([("bucket".to_owned(), "b".to_owned()), ("prefix".to_owned(), String::new())]);
+    client.init(ObjectStoreInitRequest { plugin: STORE.to_owned(), config }).await.unwrap();
+    client
+}
+
+fn piece(key: &str, body: Bytes) -> PutObjectRequest {
+    PutObjectRequest { plugin: STORE.to_owned(), bucket: "b".to_owned(), key: key.to_owned(), body }
+}
+
+async fn get(client: &mut ObjectStoreClient<Channel>, key: &str) -> Result<Vec<u8>, tonic::Status> {
+    let request = GetObjectRequest { plugin: STORE.to_owned(), bucket: "b".to_owned(), key: key.to_owned() };
+    let mut pieces = client.get_object(request).await?.into_inner();
+    let mut object = Vec::new();
+    while let Some(piece) = pieces.message().await? {
+        object.extend(piece.data);
+    }
+    Ok(object)
+}
+
+#[tokio::test]
+async fn an_object_comes_back_as_it_was() {
+    let plugin = Plugin::start(&[]).await;
+    let mut client = store(&plugin).await;
+    let large: Vec<u8> = (0..3_000_001_u32).map(|n| n.to_le_bytes()[0]).collect();
+    let pieces: Vec<PutObjectRequest> =
+        large.chunks(16384).map(|chunk| piece("large", Bytes::copy_from_slice(chunk))).collect();
+    client.put_object(stream::iter(pieces)).await.unwrap();
+    client.put_object(stream::iter([piece("empty", Bytes::new())])).await.unwrap();
+    assert!(get(&mut client, "large").await.unwrap() == large);
+    assert_eq!(get(&mut client, "empty").await.unwrap(), Vec::<u8>::new());
+    let error = get(&mut client, "none").await.unwrap_err();
+    assert_eq!((error.code(), error.message()), (Code::Unknown, "none was not found in b"));
+}
+
+#[tokio::test]
+async fn a_server_that_breaks_off_leaves_no_object() {
+    let plugin = Plugin::start(&[]).await;
+    let mut client = store(&plugin).await;
+    let pieces = stream::iter([piece("half", Bytes::from("x"))]).chain(stream::pending());
+    let mut other = client.clone();
+    assert!(timeout(Duration::from_millis(500), other.put_object(pieces)).await.is_err());
+    let given_up = ("warn".to_owned(), "given up".to_owned());
+    let error = get(&mut client, "half").await.unwrap_err();
+    assert_eq!(error.message(), "half was not found in b");
+    let left = plugin.shut_down().await;
+    assert_eq!(messages(&left.log), [given_up]);
+    assert_eq!(left.log[0]["error"].as_str(), Some(BROKEN));
+}
+
+#[tokio::test]
+async fn an_upload_that_goes_on_sees_the_end_of_the_plugin() {
+    let plugin = Plugin::start(&[]).await;
+    let mut client = store(&plugin).await;
+    let pieces = stream::iter([piece("half", Bytes::from("x"))]).chain(stream::pending());
+    let (put, left) = tokio::join!(client.put_object(pieces), async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        plugin.shut_down().await
+    });
+    let why = "the server does not send the rest: the plugin is to end";
+    assert_eq!(put.unwrap_err().message(), why);
+    assert_eq!(left.log[0]["error"].as_str(), Some(why));
+    assert_eq!(left.status.code(), Some(0));
+}
+
+#[tokio::test]
+async fn what_a_store_refuses_is_told_and_nothing_is_a_question() {
+    let plugin = Plugin::start(&[]).await;
+    let mut client = store(&plugin).await;
+    let pieces: Vec<PutObjectRequest> = (0..1000).map(|_| piece("refused", Bytes::from(vec![0; 16384]))).collect();
+    let error = client.put_object(stream::iter(pieces)).await.unwrap_err();
+    assert_eq!((error.code(), error.message()), (Code::Unknown, "the quota is used up"));
+    let error = client.put_object(stream::empty()).await.unwrap_err();
+    let text =
+        "the server has sent nothing, so that nobody knows where it belongs: Velero does so with an empty object";
+    assert_eq!((error.code(), error.message()), (Code::Unknown, text));
+}
