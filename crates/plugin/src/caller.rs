@@ -59,6 +59,7 @@ impl Caller {
     /// # Errors
     /// When the process cannot be started, or a first call fails.
     pub(crate) async fn begin(&self) -> Result<Vec<ActionScope>, PluginError> {
+        let _calling = self.seat.as_ref().map(Seat::calling);
         let running = self.used.begin().await?;
         if let Some(answers) = running.answers {
             return Ok(answers);
@@ -127,8 +128,8 @@ impl Caller {
             return failure;
         }
         let connection = &entry.connection;
-        if let Ok(exit) = timeout(ENDING, connection.exited()).await {
-            return Failure::broken(Cause::Gone, &format!("the plugin's process has ended: {}", exit.status));
+        if let Ok(status) = timeout(ENDING, connection.exited()).await {
+            return Failure::broken(Cause::Gone, &format!("the plugin's process has ended: {status}"));
         }
         match answers(connection).await {
             true => Failure::broken(Cause::Passing, &failure::chain(status)),

@@ -4,18 +4,20 @@ use crate::handshake::Address;
 use crate::log_pipe::LogPipe;
 use hyper_util::rt::TokioIo;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::{RwLock, watch};
+use tokio::sync::{RwLock, oneshot, watch};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
 
-/// Bytes that may be under way of one answer, and of all together. The usual 64 KiB make streams of objects slow.
-const WINDOWS: (u32, u32) = (1 << 20, 4 << 20);
+/// Bytes that may be under way of one answer, and of all together. The usual 64 KiB make streams of objects slow. So many streams
+/// that nobody reads on may be there at once before nothing else gets through.
+const WINDOWS: (u32, u32) = (512 << 10, 16 << 20);
 /// How long a socket may take that a plugin says it listens on.
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long a killed process may take to be gone.
@@ -23,13 +25,15 @@ pub(crate) const KILLED: Duration = Duration::from_secs(5);
 /// Largest answer in one message: a listing of very many keys.
 pub(crate) const LARGEST_ANSWER: usize = 256 << 20;
 
-/// How a process has ended.
+/// How far a process is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Exit {
-    /// As Go writes it, such as `exit status 1`.
-    pub(crate) status: String,
-    /// Whether it ended well.
-    pub(crate) is_success: bool,
+pub(crate) enum Life {
+    /// It runs.
+    Runs,
+    /// It has ended, and what it has printed last is being read.
+    Ends,
+    /// It is gone; how, as Go writes it, such as `exit status 1`.
+    Ended(String),
 }
 
 /// The connection to a process. Clones are the same; none keeps the process alive.
@@ -41,8 +45,10 @@ pub(crate) struct Connection {
     pub(crate) logs: Arc<LogPipe>,
     /// Held for reading by calls, and for writing while a plugin in it is initialised again.
     pub(crate) gate: Arc<RwLock<()>>,
-    exit: watch::Receiver<Option<Exit>>,
+    life: watch::Receiver<Life>,
     kill: CancellationToken,
+    /// Calls that end by themselves, whoever waits for them.
+    calls: Arc<Mutex<JoinSet<()>>>,
 }
 
 impl Connection {
@@ -50,7 +56,7 @@ impl Connection {
     pub(crate) async fn open(
         address: &Address,
         logs: Arc<LogPipe>,
-        exit: watch::Receiver<Option<Exit>>,
+        life: watch::Receiver<Life>,
         kill: CancellationToken,
     ) -> Result<Self, String> {
         let opening = async {
@@ -73,25 +79,50 @@ impl Connection {
         let opened = timeout(CONNECT, opening).await;
         let channel = opened.map_err(|_| format!("it takes no connection within {CONNECT:?}"))?;
         let channel = channel.map_err(|e| format!("it takes no connection where it says that it listens: {e}"))?;
-        Ok(Self { channel, logs, gate: Arc::default(), exit, kill })
+        Ok(Self { channel, logs, gate: Arc::default(), life, kill, calls: Arc::default() })
     }
 
-    /// How the process has ended, if it has.
-    pub(crate) fn exit(&self) -> Option<Exit> {
-        self.exit.borrow().clone()
+    /// Makes a call that is not cut off when nobody waits for it any more: it has to end by itself then.
+    pub(crate) fn run<T: Send + 'static>(
+        &self,
+        call: impl Future<Output = T> + Send + 'static,
+    ) -> oneshot::Receiver<T> {
+        let (answer, answered) = oneshot::channel();
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        while calls.try_join_next().is_some() {}
+        calls.spawn(async move {
+            // Who does not wait any more needs no answer.
+            let _ = answer.send(call.await);
+        });
+        answered
     }
 
-    /// Waits until the process is gone; it may never be.
-    pub(crate) async fn exited(&self) -> Exit {
-        let mut exit = self.exit.clone();
-        let ended = exit.wait_for(Option::is_some).await.ok().and_then(|exit| exit.clone());
-        // Whoever had the process has dropped it, which kills it.
-        ended.unwrap_or_else(|| Exit { status: "signal: killed".to_owned(), is_success: false })
+    /// Whether the process runs, as far as it is known.
+    pub(crate) fn is_alive(&self) -> bool {
+        *self.life.borrow() == Life::Runs
+    }
+
+    /// Waits until the process is gone, which it may never be, and gives how it has ended.
+    pub(crate) async fn exited(&self) -> String {
+        exited(&mut self.life.clone()).await
     }
 
     /// Kills the process and waits until it is gone; `None` when it does not go.
-    pub(crate) async fn kill(&self) -> Option<Exit> {
+    pub(crate) async fn kill(&self) -> Option<String> {
         self.kill.cancel();
         timeout(KILLED, self.exited()).await.ok()
+    }
+}
+
+/// Waits until a process is gone, and gives how it has ended.
+pub(crate) async fn exited(life: &mut watch::Receiver<Life>) -> String {
+    loop {
+        if let Life::Ended(status) = &*life.borrow_and_update() {
+            return status.clone();
+        }
+        if life.changed().await.is_err() {
+            // Whoever had the process has dropped it, which kills it.
+            return "signal: killed".to_owned();
+        }
     }
 }

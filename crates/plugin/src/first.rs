@@ -7,17 +7,28 @@ use crate::failure::{self, Cause, Failure};
 use crate::identity::{Kind, PluginName};
 use lifeboat_action::ActionScope;
 use std::collections::BTreeMap;
+use std::fmt::{self, Debug, Formatter};
 use std::time::Duration;
 use tokio::time::timeout;
 
 /// A call that comes first. Plugins make what a name stands for at its first call, and two first calls at the same time end a
 /// process that was written in Go.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum First {
     /// What an action applies to.
     AppliesTo(Kind, PluginName),
     /// The configuration of a store or a snapshotter.
     Init(Kind, PluginName, BTreeMap<String, String>),
+}
+
+/// Without the configuration, which may hold secrets.
+impl Debug for First {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AppliesTo(kind, name) => write!(f, "AppliesTo {kind} {name}"),
+            Self::Init(kind, name, _) => write!(f, "Init {kind} {name}"),
+        }
+    }
 }
 
 impl First {

@@ -12,12 +12,14 @@ use crate::identity::{Kind, PluginIdentity, PluginName};
 use crate::item_block::RemoteItemBlockAction;
 use crate::keeper::{Settings, Work};
 use crate::launch::Launch;
+use crate::object_store::RemoteObjectStore;
 use crate::options::HostOptions;
 use crate::process::Process;
 use crate::processes::Processes;
 use crate::program;
 use crate::registry::{ProgramActions, Registry};
 use crate::restore_item::RemoteRestoreItemAction;
+use crate::volume_snapshotter::RemoteVolumeSnapshotter;
 use lifeboat_action::{ActionScope, Actions, VolumeSnapshotter};
 use lifeboat_bucket::BlobStore;
 use lifeboat_operation::Journal;
@@ -106,8 +108,10 @@ impl PluginHost {
         name: &PluginName,
         config: BTreeMap<String, String>,
     ) -> Result<Arc<dyn BlobStore>, PluginError> {
-        let _ = (name, config);
-        todo!()
+        let unknown = || PluginError::Unknown(format!("unable to locate ObjectStore plugin named {name}"));
+        let bucket = config.get("bucket").cloned().unwrap_or_default();
+        let caller = self.configured(Kind::ObjectStore, name, config, None).await?.ok_or_else(unknown)?;
+        Ok(Arc::new(RemoteObjectStore::new(caller, name.clone(), &bucket)))
     }
 
     /// The volume snapshotter of this name, initialised with a snapshot location's configuration (plugin-protocol.md 4.4).
@@ -120,14 +124,31 @@ impl PluginHost {
         config: BTreeMap<String, String>,
         journal: &Journal,
     ) -> Result<Arc<dyn VolumeSnapshotter>, PluginError> {
-        let _ = (name, config, journal);
-        todo!()
+        let unknown = || PluginError::Unknown(format!("unable to get valid VolumeSnapshotter for \"{name}\""));
+        let caller = self.configured(Kind::VolumeSnapshotter, name, config, Some(journal)).await?;
+        let caller = Arc::new(caller.ok_or_else(unknown)?);
+        Ok(Arc::new(RemoteVolumeSnapshotter { caller, name: name.clone() }))
     }
 
     /// Ends all processes: asks each, waits two seconds, kills it, and waits until it is gone (plugin-protocol.md 1.9). Calls that are
     /// made later fail.
     pub async fn shut_down(&self) {
         self.processes.shut_down().await;
+    }
+
+    /// A caller of a plugin that has this configuration; `None` when no program has it.
+    async fn configured(
+        &self,
+        kind: Kind,
+        name: &PluginName,
+        config: BTreeMap<String, String>,
+        journal: Option<&Journal>,
+    ) -> Result<Option<Caller>, PluginError> {
+        let Some(program) = self.registry.program_of(kind, name) else { return Ok(None) };
+        let firsts = vec![First::Init(kind, name.clone(), config)];
+        let caller = Caller::new(self.processes.using(Work { program: program.to_owned(), firsts })?, journal);
+        caller.begin().await?;
+        Ok(Some(caller))
     }
 
     /// Adds the actions of one program for one operation.

@@ -140,9 +140,10 @@ impl Keeper {
     async fn ready(&self, state: &mut State, is_new_user: bool) -> Result<Running, NotRunning> {
         if let Some(process) = &state.process {
             let connection = process.connection().clone();
-            if connection.exit().is_none() {
+            if connection.is_alive() {
                 return Ok(Running { connection, answers: None });
             }
+            connection.exited().await;
             state.has_ended = true;
         }
         state.process = None;

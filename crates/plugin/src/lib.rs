@@ -25,6 +25,7 @@ mod keeper;
 mod launch;
 mod lines;
 mod log_pipe;
+mod object_store;
 mod options;
 mod process;
 mod processes;
@@ -32,6 +33,7 @@ mod program;
 mod registry;
 mod restore_item;
 mod stderr;
+mod volume_snapshotter;
 mod wire;
 
 pub use error::{DiscoveryError, PluginError};

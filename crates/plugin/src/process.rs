@@ -1,7 +1,7 @@
 //! The process of a program (plugin-protocol.md 1.6, 1.9, 2.7).
 
 use crate::audience::Audience;
-use crate::connection::{Connection, Exit, KILLED};
+use crate::connection::{Connection, KILLED, Life, exited};
 use crate::error::PluginError;
 use crate::handshake::{self, Address};
 use crate::launch::{self, Launch};
@@ -57,7 +57,7 @@ impl Process {
         let logs = LogPipe::new(stderr, Arc::clone(audience)).map_err(|e| fail(launch::why(&e)))?;
         let logs = Arc::new(logs);
         let (first, line) = oneshot::channel();
-        let (exit, exit_seen) = watch::channel(None);
+        let (life, life_seen) = watch::channel(Life::Runs);
         let (kill, socket) = (CancellationToken::new(), Arc::new(Socket::default()));
         let mut tasks = JoinSet::new();
         let watched = Watched {
@@ -67,7 +67,7 @@ impl Process {
             audience: Arc::clone(audience),
             socket: Arc::clone(&socket),
         };
-        tasks.spawn(watched.run(first, kill.clone(), exit));
+        tasks.spawn(watched.run(first, kill.clone(), life));
 
         let connecting = async {
             let line = timeout(START, line).await;
@@ -79,12 +79,12 @@ impl Process {
             if let Address::Unix(path) = &address {
                 socket.is_at(path);
             }
-            Connection::open(&address, Arc::clone(&logs), exit_seen.clone(), kill.clone()).await
+            Connection::open(&address, Arc::clone(&logs), life_seen.clone(), kill.clone()).await
         };
         let connection = match connecting.await {
             Ok(connection) => connection,
             Err(why) => {
-                let status = end(&kill, exit_seen).await;
+                let status = end(&kill, life_seen).await;
                 return Err(fail(format!("{why} ({status}){}", logs.last_words())));
             }
         };
@@ -121,15 +121,14 @@ impl Process {
 }
 
 /// Kills a process that has not started, and says how it has ended: by itself, when it has.
-async fn end(kill: &CancellationToken, mut exit: watch::Receiver<Option<Exit>>) -> String {
+async fn end(kill: &CancellationToken, mut life: watch::Receiver<Life>) -> String {
     // A program that ends has closed its output a moment before.
-    let mut ended = timeout(ITS_OWN_END, exit.wait_for(Option::is_some)).await.is_ok();
-    if !ended {
-        kill.cancel();
-        ended = timeout(KILLED, exit.wait_for(Option::is_some)).await.is_ok();
+    if let Ok(status) = timeout(ITS_OWN_END, exited(&mut life)).await {
+        return status;
     }
-    let status = exit.borrow().as_ref().map(|exit| exit.status.clone());
-    status.filter(|_| ended).unwrap_or_else(|| "it does not end".to_owned())
+    kill.cancel();
+    let ended = timeout(KILLED, exited(&mut life)).await;
+    ended.unwrap_or_else(|_| "it does not end".to_owned())
 }
 
 /// What is watched of a process.
@@ -143,7 +142,7 @@ struct Watched {
 
 impl Watched {
     /// Reads the output of the process and waits for its end, which is said when it is gone and its output was read.
-    async fn run(self, first: oneshot::Sender<Vec<u8>>, kill: CancellationToken, exit: watch::Sender<Option<Exit>>) {
+    async fn run(self, first: oneshot::Sender<Vec<u8>>, kill: CancellationToken, life: watch::Sender<Life>) {
         let Self { mut child, stdout, logs, audience, socket } = self;
         let id = child.id().unwrap_or_default().to_string();
         let status = {
@@ -160,6 +159,7 @@ impl Watched {
             });
             tokio::select! {
                 status = &mut waiting => {
+                    life.send_replace(Life::Ends);
                     let _ = timeout(LAST_WORDS, reading).await;
                     status
                 }
@@ -176,7 +176,7 @@ impl Watched {
             false => Line::new(Level::Error, "plugin process exited").with("error", &*status),
         };
         audience.hear(line.with("plugin", audience.command()).with("id", id));
-        exit.send_replace(Some(Exit { status, is_success }));
+        life.send_replace(Life::Ended(status));
     }
 }
 

@@ -144,7 +144,7 @@ impl Used {
     /// When it cannot be started.
     pub(crate) async fn connection(&self) -> Result<Connection, NotRunning> {
         let current = self.kept.current.borrow().clone();
-        match current.filter(|connection| connection.exit().is_none()) {
+        match current.filter(Connection::is_alive) {
             Some(connection) => Ok(connection),
             None => Ok(self.ask(false).await?.connection),
         }

@@ -218,7 +218,7 @@ mod tests {
                     .map(&mut level);
             use Level::{Debug, Error, Info};
             assert_eq!(levels, [Debug, Error, Debug, Error, Info, Info, Error]);
-            assert_eq!(reader.read(Piece::Fragment(b"long")).level, Level::Debug);
+            assert_eq!(reader.read(Piece::Fragment(b"long")).level, Debug);
         }
     }
 }

@@ -4,10 +4,12 @@
 //! by the annotation `fixture` of an object, in the call that has it. What it is asked goes into a file, its diary.
 
 #![allow(clippy::disallowed_methods, reason = "the process of a plugin owns whatever runs in it")]
+#![allow(clippy::print_stderr, reason = "a plugin logs to it")]
 
 mod actions;
 mod mux;
 mod services;
+mod storage;
 
 use mux::Mux;
 use std::fs::{File, OpenOptions};
@@ -31,6 +33,8 @@ pub(crate) struct Fixture {
     stdio: mpsc::Sender<Vec<u8>>,
     stdio_stream: Mutex<Option<mpsc::Receiver<Vec<u8>>>>,
     socket: PathBuf,
+    /// What the configuration of its storage says.
+    root: std::sync::Mutex<Option<PathBuf>>,
 }
 
 /// No test: where a script has started this program as a plugin, it is one from here on.
@@ -94,6 +98,7 @@ async fn serve() {
         stdio,
         stdio_stream: Mutex::new(Some(stream)),
         socket: socket.clone(),
+        root: std::sync::Mutex::default(),
     };
     note(&format!("start {}", std::process::id()));
     for variable in words("FIXTURE_SHOWN") {

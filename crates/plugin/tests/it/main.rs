@@ -6,5 +6,8 @@ mod actions;
 mod bed;
 mod discovery;
 mod fixture;
+mod life;
 mod logs;
+mod memory;
 mod object;
+mod storage;

@@ -1,0 +1,170 @@
+//! Object stores of plugins as buckets (plugin-protocol.md 3.3, 4.5).
+
+mod download;
+mod listing;
+mod place;
+mod upload;
+mod whole;
+
+use crate::caller::Caller;
+use crate::client;
+use crate::failure::{Cause, Failure};
+use crate::identity::PluginName;
+use crate::object_store::download::Download;
+use crate::object_store::place::{Place, kind};
+use async_trait::async_trait;
+use futures::StreamExt;
+use lifeboat_bucket::{
+    BlobStore, Body, BucketError, ByteStream, Entry, ErrorKind, ListOptions, ObjectInfo, Page, PutOptions,
+};
+use lifeboat_plugin_proto::generated;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+use tonic::Code;
+
+/// Objects that are deleted at the same time.
+const DELETED_AT_ONCE: usize = 8;
+
+/// A bucket in a process of its own, which has its configuration.
+///
+/// What the protocol lacks is made up for by what it has. A range is read from the beginning of the object, and its size is found
+/// out by reading all of it; [`PutOptions::if_absent`] looks first, so it is not atomic.
+#[derive(Clone, Debug)]
+pub(crate) struct RemoteObjectStore {
+    place: Place,
+}
+
+impl RemoteObjectStore {
+    /// The bucket of this name at a plugin.
+    pub(crate) fn new(caller: Caller, name: PluginName, bucket: &str) -> Self {
+        Self { place: Place { caller: Arc::new(caller), name, bucket: bucket.trim_matches('/').to_owned() } }
+    }
+
+    async fn exists(&self, key: &str) -> Result<bool, Failure> {
+        let request = generated::ObjectExistsRequest {
+            plugin: self.place.name.to_string(),
+            bucket: self.place.bucket.clone(),
+            key: key.to_owned(),
+        };
+        let ask = |channel| async move { client::object_store(channel).object_exists(request).await };
+        Ok(self.place.call(ask).await?.exists)
+    }
+
+    /// Whether a call has failed because there is no such object: plugins say that in many words, so they are asked again.
+    async fn is_missing(&self, key: &str, failure: &Failure) -> bool {
+        match kind(failure) {
+            ErrorKind::NotFound => true,
+            ErrorKind::Transient => false,
+            _ => matches!(self.exists(key).await, Ok(false)),
+        }
+    }
+
+    async fn download(&self, operation: &'static str, key: &str) -> Result<Download, BucketError> {
+        match Download::begin(&self.place, key).await {
+            Ok(download) => Ok(download),
+            Err(failure) if self.is_missing(key, &failure).await => {
+                Err(self.place.error(ErrorKind::NotFound, operation, key, failure.text))
+            }
+            Err(failure) => Err(self.place.failed(operation, key, failure)),
+        }
+    }
+
+    async fn delete_one(&self, key: &str) -> Result<(), BucketError> {
+        let request = generated::DeleteObjectRequest {
+            plugin: self.place.name.to_string(),
+            bucket: self.place.bucket.clone(),
+            key: key.to_owned(),
+        };
+        let delete = |channel| async move { client::object_store(channel).delete_object(request).await };
+        match self.place.call(delete).await {
+            Ok(_) => Ok(()),
+            Err(failure) if self.is_missing(key, &failure).await => Ok(()),
+            Err(failure) => Err(self.place.failed("delete", key, failure)),
+        }
+    }
+
+    /// All entries of a listing, in order.
+    async fn entries(&self, options: &ListOptions) -> Result<Vec<Entry>, BucketError> {
+        let (plugin, bucket, prefix) = (self.place.name.to_string(), self.place.bucket.clone(), options.prefix.clone());
+        let fail = |failure| self.place.failed("list", &options.prefix, failure);
+        let delimiter = options.delimiter.clone().filter(|delimiter| !delimiter.is_empty());
+        let entries = match (options.prefixes_only, delimiter) {
+            (true, None) => Ok(Vec::new()),
+            (true, Some(delimiter)) => {
+                let request = generated::ListCommonPrefixesRequest { plugin, bucket, delimiter, prefix };
+                let list = |channel| async move { client::object_store(channel).list_common_prefixes(request).await };
+                listing::of_prefixes(self.place.call(list).await.map_err(fail)?.prefixes, options)
+            }
+            (false, _) => {
+                let request = generated::ListObjectsRequest { plugin, bucket, prefix };
+                let list = |channel| async move { client::object_store(channel).list_objects(request).await };
+                listing::of_keys(self.place.call(list).await.map_err(fail)?.keys, options)
+            }
+        };
+        entries.map_err(|why| self.place.error(ErrorKind::Other, "list", &options.prefix, why))
+    }
+}
+
+#[async_trait]
+impl BlobStore for RemoteObjectStore {
+    fn describe(&self) -> String {
+        self.place.describe()
+    }
+
+    async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
+        options.refuse_retention(key, self)?;
+        if options.if_absent && self.exists(key).await.map_err(|failure| self.place.failed("put", key, failure))? {
+            return Err(self.place.error(ErrorKind::Exists, "put", key, "it exists"));
+        }
+        upload::upload(&self.place, key, body.into_stream()).await
+    }
+
+    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
+        let download = self.download("get", key).await?;
+        match range {
+            None => Ok(download.all()),
+            Some(range) => download.range(range).await,
+        }
+    }
+
+    async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
+        if !self.exists(key).await.map_err(|failure| self.place.failed("head", key, failure))? {
+            return Err(self.place.error(ErrorKind::NotFound, "head", key, "it does not exist"));
+        }
+        let size = self.download("head", key).await?.measure().await?;
+        Ok(ObjectInfo { key: key.to_owned(), size, modified: None })
+    }
+
+    async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
+        Ok(listing::page(self.entries(&options).await?, &options))
+    }
+
+    async fn delete(&self, keys: &[String]) -> Result<(), BucketError> {
+        let deleting = futures::stream::iter(keys.to_vec()).map(|key| async move { self.delete_one(&key).await });
+        let deleted = deleting.buffered(DELETED_AT_ONCE);
+        // One that cannot be deleted keeps no other.
+        let deleted: Vec<Result<(), BucketError>> = deleted.collect().await;
+        deleted.into_iter().collect()
+    }
+
+    async fn abort_stale_uploads(&self, _prefix: &str, _age: Duration) -> Result<u64, BucketError> {
+        // What a plugin leaves open is its own: the protocol has no word for it.
+        Ok(0)
+    }
+
+    async fn presign(&self, key: &str, valid: Duration) -> Result<Option<String>, BucketError> {
+        let request = generated::CreateSignedUrlRequest {
+            plugin: self.place.name.to_string(),
+            bucket: self.place.bucket.clone(),
+            key: key.to_owned(),
+            ttl: i64::try_from(valid.as_nanos()).unwrap_or(i64::MAX),
+        };
+        let sign = |channel| async move { client::object_store(channel).create_signed_url(request).await };
+        match self.place.call(sign).await {
+            Ok(answer) => Ok(Some(answer.url).filter(|url| !url.is_empty())),
+            Err(failure) if failure.cause == Cause::Said(Code::Unimplemented) => Ok(None),
+            Err(failure) => Err(self.place.failed("presign", key, failure)),
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Reads an object, piece by piece.
+
+use crate::caller::Entry;
+use crate::client;
+use crate::failure::Failure;
+use crate::object_store::place::Place;
+use bytes::Bytes;
+use futures::StreamExt;
+use lifeboat_bucket::{BucketError, ByteStream, ErrorKind};
+use lifeboat_plugin_proto::generated;
+use std::ops::Range;
+use tokio::time::timeout;
+use tonic::{Status, Streaming};
+
+/// Largest piece. Plugins in Go send 16 KiB at once.
+const LARGEST_PIECE: usize = 32 << 20;
+
+/// An object that is being read. Dropping it tells the plugin to send no more.
+pub(crate) struct Download {
+    store: Place,
+    key: String,
+    entry: Entry,
+    pieces: Streaming<generated::Bytes>,
+    /// What was read and not given out.
+    ready: Bytes,
+}
+
+impl Download {
+    /// Begins to read, up to the first piece: that there is no such object may be said as late as with it.
+    pub(crate) async fn begin(store: &Place, key: &str) -> Result<Self, Failure> {
+        let entry = store.caller.enter().await?;
+        let request = generated::GetObjectRequest {
+            plugin: store.name.to_string(),
+            bucket: store.bucket.clone(),
+            key: key.to_owned(),
+        };
+        let mut client =
+            client::object_store(entry.connection.channel.clone()).max_decoding_message_size(LARGEST_PIECE);
+        let opening = timeout(store.caller.limit(), client.get_object(request)).await;
+        let pieces = match opening {
+            Ok(Ok(answer)) => answer.into_inner(),
+            Ok(Err(status)) => return Err(store.caller.failed(&entry, &store.name, &status).await),
+            Err(_) => return Err(store.caller.late(&entry).await),
+        };
+        let mut download = Self { store: store.clone(), key: key.to_owned(), entry, pieces, ready: Bytes::new() };
+        download.ready = download.next().await?.unwrap_or_default();
+        Ok(download)
+    }
+
+    /// The next piece that is not empty.
+    async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        if !self.ready.is_empty() {
+            return Ok(Some(std::mem::take(&mut self.ready)));
+        }
+        let caller = &self.store.caller;
+        loop {
+            let status: Status = match timeout(caller.limit(), self.pieces.message()).await {
+                Ok(Ok(Some(piece))) if piece.data.is_empty() => continue,
+                Ok(Ok(piece)) => return Ok(piece.map(|piece| piece.data)),
+                Ok(Err(status)) => status,
+                Err(_) => return Err(caller.late(&self.entry).await),
+            };
+            return Err(caller.failed(&self.entry, &self.store.name, &status).await);
+        }
+    }
+
+    async fn piece(&mut self) -> Result<Option<Bytes>, BucketError> {
+        let next = self.next().await;
+        next.map_err(|failure| self.store.failed("get", &self.key, failure))
+    }
+
+    /// All of it.
+    pub(crate) fn all(self) -> ByteStream {
+        futures::stream::try_unfold(self, |mut download| async move {
+            Ok(download.piece().await?.map(|piece| (piece, download)))
+        })
+        .boxed()
+    }
+
+    /// A part of it; what is before is read and dropped, as the protocol has no ranges.
+    pub(crate) async fn range(mut self, range: Range<u64>) -> Result<ByteStream, BucketError> {
+        if range.start > range.end {
+            return Err(self.beyond());
+        }
+        let mut skip = range.start;
+        while skip > 0 {
+            let Some(mut piece) = self.piece().await? else { return Err(self.beyond()) };
+            self.ready = piece.split_off(piece.len().min(usize::try_from(skip).unwrap_or(usize::MAX)));
+            skip -= piece.len() as u64;
+        }
+        let length = range.end - range.start;
+        // That it ends here is told now, not in the stream.
+        match (length, self.piece().await?) {
+            (0, _) => return Ok(futures::stream::empty().boxed()),
+            (_, None) => return Err(self.beyond()),
+            (_, Some(piece)) => self.ready = piece,
+        }
+        let part = futures::stream::try_unfold((self, length), |(mut download, left)| async move {
+            if left == 0 {
+                return Ok(None);
+            }
+            let Some(mut piece) = download.piece().await? else { return Err(download.beyond()) };
+            piece.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+            let left = left - piece.len() as u64;
+            Ok(Some((piece, (download, left))))
+        });
+        Ok(part.boxed())
+    }
+
+    /// How much there is, by reading it.
+    pub(crate) async fn measure(mut self) -> Result<u64, BucketError> {
+        let mut size = 0;
+        while let Some(piece) = self.piece().await? {
+            size += piece.len() as u64;
+        }
+        Ok(size)
+    }
+
+    fn beyond(&self) -> BucketError {
+        self.store.error(ErrorKind::Invalid, "get", &self.key, "the range is beyond the end")
+    }
+}

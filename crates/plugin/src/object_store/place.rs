@@ -1,0 +1,101 @@
+//! Which bucket at which plugin, and what a failed call of it means.
+
+use crate::caller::Caller;
+use crate::failure::{Cause, Failure};
+use crate::identity::PluginName;
+use lifeboat_bucket::{BucketError, ErrorKind};
+use std::sync::Arc;
+use tonic::transport::Channel;
+use tonic::{Code, Response, Status};
+
+/// Which bucket at which plugin.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// Makes its calls.
+    pub(crate) caller: Arc<Caller>,
+    /// The plugin.
+    pub(crate) name: PluginName,
+    /// The bucket.
+    pub(crate) bucket: String,
+}
+
+impl Place {
+    /// How messages name it.
+    pub(crate) fn describe(&self) -> String {
+        format!("the bucket {} of the plugin {}", self.bucket, self.name)
+    }
+
+    /// Calls the plugin.
+    ///
+    /// # Errors
+    /// What the call comes to.
+    pub(crate) async fn call<T, F>(&self, make: impl FnOnce(Channel) -> F + Send) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<Response<T>, Status>> + Send,
+    {
+        self.caller.call(&self.name, make).await
+    }
+
+    /// An error of an operation.
+    pub(crate) fn error(
+        &self,
+        kind: ErrorKind,
+        operation: &'static str,
+        key: &str,
+        message: impl Into<String>,
+    ) -> BucketError {
+        let (key, store, message) = (key.to_owned(), self.describe(), message.into());
+        BucketError { kind, operation, key, store, message, source: None }
+    }
+
+    /// A call that failed, by what the caller does next.
+    pub(crate) fn failed(&self, operation: &'static str, key: &str, failure: Failure) -> BucketError {
+        self.error(kind(&failure), operation, key, failure.text)
+    }
+}
+
+/// Parts of texts by which Velero knows that there is no such object.
+const MISSING: [&str; 5] = ["not found", "does not exist", "nosuchkey", "blobnotfound", "objectnotexist"];
+
+/// What the caller can do about a call that failed.
+pub(crate) fn kind(failure: &Failure) -> ErrorKind {
+    match failure.cause {
+        Cause::Gone | Cause::Passing => ErrorKind::Transient,
+        Cause::Refused => ErrorKind::Other,
+        Cause::Said(Code::NotFound) => ErrorKind::NotFound,
+        Cause::Said(Code::PermissionDenied | Code::Unauthenticated) => ErrorKind::Denied,
+        Cause::Said(Code::ResourceExhausted) => ErrorKind::Throttled,
+        // Also that of a call that we have given up.
+        Cause::Said(Code::DeadlineExceeded) => ErrorKind::Transient,
+        Cause::Said(_) => {
+            let text = failure.text.to_lowercase();
+            if MISSING.iter().any(|part| text.contains(part)) { ErrorKind::NotFound } else { ErrorKind::Other }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tonic::Status;
+
+    #[test]
+    fn a_failure_says_what_can_be_done() {
+        for (status, expected) in [
+            (Status::unknown("NoSuchKey: the specified key does not exist"), ErrorKind::NotFound),
+            (Status::unknown("storage: object doesn't exist, ObjectNotExist"), ErrorKind::NotFound),
+            (Status::not_found("x"), ErrorKind::NotFound),
+            (Status::permission_denied("x"), ErrorKind::Denied),
+            (Status::unauthenticated("x"), ErrorKind::Denied),
+            (Status::resource_exhausted("x"), ErrorKind::Throttled),
+            (Status::unavailable("x"), ErrorKind::Transient),
+            (Status::unknown("x"), ErrorKind::Other),
+            (Status::aborted("plugin panicked: x"), ErrorKind::Other),
+        ] {
+            assert_eq!(kind(&Failure::said(&status)), expected, "{status}");
+        }
+        assert_eq!(kind(&Failure::late("x")), ErrorKind::Transient);
+        assert_eq!(kind(&Failure::gone("x")), ErrorKind::Transient);
+        assert_eq!(kind(&Failure::refused("x")), ErrorKind::Other);
+    }
+}

@@ -1,0 +1,216 @@
+//! Sends an object, piece by piece (plugin-protocol.md 3.12).
+
+use crate::object_store::place::Place;
+use crate::object_store::whole::{End, Whole};
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
+use lifeboat_bucket::{BucketError, ByteStream, ErrorKind};
+use lifeboat_plugin_proto::generated;
+use lifeboat_plugin_proto::generated::object_store_client::ObjectStoreClient;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tonic::body::Body;
+use tonic::transport::Channel;
+use tonic::{Response, Status};
+use tower::ServiceExt;
+
+/// Smallest piece that is sent while more follows; smaller ones are gathered.
+const SMALLEST: usize = 16 << 10;
+/// Largest piece: a plugin in Go takes no message above 4 MiB.
+const LARGEST: usize = 1 << 20;
+
+/// How long a call that is given up may take to be broken off, where nothing that was sent before is in its way.
+const BREAKING: Duration = Duration::from_secs(2);
+
+/// What the plugin answers in the end.
+type Answer = Result<Response<generated::Empty>, Status>;
+
+/// Why not all was sent.
+enum Halt {
+    /// What is to be stored cannot be read.
+    Source(BucketError),
+    /// The plugin takes nothing any more, for as long as a stream may be silent.
+    Stuck,
+    /// The plugin has closed the stream, so that its answer is under way.
+    Closed,
+    /// The plugin has answered; `None` when the connection was given up.
+    Answered(Option<Answer>),
+}
+
+/// Sends an object and waits until it is stored; gives its size.
+///
+/// # Errors
+/// Those of the source, and of the plugin. Then the call is broken off, not ended: its end tells the plugin that it has everything.
+pub(crate) async fn upload(store: &Place, key: &str, body: ByteStream) -> Result<u64, BucketError> {
+    let caller = &store.caller;
+    let fail = |failure| store.failed("put", key, failure);
+    let entry = caller.enter().await.map_err(fail)?;
+    let (sender, bodies) = mpsc::channel(1);
+    let request = generated::PutObjectRequest {
+        plugin: store.name.to_string(),
+        bucket: store.bucket.clone(),
+        key: key.to_owned(),
+        body: Bytes::new(),
+    };
+    let given_up = CancellationToken::new();
+    let waited_for = given_up.clone().drop_guard();
+    let call = put_object(entry.connection.channel.clone(), request, bodies);
+    let mut call = entry.connection.run(until_broken_off(call, given_up));
+
+    let sent = tokio::select! {
+        biased;
+        answer = &mut call => Err(Halt::Answered(answer.ok().flatten())),
+        sent = feed(body, &sender, caller.limit()) => sent,
+    };
+    drop(sender);
+    let (size, answer) = match sent {
+        Ok(size) => (Some(size), answer_within(caller.limit(), &mut call).await),
+        Err(Halt::Closed) => (None, answer_within(caller.limit(), &mut call).await),
+        Err(Halt::Answered(answer)) => (None, answer),
+        Err(Halt::Stuck) => (None, None),
+        Err(Halt::Source(error)) => {
+            answer_within(BREAKING, &mut call).await;
+            return Err(error);
+        }
+    };
+    match (answer, size) {
+        (Some(Ok(_)), Some(size)) => Ok(size),
+        (Some(Ok(_)), None) => {
+            let message = "the plugin says that it has stored the object, but it has not taken all of it";
+            Err(store.error(ErrorKind::Other, "put", key, message))
+        }
+        (Some(Err(status)), _) => Err(fail(caller.failed(&entry, &store.name, &status).await)),
+        (None, _) => {
+            // What the plugin has not taken of it may fill the connection, so that no question gets through.
+            drop(waited_for);
+            answer_within(2 * BREAKING, &mut call).await;
+            Err(fail(caller.late(&entry).await))
+        }
+    }
+}
+
+/// The answer to a call; `None` when there is none in this time.
+async fn answer_within(limit: Duration, call: &mut oneshot::Receiver<Option<Answer>>) -> Option<Answer> {
+    timeout(limit, call).await.ok()?.ok()?
+}
+
+/// Makes a call that goes on for a moment when it is given up, so that it is seen to be broken off: cut off at once, it may look like
+/// its end to the plugin.
+async fn until_broken_off(call: impl Future<Output = Answer>, given_up: CancellationToken) -> Option<Answer> {
+    tokio::select! {
+        biased;
+        answer = call => Some(answer),
+        () = async {
+            given_up.cancelled().await;
+            sleep(BREAKING).await;
+        } => None,
+    }
+}
+
+/// Calls the plugin: a message for each body, until the end is said. When it is not, the request breaks off.
+async fn put_object(
+    channel: Channel,
+    request: generated::PutObjectRequest,
+    bodies: mpsc::Receiver<Option<Bytes>>,
+) -> Answer {
+    let end = End::default();
+    let messages = futures::stream::unfold((request, bodies, end.clone()), |(request, mut bodies, end)| async move {
+        match bodies.recv().await? {
+            Some(body) => {
+                let message = generated::PutObjectRequest { body, ..request.clone() };
+                Some((message, (request, bodies, end)))
+            }
+            None => {
+                end.say();
+                None
+            }
+        }
+    });
+    let whole = move |request: http::Request<Body>| request.map(|body| Body::new(Whole::new(body, end.clone())));
+    ObjectStoreClient::new(channel.map_request(whole)).put_object(messages).await
+}
+
+/// Hands on all of a body, and its end; gives its size.
+async fn feed(mut body: ByteStream, sender: &mpsc::Sender<Option<Bytes>>, silence: Duration) -> Result<u64, Halt> {
+    let send = |piece: Option<Bytes>| async move {
+        match timeout(silence, sender.reserve()).await {
+            Ok(Ok(place)) => {
+                place.send(piece);
+                Ok(())
+            }
+            Ok(Err(_)) => Err(Halt::Closed),
+            Err(_) => Err(Halt::Stuck),
+        }
+    };
+    let (mut gathered, mut size, mut is_first) = (BytesMut::new(), 0, true);
+    while let Some(piece) = body.next().await {
+        let mut piece = piece.map_err(Halt::Source)?;
+        size += piece.len() as u64;
+        if piece.len() < SMALLEST {
+            gathered.extend_from_slice(&piece);
+            piece = if gathered.len() < SMALLEST { Bytes::new() } else { gathered.split().freeze() };
+        } else if !gathered.is_empty() {
+            send(Some(gathered.split().freeze())).await?;
+        }
+        while !piece.is_empty() {
+            send(Some(piece.split_to(piece.len().min(LARGEST)))).await?;
+            is_first = false;
+        }
+    }
+    // compat: a plugin in Go fails when there is no message at all, so an empty object has one.
+    if !gathered.is_empty() || is_first {
+        send(Some(gathered.freeze())).await?;
+    }
+    send(None).await?;
+    Ok(size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The sizes of the pieces in which pieces of these sizes are sent.
+    async fn sent(sizes: &[usize]) -> Vec<usize> {
+        let pieces: Vec<_> = sizes.iter().map(|size| Ok(Bytes::from(vec![7; *size]))).collect();
+        let (sender, mut bodies) = mpsc::channel(1);
+        let feeding = feed(futures::stream::iter(pieces).boxed(), &sender, Duration::from_secs(10));
+        let taking = async {
+            let mut out = Vec::new();
+            while let Some(Some(body)) = bodies.recv().await {
+                out.push(body.len());
+            }
+            out
+        };
+        let (size, out) = tokio::join!(feeding, taking);
+        assert_eq!(size.ok(), Some(sizes.iter().sum::<usize>() as u64));
+        out
+    }
+
+    #[tokio::test]
+    async fn small_pieces_are_gathered_and_large_ones_cut() {
+        for (sizes, expected) in [
+            (&[][..], &[0][..]),
+            (&[0, 0], &[0]),
+            (&[7], &[7]),
+            (&[10_000, 10_000, 10_000], &[20_000, 10_000]),
+            (&[10, SMALLEST, 10], &[10, SMALLEST, 10]),
+            (&[LARGEST + 5], &[LARGEST, 5]),
+            (&[3 * LARGEST], &[LARGEST, LARGEST, LARGEST]),
+        ] {
+            assert_eq!(sent(sizes).await, expected, "{sizes:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_taken_for_too_long_halts_it() {
+        let pieces = (0..3).map(|_| Ok(Bytes::from(vec![7; SMALLEST])));
+        let (sender, bodies) = mpsc::channel(1);
+        let halt = feed(futures::stream::iter(pieces).boxed(), &sender, Duration::from_secs(10)).await;
+        assert!(matches!(halt, Err(Halt::Stuck)));
+        drop(bodies);
+        let halt = feed(futures::stream::iter([]).boxed(), &sender, Duration::from_secs(10)).await;
+        assert!(matches!(halt, Err(Halt::Closed)));
+    }
+}
