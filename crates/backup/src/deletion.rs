@@ -3,7 +3,7 @@
 use crate::env::Env;
 use crate::lane::Scoped;
 use crate::look_after::open_options;
-use crate::snapshots::remove_csi;
+use crate::snapshots::{remove_csi, remove_native};
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
@@ -51,6 +51,13 @@ pub async fn run_delete_actions(backup: &Backup, uid: &str, env: &Env) -> Result
             deleted.into_iter().for_each(|e| failed.add(e));
         }
         Err(e) => failed.add(format!("error reading which native snapshots the backup has: {e}")),
+    }
+    // Of a backup that failed when its files could not be stored.
+    match remove_native(env, |note| !note.snapshot_id.is_empty()).await {
+        Some(left) => left.iter().for_each(|one| failed.add(one.tell(&backup.metadata.name))),
+        None => {
+            failed.add("it is not known whether native snapshots of this backup are left in the storage".to_owned());
+        }
     }
     failed.into_result()
 }

@@ -5,18 +5,19 @@ use crate::error::BackupError;
 use crate::request::Settings;
 use crate::run::claim;
 use crate::seal::{Native, log_content};
-use crate::snapshots::{remove_native, tell_native};
+use crate::snapshots::tell_native;
 use lifeboat_api::Backup;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::sidecar;
 use lifeboat_object::Place;
 use lifeboat_store::{ClaimOutcome, StoreError};
+use lifeboat_volume::native::{Left, noted};
 use std::collections::BTreeMap;
 
 /// Stores log, results and record of a backup that failed, so that its log can be read and its files can be deleted
 /// like those of any other. Gives the record: `backup` with the counts of its warnings and errors.
 ///
-/// Its native snapshots are deleted. Those that cannot be are named in its file of them, so that they are deleted with the backup.
+/// The native snapshots that are noted still are named in its file of them, so that they are deleted with the backup.
 ///
 /// `backup` is in its last state. The archive of a failed backup never becomes visible; a backup of this UID that is
 /// complete stays as it is, and nothing is stored.
@@ -29,11 +30,7 @@ pub async fn record_failure(mut backup: Backup, settings: &Settings, env: &Env) 
         ClaimOutcome::Writer(writer) => *writer,
         ClaimOutcome::Complete(complete) => return Ok(*complete),
     };
-    let left = remove_native(env, |_| true).await.unwrap_or_default();
-    tell_native(&left, &backup.metadata.name, env);
-    let metadata = &backup.metadata;
-    let left = left.iter().filter_map(|one| one.record(&metadata.name, &metadata.uid)).collect();
-    let native = Native { left, ..Native::default() };
+    let native = native(&backup, env).await;
     env.operation.journal.error(&Place::Velero, &backup.status.failure_reason);
     let closed = env.operation.journal.close();
     let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
@@ -44,4 +41,21 @@ pub async fn record_failure(mut backup: Backup, settings: &Settings, env: &Env) 
     writer.put(BackupFile::Logs, log_content(closed.log)).await?;
     writer.commit(&backup, &settings.tool, BTreeMap::new(), &cluster_version).await?;
     Ok(backup)
+}
+
+/// The native snapshots that are noted. Nothing is deleted here: whoever records a failure is not to wait for a storage.
+async fn native(backup: &Backup, env: &Env) -> Native {
+    let metadata = &backup.metadata;
+    let left = match noted(&env.operation, |_| true, "").await {
+        Ok(removal) => removal.left,
+        Err(e) => {
+            let text = format!("native snapshots that this backup has taken may be left in the storage: {e}");
+            env.operation.journal.warn(&Place::Velero, text);
+            Vec::new()
+        }
+    };
+    let (unheard, left): (Vec<Left>, Vec<Left>) = left.into_iter().partition(|one| one.note.snapshot_id.is_empty());
+    tell_native(&unheard, &metadata.name, env);
+    let left = left.iter().filter_map(|one| one.record(&metadata.name, &metadata.uid)).collect();
+    Native { left, ..Native::default() }
 }

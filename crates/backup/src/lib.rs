@@ -76,4 +76,4 @@ pub use plan::{Excluded, Plan, PlannedList, PlannedPlace};
 pub use preview::{Preview, PreviewedType, PreviewedVolume, preview};
 pub use request::{MEMORY_BUDGET_MIB, Request, Settings, ValidationErrors, prepared};
 pub use run::{Outcome, run};
-pub use snapshots::remove_snapshots;
+pub use snapshots::{has_noted_snapshots, remove_snapshots};

@@ -191,9 +191,24 @@ pub(crate) async fn remove_native(env: &Env, which: impl Fn(&SnapshotNote) -> bo
     }
 }
 
-/// Tells of native snapshots that are left.
+/// Whether native snapshots are noted among the records of a backup that has ended: who deletes it finds them. So it is when that
+/// cannot be known.
+pub async fn has_noted_snapshots(operation: &Operation) -> bool {
+    match noted(operation, |_| true, "").await {
+        Ok(Removal { left, unreadable }) => !left.is_empty() || !unreadable.is_empty(),
+        Err(_) => true,
+    }
+}
+
+/// Tells of native snapshots that are left, unless that was told before.
 pub(crate) fn tell_native(left: &[Left], backup: &str, env: &Env) {
-    left.iter().for_each(|one| env.operation.journal.warn(&Place::Velero, one.tell(backup)));
+    if left.is_empty() {
+        return;
+    }
+    let journal = &env.operation.journal;
+    let told = journal.close().results.warnings;
+    let texts = left.iter().map(|one| one.tell(backup)).filter(|text| !told.messages().any(|message| message == text));
+    texts.for_each(|text| journal.warn(&Place::Velero, text));
 }
 
 fn late() -> String {

@@ -6,7 +6,7 @@ use lifeboat_action::ActionError;
 use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
-use lifeboat_backup::{BackupError, Outcome, Request, record_failure, run, run_delete_actions};
+use lifeboat_backup::{BackupError, Outcome, Request, has_noted_snapshots, record_failure, run, run_delete_actions};
 use lifeboat_operation::{InMemory, Records};
 use lifeboat_select::Document;
 use lifeboat_testbed::Ran;
@@ -421,11 +421,13 @@ async fn a_deletion_tells_what_is_not_deleted_and_can_be_done_again() {
 
 #[tokio::test]
 async fn what_a_failed_backup_cannot_delete_is_deleted_with_it() {
-    let (ground, cloud) = ground(&[("a", "east-1")]).await;
-    cloud.let_be(|name, _, _| match name {
-        "delete_snapshot" => Fate::Fails(ActionError::item("locked")),
-        _ => Fate::Good,
-    });
+    for is_recorded in [true, false] {
+        failed_and_deleted(is_recorded).await;
+    }
+}
+
+async fn failed_and_deleted(is_recorded: bool) {
+    let (mut ground, cloud) = ground(&[("a", "east-1")]).await;
     let records: Arc<dyn Records> = Arc::new(InMemory::default());
     let env = |ground: &Ground| {
         let mut env = ground.env(ground.store());
@@ -449,15 +451,26 @@ async fn what_a_failed_backup_cannot_delete_is_deleted_with_it() {
     let mut failed = request().backup;
     failed.status.phase = Some(BackupPhase::Failed);
     failed.status.failure_reason = "cancelled".to_owned();
-    let last = env(&ground);
-    let failed: Backup = record_failure(failed, &request().settings, &last).await.unwrap();
+    let failed: Backup = record_failure(failed, &request().settings, &env(&ground)).await.unwrap();
     let told = "the snapshot snap-1 of the PersistentVolume pv-a (volume east-1, location east) that this backup has taken and \
                 does not need is not deleted: test/cloud of the location east: locked";
-    let results = last.operation.journal.close().results;
+    let results = broken.operation.journal.close().results;
     assert_eq!(results.warnings.messages().collect::<Vec<_>>(), [told]);
     assert_eq!(recorded(&ground).await, cloud.snapshots());
+    let bucket = Arc::clone(&ground.bucket);
+    // Its files say so, and so do its notes where there are no files.
+    ground.bucket = Arc::new(lifeboat_bucket::Memory::default());
+    let errors = run_delete_actions(&failed, "u", &env(&ground)).await.unwrap_err();
+    assert_eq!(errors, [told]);
+    assert!(has_noted_snapshots(&env(&ground).operation).await);
     cloud.let_be(|_, _, _| Fate::Good);
-    assert_eq!(run_delete_actions(&failed, "u", &ground.env(ground.store())).await, Ok(()));
+    if is_recorded {
+        ground.bucket = bucket;
+        assert_eq!(run_delete_actions(&failed, "u", &ground.env(ground.store())).await, Ok(()));
+    } else {
+        assert_eq!(run_delete_actions(&failed, "u", &env(&ground)).await, Ok(()));
+        assert!(!has_noted_snapshots(&env(&ground).operation).await);
+    }
     assert_eq!(cloud.snapshots(), named(&[]));
 }
 

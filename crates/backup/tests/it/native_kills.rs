@@ -5,7 +5,7 @@ use crate::ground::{Ground, NAME};
 use crate::native::{ground, recorded, request};
 use crate::trip::{Kept, Trip};
 use lifeboat_api::{Backup, BackupPhase};
-use lifeboat_backup::{Env, record_failure, run, run_delete_actions};
+use lifeboat_backup::{Env, record_failure, remove_snapshots, run, run_delete_actions};
 use lifeboat_bucket::Memory;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -104,21 +104,25 @@ async fn whenever_a_backup_dies_that_is_given_up_nothing_is_lost() {
         let mut failed = request().backup;
         failed.status.phase = Some(BackupPhase::Failed);
         failed.status.failure_reason = "given up".to_owned();
-        // The one that gives it up dies once too.
-        for steps in [steps % 5, usize::MAX] {
+        let (env, _) = process(&ground, &cloud, &kept, usize::MAX);
+        let recorded = record_failure(failed.clone(), &request().settings, &env).await.unwrap();
+        assert_eq!(recorded.status.phase, Some(BackupPhase::Failed));
+        let results = env.operation.journal.close().results;
+        let warnings: Vec<String> = results.warnings.messages().map(str::to_owned).collect();
+        let orphans = orphans(&ground, &cloud, &warnings).await;
+        // What is known is recorded, deleted at once, by one that dies at that too, and would be deleted with the backup.
+        for steps in [steps % 7, usize::MAX] {
             let (env, trip) = process(&ground, &cloud, &kept, steps);
-            let settings = request().settings;
-            let recorded = tokio::select! {
-                recorded = record_failure(failed.clone(), &settings, &env) => recorded.unwrap(),
-                () = trip.dead() => continue,
-            };
-            assert_eq!(recorded.status.phase, Some(BackupPhase::Failed));
-            let results = env.operation.journal.close().results;
-            let warnings: Vec<String> = results.warnings.messages().map(str::to_owned).collect();
-            orphans(&ground, &cloud, &warnings).await;
-            assert_eq!(crate::native::recorded(&ground).await.len(), 0, "all that is known is deleted");
-            break;
+            tokio::select! {
+                _ = remove_snapshots(&failed, &env) => {}
+                () = trip.dead() => {}
+            }
         }
+        let left = || cloud.snapshots().into_values().collect::<BTreeSet<String>>();
+        assert_eq!(left(), orphans, "after {steps} steps");
+        let (env, _) = process(&ground, &cloud, &kept, usize::MAX);
+        assert_eq!(run_delete_actions(&failed, "u", &env).await, Ok(()));
+        assert_eq!(left(), orphans, "after {steps} steps");
         assert!(ground.store().backup(NAME).await.is_ok());
     }
     panic!("it never comes to its end");

@@ -19,7 +19,8 @@ use lifeboat_api::{
     Backup, BackupPhase, BackupSpec, BackupStatus, BackupStorageLocation, Time, VolumeSnapshotLocation,
 };
 use lifeboat_backup::{
-    BackupError, Outcome, Request, prepared, record_failure, remove_snapshots, run_delete_actions, run_owed_hooks,
+    BackupError, Outcome, Request, has_noted_snapshots, prepared, record_failure, remove_snapshots, run_delete_actions,
+    run_owed_hooks,
 };
 use lifeboat_client::Identity;
 use lifeboat_client::is_refused;
@@ -202,6 +203,7 @@ async fn begin(
         // Before the phase says that the backup has ended: nobody looks at its notes then.
         thaw(context, &current).await?;
     }
+    let is_complete = outcome.is_ok();
     let (has_put, noted) = match outcome {
         Ok(outcome) => (has_put, note_outcome(context, &current, &request.backup.spec, &outcome).await),
         // The engine refuses it before it has begun anything; before a second attempt something was begun.
@@ -223,9 +225,16 @@ async fn begin(
     };
     let ended = unless_gone(context, &current, &env, (has_put, noted)).await;
     if has_notes && ended.is_ok() {
-        RecordMap::new(context, &current).forget().await;
+        forget_notes(context, &current, (&env.operation, has_put || is_complete)).await;
     }
     ended
+}
+
+/// Removes the notes of a backup that has ended, unless they are all that tells of native snapshots which its deletion is to delete.
+async fn forget_notes(context: &Context, backup: &Backup, (operation, is_recorded): (&Operation, bool)) {
+    if is_recorded || !has_noted_snapshots(operation).await {
+        RecordMap::new(context, backup).forget().await;
+    }
 }
 
 /// Runs the hooks that pods are owed by attempts that were cut off.
@@ -320,7 +329,7 @@ pub(crate) async fn give_up(context: &Context, backup: &Backup, target: Target, 
         Ok(store) => engine_env(context, backup, store, SnapshotLocations::All, cancel).await,
         Err(why) => Err(why),
     };
-    let ended = match env {
+    let (ended, is_recorded) = match env {
         Ok(env) => {
             // What goes wrong is in the log that is stored.
             paid(run_owed_hooks(&env.cluster, &env.operation).await)?;
@@ -329,15 +338,17 @@ pub(crate) async fn give_up(context: &Context, backup: &Backup, target: Target, 
                 // What cannot be removed now goes with the deletion of the backup.
                 remove_snapshots(backup, &env).await;
             }
-            unless_gone(context, backup, &env, noted).await
+            let is_recorded = noted.0;
+            (unless_gone(context, backup, &env, noted).await, is_recorded)
         }
         Err(_) => {
             thaw(context, backup).await?;
-            note_failure(context, backup, reason).await
+            (note_failure(context, backup, reason).await, false)
         }
     };
     if ended.is_ok() {
-        RecordMap::new(context, backup).forget().await;
+        let operation = operation(context, backup, context.env.cancel.child_token());
+        forget_notes(context, backup, (&operation, is_recorded)).await;
     }
     ended
 }
