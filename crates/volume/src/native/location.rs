@@ -126,3 +126,114 @@ fn silent(within: Duration) -> ActionError {
 fn ended() -> ActionError {
     ActionError::item("the operation ended before it answered")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use async_trait::async_trait;
+    use lifeboat_action::{VolumeFacts, VolumeRequest};
+    use serde_json::Value;
+    use std::collections::BTreeMap;
+    use std::sync::Mutex;
+
+    /// What a call comes to; `None` for one that never answers.
+    type Answer = Option<Result<&'static str, ActionError>>;
+
+    /// Answers each call so, the last one for ever.
+    struct Scripted {
+        answers: Vec<Answer>,
+        calls: Mutex<usize>,
+    }
+
+    impl Scripted {
+        async fn answer(&self) -> Result<String, ActionError> {
+            let answer = {
+                let mut calls = self.calls.lock().unwrap();
+                *calls += 1;
+                self.answers[(*calls).min(self.answers.len()) - 1].clone()
+            };
+            match answer {
+                Some(answer) => answer.map(str::to_owned),
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    #[async_trait]
+    impl VolumeSnapshotter for Scripted {
+        fn name(&self) -> &str {
+            "test/scripted"
+        }
+
+        async fn volume_id(&self, _: &Value) -> Result<Option<String>, ActionError> {
+            self.answer().await.map(Some)
+        }
+
+        async fn volume_facts(&self, _: &str, _: &str) -> Result<VolumeFacts, ActionError> {
+            Ok(VolumeFacts::default())
+        }
+
+        async fn create_snapshot(&self, _: &str, _: &str, _: &BTreeMap<String, String>) -> Result<String, ActionError> {
+            self.answer().await
+        }
+
+        async fn create_volume(&self, _: &VolumeRequest) -> Result<String, ActionError> {
+            self.answer().await
+        }
+
+        async fn set_volume_id(&self, volume: Value, _: &str) -> Result<Value, ActionError> {
+            Ok(volume)
+        }
+
+        async fn delete_snapshot(&self, _: &str) -> Result<(), ActionError> {
+            self.answer().await.map(drop)
+        }
+    }
+
+    fn location(answers: &[Answer]) -> (Location, Arc<Scripted>) {
+        let scripted = Arc::new(Scripted { answers: answers.to_vec(), calls: Mutex::default() });
+        let snapshotter = Arc::clone(&scripted) as Arc<dyn VolumeSnapshotter>;
+        (Location::of(&LocatedSnapshotter { location: "east".to_owned(), snapshotter }), scripted)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_may_have_been_made_is_not_asked_for_again() {
+        let (passing, gone) = (|| Some(Err(ActionError::passing("busy"))), || Some(Err(ActionError::gone("killed"))));
+        let silent = "it did not answer within 60 s";
+        for (answers, expected, calls) in [
+            (vec![Some(Ok("snap-1"))], Ok("snap-1"), 1),
+            (vec![passing(), passing(), Some(Ok("snap-1"))], Ok("snap-1"), 3),
+            (vec![Some(Err(ActionError::item("no quota"))), Some(Ok("snap-1"))], Err(("no quota", false)), 1),
+            (vec![gone(), Some(Ok("snap-1"))], Err(("killed", true)), 1),
+            (vec![passing(), gone(), Some(Ok("snap-1"))], Err(("killed", true)), 2),
+            (vec![None, Some(Ok("snap-1"))], Err((silent, true)), 1),
+            (vec![Some(Ok("")), Some(Ok("snap-1"))], Err(("it answered without a name", true)), 1),
+        ] {
+            let (location, scripted) = location(&answers);
+            let fence: Fence = Arc::new(|| Ok(()));
+            let stop = CancellationToken::new();
+            let made = location.make((&stop, &fence), Duration::from_secs(60), |snapshotter| async move {
+                snapshotter.create_snapshot("", "", &BTreeMap::new()).await
+            });
+            let made = made.await.map_err(|not_made| (not_made.error.message, not_made.may_exist));
+            let expected = expected.map(str::to_owned).map_err(|(why, may_exist)| (why.to_owned(), may_exist));
+            assert_eq!((made, *scripted.calls.lock().unwrap()), (expected, calls), "{answers:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_ends_with_the_operation_and_has_a_deadline() {
+        let ask = |location: Location, stop: CancellationToken| async move {
+            location.ask(&stop, |snapshotter| async move { snapshotter.volume_id(&Value::Null).await }).await
+        };
+        let (hanging, _) = location(&[None]);
+        let stop = CancellationToken::new();
+        let (asked, ()) = tokio::join!(ask(hanging, stop.clone()), async { stop.cancel() });
+        assert_eq!(asked, Err(ended()));
+        let (hanging, _) = location(&[None]);
+        assert_eq!(ask(hanging, CancellationToken::new()).await, Err(silent(ANSWER)));
+        let (gone, scripted) = location(&[Some(Err(ActionError::gone("killed"))), Some(Ok("vol-1"))]);
+        assert_eq!(ask(gone, CancellationToken::new()).await, Ok(Some("vol-1".to_owned())));
+        assert_eq!(*scripted.calls.lock().unwrap(), 2);
+    }
+}

@@ -16,11 +16,13 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+/// Volumes whose PersistentVolumes are in memory at once, over all locations.
+const IN_MEMORY: usize = 256;
 /// How long calls that may have an effect are waited for when the backup is broken off.
 const GRACE: Duration = Duration::from_secs(5);
 /// Why a snapshot is not there whose turn did not come.
@@ -63,6 +65,7 @@ struct Inner {
     missing: Vec<String>,
     notes: Notes<SnapshotNote>,
     begun: Mutex<BTreeMap<String, watch::Receiver<Option<Outcome>>>>,
+    room: Semaphore,
     /// Set when nothing more is to be begun.
     stop: CancellationToken,
 }
@@ -101,6 +104,7 @@ impl NativeSnapshots {
             locations,
             missing: absent,
             begun: Mutex::default(),
+            room: Semaphore::new(IN_MEMORY),
         };
         Self { inner: Arc::new(inner), tasks: Arc::default() }
     }
@@ -250,8 +254,9 @@ impl Inner {
     where
         F: Future<Output = Result<Value, String>>,
     {
-        let object = tokio::select! {
-            object = object => object.map_err(Failure::Because)?,
+        let read = async { (self.room.acquire().await, object.await) };
+        let (_room, object) = tokio::select! {
+            (room, object) = read => (room, object.map_err(Failure::Because)?),
             () = self.stop.cancelled() => return Err(Failure::Because(ENDED.to_owned())),
         };
         let (location, volume_id) = self.owner(volume, &object).await?;
