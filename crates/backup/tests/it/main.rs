@@ -5,3 +5,4 @@ mod deletion;
 mod finalize;
 mod ground;
 mod hooks;
+mod related;
