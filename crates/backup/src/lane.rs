@@ -112,3 +112,52 @@ fn resolve(name: &str, scope: ActionScope, catalog: &Catalog) -> Result<ObjectSc
     };
     ObjectScope::resolve(text, catalog).map_err(|e| BackupError::ActionScope(name.to_owned(), e))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actions::BUILT_IN_ACTIONS;
+    use crate::env::test_env;
+    use async_trait::async_trait;
+    use lifeboat_action::{ActionError, BackupItemInput, BackupItemOutput};
+    use lifeboat_api::Backup;
+    use lifeboat_volume::csi::{BACKUP_ACTIONS, CsiBackup, GROUP, SnapshotTypes};
+
+    struct Given(&'static str);
+
+    #[async_trait]
+    impl BackupItemAction for Given {
+        fn name(&self) -> &str {
+            self.0
+        }
+
+        fn applies_to(&self) -> ActionScope {
+            ActionScope::default()
+        }
+
+        async fn execute(&self, input: BackupItemInput<'_>) -> Result<BackupItemOutput, ActionError> {
+            Ok(BackupItemOutput::unchanged(input.item))
+        }
+    }
+
+    #[tokio::test]
+    async fn built_in_actions_come_before_those_of_csi_snapshots_and_given_ones_last() {
+        let types = ["volumesnapshots", "volumesnapshotcontents", "volumesnapshotclasses"];
+        let types = types.map(|name| Arc::new(ApiResource::new(GROUP, "v1", name, "Any")));
+        let catalog = Catalog::new(types.into(), vec![]);
+        let backup_item: Vec<Arc<dyn BackupItemAction>> = vec![Arc::new(Given("b/second")), Arc::new(Given("a/first"))];
+        let given = Actions { backup_item, ..Actions::default() };
+        let env = test_env().await;
+        let csi = || {
+            let of = CsiBackup { backup: Backup::default(), types: SnapshotTypes::of(&catalog).unwrap() };
+            CsiSnapshots::new(&env.cluster, &env.operation, of)
+        };
+        for (csi, of_csi) in [(None, &[][..]), (Some(csi()), &BACKUP_ACTIONS)] {
+            let lane = Lane::new(&catalog, &given, csi).unwrap();
+            let expected: Vec<&str> =
+                BUILT_IN_ACTIONS.iter().chain(of_csi).chain(&["b/second", "a/first"]).copied().collect();
+            let called = lane.backup_item(Arc::default(), Arc::default());
+            assert_eq!(called.iter().map(|one| one.action.name()).collect::<Vec<_>>(), expected);
+        }
+    }
+}

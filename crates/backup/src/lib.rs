@@ -31,6 +31,7 @@ mod gather;
 mod hands;
 mod hook;
 mod index;
+mod kept_from;
 mod lane;
 mod late;
 mod load;

@@ -89,3 +89,59 @@ fn parsed(source: &str, text: &str) -> Result<ResourcePolicies, String> {
     let parsed = ResourcePolicies::parse(text, PolicyUse::Backup);
     parsed.map(|policies| policies.from_source(source)).map_err(|e| e.told(source, PolicyUse::Backup))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::{test_env, test_env_of};
+    use lifeboat_testbed::scripted_api_server;
+    use serde_json::json;
+    use tokio::task::JoinSet;
+
+    fn backup(kind: &str) -> Backup {
+        let mut backup = Backup::default();
+        backup.metadata.namespace = "velero".to_owned();
+        let spec = json!({"resourcePolicy": {"kind": kind, "name": "p"}});
+        backup.spec = serde_json::from_value(spec).unwrap();
+        backup
+    }
+
+    #[tokio::test]
+    async fn policies_in_something_else_than_a_config_map_have_no_effect_which_is_a_warning() {
+        // Nothing is asked of the cluster.
+        let env = test_env().await;
+        let found = policies(&backup("Secret"), &Settings::default(), &env).await.unwrap();
+        assert!(found.is_none());
+        let results = env.operation.journal.close().results;
+        let warnings: Vec<&str> = results.warnings.messages().collect();
+        let expected = "resource policies are in ConfigMaps only: the Secret p is not read, and has no effect";
+        assert_eq!((warnings, results.errors.messages().count()), (vec![expected], 0));
+    }
+
+    #[tokio::test]
+    async fn policies_for_all_backups_that_have_become_wrong_refuse_each_backup() {
+        let config_map = |text: &str| {
+            let object =
+                json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "g"}, "data": {"a": text}});
+            (200, object.to_string())
+        };
+        let good = "version: v1\nvolumePolicies: [{action: {type: skip}}]";
+        let gone = json!({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound"});
+        let answers = vec![config_map(good), config_map("version: v2"), (404, gone.to_string())];
+        let mut tasks = JoinSet::new();
+        let kubeconfig = scripted_api_server(&mut tasks, answers).await.unwrap();
+        let env = test_env_of(kubeconfig.path()).await;
+        let settings = Settings { global_volume_policies: "g".to_owned(), ..Settings::default() };
+        let mut backup = Backup::default();
+        backup.metadata.namespace = "velero".to_owned();
+        assert!(policies(&backup, &settings, &env).await.unwrap().is_some());
+        for expected in [
+            "the policies for all backups: fail to validate ResourcePolicies in ConfigMap velero/g with error incompatible version number \
+             v2 with supported version v1",
+            "the policies for all backups: fail to get ResourcePolicies velero/g ConfigMap with error ConfigMap \"g\" not found",
+        ] {
+            let refused = policies(&backup, &settings, &env).await.map(drop);
+            assert_eq!(refused, Err(ValidationErrors(vec![expected.to_owned()])));
+        }
+    }
+}

@@ -184,9 +184,10 @@ mod tests {
                 resource("", "bindings", &["create"]),
                 resource("", "configmaps", &all),
                 resource("", "events", &all),
+                resource("", "persistentvolumes", &all),
+                resource("", "serviceaccounts", &all),
                 resource("", "persistentvolumeclaims", &all),
                 resource("", "pods", &all),
-                resource("", "serviceaccounts", &all),
                 resource("apps", "deployments", &all),
                 resource("events.k8s.io", "events", &all),
                 resource("example.com", "events", &all),
@@ -205,6 +206,7 @@ mod tests {
             [
                 "pods",
                 "persistentvolumeclaims",
+                "persistentvolumes",
                 "serviceaccounts",
                 "configmaps",
                 "events",
@@ -221,6 +223,24 @@ mod tests {
                 "deployments.extensions: another API group serves the same objects",
             ]
         );
+    }
+
+    #[test]
+    fn of_each_type_that_two_groups_serve_the_group_that_the_api_server_names_first_is_saved() {
+        let all = ["list", "create", "get", "delete"];
+        assert_eq!(COHABITING.len(), 5);
+        for (name, [one, other]) in COHABITING {
+            for (first, second) in [(one, other), (other, one)] {
+                let catalog = Catalog::new(vec![resource(first, name, &all), resource(second, name, &all)], vec![]);
+                let filter = BackupFilter::new(&BackupSpec::default(), None, &catalog, &[]).unwrap();
+                let lane = Lane::new(&catalog, &Actions::default(), None).unwrap();
+                let plan = plan(&catalog, &filter, &lane, &[], Versions::All);
+                let listed: Vec<GroupResource> = plan.lists.iter().map(|list| list.resource.group_resource()).collect();
+                let excluded: Vec<&GroupResource> = plan.excluded.iter().map(|excluded| &excluded.resource).collect();
+                let [first, second] = [first, second].map(|group| GroupResource::new(group, name));
+                assert_eq!((listed, excluded), (vec![first], vec![&second]));
+            }
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::fates::{Fate, Fates, Who};
 use crate::fetch::{failed, get, tell_absent};
 use crate::hook::Quiesced;
 use crate::index::{Body, Facts, Index, Outside, Record};
+use crate::kept_from::is_kept_from;
 use crate::lane::Scoped;
 use crate::output::Output;
 use crate::perform::{listen, may_speak, perform};
@@ -257,7 +258,9 @@ impl Worker {
     async fn entry(&mut self, item: Item, depth: usize) -> Result<Made, Stopped> {
         let desk = Arc::clone(&self.desk);
         let resource = item.resource.group_resource();
-        let actions: Vec<_> = desk.actions.iter().filter(|action| action.applies(&resource, &item.head)).collect();
+        let actions = desk.actions.iter().filter(|action| action.applies(&resource, &item.head));
+        let actions: Vec<_> =
+            actions.filter(|action| !is_kept_from(action.action.name(), &item, &desk.verdicts)).collect();
         if is_too_deep(&item.body) {
             tell_too_deep(&item.key(), &desk.env.operation.journal);
             return Ok(Made::Entry(Entry::as_sent(item)));

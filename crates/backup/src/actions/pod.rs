@@ -146,6 +146,23 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_runs_that_has_a_node_and_the_phase_running_and_is_not_being_deleted() {
+        let pod = |node: Value, phase: &str, deleted: Value| json!({"metadata": {"name": "p", "deletionTimestamp": deleted}, "spec": {"nodeName": node}, "status": {"phase": phase}});
+        for (pod, expected) in [
+            (pod(json!("n"), "Running", Value::Null), true),
+            (pod(Value::Null, "Running", Value::Null), false),
+            (pod(json!(""), "Running", Value::Null), false),
+            (pod(json!("n"), "Pending", Value::Null), false),
+            (pod(json!("n"), "Succeeded", Value::Null), false),
+            (pod(json!("n"), "Running", json!("2026-01-01T00:00:00Z")), false),
+            (json!({"metadata": {"name": "p"}}), false),
+        ] {
+            let head = Head::parse(pod.to_string().as_bytes()).unwrap();
+            assert_eq!(pod_view(&pod).is_running(&head), expected, "{pod}");
+        }
+    }
+
+    #[test]
     fn a_pod_asks_for_the_files_of_the_volumes_that_it_lists() {
         let pod = |annotations: Value| {
             json!({"metadata": {"annotations": annotations}, "spec": {"volumes": [

@@ -237,6 +237,24 @@ mod tests {
     }
 
     #[test]
+    fn a_claim_loses_the_labels_that_say_where_its_data_came_from_and_keeps_all_others() {
+        for (label, value, stays) in [
+            ("velero.io/restore-name", "r", false),
+            ("backup.velero.io/must-include-additional-items", "true", false),
+            ("velero.io/volume-snapshot-name", "s", false),
+            ("velero.io/backup-name", "old", false),
+            ("velero.io/backup-name", "new", true),
+            ("velero.io/exclude-from-backup", "false", true),
+            ("app", "x", true),
+        ] {
+            let mut claim = json!({"metadata": {"labels": {label: value, "other": "y"}}, "spec": {}});
+            assert_eq!(clean_claim(&mut claim, "new"), !stays, "{label}={value}");
+            let expected = if stays { json!({label: value, "other": "y"}) } else { json!({"other": "y"}) };
+            assert_eq!(claim["metadata"]["labels"], expected, "{label}={value}");
+        }
+    }
+
+    #[test]
     fn a_claim_without_such_ties_stays_as_it_is() {
         let before = json!({"metadata": {"labels": {}}, "spec": {"storageClassName": "", "selector": {"matchLabels": {"disk": "a"}}}});
         let mut after = before.clone();

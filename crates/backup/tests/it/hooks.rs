@@ -129,6 +129,40 @@ async fn a_hook_that_fails_keeps_its_pod_out_if_it_says_so_and_the_pod_is_thawed
     }
 }
 
+/// Commands of the spec around the backup of each pod; the one of this word decides whether its pod is saved.
+fn of_spec(fails: &str) -> lifeboat_api::BackupHooks {
+    let exec = |word: &str| json!({"exec": {"container": "db", "command": [word], "onError": if word == fails { "Fail" } else { "Continue" }}});
+    let pre: Vec<Value> = ["freeze", "flush"].into_iter().map(exec).collect();
+    let post: Vec<Value> = ["thaw", "tell"].into_iter().map(exec).collect();
+    serde_json::from_value(json!({"resources": [{"name": "h", "pre": pre, "post": post}]})).unwrap()
+}
+
+#[tokio::test]
+async fn after_a_hook_that_fails_its_pod_no_further_one_of_its_moment_runs_though_they_count_as_attempted() {
+    for (fails, expected, pods) in [
+        // What comes after the backup may thaw what the failed one has frozen.
+        ("freeze", &["freeze", "thaw", "tell"][..], &["b"][..]),
+        ("thaw", &["freeze", "flush", "thaw"], &["a", "b"]),
+    ] {
+        let (ground, done) = ground(&[("a", json!({})), ("b", json!({}))], move |command| {
+            ran(i32::from(command.pod == "shop/a" && command.words[0] == fails))
+        })
+        .await;
+        let mut request = Ground::request();
+        request.backup.spec.hooks = of_spec(fails);
+        let outcome = run(&request, &env(&ground, &records())).await.unwrap();
+        let case = format!("{fails}: {}", errors(&outcome));
+        let of_a: Vec<String> =
+            done.take().iter().filter_map(|line| Some(line.strip_prefix("shop/a db ")?.to_owned())).collect();
+        assert_eq!(of_a, expected, "{case}");
+        assert_eq!(saved(&ground).await, pods, "{case}");
+        let counts = HookStatus { hooks_attempted: 8, hooks_failed: 1 };
+        assert_eq!(outcome.backup.status.hook_status, Some(counts), "{case}");
+        assert_eq!(outcome.backup.status.phase, Some(BackupPhase::PartiallyFailed), "{case}");
+        assert_eq!(outcome.results.errors.messages().count(), 1, "{case}");
+    }
+}
+
 /// Calls this at the first command `freeze`.
 fn at_first_freeze(then: impl Fn() + Send + Sync + 'static) -> impl Fn(&ContainerCommand) -> Ran + Send + Sync {
     let first = Mutex::new(true);

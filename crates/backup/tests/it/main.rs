@@ -9,6 +9,7 @@ mod groups;
 mod hooks;
 mod native;
 mod native_kills;
+mod related;
 mod snapshots;
 mod snapshotter;
 mod trip;

@@ -1,0 +1,66 @@
+//! Given actions that a volume policy keeps from a claim (backup.md 2.2).
+
+use lifeboat_object::Item;
+use lifeboat_volume::facts::ClaimKey;
+use lifeboat_volume::{Decided, Verdict, Verdicts, Way, Why};
+
+/// Actions of plugins that do something with the volumes of claims, by their names.
+const OF_VOLUMES: [&str; 2] = ["velero.io/csi-pvc-backupper", "velero.io/vsphere-pvc-backupper"];
+
+/// Whether an action is not called for an object, because it is one for the volumes of claims, and a policy says to skip that of
+/// this claim. It does not ask for policies itself.
+pub(crate) fn is_kept_from(action: &str, item: &Item, verdicts: &Verdicts) -> bool {
+    if !OF_VOLUMES.contains(&action)
+        || !(item.resource.group.is_empty() && item.resource.resource == "persistentvolumeclaims")
+    {
+        return false;
+    }
+    let namespace = item.head.namespace.clone().unwrap_or_default();
+    let claim = ClaimKey { namespace, name: item.head.name.clone() };
+    matches!(
+        verdicts.of_claim(&claim),
+        Some(Decided { verdict: Verdict { way: Way::Skip, why: Why::Policy { action: "skip", .. } }, .. })
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lifeboat_object::ApiResource;
+    use lifeboat_select::{PolicyUse, ResourcePolicies};
+    use lifeboat_volume::{Flags, Rules, Survey};
+    use serde_json::json;
+    use std::sync::Arc;
+
+    fn item(resource: &str, kind: &str, name: &str, class: &str) -> Item {
+        let object = json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "shop"},
+            "spec": {"volumeName": format!("of-{name}"), "storageClassName": class}, "status": {"phase": "Bound"}});
+        Item::parse(Arc::new(ApiResource::new("", "v1", resource, kind)), object.to_string().into()).unwrap()
+    }
+
+    #[test]
+    fn actions_for_volumes_are_not_called_for_claims_that_a_policy_skips() {
+        let text = "version: v1\nvolumePolicies: [{conditions: {storageClass: [slow]}, action: {type: skip}}]";
+        let policies = ResourcePolicies::parse(text, PolicyUse::Backup).unwrap();
+        let flags = Flags::default();
+        let rules = Rules { policies: Some(&policies), flags: &flags };
+        let mut survey = Survey::new(rules);
+        let claims =
+            ["slow", "fast"].map(|class| item("persistentvolumeclaims", "PersistentVolumeClaim", class, class));
+        let volumes = ["slow", "fast"].map(|class| {
+            let object = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": format!("of-{class}")},
+                "spec": {"storageClassName": class, "claimRef": {"namespace": "shop", "name": class}}});
+            let resource = ApiResource::new("", "v1", "persistentvolumes", "PersistentVolume");
+            Item::parse(Arc::new(resource), object.to_string().into()).unwrap()
+        });
+        claims.iter().chain(&volumes).for_each(|item| survey.take(item));
+        let verdicts = survey.decide(rules);
+        let kept = |action: &str| claims.each_ref().map(|claim| is_kept_from(action, claim, &verdicts));
+        assert_eq!(kept("velero.io/vsphere-pvc-backupper"), [true, false]);
+        assert_eq!(kept("velero.io/csi-pvc-backupper"), [true, false]);
+        assert_eq!(kept("velero.io/pv"), [false, false]);
+        assert_eq!(kept("example.com/snapshots"), [false, false]);
+        let pod = item("pods", "Pod", "slow", "slow");
+        assert!(!is_kept_from("velero.io/vsphere-pvc-backupper", &pod, &verdicts));
+    }
+}
