@@ -114,8 +114,7 @@ impl CreateArgs {
     fn made(&self, globals: &Globals) -> Schedule {
         let mut backup = Backup::default();
         self.spec.apply(&mut backup);
-        let mut schedule = Schedule::default();
-        schedule.metadata = backup.metadata;
+        let mut schedule = Schedule { metadata: backup.metadata, ..Schedule::default() };
         schedule.metadata.name.clone_from(&self.name);
         schedule.metadata.namespace.clone_from(&globals.namespace);
         schedule.spec.template = backup.spec;

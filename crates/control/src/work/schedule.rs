@@ -2,7 +2,7 @@
 
 use super::{Context, Effect, Finished, Unfinished};
 use crate::phase::schedule::{Run, run_name};
-use lifeboat_api::{Backup, Schedule, Time, well_known};
+use lifeboat_api::{Backup, Schedule, SchedulePhase, Time, well_known};
 use lifeboat_client::is_refused;
 
 /// Changes what a schedule says of itself.
@@ -10,7 +10,8 @@ pub(crate) async fn note(context: &Context, schedule: &Schedule, after: &Schedul
     let name = &schedule.metadata.name;
     if after.status.phase != schedule.status.phase || !after.status.validation_errors.is_empty() {
         let errors = after.status.validation_errors.join("; ");
-        tracing::info!(schedule = name, phase = after.status.phase.map(|p| p.as_str()), errors, "a schedule was read");
+        let phase = after.status.phase.map(SchedulePhase::as_str);
+        tracing::info!(schedule = name, phase, errors, "a schedule was read");
     }
     if after.status.last_skipped != schedule.status.last_skipped {
         tracing::info!(schedule = name, "a run that is due is left out, as the schedule or the server's flag says");
@@ -88,7 +89,7 @@ mod tests {
     use crate::stub::{context, sandbox};
     use async_trait::async_trait;
     use jiff::Timestamp;
-    use lifeboat_api::{BackupStorageLocation, SchedulePhase};
+    use lifeboat_api::BackupStorageLocation;
     use lifeboat_bucket::BlobStore;
     use std::collections::BTreeMap;
     use std::sync::Arc;
