@@ -125,7 +125,7 @@ mod tests {
     /// Maps merge, `strings` accumulate, everything else takes the last.
     #[test]
     fn every_flag_may_be_given_again() {
-        const SAMPLES: [(&str, &str); 11] = [
+        const SAMPLES: [(&str, &str); 12] = [
             ("1", "2"),
             ("30", "31"),
             ("1m", "2m"),
@@ -137,6 +137,7 @@ mod tests {
             ("127.0.0.1:1", "127.0.0.1:2"),
             ("a=none", "b=update"),
             ("true", "false"),
+            ("single", "single"),
         ];
         let (mut grammar, mut adding) = (lax(), BTreeSet::new());
         let flags = flags_of_all();
@@ -184,6 +185,7 @@ mod tests {
             "--namespace-mappings",
             "--pod-annotations",
             "--pod-labels",
+            "--prefer-plugins",
             "--sa-annotations",
             "--snapshot-location-config",
             "--volume-snapshot-locations",

@@ -39,6 +39,7 @@ mod object_storage;
 mod own_pod;
 mod owners;
 mod plan;
+mod plugins;
 mod policies;
 mod random_kills;
 mod references;

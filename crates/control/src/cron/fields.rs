@@ -1,6 +1,6 @@
 //! The five fields, and the times of a clock that match them. No zone is known here.
 
-use super::CronError;
+use super::error::CronError;
 use jiff::civil::{Date, DateTime};
 use jiff::{SignedDuration, ToSpan};
 use std::ops::RangeInclusive;

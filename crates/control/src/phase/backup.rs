@@ -53,6 +53,13 @@ pub(crate) fn step(backup: &Backup, fail_in_progress: bool) -> Decision<Step> {
     }
 }
 
+/// Whether it has begun and not ended: from its phase, so that it is known after a restart too.
+pub(crate) fn is_running(backup: &Backup) -> bool {
+    let runs =
+        |phase: BackupPhase| phase == BackupPhase::InProgress || phase.waits_for_operations() || phase.is_finalizing();
+    backup.status.phase.is_some_and(runs)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

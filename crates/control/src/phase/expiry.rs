@@ -1,7 +1,7 @@
 //! Backups whose time is over (api-and-controllers.md 3.8).
 
 use super::Decision;
-use crate::work::deletion::is_running;
+use super::backup::is_running;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{
     Backup, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase, Duration, Time,

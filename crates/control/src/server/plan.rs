@@ -369,7 +369,7 @@ impl<'a> Planner<'a> {
             }
             let Some(step) = self.due(request::deletion(request, self.view.now.0), subject) else { continue };
             let (name, backup) = (request.key(), request.beside(&request.spec.backup_name));
-            let runs = work::deletion::backup_named(&backup, world).is_some_and(|b| work::deletion::is_running(&b));
+            let runs = work::deletion::backup_named(&backup, world).is_some_and(|b| phase::backup::is_running(&b));
             // One that is only refused does not wait for the work on its backup. Of several deletions of one backup the
             // next is made when one has ended, and there is nothing left to do then.
             let key = if runs || step == request::Step::Forget {

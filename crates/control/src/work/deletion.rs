@@ -4,6 +4,7 @@ use super::backup::{NAME_TAKEN, engine_env, is_record_of};
 use super::restore::has_files;
 use super::running::capped;
 use super::{Context, Effect, Finished, SnapshotLocations, Unfinished};
+use crate::phase::backup::is_running;
 use crate::world::{Kind, Meta, Unreadable, World};
 use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase,
@@ -98,13 +99,6 @@ pub(crate) fn backup_named<'a>(name: &NamespacedName, world: &'a World) -> Optio
 pub(crate) fn is_meant(request: &DeleteBackupRequest, backup: &Backup) -> bool {
     let uid = request.metadata.labels.get(well_known::LABEL_BACKUP_UID);
     uid.is_none_or(|uid| uid.is_empty() || *uid == backup.metadata.uid)
-}
-
-/// From its phase, so that it is known after a restart too.
-pub(crate) fn is_running(backup: &Backup) -> bool {
-    let runs =
-        |phase: BackupPhase| phase == BackupPhase::InProgress || phase.waits_for_operations() || phase.is_finalizing();
-    backup.status.phase.is_some_and(runs)
 }
 
 /// Deletes what the request names. What was begun by a server that died is gone on with: each step finds done what is

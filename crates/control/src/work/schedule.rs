@@ -10,7 +10,8 @@ pub(crate) async fn note(context: &Context, schedule: &Schedule, after: &Schedul
     let name = &schedule.metadata.name;
     if after.status.phase != schedule.status.phase || !after.status.validation_errors.is_empty() {
         let errors = after.status.validation_errors.join("; ");
-        tracing::info!(schedule = name, phase = after.status.phase.map(SchedulePhase::as_str), errors, "a schedule was read");
+        let phase = after.status.phase.map(SchedulePhase::as_str);
+        tracing::info!(schedule = name, phase, errors, "a schedule was read");
     }
     if after.status.last_skipped != schedule.status.last_skipped {
         tracing::info!(schedule = name, "a run that is due is left out, as the schedule or the server's flag says");

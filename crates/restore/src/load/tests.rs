@@ -122,7 +122,7 @@ async fn what_is_wrong_with_the_resource_policies_of_a_restore_refuses_it() {
         (Some(json!({"a": "version: v1", "b": "version: v1"})), illegal(2)),
         (
             Some(json!({"a": "version: v1\nvolumePolicies: []"})),
-            "fail to validate ResourcePolicies in ConfigMap velero/p: volumePolicies are not supported for restore"
+            "fail to validate ResourcePolicies in ConfigMap velero/p: volumePolicies are not supported for restore (line 2)"
                 .to_owned(),
         ),
     ] {

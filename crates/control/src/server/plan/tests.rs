@@ -462,7 +462,7 @@ impl Play {
             }
             Step::Delete(mut request, _, request::Step::Answer) => {
                 let backup = self.world.backups.get(&named(&request.spec.backup_name)).cloned();
-                if let Some(backup) = backup.filter(|backup| !work::deletion::is_running(backup)) {
+                if let Some(backup) = backup.filter(|backup| !phase::backup::is_running(backup)) {
                     self.world.backups.remove(&Identity::of(&backup.metadata));
                 }
                 request.status.phase = Some(DeleteBackupRequestPhase::Processed);

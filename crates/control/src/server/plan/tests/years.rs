@@ -100,9 +100,9 @@ impl Years {
                 [Values::of(&[0]), all(0, 23), Values::of(&[1, 8]), Values::of(&[3, 11]), all(0, 6)],
             ),
         ] {
-            let times = counted(&fields, &TimeZone::get(zone).unwrap(), (date(2025, 12, 1), date(2031, 3, 1)));
+            let times = counted(&fields, &TimeZone::get(zone).unwrap(), (date(2025, 11, 1), date(2031, 3, 1)));
             years.put(name, &format!("CRON_TZ={zone} {}", text(&fields)));
-            years.due.insert(name.into(), Due::At(times.into_iter().filter(|due| *due > now).collect()));
+            years.due.insert(name.into(), Due::At(times));
         }
         if !jumps {
             years.put("every", "@every 31h7m");
@@ -220,7 +220,9 @@ impl Years {
             if is_held {
                 continue;
             }
-            if let Some(latest) = times.range(..=clock).next_back() {
+            // What was due before the schedule was made is of no interest.
+            let made = self.world.schedules.get(&named(name)).unwrap().metadata.creation_timestamp.unwrap().timestamp();
+            if let Some(latest) = times.range(..=clock).next_back().filter(|latest| **latest > made) {
                 let run = phase::schedule::run_name(name, *latest);
                 // A clock that was ahead has made another one since then.
                 let is_newer = |backup: &Backup| {

@@ -1,0 +1,306 @@
+//! Plugins: a server runs the programs of its plugin directory, and its operations use what they have.
+
+use crate::ground::Ground;
+use crate::support::{eventually, run};
+use futures::{StreamExt, TryStreamExt};
+use lifeboat_plugin_sdk::{
+    ActionError, ActionScope, BackupItemAction, BackupItemInput, BackupItemOutput, ByteStream, Config, ObjectStore,
+    Plugin, VolumeFacts, VolumeRequest, VolumeSnapshotter, async_trait,
+};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+/// No test: where a server has started this program as a plugin, it is one from here on.
+#[test]
+fn plays_a_plugin() {
+    if std::env::var("VELERO_PLUGIN").as_deref() != Ok("hello") {
+        return;
+    }
+    let plugin = Plugin::new()
+        .backup_item_action(Mark)
+        .object_store("example.io/files", async |config: Config| Files::of(&config))
+        .volume_snapshotter("example.io/disks", async |config: Config| Disks::of(&config));
+    std::process::exit(i32::from(plugin.serve() != ExitCode::SUCCESS));
+}
+
+/// Puts this program as a plugin into a folder. The harness of tests prints lines of its own, which are no handshake.
+fn put_plugin(folder: &Path) {
+    std::fs::create_dir_all(folder).expect("the folder of plugins");
+    let own = std::env::current_exe().expect("this program");
+    let script = format!(
+        "#!/bin/sh\n'{}' plugins::plays_a_plugin --exact --nocapture --test-threads=2 | grep --line-buffered '^1|'\n",
+        own.display()
+    );
+    let path = folder.join("disks-and-files");
+    std::fs::write(&path, script).expect("the plugin");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("its mode");
+}
+
+/// Writes into ConfigMaps which backup they are of.
+struct Mark;
+
+#[async_trait]
+impl BackupItemAction for Mark {
+    fn name(&self) -> &str {
+        "example.io/mark"
+    }
+
+    fn applies_to(&self) -> ActionScope {
+        ActionScope { included_namespaces: vec!["shop".to_owned()], ..ActionScope::resources(&["configmaps"]) }
+    }
+
+    async fn execute(&self, input: BackupItemInput<'_>) -> Result<BackupItemOutput, ActionError> {
+        let mut item = input.item;
+        item["metadata"]["annotations"]["example.io/saved-by"] = input.backup.metadata.name.as_str().into();
+        tracing::info!(name = item["metadata"]["name"].as_str(), "marked");
+        Ok(BackupItemOutput::changed(item))
+    }
+}
+
+fn item(error: impl ToString) -> ActionError {
+    ActionError::item(error.to_string())
+}
+
+fn setting(config: &Config, key: &str) -> Result<PathBuf, ActionError> {
+    config.get(key).map(PathBuf::from).ok_or_else(|| item(format!("config.{key} is missing")))
+}
+
+/// An object store in a folder.
+struct Files {
+    root: PathBuf,
+}
+
+impl Files {
+    fn of(config: &Config) -> Result<Self, ActionError> {
+        Ok(Self { root: setting(config, "root")? })
+    }
+
+    fn path(&self, bucket: &str, key: &str) -> PathBuf {
+        self.root.join(bucket).join(key)
+    }
+}
+
+/// All files below a folder, by their paths in it.
+fn files(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        match entry.path().is_dir() {
+            true => found.extend(files(&entry.path()).into_iter().map(|inner| format!("{name}/{inner}"))),
+            false => found.push(name),
+        }
+    }
+    found.sort();
+    found
+}
+
+#[async_trait]
+impl ObjectStore for Files {
+    async fn put_object(&self, bucket: &str, key: &str, body: ByteStream) -> Result<(), ActionError> {
+        let pieces: Vec<_> = body.try_collect().await?;
+        let path = self.path(bucket, key);
+        std::fs::create_dir_all(path.parent().unwrap_or(&self.root)).map_err(item)?;
+        std::fs::write(&path, pieces.concat()).map_err(item)
+    }
+
+    async fn object_exists(&self, bucket: &str, key: &str) -> Result<bool, ActionError> {
+        Ok(self.path(bucket, key).is_file())
+    }
+
+    async fn get_object(&self, bucket: &str, key: &str) -> Result<ByteStream, ActionError> {
+        let bytes = std::fs::read(self.path(bucket, key)).map_err(|_| item(format!("{key}: not found")))?;
+        Ok(futures::stream::iter([Ok(bytes.into())]).boxed())
+    }
+
+    async fn list_common_prefixes(
+        &self,
+        bucket: &str,
+        delimiter: &str,
+        prefix: &str,
+    ) -> Result<Vec<String>, ActionError> {
+        let keys = self.list_objects(bucket, prefix).await?;
+        let of =
+            |key: &String| Some(format!("{prefix}{}{delimiter}", key.strip_prefix(prefix)?.split_once(delimiter)?.0));
+        let mut all: Vec<String> = keys.iter().filter_map(of).collect();
+        all.dedup();
+        Ok(all)
+    }
+
+    async fn list_objects(&self, bucket: &str, prefix: &str) -> Result<Vec<String>, ActionError> {
+        let all = files(&self.root.join(bucket)).into_iter();
+        Ok(all.filter(|key| key.starts_with(prefix)).collect())
+    }
+
+    async fn delete_object(&self, bucket: &str, key: &str) -> Result<(), ActionError> {
+        match std::fs::remove_file(self.path(bucket, key)) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(item(e)),
+            _ => Ok(()),
+        }
+    }
+
+    async fn create_signed_url(&self, _: &str, key: &str, _: Duration) -> Result<String, ActionError> {
+        Err(item(format!("{key}: a folder signs no URLs")))
+    }
+}
+
+/// Disks whose snapshots are files in a folder. A PersistentVolume names its disk in an annotation.
+struct Disks {
+    folder: PathBuf,
+}
+
+impl Disks {
+    fn of(config: &Config) -> Result<Self, ActionError> {
+        Ok(Self { folder: setting(config, "folder")? })
+    }
+}
+
+const DISK: &str = "example.io/disk";
+
+#[async_trait]
+impl VolumeSnapshotter for Disks {
+    fn name(&self) -> &str {
+        "example.io/disks"
+    }
+
+    async fn volume_id(&self, persistent_volume: &Value) -> Result<Option<String>, ActionError> {
+        Ok(persistent_volume["metadata"]["annotations"][DISK].as_str().map(str::to_owned))
+    }
+
+    async fn volume_facts(&self, _: &str, _: &str) -> Result<VolumeFacts, ActionError> {
+        Ok(VolumeFacts { volume_type: "fast".to_owned(), iops: Some(7) })
+    }
+
+    async fn create_snapshot(
+        &self,
+        volume_id: &str,
+        zone: &str,
+        tags: &BTreeMap<String, String>,
+    ) -> Result<String, ActionError> {
+        let name = format!("snapshot-of-{volume_id}");
+        std::fs::write(self.folder.join(&name), format!("{zone} {}", tags["velero.io/pv"])).map_err(item)?;
+        Ok(name)
+    }
+
+    async fn create_volume(&self, request: &VolumeRequest) -> Result<String, ActionError> {
+        let VolumeFacts { volume_type, iops } = &request.facts;
+        Ok(format!("{volume_type}-{}-of-{}", iops.unwrap_or_default(), request.snapshot_id))
+    }
+
+    async fn set_volume_id(&self, mut persistent_volume: Value, volume_id: &str) -> Result<Value, ActionError> {
+        persistent_volume["metadata"]["annotations"][DISK] = volume_id.into();
+        Ok(persistent_volume)
+    }
+
+    async fn delete_snapshot(&self, snapshot_id: &str) -> Result<(), ActionError> {
+        std::fs::remove_file(self.folder.join(snapshot_id)).map_err(item)
+    }
+}
+
+/// An action, an object store and a snapshotter of one program, from the start of the server to the deletion of the backup.
+#[test]
+fn a_backup_goes_through_the_plugins_of_its_server_and_comes_back() {
+    let ground = Ground::start();
+    let folder = |name: &str| ground.directories.path().join(name);
+    for name in ["root", "snapshots"] {
+        std::fs::create_dir(folder(name)).expect("a folder");
+    }
+    put_plugin(&folder("plugins"));
+    ground.many("shop", 3);
+    let before = ground.maps("shop");
+    let size = json!({"storage": "1Gi"});
+    ground.create(&json!({"apiVersion": "v1", "kind": "PersistentVolume",
+        "metadata": {"name": "pv-of-shop", "annotations": {DISK: "disk-1"}, "labels": {"topology.kubernetes.io/zone": "z"}},
+        "spec": {"capacity": size, "accessModes": ["ReadWriteMany"], "persistentVolumeReclaimPolicy": "Retain",
+            "storageClassName": "", "nfs": {"server": "nowhere.invalid", "path": "/"}}}));
+    ground.create(
+        &json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "shop"},
+        "spec": {"accessModes": ["ReadWriteMany"], "storageClassName": "", "volumeName": "pv-of-shop",
+            "resources": {"requests": size}}}),
+    );
+    eventually("the claim is bound", || {
+        ground.get_in("shop", "persistentvolumeclaim", "data")["status"]["phase"] == "Bound"
+    });
+    let text = |path: PathBuf| path.display().to_string();
+    ground.velero(
+        "BackupStorageLocation",
+        "main",
+        &json!({"default": true, "provider": "example.io/files", "objectStorage": {"bucket": "b", "prefix": "p"},
+            "config": {"root": text(folder("root"))}}),
+    );
+    ground.velero(
+        "VolumeSnapshotLocation",
+        "disks",
+        &json!({"provider": "example.io/disks", "config": {"folder": text(folder("snapshots"))}}),
+    );
+    let flags = ["--plugin-dir", &text(folder("plugins"))];
+    let server = ground.server_with("one", &ground.bed.plane.kubeconfig(), &flags);
+    ground.until("backupstoragelocation", "main", "Available");
+
+    ground.velero("Backup", "b", &json!({"includedNamespaces": ["shop"]}));
+    let done = ground.until("backup", "b", "Completed");
+    let counts = (&done["status"]["volumeSnapshotsAttempted"], &done["status"]["volumeSnapshotsCompleted"]);
+    assert_eq!(counts, (&json!(1), &json!(1)), "{done}");
+    assert_eq!(files(&folder("snapshots")), ["snapshot-of-disk-1"]);
+    let taken = std::fs::read_to_string(folder("snapshots").join("snapshot-of-disk-1")).expect("the snapshot");
+    assert_eq!(taken, "z pv-of-shop");
+
+    let cli = |args: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
+        command.args(args.split_whitespace()).env("KUBECONFIG", ground.bed.plane.kubeconfig());
+        let run = run(&mut command);
+        assert_eq!(run.code, 0, "{args}: {run:?}");
+        run.out
+    };
+    let plugins = cli("plugin get");
+    let rows: Vec<Vec<&str>> = plugins.lines().map(|line| line.split_whitespace().collect()).collect();
+    for row in [
+        ["example.io/mark", "BackupItemActionV2"],
+        ["example.io/files", "ObjectStore"],
+        ["example.io/disks", "VolumeSnapshotter"],
+        ["velero.io/pod", "BackupItemAction"],
+    ] {
+        assert!(rows.iter().any(|found| *found == row), "{row:?} is not in {plugins}");
+    }
+
+    ground.lose("shop");
+    ground.bed.kubectl(&["delete", "persistentvolume", "pv-of-shop", "--timeout=60s"]);
+    ground.velero("Restore", "r", &json!({"backupName": "b"}));
+    ground.until("restore", "r", "Completed");
+    assert_eq!(ground.maps("shop"), before);
+    let map = ground.get_in("shop", "configmap", before.keys().next().expect("a ConfigMap"));
+    assert_eq!(map["metadata"]["annotations"]["example.io/saved-by"], "b");
+    let volume = ground.get("persistentvolume", "pv-of-shop");
+    assert_eq!(volume["metadata"]["annotations"][DISK], "fast-7-of-snapshot-of-disk-1");
+    let log = cli("backup logs b");
+    let marked = log.lines().filter(|line| line.contains("msg=marked") && line.contains("pluginName=disks-and-files"));
+    assert_eq!(marked.count(), before.len() + 1, "with kube-root-ca.crt: {log}");
+
+    cli("backup delete b --confirm");
+    ground.until_gone("backup", "b");
+    assert_eq!(files(&folder("snapshots")), [""; 0]);
+    assert_eq!(files(&folder("root/b/p/backups")), [""; 0]);
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// What a backup names itself and cannot be used refuses it; what it takes because it is there is an error of the volume.
+#[test]
+fn a_snapshot_location_without_its_plugin_refuses_the_backup_that_names_it() {
+    let ground = Ground::start();
+    ground.many("shop", 1);
+    ground.directory("main", &json!({"default": true}));
+    ground.velero("VolumeSnapshotLocation", "disks", &json!({"provider": "example.io/disks"}));
+    let _server = ground.server("one");
+    ground.until("backupstoragelocation", "main", "Available");
+    ground.velero("Backup", "named", &json!({"includedNamespaces": ["shop"], "volumeSnapshotLocations": ["disks"]}));
+    let refused = ground.until("backup", "named", "FailedValidation");
+    let errors = &refused["status"]["validationErrors"];
+    let expected =
+        "volume snapshot location disks cannot be used: unable to get valid VolumeSnapshotter for \"example.io/disks\"";
+    assert_eq!(*errors, json!([expected]));
+    ground.velero("Backup", "other", &json!({"includedNamespaces": ["shop"]}));
+    ground.until("backup", "other", "Completed");
+}
