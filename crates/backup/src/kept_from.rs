@@ -10,9 +10,8 @@ const OF_VOLUMES: [&str; 2] = ["velero.io/csi-pvc-backupper", "velero.io/vsphere
 /// Whether an action is not called for an object, because it is one for the volumes of claims, and a policy says to skip that of
 /// this claim. It does not ask for policies itself.
 pub(crate) fn is_kept_from(action: &str, item: &Item, verdicts: &Verdicts) -> bool {
-    if !OF_VOLUMES.contains(&action)
-        || !(item.resource.group.is_empty() && item.resource.resource == "persistentvolumeclaims")
-    {
+    let is_claim = item.resource.group.is_empty() && item.resource.resource == "persistentvolumeclaims";
+    if !is_claim || !OF_VOLUMES.contains(&action) {
         return false;
     }
     let namespace = item.head.namespace.clone().unwrap_or_default();
