@@ -1,12 +1,12 @@
 //! Asks the item block actions of plugins which objects belong into one block (backup.md 1.11).
 
 use crate::actions::service_account::Digest;
+use crate::entry::whole;
 use crate::shelve::Shelves;
 use crate::stopped::Stopped;
 use futures::StreamExt;
 use lifeboat_action::{ActionError, call, caught};
 use lifeboat_object::{Item, ObjectKey, Severity};
-use serde_json::Value;
 use std::ops::Range;
 
 /// What actions have named for one object.
@@ -43,7 +43,7 @@ async fn about(number: usize, shelves: &Shelves) -> Option<Named> {
         return None;
     }
     // What cannot be read is told when it is saved.
-    let object: Value = serde_json::from_slice(&item.body).ok()?;
+    let object = whole(&item.resource, &item.body).ok()?;
     let mut related = Vec::new();
     for action in actions {
         let cancel = &shelves.env.operation.cancel;

@@ -28,7 +28,7 @@ impl Entry {
 
     /// An object that was changed, with its type.
     pub(crate) fn changed(item: Item, object: Value) -> Self {
-        let body = with_type(&item, object).into();
+        let body = Bytes::from(typed(&item.resource, object).to_string()).into();
         Self { resource: item.resource, namespace: item.head.namespace, name: item.head.name, body }
     }
 }
@@ -46,12 +46,20 @@ pub(crate) fn tell_too_deep(key: &ObjectKey, journal: &Journal) {
     journal.item(Severity::Error, key, FAILED, Some(&error));
 }
 
-fn with_type(item: &Item, mut object: Value) -> Bytes {
+/// An object as actions see it: with its type, which the elements of a list of the API server lack.
+///
+/// # Errors
+/// When the body is no JSON.
+pub(crate) fn whole(resource: &ApiResource, body: &[u8]) -> Result<Value, serde_json::Error> {
+    serde_json::from_slice(body).map(|object| typed(resource, object))
+}
+
+fn typed(resource: &ApiResource, mut object: Value) -> Value {
     if let Some(map) = object.as_object_mut() {
-        map.insert("apiVersion".to_owned(), item.resource.api_version().into());
-        map.insert("kind".to_owned(), item.resource.kind.clone().into());
+        map.insert("apiVersion".to_owned(), resource.api_version().into());
+        map.insert("kind".to_owned(), resource.kind.clone().into());
     }
-    object.to_string().into()
+    object
 }
 
 #[cfg(test)]
@@ -107,7 +115,7 @@ mod tests {
             let parsed: Value = serde_json::from_slice(&item.body).unwrap();
             let read = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap();
             // Numbers are compared as they are written.
-            prop_assert_eq!(read(&splice_type(&item).to_bytes()), read(&with_type(&item, parsed)));
+            prop_assert_eq!(read(&splice_type(&item).to_bytes()), typed(&item.resource, parsed));
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::actions::service_account::Digest;
 use crate::deeds::{Deeds, Wish};
-use crate::entry::{Entry, FAILED, tell_too_deep};
+use crate::entry::{Entry, FAILED, tell_too_deep, whole};
 use crate::env::Env;
 use crate::fates::{Fate, Fates, Who};
 use crate::fetch::{failed, get, tell_absent};
@@ -72,7 +72,7 @@ impl Desk {
                 read.map_err(|e| e.to_string())?.ok_or("it was deleted while it waited for its turn")?
             }
         };
-        serde_json::from_slice(&body).map_err(|e| e.to_string())
+        whole(&record.resource, &body).map_err(|e| e.to_string())
     }
 
     /// An object of the index; `None` when it is lost, which stands in the results.
@@ -275,7 +275,7 @@ impl Worker {
             self.deeds.volumes.note(&item, &desk.verdicts);
             return Ok(Made::Entry(Entry::as_sent(item)));
         }
-        let mut object: Value = match serde_json::from_slice(&item.body) {
+        let mut object = match whole(&item.resource, &item.body) {
             Ok(object) => object,
             Err(e) => return Ok(self.fails(&item, &e.to_string())),
         };
@@ -336,7 +336,7 @@ impl Worker {
     ) -> Result<Result<BackupItemOutput, String>, Stopped> {
         let (backup, cancel) = (&self.desk.scope.backup, &self.desk.env.operation.cancel);
         let kept = is_changed.then(|| object.clone());
-        let again = || kept.clone().unwrap_or_else(|| serde_json::from_slice(&item.body).unwrap_or_default());
+        let again = || kept.clone().unwrap_or_else(|| whole(&item.resource, &item.body).unwrap_or_default());
         let answer = tokio::select! {
             () = cancel.cancelled() => return Err(Stopped::Over),
             answer = perform(action, object, again, backup, cancel) => answer,
