@@ -68,6 +68,14 @@ pub(crate) fn parse(line: &[u8]) -> Result<Address, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn whatever_is_printed_first_is_taken_or_refused(fields in prop::collection::vec("[12]|unix|tcp|grpc|.{0,9}", 0..8)) {
+            let _ = parse(fields.join("|").as_bytes());
+        }
+    }
 
     #[test]
     fn a_handshake_says_where_the_plugin_listens() {

@@ -38,7 +38,9 @@ const LISTING: Duration = Duration::from_secs(60);
 /// One process a program runs for all operations, from the first use until [`HostOptions::idle_timeout`] after the last; a store or a
 /// snapshotter has one of its own for each configuration, because a plugin knows only the last one that it was given. A process
 /// that ends by itself is started anew for the next call; one whose restart fails ten times in a row is given up, and each call
-/// says so.
+/// says so, until somebody begins to use it anew.
+///
+/// Dropping all clones, with all actions and stores that came out of them, kills the processes; [`Self::shut_down`] ends them.
 #[derive(Clone, Debug)]
 pub struct PluginHost {
     registry: Arc<Registry>,

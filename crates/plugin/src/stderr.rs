@@ -126,6 +126,26 @@ fn is_time(value: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lines::Lines;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn whatever_is_printed_is_read(bytes in prop::collection::vec(any::<u8>(), 0..2000), size in 1usize..100) {
+            let (mut lines, mut reader, mut read) = (Lines::default(), Reader::default(), 0);
+            for part in bytes.chunks(size) {
+                lines.feed(part, |piece| { reader.read(piece); read += 1; });
+            }
+            let ends = bytes.iter().filter(|byte| **byte == b'\n').count();
+            prop_assert_eq!(read, ends);
+        }
+
+        #[test]
+        fn a_line_of_a_log_is_read_whatever_its_values_are(time in ".{0,40}", level in ".{0,8}", message in ".{0,40}") {
+            let line = serde_json::json!({"@timestamp": time, "@level": level, "@message": message}).to_string();
+            Reader::default().read(Piece::Line(line.as_bytes()));
+        }
+    }
 
     fn read(text: &str) -> Line {
         Reader::default().read(Piece::Line(text.as_bytes()))
