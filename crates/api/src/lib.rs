@@ -22,6 +22,7 @@ mod repository;
 mod request;
 mod restore;
 mod schedule;
+mod scheduled;
 mod schema;
 mod selector;
 mod time;

@@ -19,6 +19,7 @@ mod group_delete;
 mod groups;
 mod look;
 mod members;
+mod names;
 mod objects;
 mod release;
 mod restore;
@@ -34,26 +35,10 @@ pub use delete::delete_actions;
 pub use error::CsiError;
 pub use group_delete::{ArchivedGroups, GroupHandle};
 pub use groups::{ClaimGroup, GroupMember};
+pub use names::{BACKUP_ACTIONS, DELETE_ACTIONS, RESTORE_ACTIONS};
 pub use objects::{GROUP, GROUPS, GroupTypes, SnapshotTypes};
 pub use release::release_all;
 pub use restore::{SnapshotsOfBackup, restore_actions, restored_name, snapshot_of_claim, without_restored_names};
 pub use snapshots::{CsiBackup, CsiSnapshots, Taken, TakenGroup};
 pub use stub::{Alone, StubOf, group_of_archived, make_ready, make_stub, stubs};
 pub use sweep::{Left, remove_all};
-
-/// The names of the actions of a backup, in the order in which they are called.
-pub const BACKUP_ACTIONS: [&str; 4] = [
-    "velero.io/csi-pvc-backupper",
-    "velero.io/csi-volumesnapshot-backupper",
-    "velero.io/csi-volumesnapshotclass-backupper",
-    "velero.io/csi-volumesnapshotcontent-backupper",
-];
-/// The names of the actions of a restore.
-pub const RESTORE_ACTIONS: [&str; 4] = [
-    "velero.io/csi-pvc-restorer",
-    "velero.io/csi-volumesnapshot-restorer",
-    "velero.io/csi-volumesnapshotclass-restorer",
-    "velero.io/csi-volumesnapshotcontent-restorer",
-];
-/// The name of the action of a deletion.
-pub const DELETE_ACTIONS: [&str; 1] = ["velero.io/csi-volumesnapshotcontent-delete"];

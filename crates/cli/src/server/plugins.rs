@@ -14,6 +14,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The object stores that are built in.
+const BUILT_IN_STORES: [&str; 2] = ["velero.io/aws", "lifeboat.io/directory"];
 /// How long a program runs on that nothing uses.
 const IDLE: Duration = Duration::from_secs(60);
 /// What a location may not set itself: the server says where the file with its credentials is (plugin-protocol.md 4.4).
@@ -166,7 +168,7 @@ pub(crate) fn built_in() -> Vec<PluginIdentity> {
     let kinds: [(Kind, &[&str]); 7] = [
         (Kind::BackupItemAction, &lifeboat_backup::BUILT_IN_ACTIONS),
         (Kind::BackupItemActionV2, &lifeboat_volume::csi::BACKUP_ACTIONS),
-        (Kind::ObjectStore, &super::providers::BUILT_IN),
+        (Kind::ObjectStore, &BUILT_IN_STORES),
         (Kind::RestoreItemAction, &lifeboat_restore::BUILT_IN_ACTIONS),
         (Kind::RestoreItemActionV2, &lifeboat_volume::csi::RESTORE_ACTIONS),
         (Kind::DeleteItemAction, &lifeboat_volume::csi::DELETE_ACTIONS),

@@ -13,8 +13,6 @@ use std::time::Duration;
 
 /// The provider of directories.
 const DIRECTORY: &str = "lifeboat.io/directory";
-/// The providers that are built in.
-pub(super) const BUILT_IN: [&str; 2] = ["velero.io/aws", DIRECTORY];
 
 /// Opens directories and S3 buckets.
 #[derive(Debug)]

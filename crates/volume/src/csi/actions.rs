@@ -1,10 +1,10 @@
 //! Velero's backup item actions of CSI snapshots (backup.md 3.2).
 
-use super::BACKUP_ACTIONS;
 use super::answer::{failed, text};
 use super::content::Content;
 use super::look::Bound;
 use super::members::leave_group;
+use super::names::BACKUP_ACTIONS;
 use super::objects::{GROUP, is_snapshot_of};
 use super::snapshots::{CsiSnapshots, TakenGroup};
 use crate::facts::ClaimKey;

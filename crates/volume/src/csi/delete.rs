@@ -1,9 +1,9 @@
 //! Velero's delete item action of CSI snapshots (backup.md 5.2): removes what a backup keeps in the storage.
 
-use super::DELETE_ACTIONS;
 use super::answer::{failed, text};
 use super::clean::set_policy;
 use super::group_delete::{ArchivedGroups, GroupDeletion};
+use super::names::DELETE_ACTIONS;
 use super::objects::{FINALIZER, GROUP, SnapshotTypes};
 use super::settle::say_handle;
 use async_trait::async_trait;

@@ -1,9 +1,9 @@
 //! Velero's restore item actions of CSI snapshots (restore.md 6.5 to 6.7): claims are made from the snapshots that their backup
 //! keeps in the storage.
 
-use super::RESTORE_ACTIONS;
 use super::answer::{failed, text};
 use super::class::SnapshotClass;
+use super::names::RESTORE_ACTIONS;
 use super::objects::{GROUP, SnapshotTypes};
 use crate::facts::ClaimKey;
 use async_trait::async_trait;

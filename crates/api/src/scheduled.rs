@@ -1,0 +1,93 @@
+//! What a schedule makes: its backups (api-and-controllers.md 3.8).
+
+use crate::{Backup, OwnerReference, Resource, Schedule, label_value, well_known};
+use std::collections::BTreeMap;
+
+/// What `kubectl apply` notes of the schedule; on a backup it would be taken for what was applied of the backup.
+const APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+impl Schedule {
+    /// The value of the label [`well_known::LABEL_SCHEDULE_NAME`] on its backups.
+    #[must_use]
+    pub fn label(&self) -> String {
+        label_value(&self.metadata.name)
+    }
+
+    /// A backup of it, which has no name yet: its spec is the template; labels and annotations are those of the template, or
+    /// else those of the schedule.
+    #[must_use]
+    pub fn backup(&self) -> Backup {
+        let (own, template) = (&self.metadata, &self.spec.template);
+        let either = |template: &BTreeMap<String, String>, own: &BTreeMap<String, String>| {
+            if template.is_empty() { own.clone() } else { template.clone() }
+        };
+        let mut backup = Backup { spec: template.clone(), ..Backup::default() };
+        if let Some(policy) = &mut backup.spec.resource_policy {
+            policy.api_group = None;
+            policy.kind = "configmap".to_owned();
+        }
+        let made = &mut backup.metadata;
+        made.namespace.clone_from(&own.namespace);
+        made.labels = either(&template.metadata.labels, &own.labels);
+        made.labels.insert(well_known::LABEL_SCHEDULE_NAME.to_owned(), self.label());
+        made.annotations = either(&template.metadata.annotations, &own.annotations);
+        made.annotations.remove(APPLIED);
+        if self.spec.use_owner_references_in_backup == Some(true) {
+            made.owner_references.push(OwnerReference {
+                api_version: Self::api_version(),
+                kind: Self::KIND.to_owned(),
+                name: own.name.clone(),
+                uid: own.uid.clone(),
+                controller: Some(true),
+                block_owner_deletion: None,
+            });
+        }
+        backup
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_backup_of_a_schedule_is_its_template() {
+        let made = |change: &dyn Fn(&mut Schedule)| {
+            let mut schedule: Schedule = serde_json::from_value(json!({
+                "apiVersion": "velero.io/v1", "kind": "Schedule",
+                "metadata": {"name": "nightly", "namespace": "velero", "uid": "u", "labels": {"own": "1"},
+                    "annotations": {"own": "2", APPLIED: "{}"}},
+                "spec": {"schedule": "@daily", "template": {
+                    "includedNamespaces": ["shop"], "resourcePolicy": {"apiGroup": "x", "kind": "Policy", "name": "p"}}},
+            }))
+            .unwrap();
+            change(&mut schedule);
+            let backup = schedule.backup();
+            let spec = &backup.spec;
+            assert_eq!(
+                (&spec.included_namespaces[..], spec.ttl),
+                (&["shop".to_owned()][..], schedule.spec.template.ttl)
+            );
+            assert_eq!(spec.metadata, schedule.spec.template.metadata);
+            json!({"metadata": backup.metadata, "policy": spec.resource_policy})
+        };
+        let policy = json!({"kind": "configmap", "name": "p", "apiGroup": null});
+        let label = well_known::LABEL_SCHEDULE_NAME;
+        let expected = |labels: serde_json::Value, annotations: serde_json::Value| json!({"metadata": {"namespace": "velero", "labels": labels, "annotations": annotations}, "policy": policy});
+        let plain = expected(json!({"own": "1", label: "nightly"}), json!({"own": "2"}));
+        assert_eq!(made(&|_| {}), plain);
+        assert_eq!(made(&|schedule| schedule.spec.use_owner_references_in_backup = Some(false)), plain);
+        let mut owned = plain.clone();
+        owned["metadata"]["ownerReferences"] = json!([{"apiVersion": "velero.io/v1", "kind": "Schedule", "name": "nightly", "uid": "u", "controller": true}]);
+        assert_eq!(made(&|schedule| schedule.spec.use_owner_references_in_backup = Some(true)), owned);
+        let of_template = made(&|schedule| {
+            schedule.spec.template.metadata.labels = [("t".to_owned(), "3".to_owned())].into();
+            schedule.spec.template.metadata.annotations = [("t".to_owned(), "4".to_owned())].into();
+        });
+        assert_eq!(of_template, expected(json!({"t": "3", label: "nightly"}), json!({"t": "4"})));
+        // The API server would refuse it as a label.
+        let long = made(&|schedule| schedule.metadata.name = "n".repeat(70));
+        assert_eq!(long["metadata"]["labels"][label], label_value(&"n".repeat(70)));
+    }
+}

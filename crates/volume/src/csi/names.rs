@@ -1,0 +1,18 @@
+//! The names of the actions of CSI snapshots (plugin-protocol.md 5).
+
+/// The names of the actions of a backup, in the order in which they are called.
+pub const BACKUP_ACTIONS: [&str; 4] = [
+    "velero.io/csi-pvc-backupper",
+    "velero.io/csi-volumesnapshot-backupper",
+    "velero.io/csi-volumesnapshotclass-backupper",
+    "velero.io/csi-volumesnapshotcontent-backupper",
+];
+/// The names of the actions of a restore.
+pub const RESTORE_ACTIONS: [&str; 4] = [
+    "velero.io/csi-pvc-restorer",
+    "velero.io/csi-volumesnapshot-restorer",
+    "velero.io/csi-volumesnapshotclass-restorer",
+    "velero.io/csi-volumesnapshotcontent-restorer",
+];
+/// The name of the action of a deletion.
+pub const DELETE_ACTIONS: [&str; 1] = ["velero.io/csi-volumesnapshotcontent-delete"];
