@@ -131,7 +131,7 @@ pub(crate) struct ServerArgs {
     /// Accepted: there is no such cache
     #[arg(long)]
     disable_informer_cache: bool,
-    /// A run that is due when a schedule is seen first, or is no longer paused, is left out, for schedules that do not say
+    /// A run that is due when a schedule is seen first is left out, for schedules that do not say
     #[arg(long)]
     schedule_skip_immediately: bool,
     /// The label that joins the claims whose volumes are to be saved together, for backups that name none

@@ -88,13 +88,13 @@ pub struct ServerSettings {
     pub move_snapshot_data: bool,
     /// Velero's switch for its informer cache. The server accepts it and has no such cache.
     pub no_informer_cache: bool,
-    /// Whether a new schedule waits for its time before its first backup.
+    /// Whether a run that is due when a schedule is seen first is left out, for schedules that do not say.
     pub schedules_wait: bool,
     /// The program that moves the files of volumes.
     pub uploader: String,
     /// How often repositories are maintained.
     pub maintenance_frequency: Duration,
-    /// How often expired backups are deleted.
+    /// After what time a deletion that has failed is asked for again, of a backup whose time is over.
     pub garbage_collection_frequency: Duration,
     /// How long file system backups of one backup or restore may take.
     pub pod_volume_timeout: Duration,

@@ -96,7 +96,7 @@ pub(crate) struct InstallArgs {
     /// How often repositories are maintained; 0 for the default of their format
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION", allow_hyphen_values = true)]
     pub(super) default_repo_maintain_frequency: Duration,
-    /// How often expired backups are deleted; 0 for hourly
+    /// After what time a deletion that has failed is asked for again, of a backup whose time is over; 0 for an hour
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION", allow_hyphen_values = true)]
     pub(super) garbage_collection_frequency: Duration,
     /// How long file system backups of one backup or restore may take; 0 for four hours
@@ -114,7 +114,7 @@ pub(crate) struct InstallArgs {
     /// Accepted: there is no such cache
     #[arg(long)]
     pub(super) disable_informer_cache: bool,
-    /// A new schedule waits for its time before its first backup
+    /// A run that is due when a schedule is seen first is left out, for schedules that do not say
     #[arg(long)]
     pub(super) schedule_skip_immediately: bool,
     /// Look more often whether a snapshot is ready

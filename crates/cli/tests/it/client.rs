@@ -185,7 +185,7 @@ fn golden_commands_print_the_same() {
         ("vsl-get", Exactly),
         ("schedule-create", Exactly),
         ("schedule-get", Loosely),
-        ("schedule-create-dry", Other("Error: invalid value '-o' for '--skip-immediately <BOOL>': ")),
+        ("schedule-create-dry", Other("Error: unexpected argument 'yaml' found\n")),
         ("schedule-pause-again", Exactly),
         ("schedule-unpause", Exactly),
         ("schedule-pause", Exactly),

@@ -177,7 +177,7 @@ fn a_backup_goes_when_its_time_is_over() {
         );
     };
     run("stays", "main", "1h");
-    run("kept", "sealed", "12s");
+    run("kept", "sealed", "25s");
     ground.bed.kubectl(&[
         "patch",
         "backupstoragelocation",
@@ -187,10 +187,10 @@ fn a_backup_goes_when_its_time_is_over() {
         "--patch",
         r#"{"spec":{"accessMode":"ReadOnly"}}"#,
     ]);
-    run("goes", "main", "5s");
+    run("goes", "main", "20s");
     ok(&ground, "restore create r --from-backup goes --include-namespaces nothing --wait");
     assert!(has(&bucket, "backups/goes") && has(&bucket, "restores/r"));
-    assert_eq!(ground.get("backup", "goes")["spec"]["ttl"], "5s");
+    assert_eq!(ground.get("backup", "goes")["spec"]["ttl"], "20s");
     ground.until_gone("backup", "goes");
     ground.until_gone("restore", "r");
     assert!(!has(&bucket, "backups/goes") && !has(&bucket, "restores/r"));
