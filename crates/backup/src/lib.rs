@@ -73,7 +73,7 @@ pub use finalize::finalize;
 pub use hook::run_owed_hooks;
 pub use load::check_global_policies;
 pub use look_after::look_after_operations;
-pub use plan::{Excluded, Plan, PlannedList, PlannedPlace};
+pub use plan::Excluded;
 pub use preview::{Preview, PreviewedType, PreviewedVolume, preview};
 pub use request::{MEMORY_BUDGET_MIB, Request, Settings, ValidationErrors, prepared};
 pub use run::{Outcome, run};

@@ -5,7 +5,7 @@ use crate::request::{Settings, ValidationErrors};
 use lifeboat_api::Backup;
 use lifeboat_cluster::{Cluster, ConfigMapError};
 use lifeboat_object::Place;
-use lifeboat_select::{BackupFilter, Document, PolicyUse, ResourcePolicies};
+use lifeboat_select::{BackupFilter, PolicyUse, ResourcePolicies, RulesText};
 
 /// The policies of a backup, behind them those for the volumes of all backups. What has no effect is a warning.
 ///
@@ -44,7 +44,7 @@ async fn own(backup: &Backup, settings: &Settings, env: &Env) -> Result<Option<R
             let source = &document.source;
             Err(format!("resource policies are given twice, as a ConfigMap and in {source}: give one"))
         }
-        (None, Some(Document { source, text })) => parsed(source, text).map(Some),
+        (None, Some(RulesText { source, text })) => parsed(source, text).map(Some),
         (Some(reference), None) if reference.kind.eq_ignore_ascii_case("configmap") => {
             read(&backup.metadata.namespace, &reference.name, &env.cluster).await.map(Some)
         }

@@ -8,33 +8,33 @@ use std::sync::Arc;
 
 /// The lists of a backup, in order.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// What is listed.
-    pub lists: Vec<PlannedList>,
+    pub(crate) lists: Vec<PlannedList>,
     /// What is not.
-    pub excluded: Vec<Excluded>,
+    pub(crate) excluded: Vec<Excluded>,
 }
 
 /// One type to list.
 #[derive(Clone, Debug)]
-pub struct PlannedList {
+pub(crate) struct PlannedList {
     /// The type, in one of its versions.
-    pub resource: Arc<ApiResource>,
+    pub(crate) resource: Arc<ApiResource>,
     /// Where it is listed.
-    pub places: Vec<PlannedPlace>,
+    pub(crate) places: Vec<PlannedPlace>,
     /// Namespaces to list one by one instead when the list of the whole cluster is denied; none for a type of the cluster.
-    pub when_denied: Arc<[String]>,
+    pub(crate) when_denied: Arc<[String]>,
     /// Whether actions look at the objects.
-    pub is_looked_at: bool,
+    pub(crate) is_looked_at: bool,
 }
 
 /// Where a type is listed, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlannedPlace {
+pub(crate) struct PlannedPlace {
     /// A namespace, or the whole cluster.
-    pub namespace: Option<String>,
+    pub(crate) namespace: Option<String>,
     /// Label selectors, one list each; one empty selector for no restriction.
-    pub selectors: Vec<String>,
+    pub(crate) selectors: Vec<String>,
 }
 
 /// A type that is left out.

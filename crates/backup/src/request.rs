@@ -6,7 +6,7 @@ use lifeboat_archive::FORMAT_VERSION;
 use lifeboat_cluster::ServerVersion;
 use lifeboat_hook::BackupHooks;
 use lifeboat_object::Catalog;
-use lifeboat_select::{BackupFilter, Document};
+use lifeboat_select::{BackupFilter, RulesText};
 
 /// A backup to be made.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ pub struct Settings {
     /// How many item blocks are worked on at once: objects that actions look at.
     pub item_block_workers: usize,
     /// Resource policies in place of a ConfigMap.
-    pub resource_policies: Option<Document>,
+    pub resource_policies: Option<RulesText>,
     /// The ConfigMap, in the namespace of the backup, with the policies for the volumes of all backups; empty for none.
     pub global_volume_policies: String,
     /// Whether an API server holds the Backup: its name is unique in its namespace then, and what an earlier one of the

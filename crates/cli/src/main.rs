@@ -16,6 +16,7 @@ mod helper;
 mod install;
 mod local;
 mod log;
+mod newest;
 mod output;
 mod pflag;
 mod preview;

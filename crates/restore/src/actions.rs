@@ -23,7 +23,8 @@ pub(crate) mod test_server;
 #[cfg(test)]
 mod tests;
 
-pub use config::ActionConfig;
+pub(crate) use api_service::SELECTOR as AUTOMANAGED;
+pub(crate) use config::ActionConfig;
 
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, RestoreItemAction, RestoreItemInput, RestoreItemOutput};
@@ -52,7 +53,7 @@ pub const BUILT_IN_ACTIONS: [&str; 14] = [
 /// The built-in actions, in the order in which they are called; after them come those of CSI snapshots. They remember what they asked the cluster: make them
 /// anew for each restore.
 #[must_use]
-pub fn built_in_actions(cluster: &Cluster, config: &ActionConfig) -> Vec<Arc<dyn RestoreItemAction>> {
+pub(crate) fn built_in_actions(cluster: &Cluster, config: &ActionConfig) -> Vec<Arc<dyn RestoreItemAction>> {
     let rules = config.image_rules.clone();
     vec![
         computed("velero.io/add-pvc-from-pod", &["pods"], pod::add_claims),

@@ -3,10 +3,10 @@
 
 use crate::apply::{Actions, Applied, Ask, Need, Unprepared};
 use crate::check::Seen;
-use crate::existing::strip;
 use crate::mapping::Mapping;
 use crate::modifier::{Candidate, Modified, Modifiers, Schemas};
 use crate::native::Natives;
+use crate::one_life::strip;
 use crate::references;
 use crate::volumes::{reset_claim, reset_volume};
 use lifeboat_api::{label_value, well_known};

@@ -1,19 +1,44 @@
 //! What happens when the object is there already (restore.md 2.13).
 
+use crate::update;
 use jiff::Timestamp;
-use lifeboat_api::well_known::{LABEL_BACKUP_NAME, LABEL_RESTORE_NAME};
-use lifeboat_patch::restored::OF_ONE_LIFE;
+use lifeboat_api::ExistingResourcePolicy;
+use lifeboat_object::GroupResource;
 use serde_json::Value;
 
-/// Removes what belongs to one life of an object: identity, times, owners, status. Gives the status back.
-pub(crate) fn strip(object: &mut Value) -> Option<Value> {
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        for key in OF_ONE_LIFE {
-            metadata.remove(key);
+/// What is to be done with an object that is in the cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Treatment {
+    /// Nothing: it is as in the backup.
+    Unchanged,
+    /// It only gets what it lacks, by this patch.
+    Merge(Value),
+    /// It becomes as in the backup, by this patch.
+    Update(Value),
+    /// It is deleted and made anew, where it may be.
+    Recreate,
+    /// It differs and stays as it is.
+    Stay,
+}
+
+impl Treatment {
+    /// What the policy makes of an object of the cluster that is to become `desired`.
+    pub(crate) fn of(
+        policy: &ExistingResourcePolicy,
+        resource: &GroupResource,
+        desired: &Value,
+        in_cluster: &Value,
+    ) -> Self {
+        let Some(difference) = update::patch(desired, in_cluster) else { return Self::Unchanged };
+        if *resource == GroupResource::new("", "serviceaccounts") {
+            return merge_service_account(desired, in_cluster).map_or(Self::Unchanged, Self::Merge);
         }
-        metadata.remove("ownerReferences");
+        match policy {
+            ExistingResourcePolicy::Update | ExistingResourcePolicy::Exact => Self::Update(difference),
+            ExistingResourcePolicy::Recreate => Self::Recreate,
+            _ => Self::Stay,
+        }
     }
-    object.as_object_mut().and_then(|o| o.remove("status"))
 }
 
 /// Whether both are the same object at the same revision.
@@ -31,21 +56,9 @@ pub(crate) fn is_made_since(object: &Value, began: Option<Timestamp>) -> bool {
     made.zip(began).is_some_and(|(made, began)| made.as_second() >= began.as_second())
 }
 
-/// Removes the labels that a restore adds.
-pub(crate) fn remove_restore_labels(object: &mut Value) {
-    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
-    if let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut) {
-        labels.remove(LABEL_BACKUP_NAME);
-        labels.remove(LABEL_RESTORE_NAME);
-        if labels.is_empty() {
-            metadata.remove("labels");
-        }
-    }
-}
-
 /// What a service account that exists gets from the backup: secrets, labels and annotations that it lacks (restore.md
 /// 2.13). `None` when it lacks nothing.
-pub(crate) fn merge_service_account(desired: &Value, in_cluster: &Value) -> Option<Value> {
+fn merge_service_account(desired: &Value, in_cluster: &Value) -> Option<Value> {
     let mut merged = in_cluster.clone();
     for list in ["secrets", "imagePullSecrets"] {
         let Some(wanted) = desired.get(list).and_then(Value::as_array) else { continue };
@@ -81,6 +94,31 @@ pub(crate) fn merge_service_account(desired: &Value, in_cluster: &Value) -> Opti
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn the_policy_decides_about_an_object_that_differs_and_service_accounts_only_get_what_they_lack() {
+        let treated = |policy: &str, resource: &str, desired: &Value, in_cluster: &Value| {
+            Treatment::of(&policy.to_owned().into(), &GroupResource::new("", resource), desired, in_cluster)
+        };
+        let map = |data: &str| json!({"kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": data}});
+        let patch = json!({"data": {"a": "1"}});
+        for (policy, expected) in [
+            ("", Treatment::Stay),
+            ("none", Treatment::Stay),
+            ("update", Treatment::Update(patch.clone())),
+            ("exact", Treatment::Update(patch)),
+            ("recreate", Treatment::Recreate),
+        ] {
+            assert_eq!(treated(policy, "configmaps", &map("1"), &map("2")), expected, "{policy}");
+            assert_eq!(treated(policy, "configmaps", &map("1"), &map("1")), Treatment::Unchanged, "{policy}");
+            let account =
+                |secrets: Value| json!({"kind": "ServiceAccount", "metadata": {"name": "a"}, "secrets": secrets});
+            let (poor, rich) = (account(json!([])), account(json!([{"name": "s"}])));
+            assert_eq!(treated(policy, "serviceaccounts", &poor, &rich), Treatment::Unchanged, "{policy}");
+            let merge = Treatment::Merge(json!({"secrets": [{"name": "s"}]}));
+            assert_eq!(treated(policy, "serviceaccounts", &rich, &poor), merge, "{policy}");
+        }
+    }
 
     #[test]
     fn a_service_account_keeps_what_it_has_and_gets_what_it_lacks() {

@@ -1,17 +1,19 @@
 //! Objects of the cluster that are within a restore's filters and that the backup lacks: the policy `exact` finds them, and `prune`
 //! removes those that a pinned plan names.
 
+use crate::actions::AUTOMANAGED;
 use crate::env::Env;
+use crate::existing_policies::is_never_removed;
 use crate::mapping::Mapping;
 use crate::pin::Pin;
 use crate::planned::{Planned, PreviewItem};
-use crate::policy::is_never_removed;
 use crate::read::namespaces_in;
-use lifeboat_api::well_known::{self, ANNOTATION_RESOURCE_POLICIES};
+use crate::recreate::{Dependents, Doomed, LOOKS, Undeleted};
+use lifeboat_api::well_known::ANNOTATION_RESOURCE_POLICIES;
 use lifeboat_api::{Backup, BackupPhase};
-use lifeboat_cluster::{ClusterError, ListRequest, Preconditions};
+use lifeboat_cluster::{ClusterError, ListRequest};
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Head, ObjectKey, Place, chain};
-use lifeboat_select::{BackupFilter, NamespaceFacts, RestoredFacts, Selector};
+use lifeboat_select::{BackupFilter, NamespaceFacts, RestoredFacts, Selector, is_kept_out, matches_any};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -19,8 +21,6 @@ use tokio::sync::mpsc;
 
 /// The group of backups and restores themselves.
 const GROUP: &str = "velero.io";
-/// How often an object that changes all the time is looked at before it is left.
-const LOOKS: usize = 5;
 /// What a type must allow.
 const VERBS: [&str; 2] = ["list", "delete"];
 
@@ -124,7 +124,7 @@ impl<'a> Extras<'a> {
             let planned = if stays.is_some() { Planned::Extra } else { planned.clone() };
             let item = PreviewItem {
                 pin: Pin::of_extra(&uid),
-                errors: stays.map(|why| format!("it is not removed: {why}")).into_iter().collect(),
+                warnings: stays.map(|why| format!("it is not removed: {why}")).into_iter().collect(),
                 ..PreviewItem::of(key, planned)
             };
             if out.send(item).await.is_err() {
@@ -229,8 +229,7 @@ impl BackupScope {
 
     /// Whether it takes objects with these labels from a namespace.
     fn takes(&self, namespace: Option<&str>, labels: &BTreeMap<String, String>) -> bool {
-        namespace.is_none_or(|name| self.filter.namespaces().includes(name))
-            && (self.selectors.is_empty() || self.selectors.iter().any(|selector| selector.matches(labels)))
+        namespace.is_none_or(|name| self.filter.namespaces().includes(name)) && matches_any(&self.selectors, labels)
     }
 }
 
@@ -248,6 +247,9 @@ fn is_kept_by_others(key: &ObjectKey, head: &Head, body: &[u8]) -> bool {
         ("", "services") => key.namespace.as_deref() == Some("default") && key.name == "kubernetes",
         ("", "events" | "endpoints" | "nodes") | ("events.k8s.io", "events") => true,
         ("discovery.k8s.io", "endpointslices") | ("coordination.k8s.io", "leases") => true,
+        // The allocator's record of a Service's address.
+        ("networking.k8s.io", "ipaddresses") => true,
+        ("apiregistration.k8s.io", "apiservices") => label(AUTOMANAGED).is_some(),
         ("", "secrets") => {
             // Tokens belong to their accounts.
             let object: Value = serde_json::from_slice(body).unwrap_or_default();
@@ -259,7 +261,7 @@ fn is_kept_by_others(key: &ObjectKey, head: &Head, body: &[u8]) -> bool {
         || !head.owner_uids.is_empty()
         || is_of_cluster
         || label("kubernetes.io/bootstrapping").is_some()
-        || label(well_known::LABEL_EXCLUDE_FROM_BACKUP) == Some("true")
+        || is_kept_out(&head.labels)
 }
 
 /// Removes an object that the backup lacks, after it was stored beside the restore (docs/formats/replaced.md): it, and what it
@@ -288,11 +290,19 @@ pub(crate) async fn remove(
         if let Some(why) = mapping.existing.refusal(api, &object) {
             return Err(why);
         }
-        let stored = env.store.put_replaced(&mapping.restore.metadata.name, key, &head.uid, &body).await;
-        let place = stored.map_err(|e| format!("it cannot be stored before: {}", chain(&e)))?;
-        let preconditions = Preconditions { uid: &head.uid, resource_version: &head.resource_version };
-        let removed = env.cluster.delete_with_dependents(api, namespace, &key.name, preconditions).await;
-        if removed.map_err(|e| chain(&e))? {
+        let doomed = Doomed {
+            restore: &mapping.restore.metadata.name,
+            key,
+            resource: api,
+            uid: &head.uid,
+            resource_version: &head.resource_version,
+            body: &body,
+        };
+        let (place, is_deleted) = doomed.delete(Dependents::Go, env).await.map_err(|e| match e {
+            Undeleted::Unstored(e) => format!("it cannot be stored before: {}", chain(&e)),
+            Undeleted::Refused(e) => chain(&e),
+        })?;
+        if is_deleted {
             let fields = [("object", key.to_string()), ("manifest", place)];
             let fields = fields.each_ref().map(|(name, value)| (*name, value.as_str()));
             env.operation.journal.info("Removed an object that the backup lacks", &fields);
@@ -362,6 +372,14 @@ mod tests {
             ("secrets", object("a", json!({"annotations": {"kubernetes.io/service-account.name": "web"}})), true),
             ("secrets", object("a", json!({"annotations": {"a": "b"}})), false),
             ("endpointslices.discovery.k8s.io", object("a", json!({})), true),
+            ("ipaddresses.networking.k8s.io", object("10.0.0.1", json!({})), true),
+            ("servicecidrs.networking.k8s.io", object("a", json!({})), false),
+            (
+                "apiservices.apiregistration.k8s.io",
+                object("v1.apps", json!({"labels": {"kube-aggregator.kubernetes.io/automanaged": "onstart"}})),
+                true,
+            ),
+            ("apiservices.apiregistration.k8s.io", object("v1.example.com", json!({})), false),
             ("pods", object("a", json!({"ownerReferences": [{"uid": "u"}]})), true),
             ("pods", object("a", json!({"deletionTimestamp": "2026-01-01T00:00:00Z"})), true),
             (

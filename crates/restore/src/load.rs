@@ -7,7 +7,7 @@ use crate::versions::VersionPriorities;
 use lifeboat_api::Restore;
 use lifeboat_cluster::ConfigMapError;
 use lifeboat_object::Place;
-use lifeboat_select::{Document, PolicyError, PolicyUse, ResourcePolicies};
+use lifeboat_select::{PolicyUse, ResourcePolicies, RulesText};
 
 /// The resource modifiers of a restore: those that it names, or the default ones of the server. Of the default ones, what is
 /// wrong is a warning, and the restore goes on without them.
@@ -26,7 +26,7 @@ pub(crate) async fn modifiers(
             "resource modifiers are given twice, as a ConfigMap and in {}: give one",
             document.source
         )])),
-        (None, Some(Document { source, text })) => parsed(source, text).map_err(|e| ValidationErrors(vec![e])),
+        (None, Some(RulesText { source, text })) => parsed(source, text).map_err(|e| ValidationErrors(vec![e])),
         (Some(reference), None) if reference.kind.eq_ignore_ascii_case("configmap") => {
             read(namespace, &reference.name, env).await.map_err(|e| ValidationErrors(vec![e]))
         }
@@ -75,28 +75,41 @@ fn parsed(source: &str, text: &str) -> Result<Modifiers, String> {
 const VERSIONS: (&str, &str) = ("enableapigroupversions", "restoreResourcesVersionPriority");
 
 /// The versions in which the user wants objects to be restored, where the feature for it is on. A ConfigMap that cannot be read
-/// is an error, because other versions than the wanted ones would be restored without it; one that is not there is none.
+/// is an error, because other versions than the wanted ones would be restored without it; one that is not there is none. Lines that
+/// say nothing are warnings.
 ///
 /// # Errors
-/// Why the ConfigMap cannot be read.
+/// Why the ConfigMap cannot be read; that versions are given and the feature is off.
 pub(crate) async fn version_priorities(
     restore: &Restore,
     settings: &Settings,
     env: &Env,
 ) -> Result<VersionPriorities, ValidationErrors> {
-    if !settings.features.api_group_versions {
-        return Ok(VersionPriorities::default());
-    }
-    if let Some(document) = &settings.version_priorities {
-        return Ok(VersionPriorities::parse(&document.text));
-    }
     let ((name, key), namespace) = (VERSIONS, &restore.metadata.namespace);
-    match env.cluster.config_map_value(namespace, name, key).await {
-        Ok(text) => Ok(VersionPriorities::parse(&text.unwrap_or_default())),
-        Err(e) => {
-            Err(ValidationErrors(vec![format!("choosing API version to restore: ConfigMap {namespace}/{name}: {e}")]))
+    let (source, text) = match (&settings.version_priorities, settings.features.api_group_versions) {
+        (None, false) => return Ok(VersionPriorities::default()),
+        (Some(RulesText { source, .. }), false) => {
+            return Err(ValidationErrors(vec![format!(
+                "the API versions in {source} count only with the feature EnableAPIGroupVersions (--features): switch it on, or leave \
+                 them out"
+            )]));
         }
+        (Some(RulesText { source, text }), true) => (source.clone(), text.clone()),
+        (None, true) => {
+            let source = format!("ConfigMap {namespace}/{name}");
+            let found = env.cluster.config_map_value(namespace, name, key).await;
+            let text =
+                found.map_err(|e| ValidationErrors(vec![format!("choosing API version to restore: {source}: {e}")]))?;
+            (source, text.unwrap_or_default())
+        }
+    };
+    let (priorities, passed_over) = VersionPriorities::parse(&text);
+    for number in passed_over {
+        let text =
+            format!("line {number} of the API versions in {source} is passed over: it is not TYPE=VERSION,VERSION");
+        env.operation.journal.warn(&Place::Velero, text);
     }
+    Ok(priorities)
 }
 
 /// The filter policies of a restore.
@@ -113,7 +126,7 @@ pub(crate) async fn policies(
             let source = &document.source;
             Err(format!("resource policies are given twice, as a ConfigMap and in {source}: give one"))
         }
-        (None, Some(Document { source, text })) => checked(source, text),
+        (None, Some(RulesText { source, text })) => checked(source, text),
         (Some(reference), None) if reference.kind.eq_ignore_ascii_case("configmap") => {
             let (namespace, name) = (&restore.metadata.namespace, &reference.name);
             let source = format!("ConfigMap {namespace}/{name}");
@@ -134,11 +147,10 @@ pub(crate) async fn policies(
 }
 
 fn checked(source: &str, text: &str) -> Result<ResourcePolicies, String> {
-    ResourcePolicies::parse(text, PolicyUse::Restore).map_err(|e| match e {
-        PolicyError::Undecoded(_) => format!("fail to read the ResourcePolicies from {source}: {e}"),
-        PolicyError::Invalid(_) => format!("fail to validate ResourcePolicies in {source}: {e}"),
-    })
+    ResourcePolicies::parse(text, PolicyUse::Restore).map_err(|e| e.told(source, PolicyUse::Restore))
 }
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_versions;

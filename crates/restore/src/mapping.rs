@@ -2,9 +2,10 @@
 
 use crate::check::Lookout;
 use crate::env::Env;
-use crate::policy::ExistingPolicies;
+use crate::existing_policies::ExistingPolicies;
 use crate::versions::Chosen;
-use lifeboat_api::Restore;
+use lifeboat_api::well_known::{LABEL_BACKUP_NAME, LABEL_RESTORE_NAME};
+use lifeboat_api::{Restore, label_value};
 use lifeboat_archive::index::Row;
 use lifeboat_hook::RestoreHooks;
 use lifeboat_object::{ApiResource, Catalog, GroupResource, ObjectKey};
@@ -44,6 +45,13 @@ impl Mapping {
     pub(crate) fn target_of(&self, key: &ObjectKey) -> ObjectKey {
         let namespace = key.namespace.as_ref().map(|name| self.namespace(name).to_owned());
         ObjectKey { namespace, ..key.clone() }
+    }
+
+    /// Whether an object of the cluster has the labels of what this restore writes.
+    pub(crate) fn has_labels(&self, in_cluster: &Value) -> bool {
+        let (labels, restore) = (&in_cluster["metadata"]["labels"], &self.restore);
+        labels[LABEL_RESTORE_NAME] == label_value(&restore.metadata.name).as_str()
+            && labels[LABEL_BACKUP_NAME] == label_value(&restore.spec.backup_name).as_str()
     }
 
     /// Where to look for what is there already.

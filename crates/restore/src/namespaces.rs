@@ -4,7 +4,7 @@ use crate::action::Action;
 use crate::env::Env;
 use crate::existing::is_made_since;
 use crate::lock::lock;
-use crate::managed_fields::{Owners, decide};
+use crate::managed_fields::FieldManagers;
 use crate::retry::{can_be_read_later, can_pass};
 use crate::wait::{Share, Together, Waited, poll};
 use bytes::Bytes;
@@ -160,8 +160,9 @@ impl Namespaces {
     async fn make(&self, name: &str, source: Option<&Value>, env: &Env) -> State {
         let round = self.round.load(Ordering::Relaxed);
         let body = Bytes::from(target(name, source).to_string());
-        let owners = source.map(|namespace| decide(&namespace["metadata"]["managedFields"])).unwrap_or_default();
-        let wanted = || Wanted { body: body.clone(), field_manager: &owners.field_manager };
+        let managers =
+            source.map(|namespace| FieldManagers::of(&namespace["metadata"]["managedFields"])).unwrap_or_default();
+        let wanted = || Wanted { body: body.clone(), field_manager: &managers.field_manager };
         let since = Instant::now();
         let tried = poll(
             || self.terminating.until(),
@@ -186,7 +187,7 @@ impl Namespaces {
         match tried.await {
             Waited::Done(made) => {
                 if let Some(source) = source.filter(|_| made) {
-                    self.give_back(name, source, &owners, env).await;
+                    self.give_back(name, source, &managers, env).await;
                 }
                 State::There { made }
             }
@@ -199,9 +200,9 @@ impl Namespaces {
         }
     }
 
-    /// Gives the fields of a new namespace back to their owners, where the create could not.
-    async fn give_back(&self, name: &str, source: &Value, owners: &Owners, env: &Env) {
-        if !owners.second_write {
+    /// Gives the fields of a new namespace back to their managers, where the create could not.
+    async fn give_back(&self, name: &str, source: &Value, managers: &FieldManagers, env: &Env) {
+        if !managers.second_write {
             return;
         }
         let managed_fields = &source["metadata"]["managedFields"];

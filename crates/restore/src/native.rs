@@ -2,10 +2,10 @@
 
 use crate::apply::Unprepared;
 use crate::env::Env;
-use crate::existing::strip;
 use crate::leaving::Leaving;
 use crate::lock::lock;
 use crate::mapping::Mapping;
+use crate::one_life::strip;
 use crate::refused::Refused;
 use crate::stop::BrokenOff;
 use lifeboat_api::Restore;

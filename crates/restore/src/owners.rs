@@ -13,7 +13,6 @@ use crate::stop::Stop;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
-use lifeboat_api::{label_value, well_known};
 use lifeboat_cluster::{ClusterError, MergePatch};
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Place};
 use lifeboat_store::{ArchiveItem, Contents};
@@ -179,7 +178,7 @@ impl Owners {
             return Ok(Adopted::Gone);
         }
         let metadata = &in_cluster["metadata"];
-        if !is_ours && !self.has_labels(&metadata["labels"]) {
+        if !is_ours && !self.mapping.has_labels(&in_cluster) {
             return Ok(Adopted::NotOurs);
         }
         let (mut found, mut missing) = (Vec::new(), Vec::new());
@@ -202,13 +201,6 @@ impl Owners {
             self.env.cluster.patch(resource, namespace, &key.name, patch).await?;
         }
         Ok(Adopted::Except(missing))
-    }
-
-    /// Whether these are labels of what this restore has written.
-    fn has_labels(&self, labels: &Value) -> bool {
-        let restore = &self.mapping.restore;
-        labels[well_known::LABEL_RESTORE_NAME] == label_value(&restore.metadata.name).as_str()
-            && labels[well_known::LABEL_BACKUP_NAME] == label_value(&restore.spec.backup_name).as_str()
     }
 
     /// The reference to an owner in the cluster, or why there is none, for people. It lies in the namespace of what it owns, or in

@@ -19,6 +19,8 @@ pub struct PreviewItem {
     pub modifications: Vec<Modification>,
     /// What went wrong with the object that does not keep it from being restored.
     pub errors: Vec<String>,
+    /// What would be done in another way than was asked for.
+    pub warnings: Vec<String>,
     /// What this depends on.
     pub pin: Pin,
 }
@@ -27,8 +29,15 @@ impl PreviewItem {
     /// An object of which there is nothing more to say.
     #[must_use]
     pub fn of(key: ObjectKey, planned: Planned) -> Self {
-        let pin = Pin::default();
-        Self { key, planned, unasked: Vec::new(), modifications: Vec::new(), errors: Vec::new(), pin }
+        Self {
+            key,
+            planned,
+            unasked: Vec::new(),
+            modifications: Vec::new(),
+            errors: Vec::new(),
+            warnings: Vec::new(),
+            pin: Pin::default(),
+        }
     }
 }
 
@@ -57,6 +66,10 @@ pub enum Planned {
 }
 
 impl Planned {
+    /// All words of [`Planned::word`], in the order in which people read them.
+    pub const WORDS: [&'static str; 9] =
+        ["create", "update", "recreate", "unchanged", "skip", "conflict", "refused", "extra", "remove"];
+
     /// The word for it in plans and previews.
     #[must_use]
     pub fn word(&self) -> &'static str {
@@ -89,7 +102,7 @@ impl Planned {
     }
 
     /// [`Self::differences`], to be changed.
-    pub fn differences_mut(&mut self) -> Option<&mut Vec<Difference>> {
+    pub(crate) fn differences_mut(&mut self) -> Option<&mut Vec<Difference>> {
         match self {
             Self::Update(differences) | Self::Recreate(differences) | Self::Conflict(differences) => Some(differences),
             _ => None,
@@ -119,4 +132,25 @@ pub struct Modification {
     pub rule: usize,
     /// Where the object differs from what it was before the rule.
     pub differences: Vec<Difference>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_plan_for_an_object_has_a_word_of_its_own() {
+        let all = [
+            Planned::Create,
+            Planned::Update(Vec::new()),
+            Planned::Recreate(Vec::new()),
+            Planned::Unchanged,
+            Planned::Skip(String::new()),
+            Planned::Conflict(Vec::new()),
+            Planned::Refused(String::new()),
+            Planned::Extra,
+            Planned::Remove,
+        ];
+        assert_eq!(all.map(|planned| planned.word()), Planned::WORDS);
+    }
 }

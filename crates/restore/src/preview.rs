@@ -7,7 +7,7 @@ use crate::attempt::Source;
 use crate::check::{LOOK_FOR, Seen};
 use crate::desired::{Desired, Maker};
 use crate::env::Env;
-use crate::existing::{is_same_state, merge_service_account};
+use crate::existing::{Treatment, is_same_state};
 use crate::extras::Extras;
 use crate::mapping::Mapping;
 use crate::modifier::Modified;
@@ -50,8 +50,9 @@ pub struct PreviewEnd {
 /// Reads of the cluster at once.
 const READS: usize = 16;
 
-/// Previews a restore: what `run` would do, object by object in its order, sent as it is found out. The cluster and
-/// the bucket are only read. What the cluster would say of an object itself (admission, quotas) is not known.
+/// Previews a restore: what `run` would do, object by object in its order, sent as it is found out. Nothing in the cluster or the
+/// bucket changes. What the cluster would say of an object itself (admission, quotas) is not known, unless
+/// [`Settings::asks_server`](crate::Settings::asks_server) has it asked by a dry run of each write: webhooks of the cluster see these.
 ///
 /// Ends early when the receiver is dropped or the operation is cancelled.
 ///
@@ -183,8 +184,8 @@ impl Previewer {
             _ => planned,
         };
         let Beside { unasked, modified, pin, .. } = beside;
-        let errors = modified.errors.into_iter().chain(modified.warnings).collect();
-        PreviewItem { key, planned, unasked, modifications: modified.by, errors, pin }
+        let Modified { by: modifications, errors, warnings } = modified;
+        PreviewItem { key, planned, unasked, modifications, errors, warnings, pin }
     }
 
     async fn object(
@@ -206,12 +207,8 @@ impl Previewer {
             Err(e) => return Err(e),
         };
         let item = desired.item;
-        let write = |existing: Option<&Value>| {
-            self.asks_server.then(|| Write {
-                resource: Arc::clone(&resource),
-                patch: existing.and_then(|existing| update::patch(&item, existing)),
-                desired: item.clone(),
-            })
+        let write = |patch: Option<Value>| {
+            self.asks_server.then(|| Write { resource: Arc::clone(&resource), patch, desired: item.clone() })
         };
         beside.write = write(None);
         if self.maker.natives.has(key) {
@@ -228,7 +225,6 @@ impl Previewer {
         let Some(existing) = found.map_err(|e| e.to_string())? else { return Ok(Planned::Create) };
         let existing: Value = serde_json::from_slice(&existing).unwrap_or_default();
         beside.pin = Pin::of(Some(&existing), &item);
-        beside.write = write(Some(&existing));
         if is_same_state(&existing, from_backup) {
             let is_to_change = self.maker.is_to_change(key, from_backup, &item).await;
             if !is_to_change.map_err(said)? {
@@ -236,7 +232,12 @@ impl Previewer {
             }
         }
         let policy = self.mapping.existing.of(&key.resource, from_backup);
-        let planned = compared(policy, key, &item, &existing);
+        let treatment = Treatment::of(policy, &key.resource, &item, &existing);
+        let planned = planned(&treatment, &item, &existing);
+        beside.write = match treatment {
+            Treatment::Merge(patch) | Treatment::Update(patch) => write(Some(patch)),
+            Treatment::Unchanged | Treatment::Recreate | Treatment::Stay => write(None),
+        };
         if let Planned::Recreate(differences) = planned {
             return Ok(match self.mapping.existing.refusal(&resource, &existing) {
                 Some(why) => {
@@ -308,39 +309,63 @@ fn ended() -> Planned {
     Planned::Skip("it has ended, and is not started again".to_owned())
 }
 
-/// What the policy makes of an object that is there.
-fn compared(policy: &ExistingResourcePolicy, key: &ObjectKey, desired: &Value, existing: &Value) -> Planned {
-    if update::patch(desired, existing).is_none() {
-        return Planned::Unchanged;
-    }
-    if key.resource == GroupResource::new("", "serviceaccounts") {
-        // A service account only gets what it lacks, and loses nothing.
-        let Some(patch) = merge_service_account(desired, existing) else { return Planned::Unchanged };
-        let mut merged = existing.clone();
-        lifeboat_patch::merge(&mut merged, &patch);
-        return Planned::Update(lifeboat_patch::differences(existing, &merged));
-    }
-    let differences = update::differences(desired, existing);
-    match policy {
-        ExistingResourcePolicy::Update | ExistingResourcePolicy::Exact => Planned::Update(differences),
-        ExistingResourcePolicy::Recreate => Planned::Recreate(differences),
-        _ => Planned::Conflict(differences),
+/// What is planned for an object that is there.
+fn planned(treatment: &Treatment, desired: &Value, in_cluster: &Value) -> Planned {
+    let differences = || update::differences(desired, in_cluster);
+    match treatment {
+        Treatment::Unchanged => Planned::Unchanged,
+        Treatment::Merge(patch) => {
+            let mut merged = in_cluster.clone();
+            lifeboat_patch::merge(&mut merged, patch);
+            Planned::Update(lifeboat_patch::differences(in_cluster, &merged))
+        }
+        Treatment::Update(_) => Planned::Update(differences()),
+        Treatment::Recreate => Planned::Recreate(differences()),
+        Treatment::Stay => Planned::Conflict(differences()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stub::{Ground, Scripted, config_map};
+    use lifeboat_action::RestoreItemOutput;
     use lifeboat_patch::Difference;
+    use lifeboat_select::RulesText;
     use serde_json::json;
+
+    #[tokio::test]
+    async fn what_would_be_done_otherwise_than_was_asked_is_a_warning_of_its_object_and_no_error() {
+        let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
+        let mut ground = Ground::new(&[config_map("a")], &action).await;
+        let text = "version: v1
+resourceModifierRules:
+- conditions: {groupResource: configmaps}
+  strategicPatches: [{patchData: 'data: {k: new}'}]
+- conditions: {groupResource: configmaps}
+  patches: [{operation: remove, path: /data/gone}]
+";
+        let document = RulesText { source: "rules".to_owned(), text: text.to_owned() };
+        ground.request.settings.resource_modifiers = Some(document);
+        let (sender, mut items) = mpsc::channel(16);
+        preview(&ground.request, &ground.env, sender).await.unwrap();
+        let mut found = None;
+        while let Some(item) = items.recv().await {
+            found = found.or((item.key.name == "a").then_some(item));
+        }
+        let item = found.unwrap();
+        assert_eq!((item.errors.len(), item.warnings.len()), (1, 1), "{item:?}");
+        assert!(item.errors[0].starts_with("rule 2: "), "{item:?}");
+        assert!(item.warnings[0].starts_with("rule 1: the cluster does not say how lists of ConfigMap"), "{item:?}");
+    }
 
     #[test]
     fn the_policy_decides_about_what_is_there() {
         let object = |kind: &str, labels: Value, data: &str| json!({"kind": kind, "metadata": {"name": "a", "labels": labels}, "data": {"a": data}});
         let restored = json!({"velero.io/restore-name": "r", "velero.io/backup-name": "b"});
         let planned = |policy: &str, resource: &str, desired: &Value, existing: &Value| {
-            let policy = policy.to_owned().into();
-            compared(&policy, &ObjectKey::new(GroupResource::new("", resource), Some("n"), "a"), desired, existing)
+            let resource = GroupResource::new("", resource);
+            planned(&Treatment::of(&policy.to_owned().into(), &resource, desired, existing), desired, existing)
         };
         let difference = |path: &str, left: Value, right: Value| {
             vec![Difference { path: path.into(), left: Some(left), right: Some(right) }]

@@ -13,7 +13,7 @@ const RULE: [&str; 2] = ["before", "after"];
 
 impl PreviewItem {
     /// The item: `action`, `type`, `name`, and as far as there is one `namespace`, `reason`, `differences`, `modifications`,
-    /// `errors`, `decidedWhenRestored`; of what is written also what a plan holds it to, `found` and `written`.
+    /// `errors`, `warnings`, `decidedWhenRestored`; of what is written also what a plan holds it to, `found` and `written`.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut out =
@@ -34,8 +34,10 @@ impl PreviewItem {
             };
             out["modifications"] = self.modifications.iter().map(one).collect();
         }
-        if !self.errors.is_empty() {
-            out["errors"] = json!(self.errors);
+        for (name, said) in [("errors", &self.errors), ("warnings", &self.warnings)] {
+            if !said.is_empty() {
+                out[name] = json!(said);
+            }
         }
         if !self.unasked.is_empty() {
             out["decidedWhenRestored"] = json!(self.unasked);
@@ -76,6 +78,7 @@ impl PreviewItem {
             unasked: texts("decidedWhenRestored")?,
             modifications: all(&value["modifications"]).iter().map(modification).collect::<Option<_>>()?,
             errors: texts("errors")?,
+            warnings: texts("warnings")?,
             pin: Pin::read_json(value),
         })
     }
@@ -161,6 +164,7 @@ mod tests {
             unasked: vec!["example.com/x".to_owned()],
             modifications: vec![Modification { rule: 2, differences: difference() }],
             errors: vec!["why".to_owned()],
+            warnings: vec!["otherwise".to_owned()],
             pin: Pin::of(Some(&json!({"metadata": {"uid": "u"}})), &json!({})),
             ..item(Planned::Update(difference()))
         };

@@ -7,12 +7,61 @@ use crate::wait::{Waited, poll};
 use bytes::Bytes;
 use lifeboat_cluster::{ClusterError, Preconditions};
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey, chain};
+use lifeboat_store::StoreError;
 use serde_json::{Map, Value};
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// How often an object that changes all the time is looked at again before it is given up.
-const LOOKS: usize = 5;
+pub(crate) const LOOKS: usize = 5;
+
+/// An object of the cluster that is to be deleted, at one revision.
+#[derive(Clone, Copy)]
+pub(crate) struct Doomed<'a> {
+    /// The name of the restore.
+    pub(crate) restore: &'a str,
+    pub(crate) key: &'a ObjectKey,
+    pub(crate) resource: &'a ApiResource,
+    pub(crate) uid: &'a str,
+    pub(crate) resource_version: &'a str,
+    /// As it is.
+    pub(crate) body: &'a [u8],
+}
+
+/// What becomes of what a deleted object owns.
+#[derive(Clone, Copy)]
+pub(crate) enum Dependents {
+    /// It stays, without an owner.
+    Stay,
+    /// It goes too.
+    Go,
+}
+
+/// Why an object was neither deleted nor had changed.
+pub(crate) enum Undeleted {
+    /// It could not be stored before.
+    Unstored(StoreError),
+    /// The API server refuses to delete it.
+    Refused(ClusterError),
+}
+
+impl Doomed<'_> {
+    /// Stores the object beside the restore (docs/formats/replaced.md), and deletes it if it is still that very object and revision.
+    /// Gives the key in the bucket where it is, and whether it was deleted: it was not when it has changed meanwhile, or is gone.
+    ///
+    /// # Errors
+    /// [`Undeleted`].
+    pub(crate) async fn delete(self, dependents: Dependents, env: &Env) -> Result<(String, bool), Undeleted> {
+        let Self { restore, key, resource, uid, resource_version, body } = self;
+        let place = env.store.put_replaced(restore, key, uid, body).await.map_err(Undeleted::Unstored)?;
+        let (namespace, preconditions) = (key.namespace.as_deref(), Preconditions { uid, resource_version });
+        let deleted = match dependents {
+            Dependents::Stay => env.cluster.delete_and_orphan(resource, namespace, &key.name, preconditions).await,
+            Dependents::Go => env.cluster.delete_with_dependents(resource, namespace, &key.name, preconditions).await,
+        };
+        Ok((place, deleted.map_err(Undeleted::Refused)?))
+    }
+}
 
 /// An object of the cluster, and the one that is to take its place.
 #[derive(Clone, Copy)]
@@ -53,21 +102,18 @@ impl Replacement<'_> {
         let mut in_cluster = self.in_cluster.clone();
         for _ in 0..LOOKS {
             let text = |field: &str| in_cluster["metadata"][field].as_str().unwrap_or_default();
-            let (uid, resource_version) = (text("uid"), text("resourceVersion"));
-            let json = in_cluster.to_string();
-            let place = env.store.put_replaced(self.restore, key, uid, json.as_bytes()).await.map_err(|e| {
-                NotRemoved::Because(format!(
-                    "it was left as it is, because what it was cannot be stored: {}",
-                    chain(&e)
-                ))
+            let (uid, resource_version, json) = (text("uid"), text("resourceVersion"), in_cluster.to_string());
+            let doomed = Doomed { restore: self.restore, key, resource, uid, resource_version, body: json.as_bytes() };
+            let (place, is_deleted) = doomed.delete(Dependents::Stay, env).await.map_err(|e| match e {
+                Undeleted::Refused(e) => NotRemoved::Refused(e),
+                Undeleted::Unstored(e) => {
+                    let why = format!("what it was cannot be stored: {}", chain(&e));
+                    NotRemoved::Because(format!("it was left as it is, because {why}"))
+                }
             })?;
-            let preconditions = Preconditions { uid, resource_version };
-            match env.cluster.delete_and_orphan(resource, namespace, &key.name, preconditions).await {
-                Ok(true) => return self.gone(uid, &place, timeout, env).await.map(|()| place),
-                Ok(false) => {}
-                Err(e) => return Err(NotRemoved::Refused(e)),
+            if is_deleted {
+                return self.gone(uid, &place, timeout, env).await.map(|()| place);
             }
-            // It has changed meanwhile, or is gone.
             let Some(body) = env.cluster.get(resource, namespace, &key.name).await.map_err(NotRemoved::Refused)? else {
                 return Ok(place);
             };

@@ -1,11 +1,11 @@
 //! From what a user asked for to what will be done: validation (restore.md 1.3).
 
-use crate::policy::ExistingPolicies;
+use crate::existing_policies::ExistingPolicies;
 use crate::priorities::Priorities;
-use lifeboat_api::{Backup, BackupPhase, Duration, Features, Restore};
+use lifeboat_api::{Backup, BackupPhase, Duration, ExistingResourcePolicy, Features, Restore, RestoreSpec};
 use lifeboat_archive::ReadLimits;
 use lifeboat_hook::RestoreHooks;
-use lifeboat_select::{Document, RestoreFilter};
+use lifeboat_select::{RestoreFilter, RulesText};
 
 /// A restore to be made.
 #[derive(Clone, Debug)]
@@ -21,22 +21,24 @@ pub struct Request {
 pub struct Settings {
     /// Which types come first and last.
     pub priorities: Priorities,
-    /// How long to wait for a namespace that is being deleted.
+    /// How long to wait for objects and namespaces that are being deleted.
     pub terminating_resource_timeout: Duration,
-    /// How long to wait for a resource definition to be established.
+    /// How long to wait for one thing: for a resource definition to be established, for an object to be gone that is made anew, and
+    /// for what an action has named to be ready where the action sets no time. As long, claims may take to get their volumes when
+    /// everything is restored, which is up to whoever calls [`crate::finalize`].
     pub resource_timeout: Duration,
     /// Deadline of asynchronous operations when the restore names none.
     pub default_item_operation_timeout: Duration,
     /// What is switched on.
     pub features: Features,
     /// The versions in which objects are restored, by type, in place of a ConfigMap.
-    pub version_priorities: Option<Document>,
+    pub version_priorities: Option<RulesText>,
     /// Resource modifiers in place of a ConfigMap.
-    pub resource_modifiers: Option<Document>,
+    pub resource_modifiers: Option<RulesText>,
     /// The ConfigMap, in the namespace of the restore, with the resource modifiers of restores that name none; empty for none.
     pub default_resource_modifiers: String,
     /// Filter policies in place of a ConfigMap.
-    pub resource_policies: Option<Document>,
+    pub resource_policies: Option<RulesText>,
     /// Whether a preview asks the API server, by a dry run, about each object that would be written.
     pub asks_server: bool,
     /// Bounds on the archive.
@@ -98,7 +100,11 @@ pub(crate) fn prepare_preview(request: &Request) -> Result<Restore, ValidationEr
 #[must_use]
 pub fn prepared(request: &Request) -> (Restore, Vec<String>) {
     let (restore, mut errors) = filled_in(request);
-    errors.extend(ExistingPolicies::unseen_removal(&restore.spec));
+    if restore.spec.prune && restore.spec.plan_digest.is_empty() {
+        errors.push(
+            "prune: objects are removed only by a plan that somebody has seen: give its planDigest too".to_owned(),
+        );
+    }
     (restore, errors)
 }
 
@@ -122,11 +128,32 @@ fn filled_in(request: &Request) -> (Restore, Vec<String>) {
             .push("Either a backup or schedule must be specified as a source for the restore, but not both".to_owned());
     }
     errors.extend(ExistingPolicies::validate(spec));
+    errors.extend(plan_problems(spec));
     if spec.item_operation_timeout.is_zero() {
         spec.item_operation_timeout = request.settings.default_item_operation_timeout;
     }
     errors.extend(RestoreHooks::new(&spec.hooks).err().unwrap_or_default());
     (restore, errors)
+}
+
+/// What is wrong with the plan that a restore is held to, and with what it would remove.
+fn plan_problems(spec: &RestoreSpec) -> Vec<String> {
+    let mut problems = Vec::new();
+    if !spec.plan_digest.is_empty() && !is_digest(&spec.plan_digest) {
+        problems.push(format!(
+            "planDigest: {:?} is no digest of a plan: it is sha256: and 64 digits, as `restore plan` says",
+            spec.plan_digest
+        ));
+    }
+    if spec.prune && spec.existing_resource_policy != ExistingResourcePolicy::Exact {
+        problems.push("prune: only existingResourcePolicy: exact finds objects that can be removed".to_owned());
+    }
+    problems
+}
+
+fn is_digest(text: &str) -> bool {
+    let digits = text.strip_prefix("sha256:").unwrap_or_default();
+    digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
 /// Whether a backup can be restored from.
@@ -141,5 +168,37 @@ pub fn check_source(backup: &Backup) -> Result<(), ValidationErrors> {
             backup.metadata.name,
             phase.map_or_else(String::new, |p| format!("{p:?}"))
         )])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn nothing_is_removed_without_a_plan_that_somebody_has_seen() {
+        let digest = format!("sha256:{}", "0a".repeat(32));
+        let no_digest =
+            "planDigest: \"sha256:12\" is no digest of a plan: it is sha256: and 64 digits, as `restore plan` says";
+        let not_exact = "prune: only existingResourcePolicy: exact finds objects that can be removed";
+        let unseen = "prune: objects are removed only by a plan that somebody has seen: give its planDigest too";
+        for (spec, expected) in [
+            (json!({"existingResourcePolicy": "exact"}), vec![]),
+            (json!({"existingResourcePolicy": "exact", "prune": true, "planDigest": digest}), vec![]),
+            (json!({"existingResourcePolicy": "exact", "prune": true}), vec![unseen]),
+            (json!({"existingResourcePolicy": "update", "prune": true, "planDigest": digest}), vec![not_exact]),
+            (json!({"planDigest": "sha256:12", "prune": true}), vec![no_digest, not_exact]),
+            (json!({"prune": true}), vec![not_exact, unseen]),
+        ] {
+            let mut restore = Restore { spec: serde_json::from_value(spec.clone()).unwrap(), ..Restore::default() };
+            restore.spec.backup_name = "b".to_owned();
+            let request = Request { restore, settings: Settings::default() };
+            assert_eq!(prepared(&request).1, expected, "{spec}");
+            // A preview removes nothing.
+            let previewed = prepare_preview(&request).err().map_or(Vec::new(), |errors| errors.0);
+            let expected: Vec<_> = expected.into_iter().filter(|problem| *problem != unseen).collect();
+            assert_eq!(previewed, expected, "{spec}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The patch by which the policy `update` makes an object match the backup. Pure.
 
-use crate::existing::strip;
+use crate::one_life::{remove_restore_labels, strip};
 use lifeboat_patch::restored::BINDING;
 use lifeboat_patch::{Difference, merge, merge_diff};
 use serde_json::Value;
@@ -37,7 +37,7 @@ pub(crate) fn patch(desired: &Value, in_cluster: &Value) -> Option<Value> {
     let (from, to) = sides(desired, in_cluster);
     let without_labels = |object: &Value| {
         let mut object = object.clone();
-        crate::existing::remove_restore_labels(&mut object);
+        remove_restore_labels(&mut object);
         object
     };
     merge_diff(&without_labels(&from), &without_labels(&to))?;
@@ -48,7 +48,7 @@ pub(crate) fn patch(desired: &Value, in_cluster: &Value) -> Option<Value> {
 pub(crate) fn differences(desired: &Value, in_cluster: &Value) -> Vec<Difference> {
     let (mut from, mut to) = sides(desired, in_cluster);
     for side in [&mut from, &mut to] {
-        crate::existing::remove_restore_labels(side);
+        remove_restore_labels(side);
     }
     lifeboat_patch::differences(&from, &to)
 }
@@ -56,7 +56,7 @@ pub(crate) fn differences(desired: &Value, in_cluster: &Value) -> Vec<Difference
 /// What counts of an object, as a digest: two states of it with the same one are the same to a restore.
 pub(crate) fn digest(object: &Value) -> [u8; 16] {
     let mut object = prepared(object);
-    crate::existing::remove_restore_labels(&mut object);
+    remove_restore_labels(&mut object);
     let mut out = [0; 16];
     out.copy_from_slice(&Sha256::digest(object.to_string())[..16]);
     out

@@ -10,24 +10,20 @@ use std::collections::BTreeMap;
 pub(crate) struct VersionPriorities(BTreeMap<GroupResource, Vec<String>>);
 
 impl VersionPriorities {
-    /// Reads lines such as `rockbands.music.example.io=v2beta1,v2beta2`.
+    /// Reads lines such as `rockbands.music.example.io=v2beta1,v2beta2`. Gives also the lines that say nothing, by number from 1.
     ///
     /// compat: blanks do not count, and a line that does not have exactly one `=` with something on both sides is passed over.
-    pub(crate) fn parse(text: &str) -> Self {
-        let mut out = BTreeMap::new();
-        for line in text.lines() {
+    pub(crate) fn parse(text: &str) -> (Self, Vec<usize>) {
+        let (mut out, mut passed_over) = (BTreeMap::new(), Vec::new());
+        for (number, line) in (1..).zip(text.lines()) {
             let line: String = line.chars().filter(|c| !c.is_whitespace()).collect();
-            let Some((resource, versions)) = line.split_once('=') else { continue };
-            if versions.is_empty() || versions.contains('=') {
-                continue;
-            }
-            if let Ok(resource) = resource.parse::<GroupResource>()
-                && !resource.resource.is_empty()
-            {
-                out.insert(resource, versions.split(',').map(str::to_owned).collect());
+            match entry(&line) {
+                Some((resource, versions)) => drop(out.insert(resource, versions)),
+                None if line.is_empty() => {}
+                None => passed_over.push(number),
             }
         }
-        Self(out)
+        (Self(out), passed_over)
     }
 
     /// The place of a version in the list of its type, higher for one that comes earlier; `None` when the list lacks it.
@@ -35,6 +31,15 @@ impl VersionPriorities {
         let versions = self.0.get(&*row.resource)?;
         versions.iter().position(|version| *version == *row.version).map(Reverse)
     }
+}
+
+/// A line without blanks; `None` when it says nothing.
+fn entry(line: &str) -> Option<(GroupResource, Vec<String>)> {
+    let (resource, versions) = line.split_once('=')?;
+    if versions.is_empty() || versions.contains('=') {
+        return None;
+    }
+    Some((resource.parse().ok()?, versions.split(',').map(str::to_owned).collect()))
 }
 
 /// The numbers of the rows to restore, one for each object, in the order of their keys.
@@ -153,18 +158,19 @@ mod tests {
 
     #[test]
     fn the_list_of_the_user_goes_first_as_far_as_both_sides_have_its_versions() {
-        for (list, expected) in [
-            ("widgets.example.com=v1alpha1", "v1alpha1"),
-            (" widgets.example.com = v3 , v1beta1 ,v1 ", "v1beta1"),
-            ("widgets.example.com=v3,v9", "v2"),
-            ("gadgets.example.com=v1", "v2"),
-            ("widgets.example.com=\nwidgets.example.com=v1=v1\nwidgets.example.com\n=v1", "v2"),
+        for (list, expected, passed_over) in [
+            ("widgets.example.com=v1alpha1", "v1alpha1", vec![]),
+            ("\n widgets.example.com = v3 , v1beta1 ,v1 \n\n", "v1beta1", vec![]),
+            ("widgets.example.com=v3,v9", "v2", vec![]),
+            ("gadgets.example.com=v1", "v2", vec![]),
+            ("widgets.example.com=\nwidgets.example.com=v1=v1\n \nwidgets.example.com\n=v1", "v2", vec![1, 2, 4, 5]),
         ] {
             let rows = ["v1", "v2", "v1beta1", "v1alpha1", "v9"].map(|version| row("w", version, version == "v1"));
             let catalog = catalog(&["v2", "v1", "v1beta1", "v1alpha1"]);
-            let chosen = choose(rows.iter(), &catalog, &VersionPriorities::parse(list));
+            let (priorities, told) = VersionPriorities::parse(list);
+            let chosen = choose(rows.iter(), &catalog, &priorities);
             let got: Vec<&str> = chosen.rows().iter().map(|n| &*rows[*n].version).collect();
-            assert_eq!(got, [expected], "{list}");
+            assert_eq!((got, told), (vec![expected], passed_over), "{list}");
         }
     }
 

@@ -4,9 +4,9 @@ use crate::action::Action;
 use crate::attempt::Source;
 use crate::desired::Maker;
 use crate::env::Env;
-use crate::existing::{is_made_since, is_same_state, merge_service_account};
+use crate::existing::{Treatment, is_made_since, is_same_state};
 use crate::leaving::Leaving;
-use crate::managed_fields::{Owners, decide};
+use crate::managed_fields::FieldManagers;
 use crate::mapping::Mapping;
 use crate::messages::Messages;
 use crate::pinned::{Change, Pinned};
@@ -17,9 +17,9 @@ use crate::renamed::Renamed;
 use crate::retry::can_pass;
 use crate::wait::established;
 use bytes::Bytes;
-use lifeboat_api::{ExistingResourcePolicy, Time, label_value, well_known};
+use lifeboat_api::{ExistingResourcePolicy, Time, well_known};
 use lifeboat_cluster::{ClusterError, MergePatch, Wanted};
-use lifeboat_object::{ApiResource, GroupResource, ObjectKey};
+use lifeboat_object::{ApiResource, ObjectKey};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub(crate) struct Writer {
     pub(crate) renamed: Arc<Renamed>,
     /// Whether an earlier run of this restore was cut off.
     pub(crate) is_resumed: bool,
-    /// How long a resource definition is waited for.
+    /// How long a resource definition is waited for, and an object that is to be gone before it is made anew.
     pub(crate) timeout: Duration,
     pub(crate) env: Env,
 }
@@ -62,11 +62,11 @@ impl ToWrite<'_> {
     }
 }
 
-/// An object on its way, with its type and the owners of its fields.
+/// An object on its way, with its type and the managers of its fields.
 struct Target<'a> {
     object: &'a ToWrite<'a>,
     resource: Arc<ApiResource>,
-    owners: Owners,
+    managers: FieldManagers,
 }
 
 impl Writer {
@@ -86,8 +86,8 @@ impl Writer {
                 return Err(Refused::Reported);
             }
         };
-        let owners = decide(&object.from_backup["metadata"]["managedFields"]);
-        let target = Target { object, resource, owners };
+        let managers = FieldManagers::of(&object.from_backup["metadata"]["managedFields"]);
+        let target = Target { object, resource, managers };
         let namespace = key.namespace.as_deref();
         let looks_first = source.exists || self.pinned.as_ref().is_some_and(|pinned| !pinned.makes(key));
         if looks_first {
@@ -106,7 +106,7 @@ impl Writer {
             }
         }
         self.held(object, Change::Create)?;
-        let wanted = Wanted { body: Bytes::from(desired.to_string()), field_manager: &target.owners.field_manager };
+        let wanted = Wanted { body: Bytes::from(desired.to_string()), field_manager: &target.managers.field_manager };
         match self.env.cluster.create(&target.resource, namespace, name, wanted).await {
             Ok(created) => {
                 let created = serde_json::from_slice(&created).unwrap_or_default();
@@ -139,16 +139,13 @@ impl Writer {
     /// Whether this very restore made the object: an earlier run of it that was cut off, or a create whose answer was
     /// lost.
     fn is_ours(&self, existing: &Value) -> bool {
-        let labels = &existing["metadata"]["labels"];
         let began = self.mapping.restore.metadata.creation_timestamp.map(Time::timestamp);
-        labels[well_known::LABEL_RESTORE_NAME] == label_value(&self.mapping.restore.metadata.name).as_str()
-            && labels[well_known::LABEL_BACKUP_NAME] == label_value(&self.mapping.restore.spec.backup_name).as_str()
-            && is_made_since(existing, began)
+        self.mapping.has_labels(existing) && is_made_since(existing, began)
     }
 
     /// What follows a create: further writes, and the commands of a pod. Doing it again does no harm.
     async fn after_create(&self, target: &Target<'_>, in_cluster: &Value) {
-        let Target { object: ToWrite { source, key, from_backup, desired, status, .. }, resource, owners } = target;
+        let Target { object: ToWrite { source, key, from_backup, desired, status, .. }, resource, managers } = target;
         let (namespace, name) = (key.namespace.as_deref(), target.object.name());
         if let Some(status) = status
             && self.wants_status(&source.key, desired)
@@ -160,7 +157,7 @@ impl Writer {
                 self.messages.warning(key, &format!("status of {key} could not be restored: {}", e.failure));
             }
         }
-        if owners.second_write {
+        if managers.second_write {
             let managed_fields = &from_backup["metadata"]["managedFields"];
             let patch = Bytes::from(json!({"metadata": {"managedFields": managed_fields}}).to_string());
             let written = self.env.cluster.patch(resource, namespace, name, MergePatch::of(patch)).await;
@@ -226,29 +223,22 @@ impl Writer {
                 Err(e) => return Err(Refused::Unprepared(e)),
             }
         }
-        let Some(difference) = crate::update::patch(desired, existing) else { return Ok(Action::Skipped) };
         let policy = self.mapping.existing.of(&key.resource, from_backup);
-        let patch = if key.resource == GroupResource::new("", "serviceaccounts") {
-            merge_service_account(desired, existing)
-        } else if matches!(policy, ExistingResourcePolicy::Update | ExistingResourcePolicy::Exact) {
-            Some(difference)
-        } else if *policy == ExistingResourcePolicy::Recreate {
-            return self.recreate(target, existing).await;
-        } else {
-            // compat: two wordings, as Velero's; scripts look for them.
-            let subject = match policy {
-                ExistingResourcePolicy::None => format!("{} {:?}", resource.kind, target.object.name()),
-                _ => format!("{}:{}", resource.kind, target.object.name()),
-            };
-            self.messages.warning(
-                key,
-                &format!(
-                    "could not restore, {subject} already exists. Warning: the in-cluster version is different than the backed-up version"
-                ),
-            );
-            None
+        let mut patch = match Treatment::of(policy, &key.resource, desired, existing) {
+            Treatment::Unchanged => return Ok(Action::Skipped),
+            Treatment::Merge(patch) | Treatment::Update(patch) => patch,
+            Treatment::Recreate => return self.recreate(target, existing).await,
+            Treatment::Stay => {
+                // compat: two wordings, as Velero's; scripts look for them.
+                let subject = match policy {
+                    ExistingResourcePolicy::None => format!("{} {:?}", resource.kind, target.object.name()),
+                    _ => format!("{}:{}", resource.kind, target.object.name()),
+                };
+                let why = "the in-cluster version is different than the backed-up version";
+                self.messages.warning(key, &format!("could not restore, {subject} already exists. Warning: {why}"));
+                return Ok(Action::Skipped);
+            }
         };
-        let Some(mut patch) = patch else { return Ok(Action::Skipped) };
         self.held(target.object, Change::Update(existing))?;
         if self.pinned.is_some() {
             // The API server refuses it when the object has changed meanwhile.
@@ -277,7 +267,7 @@ impl Writer {
 
     /// Deletes an object that differs and makes it anew, where it may be.
     async fn recreate(&self, target: &Target<'_>, in_cluster: &Value) -> Result<Action, Refused> {
-        let Target { object: ToWrite { key, desired, .. }, resource, owners } = target;
+        let Target { object: ToWrite { key, desired, .. }, resource, managers } = target;
         if let Some(why) = self.mapping.existing.refusal(resource, in_cluster) {
             self.messages.warning(key, &format!("could not recreate {key}, which differs from the backup: {why}"));
             return Ok(Action::Skipped);
@@ -306,7 +296,7 @@ impl Writer {
         let fields = [("object", key.to_string()), ("manifest", place.clone())];
         let fields = fields.each_ref().map(|(name, value)| (*name, value.as_str()));
         self.env.operation.journal.info("Deleted an object to make it anew", &fields);
-        let wanted = Wanted { body: Bytes::from(desired.to_string()), field_manager: &owners.field_manager };
+        let wanted = Wanted { body: Bytes::from(desired.to_string()), field_manager: &managers.field_manager };
         match self.env.cluster.create(resource, key.namespace.as_deref(), &named.name, wanted).await {
             Ok(created) => {
                 self.after_create(target, &serde_json::from_slice(&created).unwrap_or_default()).await;

@@ -63,7 +63,7 @@ pub fn has_wildcard(pattern: &str) -> bool {
 ///
 /// # Errors
 /// The text of restore.md 2.3.
-pub fn validate_wildcards(pattern: &str) -> Result<(), String> {
+pub(crate) fn validate_wildcards(pattern: &str) -> Result<(), String> {
     if pattern.contains(['|', '(', ')', '!', '{', '}', ',']) {
         return Err("wildcard pattern contains unsupported characters: |, (, ), !, {, }, ,".to_owned());
     }

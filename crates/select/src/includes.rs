@@ -67,7 +67,7 @@ pub fn validate_lists(includes: &[String], excludes: &[String]) -> Vec<String> {
 
 /// What is wrong with a pair of lists of one scope (backup.md 1.2).
 #[must_use]
-pub fn validate_scoped_lists(includes: &[String], excludes: &[String]) -> Vec<String> {
+pub(crate) fn validate_scoped_lists(includes: &[String], excludes: &[String]) -> Vec<String> {
     let (includes, excludes) = (sorted(includes), sorted(excludes));
     let mut problems = Vec::new();
     if includes.len() > 1 && includes.contains("*") {
@@ -85,7 +85,7 @@ pub fn validate_scoped_lists(includes: &[String], excludes: &[String]) -> Vec<St
 
 /// What is wrong with the namespace lists of a backup: the lists, then each name and pattern (backup.md 1.2).
 #[must_use]
-pub fn validate_namespace_lists(includes: &[String], excludes: &[String]) -> Vec<String> {
+pub(crate) fn validate_namespace_lists(includes: &[String], excludes: &[String]) -> Vec<String> {
     let mut problems = validate_lists(includes, excludes);
     for name in sorted(includes).into_iter().chain(sorted(excludes)) {
         problems.extend(namespace_problems(name));

@@ -5,7 +5,6 @@
 
 mod backup;
 mod backup_spec;
-mod document;
 mod glob;
 mod includes;
 mod kept_out;
@@ -13,13 +12,13 @@ mod namespace;
 mod object_scope;
 mod policy;
 mod restore;
+mod rules_text;
 mod selector;
 mod types;
 
 pub use backup::{BackupFilter, ObjectFacts};
-pub use document::Document;
-pub use glob::{Globs, TypeGlob, has_wildcard, validate_wildcards};
-pub use includes::{IncludesExcludes, validate_lists, validate_namespace_lists, validate_scoped_lists};
+pub use glob::{Globs, TypeGlob, has_wildcard};
+pub use includes::{IncludesExcludes, validate_lists};
 pub use kept_out::is_kept_out;
 pub use namespace::{NamespaceFacts, NamespaceFilter, NamespaceScope};
 pub use object_scope::{ObjectScope, ScopeText};
@@ -28,6 +27,7 @@ pub use policy::{
     volume_type,
 };
 pub use restore::{RestoreFilter, RestoredFacts};
+pub use rules_text::RulesText;
 pub use selector::{Selector, SelectorError, matches_any, parse_selector};
 
 #[cfg(test)]

@@ -12,15 +12,13 @@ pub use volume::{SnapshotBy, VolumeAction, VolumeFacts, VolumeRule, volume_type}
 pub(crate) use resolved::{Asked, FilterPolicies};
 
 use crate::includes::overlap_of;
+use crate::rules_text::RulesText;
 use crate::selector::SelectorError;
 use document::{Document, IncludeExclude};
 use filter::{ClusterFilters, NamespaceFilters, line};
 use lifeboat_object::Catalog;
 use std::sync::Arc;
 use volume::VolumePolicy;
-
-/// The most bytes of a document: a ConfigMap holds no more.
-const LARGEST: usize = 1 << 20;
 
 /// For which operation a document is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,17 +74,13 @@ impl ResourcePolicies {
         // compat: two blanks.
         let undecoded =
             |why: &str| PolicyError::Undecoded(format!("failed to decode yaml data into resource policies  {why}"));
-        if text.len() > LARGEST {
-            return Err(undecoded(&format!("it has more than {LARGEST} bytes")));
+        if text.len() > RulesText::MOST_BYTES {
+            return Err(undecoded(&format!("it has more than {} bytes", RulesText::MOST_BYTES)));
         }
         if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
             return Err(undecoded("EOF"));
         }
-        let document: Document = serde_saphyr::from_str(text).map_err(|e| {
-            // Behind its first line it shows the text around the place.
-            let told = e.to_string();
-            undecoded(told.lines().next().unwrap_or_default().trim_start_matches("error: "))
-        })?;
+        let document: Document = serde_saphyr::from_str(text).map_err(|e| undecoded(&RulesText::yaml_error(&e)))?;
         if document.version != "v1" {
             let version = &document.version;
             let problem = format!("incompatible version number {version} with supported version v1");

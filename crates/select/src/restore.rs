@@ -142,13 +142,13 @@ impl RestoreFilter {
 
     /// Whether a type is restored (restore.md 2.6 step 1).
     #[must_use]
-    pub fn includes_resource(&self, resource: &GroupResource) -> bool {
+    pub(crate) fn includes_resource(&self, resource: &GroupResource) -> bool {
         is_must_have(resource) || self.types.includes(&resource.to_string())
     }
 
     /// Whether a namespace of the backup is in scope.
     #[must_use]
-    pub fn includes_namespace(&self, name: &str) -> bool {
+    pub(crate) fn includes_namespace(&self, name: &str) -> bool {
         !self.no_namespace && self.namespaces.includes(name)
     }
 

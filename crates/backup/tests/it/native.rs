@@ -8,7 +8,7 @@ use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_backup::{BackupError, Outcome, Request, has_noted_snapshots, record_failure, run, run_delete_actions};
 use lifeboat_operation::{InMemory, Records};
-use lifeboat_select::Document;
+use lifeboat_select::RulesText;
 use lifeboat_testbed::Ran;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -327,7 +327,7 @@ async fn what_decides_about_volumes_decides_whether_their_snapshotter_is_asked()
     request.settings.features.csi = true;
     let text = "version: v1\nvolumePolicies:\n- conditions: {csi: {driver: d}}\n  action: {type: snapshot-native}\n\
                 - conditions: {volumeTypes: [awsElasticBlockStore]}\n  action: {type: skip}";
-    request.settings.resource_policies = Some(Document { source: "p".into(), text: text.into() });
+    request.settings.resource_policies = Some(RulesText { source: "p".into(), text: text.into() });
     Box::pin(run(&request, &ground.env(ground.store()))).await.unwrap();
     assert_eq!(cloud.snapshots().values().collect::<Vec<_>>(), ["east-3"]);
 

@@ -1,21 +1,21 @@
 //! Documents of rules in files.
 
 use anyhow::Context;
-use lifeboat_select::Document;
+use lifeboat_select::RulesText;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
 /// Bytes that are read of a file: a longer one is refused by whoever reads the document.
-const LARGEST: u64 = (1 << 20) + 1;
+const LARGEST: u64 = RulesText::MOST_BYTES as u64 + 1;
 
 /// The document in a file.
 ///
 /// # Errors
 /// When the file cannot be read, or holds no text.
-pub(crate) fn document(path: &Path) -> anyhow::Result<Document> {
+pub(crate) fn document(path: &Path) -> anyhow::Result<RulesText> {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(LARGEST).read_to_string(&mut text));
     read.with_context(|| format!("read {}", path.display()))?;
-    Ok(Document { source: path.display().to_string(), text })
+    Ok(RulesText { source: path.display().to_string(), text })
 }

@@ -4,11 +4,17 @@ use lifeboat_object::Results;
 use lifeboat_operation::Clock;
 use lifeboat_operation::Progress;
 use std::io::Write;
+use std::process::ExitCode;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 /// The exit code of what has ended, but some objects failed.
 pub(crate) const PARTIALLY_FAILED: u8 = 3;
+
+/// The exit code of what was done, well or only in part.
+pub(crate) fn exit_code(well: bool) -> ExitCode {
+    if well { ExitCode::SUCCESS } else { ExitCode::from(PARTIALLY_FAILED) }
+}
 
 /// The real clock.
 pub(crate) fn clock() -> Clock {

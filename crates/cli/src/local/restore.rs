@@ -7,13 +7,14 @@ use super::state::{Content, State};
 use crate::bucket_url::{self, Purpose};
 use crate::flags::{self, Optional};
 use crate::globals::Globals;
+use crate::newest::newest_of_schedule;
 use crate::output::Output;
 use crate::output::print_resource;
 use crate::preview::{PlanFiles, Show, Validate, print_restore};
 use crate::spec::{RestoreSpecArgs, file, no_flags};
 use clap::Args;
 use lifeboat_action::Actions;
-use lifeboat_api::{BackupPhase, Duration, Restore, RestorePhase, Time, well_known};
+use lifeboat_api::{Duration, Restore, RestorePhase, Time};
 use lifeboat_cluster::Cluster;
 use lifeboat_operation::Operation;
 use lifeboat_restore::{Env, Outcome, Priorities, Request, Settings};
@@ -25,6 +26,7 @@ use std::sync::Arc;
 
 /// `lifeboat local restore NAME --from-backup NAME --bucket URL`.
 #[derive(Debug, Args)]
+#[command(mut_arg("save", |save| save.requires("dry_run")), mut_arg("compare", |compare| compare.requires("dry_run")))]
 pub(crate) struct RestoreArgs {
     /// The name of the restore
     name: String,
@@ -49,7 +51,7 @@ pub(crate) struct RestoreArgs {
     /// A file with resource modifiers, in place of a ConfigMap
     #[arg(long, value_name = "FILE")]
     resource_modifiers: Option<PathBuf>,
-    /// A file with filter policies, in place of a ConfigMap
+    /// A file with resource policies, in place of a ConfigMap
     #[arg(long, value_name = "FILE")]
     resource_policies: Option<PathBuf>,
     /// A file with the versions in which objects are restored, in place of the ConfigMap enableapigroupversions; with
@@ -62,7 +64,8 @@ pub(crate) struct RestoreArgs {
     /// How long to wait for objects and namespaces that are being deleted
     #[arg(long, value_parser = flags::duration, default_value = "10m", value_name = "DURATION")]
     terminating_resource_timeout: Duration,
-    /// How long to wait for a definition to be established, and for the claims of the restore to get their volumes
+    /// How long to wait for a definition to be established, for an object that is recreated to be gone, for what actions wait for,
+    /// and for the claims of the restore to get their volumes
     #[arg(long, value_parser = flags::duration, default_value = "10m", value_name = "DURATION")]
     resource_timeout: Duration,
     /// Accepted for scripts: this command always waits
@@ -95,9 +98,6 @@ impl RestoreArgs {
         let store = bucket_url::open(&self.bucket, Purpose::Read, globals.patience()).await?;
         let cluster = globals.connect().await?;
         let backup = self.source(&store).await?;
-        if !self.dry_run && self.plan_files.is_some() {
-            anyhow::bail!("--save and --compare are of a dry run: use them with --dry-run, or leave them out");
-        }
         if self.dry_run {
             return Box::pin(self.preview(globals, cluster, store, &backup)).await;
         }
@@ -140,16 +140,8 @@ impl RestoreArgs {
         let schedule = self.from_schedule.as_deref().unwrap_or_default();
         let partly = *self.allow_partially_failed == Some(true);
         let backups = store.backups().await?;
-        let newest = backups
-            .iter()
-            .filter_map(|summary| summary.backup.as_deref().ok())
-            .filter(|b| b.metadata.labels.get(well_known::LABEL_SCHEDULE_NAME).is_some_and(|s| s == schedule))
-            .filter(|b| match b.status.phase {
-                Some(BackupPhase::Completed) => true,
-                Some(BackupPhase::PartiallyFailed) => partly,
-                _ => false,
-            })
-            .max_by_key(|b| b.status.start_timestamp);
+        let backups = backups.iter().filter_map(|summary| summary.backup.as_deref().ok());
+        let newest = newest_of_schedule(backups, schedule, partly);
         let Some(newest) = newest else {
             let also = if partly { "" } else { "; --allow-partially-failed takes partial ones too" };
             anyhow::bail!("no completed backup of schedule {schedule:?} is in {}{also}", store.describe())
@@ -253,5 +245,28 @@ impl RestoreArgs {
             RestorePhase::PartiallyFailed => ExitCode::from(PARTIALLY_FAILED),
             _ => ExitCode::FAILURE,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        restore: RestoreArgs,
+    }
+
+    #[test]
+    fn files_of_plans_are_for_dry_runs_only_which_is_known_before_anything_is_opened() {
+        for flag in ["--save", "--compare"] {
+            let line = ["restore", "r", "--from-backup", "b", "--bucket", "/nowhere", flag, "plan"];
+            let refused = Line::try_parse_from(line).unwrap_err().to_string();
+            assert!(refused.contains("--dry-run"), "{refused}");
+            let line = Line::try_parse_from([&line[..], &["--dry-run"]].concat()).unwrap();
+            assert!(line.restore.dry_run && line.restore.plan_files.is_some());
+        }
     }
 }

@@ -10,7 +10,8 @@ const SHOWN: usize = 100;
 /// Whether there is more to say of an object than the counts of its type do.
 pub(super) fn says_more(item: &PreviewItem) -> bool {
     let is_counted = matches!(item.planned, Planned::Create | Planned::Unchanged);
-    !is_counted || !item.unasked.is_empty() || !item.modifications.is_empty() || !item.errors.is_empty()
+    let says = [&item.unasked, &item.errors, &item.warnings].iter().any(|said| !said.is_empty());
+    !is_counted || says || !item.modifications.is_empty()
 }
 
 /// A line for the object, one for each difference, and what else there is to say.
@@ -34,8 +35,8 @@ pub(super) fn item_text(item: &PreviewItem, colours: bool) -> String {
             false => format!("            {path}: {left} -> {right}\n"),
         }
     };
-    for error in &item.errors {
-        out.push_str(&format!("            error: {error}\n"));
+    for (word, said) in [("error", &item.errors), ("warning", &item.warnings)] {
+        out.extend(said.iter().map(|text| format!("            {word}: {text}\n")));
     }
     for Modification { rule, differences } in &item.modifications {
         out.push_str(&format!("          modified by rule {rule}:\n"));
@@ -81,7 +82,13 @@ mod tests {
         ] {
             assert_eq!(says_more(&item(planned.clone())), expected, "{planned:?}");
         }
-        assert!(says_more(&PreviewItem { unasked: vec!["a".into()], ..item(Planned::Create) }));
+        for with_more in [
+            PreviewItem { unasked: vec!["a".into()], ..item(Planned::Create) },
+            PreviewItem { errors: vec!["a".into()], ..item(Planned::Create) },
+            PreviewItem { warnings: vec!["a".into()], ..item(Planned::Create) },
+        ] {
+            assert!(says_more(&with_more), "{with_more:?}");
+        }
     }
 
     #[test]
@@ -109,16 +116,17 @@ mod tests {
         let modified = PreviewItem {
             modifications: vec![Modification { rule: 2, differences: vec![changed] }],
             errors: vec!["rule 3: why".into()],
+            warnings: vec!["rule 4: otherwise".into()],
             ..item(Planned::Create)
         };
         assert!(says_more(&modified));
         assert_eq!(
             item_text(&modified, false),
-            "create    configmaps/shop/settings\n            error: rule 3: why\n          modified by rule 2:\n            /data/c: \"3\" -> (absent)\n"
+            "create    configmaps/shop/settings\n            error: rule 3: why\n            warning: rule 4: otherwise\n          modified by rule 2:\n            /data/c: \"3\" -> (absent)\n"
         );
         assert_eq!(
             modified.to_json(),
-            json!({"action": "create", "type": "configmaps", "namespace": "shop", "name": "settings", "errors": ["rule 3: why"],
+            json!({"action": "create", "type": "configmaps", "namespace": "shop", "name": "settings", "errors": ["rule 3: why"], "warnings": ["rule 4: otherwise"],
                 "modifications": [{"rule": 2, "differences": [{"path": "/data/c", "before": "3"}]}]})
         );
         let unasked = PreviewItem { unasked: vec!["example.com/x".into()], ..item(Planned::Unchanged) };

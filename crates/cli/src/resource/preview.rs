@@ -5,13 +5,14 @@ use super::missing;
 use super::server_plan::print_plan;
 use crate::globals::Globals;
 use crate::local::journal::{clock, watched};
+use crate::newest::newest_of_schedule;
 use crate::output::Output;
 use crate::preview::{PlanFiles, Show, Validate, print_backup, print_restore};
 use crate::server::providers::BuiltIn;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lifeboat_action::Actions;
-use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, Restore, label_value, well_known};
+use lifeboat_api::{Backup, BackupStorageLocation, Restore, label_value, well_known};
 use lifeboat_client::Client;
 use lifeboat_control::open_location;
 use lifeboat_operation::Operation;
@@ -118,8 +119,7 @@ async fn source(restore: &Restore, client: &Client) -> Result<Backup> {
     }
     let label = format!("{}={}", well_known::LABEL_SCHEDULE_NAME, label_value(schedule));
     let backups: Vec<Backup> = client.list(&label).await?;
-    let complete = backups.into_iter().filter(|backup| backup.status.phase == Some(BackupPhase::Completed));
-    let newest = complete.max_by_key(|backup| backup.status.start_timestamp);
+    let newest = newest_of_schedule(&backups, schedule, false).cloned();
     newest.with_context(|| format!("no backup of the schedule {schedule} is complete"))
 }
 

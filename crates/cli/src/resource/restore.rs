@@ -11,6 +11,7 @@ use super::{
 };
 use crate::flags::Optional;
 use crate::globals::Globals;
+use crate::newest::newest_of_schedule;
 use crate::output::Output;
 use crate::preview;
 use crate::spec::RestoreSpecArgs;
@@ -66,7 +67,8 @@ pub(crate) struct CreateArgs {
     #[command(flatten)]
     wanted: Wanted,
     /// Only say what would be created, updated, left and skipped, and where objects differ; nothing is written. Asks the
-    /// cluster and the storage location from here, by your own rights, and knows no settings of the server
+    /// cluster and the storage location from here, by your own rights, and knows no settings of the server, unless --by-server lets
+    /// the server do it
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -130,13 +132,11 @@ impl Wanted {
             if backups.is_empty() {
                 bail!("No backups found for the schedule {}", self.from_schedule);
             }
-            if *self.allow_partially_failed == Some(true) {
-                use lifeboat_api::BackupPhase::{Completed, PartiallyFailed};
-                let usable = backups.iter().filter(|b| matches!(b.status.phase, Some(Completed | PartiallyFailed)));
-                if let Some(newest) = usable.max_by_key(|b| b.status.start_timestamp) {
-                    restore.spec.backup_name.clone_from(&newest.metadata.name);
-                    restore.spec.schedule_name.clear();
-                }
+            if *self.allow_partially_failed == Some(true)
+                && let Some(newest) = newest_of_schedule(&backups, &self.from_schedule, true)
+            {
+                restore.spec.backup_name.clone_from(&newest.metadata.name);
+                restore.spec.schedule_name.clear();
             }
         }
         Ok(restore)

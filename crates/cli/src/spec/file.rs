@@ -1,14 +1,15 @@
 //! A spec in a file, for what has no flags.
 
 use anyhow::{Context, bail};
+use lifeboat_select::RulesText;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::io::Read;
 use std::path::Path;
 
-/// The largest file: more does not fit into a resource.
-const LARGEST: u64 = 1 << 20;
+/// The largest file: more does not fit into a resource, as into a ConfigMap.
+const LARGEST: u64 = RulesText::MOST_BYTES as u64;
 
 /// Reads the spec of a Backup or Restore from a file of YAML or JSON, which holds the whole resource or only its spec; `-` is
 /// the standard input. Of a whole resource only the spec counts.

@@ -65,7 +65,7 @@ pub(crate) struct RestoreSpecArgs {
     /// Keep the node ports of services
     #[arg(long, default_value = "")]
     preserve_nodeports: Optional<bool>,
-    /// Restore volumes from snapshots (this version restores none and says so for each volume)
+    /// Restore volumes from the CSI snapshots that the backup has taken; with false, claims are made empty
     #[arg(long, default_value = "")]
     restore_volumes: Optional<bool>,
     /// Labels for the restore
@@ -80,7 +80,7 @@ pub(crate) struct RestoreSpecArgs {
     /// A ConfigMap with resource modifiers
     #[arg(long, default_value = "", value_name = "NAME")]
     resource_modifier_configmap: String,
-    /// A ConfigMap with filter policies
+    /// A ConfigMap with resource policies
     #[arg(long, default_value = "", value_name = "NAME")]
     resource_policies_configmap: String,
     /// Leave out the server's default resource modifiers

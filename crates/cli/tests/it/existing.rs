@@ -150,6 +150,9 @@ fn what_differs_is_left_updated_or_made_anew_by_the_policy_for_it() {
         planned("conflict"),
         ["configmaps held", "persistentvolumeclaims data", "secrets key", "widgets.example.com small"]
     );
+    let held = plan["items"].as_array().expect("items").iter().find(|item| item["name"] == "held").expect("it");
+    let warning = held["warnings"][0].as_str().unwrap_or_default();
+    assert!(warning.starts_with("it is not recreated: it has the finalizer") && held["errors"].is_null(), "{held}");
     assert_eq!(get(&bed, "configmap", "fixed")["data"]["a"], "2", "a dry run writes nothing");
 
     let before =

@@ -138,6 +138,7 @@ fn each_object_is_restored_in_the_version_that_suits_best() {
     let types = ["--include-resources", "blues.blues.example.com,namespaces", "--api-version-priorities", &file];
     let (code, versions, err) = restored(&bed, &wanted[2..], &types);
     assert_eq!((code, versions), (0, expected(&[("blues", "v2beta1")])), "{err}");
+    assert!(err.contains(&format!("line 2 of the API versions in {file} is passed over")), "{err}");
 
     // None in common.
     let other: [(&str, &[&str]); 1] = [("folks", &["v1"])];

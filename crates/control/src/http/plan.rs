@@ -12,7 +12,7 @@ use futures::{FutureExt, Stream, StreamExt, stream};
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Limited, StreamBody};
 use hyper::body::{Body, Frame};
-use lifeboat_api::{Backup, BackupStorageLocation, Restore};
+use lifeboat_api::{Backup, BackupStorageLocation, GROUP, Restore};
 use lifeboat_bucket::BucketError;
 use lifeboat_client::Client;
 use lifeboat_cluster::{Cluster, Wanted};
@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 /// Where plans are asked for.
 pub const PLAN_PATH: &str = "/v1/plans/restore";
@@ -122,14 +122,22 @@ impl Plans {
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
             (StatusCode::TOO_MANY_REQUESTS, format!("{AT_ONCE} plans are being made already: ask again later"))
         })?;
+        // Whoever has a place gives it back in time, also when a bucket or a plugin does not answer.
+        let deadline = Instant::now() + LONGEST;
+        let env = timeout_at(deadline, self.env(&restore, user)).await;
+        let env = env.map_err(|_| (StatusCode::GATEWAY_TIMEOUT, too_late()))??;
+        let request = lifeboat_restore::Request { restore, settings: self.settings.clone() };
+        Ok(lines(Making::begin(request, env, deadline, place)).boxed())
+    }
+
+    /// What the plan of a restore is made with.
+    async fn env(&self, restore: &Restore, user: Cluster) -> Result<Env, Refusal> {
         let store = self.store(&restore.spec.backup_name).await?;
         let subject = format!("restore={}/{}", restore.metadata.namespace, restore.metadata.name);
         let operation = Operation::new(Arc::clone(&self.clock), &subject, self.scratch.clone());
         let actions = self.extensions.actions(&operation.journal).await;
         let actions = actions.map_err(|why| (StatusCode::BAD_GATEWAY, why))?;
-        let env = Env { cluster: user, store, actions, operation };
-        let request = lifeboat_restore::Request { restore, settings: self.settings.clone() };
-        Ok(lines(Making::begin(request, env, place)).boxed())
+        Ok(Env { cluster: user, store, actions, operation })
     }
 
     /// Where the backup lies, by the server's rights.
@@ -149,6 +157,11 @@ impl Plans {
     }
 }
 
+/// That the time for a plan is over.
+fn too_late() -> String {
+    format!("the plan was not made within {} s", LONGEST.as_secs())
+}
+
 fn bearer<B>(request: &Request<B>) -> Option<String> {
     let value = request.headers().get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
@@ -159,7 +172,7 @@ fn bearer<B>(request: &Request<B>) -> Option<String> {
 async fn may_restore(user: &Cluster, namespace: &str) -> Result<(), Refusal> {
     let reviews = ApiResource::new("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview");
     let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {
-        "resourceAttributes": {"namespace": namespace, "verb": "create", "group": "velero.io", "resource": "restores"}}});
+        "resourceAttributes": {"namespace": namespace, "verb": "create", "group": GROUP, "resource": "restores"}}});
     let reviewed = user.create(&reviews, None, "", Wanted::of(Bytes::from(review.to_string()))).await;
     let reviewed = reviewed.map_err(|e| match e.status().map(|status| status.code) {
         Some(401) => (StatusCode::UNAUTHORIZED, "the API server does not know the token".to_owned()),
@@ -186,10 +199,10 @@ struct Making {
 }
 
 impl Making {
-    fn begin(request: lifeboat_restore::Request, env: Env, place: OwnedSemaphorePermit) -> Self {
+    fn begin(request: lifeboat_restore::Request, env: Env, deadline: Instant, place: OwnedSemaphorePermit) -> Self {
         let (sender, items) = mpsc::channel(WAITING);
         let preview = async move { preview(&request, &env, sender).await }.boxed();
-        Self { items, preview, ended: None, deadline: Instant::now() + LONGEST, _place: place }
+        Self { items, preview, ended: None, deadline, _place: place }
     }
 
     /// The next line, and whether it is the last one.
@@ -206,10 +219,7 @@ impl Making {
                     None => return (self.end().await, true),
                 },
                 ended = &mut self.preview, if self.ended.is_none() => self.ended = Some(ended),
-                () = sleep_until(self.deadline) => {
-                    let why = format!("the plan was not made within {} s", LONGEST.as_secs());
-                    return (json!({"error": why}), true);
-                }
+                () = sleep_until(self.deadline) => return (json!({"error": too_late()}), true),
             }
         }
     }
@@ -217,9 +227,9 @@ impl Making {
     async fn end(&mut self) -> Value {
         let ended = match self.ended.take() {
             Some(ended) => ended,
-            None => match tokio::time::timeout_at(self.deadline, &mut self.preview).await {
+            None => match timeout_at(self.deadline, &mut self.preview).await {
                 Ok(ended) => ended,
-                Err(_) => return json!({"error": "the plan did not come to its end in time"}),
+                Err(_) => return json!({"error": too_late()}),
             },
         };
         match ended {
@@ -241,6 +251,13 @@ fn lines(making: Making) -> impl Stream<Item = Value> + Send {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::extensions::NoPlugins;
+    use crate::options::LocationAccess;
+    use crate::stub::sandbox;
+    use async_trait::async_trait;
+    use http_body_util::Full;
+    use lifeboat_bucket::BlobStore;
+    use tokio::sync::Notify;
 
     #[test]
     fn who_asks_is_known_by_a_bearer_token() {
@@ -261,5 +278,60 @@ mod tests {
         ] {
             assert_eq!(of(value), expected.map(str::to_owned), "{value:?}");
         }
+    }
+
+    /// Storage that does not answer.
+    #[derive(Debug, Default)]
+    struct Hanging(Notify);
+
+    #[async_trait]
+    impl Providers for Hanging {
+        async fn open(&self, _: &BackupStorageLocation, _: LocationAccess) -> Result<Arc<dyn BlobStore>, String> {
+            self.0.notify_one();
+            std::future::pending().await
+        }
+
+        fn may_keep(&self, _: &BackupStorageLocation) -> bool {
+            true
+        }
+    }
+
+    #[tokio::test]
+    async fn a_place_is_given_back_in_time_when_storage_does_not_answer() {
+        let (sandbox, cluster) = sandbox().await;
+        let object = |kind: &str, name: &str, spec: Value| {
+            json!({"apiVersion": "velero.io/v1", "kind": kind, "spec": spec,
+                "metadata": {"name": name, "namespace": "velero"}})
+        };
+        let location = json!({"provider": "aws", "objectStorage": {"bucket": "b"}});
+        let objects =
+            [object("BackupStorageLocation", "l", location), object("Backup", "b", json!({"storageLocation": "l"}))];
+        sandbox.apply(objects.to_vec()).await.unwrap();
+        let token = cluster.token().await.unwrap().unwrap();
+        let storage = Arc::new(Hanging::default());
+        let plans = Plans {
+            client: Client { cluster, namespace: "velero".into() },
+            providers: Arc::clone(&storage) as _,
+            buckets: Arc::default(),
+            settings: Settings::default(),
+            extensions: Arc::new(NoPlugins),
+            clock: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
+            scratch: std::env::temp_dir(),
+            places: Arc::new(Semaphore::new(AT_ONCE)),
+        };
+        let restore = object("Restore", "r", json!({"backupName": "b"})).to_string();
+        let request = Request::builder().header(header::AUTHORIZATION, format!("Bearer {token}"));
+        let request = request.body(Full::new(Bytes::from(restore))).unwrap();
+        let mut answer = Box::pin(plans.begin(request));
+        tokio::select! {
+            _ = &mut answer => panic!("storage does not answer"),
+            () = storage.0.notified() => {}
+        }
+        assert_eq!(plans.places.available_permits(), AT_ONCE - 1);
+        tokio::time::pause();
+        tokio::time::advance(LONGEST).await;
+        let refusal = answer.await.err();
+        let late = (StatusCode::GATEWAY_TIMEOUT, "the plan was not made within 600 s".to_owned());
+        assert_eq!((refusal, plans.places.available_permits()), (Some(late), AT_ONCE));
     }
 }

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 
 /// Configuration of the actions, read once per restore from the ConfigMaps of Velero's namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ActionConfig {
+pub(crate) struct ActionConfig {
     /// Parts of image names and what replaces them, in the order of the ConfigMap's sorted keys.
-    pub image_rules: Vec<(String, String)>,
+    pub(crate) image_rules: Vec<(String, String)>,
     /// Names of storage classes and what replaces them.
-    pub storage_classes: BTreeMap<String, String>,
+    pub(crate) storage_classes: BTreeMap<String, String>,
 }
 
 impl ActionConfig {
@@ -20,7 +20,7 @@ impl ActionConfig {
     ///
     /// # Errors
     /// [`ActionError`] when the cluster cannot be asked, or more than one ConfigMap claims to configure an action.
-    pub async fn load(cluster: &Cluster, velero_namespace: &str) -> Result<Self, ActionError> {
+    pub(crate) async fn load(cluster: &Cluster, velero_namespace: &str) -> Result<Self, ActionError> {
         let images = data(cluster, velero_namespace, "velero.io/change-image-name").await?;
         let storage_classes = data(cluster, velero_namespace, "velero.io/change-storage-class").await?;
         Ok(Self { image_rules: images.values().filter_map(|rule| image_rule(rule)).collect(), storage_classes })

@@ -156,7 +156,7 @@ async fn versions_that_cannot_be_read_refuse_the_restore_where_the_feature_is_on
 
     let data = json!({"restoreResourcesVersionPriority": "widgets.example.com=v2"});
     let (_server, env) = with(&[("enableapigroupversions", data)]).await;
-    let expected = VersionPriorities::parse("widgets.example.com=v2");
+    let expected = VersionPriorities::parse("widgets.example.com=v2").0;
     assert_eq!(version_priorities(&restore, &settings, &env).await, Ok(expected));
     let (_server, env) = with(&[]).await;
     assert_eq!(version_priorities(&restore, &settings, &env).await, Ok(VersionPriorities::default()));

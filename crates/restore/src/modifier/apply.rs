@@ -1,15 +1,13 @@
 //! Applies the rules of a restore to its objects (restore.md 5.3).
 
-use super::document::{Document, first_line};
+use super::document::Document;
 use super::rule::{Candidate, Change, Rule};
 use super::schemas::Schemas;
 use crate::planned::Modification;
 use lifeboat_object::GroupResource;
 use lifeboat_patch::{JsonPatchError, differences, merge, strategic_merge};
+use lifeboat_select::RulesText;
 use serde_json::Value;
-
-/// The most bytes of a document: a ConfigMap holds no more.
-const LARGEST: usize = 1 << 20;
 
 /// The rules of one restore, checked.
 #[derive(Debug, Default)]
@@ -34,13 +32,13 @@ impl Modifiers {
     /// # Errors
     /// Everything that is wrong with it; that it cannot be decoded is told by the first element alone.
     pub(crate) fn parse(text: &str) -> Result<Self, NotModifiers> {
-        if text.len() > LARGEST {
-            return Err(NotModifiers::Undecoded(format!("it has more than {LARGEST} bytes")));
+        if text.len() > RulesText::MOST_BYTES {
+            return Err(NotModifiers::Undecoded(format!("it has more than {} bytes", RulesText::MOST_BYTES)));
         }
         let document: Document = if text.trim().is_empty() {
             Document { version: String::new(), resource_modifier_rules: Vec::new() }
         } else {
-            serde_saphyr::from_str(text).map_err(|e| NotModifiers::Undecoded(first_line(&e)))?
+            serde_saphyr::from_str(text).map_err(|e| NotModifiers::Undecoded(RulesText::yaml_error(&e)))?
         };
         if !document.version.eq_ignore_ascii_case("v1") {
             return Err(NotModifiers::Invalid(vec![format!(

@@ -69,12 +69,6 @@ pub(super) struct PatchData {
     pub(super) patch_data: String,
 }
 
-/// Why a text is no such document, in one line: behind it the parser shows the text around the place.
-pub(super) fn first_line(error: &serde_saphyr::Error) -> String {
-    let told = error.to_string();
-    told.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
-}
-
 /// A plain value as the text that it is written with; what is absent is empty text.
 fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     Ok(match Value::deserialize(deserializer)? {

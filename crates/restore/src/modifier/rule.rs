@@ -1,10 +1,10 @@
 //! One rule: which objects it is for, and how it changes them (restore.md 5.1, 5.2).
 
-use super::document::{Conditions, DocumentPatch, DocumentRule, PatchData, first_line};
+use super::document::{Conditions, DocumentPatch, DocumentRule, PatchData};
 use super::value::value;
 use lifeboat_object::{GroupResource, labels};
 use lifeboat_patch::{JsonOperation, JsonPatch, holds};
-use lifeboat_select::{Globs, Selector, TypeGlob};
+use lifeboat_select::{Globs, RulesText, Selector, TypeGlob};
 use regex::Regex;
 use serde_json::Value;
 
@@ -159,7 +159,7 @@ fn data(patches: Vec<PatchData>, problems: &mut Vec<String>) -> Vec<Value> {
         match serde_saphyr::from_str::<Value>(&patch.patch_data) {
             Ok(data @ Value::Object(_)) => all.push(data),
             Ok(_) => problems.push("patchData holds no object".to_owned()),
-            Err(e) => problems.push(format!("patchData is neither YAML nor JSON: {}", first_line(&e))),
+            Err(e) => problems.push(format!("patchData is neither YAML nor JSON: {}", RulesText::yaml_error(&e))),
         }
     }
     all

@@ -5,7 +5,7 @@ use crate::stub::{Ground, Scripted, config_map, key, object};
 use lifeboat_action::{ActionScope, RestoreItemOutput};
 use lifeboat_api::{RestorePhase, well_known};
 use lifeboat_archive::layout::RestoreFile;
-use lifeboat_select::Document;
+use lifeboat_select::RulesText;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -23,11 +23,11 @@ fn namespace() -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
 }
 
-fn document(text: &str) -> Option<Document> {
-    Some(Document { source: "a file".to_owned(), text: format!("version: v1\n{text}") })
+fn document(text: &str) -> Option<RulesText> {
+    Some(RulesText { source: "a file".to_owned(), text: format!("version: v1\n{text}") })
 }
 
-fn rules(text: &str) -> Option<Document> {
+fn rules(text: &str) -> Option<RulesText> {
     document(&format!("resourceModifierRules:\n{text}"))
 }
 

@@ -25,7 +25,10 @@ fn a_document_that_cannot_be_decoded_says_where() {
     for (text, expected) in [
         ("", "failed to decode yaml data into resource policies  EOF"),
         ("\n# nothing\n", "failed to decode yaml data into resource policies  EOF"),
-        (&" ".repeat(LARGEST + 1), "failed to decode yaml data into resource policies  it has more than 1048576 bytes"),
+        (
+            &" ".repeat(RulesText::MOST_BYTES + 1),
+            "failed to decode yaml data into resource policies  it has more than 1048576 bytes",
+        ),
     ] {
         assert_eq!(parse(text).unwrap_err(), PolicyError::Undecoded(expected.to_owned()));
     }

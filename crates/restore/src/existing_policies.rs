@@ -70,15 +70,6 @@ impl ExistingPolicies {
         if let ExistingResourcePolicy::Other(word) = &spec.existing_resource_policy {
             problems.push(format!("Invalid ExistingResourcePolicy: {word}"));
         }
-        if !spec.plan_digest.is_empty() && !is_digest(&spec.plan_digest) {
-            problems.push(format!(
-                "planDigest: {:?} is no digest of a plan: it is sha256: and 64 digits, as `restore plan` says",
-                spec.plan_digest
-            ));
-        }
-        if spec.prune && spec.existing_resource_policy != ExistingResourcePolicy::Exact {
-            problems.push("prune: only existingResourcePolicy: exact finds objects that can be removed".to_owned());
-        }
         for (number, entry) in (1..).zip(&spec.existing_resource_policy_overrides) {
             let mut problem =
                 |text: String| problems.push(format!("existingResourcePolicyOverrides[{number}]: {text}"));
@@ -106,13 +97,6 @@ impl ExistingPolicies {
             }
         }
         problems
-    }
-
-    /// That objects would be removed by a restore although nobody has seen which.
-    pub(crate) fn unseen_removal(spec: &RestoreSpec) -> Option<String> {
-        (spec.prune && spec.plan_digest.is_empty()).then(|| {
-            "prune: objects are removed only by a plan that somebody has seen: give its planDigest too".to_owned()
-        })
     }
 
     /// Names of types in the policies that neither the cluster nor the backup knows: nothing is ever done because of them.
@@ -165,11 +149,6 @@ impl ExistingPolicies {
 /// Whether objects of a type are never removed, be it to make them anew or because the backup lacks them.
 pub(crate) fn is_never_removed(resource: &GroupResource) -> bool {
     NEVER_RECREATED.contains(&(&*resource.group, &*resource.resource))
-}
-
-fn is_digest(text: &str) -> bool {
-    let digits = text.strip_prefix("sha256:").unwrap_or_default();
-    digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
 fn is_name_of(name: &str, group: &str, resource: &str) -> bool {
@@ -277,7 +256,6 @@ mod tests {
     fn what_makes_no_sense_is_refused_at_once() {
         let spec = spec(json!({
             "existingResourcePolicy": "replace",
-            "planDigest": "sha256:12", "prune": true,
             "existingResourcePolicyOverrides": [
                 {"policy": ""},
                 {"policy": "exact", "includedResources": ["*", "pods"]},
@@ -289,8 +267,6 @@ mod tests {
             ExistingPolicies::validate(&spec),
             [
                 "Invalid ExistingResourcePolicy: replace",
-                "planDigest: \"sha256:12\" is no digest of a plan: it is sha256: and 64 digits, as `restore plan` says",
-                "prune: only existingResourcePolicy: exact finds objects that can be removed",
                 "existingResourcePolicyOverrides[1]: policy is required: none, update or recreate",
                 "existingResourcePolicyOverrides[2]: exact is a policy for all objects: it must be none, update or recreate",
                 "existingResourcePolicyOverrides[2]: includes list must either contain '*' only, or a non-empty list of items",
@@ -301,19 +277,6 @@ mod tests {
                 "allowRecreate: volumesnapshots.snapshot.storage.k8s.io are never deleted to be made anew",
             ]
         );
-        let digest = format!("sha256:{}", "0a".repeat(32));
-        for (given, expected) in [
-            (json!({"existingResourcePolicy": "exact"}), vec![]),
-            (json!({"existingResourcePolicy": "exact", "prune": true, "planDigest": digest}), vec![]),
-            (
-                json!({"existingResourcePolicy": "exact", "prune": true}),
-                vec!["prune: objects are removed only by a plan that somebody has seen: give its planDigest too"],
-            ),
-        ] {
-            let spec = self::spec(given);
-            let problems = ExistingPolicies::validate(&spec).into_iter().chain(ExistingPolicies::unseen_removal(&spec));
-            assert_eq!(problems.collect::<Vec<_>>(), expected);
-        }
         let in_backup = BTreeSet::from([GroupResource::new("new.example.com", "gadgets")]);
         let spec = self::spec(json!({
             "existingResourcePolicyOverrides": [{"policy": "none", "includedResources": ["secrets", "screts", "*"]}],

@@ -1,0 +1,16 @@
+//! What is left out, and why.
+
+use anyhow::Result;
+use lifeboat_object::GroupResource;
+use std::io::Write;
+
+/// A line for each type and reason.
+pub(super) fn print_left_out<'a>(
+    out: &mut impl Write,
+    left_out: impl Iterator<Item = (&'a GroupResource, &'a str, u64)>,
+) -> Result<()> {
+    for (resource, reason, count) in left_out {
+        writeln!(out, "  {count} of {resource}: {reason}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,281 @@
+//! The preview of a restore.
+
+use super::item::{item_text, says_more};
+use super::left_out::print_left_out;
+use super::plan::{KeptPlan, PlanFiles};
+use crate::globals::Globals;
+use crate::local::journal::{exit_code, print_results, watched};
+use crate::output::Output;
+use anyhow::{Context, Result};
+use lifeboat_object::{GroupResource, Results};
+use lifeboat_restore::{Env, Planned, PreviewEnd, PreviewItem, Request};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Seek, Stdout, Write};
+use std::process::ExitCode;
+use tokio::sync::mpsc;
+
+/// Objects of a restore waiting to be printed.
+const WAITING: usize = 64;
+
+/// Previews a restore and prints what it would do, object by object as that is found out. Exit code 3 when something could
+/// not be restored, or the plan is another one than that of `files`.
+///
+/// # Errors
+/// What keeps the restore from being previewed; when standard output is closed, or a file cannot be read or written.
+pub(crate) async fn print_restore(request: &Request, env: &Env, show: Show, files: &PlanFiles) -> Result<ExitCode> {
+    let mut printer = RestorePrinter::new(show, files)?;
+    let (sender, mut items) = mpsc::channel(WAITING);
+    let printing = async {
+        while let Some(item) = items.recv().await {
+            printer.item(item)?;
+        }
+        anyhow::Ok(())
+    };
+    let operation = async { tokio::join!(lifeboat_restore::preview(request, env, sender), printing) };
+    let (end, printed) = Box::pin(watched("dry run", &env.operation.progress, &env.operation.cancel, operation)).await;
+    printed?;
+    printer.end(&end?)
+}
+
+/// Prints the preview of a restore. As JSON, one object with all items as they come. As text, how many objects of each type
+/// become what, then the objects about which there is more to say.
+pub(crate) struct RestorePrinter {
+    out: BufWriter<Stdout>,
+    show: Show,
+    counts: BTreeMap<GroupResource, Counts>,
+    /// The lines of objects: they come before the counts are known, and there may be as many as objects.
+    lines: BufWriter<File>,
+    plan: KeptPlan,
+}
+
+/// What of a preview is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Show {
+    /// One JSON or YAML object instead of text.
+    pub(crate) output: Option<Output>,
+    /// Values of Secrets.
+    pub(crate) secrets: bool,
+    /// In text, also the objects that are created or unchanged.
+    pub(crate) details: bool,
+    /// In text, only the objects that differ, without the table of types and what else there is to say.
+    pub(crate) only_differences: bool,
+    /// Colours for what differs.
+    pub(crate) colours: bool,
+}
+
+impl Show {
+    /// Whether an object has a line of its own.
+    fn wants(self, item: &PreviewItem) -> bool {
+        match self.only_differences {
+            true => item.planned.differences().is_some(),
+            false => self.details || says_more(item),
+        }
+    }
+
+    /// Text, in colours where the user wants them.
+    pub(crate) fn of(globals: &Globals) -> Self {
+        Self { colours: globals.colour(), ..Self::default() }
+    }
+}
+
+/// Objects by the word for what becomes of them.
+type Counts = BTreeMap<&'static str, u64>;
+
+/// How many objects there are of a word.
+fn count(counts: &Counts, word: &str) -> u64 {
+    counts.get(word).copied().unwrap_or_default()
+}
+
+impl RestorePrinter {
+    /// Begins.
+    ///
+    /// # Errors
+    /// When standard output is closed, there is no room for a temporary file, or the plan to compare with cannot be read.
+    pub(crate) fn new(show: Show, files: &PlanFiles) -> Result<Self> {
+        let plan = KeptPlan::new(files)?;
+        let mut out = BufWriter::new(std::io::stdout());
+        match show.output {
+            Some(Output::Json) => write!(out, "{{\"items\":[")?,
+            Some(Output::Yaml) => writeln!(out, "items:")?,
+            None => {}
+        }
+        let lines = BufWriter::new(tempfile::tempfile().context("make a temporary file for the lines of the preview")?);
+        Ok(Self { out, show, counts: BTreeMap::new(), lines, plan })
+    }
+
+    /// Takes one object.
+    ///
+    /// # Errors
+    /// When standard output is closed, or the temporary file is full.
+    pub(crate) fn item(&mut self, mut item: PreviewItem) -> Result<()> {
+        if !self.show.secrets {
+            item.hide_secret_values();
+        }
+        self.plan.add(&item);
+        let first = self.counts.is_empty();
+        self.count(&item);
+        match self.show.output {
+            Some(Output::Json) => {
+                let comma = if first { "" } else { "," };
+                write!(self.out, "{comma}\n{}", item.to_json())?;
+            }
+            Some(Output::Yaml) => write!(self.out, "{}", crate::yaml::print(&json!([item.to_json()]))?)?,
+            None if self.show.wants(&item) => {
+                write!(self.lines, "{}", item_text(&item, self.show.colours)).context("write a temporary file")?;
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, item: &PreviewItem) {
+        let word = item.planned.word();
+        if let Some(counts) = self.counts.get_mut(&item.key.resource) {
+            *counts.entry(word).or_default() += 1;
+        } else {
+            self.counts.insert(item.key.resource.clone(), Counts::from([(word, 1)]));
+        }
+    }
+
+    /// Objects of all types.
+    fn sum(&self) -> Counts {
+        let mut sum = Counts::new();
+        for (word, count) in self.counts.values().flatten() {
+            *sum.entry(word).or_default() += count;
+        }
+        sum
+    }
+
+    /// Ends the output; exit code 3 when something could not be restored, or the plan is not the one that it is compared with.
+    ///
+    /// # Errors
+    /// When standard output is closed, the temporary file cannot be read, or the plan cannot be written.
+    pub(crate) fn end(mut self, end: &PreviewEnd) -> Result<ExitCode> {
+        let sum = self.sum();
+        let plan = std::mem::take(&mut self.plan).end()?;
+        if let Some(output) = self.show.output {
+            let counts: Map<String, Value> =
+                Planned::WORDS.iter().map(|word| ((*word).to_owned(), count(&sum, word).into())).collect();
+            let mut rest = end.to_json();
+            rest["counts"] = counts.into();
+            rest["planDigest"] = plan.digest.as_str().into();
+            if let Some(compared) = plan.value() {
+                rest["comparedWith"] = compared;
+            }
+            match output {
+                // The braces of the rest belong to the one object that the items are in.
+                Output::Json => writeln!(self.out, "\n],{}", &rest.to_string()[1..])?,
+                Output::Yaml => write!(self.out, "{}", crate::yaml::print(&rest)?)?,
+            }
+        } else {
+            self.end_text(end)?;
+            if !self.show.only_differences {
+                plan.write_text(&mut self.out)?;
+            }
+        }
+        self.out.flush()?;
+        let Results { errors, .. } = &end.results;
+        print_results(&end.results);
+        Ok(exit_code(errors.is_empty() && count(&sum, "refused") == 0 && plan.is_same()))
+    }
+
+    fn end_text(&mut self, end: &PreviewEnd) -> Result<()> {
+        if !self.show.only_differences {
+            write_table(&mut self.out, &self.counts)?;
+        }
+        self.lines.flush().context("write a temporary file")?;
+        let mut lines = self.lines.get_ref();
+        if lines.stream_position().context("read a temporary file")? > 0 {
+            lines.rewind().context("read a temporary file")?;
+            if !self.show.only_differences {
+                writeln!(self.out)?;
+            }
+            std::io::copy(&mut lines, &mut self.out)?;
+        }
+        if self.show.only_differences {
+            return Ok(());
+        }
+        if !end.left_out.is_empty() {
+            writeln!(self.out, "\nLeft out:")?;
+            let left_out = end.left_out.iter().map(|((resource, reason), count)| (resource, reason.as_str(), *count));
+            print_left_out(&mut self.out, left_out)?;
+        }
+        if !end.volumes.is_empty() {
+            writeln!(self.out, "\nVolumes:")?;
+        }
+        for volume in &end.volumes {
+            let names = [&volume.pvc_namespace, &volume.pvc_name, &volume.pv_name];
+            let name =
+                names.into_iter().filter(|name| !name.is_empty()).map(String::as_str).collect::<Vec<_>>().join("/");
+            writeln!(self.out, "  {name}: {}", volume.message)?;
+        }
+        let sum = self.sum();
+        let [create, update, recreate, unchanged, skip, conflict, refused, extra, remove] =
+            Planned::WORDS.map(|word| count(&sum, word));
+        let some = |count: u64, text: String| if count == 0 { String::new() } else { text };
+        let recreate = some(recreate, format!(" delete {recreate} and make them anew,"));
+        let remove = some(remove, format!(" remove {remove} that the backup lacks,"));
+        let extra = some(extra, format!(" leave {extra} that the backup lacks,"));
+        writeln!(
+            self.out,
+            "\nWould create {create} objects, update {update},{recreate}{remove}{extra} leave {unchanged} that are as in the backup and {conflict} that differ, skip {skip}; {refused} cannot be restored. Nothing was written."
+        )?;
+        Ok(())
+    }
+}
+
+/// A line for each type.
+fn write_table(out: impl Write, counts: &BTreeMap<GroupResource, Counts>) -> Result<()> {
+    let mut out = tabwriter::TabWriter::new(out).padding(2);
+    // Most restores do not look for what the backup lacks.
+    let is_of_extras = |word: &str| matches!(word, "extra" | "remove");
+    let looks_for_extras = counts.values().flat_map(Counts::keys).any(|word| is_of_extras(word));
+    let shown: Vec<&str> = Planned::WORDS.into_iter().filter(|word| looks_for_extras || !is_of_extras(word)).collect();
+    writeln!(out, "TYPE\t{}", shown.join("\t").to_uppercase())?;
+    for (resource, counts) in counts {
+        let counts: Vec<String> = shown.iter().map(|word| count(counts, word).to_string()).collect();
+        writeln!(out, "{resource}\t{}", counts.join("\t"))?;
+    }
+    Ok(out.flush()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_objects_of_a_type_are_counted_in_one_line() {
+        let table = |maps: Counts, deployments: Counts| -> Vec<String> {
+            let counts = BTreeMap::from([
+                (GroupResource::new("", "configmaps"), maps),
+                (GroupResource::new("apps", "deployments"), deployments),
+            ]);
+            let mut out = Vec::new();
+            write_table(&mut out, &counts).unwrap();
+            String::from_utf8(out).unwrap().lines().map(|line| line.trim_end().to_owned()).collect()
+        };
+        let maps = Counts::from([("create", 300_000), ("recreate", 5), ("unchanged", 1), ("skip", 2), ("conflict", 3)]);
+        let all = table(
+            Counts::from([("remove", 6)]).into_iter().chain(maps.clone()).collect(),
+            Counts::from([("update", 1), ("refused", 4), ("extra", 7)]),
+        );
+        assert_eq!(
+            all,
+            [
+                "TYPE              CREATE  UPDATE  RECREATE  UNCHANGED  SKIP  CONFLICT  REFUSED  EXTRA  REMOVE",
+                "configmaps        300000  0       5         1          2     3         0        0      6",
+                "deployments.apps  0       1       0         0          0     0         4        7      0"
+            ]
+        );
+        assert_eq!(
+            table(maps, Counts::from([("update", 1)])),
+            [
+                "TYPE              CREATE  UPDATE  RECREATE  UNCHANGED  SKIP  CONFLICT  REFUSED",
+                "configmaps        300000  0       5         1          2     3         0",
+                "deployments.apps  0       1       0         0          0     0         0"
+            ]
+        );
+    }
+}

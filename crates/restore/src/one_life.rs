@@ -1,0 +1,28 @@
+//! What of an object belongs to one life of it, or to one restore, and does not count when objects are compared. Pure.
+
+use lifeboat_api::well_known::{LABEL_BACKUP_NAME, LABEL_RESTORE_NAME};
+use lifeboat_patch::restored::OF_ONE_LIFE;
+use serde_json::Value;
+
+/// Removes what belongs to one life of an object: identity, times, owners, status. Gives the status back.
+pub(crate) fn strip(object: &mut Value) -> Option<Value> {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        for key in OF_ONE_LIFE {
+            metadata.remove(key);
+        }
+        metadata.remove("ownerReferences");
+    }
+    object.as_object_mut().and_then(|o| o.remove("status"))
+}
+
+/// Removes the labels that a restore adds.
+pub(crate) fn remove_restore_labels(object: &mut Value) {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    if let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut) {
+        labels.remove(LABEL_BACKUP_NAME);
+        labels.remove(LABEL_RESTORE_NAME);
+        if labels.is_empty() {
+            metadata.remove("labels");
+        }
+    }
+}
