@@ -91,7 +91,7 @@ impl Snapshotter {
 /// The definitions that snapshots need, with groups in these versions.
 pub(crate) fn definitions(versions: &[&str]) -> Vec<Value> {
     let of = |group: &str, kind: &str, namespaced: bool, versions: &[&str]| {
-        let plural = format!("{}s", kind.to_lowercase()).replace("classs", "classes");
+        let plural = format!("{}{}", kind.to_lowercase(), if kind.ends_with("Class") { "es" } else { "s" });
         let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
         let versions: Vec<Value> = (0..)
             .zip(versions)
