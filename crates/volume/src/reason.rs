@@ -40,7 +40,7 @@ impl Verdict {
             return match self.way {
                 Way::Skip => format!("{because}, but the group {value} cannot be snapshotted: {}", trouble.why),
                 _ => format!(
-                    "{because}, and by itself, because the group {value} cannot be snapshotted: {} (volumeGroupFallback is single)",
+                    "{because}; by itself, because the group {value} cannot be snapshotted: {} (volumeGroupFallback is single)",
                     trouble.why
                 ),
             };

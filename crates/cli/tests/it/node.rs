@@ -1,5 +1,6 @@
 //! What only a node can show: real containers and volumes. `make test-node` runs these tests, as root.
 
+mod groups;
 mod hooks;
 mod place;
 mod snapshot_restores;

@@ -1,7 +1,12 @@
 use super::*;
+use crate::decide::Rules;
 use crate::facts::ClaimKey;
-use lifeboat_select::VolumeFacts;
+use crate::survey::{GroupNote, Survey, Verdicts};
+use crate::verdict::{Flags, Group, Verdict, Way, Why};
+use lifeboat_object::{ApiResource, Item};
+use lifeboat_select::{PolicyUse, ResourcePolicies, VolumeFacts};
 use serde_json::json;
+use std::sync::Arc;
 
 fn claim(name: &str, bound: bool, class: &str) -> Claim {
     Claim {
@@ -118,4 +123,112 @@ fn every_claim_with_the_label_must_be_fit_for_the_group() {
     ] {
         assert_eq!(trouble(&others, is_served), expected, "{others:?}");
     }
+}
+
+/// A claim of the namespace `n` with labels, bound to a volume of a driver or not bound.
+fn objects(name: &str, labels: &Value, driver: &str) -> Vec<Item> {
+    let item = |resource: &str, kind: &str, object: Value| {
+        Item::parse(Arc::new(ApiResource::new("", "v1", resource, kind)), object.to_string().into()).unwrap()
+    };
+    let volume = if driver.is_empty() { String::new() } else { format!("pv-{name}") };
+    let phase = if driver.is_empty() { "Pending" } else { "Bound" };
+    let claim = json!({"metadata": {"name": name, "namespace": "n", "labels": labels}, "spec": {"volumeName": volume},
+        "status": {"phase": phase}});
+    let mut out = vec![item("persistentvolumeclaims", "PersistentVolumeClaim", claim)];
+    if !driver.is_empty() {
+        let spec =
+            json!({"claimRef": {"namespace": "n", "name": name}, "csi": {"driver": driver, "volumeHandle": name}});
+        out.push(item("persistentvolumes", "PersistentVolume", json!({"metadata": {"name": volume}, "spec": spec})));
+    }
+    out
+}
+
+/// Two claims of the group `db`, one of the group `odd` with one that is not bound, and one by itself; `junk` is of `db` and skipped.
+fn settled(flags: &Flags) -> (Verdicts, Vec<GroupNote>) {
+    let text = "version: v1\nvolumePolicies: [{conditions: {pvcLabels: {tier: junk}}, action: {type: skip}}]";
+    let policies = ResourcePolicies::parse(text, PolicyUse::Backup).unwrap().from_source("ConfigMap v/p");
+    let decide = Rules { policies: Some(&policies), flags };
+    let mut survey = Survey::new(decide);
+    for (name, labels, driver) in [
+        ("a", json!({"g": "db"}), "d"),
+        ("b", json!({"g": "db"}), "d"),
+        ("junk", json!({"g": "db", "tier": "junk"}), "d"),
+        ("o", json!({"g": "odd"}), "d"),
+        ("open", json!({"g": "odd"}), ""),
+        ("alone", json!({"g": ""}), "d"),
+    ] {
+        objects(name, &labels, driver).iter().for_each(|item| survey.take(item));
+    }
+    let mut verdicts = survey.decide(decide);
+    assert_eq!(verdicts.namespaces_of_groups(), ["n".to_owned()].into());
+    let outside = |name: &str, group: &str, namespace: &str| Claim {
+        key: ClaimKey { namespace: namespace.into(), name: name.into() },
+        labels: BTreeMap::from([("g".into(), group.into())]),
+        ..claim(name, true, "")
+    };
+    let outside =
+        vec![outside("a", "db", "n"), outside("far", "db", "m"), outside("out", "db", "n"), outside("x", "y", "n")];
+    let rules = rules(&[class("c", "d", true)], "").with_outside(outside);
+    let notes = verdicts.settle_groups(flags, &rules);
+    (verdicts, notes)
+}
+
+fn flags() -> Flags {
+    Flags {
+        snapshots: true,
+        csi: true,
+        serves_snapshots: true,
+        saves_claims: true,
+        group_label: "g".into(),
+        serves_groups: true,
+        ..Flags::default()
+    }
+}
+
+fn of(verdicts: &Verdicts, name: &str) -> Verdict {
+    verdicts.of_claim(&ClaimKey { namespace: "n".into(), name: name.into() }).unwrap().verdict.clone()
+}
+
+#[test]
+fn claims_of_a_group_are_snapshotted_together_or_not_at_all() {
+    let (verdicts, notes) = settled(&flags());
+    let by_default = || Why::SnapshotByDefault { hindrance: None };
+    let together = Group { value: "db".into(), class: "c".into() };
+    let snapshot = |group: Option<Group>| Way::CsiSnapshot { class: String::new(), group };
+    for name in ["a", "b"] {
+        assert_eq!(of(&verdicts, name), Verdict { way: snapshot(Some(together.clone())), why: by_default() }, "{name}");
+    }
+    assert_eq!(of(&verdicts, "a").done(), "CSI snapshot with the group db, of the class c");
+    assert_eq!(of(&verdicts, "alone"), Verdict { way: snapshot(None), why: by_default() });
+    assert_eq!(of(&verdicts, "junk").way, Way::Skip);
+    assert_eq!(verdicts.groups().into_keys().collect::<Vec<_>>(), [("n".to_owned(), "db".to_owned())]);
+    assert_eq!(verdicts.beside_group("n", "db"), ["junk", "out"]);
+    let odd = of(&verdicts, "o");
+    assert_eq!(odd.way, Way::Skip);
+    let reason = "snapshots are taken by default, but the group odd cannot be snapshotted: not bound, of the claims with its label: open";
+    assert_eq!(odd.reason(), reason);
+    assert_eq!(odd.skipped_reason(), format!("csiSnapshot: {reason};"));
+    let advice = "let all claims with this label be bound, or take the label off those that are not; or let each claim be snapshotted by \
+         itself, at different moments (--volume-group-fallback=single)";
+    assert_eq!(odd.advice().as_deref(), Some(advice));
+    let along = "the group db takes volumes of claims along that this backup does not snapshot, because they have the label g too: junk, \
+         out; their snapshots stay in the storage until the backup is deleted";
+    assert_eq!(notes, [GroupNote { namespace: "n".into(), text: along.into() }]);
+}
+
+#[test]
+fn claims_of_a_group_that_cannot_be_are_snapshotted_by_themselves_where_that_is_allowed() {
+    let (verdicts, notes) = settled(&Flags { falls_back: true, ..flags() });
+    let odd = of(&verdicts, "o");
+    assert_eq!(odd.way, Way::CsiSnapshot { class: String::new(), group: None });
+    let reason = "snapshots are taken by default; by itself, because the group odd cannot be snapshotted: not bound, of the claims with \
+         its label: open (volumeGroupFallback is single)";
+    assert_eq!((odd.reason(), odd.advice()), (reason.to_owned(), None));
+    let apart = "the snapshots of o are of different moments: the group odd cannot be snapshotted: not bound, of the claims with its label: \
+         open (volumeGroupFallback is single)";
+    assert_eq!(notes.last(), Some(&GroupNote { namespace: "n".into(), text: apart.into() }));
+    // Claims of a group are none without the API.
+    let (verdicts, _) = settled(&Flags { serves_groups: false, ..flags() });
+    assert!(verdicts.groups().is_empty());
+    assert!(of(&verdicts, "a").reason().ends_with("the cluster serves no VolumeGroupSnapshots"));
 }

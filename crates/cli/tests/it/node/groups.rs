@@ -1,0 +1,417 @@
+//! Claims that are snapshotted together, by a real CSI driver: what they hold was on their disks at one moment.
+
+use super::place::{Place, handles};
+use crate::support::eventually;
+use lifeboat_testbed::{DRIVER, NODE_STATE};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+const LABEL: &str = "velero.io/volume-group";
+
+/// The driver's names of its groups of snapshots.
+fn groups() -> Vec<String> {
+    let state = std::fs::read(Path::new(NODE_STATE).join("csi/state.json")).expect("the driver's state");
+    let state: Value = serde_json::from_slice(&state).expect("JSON");
+    state["Groups"].as_object().map(|all| all.keys().cloned().collect()).unwrap_or_default()
+}
+
+/// A class of groups with these parameters, which the driver acts on.
+fn class(place: &Place, name: &str, parameters: &Value) {
+    place.ground.create(&json!({"apiVersion": "groupsnapshot.storage.k8s.io/v1", "kind": "VolumeGroupSnapshotClass",
+        "metadata": {"name": name}, "driver": DRIVER, "deletionPolicy": "Delete", "parameters": parameters}));
+}
+
+fn without_class(place: &Place, name: &str) {
+    place.ground.bed.kubectl(&["delete", "volumegroupsnapshotclass", name]);
+}
+
+fn take_class(place: &Place, claims: &[&str], class: &str) {
+    let annotation = format!("velero.io/csi-volume-group-snapshot-class={class}");
+    let args = [&["annotate", "pvc", "-n", &place.shop], claims, &[&annotation]].concat();
+    place.ground.bed.kubectl(&args);
+}
+
+/// A pod that mounts claims, each in a folder of its name, and does nothing by itself.
+fn pod(place: &Place, name: &str, claims: &[&str], annotations: &Value) {
+    let mounts: Vec<Value> = claims.iter().map(|c| json!({"name": c, "mountPath": format!("/{c}")})).collect();
+    let volumes: Vec<Value> =
+        claims.iter().map(|c| json!({"name": c, "persistentVolumeClaim": {"claimName": c}})).collect();
+    place.ground.create(&json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": place.shop, "annotations": annotations},
+        "spec": {"terminationGracePeriodSeconds": 0, "volumes": volumes,
+            "containers": [{"name": "a", "image": "testbed.local/busybox:1", "imagePullPolicy": "IfNotPresent",
+                "command": ["/bin/sh", "-c", "sleep 3600"], "volumeMounts": mounts}]}}));
+    ready(place, &place.shop, name);
+}
+
+fn ready(place: &Place, namespace: &str, pod: &str) {
+    let pod = format!("pod/{pod}");
+    place.ground.bed.kubectl(&["wait", "--for=condition=Ready", &pod, "-n", namespace, "--timeout=120s"]);
+}
+
+/// The objects of groups in the application's namespace, and the contents of the whole cluster that belong to them.
+fn group_objects(place: &Place) -> (usize, usize) {
+    let count = |args: &[&str]| place.ground.bed.kubectl(args).lines().filter(|line| !line.is_empty()).count();
+    let of_shop = format!(
+        "jsonpath={{range .items[?(@.spec.volumeGroupSnapshotRef.namespace==\"{}\")]}}{{.metadata.name}}{{\"\\n\"}}{{end}}",
+        place.shop
+    );
+    (
+        count(&["get", "volumegroupsnapshots", "-n", &place.shop, "-o", "name"]),
+        count(&["get", "volumegroupsnapshotcontents", "-o", &of_shop]),
+    )
+}
+
+fn until_no_objects_are_left(place: &Place) {
+    eventually("no objects of snapshots", || (place.snapshot_objects(), group_objects(place)) == ((0, 0), (0, 0)));
+}
+
+/// The snapshots of a backup by claim: the driver's names of each and of its group.
+fn snapshots(place: &Place, backup: &str) -> BTreeMap<String, (String, String)> {
+    let described = place.described(backup);
+    let all = described["status"]["backupVolumes"]["csiSnapshots"].as_object().unwrap_or_else(|| panic!("{described}"));
+    let text = |one: &Value, key: &str| one["snapshot"][key].as_str().unwrap_or_default().to_owned();
+    let of = |(claim, one): (&String, &Value)| {
+        let claim = claim.rsplit('/').next().unwrap_or_default().to_owned();
+        (claim, (text(one, "storageSnapshotID"), text(one, "storageGroupSnapshotID")))
+    };
+    all.iter().map(of).collect()
+}
+
+/// The volumes of the counter.
+const DISKS: [&str; 8] = ["d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7"];
+/// Writes one number after the other, each to the next disk.
+const COUNT: &str = "n=0; while true; do n=$((n+1)); echo $n >> /d$((n % 8))/log; usleep 500; done";
+
+/// The numbers on all disks of a restored counter are all numbers up to the largest.
+fn is_one_moment(place: &Place, namespace: &str) -> bool {
+    let numbers = place.ask(namespace, "counter", "cat /d?/log | sort -n");
+    let numbers: Vec<u64> = numbers.lines().map(|line| line.parse().expect("a number")).collect();
+    assert!(numbers.len() > 100, "{} numbers only", numbers.len());
+    numbers.iter().zip(1..).all(|(number, expected)| *number == expected)
+}
+
+#[test]
+#[ignore = "needs a node: make test-node"]
+fn what_a_process_wrote_to_eight_volumes_in_order_comes_back_as_a_part_of_that_order() {
+    let place = Place::start("moment");
+    for disk in DISKS {
+        place.claim(disk, &json!({LABEL: "counter"}));
+    }
+    pod(&place, "counter", &DISKS, &json!({}));
+    let _server = place.server();
+    place.ask(&place.shop, "counter", &format!("nohup sh -c '{COUNT}' >/dev/null 2>&1 &"));
+    let restored = |backup: &str| {
+        let copy = format!("{}-{backup}", place.shop);
+        let mapping = json!({"backupName": backup, "namespaceMapping": {&place.shop: copy}});
+        place.ground.velero_in(&place.own, "Restore", backup, &mapping);
+        place.ground.until_in(&place.own, "restore", backup, "Completed");
+        ready(&place, &copy, "counter");
+        let is_one = is_one_moment(&place, &copy);
+        place.ground.bed.kubectl(&["delete", "namespace", &copy, "--wait=false"]);
+        is_one
+    };
+    for backup in ["first", "second", "third"] {
+        place.backup(backup, &json!({}));
+        let made = place.ground.until_in(&place.own, "backup", backup, "Completed");
+        assert_eq!(made["status"]["csiVolumeSnapshotsCompleted"], 8, "{made}");
+        assert!(restored(backup), "{backup}");
+    }
+    // Each by itself, half of them a second later, is no moment of the application.
+    place.ground.bed.kubectl(&["label", "pvc", "-n", &place.shop, "--all", &format!("{LABEL}-")]);
+    place.ground.create(&json!({"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotClass",
+        "metadata": {"name": "late"}, "driver": DRIVER, "deletionPolicy": "Delete", "parameters": {"pause": "1s"}}));
+    let names = |class: &str, disks: &[&str]| {
+        let annotation = format!("velero.io/csi-volumesnapshot-class={class}");
+        place.ground.bed.kubectl(&[&["annotate", "pvc", "-n", &place.shop, &annotation], disks].concat());
+    };
+    names("csi", &DISKS[..4]);
+    names("late", &DISKS[4..]);
+    place.backup("apart", &json!({}));
+    place.ground.until_in(&place.own, "backup", "apart", "Completed");
+    assert!(!restored("apart"));
+    place.ground.bed.kubectl(&["delete", "volumesnapshotclass", "late"]);
+    place.end();
+}
+
+#[test]
+#[ignore = "needs a node: make test-node"]
+fn groups_of_a_namespace_are_taken_side_by_side_and_deleted_with_their_backup() {
+    let place = Place::start("beside");
+    for (claim, group) in [("a", "One"), ("b", "One"), ("c", "two"), ("d", "two"), ("alone", "three")] {
+        place.claim(claim, &json!({LABEL: group}));
+    }
+    place.claim("single", &json!({}));
+    let _server = place.server();
+    place.backup("b", &json!({}));
+    let backup = place.ground.until_in(&place.own, "backup", "b", "Completed");
+    assert_eq!(backup["status"]["csiVolumeSnapshotsCompleted"], 6, "{backup}");
+    assert_eq!((&backup["status"]["warnings"], &backup["status"]["errors"]), (&Value::Null, &Value::Null), "{backup}");
+    until_no_objects_are_left(&place);
+    let taken = snapshots(&place, "b");
+    let group = |claim: &str| taken[claim].1.clone();
+    assert_eq!((group("a"), group("c"), group("single")), (group("b"), group("d"), String::new()), "{taken:?}");
+    let of_backup = [group("a"), group("c"), group("alone")];
+    assert!(of_backup.iter().all(|group| groups().contains(group)), "{taken:?} {:?}", groups());
+    let there = || taken.values().filter(|(handle, _)| handles().contains(handle)).count();
+    assert_eq!(there(), 6, "{taken:?}");
+
+    let deleted = place.lifeboat(&["backup", "delete", "b", "--confirm"]);
+    assert_eq!(deleted.code, 0, "{deleted:?}");
+    place.ground.until_gone_in(&place.own, "backup", "b");
+    assert_eq!(there(), 0, "{taken:?}");
+    assert!(!of_backup.iter().any(|group| groups().contains(group)), "{taken:?} {:?}", groups());
+    until_no_objects_are_left(&place);
+    place.end();
+}
+
+#[test]
+#[ignore = "needs a node: make test-node"]
+fn the_pods_of_all_members_stand_still_when_the_group_is_taken() {
+    let place = Place::start("stand");
+    for claim in ["left", "right"] {
+        place.claim(claim, &json!({LABEL: "pair"}));
+        let command = |text: &str| json!(["/bin/sh", "-c", format!("echo {text} > /{claim}/{text}; sync")]).to_string();
+        let annotations = json!({
+            "pre.hook.backup.velero.io/command": command("frozen"), "pre.hook.backup.velero.io/on-error": "Fail",
+            "post.hook.backup.velero.io/command": command("thawed")});
+        pod(&place, claim, &[claim], &annotations);
+    }
+    class(&place, "slow", &json!({"pause": "2s"}));
+    take_class(&place, &["left"], "slow");
+    let _server = place.server();
+    place.backup("b", &json!({}));
+    let backup = place.ground.until_in(&place.own, "backup", "b", "Completed");
+    assert_eq!(backup["status"]["hookStatus"]["hooksAttempted"], 4, "{backup}");
+    for claim in ["left", "right"] {
+        assert_eq!(place.ask(&place.shop, claim, &format!("cat /{claim}/thawed")).trim(), "thawed");
+    }
+    place.lose(&place.shop);
+    place.ground.velero_in(&place.own, "Restore", "r", &json!({"backupName": "b"}));
+    place.ground.until_in(&place.own, "restore", "r", "Completed");
+    for claim in ["left", "right"] {
+        ready(&place, &place.shop, claim);
+        let found = place.ask(&place.shop, claim, &format!("ls /{claim}"));
+        let found: Vec<&str> = found.lines().filter(|name| *name != "lost+found").collect();
+        assert_eq!(found, ["frozen"], "{claim}");
+    }
+    until_stubs_are_gone(&place);
+    without_class(&place, "slow");
+    place.end();
+}
+
+/// What stands for groups while their members are restored.
+fn until_stubs_are_gone(place: &Place) {
+    eventually("no content stands for a group", || group_objects(place).1 == 0);
+}
+
+#[test]
+#[ignore = "needs a node: make test-node"]
+fn a_member_that_fails_fails_its_group_and_leaves_nothing_unless_single_snapshots_are_allowed() {
+    let place = Place::start("member");
+    for claim in ["good", "bad"] {
+        place.claim(claim, &json!({LABEL: "pair"}));
+        pod(&place, claim, &[claim], &json!({}));
+    }
+    place.claim("other", &json!({}));
+    class(&place, "member-fails", &json!({"failMember": "bad"}));
+    take_class(&place, &["good", "bad"], "member-fails");
+    let before = (handles().len(), groups().len());
+    let _server = place.server();
+    place.backup("b", &json!({"csiSnapshotTimeout": "5s"}));
+    let backup = place.ground.until_in(&place.own, "backup", "b", "PartiallyFailed");
+    let status = &backup["status"];
+    assert_eq!((&status["errors"], &status["csiVolumeSnapshotsCompleted"]), (&json!(2), &json!(1)), "{backup}");
+    let described = place.described("b").to_string();
+    assert!(described.contains("of the claims bad, good was not taken within 5 s"), "{described}");
+    assert!(described.contains(&format!("the member {}/bad fails", place.shop)), "{described}");
+    let list = place.lifeboat(&["backup", "describe", "b", "--details"]).out;
+    assert!(list.contains(&format!("- {}/bad", place.shop)) && list.contains("v1/Pod"), "{list}");
+    until_no_objects_are_left(&place);
+    assert_eq!((handles().len(), groups().len()), (before.0 + 1, before.1), "that of the other claim");
+
+    let single = json!({"csiSnapshotTimeout": "5s", "volumeGroupFallback": "single"});
+    place.backup("single", &single);
+    let backup = place.ground.until_in(&place.own, "backup", "single", "Completed");
+    let status = &backup["status"];
+    assert_eq!((&status["warnings"], &status["csiVolumeSnapshotsCompleted"]), (&json!(1), &json!(3)), "{backup}");
+    let described = place.described("single").to_string();
+    assert!(described.contains("the snapshots of bad, good are of different moments"), "{described}");
+    until_no_objects_are_left(&place);
+    assert_eq!(groups().len(), before.1);
+    without_class(&place, "member-fails");
+    place.end();
+}
+
+#[test]
+#[ignore = "needs a node: make test-node"]
+fn a_group_that_is_ready_late_is_taken_once_and_waited_for() {
+    let place = Place::start("late");
+    for claim in ["a", "b"] {
+        place.claim(claim, &json!({LABEL: "pair"}));
+    }
+    class(&place, "later", &json!({"readyAfter": "6s", "failOnce": "true"}));
+    take_class(&place, &["a"], "later");
+    let before = handles().len();
+    let _server = place.server();
+    place.backup("b", &json!({}));
+    place.ground.until_in(&place.own, "backup", "b", "WaitingForPluginOperations");
+    assert_eq!(group_objects(&place), (1, 1), "it stays until it is ready");
+    let backup = place.ground.until_in(&place.own, "backup", "b", "Completed");
+    assert_eq!(backup["status"]["csiVolumeSnapshotsCompleted"], 2, "{backup}");
+    until_no_objects_are_left(&place);
+    // One that has lost its group before it is ready would have been taken once more.
+    assert_eq!(handles().len(), before + 2);
+    without_class(&place, "later");
+    place.end();
+}
+
+#[test]
+#[ignore = "needs a node: make test-node"]
+fn a_server_that_takes_over_takes_up_the_group() {
+    let place = Place::start("takes");
+    for claim in ["a", "b"] {
+        place.claim(claim, &json!({LABEL: "pair"}));
+    }
+    class(&place, "pausing", &json!({"pause": "3s"}));
+    take_class(&place, &["a"], "pausing");
+    let before = (handles().len(), groups().len());
+    let server = place.server();
+    place.backup("b", &json!({}));
+    eventually("a group that is being taken", || group_objects(&place) == (1, 1));
+    server.kill();
+    let _server = place.server();
+    let backup = place.ground.until_in(&place.own, "backup", "b", "Completed");
+    assert_eq!(
+        (&backup["status"]["attempt"], &backup["status"]["csiVolumeSnapshotsCompleted"]),
+        (&json!(2), &json!(2))
+    );
+    until_no_objects_are_left(&place);
+    assert_eq!((handles().len(), groups().len()), (before.0 + 2, before.1 + 1));
+    without_class(&place, "pausing");
+    place.end();
+}
+
+#[test]
+#[ignore = "needs a node: make test-node"]
+fn a_cancelled_backup_leaves_no_group_in_the_storage() {
+    let place = Place::start("cancels");
+    for claim in ["a", "b"] {
+        place.claim(claim, &json!({LABEL: "pair"}));
+    }
+    class(&place, "long", &json!({"pause": "6s"}));
+    take_class(&place, &["a"], "long");
+    let before = (handles().len(), groups().len());
+    let _server = place.server();
+    place.backup("b", &json!({}));
+    eventually("a group that is being taken", || group_objects(&place) == (1, 1));
+    let cancelled = place.lifeboat(&["backup", "cancel", "b"]);
+    assert_eq!(cancelled.code, 0, "{cancelled:?}");
+    place.ground.until_in(&place.own, "backup", "b", "Failed");
+    // The driver finishes what it has begun, and is told to delete it then.
+    until_no_objects_are_left(&place);
+    assert_eq!((handles().len(), groups().len()), before);
+    without_class(&place, "long");
+    place.end();
+}
+
+#[test]
+#[ignore = "needs a node: make test-node"]
+fn a_claim_that_a_policy_leaves_out_goes_along_and_with_the_backup() {
+    let place = Place::start("along");
+    place.claim("data", &json!({LABEL: "pair"}));
+    place.claim("junk", &json!({LABEL: "pair", "tier": "junk"}));
+    place.ground.bed.kubectl(&[
+        "create",
+        "configmap",
+        "rules",
+        "-n",
+        &place.own,
+        "--from-literal=rules=version: v1\nvolumePolicies: [{conditions: {pvcLabels: {tier: junk}}, action: {type: skip}}]",
+    ]);
+    let before = (handles().len(), groups().len());
+    let _server = place.server();
+    place.backup("b", &json!({"resourcePolicy": {"kind": "configmap", "name": "rules"}}));
+    let backup = place.ground.until_in(&place.own, "backup", "b", "Completed");
+    assert_eq!(
+        (&backup["status"]["warnings"], &backup["status"]["csiVolumeSnapshotsCompleted"]),
+        (&json!(1), &json!(1))
+    );
+    let described = place.described("b").to_string();
+    assert!(described.contains("takes volumes of claims along that this backup does not snapshot"), "{described}");
+    until_no_objects_are_left(&place);
+    assert_eq!((handles().len(), groups().len()), (before.0 + 2, before.1 + 1));
+    // The driver wants all snapshots of the group named.
+    let deleted = place.lifeboat(&["backup", "delete", "b", "--confirm"]);
+    assert_eq!(deleted.code, 0, "{deleted:?}");
+    place.ground.until_gone_in(&place.own, "backup", "b");
+    assert_eq!((handles().len(), groups().len()), before);
+    place.end();
+}
+
+/// Last, because the controllers need a while until they see the definitions again.
+#[test]
+#[ignore = "needs a node: make test-node"]
+fn where_the_cluster_serves_no_groups_their_claims_come_back_all_the_same() {
+    let place = Place::start("without");
+    for claim in ["a", "b"] {
+        place.claim(claim, &json!({LABEL: "pair", "role": claim}));
+    }
+    pod(&place, "db", &["a", "b"], &json!({}));
+    place.ask(&place.shop, "db", "echo precious > /a/file; echo also > /b/file; sync");
+    let _server = place.server();
+    place.backup("b", &json!({}));
+    place.ground.until_in(&place.own, "backup", "b", "Completed");
+    until_no_objects_are_left(&place);
+    place.lose(&place.shop);
+    // One of them alone, in another namespace.
+    let copy = format!("{}-copy", place.shop);
+    let spec = json!({"backupName": "b", "namespaceMapping": {&place.shop: copy},
+        "labelSelector": {"matchLabels": {"role": "b"}}});
+    place.ground.velero_in(&place.own, "Restore", "one", &spec);
+    place.ground.until_in(&place.own, "restore", "one", "Completed");
+    assert_eq!(place.ground.get_in(&copy, "persistentvolumeclaim", "b")["status"]["phase"], "Bound");
+    assert_eq!(place.ground.get_in(&copy, "persistentvolumeclaim", "a"), Value::Null);
+    until_stubs_are_gone(&place);
+
+    let names = ["", "contents", "classes"].map(|end| match end {
+        "" => "volumegroupsnapshots.groupsnapshot.storage.k8s.io".to_owned(),
+        end => format!("volumegroupsnapshot{end}.groupsnapshot.storage.k8s.io"),
+    });
+    let definitions: Vec<Value> = names.iter().map(|name| place.ground.get_in("", "crd", name)).collect();
+    let classes = place.ground.get_in("", "volumegroupsnapshotclass", "csi");
+    for name in &names {
+        place.ground.bed.kubectl(&["delete", "crd", name, "--timeout=60s"]);
+    }
+    place.ground.velero_in(&place.own, "Restore", "all", &json!({"backupName": "b"}));
+    let restore = place.ground.until_in(&place.own, "restore", "all", "Completed");
+    assert_eq!(restore["status"]["warnings"], Value::Null, "{restore}");
+    ready(&place, &place.shop, "db");
+    assert_eq!(place.ask(&place.shop, "db", "cat /a/file /b/file"), "precious\nalso\n");
+    // Its group cannot be deleted there, which is an error of the deletion.
+    let deleted = place.lifeboat(&["backup", "delete", "b", "--confirm"]);
+    assert_eq!(deleted.code, 0, "{deleted:?}");
+    let errors = || {
+        let path = "jsonpath={.items[*].status.errors}";
+        place.ground.bed.kubectl(&["get", "deletebackuprequests", "-n", &place.own, "-o", path])
+    };
+    eventually("an error of the deletion", || errors().contains("does not serve groupsnapshot.storage.k8s.io"));
+
+    let bare = |object: &Value| {
+        let mut object = object.clone();
+        let metadata = json!({"name": object["metadata"]["name"], "annotations": object["metadata"]["annotations"]});
+        object["metadata"] = metadata;
+        object.as_object_mut().expect("a map").remove("status");
+        object
+    };
+    definitions.iter().for_each(|definition| place.ground.create(&bare(definition)));
+    let established = ["wait", "--for=condition=Established", "customresourcedefinitions", "--all", "--timeout=30s"];
+    place.ground.bed.kubectl(&established);
+    place.ground.create(&bare(&classes));
+    let deleted = place.lifeboat(&["backup", "delete", "b", "--confirm"]);
+    assert_eq!(deleted.code, 0, "{deleted:?}");
+    place.ground.until_gone_in(&place.own, "backup", "b");
+    place.ground.bed.kubectl(&["delete", "namespace", &copy, "--wait=false"]);
+    place.end();
+}
