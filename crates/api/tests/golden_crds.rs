@@ -9,7 +9,7 @@ const DEVIATIONS: [(&str, &str); 1] =
     [("/metadata/annotations", "names the version of controller-gen, which made Velero's definitions and not ours")];
 
 /// Properties that Velero's definitions do not have, and why ours do.
-const ADDITIONS: [(&str, &str, &str, &str); 17] = [
+const ADDITIONS: [(&str, &str, &str, &str); 19] = [
     ("backups.velero.io", "/properties/spec/properties/allowUnprotected", "boolean", "goes on without some volumes"),
     ("backups.velero.io", "/properties/spec/properties/cancel", "boolean", "ends a backup"),
     (
@@ -17,6 +17,12 @@ const ADDITIONS: [(&str, &str, &str, &str); 17] = [
         "/properties/spec/properties/metadata/properties/annotations",
         "object",
         "of Velero after 1.18",
+    ),
+    (
+        "backups.velero.io",
+        "/properties/spec/properties/volumeGroupFallback",
+        "string",
+        "takes single snapshots where no group can be",
     ),
     ("backups.velero.io", "/properties/status/properties/attempt", "integer", "tells how often it was begun"),
     ("restores.velero.io", "/properties/spec/properties/allowRecreate", "array", "lets more objects be made anew"),
@@ -53,6 +59,12 @@ const ADDITIONS: [(&str, &str, &str, &str); 17] = [
         "schedules.velero.io",
         "/properties/spec/properties/template/properties/cancel",
         "boolean",
+        "the spec of a backup",
+    ),
+    (
+        "schedules.velero.io",
+        "/properties/spec/properties/template/properties/volumeGroupFallback",
+        "string",
         "the spec of a backup",
     ),
     (
