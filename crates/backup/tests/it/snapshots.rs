@@ -196,8 +196,9 @@ async fn a_backup_is_the_same_wherever_it_is_cut_off_while_its_snapshots_leave_t
         }
         cuts += 1;
     }
-    // Both objects are read to be saved again; the snapshot is read, its content kept and deleted, and it is deleted.
-    assert_eq!(cuts, 2 + 4);
+    // Both objects are read to be saved again; the snapshot is read for its group and once more, its content kept and deleted, and it is
+    // deleted.
+    assert_eq!(cuts, 2 + 5);
 }
 
 /// Ends the backup from what is stored of it.
