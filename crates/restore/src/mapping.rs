@@ -82,8 +82,10 @@ fn served(catalog: &Catalog, in_backup: &GroupResource, object: &Value) -> Resul
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
     let same_name = GroupResource::new(group, &*in_backup.resource);
     let of_name = catalog.find_version(&same_name, version);
+    // One of a type that is not served at all stays of that type: another one of the same kind may be served under another name.
+    let has_another_type = of_name.is_some() || group != in_backup.group;
     let found = match of_name.filter(|found| kind.is_empty() || found.kind == kind) {
-        None => catalog.find_kind(api_version, kind),
+        None if has_another_type => catalog.find_kind(api_version, kind),
         found => found,
     };
     found.cloned().ok_or_else(|| match of_name {
@@ -121,6 +123,8 @@ mod tests {
         assert_eq!(found("deployments.apps", "apps/v1", "Deployment"), is("apps/v1 deployments"));
         assert_eq!(found("deployments.extensions", "apps/v1", "Deployment"), is("apps/v1 deployments"));
         assert_eq!(found("deployments.apps", "apps/v1", "StatefulSet"), is("apps/v1 statefulsets"));
+        // A type that is not served stays itself, whatever else has its kind.
+        assert_eq!(found("sets.apps", "apps/v1", "StatefulSet"), fails("sets.apps in apps/v1"));
         // The API server knows the kind by the place.
         assert_eq!(found("pods", "v1", ""), is("v1 pods"));
         assert_eq!(found("deployments.apps", "apps/v2", "Deployment"), fails("deployments.apps in apps/v2"));
