@@ -1,7 +1,7 @@
 //! Where servers are tested: a cluster with the definitions, buckets, and processes that can be killed.
 
 use crate::faults::{config_maps, namespace};
-use crate::support::{Bed, eventually, spawn_logged, with_object};
+use crate::support::{Bed, comes_to_be, eventually, spawn_logged, with_object};
 use lifeboat_testbed::{Kubectl, S3Server};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -162,14 +162,17 @@ impl Ground {
         self.until_in("velero", kind, name, phase)
     }
 
-    /// The same in another namespace.
+    /// The same in another namespace. An object that has ended in another phase fails the test at once.
     pub(crate) fn until_in(&self, namespace: &str, kind: &str, name: &str, phase: &str) -> Value {
+        let ended = ["Completed", "PartiallyFailed", "Failed"];
         let mut last = Value::Null;
-        eventually(&format!("{kind} {name} in phase {phase}"), || {
+        let came = comes_to_be(|| {
             last = self.get_in(namespace, kind, name);
-            assert!(phase == "Failed" || last["status"]["phase"] != "Failed", "{kind} {name}: {}", last["status"]);
-            last["status"]["phase"] == phase
+            let now = last["status"]["phase"].as_str().unwrap_or_default();
+            assert!(now == phase || !ended.contains(&now), "{kind} {name}: {}", last["status"]);
+            now == phase
         });
+        assert!(came, "{kind} {name} did not come to the phase {phase} within a minute: {}", last["status"]);
         last
     }
 

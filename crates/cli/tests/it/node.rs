@@ -2,6 +2,7 @@
 
 mod groups;
 mod hooks;
+mod installed;
 mod place;
 mod snapshot_restores;
 mod snapshots;

@@ -188,7 +188,7 @@ func (c *controller) CreateSnapshot(ctx context.Context, r *csi.CreateSnapshotRe
 	if err := want.before(ctx, "create-snapshot", call); err != nil {
 		return nil, err
 	}
-	s := &snapshot{ID: id("snap", r.Name), Name: r.Name, Volume: v.ID}
+	s := &snapshot{ID: id("snap", r.Name), Name: r.Name, Volume: v.ID, Claim: v.Claim}
 	if err := c.store.take([]*volume{v}, []*snapshot{s}, want); err != nil {
 		return nil, err
 	}

@@ -66,7 +66,8 @@ func (g *groups) CreateVolumeGroupSnapshot(ctx context.Context, r *csi.CreateVol
 			return nil, status.Errorf(codes.Internal, "the class wants that the member %s fails", v.Claim)
 		}
 		of := r.Name + "/" + v.ID
-		snapshots = append(snapshots, &snapshot{ID: id("snap", of), Name: of, Volume: v.ID, Group: made.ID})
+		snapshots = append(snapshots, &snapshot{ID: id("snap", of), Name: of, Volume: v.ID, Claim: v.Claim, Group: made.ID})
+		made.Claims = append(made.Claims, v.Claim)
 	}
 	if err := g.store.take(volumes, snapshots, want); err != nil {
 		return nil, err

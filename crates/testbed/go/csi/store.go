@@ -32,9 +32,11 @@ type volume struct {
 
 type snapshot struct {
 	ID, Name, Volume, Group string
-	Size                    int64
-	Block                   bool
-	Created, Ready          time.Time
+	// The claim that the volume was made for, as namespace/name.
+	Claim          string
+	Size           int64
+	Block          bool
+	Created, Ready time.Time
 	// What the class wanted to go wrong.
 	Fail string `json:",omitempty"`
 }
@@ -42,7 +44,9 @@ type snapshot struct {
 type group struct {
 	ID, Name           string
 	Volumes, Snapshots []string
-	Created            time.Time
+	// The claims that the volumes were made for, as namespace/name.
+	Claims  []string
+	Created time.Time
 	// What the class wanted to go wrong.
 	Fail string `json:",omitempty"`
 }

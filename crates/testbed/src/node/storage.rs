@@ -28,13 +28,13 @@ volumeBindingMode: WaitForFirstConsumer
 ---
 apiVersion: snapshot.storage.k8s.io/v1
 kind: VolumeSnapshotClass
-metadata: {name: csi}
+metadata: {name: csi, labels: {velero.io/csi-volumesnapshot-class: 'true'}}
 driver: csi.testbed.local
 deletionPolicy: Delete
 ---
 apiVersion: groupsnapshot.storage.k8s.io/v1
 kind: VolumeGroupSnapshotClass
-metadata: {name: csi}
+metadata: {name: csi, labels: {velero.io/csi-volumegroupsnapshot-class: 'true'}}
 driver: csi.testbed.local
 deletionPolicy: Delete
 ";

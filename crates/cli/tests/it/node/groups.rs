@@ -1,20 +1,12 @@
 //! Claims that are snapshotted together, by a real CSI driver: what they hold was on their disks at one moment.
 
-use super::place::{Place, handles};
+use super::place::Place;
 use crate::support::eventually;
-use lifeboat_testbed::{DRIVER, NODE_STATE};
+use lifeboat_testbed::DRIVER;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::Path;
 
 const LABEL: &str = "velero.io/volume-group";
-
-/// The driver's names of its groups of snapshots.
-fn groups() -> Vec<String> {
-    let state = std::fs::read(Path::new(NODE_STATE).join("csi/state.json")).expect("the driver's state");
-    let state: Value = serde_json::from_slice(&state).expect("JSON");
-    state["Groups"].as_object().map(|all| all.keys().cloned().collect()).unwrap_or_default()
-}
 
 /// A class of groups with these parameters, which the driver acts on.
 fn class(place: &Place, name: &str, parameters: &Value) {
@@ -153,15 +145,15 @@ fn groups_of_a_namespace_are_taken_side_by_side_and_deleted_with_their_backup() 
     let group = |claim: &str| taken[claim].1.clone();
     assert_eq!((group("a"), group("c"), group("single")), (group("b"), group("d"), String::new()), "{taken:?}");
     let of_backup = [group("a"), group("c"), group("alone")];
-    assert!(of_backup.iter().all(|group| groups().contains(group)), "{taken:?} {:?}", groups());
-    let there = || taken.values().filter(|(handle, _)| handles().contains(handle)).count();
+    assert!(of_backup.iter().all(|group| place.groups().contains(group)), "{taken:?} {:?}", place.groups());
+    let there = || taken.values().filter(|(handle, _)| place.handles().contains(handle)).count();
     assert_eq!(there(), 6, "{taken:?}");
 
     let deleted = place.lifeboat(&["backup", "delete", "b", "--confirm"]);
     assert_eq!(deleted.code, 0, "{deleted:?}");
     place.ground.until_gone_in(&place.own, "backup", "b");
     assert_eq!(there(), 0, "{taken:?}");
-    assert!(!of_backup.iter().any(|group| groups().contains(group)), "{taken:?} {:?}", groups());
+    assert!(!of_backup.iter().any(|group| place.groups().contains(group)), "{taken:?} {:?}", place.groups());
     until_no_objects_are_left(&place);
     place.end();
 }
@@ -217,7 +209,7 @@ fn a_member_that_fails_fails_its_group_and_leaves_nothing_unless_single_snapshot
     place.claim("other", &json!({}));
     class(&place, "member-fails", &json!({"failMember": "bad"}));
     take_class(&place, &["good", "bad"], "member-fails");
-    let before = (handles().len(), groups().len());
+    let before = (place.handles().len(), place.groups().len());
     let _server = place.server();
     place.backup("b", &json!({"csiSnapshotTimeout": "5s"}));
     let backup = place.ground.until_in(&place.own, "backup", "b", "PartiallyFailed");
@@ -229,7 +221,7 @@ fn a_member_that_fails_fails_its_group_and_leaves_nothing_unless_single_snapshot
     let list = place.lifeboat(&["backup", "describe", "b", "--details"]).out;
     assert!(list.contains(&format!("- {}/bad", place.shop)) && list.contains("v1/Pod"), "{list}");
     until_no_objects_are_left(&place);
-    assert_eq!((handles().len(), groups().len()), (before.0 + 1, before.1), "that of the other claim");
+    assert_eq!((place.handles().len(), place.groups().len()), (before.0 + 1, before.1), "that of the other claim");
 
     let single = json!({"csiSnapshotTimeout": "5s", "volumeGroupFallback": "single"});
     place.backup("single", &single);
@@ -239,7 +231,7 @@ fn a_member_that_fails_fails_its_group_and_leaves_nothing_unless_single_snapshot
     let described = place.described("single").to_string();
     assert!(described.contains("the snapshots of bad, good are of different moments"), "{described}");
     until_no_objects_are_left(&place);
-    assert_eq!(groups().len(), before.1);
+    assert_eq!(place.groups().len(), before.1);
     without_class(&place, "member-fails");
     place.end();
 }
@@ -253,7 +245,7 @@ fn a_group_that_is_ready_late_is_taken_once_and_waited_for() {
     }
     class(&place, "later", &json!({"readyAfter": "6s", "failOnce": "true"}));
     take_class(&place, &["a"], "later");
-    let before = handles().len();
+    let before = place.handles().len();
     let _server = place.server();
     place.backup("b", &json!({}));
     place.ground.until_in(&place.own, "backup", "b", "WaitingForPluginOperations");
@@ -262,7 +254,7 @@ fn a_group_that_is_ready_late_is_taken_once_and_waited_for() {
     assert_eq!(backup["status"]["csiVolumeSnapshotsCompleted"], 2, "{backup}");
     until_no_objects_are_left(&place);
     // One that has lost its group before it is ready would have been taken once more.
-    assert_eq!(handles().len(), before + 2);
+    assert_eq!(place.handles().len(), before + 2);
     without_class(&place, "later");
     place.end();
 }
@@ -276,7 +268,7 @@ fn a_server_that_takes_over_takes_up_the_group() {
     }
     class(&place, "pausing", &json!({"pause": "3s"}));
     take_class(&place, &["a"], "pausing");
-    let before = (handles().len(), groups().len());
+    let before = (place.handles().len(), place.groups().len());
     let server = place.server();
     place.backup("b", &json!({}));
     eventually("a group that is being taken", || group_objects(&place) == (1, 1));
@@ -288,7 +280,7 @@ fn a_server_that_takes_over_takes_up_the_group() {
         (&json!(2), &json!(2))
     );
     until_no_objects_are_left(&place);
-    assert_eq!((handles().len(), groups().len()), (before.0 + 2, before.1 + 1));
+    assert_eq!((place.handles().len(), place.groups().len()), (before.0 + 2, before.1 + 1));
     without_class(&place, "pausing");
     place.end();
 }
@@ -302,7 +294,7 @@ fn a_cancelled_backup_leaves_no_group_in_the_storage() {
     }
     class(&place, "long", &json!({"pause": "6s"}));
     take_class(&place, &["a"], "long");
-    let before = (handles().len(), groups().len());
+    let before = (place.handles().len(), place.groups().len());
     let _server = place.server();
     place.backup("b", &json!({}));
     eventually("a group that is being taken", || group_objects(&place) == (1, 1));
@@ -311,7 +303,7 @@ fn a_cancelled_backup_leaves_no_group_in_the_storage() {
     place.ground.until_in(&place.own, "backup", "b", "Failed");
     // The driver finishes what it has begun, and is told to delete it then.
     until_no_objects_are_left(&place);
-    assert_eq!((handles().len(), groups().len()), before);
+    assert_eq!((place.handles().len(), place.groups().len()), before);
     without_class(&place, "long");
     place.end();
 }
@@ -330,7 +322,7 @@ fn a_claim_that_a_policy_leaves_out_goes_along_and_with_the_backup() {
         &place.own,
         "--from-literal=rules=version: v1\nvolumePolicies: [{conditions: {pvcLabels: {tier: junk}}, action: {type: skip}}]",
     ]);
-    let before = (handles().len(), groups().len());
+    let before = (place.handles().len(), place.groups().len());
     let _server = place.server();
     place.backup("b", &json!({"resourcePolicy": {"kind": "configmap", "name": "rules"}}));
     let backup = place.ground.until_in(&place.own, "backup", "b", "Completed");
@@ -341,20 +333,19 @@ fn a_claim_that_a_policy_leaves_out_goes_along_and_with_the_backup() {
     let described = place.described("b").to_string();
     assert!(described.contains("takes volumes of claims along that this backup does not snapshot"), "{described}");
     until_no_objects_are_left(&place);
-    assert_eq!((handles().len(), groups().len()), (before.0 + 2, before.1 + 1));
+    assert_eq!((place.handles().len(), place.groups().len()), (before.0 + 2, before.1 + 1));
     // The driver wants all snapshots of the group named.
     let deleted = place.lifeboat(&["backup", "delete", "b", "--confirm"]);
     assert_eq!(deleted.code, 0, "{deleted:?}");
     place.ground.until_gone_in(&place.own, "backup", "b");
-    assert_eq!((handles().len(), groups().len()), before);
+    assert_eq!((place.handles().len(), place.groups().len()), before);
     place.end();
 }
 
-/// Last, because the controllers need a while until they see the definitions again.
 #[test]
 #[ignore = "needs a node: make test-node"]
 fn where_the_cluster_serves_no_groups_their_claims_come_back_all_the_same() {
-    let place = Place::start("without");
+    let place = Place::alone("without");
     for claim in ["a", "b"] {
         place.claim(claim, &json!({LABEL: "pair", "role": claim}));
     }

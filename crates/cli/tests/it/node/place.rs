@@ -6,9 +6,19 @@ use lifeboat_testbed::NODE_STATE;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// Whose turn it is on the node: that of many tests, or of one that takes something from all of them.
+static NODE: RwLock<()> = RwLock::new(());
+
+enum Turn {
+    Beside { _others: RwLockReadGuard<'static, ()> },
+    Alone { _on_the_node: RwLockWriteGuard<'static, ()> },
+}
 
 /// A server's namespace and an application's on the node.
 pub(super) struct Place {
+    _turn: Turn,
     pub(super) ground: Ground,
     pub(super) own: String,
     pub(super) shop: String,
@@ -17,9 +27,18 @@ pub(super) struct Place {
 
 impl Place {
     pub(super) fn start(name: &str) -> Self {
+        Self::of(Turn::Beside { _others: NODE.read().unwrap_or_else(PoisonError::into_inner) }, name)
+    }
+
+    /// While no other test runs on the node: for what takes definitions or controllers away.
+    pub(super) fn alone(name: &str) -> Self {
+        Self::of(Turn::Alone { _on_the_node: NODE.write().unwrap_or_else(PoisonError::into_inner) }, name)
+    }
+
+    fn of(turn: Turn, name: &str) -> Self {
         let own = format!("velero-{name}");
         let ground = Ground::with_node(&own);
-        let place = Self { ground, own, shop: format!("shop-{name}"), name: name.to_owned() };
+        let place = Self { _turn: turn, ground, own, shop: format!("shop-{name}"), name: name.to_owned() };
         place.ground.bed.kubectl(&["create", "namespace", &place.shop]);
         let account = ["wait", "--for=create", "serviceaccount/default", "-n", &place.shop, "--timeout=30s"];
         place.ground.bed.kubectl(&account);
@@ -106,14 +125,33 @@ impl Place {
         )
     }
 
+    /// The handles of the snapshots that the driver has of claims of the application.
+    pub(super) fn handles(&self) -> Vec<String> {
+        let of_shop = |one: &Value| self.is_of_shop(&one["Claim"]);
+        entries(&driver()["Snapshots"]).filter(|(_, one)| of_shop(one)).map(|(handle, _)| handle.clone()).collect()
+    }
+
+    /// The handles of the groups of snapshots that the driver has of claims of the application.
+    pub(super) fn groups(&self) -> Vec<String> {
+        let of_shop = |one: &Value| one["Claims"].as_array().is_some_and(|all| all.iter().any(|c| self.is_of_shop(c)));
+        entries(&driver()["Groups"]).filter(|(_, one)| of_shop(one)).map(|(handle, _)| handle.clone()).collect()
+    }
+
+    fn is_of_shop(&self, claim: &Value) -> bool {
+        claim.as_str().and_then(|claim| claim.split_once('/')).is_some_and(|(namespace, _)| namespace == self.shop)
+    }
+
     pub(super) fn end(&self) {
         self.ground.bed.kubectl(&["delete", "namespace", &self.shop, &self.own, "--wait=false"]);
     }
 }
 
-/// The handles of the snapshots that the driver has.
-pub(super) fn handles() -> Vec<String> {
+/// What the driver keeps.
+fn driver() -> Value {
     let state = std::fs::read(Path::new(NODE_STATE).join("csi/state.json")).expect("the driver's state");
-    let state: Value = serde_json::from_slice(&state).expect("JSON");
-    state["Snapshots"].as_object().map(|all| all.keys().cloned().collect()).unwrap_or_default()
+    serde_json::from_slice(&state).expect("JSON")
+}
+
+fn entries(kept: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    kept.as_object().into_iter().flatten()
 }

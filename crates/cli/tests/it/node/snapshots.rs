@@ -1,6 +1,6 @@
 //! Snapshots by a real CSI driver: what a backup takes, keeps, and cleans up.
 
-use super::place::{Place, handles};
+use super::place::Place;
 use crate::support::{eventually, run, with_object};
 use lifeboat_testbed::DRIVER;
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ fn a_backup_keeps_the_snapshots_of_its_claims_and_takes_their_objects_out_of_the
     let snapshots = snapshots.as_object().unwrap_or_else(|| panic!("{described}"));
     let claims: Vec<&str> = snapshots.keys().map(|name| name.rsplit('/').next().unwrap_or_default()).collect();
     assert_eq!(claims, ["data", "spare"], "{described}");
-    let there = handles();
+    let there = place.handles();
     for snapshot in snapshots.values() {
         let handle = snapshot["snapshot"]["storageSnapshotID"].as_str().unwrap_or_default();
         assert!(there.iter().any(|one| one == handle), "{handle} in {there:?}: {described}");
@@ -110,7 +110,7 @@ fn the_snapshots_of_a_backup_go_with_it_and_those_of_users_stay() {
     );
     let of_user = content["status"]["snapshotHandle"].as_str().expect("a handle").to_owned();
     let taken = handle_of_backup(&place);
-    let are_there = || [&taken, &of_user].map(|handle| handles().contains(handle));
+    let are_there = || [&taken, &of_user].map(|handle| place.handles().contains(handle));
     assert_eq!(are_there(), [true, true], "{taken} of the backup, {of_user} of the user");
 
     let deleted = place.lifeboat(&["backup", "delete", "b", "--confirm"]);
@@ -164,7 +164,7 @@ fn a_backup_whose_snapshot_cannot_be_deleted_keeps_its_files_until_it_can() {
     };
     eventually("an error of the deletion", || errors().contains("not today"));
     assert!(errors().contains("velero.io/csi-volumesnapshotcontent-delete"), "{}", errors());
-    assert!(handles().contains(&taken));
+    assert!(place.handles().contains(&taken));
     place.ground.until_in(&place.own, "backup", "b", "Deleting");
     place.ground.bed.kubectl(&["delete", "validatingadmissionpolicybinding", "no-contents"]);
     place.ground.bed.kubectl(&["delete", "validatingadmissionpolicy", "no-contents"]);
@@ -172,7 +172,7 @@ fn a_backup_whose_snapshot_cannot_be_deleted_keeps_its_files_until_it_can() {
     let deleted = place.lifeboat(&["backup", "delete", "b", "--confirm"]);
     assert_eq!(deleted.code, 0, "{deleted:?}");
     place.ground.until_gone_in(&place.own, "backup", "b");
-    assert!(!handles().contains(&taken));
+    assert!(!place.handles().contains(&taken));
     place.end();
 }
 
