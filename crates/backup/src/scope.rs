@@ -11,6 +11,7 @@ use lifeboat_cluster::{ClusterError, ListRequest};
 use lifeboat_hook::BackupHooks;
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Item, Place};
 use lifeboat_select::{BackupFilter, NamespaceFacts, ObjectFacts, is_kept_out};
+use lifeboat_volume::csi::is_group_of_backup;
 use lifeboat_volume::native::NativeSnapshots;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -58,9 +59,12 @@ impl Scope {
     }
 
     /// Whether an object goes into the backup; the error says why not. One that an action must have goes in whatever the
-    /// filters say, unless it is being deleted (backup.md 1.12).
+    /// filters say, unless it is being deleted (backup.md 1.12) or is there only because of this backup.
     pub(crate) fn includes(&self, item: &Item, must_include: bool) -> Result<(), &'static str> {
         let head = &item.head;
+        if is_group_of_backup(&self.backup.metadata.uid, item) {
+            return Err("taken for this backup");
+        }
         if must_include && !head.deleting {
             return Ok(());
         }

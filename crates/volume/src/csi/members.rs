@@ -4,6 +4,7 @@ use super::answer::text;
 use super::objects::{GROUPS, GroupTypes};
 use lifeboat_api::well_known::{LABEL_BACKUP_NAME, LABEL_BACKUP_UID};
 use lifeboat_api::{Backup, label_value};
+use lifeboat_object::Item;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -116,6 +117,21 @@ pub(crate) fn is_named_for(backup_uid: &str, name: &str) -> bool {
     !backup_uid.is_empty() && name.starts_with("velero-") && is_hash && parts.next() == Some(&mark_of(backup_uid))
 }
 
+/// Whether an object is a VolumeGroupSnapshot that a backup takes, or the content of one. These are means of the backup: restored,
+/// they would take a group of what is then in the cluster.
+#[must_use]
+pub fn is_group_of_backup(backup_uid: &str, item: &Item) -> bool {
+    if item.resource.group != GROUPS {
+        return false;
+    }
+    match item.resource.resource.as_str() {
+        "volumegroupsnapshots" => is_named_for(backup_uid, &item.head.name),
+        "volumegroupsnapshotcontents" => serde_json::from_slice::<Value>(&item.body)
+            .is_ok_and(|content| is_named_for(backup_uid, text(&content, "/spec/volumeGroupSnapshotRef/name"))),
+        _ => false,
+    }
+}
+
 /// A group that is to be snapshotted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
@@ -148,6 +164,28 @@ mod tests {
         json!({"metadata": {"name": "s", "finalizers": [FINALIZERS[0], "example.com/mine", FINALIZERS[1]], "ownerReferences": [
                 {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "1"},
                 {"apiVersion": api_version, "kind": kind, "name": "g", "uid": "2"}]}})
+    }
+
+    #[test]
+    fn groups_of_a_backup_and_their_contents_are_known_by_the_name_of_the_group() {
+        let own = name_of_group("u", "n", "pair", &["1"]);
+        let item = |resource: &str, kind: &str, name: &str, group: &str| {
+            let resource = ApiResource::new(GROUPS, "v1", resource, kind);
+            let object = json!({"apiVersion": "groupsnapshot.storage.k8s.io/v1", "kind": kind,
+                "metadata": {"name": name}, "spec": {"volumeGroupSnapshotRef": {"name": group}}});
+            Item::parse(Arc::new(resource), object.to_string().into()).unwrap()
+        };
+        let (group, content) = ("VolumeGroupSnapshot", "VolumeGroupSnapshotContent");
+        for (item, expected) in [
+            (item("volumegroupsnapshots", group, &own, ""), true),
+            (item("volumegroupsnapshots", group, "users", ""), false),
+            (item("volumegroupsnapshots", group, &name_of_group("v", "n", "pair", &["1"]), ""), false),
+            (item("volumegroupsnapshotcontents", content, "groupsnapcontent-1", &own), true),
+            (item("volumegroupsnapshotcontents", content, &own, "users"), false),
+            (item("volumegroupsnapshotclasses", "VolumeGroupSnapshotClass", &own, &own), false),
+        ] {
+            assert_eq!(is_group_of_backup("u", &item), expected, "{:?}", item.head);
+        }
     }
 
     #[test]
