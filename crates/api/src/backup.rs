@@ -259,6 +259,8 @@ object! {
         hook_status: Option<HookStatus> = "hookStatus" nullable;
         /// How many times a server began the work; absent when none did. Not in Velero.
         attempt: i64 = "attempt";
+        /// Volumes in scope whose data nothing saved, though no policy leaves them out; absent when there are none. Not in Velero.
+        unprotected_volumes: i64 = "unprotectedVolumes";
     }
 }
 

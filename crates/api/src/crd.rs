@@ -259,12 +259,13 @@ mod tests {
     ];
 
     /// Fields that Lifeboat's definitions have: those of Velero 1.18.2 drop them.
-    const OURS: [&str; 19] = [
+    const OURS: [&str; 20] = [
         "Backup.spec.allowUnprotected: only in the type",
         "Backup.spec.cancel: only in the type",
         "Backup.spec.metadata.annotations: only in the type",
         "Backup.spec.volumeGroupFallback: only in the type",
         "Backup.status.attempt: only in the type",
+        "Backup.status.unprotectedVolumes: only in the type",
         "Restore.spec.allowRecreate: only in the type",
         "Restore.spec.cancel: only in the type",
         "Restore.spec.existingResourcePolicyOverrides: only in the type",

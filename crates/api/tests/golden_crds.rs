@@ -9,7 +9,7 @@ const DEVIATIONS: [(&str, &str); 1] =
     [("/metadata/annotations", "names the version of controller-gen, which made Velero's definitions and not ours")];
 
 /// Properties that Velero's definitions do not have, and why ours do.
-const ADDITIONS: [(&str, &str, &str, &str); 19] = [
+const ADDITIONS: [(&str, &str, &str, &str); 20] = [
     ("backups.velero.io", "/properties/spec/properties/allowUnprotected", "boolean", "goes on without some volumes"),
     ("backups.velero.io", "/properties/spec/properties/cancel", "boolean", "ends a backup"),
     (
@@ -25,6 +25,7 @@ const ADDITIONS: [(&str, &str, &str, &str); 19] = [
         "takes single snapshots where no group can be",
     ),
     ("backups.velero.io", "/properties/status/properties/attempt", "integer", "tells how often it was begun"),
+    ("backups.velero.io", "/properties/status/properties/unprotectedVolumes", "integer", "counts what nothing saved"),
     ("restores.velero.io", "/properties/spec/properties/allowRecreate", "array", "lets more objects be made anew"),
     ("restores.velero.io", "/properties/spec/properties/cancel", "boolean", "ends a restore"),
     (

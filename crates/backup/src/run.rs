@@ -187,6 +187,7 @@ async fn make(request: &Request, hands: &Hands, env: &Env, tasks: &mut JoinSet<(
     let mut backup = backup;
     // The record lists them beside the namespaces that the user excludes.
     backup.spec.excluded_namespaces.extend(kept_out);
+    backup.status.unprotected_volumes = i64::try_from(learned.volumes.unprotected().len()).unwrap_or(i64::MAX);
     Ok(Made::Archive(Box::new(Unsealed {
         backup,
         writer,

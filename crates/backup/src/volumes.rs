@@ -13,6 +13,7 @@ use lifeboat_volume::facts::ClaimKey;
 use lifeboat_volume::native::NativeSnapshots;
 use lifeboat_volume::{
     Decided, Flags, Report, Reports, Rules, Saved, Survey, Verdict, Verdicts, Way, Why, records, unprotected,
+    unprotected_warning,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -148,9 +149,14 @@ impl Volumes {
         self.verdicts.iter().filter(|decided| self.saved.has(decided))
     }
 
+    /// The names of the volumes in scope that nothing protects.
+    pub(crate) fn unprotected(&self) -> Vec<String> {
+        unprotected(&self.verdicts, &self.saved, &self.reports)
+    }
+
     /// Tells what nothing protects, and of each volume why it is not saved that somebody has asked to save.
     pub(crate) fn tell(&self, backup: &Backup, journal: &Journal) {
-        if let Some(line) = unprotected(&self.verdicts, &self.saved, &self.reports) {
+        if let Some(line) = unprotected_warning(&self.unprotected()) {
             journal.warn(&Place::Velero, line);
         }
         for (claim, report) in &self.reports.of_claims {

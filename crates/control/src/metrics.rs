@@ -1,5 +1,6 @@
 //! What the server counts, under Velero's names (api-and-controllers.md 4.6).
 
+use crate::phase::backup::is_running;
 use crate::phase::schedule::interval;
 use crate::world::World;
 use jiff::Timestamp;
@@ -17,6 +18,7 @@ use std::sync::{Mutex, PoisonError};
 /// Upper bounds of durations, in seconds.
 const BUCKETS: [f64; 9] = [60.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 10800.0, 14400.0];
 const SCHEDULE: &[&str] = &["schedule"];
+const BACKUP: &[&str] = &["schedule", "backupName"];
 
 macro_rules! metrics {
     ($($field:ident: $kind:ident $name:literal [$labels:expr] $help:literal;)*) => {
@@ -81,6 +83,13 @@ metrics! {
     backup_items: GaugeVec "velero_backup_items_total" [SCHEDULE] "Objects in the last backup";
     backup_item_errors: GaugeVec "velero_backup_items_errors" [SCHEDULE] "Errors of the last backup";
     backup_warning: IntCounterVec "velero_backup_warning_total" [SCHEDULE] "Backups with warnings";
+    snapshot_attempt: IntCounterVec "velero_volume_snapshot_attempt_total" [SCHEDULE] "Native snapshots begun";
+    snapshot_success: IntCounterVec "velero_volume_snapshot_success_total" [SCHEDULE] "Native snapshots taken";
+    snapshot_failure: IntCounterVec "velero_volume_snapshot_failure_total" [SCHEDULE] "Native snapshots that failed";
+    csi_attempt: IntCounterVec "velero_csi_snapshot_attempt_total" [BACKUP] "CSI snapshots begun";
+    csi_success: IntCounterVec "velero_csi_snapshot_success_total" [BACKUP] "CSI snapshots that are ready";
+    csi_failure: IntCounterVec "velero_csi_snapshot_failure_total" [BACKUP] "CSI snapshots that failed";
+    unprotected: GaugeVec "lifeboat_backup_unprotected_volumes" [SCHEDULE] "Volumes in scope of the last backup whose data nothing saved";
     location_status: GaugeVec "velero_backup_location_status_gauge" [&["backup_location_name"]] "Whether a storage location is available: 1 or 0";
     schedule_interval: GaugeVec "velero_schedule_expected_interval_seconds" [SCHEDULE] "Time from the next run of a schedule to the one after";
     restore_total: GaugeVec "velero_restore_total" [&[]] "Restores there are";
@@ -108,8 +117,11 @@ impl Metrics {
         Ok(metrics)
     }
 
-    fn counters(&self) -> [&IntCounterVec; 14] {
+    fn counters(&self) -> [&IntCounterVec; 17] {
         [
+            &self.snapshot_attempt,
+            &self.snapshot_success,
+            &self.snapshot_failure,
             &self.backup_attempt,
             &self.backup_success,
             &self.backup_partial,
@@ -127,10 +139,17 @@ impl Metrics {
         ]
     }
 
+    fn csi(&self) -> [&IntCounterVec; 3] {
+        [&self.csi_attempt, &self.csi_success, &self.csi_failure]
+    }
+
     /// What is shown of a schedule of which nothing was counted yet. `is_good`: its last backup was completed, as far as is known.
     fn begin(&self, schedule: &str, is_good: bool) {
         for counter in self.counters() {
             counter.with_label_values(&[schedule]).inc_by(0);
+        }
+        for counter in self.csi() {
+            counter.with_label_values(&[schedule, ""]).inc_by(0);
         }
         for gauge in [&self.backup_items, &self.backup_item_errors] {
             gauge.with_label_values(&[schedule]).set(0.0);
@@ -144,7 +163,11 @@ impl Metrics {
         for counter in self.counters() {
             let _ = counter.remove_label_values(&[schedule]);
         }
+        for counter in self.csi() {
+            let _ = counter.remove_label_values(&[schedule, ""]);
+        }
         for gauge in [
+            &self.unprotected,
             &self.backup_items,
             &self.backup_item_errors,
             &self.backup_size,
@@ -197,10 +220,30 @@ impl Metrics {
         }
         let locations: BTreeSet<&str> = world.locations.iter().map(|l| l.metadata.name.as_str()).collect();
         keep(&self.location_status, |name| locations.contains(name));
+        // compat: Velero never removes these, so that their number grows with all backups that ever were.
+        let backups: BTreeSet<&str> = world.backups.iter().map(|backup| backup.metadata.name.as_str()).collect();
+        self.csi().into_iter().for_each(|counter| keep_backups(counter, &backups));
+        self.see_unprotected(world);
         world.locations.iter().for_each(|location| self.location(location));
         keep(&self.backup_last_success, |schedule| last.contains_key(schedule));
         for (schedule, end) in last {
             self.backup_last_success.with_label_values(&[schedule]).set(end.timestamp().as_second() as f64);
+        }
+    }
+
+    /// What the newest backups say that have run.
+    fn see_unprotected(&self, world: &World) {
+        let mut newest: BTreeMap<&str, &Backup> = BTreeMap::new();
+        let has_run = |backup: &&Backup| backup.status.start_timestamp.is_some() && !is_running(backup);
+        for backup in world.backups.iter().filter(has_run) {
+            let other = newest.entry(schedule_of(backup)).or_insert(backup);
+            if other.status.start_timestamp < backup.status.start_timestamp {
+                *other = backup;
+            }
+        }
+        keep(&self.unprotected, |schedule| newest.contains_key(schedule));
+        for (schedule, backup) in newest {
+            self.unprotected.with_label_values(&[schedule]).set(backup.status.unprotected_volumes as f64);
         }
     }
 
@@ -212,6 +255,26 @@ impl Metrics {
         let schedule = [schedule_of(backup)];
         self.backup_invalid.with_label_values(&schedule).inc();
         self.backup_last_status.with_label_values(&schedule).set(0.0);
+    }
+
+    /// The walk of a backup has ended; what it has begun may go on. Called once a backup.
+    pub(crate) fn backup_ran(&self, backup: &Backup) {
+        let (schedule, status) = (schedule_of(backup), &backup.status);
+        let (begun, taken) = (count(status.volume_snapshots_attempted), count(status.volume_snapshots_completed));
+        self.snapshot_attempt.with_label_values(&[schedule]).inc_by(begun);
+        self.snapshot_success.with_label_values(&[schedule]).inc_by(taken);
+        self.snapshot_failure.with_label_values(&[schedule]).inc_by(begun.saturating_sub(taken));
+        let begun = count(status.csi_volume_snapshots_attempted);
+        self.csi_attempt.with_label_values(&[schedule, backup.metadata.name.as_str()]).inc_by(begun);
+    }
+
+    /// The snapshots of a backup that ends are ready or have failed.
+    fn snapshots_end(&self, backup: &Backup) {
+        let of = [schedule_of(backup), backup.metadata.name.as_str()];
+        let begun = count(backup.status.csi_volume_snapshots_attempted);
+        let ready = count(backup.status.csi_volume_snapshots_completed);
+        self.csi_success.with_label_values(&of).inc_by(ready);
+        self.csi_failure.with_label_values(&of).inc_by(begun.saturating_sub(ready));
     }
 
     /// A backup in its last phase; `size` is that of its archive, when there is a new one.
@@ -232,6 +295,7 @@ impl Metrics {
         if let Some(size) = size {
             self.backup_archived(backup, size);
         }
+        self.snapshots_end(backup);
         let items = status.progress.as_ref().map_or(0, |progress| progress.total_items);
         self.backup_items.with_label_values(&schedule).set(items as f64);
         self.backup_item_errors.with_label_values(&schedule).set(status.errors as f64);
@@ -285,6 +349,25 @@ fn last_was_good(world: &World, schedule: &str) -> bool {
     };
     let last = world.backups.iter().filter(ended).max_by_key(|backup| backup.status.completion_timestamp);
     last.is_none_or(|backup| backup.status.phase == Some(P::Completed))
+}
+
+/// A count of a status; a negative one, which nobody writes, is none.
+fn count(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or_default()
+}
+
+/// Takes away the series of backups that are gone.
+fn keep_backups(counter: &IntCounterVec, backups: &BTreeSet<&str>) {
+    for family in counter.collect() {
+        for metric in family.get_metric() {
+            let value = |name: &str| metric.get_label().iter().find(|l| l.name() == name).map_or("", LabelPair::value);
+            let (schedule, backup) = (value("schedule"), value("backupName"));
+            if !backup.is_empty() && !backups.contains(backup) {
+                // It is gone already when there is none.
+                let _ = counter.remove_label_values(&[schedule, backup]);
+            }
+        }
+    }
 }
 
 /// Takes away what is gone of a gauge with one label. A scrape meanwhile sees all of the rest.
@@ -359,6 +442,41 @@ mod tests {
             assert_eq!(lines(&metrics, &name), [format!("{name} 1")]);
         }
         assert!(lines(&metrics, "last_status{schedule=\"daily\"}").is_empty(), "0 after a failure, and it stays so");
+    }
+
+    #[test]
+    fn snapshots_are_counted_when_they_are_begun_and_when_their_backup_ends() {
+        let metrics = Metrics::new().unwrap();
+        let mut backup = backup(BackupPhase::Completed);
+        backup.metadata.name = "daily-1".into();
+        let status = &mut backup.status;
+        (status.volume_snapshots_attempted, status.volume_snapshots_completed) = (3, 2);
+        (status.csi_volume_snapshots_attempted, status.csi_volume_snapshots_completed) = (5, 4);
+        status.unprotected_volumes = 6;
+        metrics.backup_ran(&backup);
+        let csi = |what: &str| format!(r#"velero_csi_snapshot_{what}_total{{backupName="daily-1",schedule="daily"}}"#);
+        let native = |what: &str| format!(r#"velero_volume_snapshot_{what}_total{{schedule="daily"}}"#);
+        let begun =
+            [csi("attempt") + " 5", native("attempt") + " 3", native("failure") + " 1", native("success") + " 2"];
+        assert_eq!(lines(&metrics, "_snapshot_"), begun);
+        metrics.backup_ends(&backup, None);
+        assert_eq!(lines(&metrics, "csi_snapshot_s"), [csi("success") + " 4"]);
+        assert_eq!(lines(&metrics, "csi_snapshot_f"), [csi("failure") + " 1"]);
+
+        let mut world = World::default();
+        let mut older = backup.clone();
+        older.metadata.name = "daily-0".into();
+        older.status.start_timestamp = Some(Time::new(Timestamp::UNIX_EPOCH));
+        older.status.unprotected_volumes = 9;
+        world.backups.put(backup);
+        world.backups.put(older);
+        let see = |world: &World| metrics.see(world, &TimeZone::UTC, Timestamp::UNIX_EPOCH);
+        see(&world);
+        let unprotected = r#"lifeboat_backup_unprotected_volumes{schedule="daily"} 6"#;
+        assert_eq!(lines(&metrics, "unprotected"), [unprotected], "of the newest");
+        assert_eq!(lines(&metrics, "csi_snapshot_a"), [csi("attempt") + " 5"]);
+        see(&World::default());
+        assert!(lines(&metrics, "csi_snapshot").is_empty() && lines(&metrics, "unprotected").is_empty());
     }
 
     #[test]

@@ -19,6 +19,6 @@ mod verdict;
 
 pub use decide::{Rules, Volume, decide};
 pub use group::{GroupClass, GroupRules};
-pub use record::{Report, Reports, Saved, records, unprotected};
+pub use record::{Report, Reports, Saved, records, unprotected, unprotected_warning};
 pub use survey::{Decided, GroupNote, Survey, Verdicts};
 pub use verdict::{Flags, Group, GroupTrouble, Hindrance, Verdict, Way, Why};

@@ -194,16 +194,22 @@ fn base(decided: &Decided, verdicts: &Verdicts, saved: &Saved) -> BackupVolumeIn
     }
 }
 
-/// What a person must know: one line that names the volumes in scope that nothing protects. A claim without a volume has no
-/// data, and what a policy skips is left out on purpose.
+/// The names of the volumes in scope that nothing protects, sorted: as [`Decided::name`] gives them. A claim without a volume has
+/// no data, and what a policy skips is left out on purpose.
 #[must_use]
-pub fn unprotected(verdicts: &Verdicts, saved: &Saved, reports: &Reports) -> Option<String> {
+pub fn unprotected(verdicts: &Verdicts, saved: &Saved, reports: &Reports) -> Vec<String> {
     let is_unprotected = |decided: &&Decided| {
         let has_snapshot = || reports.of(decided).is_some_and(Report::is_saved);
         saved.has(decided) && !is_left_out_on_purpose(&decided.verdict) && !has_snapshot()
     };
     let mut names: Vec<String> = verdicts.iter().filter(is_unprotected).map(Decided::name).collect();
     names.sort();
+    names
+}
+
+/// What a person must know of the volumes that nothing protects, in one line; `None` when there are none.
+#[must_use]
+pub fn unprotected_warning(names: &[String]) -> Option<String> {
     let (count, s, their) = match names.len() {
         0 => return None,
         1 => (1, "", "its object"),
@@ -212,7 +218,7 @@ pub fn unprotected(verdicts: &Verdicts, saved: &Saved, reports: &Reports) -> Opt
     Some(format!(
         "the data of {count} volume{s} is not in this backup, only {their}: {}; describe --details and the volume \
          information file list all with the reasons, and volume explain says what would have to change",
-        first_names(&names)
+        first_names(names)
     ))
 }
 

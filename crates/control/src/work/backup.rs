@@ -453,6 +453,7 @@ async fn note_outcome(context: &Context, current: &Backup, given: &BackupSpec, o
         })
         .await?;
         tracing::info!(backup = pending.metadata.name, phase = pending.phase(), "backup waits for its operations");
+        context.metrics.backup_ran(&pending);
         if let Some(size) = outcome.archive_size {
             context.metrics.backup_archived(&pending, size);
         }
@@ -474,6 +475,7 @@ async fn note_outcome(context: &Context, current: &Backup, given: &BackupSpec, o
     })
     .await?;
     tracing::info!(backup = ended.metadata.name, phase = ended.phase(), "backup ends");
+    context.metrics.backup_ran(&ended);
     context.metrics.backup_ends(&ended, outcome.archive_size);
     Ok(vec![Effect::stored(ended)])
 }

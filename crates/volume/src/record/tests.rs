@@ -129,13 +129,13 @@ fn each_volume_in_scope_has_one_record_with_what_came_of_it() {
 #[test]
 fn one_line_names_the_volumes_that_nothing_protects() {
     let (reports, ..) = reports();
-    let line = unprotected(&verdicts(), &saved(), &reports);
+    let line = unprotected_warning(&unprotected(&verdicts(), &saved(), &reports));
     let expected = "the data of 4 volumes is not in this backup, only their objects: n/files, n/lost, n/p:e, pv-alone; \
                     describe --details and the volume information file list all with the reasons, and volume explain says \
                     what would have to change";
     assert_eq!(line.as_deref(), Some(expected));
     let saved = Saved { claims: ["junk", "pending", "snap"].map(key).into(), ..Saved::default() };
-    assert_eq!(unprotected(&verdicts(), &saved, &reports), None);
+    assert_eq!(unprotected(&verdicts(), &saved, &reports), Vec::<String>::new());
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn a_native_snapshot_is_recorded_by_what_came_of_it() {
         native("b", "failed", "", "0", "Failed"),
     ];
     assert_eq!(records(&verdicts, &saved, &reports), expected);
-    let line = unprotected(&verdicts, &saved, &reports).unwrap();
+    let line = unprotected_warning(&unprotected(&verdicts, &saved, &reports)).unwrap();
     assert!(
         line.starts_with("the data of 3 volumes is not in this backup, only their objects: n/b, n/c, pv-alone;"),
         "{line}"
