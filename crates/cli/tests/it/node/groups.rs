@@ -94,6 +94,10 @@ fn what_a_process_wrote_to_eight_volumes_in_order_comes_back_as_a_part_of_that_o
     pod(&place, "counter", &DISKS, &json!({}));
     let _server = place.server();
     place.ask(&place.shop, "counter", &format!("nohup sh -c '{COUNT}' >/dev/null 2>&1 &"));
+    eventually("numbers on the last disk", || {
+        let written = place.ask(&place.shop, "counter", "cat /d7/log 2>/dev/null | wc -l");
+        written.trim().parse::<usize>().is_ok_and(|lines| lines > 50)
+    });
     let restored = |backup: &str| {
         let copy = format!("{}-{backup}", place.shop);
         let mapping = json!({"backupName": backup, "namespaceMapping": {&place.shop: copy}});

@@ -11,11 +11,11 @@ fn on_this_node(api_server: &str) -> Value {
     let at = |name: &str, path: &str| json!({"name": name, "mountPath": path, "readOnly": true});
     json!({"spec": {"template": {"spec": {
         "hostNetwork": true,
-        "volumes": [from_host("program", env!("CARGO_BIN_EXE_lifeboat")), from_host("lib", "/lib"), from_host("lib64", "/lib64")],
+        "volumes": [from_host("program", env!("CARGO_BIN_EXE_lifeboat")), from_host("lib", "/lib"), from_host("lib64", "/lib64"), from_host("ssl", "/etc/ssl")],
         "containers": [{"name": "velero", "imagePullPolicy": "IfNotPresent",
             "securityContext": {"runAsUser": 65532},
             "env": [{"name": "KUBERNETES_SERVICE_HOST", "value": host}, {"name": "KUBERNETES_SERVICE_PORT", "value": port}],
-            "volumeMounts": [at("program", "/velero"), at("lib", "/lib"), at("lib64", "/lib64")]}],
+            "volumeMounts": [at("program", "/velero"), at("lib", "/lib"), at("lib64", "/lib64"), at("ssl", "/etc/ssl")]}],
     }}}})
 }
 
