@@ -58,7 +58,9 @@ fn an_installed_server_is_reached_through_its_pod() {
     ground.create(&json!({"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "note", "namespace": place.shop}, "data": {"a": "one"}}));
     let run = |args: &str| {
-        let run = place.lifeboat(&args.split(' ').collect::<Vec<_>>());
+        // A plan that is made here reads the bucket from here.
+        let mut command = place.command(&args.split(' ').collect::<Vec<_>>());
+        let run = crate::support::run(command.env("AWS_SHARED_CREDENTIALS_FILE", &credentials));
         assert_eq!(run.code, 0, "{args}: {run:?}");
         run.out
     };
