@@ -15,14 +15,13 @@ pub(super) struct Stored {
     pub(super) group: String,
 }
 
-/// The snapshots of the volumes of a namespace's claims, by the driver's names of them. Those of volumes that are gone are not
-/// among them.
+/// The snapshots of the volumes of a namespace's claims, by the driver's names of them.
 pub(super) fn stored(namespace: &str) -> BTreeMap<String, Stored> {
     let state = std::fs::read(Path::new(NODE_STATE).join("csi/state.json")).expect("the driver's state");
     let state: Value = serde_json::from_slice(&state).expect("JSON");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let of_namespace = |(handle, snapshot): (&String, &Value)| {
-        let claim = text(&state["Volumes"][&text(&snapshot["Volume"])]["Claim"]);
+        let claim = text(&snapshot["Claim"]);
         let claim = claim.strip_prefix(namespace)?.strip_prefix('/')?.to_owned();
         Some((handle.clone(), Stored { claim, group: text(&snapshot["Group"]) }))
     };

@@ -5,7 +5,7 @@ use super::driver::{Stored, recorded, stored};
 use super::groups::{class, group_objects, pod, take_class, without_class};
 use super::place::Place;
 use crate::ground::{BUCKET, Server};
-use crate::support::eventually;
+use crate::support::{comes_to_be, eventually};
 use lifeboat_testbed::{DRIVER, Fault, Kill, Nth, Proxy, Rule};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -112,9 +112,13 @@ impl Stage {
         self.proxy.script(Vec::new());
     }
 
-    fn no_objects_are_left(&self) {
+    fn no_objects_are_left(&self, when: &str) {
         let objects = || (self.place.snapshot_objects(), group_objects(&self.place));
-        eventually("no objects of snapshots", || objects() == ((0, 0), (0, 0)));
+        if !comes_to_be(|| objects() == ((0, 0), (0, 0))) {
+            let kinds = "volumesnapshots,volumesnapshotcontents,volumegroupsnapshots,volumegroupsnapshotcontents";
+            let left = self.place.ground.bed.kubectl(&["get", kinds, "--all-namespaces", "--output=yaml"]);
+            panic!("{when}: objects of snapshots are left: {left}\n{}", self.place.ground.log("one"));
+        }
     }
 
     fn is_thawed(&self, when: &str) {
@@ -154,7 +158,7 @@ fn each_backup_has_its_snapshots_once(stage: &Stage, deaths: &[Death], is_group:
         let counts = ["attempt", "csiVolumeSnapshotsAttempted", "csiVolumeSnapshotsCompleted", "errors", "warnings"];
         let counts = counts.map(|key| status[key].as_u64().unwrap_or_default());
         assert_eq!(counts, [attempts, 2, 2, 0, 0], "{when}: {status}");
-        stage.no_objects_are_left();
+        stage.no_objects_are_left(&when);
         stage.is_thawed(&when);
         let recorded = recorded(place, &name);
         assert_eq!(claims(&recorded), [("a", is_group), ("b", is_group)], "{when}");
@@ -211,17 +215,24 @@ fn nothing_is_left_of_a_backup_that_nobody_wants(stage: &Stage, deaths: &[Death]
             match then {
                 Then::Cancels => {
                     let patch = json!({"spec": {"cancel": true}}).to_string();
-                    place
-                        .ground
-                        .bed
-                        .kubectl(&["patch", "backup", &name, "-n", &place.own, "--type=merge", "-p", &patch]);
+                    place.ground.bed.kubectl(&[
+                        "patch",
+                        "backup",
+                        &name,
+                        "-n",
+                        &place.own,
+                        "--type=merge",
+                        "-p",
+                        &patch,
+                    ]);
                     server = stage.server(&stage.kubeconfig);
                     place.ground.until_in(&place.own, "backup", &name, "Failed");
                     stage.is_thawed(&format!("{} {}", death.method, death.path));
                 }
                 Then::Deletes => {
                     place.ground.bed.kubectl(&["delete", "backup", &name, "-n", &place.own]);
-                    let mut old: Value = serde_json::from_slice(&std::fs::read(&claim).expect("a claim")).expect("JSON");
+                    let mut old: Value =
+                        serde_json::from_slice(&std::fs::read(&claim).expect("a claim")).expect("JSON");
                     old["claimed"] = json!("2026-01-01T00:00:00Z");
                     old.as_object_mut().expect("a map").remove("refreshed");
                     std::fs::write(&claim, old.to_string()).expect("write");
@@ -229,9 +240,11 @@ fn nothing_is_left_of_a_backup_that_nobody_wants(stage: &Stage, deaths: &[Death]
                     eventually("the end of the unfinished files", || !claim.exists());
                 }
             }
-            stage.no_objects_are_left();
+            stage.no_objects_are_left(&format!("{} {} {then:?}", death.method, death.path));
             let left = || stored(&place.shop);
-            eventually(&format!("an empty storage after {} {} {then:?}", death.method, death.path), || left().is_empty());
+            eventually(&format!("an empty storage after {} {} {then:?}", death.method, death.path), || {
+                left().is_empty()
+            });
         }
     }
     // The server is there, and the user deletes the backup while its snapshots are taken.
@@ -241,7 +254,7 @@ fn nothing_is_left_of_a_backup_that_nobody_wants(stage: &Stage, deaths: &[Death]
         (place.snapshot_objects(), group_objects(place)) != ((0, 0), (0, 0))
     });
     place.ground.bed.kubectl(&["delete", "backup", "deleted", "-n", &place.own]);
-    stage.no_objects_are_left();
+    stage.no_objects_are_left("deleted while it is made");
     eventually("an empty storage", || stored(&place.shop).is_empty());
     stage.is_thawed("deleted while it is made");
 }
@@ -251,10 +264,10 @@ fn nothing_is_left_of_a_backup_that_nobody_wants(stage: &Stage, deaths: &[Death]
 fn snapshots_of_a_backup_that_nobody_wants_any_more_leave_the_storage() {
     let stage = Stage::start("kill-unwanted", &json!({}));
     single_class(&stage.place, "kill-unwanted", &json!({"pause": "1500ms"}));
-    nothing_is_left_of_a_backup_that_nobody_wants(&stage, &[
-        during("POST", "*/volumesnapshots*", 2, Kill::After),
-        during("PATCH", "*/volumesnapshots/*", 1, Kill::After),
-    ]);
+    nothing_is_left_of_a_backup_that_nobody_wants(
+        &stage,
+        &[during("POST", "*/volumesnapshots*", 2, Kill::After), during("PATCH", "*/volumesnapshots/*", 1, Kill::After)],
+    );
     stage.place.ground.bed.kubectl(&["delete", "volumesnapshotclass", "kill-unwanted"]);
     stage.place.end();
 }
@@ -265,10 +278,13 @@ fn a_group_of_a_backup_that_nobody_wants_any_more_leaves_the_storage() {
     let stage = Stage::start("kill-unwanted-group", &json!({LABEL: "pair"}));
     class(&stage.place, "kill-unwanted-group", &json!({"pause": "1500ms"}));
     take_class(&stage.place, &["a", "b"], "kill-unwanted-group");
-    nothing_is_left_of_a_backup_that_nobody_wants(&stage, &[
-        during("POST", "*/volumegroupsnapshots*", 1, Kill::After),
-        during("PATCH", "*/volumesnapshots/*", 1, Kill::After),
-    ]);
+    nothing_is_left_of_a_backup_that_nobody_wants(
+        &stage,
+        &[
+            during("POST", "*/volumegroupsnapshots*", 1, Kill::After),
+            during("PATCH", "*/volumesnapshots/*", 1, Kill::After),
+        ],
+    );
     without_class(&stage.place, "kill-unwanted-group");
     stage.place.end();
 }
