@@ -18,7 +18,7 @@ const FILL: &str = "rm -rf lost+found; echo precious > file; : > empty; mkdir -p
 
 /// Everything of that tree that can be told from within: type, mode, owner, links, size, blocks, time of change; then the content.
 const LOOK: &str = "find . -exec stat -c '%n|%F|%a|%u:%g|%h|%s|%b|%Y' {} + | sort; find . -type f -exec sha256sum {} + | sort; \
-    readlink link dangling";
+    readlink link; readlink dangling";
 
 /// The claims of a PersistentVolume that no driver makes, and what holds the data of that.
 fn made_by_hand(place: &Place) -> [(&'static str, Value); 3] {

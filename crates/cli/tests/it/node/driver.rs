@@ -37,5 +37,6 @@ pub(super) fn recorded(place: &Place, backup: &str) -> BTreeMap<String, Stored> 
         let claim = claim.rsplit('/').next().unwrap_or_default().to_owned();
         (text(one, "storageSnapshotID"), Stored { claim, group: text(one, "storageGroupSnapshotID") })
     };
-    all.iter().map(of).collect()
+    // One that failed has no handle.
+    all.iter().map(of).filter(|(handle, _)| !handle.is_empty()).collect()
 }

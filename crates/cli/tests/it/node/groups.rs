@@ -87,13 +87,19 @@ fn is_one_moment(lines: &str) -> bool {
     numbers.iter().zip(1..).all(|(number, expected)| *number == expected)
 }
 
-/// What the counter has written, as the snapshots of a backup hold it: their files are file systems, which are read without a
-/// volume.
+/// What the counter has written, as the snapshots of a backup hold it: their files are file systems, of which copies are mounted
+/// without a volume.
 fn held_by(place: &Place, backup: &str) -> String {
+    let folder = tempfile::tempdir_in(NODE_STATE).expect("a folder");
+    let (image, mount) = (folder.path().join("image"), folder.path().join("mount"));
+    std::fs::create_dir(&mount).expect("a folder");
+    let run = |command: &mut Command| assert!(command.status().expect("a program").success(), "{command:?}");
     let read = |handle: &String| {
-        let image = Path::new(NODE_STATE).join(format!("csi/{handle}.img"));
-        let output = Command::new("debugfs").args(["-R", "cat /log"]).arg(&image).output().expect("debugfs");
-        String::from_utf8(output.stdout).expect("text")
+        std::fs::copy(Path::new(NODE_STATE).join(format!("csi/{handle}.img")), &image).expect("a copy");
+        run(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&mount));
+        let text = std::fs::read_to_string(mount.join("log"));
+        run(Command::new("umount").arg(&mount));
+        text.unwrap_or_else(|e| panic!("{handle}: {e}"))
     };
     let snapshots = recorded(place, backup);
     assert_eq!(snapshots.len(), DISKS.len(), "{snapshots:?}");
