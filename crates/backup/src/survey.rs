@@ -7,13 +7,14 @@ use crate::stopped::Stopped;
 use bytes::Bytes;
 use lifeboat_cluster::ListRequest;
 use lifeboat_object::{ApiResource, Item, ObjectKey, Place};
-use lifeboat_volume::csi::GroupTypes;
+use lifeboat_volume::csi::{GroupTypes, SnapshotTypes};
 use lifeboat_volume::facts::Claim;
-use lifeboat_volume::{GroupClass, GroupNote, GroupRules, Survey, Verdicts};
+use lifeboat_volume::{GroupClass, GroupNote, GroupRules, SnapshotClass, SnapshotClasses, Survey, Verdicts};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// Decides about all volumes, once all objects of their types are on the shelf. What people must know of groups of claims is told.
+/// Decides about all volumes, once all objects of their types are on the shelf. What people must know of groups of claims is told, and for
+/// each claim that is snapshotted by itself the class is chosen.
 pub(crate) async fn decide(shelves: &mut Shelves) -> Result<Verdicts, Stopped> {
     survey_pods_outside(shelves).await?;
     let survey = std::mem::take(&mut shelves.survey);
@@ -23,6 +24,17 @@ pub(crate) async fn decide(shelves: &mut Shelves) -> Result<Verdicts, Stopped> {
         let rules = group_rules(namespaces, shelves).await?;
         for GroupNote { namespace, text } in verdicts.settle_groups(&shelves.scope.volume_rules.flags, &rules) {
             shelves.env.operation.journal.warn(&Place::Namespace(namespace), text);
+        }
+    }
+    if verdicts.has_single_snapshots()
+        && let Some(types) = SnapshotTypes::of(&shelves.scope.catalog)
+    {
+        let wanted = Listed { resource: &types.classes, namespace: None, selector: "" };
+        // Where they cannot be listed, that is an error of each snapshot.
+        if let Ok(bodies) = listed(wanted, &shelves.env).await? {
+            let read = bodies.iter().filter_map(|body| serde_json::from_slice(body).ok());
+            let classes = read.map(|class| SnapshotClass::of(&class)).collect();
+            verdicts.settle_classes(&SnapshotClasses::new(classes, &shelves.scope.backup.metadata.annotations));
         }
     }
     Ok(verdicts)

@@ -165,7 +165,7 @@ impl Volumes {
             }
         }
         for decided in self.decided() {
-            if let (Verdict { way: Way::Skip, why: Why::Group { .. } }, Some(claim)) =
+            if let (Verdict { way: Way::Skip, why: Why::Group { .. } | Why::NoClass { .. } }, Some(claim)) =
                 (&decided.verdict, &decided.claim)
             {
                 let why = format!("{}; {}", decided.verdict.reason(), decided.verdict.advice().unwrap_or_default());

@@ -92,7 +92,7 @@ impl Caller {
     pub(crate) async fn enter(&self) -> Result<Entry, Failure> {
         let connection = self.used.connection().await.map_err(|e| match e.is_final {
             true => Failure::refused(e.error.to_string()),
-            false => Failure::gone(e.error.to_string()),
+            false => Failure::no_process(e.error.to_string()),
         })?;
         let open = Arc::clone(&connection.gate).read_owned().await;
         let calling = self.seat.as_ref().map(Seat::calling);
@@ -132,7 +132,7 @@ impl Caller {
             return Failure::broken(Cause::Gone, &format!("the plugin's process has ended: {status}"));
         }
         match answers(connection).await {
-            true => Failure::broken(Cause::Passing, &failure::chain(status)),
+            true => Failure::broken(Cause::Broken, &failure::chain(status)),
             false => {
                 connection.kill().await;
                 Failure::broken(Cause::Gone, "the plugin has closed its connection, and its process was ended")
@@ -142,12 +142,15 @@ impl Caller {
 
     /// What a call comes to that was not answered in time. A process that answers nothing at all is ended.
     pub(crate) async fn late(&self, entry: &Entry) -> Failure {
-        let why = format!("the plugin has not answered within {:?}", self.limit());
+        let seconds = self.limit().as_secs_f64();
+        let why = format!("the plugin has not answered within {seconds} s (--plugin-call-timeout gives it longer)");
         if answers(&entry.connection).await {
             return Failure::late(&why);
         }
         entry.connection.kill().await;
-        Failure::late(&format!("{why}, nor the simplest question: its process was ended"))
+        Failure::late(&format!(
+            "{why}; it did not say either which plugins it has, so its process was ended, and the next call starts another"
+        ))
     }
 
     /// Tells where in the plugin an error came about, as Velero does.

@@ -6,12 +6,18 @@ use prost_types::Any;
 use std::error::Error;
 use tonic::{Code, Status};
 
-/// What follows from a call that failed.
+/// Why a call failed, as far as it decides what follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// The process has ended, or could not be started anew.
+    /// There was no process, and none could be started: the call was not made.
+    NoProcess,
+    /// The process ended while it was called: whether it has done what it was asked is not known.
     Gone,
-    /// The plugin says that it may pass, or the connection broke while the process lived.
+    /// The connection broke while the process lived: the same.
+    Broken,
+    /// Nobody answered in time: the same.
+    Late,
+    /// The plugin says that it may pass.
     Passing,
     /// The plugin says so, with this code.
     Said(Code),
@@ -46,8 +52,8 @@ impl Failure {
     }
 
     /// A call for which there is no process: the next one may find it.
-    pub(crate) fn gone(text: impl Into<String>) -> Self {
-        Self { cause: Cause::Gone, text: text.into(), place: None }
+    pub(crate) fn no_process(text: impl Into<String>) -> Self {
+        Self { cause: Cause::NoProcess, text: text.into(), place: None }
     }
 
     /// What the plugin says.
@@ -67,17 +73,26 @@ impl Failure {
 
     /// That no answer came in time.
     pub(crate) fn late(why: &str) -> Self {
-        let code = Code::DeadlineExceeded;
-        Self { cause: Cause::Said(code), text: text(code, why), place: None }
+        Self { cause: Cause::Late, text: text(Code::DeadlineExceeded, why), place: None }
+    }
+
+    /// What it is for a call that makes something, which must not be made twice: where it is not known whether it was made, the
+    /// kind is `Gone`.
+    pub(crate) fn of_creation(self) -> ActionError {
+        match self.cause {
+            Cause::Gone | Cause::Broken | Cause::Late => ActionError::gone(self.text),
+            Cause::NoProcess | Cause::Passing => ActionError::passing(self.text),
+            Cause::Said(_) | Cause::Refused => ActionError::item(self.text),
+        }
     }
 }
 
 impl From<Failure> for ActionError {
     fn from(failure: Failure) -> Self {
         match failure.cause {
-            Cause::Gone => Self::gone(failure.text),
-            Cause::Passing => Self::passing(failure.text),
-            Cause::Said(_) | Cause::Refused => Self::item(failure.text),
+            Cause::NoProcess | Cause::Gone => Self::gone(failure.text),
+            Cause::Broken | Cause::Passing => Self::passing(failure.text),
+            Cause::Late | Cause::Said(_) | Cause::Refused => Self::item(failure.text),
         }
     }
 }
@@ -164,6 +179,25 @@ mod tests {
         ] {
             let expected = ActionError { kind, message: text.to_owned() };
             assert_eq!(ActionError::from(Failure::said(&status)), expected);
+        }
+    }
+
+    #[test]
+    fn a_creation_of_which_nobody_knows_whether_it_was_made_is_not_called_again() {
+        use ActionErrorKind::{Gone, Item, Passing};
+        let broken = |cause| Failure::broken(cause, "reset");
+        for (failure, call, creation) in [
+            (Failure::no_process("none"), Gone, Passing),
+            (Failure::said(&Status::unavailable("busy")), Passing, Passing),
+            (Failure::said(&Status::unknown("no luck")), Item, Item),
+            (Failure::said(&Status::deadline_exceeded("of the cloud")), Item, Item),
+            (Failure::refused("no such plugin"), Item, Item),
+            (Failure::late("silent"), Item, Gone),
+            (broken(Cause::Broken), Passing, Gone),
+            (broken(Cause::Gone), Gone, Gone),
+        ] {
+            let kinds = (ActionError::from(failure.clone()).kind, failure.clone().of_creation().kind);
+            assert_eq!(kinds, (call, creation), "{failure:?}");
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::caller::Caller;
 use crate::client;
+use crate::failure::Failure;
 use crate::identity::PluginName;
 use crate::json;
 use async_trait::async_trait;
@@ -55,8 +56,8 @@ impl VolumeSnapshotter for RemoteVolumeSnapshotter {
             tags: tags.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
         };
         let create = |channel| async move { client::volume_snapshotter(channel).create_snapshot(request).await };
-        let id = self.caller.call(&self.name, create).await?.snapshot_id;
-        named(&self.name, "a snapshot", id)
+        let answer = self.caller.call(&self.name, create).await.map_err(Failure::of_creation)?;
+        named(&self.name, "a snapshot", answer.snapshot_id)
     }
 
     async fn create_volume(&self, request: &VolumeRequest) -> Result<String, ActionError> {
@@ -69,8 +70,8 @@ impl VolumeSnapshotter for RemoteVolumeSnapshotter {
         };
         let create =
             |channel| async move { client::volume_snapshotter(channel).create_volume_from_snapshot(request).await };
-        let id = self.caller.call(&self.name, create).await?.volume_id;
-        named(&self.name, "a volume", id)
+        let answer = self.caller.call(&self.name, create).await.map_err(Failure::of_creation)?;
+        named(&self.name, "a volume", answer.volume_id)
     }
 
     async fn set_volume_id(&self, persistent_volume: Value, volume_id: &str) -> Result<Value, ActionError> {
@@ -93,10 +94,10 @@ impl VolumeSnapshotter for RemoteVolumeSnapshotter {
     }
 }
 
-/// The name of what a plugin has made. Without one nobody finds it again.
+/// The name of what a plugin has made. Where it tells none, there may be something all the same, and only its tags find it.
 fn named(plugin: &PluginName, what: &str, id: String) -> Result<String, ActionError> {
     if id.is_empty() {
-        return Err(ActionError::item(format!("the plugin {plugin} says that it has made {what}, but not which")));
+        return Err(ActionError::gone(format!("the plugin {plugin} says that it has made {what}, but not which")));
     }
     Ok(id)
 }

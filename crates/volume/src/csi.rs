@@ -8,7 +8,6 @@
 
 mod actions;
 mod answer;
-mod class;
 mod clean;
 mod content;
 mod delete;
@@ -29,7 +28,6 @@ mod stub;
 mod sweep;
 
 pub use actions::actions;
-pub use class::{ClassChoice, SnapshotClass, SnapshotClasses};
 pub use content::Content;
 pub use delete::delete_actions;
 pub use error::CsiError;

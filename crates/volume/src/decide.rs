@@ -194,6 +194,7 @@ impl<'a> Subject<'a> {
         match (is_csi, flags.csi) {
             (false, _) => return Err(Hindrance::NotCsi),
             (true, false) if by == SnapshotBy::Any && flags.native => return native(),
+            (true, false) if by == SnapshotBy::Any => return Err(Hindrance::NeitherCsiNorSnapshotter),
             (true, false) => return Err(Hindrance::CsiIsOff),
             (true, true) if !flags.serves_snapshots => return Err(Hindrance::NoSnapshotApi),
             (true, true) if !self.has_claim => return Err(Hindrance::NoClaim),

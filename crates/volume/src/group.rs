@@ -72,7 +72,12 @@ impl GroupRules {
         let trouble = |why: String, advice| Err(GroupTrouble { why, advice });
         let classes = match &self.classes {
             Ok(classes) => classes,
-            Err(why) => return trouble(format!("its classes are not known: {why}"), "let the classes be listed"),
+            Err(why) => {
+                return trouble(
+                    format!("its classes are not known: {why}"),
+                    "give the server the right to list volumegroupsnapshotclasses",
+                );
+            }
         };
         let is_of_driver = |class: &&GroupClass| class.driver.eq_ignore_ascii_case(driver);
         let named = members.iter().filter(|member| !member.claim.group_snapshot_class.is_empty());
@@ -109,8 +114,10 @@ impl GroupRules {
             }
             ([], all) | (all, _) => {
                 let names: Vec<&str> = all.iter().map(|class| class.name.as_str()).collect();
-                let why =
-                    format!("the VolumeGroupSnapshotClasses {} of the driver {driver} are alike", names.join(", "));
+                let why = format!(
+                    "the cluster has several VolumeGroupSnapshotClasses of the driver {driver}, {}, and nothing says which to take",
+                    names.join(", ")
+                );
                 trouble(why, NAME_ONE)
             }
         }

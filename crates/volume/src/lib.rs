@@ -7,6 +7,7 @@
 //!
 //! Start reading at [`decide()`].
 
+mod class;
 pub mod csi;
 mod decide;
 pub mod facts;
@@ -17,6 +18,7 @@ mod record;
 mod survey;
 mod verdict;
 
+pub use class::{ClassChoice, SnapshotClass, SnapshotClasses};
 pub use decide::{Rules, Volume, decide};
 pub use group::{GroupClass, GroupRules};
 pub use record::{Report, Reports, Saved, records, unprotected, unprotected_warning};

@@ -45,6 +45,10 @@ impl Verdict {
                 ),
             };
         }
+        if let Why::NoClass { because, driver, why } = &self.why {
+            let (because, _) = because.words();
+            return format!("{because}, but no VolumeSnapshotClass of the driver {driver} is chosen: {why}");
+        }
         let (why, hindrance) = self.why.words();
         match hindrance {
             Some(hindrance) => format!("{why}, but {}", hindrance.words()),
@@ -65,7 +69,7 @@ impl Verdict {
             | Why::CameLate
             | Why::VolumeUnread { .. } => ANY,
             Why::Policy { .. } | Why::SnapshotByDefault { .. } | Why::NoSnapshots => SNAPSHOT,
-            Why::Group { .. } => CSI,
+            Why::Group { .. } | Why::NoClass { .. } => CSI,
         };
         format!("{approach}: {};", self.reason())
     }
@@ -95,6 +99,7 @@ impl Verdict {
             Why::VolumeUnread { volume } => {
                 format!("let the backup read the PersistentVolume {volume}: it may be missing, or denied")
             }
+            Why::NoClass { .. } => NAME_A_CLASS.to_owned(),
             Why::Group { trouble, .. } => format!(
                 "{}; or let each claim be snapshotted by itself, at different moments (--volume-group-fallback=single)",
                 trouble.advice
@@ -103,6 +108,10 @@ impl Verdict {
         })
     }
 }
+
+/// What helps where no class is chosen, whether there are none or several.
+const NAME_A_CLASS: &str = "make a VolumeSnapshotClass of the driver, or name one in the annotation velero.io/csi-volumesnapshot-class of \
+     the claim, or put the label of that name on one";
 
 fn named(source: &str) -> &str {
     if source.is_empty() { "the resource policies" } else { source }
@@ -133,6 +142,9 @@ impl Why {
                 ("an action of a plugin brought it into the backup after the snapshots were decided about".into(), None)
             }
             Self::VolumeUnread { volume } => (format!("its volume {volume} is not known").into(), None),
+            Self::NoClass { driver, why, .. } => {
+                (format!("no VolumeSnapshotClass of the driver {driver} is chosen: {why}").into(), None)
+            }
             Self::Group { value, trouble, .. } => {
                 (format!("the group {value} cannot be snapshotted: {}", trouble.why).into(), None)
             }
@@ -143,7 +155,8 @@ impl Why {
 impl Hindrance {
     fn words(self) -> &'static str {
         match self {
-            Self::CsiIsOff => {
+            Self::CsiIsOff => "it is of a CSI driver, and the feature EnableCSI is off",
+            Self::NeitherCsiNorSnapshotter => {
                 "it is of a CSI driver, the feature EnableCSI is off, and no volume snapshot location is there"
             }
             Self::NoSnapshotApi => "the cluster serves no VolumeSnapshots",
@@ -161,6 +174,9 @@ impl Hindrance {
     fn advice(self) -> &'static str {
         match self {
             Self::CsiIsOff => "start the server with --features=EnableCSI",
+            Self::NeitherCsiNorSnapshotter => {
+                "start the server with --features=EnableCSI, or add a volume snapshot location whose plugin knows this storage"
+            }
             Self::NoSnapshotApi => {
                 "install the definitions of snapshot.storage.k8s.io, the snapshot-controller, and the csi-snapshotter of the driver"
             }
@@ -168,9 +184,9 @@ impl Hindrance {
             Self::NoSnapshotter => {
                 "add a volume snapshot location whose plugin knows this storage, or let a policy ask for fs-backup"
             }
-            Self::NotMounted => "let a running pod mount it, or take a snapshot of it",
-            Self::NoPodRuns => "let a pod that mounts it run, or take a snapshot of it",
-            Self::Device => "take a snapshot of it",
+            Self::NotMounted => "let a running pod mount it, or let a policy ask for a snapshot",
+            Self::NoPodRuns => "let a pod that mounts it run, or let a policy ask for a snapshot",
+            Self::Device => "let a policy ask for a snapshot",
             Self::HostPath => "save it by other means: it lies on the node itself",
             Self::NoClaim => "include its claim in the backup",
             Self::Custom => "add a plugin that acts on it, or change the rule",

@@ -1,5 +1,6 @@
 //! Takes in what is read of pods, claims and volumes, and decides about all of them when all are known.
 
+use crate::class::{ClassChoice, SnapshotClasses};
 use crate::decide::{Rules, Volume, decide};
 use crate::facts::{Claim, ClaimKey, PersistentVolume, Pod, PodVolume};
 use crate::group::{GroupRules, Member, class_of};
@@ -285,6 +286,33 @@ impl Verdicts {
         notes
     }
 
+    /// Whether single claims are to be snapshotted by CSI drivers.
+    #[must_use]
+    pub fn has_single_snapshots(&self) -> bool {
+        self.all.iter().any(|decided| matches!(decided.verdict.way, Way::CsiSnapshot { group: None, .. }))
+    }
+
+    /// Chooses the class for each claim that is to be snapshotted by itself; where none can be chosen it is not snapshotted. To be
+    /// called after [`Self::settle_groups`].
+    pub fn settle_classes(&mut self, classes: &SnapshotClasses) {
+        for decided in &mut self.all {
+            let Verdict { way, why } = &mut decided.verdict;
+            let Way::CsiSnapshot { class, group: None } = way else { continue };
+            let claim = decided.claim.as_ref().and_then(|key| self.survey.claims.get(key));
+            let volume = decided.volume.as_ref().and_then(|name| self.survey.volumes.get(name));
+            let (Some(claim), Some(driver)) = (claim, volume.and_then(PersistentVolume::driver)) else { continue };
+            let chosen = classes.choose(driver, ClassChoice { of_claim: &claim.snapshot_class, of_policy: class });
+            match chosen.map(|chosen| chosen.name.clone()) {
+                Ok(name) => *class = name,
+                Err(trouble) => {
+                    let because = Box::new(std::mem::replace(why, Why::NotAskedFor));
+                    *why = Why::NoClass { because, driver: driver.to_owned(), why: trouble };
+                    *way = Way::Skip;
+                }
+            }
+        }
+    }
+
     /// Adds what was read and not decided about in time: nothing is saved of its data.
     pub fn came_late(&mut self, late: Survey) {
         for (key, claim) in late.claims {
@@ -325,3 +353,6 @@ impl Verdicts {
         self.survey.volumes.get(name)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -164,6 +164,15 @@ pub enum Why {
         /// Its name.
         volume: String,
     },
+    /// It should be snapshotted, and no class is chosen for its driver.
+    NoClass {
+        /// Why it should be snapshotted.
+        because: Box<Why>,
+        /// The CSI driver.
+        driver: String,
+        /// Why none is chosen.
+        why: String,
+    },
     /// It should be snapshotted with others, and cannot be: it is not at all, or by itself where the backup allows that.
     Group {
         /// Why it should be snapshotted.
@@ -178,8 +187,10 @@ pub enum Why {
 /// Why what should be done with a volume cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hindrance {
-    /// It is of a CSI driver, and the feature `EnableCSI` is off; no plugin takes native snapshots either.
+    /// It is of a CSI driver, and the feature `EnableCSI` is off.
     CsiIsOff,
+    /// The same, and no plugin takes native snapshots either.
+    NeitherCsiNorSnapshotter,
     /// The cluster serves no VolumeSnapshots.
     NoSnapshotApi,
     /// It is of no CSI driver.

@@ -60,7 +60,7 @@ pub(crate) struct Requests {
 /// A deletion that has failed is asked for again after so long when the server's flag does not say.
 const FREQUENCY: Duration = Duration::from_secs(3600);
 
-/// Whether the time of a backup is over, or will be.
+/// When the time of a backup is over; `None` for one that has not begun.
 pub(crate) fn end(backup: &Backup) -> Option<Timestamp> {
     backup.status.expiration.map(Time::timestamp)
 }

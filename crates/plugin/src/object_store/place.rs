@@ -60,12 +60,11 @@ const MISSING: [&str; 5] = ["not found", "does not exist", "nosuchkey", "blobnot
 /// What the caller can do about a call that failed.
 pub(crate) fn kind(failure: &Failure) -> ErrorKind {
     match failure.cause {
-        Cause::Gone | Cause::Passing => ErrorKind::Transient,
+        Cause::NoProcess | Cause::Gone | Cause::Broken | Cause::Late | Cause::Passing => ErrorKind::Transient,
         Cause::Refused => ErrorKind::Other,
         Cause::Said(Code::NotFound) => ErrorKind::NotFound,
         Cause::Said(Code::PermissionDenied | Code::Unauthenticated) => ErrorKind::Denied,
         Cause::Said(Code::ResourceExhausted) => ErrorKind::Throttled,
-        // Also that of a call that we have given up.
         Cause::Said(Code::DeadlineExceeded) => ErrorKind::Transient,
         Cause::Said(_) => {
             let text = failure.text.to_lowercase();
@@ -95,7 +94,7 @@ mod tests {
             assert_eq!(kind(&Failure::said(&status)), expected, "{status}");
         }
         assert_eq!(kind(&Failure::late("x")), ErrorKind::Transient);
-        assert_eq!(kind(&Failure::gone("x")), ErrorKind::Transient);
+        assert_eq!(kind(&Failure::no_process("x")), ErrorKind::Transient);
         assert_eq!(kind(&Failure::refused("x")), ErrorKind::Other);
     }
 }

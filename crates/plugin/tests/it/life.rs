@@ -167,7 +167,8 @@ async fn a_call_that_takes_too_long_is_an_error_and_a_process_that_answers_somet
     let mut bed = Bed::new().with("p", PLUGIN, "");
     bed.options.call_timeout = Duration::from_millis(300);
     let (_host, actions) = begin(&bed).await;
-    let text = "rpc error: code = DeadlineExceeded desc = the plugin has not answered within 300ms";
+    let text = "rpc error: code = DeadlineExceeded desc = the plugin has not answered within 0.3 s (--plugin-call-timeout gives it \
+                longer)";
     assert_eq!(execute(&actions, "hang").await, Err(ActionError::item(text)));
     execute(&actions, "none").await.unwrap();
     assert_eq!(bed.started().len(), 1);
@@ -178,8 +179,8 @@ async fn a_process_that_answers_nothing_at_all_is_ended_and_started_anew() {
     let mut bed = Bed::new().with("p", PLUGIN, "");
     bed.options.call_timeout = Duration::from_millis(300);
     let (_host, actions) = begin(&bed).await;
-    let text = "rpc error: code = DeadlineExceeded desc = the plugin has not answered within 300ms, nor the simplest question: its \
-                process was ended";
+    let text = "rpc error: code = DeadlineExceeded desc = the plugin has not answered within 0.3 s (--plugin-call-timeout gives it \
+                longer); it did not say either which plugins it has, so its process was ended, and the next call starts another";
     assert_eq!(execute(&actions, "hang-all").await, Err(ActionError::item(text)));
     assert!(!exists(bed.started()[0]));
     std::fs::remove_file(bed.path("hung")).unwrap();

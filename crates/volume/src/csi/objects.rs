@@ -1,6 +1,6 @@
 //! The VolumeSnapshots that we make, and how they are found again.
 
-use super::class::SnapshotClass;
+use crate::class::SnapshotClass;
 use crate::facts::Claim;
 use lifeboat_api::well_known::{LABEL_BACKUP_NAME, LABEL_BACKUP_UID};
 use lifeboat_api::{Backup, label_value};

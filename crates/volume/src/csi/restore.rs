@@ -2,9 +2,9 @@
 //! keeps in the storage.
 
 use super::answer::{failed, text};
-use super::class::SnapshotClass;
 use super::names::RESTORE_ACTIONS;
 use super::objects::{GROUP, SnapshotTypes};
+use crate::class::SnapshotClass;
 use crate::facts::ClaimKey;
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, RestoreItemAction, RestoreItemInput, RestoreItemOutput};

@@ -1,13 +1,13 @@
 //! Takes the CSI snapshots of one backup.
 
 use super::answer::{failed, text};
-use super::class::{ClassChoice, SnapshotClass, SnapshotClasses};
 use super::clean::remove;
 use super::content::Content;
 use super::error::CsiError;
 use super::follow::Followed;
 use super::look::Look;
 use super::objects::{SnapshotTypes, is_snapshot_of, name_of, snapshot_of};
+use crate::class::{ClassChoice, SnapshotClass, SnapshotClasses};
 use crate::facts::{Claim, ClaimKey};
 use crate::record::Report;
 use bytes::Bytes;

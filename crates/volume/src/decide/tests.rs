@@ -156,7 +156,7 @@ fn the_finer_snapshots_are_taken_in_their_way_or_not_at_all() {
         (nfs.clone(), "snapshot", native.clone(), done(Way::NativeSnapshot, "snapshot")),
         (nfs, "snapshot", flags(), hindered("snapshot", Hindrance::NoSnapshotter)),
         (csi(), "snapshot", Flags { native: true, ..off.clone() }, done(Way::NativeSnapshot, "snapshot")),
-        (csi(), "snapshot", off, hindered("snapshot", Hindrance::CsiIsOff)),
+        (csi(), "snapshot", off, hindered("snapshot", Hindrance::NeitherCsiNorSnapshotter)),
         (csi(), "snapshot", moving, done(moved("other"), "snapshot")),
     ] {
         let verdict = of_claim(&volume, &[], &format!("- action: {{type: {action}}}"), &flags);

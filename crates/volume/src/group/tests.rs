@@ -64,12 +64,21 @@ fn the_first_that_names_a_class_chooses_it_and_it_must_be_one_of_the_driver() {
         (&all, "b", ["", ""], Ok("b".to_owned())),
         (&all, "", ["", ""], Ok("l".to_owned())),
         (&all[..1], "", ["", ""], Ok("a".to_owned())),
-        (&all[..2], "", ["", ""], named("the VolumeGroupSnapshotClasses a, b of the driver D.example are alike")),
+        (
+            &all[..2],
+            "",
+            ["", ""],
+            named(
+                "the cluster has several VolumeGroupSnapshotClasses of the driver D.example, a, b, and nothing says which to take",
+            ),
+        ),
         (
             &[class("k", "d.example", true), class("l", "d.example", true), class("m", "d.example", false)],
             "",
             ["", ""],
-            named("the VolumeGroupSnapshotClasses k, l of the driver D.example are alike"),
+            named(
+                "the cluster has several VolumeGroupSnapshotClasses of the driver D.example, k, l, and nothing says which to take",
+            ),
         ),
         (&all[3..], "", ["", ""], named("the cluster has no VolumeGroupSnapshotClass of the driver D.example")),
         (&all, "b", ["a", "b"], named("the claim x names the class a, and the claim y the class b")),

@@ -2,7 +2,7 @@
 
 use super::driver::recorded;
 use super::place::Place;
-use crate::support::eventually;
+use crate::support::{comes_to_be, eventually};
 use lifeboat_testbed::{DRIVER, NODE_STATE};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -29,15 +29,19 @@ pub(super) fn take_class(place: &Place, claims: &[&str], class: &str) {
 
 /// A pod that mounts claims, each in a folder of its name, and does nothing by itself.
 pub(super) fn pod(place: &Place, name: &str, claims: &[&str], annotations: &Value) {
+    pod_with(place, claims, &json!({"name": name, "namespace": place.shop, "annotations": annotations}), "sleep 3600");
+}
+
+/// The same with this metadata, which runs a shell command.
+fn pod_with(place: &Place, claims: &[&str], metadata: &Value, command: &str) {
     let mounts: Vec<Value> = claims.iter().map(|c| json!({"name": c, "mountPath": format!("/{c}")})).collect();
     let volumes: Vec<Value> =
         claims.iter().map(|c| json!({"name": c, "persistentVolumeClaim": {"claimName": c}})).collect();
-    place.ground.create(&json!({"apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": name, "namespace": place.shop, "annotations": annotations},
+    place.ground.create(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata,
         "spec": {"terminationGracePeriodSeconds": 0, "volumes": volumes,
             "containers": [{"name": "a", "image": "testbed.local/busybox:1", "imagePullPolicy": "IfNotPresent",
-                "command": ["/bin/sh", "-c", "sleep 3600"], "volumeMounts": mounts}]}}));
-    ready(place, &place.shop, name);
+                "command": ["/bin/sh", "-c", command], "volumeMounts": mounts}]}}));
+    ready(place, &place.shop, metadata["name"].as_str().expect("a name"));
 }
 
 pub(super) fn ready(place: &Place, namespace: &str, pod: &str) {
@@ -76,8 +80,9 @@ fn snapshots(place: &Place, backup: &str) -> BTreeMap<String, (String, String)> 
 
 /// The volumes of the counter.
 const DISKS: [&str; 8] = ["d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7"];
-/// Writes one number after the other, each to the next disk.
-const COUNT: &str = "n=0; while true; do n=$((n+1)); echo $n >> /d$((n % 8))/log; usleep 500; done";
+/// Writes one number after the other, each to the next disk, unless it finds numbers there.
+const COUNT: &str = "if [ ! -e /d0/log ]; then n=0; while true; do n=$((n+1)); echo $n >> /d$((n % 8))/log; usleep 500; done; fi; \
+     sleep 3600";
 
 /// Whether what stands on all disks are all numbers up to the largest.
 fn is_one_moment(lines: &str) -> bool {
@@ -113,9 +118,13 @@ fn what_a_process_wrote_to_eight_volumes_in_order_comes_back_as_a_part_of_that_o
     for disk in DISKS {
         place.claim(disk, &json!({LABEL: "counter"}));
     }
-    pod(&place, "counter", &DISKS, &json!({}));
+    pod_with(&place, &DISKS, &json!({"name": "counter", "namespace": place.shop}), COUNT);
     let _server = place.server();
-    place.ask(&place.shop, "counter", &format!("nohup sh -c '{COUNT}' >/dev/null 2>&1 &"));
+    let is_written = comes_to_be(|| {
+        let written = place.ask(&place.shop, "counter", "cat /d7/log 2>/dev/null | wc -l");
+        written.trim().parse::<usize>().is_ok_and(|lines| lines > 50)
+    });
+    assert!(is_written, "{}", place.ask(&place.shop, "counter", "ps; ls -l /d0 /d7; df /d0"));
     let restored = |backup: &str| {
         let copy = format!("{}-{backup}", place.shop);
         let mapping = json!({"backupName": backup, "namespaceMapping": {&place.shop: copy}});
@@ -140,7 +149,7 @@ fn what_a_process_wrote_to_eight_volumes_in_order_comes_back_as_a_part_of_that_o
         "metadata": {"name": "late"}, "driver": DRIVER, "deletionPolicy": "Delete", "parameters": {"pause": "1s"}}));
     let names = |class: &str, disks: &[&str]| {
         let annotation = format!("velero.io/csi-volumesnapshot-class={class}");
-        place.ground.bed.kubectl(&[&["annotate", "pvc", "-n", &place.shop, &annotation], disks].concat());
+        place.ground.bed.kubectl(&[&["annotate", "pvc", "-n", &place.shop], disks, &[&annotation]].concat());
     };
     names("csi", &DISKS[..4]);
     names("late", &DISKS[4..]);

@@ -11,11 +11,11 @@ fn on_this_node(api_server: &str) -> Value {
     let at = |name: &str, path: &str| json!({"name": name, "mountPath": path, "readOnly": true});
     json!({"spec": {"template": {"spec": {
         "hostNetwork": true,
-        "volumes": [from_host("program", env!("CARGO_BIN_EXE_lifeboat")), from_host("lib", "/lib"), from_host("lib64", "/lib64")],
+        "volumes": [from_host("program", env!("CARGO_BIN_EXE_lifeboat")), from_host("lib", "/lib"), from_host("lib64", "/lib64"), from_host("ssl", "/etc/ssl")],
         "containers": [{"name": "velero", "imagePullPolicy": "IfNotPresent",
             "securityContext": {"runAsUser": 65532},
             "env": [{"name": "KUBERNETES_SERVICE_HOST", "value": host}, {"name": "KUBERNETES_SERVICE_PORT", "value": port}],
-            "volumeMounts": [at("program", "/velero"), at("lib", "/lib"), at("lib64", "/lib64")]}],
+            "volumeMounts": [at("program", "/velero"), at("lib", "/lib"), at("lib64", "/lib64"), at("ssl", "/etc/ssl")]}],
     }}}})
 }
 
@@ -58,7 +58,9 @@ fn an_installed_server_is_reached_through_its_pod() {
     ground.create(&json!({"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "note", "namespace": place.shop}, "data": {"a": "one"}}));
     let run = |args: &str| {
-        let run = place.lifeboat(&args.split(' ').collect::<Vec<_>>());
+        // A plan that is made here reads the bucket from here.
+        let mut command = place.command(&args.split(' ').collect::<Vec<_>>());
+        let run = crate::support::run(command.env("AWS_SHARED_CREDENTIALS_FILE", &credentials));
         assert_eq!(run.code, 0, "{args}: {run:?}");
         run.out
     };

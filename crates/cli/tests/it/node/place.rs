@@ -89,9 +89,15 @@ impl Place {
 
     /// Runs the program against the server's namespace.
     pub(super) fn lifeboat(&self, arguments: &[&str]) -> Run {
+        run(&mut self.command(arguments))
+    }
+
+    /// The same, to be run.
+    pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
         command.args(arguments).args(["--namespace", &self.own]);
-        run(command.env("KUBECONFIG", self.ground.bed.plane.kubeconfig()))
+        command.env("KUBECONFIG", self.ground.bed.plane.kubeconfig());
+        command
     }
 
     /// What a pod says to a shell command.

@@ -90,7 +90,7 @@ impl SnapshotClasses {
             (Some(class), ..) | (None, Some(class), None) => Ok(class),
             (None, Some(_), Some(_)) => {
                 let names: Vec<&str> = of_driver().map(|class| class.name.as_str()).collect();
-                Err(format!("the classes {} are alike", names.join(", ")))
+                Err(format!("the cluster has several, {}, and nothing says which to take", names.join(", ")))
             }
             (None, None, _) if unknown.is_empty() => Err("the cluster has none".to_owned()),
             (None, None, _) => Err(format!("the cluster has none, and none of the name {}", unknown.join(", "))),
@@ -145,7 +145,7 @@ mod tests {
             (&all, &none, "", "other", Ok("l")),
             (&[plain[0].clone(), default.clone()], &none, "", "", Ok("k")),
             (&plain[..1], &none, "", "", Ok("a")),
-            (&plain, &none, "", "", Err("the classes a, b, c are alike")),
+            (&plain, &none, "", "", Err("the cluster has several, a, b, c, and nothing says which to take")),
             (&[], &none, "", "", Err("the cluster has none")),
             (&all[5..], &none, "other", "x", Err("the cluster has none, and none of the name other, x")),
         ] {

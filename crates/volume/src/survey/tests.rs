@@ -1,0 +1,60 @@
+use super::*;
+use crate::class::SnapshotClass;
+use lifeboat_object::ApiResource;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+fn item(resource: &str, kind: &str, object: Value) -> Item {
+    Item::parse(Arc::new(ApiResource::new("", "v1", resource, kind)), object.to_string().into()).unwrap()
+}
+
+/// A claim of the namespace `n` that names a class, bound to a volume of a driver.
+fn claim(name: &str, class: &str, driver: &str) -> [Item; 2] {
+    let volume = format!("pv-{name}");
+    let annotations = json!({"velero.io/csi-volumesnapshot-class": class});
+    let claim = json!({"metadata": {"name": name, "namespace": "n", "annotations": annotations},
+        "spec": {"volumeName": volume}, "status": {"phase": "Bound"}});
+    let spec = json!({"claimRef": {"namespace": "n", "name": name}, "csi": {"driver": driver, "volumeHandle": name}});
+    [
+        item("persistentvolumeclaims", "PersistentVolumeClaim", claim),
+        item("persistentvolumes", "PersistentVolume", json!({"metadata": {"name": volume}, "spec": spec})),
+    ]
+}
+
+#[test]
+fn a_claim_for_whose_driver_no_class_is_chosen_is_not_snapshotted_and_says_why() {
+    let flags = Flags { snapshots: true, csi: true, serves_snapshots: true, ..Flags::default() };
+    let rules = Rules { policies: None, flags: &flags };
+    let mut survey = Survey::new(rules);
+    for (name, class, driver) in
+        [("one", "", "single"), ("named", "b", "several"), ("unnamed", "", "several"), ("none", "b", "bare")]
+    {
+        claim(name, class, driver).iter().for_each(|item| survey.take(item));
+    }
+    let mut verdicts = survey.decide(rules);
+    assert!(verdicts.has_single_snapshots());
+    let class =
+        |name: &str, driver: &str| SnapshotClass { name: name.into(), driver: driver.into(), ..Default::default() };
+    let classes = vec![class("s", "single"), class("a", "several"), class("b", "several")];
+    verdicts.settle_classes(&SnapshotClasses::new(classes, &BTreeMap::new()));
+    let of = |name: &str| {
+        let verdict = &verdicts.of_claim(&ClaimKey { namespace: "n".into(), name: name.into() }).unwrap().verdict;
+        (verdict.done(), verdict.reason(), verdict.skipped_reason(), verdict.advice())
+    };
+    let taken = |class: &str| {
+        let reason = "snapshots are taken by default".to_owned();
+        (format!("CSI snapshot of the class {class}"), reason.clone(), format!("volumeSnapshot: {reason};"), None)
+    };
+    assert_eq!(of("one"), taken("s"));
+    assert_eq!(of("named"), taken("b"));
+    let skipped = |driver: &str, why: &str| {
+        let reason = format!(
+            "snapshots are taken by default, but no VolumeSnapshotClass of the driver {driver} is chosen: {why}"
+        );
+        let advice = "make a VolumeSnapshotClass of the driver, or name one in the annotation \
+                      velero.io/csi-volumesnapshot-class of the claim, or put the label of that name on one";
+        ("nothing".to_owned(), reason.clone(), format!("csiSnapshot: {reason};"), Some(advice.to_owned()))
+    };
+    assert_eq!(of("unnamed"), skipped("several", "the cluster has several, a, b, and nothing says which to take"));
+    assert_eq!(of("none"), skipped("bare", "the cluster has none, and none of the name b"));
+}
