@@ -204,13 +204,15 @@ fn an_application_comes_back_byte_for_byte_in_place_in_another_namespace_and_in_
     assert_eq!(counts.map(|key| backup["status"][key].as_u64().unwrap_or_default()), [1, 1, 5, 5], "{backup}");
     let native = "volumeSnapshot: snapshots are taken by default, but no applicable volumesnapshotter found: there is no volume \
         snapshot location;";
+    let no_class = "csiSnapshot: snapshots are taken by default, but no VolumeSnapshotClass of the driver cannot.example.com is chosen: the \
+        cluster has none;";
     assert_eq!(
         volume_info(&place, "b"),
         [
             json!(["block", "CSISnapshot", "succeeded", null]),
             json!(["conf-web-0", "CSISnapshot", "succeeded", null]),
             json!(["data-web-0", "CSISnapshot", "succeeded", null]),
-            json!(["foreign", "CSISnapshot", "failed", null]),
+            json!(["foreign", null, null, no_class]),
             json!(["host", null, null, native]),
             json!(["log-web-0", "CSISnapshot", "succeeded", null]),
             json!(["nfs", null, null, native]),

@@ -23,17 +23,19 @@ const fn case(rules: &'static str, expected: &'static [(&'static str, &'static s
 
 /// Without policies and flags. A volume of a pod is not spoken of when nobody asks for it.
 const PLAIN: [(&str, &str); 7] = [
-    ("block", "CSI snapshot"),
-    ("data", "CSI snapshot"),
-    ("foreign", "CSI snapshot"),
+    ("block", SNAPSHOT),
+    ("data", SNAPSHOT),
+    // Its driver has no class.
+    ("foreign", "nothing"),
     ("host", "nothing"),
     ("nfs", "nothing"),
-    ("spare", "CSI snapshot"),
+    ("spare", SNAPSHOT),
     ("wait", "nothing"),
 ];
 
 const NO: &str = "nothing by 1";
-const CSI: &str = "CSI snapshot by 1";
+const SNAPSHOT: &str = "CSI snapshot of the class csi";
+const CSI: &str = "CSI snapshot of the class csi by 1";
 const MOVED: &str = "CSI snapshot whose data is moved";
 
 const CASES: [Case; 46] = [
@@ -128,9 +130,10 @@ const CASES: [Case; 46] = [
         "- {conditions: {pvcLabels: {tier: gold}}, action: {type: snapshot-datamover}}",
         &[("data", "CSI snapshot whose data is moved by 1")],
     ),
+    // A name that is not that of a class of the driver does not count.
     case(
         "- {conditions: {pvcLabels: {tier: gold}}, action: {type: snapshot, parameters: {snapshotClass: late}}}",
-        &[("data", "CSI snapshot of the class late by 1")],
+        &[("data", CSI)],
     ),
     case(
         "- {conditions: {pvcLabels: {tier: gold}}, action: {type: custom, parameters: {tool: dump}}}",
@@ -138,7 +141,11 @@ const CASES: [Case; 46] = [
     ),
     case(
         "- {conditions: {pvcLabels: {tier: junk}}, action: {type: skip}}\n- {conditions: {storageClass: [csi]}, action: {type: snapshot}}",
-        &[("block", "CSI snapshot by 2"), ("data", "CSI snapshot by 2"), ("spare", NO)],
+        &[
+            ("block", "CSI snapshot of the class csi by 2"),
+            ("data", "CSI snapshot of the class csi by 2"),
+            ("spare", NO),
+        ],
     ),
     Case {
         rules: "- {conditions: {pvcLabels: {tier: gold}}, action: {type: snapshot}}",
@@ -324,7 +331,7 @@ fn of_velero(infos: &Value) -> BTreeMap<String, String> {
         };
         let done = match info["backupMethod"].as_str() {
             None => "nothing".to_owned(),
-            Some("CSISnapshot") => "CSI snapshot".to_owned(),
+            Some("CSISnapshot") => SNAPSHOT.to_owned(),
             Some("PodVolumeBackup") => format!("file system backup from the pod {pod} (volume {volume})"),
             Some(other) => panic!("{other}"),
         };
