@@ -31,6 +31,7 @@ fn main() -> Result<()> {
             test::some(&["--package", "lifeboat-cli", "--test", "it"], &["--ignored", "--nocapture", "long_"])
         }
         "bench" => bench::run(&args),
+        "bench-snapshots-inside" => bench::snapshots_inside(&args),
         "bench-large" => bench::run_large(&args),
         "measured" => bench::measure(&args),
         "fuzz" => fuzz(&args),

@@ -11,9 +11,9 @@ use std::time::Instant;
 /// What creating took.
 #[derive(Debug, Serialize)]
 pub(crate) struct Created {
-    seconds: f64,
-    requests: usize,
-    bytes: u64,
+    pub(crate) seconds: f64,
+    pub(crate) requests: usize,
+    pub(crate) bytes: u64,
 }
 
 /// Creates `count` objects. Their namespaces are made before the clock starts.
@@ -53,7 +53,7 @@ pub(crate) fn create(server: &Server, shape: &Shape, count: usize, connections: 
     Ok(Created { seconds: began.elapsed().as_secs_f64(), requests, bytes })
 }
 
-fn send(connection: &mut Connection<'_>, object: &Object) -> Result<()> {
+pub(crate) fn send(connection: &mut Connection<'_>, object: &Object) -> Result<()> {
     let mut answer = Vec::new();
     let status = connection.post(&object.path, &object.body, |piece| {
         if answer.len() < 1024 {

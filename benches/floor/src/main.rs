@@ -1,4 +1,5 @@
-//! The floor: how fast a plain client lists or creates the objects that the benchmark backs up and restores.
+//! The floor: how fast a plain client lists or creates the objects that the benchmark backs up and restores, or takes
+//! snapshots of claims.
 //!
 //! It speaks HTTP/1.1 by hand over keep-alive connections, reads whole bodies, and looks at nothing in them but the
 //! continue token, so that no part of Lifeboat makes the floor slower or faster. It uses none of Lifeboat's crates.
@@ -9,10 +10,12 @@ mod create;
 mod http;
 mod list;
 mod objects;
+mod snapshots;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use objects::Shape;
+use snapshots::Disks;
 use std::path::PathBuf;
 
 #[derive(Debug, Parser)]
@@ -59,6 +62,14 @@ enum Command {
         #[command(flatten)]
         shape: Shape,
     },
+    /// Take snapshots of claims, and wait until they are ready
+    Snapshots {
+        /// Connections
+        #[arg(long, default_value_t = 32)]
+        connections: usize,
+        #[command(flatten)]
+        of: Disks,
+    },
 }
 
 fn main() -> Result<()> {
@@ -68,6 +79,9 @@ fn main() -> Result<()> {
         Command::List { limit, paths } => serde_json::to_string(&list::list(&server, &paths, limit)?)?,
         Command::Create { connections, count, shape } => {
             serde_json::to_string(&create::create(&server, &shape, count, connections)?)?
+        }
+        Command::Snapshots { connections, of } => {
+            serde_json::to_string(&snapshots::snapshots(&server, &of, connections)?)?
         }
     };
     println!("{line}");

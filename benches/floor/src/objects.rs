@@ -43,6 +43,8 @@ enum Kind {
     Volumes,
     /// Claims of those volumes
     Claims,
+    /// Claims of the class csi, for which a driver makes volumes
+    Disks,
     /// Pods: the first ones mount the claims
     Pods,
     /// Definitions
@@ -64,10 +66,15 @@ const REST: usize = 580;
 const TOKEN: usize = 24;
 const TOKEN_OF_LARGE: usize = 2;
 
+/// The name of a claim for which a driver makes a volume.
+pub(crate) fn disk(index: usize) -> String {
+    format!("disk-{index:05}")
+}
+
 impl Shape {
     /// The namespaces to make first; later kinds find them there.
     pub(crate) fn namespaces(&self) -> impl Iterator<Item = Object> {
-        let new = if matches!(self.kind, None | Some(Kind::Accounts)) { self.namespaces } else { 0 };
+        let new = if matches!(self.kind, None | Some(Kind::Accounts | Kind::Disks)) { self.namespaces } else { 0 };
         (0..new).map(|number| Object {
             path: "/api/v1/namespaces".to_owned(),
             body: format!(
@@ -109,6 +116,13 @@ impl Shape {
                 core("persistentvolumeclaims"),
                 format!(
                     r#"{{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{{"name":"claim-{number:05}"}},"spec":{{"accessModes":["ReadWriteOnce"],"resources":{{"requests":{{"storage":"1Gi"}}}},"storageClassName":"manual","volumeName":"volume-{index:06}"}}}}"#
+                ),
+            ),
+            Kind::Disks => (
+                core("persistentvolumeclaims"),
+                format!(
+                    r#"{{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{{"name":"{}"}},"spec":{{"accessModes":["ReadWriteOnce"],"resources":{{"requests":{{"storage":"16Mi"}}}},"storageClassName":"csi"}}}}"#,
+                    disk(index)
                 ),
             ),
             Kind::Pods => (core("pods"), self.pod(index, number, &owned, &mut random)),

@@ -239,6 +239,11 @@ impl Commands {
         self.for_some_at_once(owing.into_values(), thaw).await;
     }
 
+    /// Whether hooks are owed to pods, of this run or of one before it. So it is when that cannot be known.
+    pub(crate) async fn owes(&self) -> bool {
+        self.owed.all().await.map_or(true, |(owed, unreadable)| !owed.is_empty() || !unreadable.is_empty())
+    }
+
     /// Runs all hooks that are owed to pods, of this run or of one before it; `attempt_follows` says whether all pods are frozen
     /// and thawed again afterwards. Gives whether nothing is owed any more: otherwise it
     /// may go better later.

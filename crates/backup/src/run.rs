@@ -11,7 +11,7 @@ use crate::objects::{Objects, Wanted, objects};
 use crate::process::{Learned, Processed};
 use crate::request::{Request, Settings, prepare};
 use crate::seal::{Finished, Native, Unsealed, seal};
-use crate::snapshots::{native_snapshots, remove_csi, remove_native, tell_native};
+use crate::snapshots::{asked_for_in_vain, native_snapshots, remove_csi, remove_native, remove_untaken, tell_native};
 use crate::stopped::{Refusal, Stopped};
 use crate::tally::Tally;
 use crate::volumes::Volumes;
@@ -162,8 +162,12 @@ async fn make(request: &Request, hands: &Hands, env: &Env, tasks: &mut JoinSet<(
         .info("Beginning backup", &[("attempt", &writer.attempt().to_string()), ("cluster", &version.git_version)]);
     let attempt = writer.attempt();
     if attempt > 1 {
+        let asked_for = asked_for_in_vain(&hands.commands, &backup.metadata.uid, env).await;
         // What the attempt before has frozen comes first.
         hands.commands.pay(true).await;
+        if let Some(untaken) = asked_for {
+            remove_untaken(&backup.metadata.uid, env, &untaken).await;
+        }
         // Its snapshots are older than what is saved now.
         let mut left = remove_native(env, |_| true).await.unwrap_or_default();
         left.retain(|one| one.note.snapshot_id.is_empty());

@@ -2,17 +2,19 @@
 
 use crate::actions::pv::volume_key;
 use crate::env::Env;
+use crate::hook::Commands;
 use crate::save::Desk;
 use lifeboat_api::Backup;
 use lifeboat_object::{Catalog, ObjectKey, Place};
 use lifeboat_operation::Operation;
 use lifeboat_volume::csi::{
-    ClaimGroup, CsiBackup, CsiSnapshots, GROUP, GroupMember, SnapshotTypes, release_all, remove_all,
+    self, ClaimGroup, CsiBackup, CsiError, CsiSnapshots, GROUP, GroupMember, SnapshotTypes, release_all, remove_all,
+    untaken,
 };
 use lifeboat_volume::facts::{ClaimKey, PersistentVolume};
 use lifeboat_volume::native::{Left, NativeBackup, NativeSnapshots, Removal, SnapshotNote, noted, remove_noted};
 use lifeboat_volume::{Decided, Group, Verdicts, Way};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -140,20 +142,11 @@ pub async fn remove_snapshots(backup: &Backup, env: &Env) -> bool {
 
 /// Removes the CSI snapshots that a backup has taken, but those that are to be kept, which go by namespace and name.
 pub(crate) async fn remove_csi(backup_uid: &str, env: &Env, is_kept: impl Fn(&str, &str) -> bool + Sync) -> bool {
-    let (cluster, operation) = (&env.cluster, &env.operation);
-    let removed = async {
-        let catalog = cluster.discover().await.map_err(|e| e.to_string())?;
-        let Some(types) = SnapshotTypes::of(&catalog) else { return Ok(Vec::new()) };
-        remove_all(cluster, &types, backup_uid, is_kept).await.map_err(|e| e.to_string())
-    };
-    let left = match timeout(LONGEST, removed).await {
-        Ok(Ok(left)) => left,
-        Ok(Err(e)) => {
+    let operation = &env.operation;
+    let left = match removed_csi(backup_uid, env, is_kept).await {
+        Ok(left) => left,
+        Err(e) => {
             tell_left(operation, &e);
-            return false;
-        }
-        Err(_) => {
-            tell_left(operation, &late());
             return false;
         }
     };
@@ -161,6 +154,61 @@ pub(crate) async fn remove_csi(backup_uid: &str, env: &Env, is_kept: impl Fn(&st
         tell_left(operation, &format!("{name}: {e}"));
     }
     left.is_empty()
+}
+
+/// The same; gives what is left, which is not told yet.
+async fn removed_csi(
+    backup_uid: &str,
+    env: &Env,
+    is_kept: impl Fn(&str, &str) -> bool + Sync,
+) -> Result<Vec<csi::Left>, String> {
+    let cluster = &env.cluster;
+    let removed = async {
+        let catalog = cluster.discover().await.map_err(|e| e.to_string())?;
+        let Some(types) = SnapshotTypes::of(&catalog) else { return Ok(Vec::new()) };
+        remove_all(cluster, &types, backup_uid, is_kept).await.map_err(|e| e.to_string())
+    };
+    timeout(LONGEST, removed).await.unwrap_or_else(|_| Err(late()))
+}
+
+/// The CSI snapshots that an attempt before has asked for while pods stood still, and that no driver has taken yet, by namespace and name:
+/// they would be of a moment in which the pods go on. `None` when no pod is owed anything.
+pub(crate) async fn asked_for_in_vain(
+    commands: &Commands,
+    backup_uid: &str,
+    env: &Env,
+) -> Option<BTreeSet<(String, String)>> {
+    if !commands.owes().await {
+        return None;
+    }
+    let found = async {
+        let catalog = env.cluster.discover().await.map_err(|e| e.to_string())?;
+        match SnapshotTypes::of(&catalog) {
+            Some(types) => untaken(&env.cluster, &types, backup_uid).await.map_err(|e| e.to_string()),
+            None => Ok(BTreeSet::new()),
+        }
+    };
+    match found.await {
+        Ok(found) => Some(found).filter(|found| !found.is_empty()),
+        Err(e) => {
+            let text = format!(
+                "snapshots that an attempt before has asked for may be of a moment in which their pods were not quiesced: they \
+                 cannot be listed: {e}"
+            );
+            env.operation.journal.warn(&Place::Velero, text);
+            None
+        }
+    }
+}
+
+/// Removes such snapshots. Those that are being deleted still are waited for where they are to be taken again.
+pub(crate) async fn remove_untaken(backup_uid: &str, env: &Env, untaken: &BTreeSet<(String, String)>) {
+    let is_kept = |namespace: &str, name: &str| !untaken.contains(&(namespace.to_owned(), name.to_owned()));
+    let left = match removed_csi(backup_uid, env, is_kept).await {
+        Ok(left) => left.into_iter().map(|(name, e)| (!matches!(e, CsiError::Remains(..)), format!("{name}: {e}"))),
+        Err(e) => return tell_left(&env.operation, &e),
+    };
+    left.filter(|(is_told, _)| *is_told).for_each(|(_, why)| tell_left(&env.operation, &why));
 }
 
 /// Removes the native snapshots that are noted among the records of a backup and `which` selects. Gives what is left, which is not

@@ -22,7 +22,7 @@ mod scripted;
 pub use binaries::{Binaries, cache_folder};
 pub use control_plane::{ControlPlane, Kubectl};
 pub use image::{Entry, Image};
-pub use node::{DRIVER, NODE_STATE, Node, in_namespaces};
+pub use node::{DRIVER, Driver, NODE_STATE, Node, in_namespaces};
 pub use process::{Daemon, free_port};
 pub use proxy::{ContainerCommand, Containers, Fault, Kill, Nth, Proxy, Ran, Rule, Seen};
 pub use s3::S3Server;

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use std::process::Command;
 
 pub use place::NODE_STATE;
-pub use storage::DRIVER;
+pub use storage::{DRIVER, Driver};
 
 use place::{ADDRESS, KUBELET, NAME, SOCKETS, log, run, until};
 
@@ -22,7 +22,7 @@ use place::{ADDRESS, KUBELET, NAME, SOCKETS, log, run, until};
 #[derive(Debug)]
 pub struct Node {
     // Killed in this order.
-    _storage: Vec<Daemon>,
+    _storage: (Driver, Daemon),
     _kubelet: Daemon,
     _scheduler: Daemon,
     _containerd: Daemon,

@@ -40,4 +40,4 @@ pub use release::release_all;
 pub use restore::{SnapshotsOfBackup, restore_actions, restored_name, snapshot_of_claim, without_restored_names};
 pub use snapshots::{CsiBackup, CsiSnapshots, Taken, TakenGroup};
 pub use stub::{Alone, StubOf, group_of_archived, make_ready, make_stub, stubs};
-pub use sweep::{Left, remove_all};
+pub use sweep::{Left, remove_all, untaken};

@@ -203,6 +203,13 @@ impl<'a> Bed<'a> {
         Ok(pass)
     }
 
+    /// Takes snapshots of claims as a plain client, and waits until they are ready.
+    pub(crate) fn floor_snapshots(&self, namespace: &str, class: &str, count: usize) -> Result<Pass> {
+        let number = count.to_string();
+        let args = ["snapshots", "--namespace", namespace, "--class", class, "--count", &number];
+        self.floor(&args.map(str::to_owned))
+    }
+
     fn floor(&self, args: &[String]) -> Result<Pass> {
         let address = self.plane.url().trim_start_matches("https://");
         let output = Command::new(&self.programs.floor)

@@ -6,7 +6,9 @@ use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_backup::{Env, FinalizeError, Request, finalize, look_after_operations, remove_snapshots, run};
 use lifeboat_cluster::{Cluster, ListRequest};
+use lifeboat_hook::{HookPod, Owed};
 use lifeboat_object::Results;
+use lifeboat_operation::InMemory;
 use lifeboat_testbed::{Fault, Nth, Rule};
 use lifeboat_volume::csi::{GROUP, SnapshotTypes};
 use serde_json::{Value, json};
@@ -232,4 +234,68 @@ async fn a_snapshot_that_is_not_bound_yet_goes_with_what_its_controller_has_begu
         contents.push((content["spec"]["deletionPolicy"].as_str().unwrap().to_owned(), is_deleted));
     }
     assert_eq!(contents, [("Delete".to_owned(), true), ("Retain".to_owned(), false)]);
+}
+
+/// Notes that a pod is owed a command, as an attempt does that freezes it.
+async fn owe(env: &Env) {
+    let pod = HookPod::of(&json!({"metadata": {"name": "db", "namespace": "shop", "uid": "gone"}}));
+    Owed::new(Arc::clone(&env.operation.records)).owe(&pod, &[]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_snapshot_that_was_asked_for_while_a_pod_stood_still_and_not_taken_is_asked_for_anew() {
+    for (is_owed, is_taken, is_kept) in [(true, false, false), (true, true, true), (false, false, true)] {
+        let ground = claims(1).await;
+        let first = ground.env(ground.store());
+        let types = types(&first.cluster).await;
+        let request = request();
+        let asking = async {
+            while snapshots(&first.cluster, &types).await.is_empty() {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::select! {
+            _ = Box::pin(run(&request, &first)) => unreachable!("nobody takes its snapshot"),
+            () = asking => {}
+        }
+        let uid = |all: &[Value]| all[0]["metadata"]["uid"].as_str().unwrap().to_owned();
+        let asked_for = uid(&snapshots(&first.cluster, &types).await);
+        if is_taken {
+            let taken = async {
+                while snapshots(&first.cluster, &types).await[0]["status"].is_null() {
+                    sleep(Duration::from_millis(5)).await;
+                }
+            };
+            tokio::select! {
+                () = serve(&ground) => unreachable!("it serves for ever"),
+                () = taken => {}
+            }
+        }
+        let mut again = ground.env(ground.store());
+        again.operation.records = Arc::new(InMemory::default());
+        if is_owed {
+            owe(&again).await;
+        }
+        let mut request = request;
+        request.settings.take_over = true;
+        // The driver takes what it was asked for at last, unless that is taken back.
+        let serving = async {
+            let is_there =
+                async || snapshots(&first.cluster, &types).await.iter().any(|one| one["metadata"]["uid"] == asked_for);
+            while !is_kept && is_there().await {
+                sleep(Duration::from_millis(5)).await;
+            }
+            serve(&ground).await;
+        };
+        let outcome = tokio::select! {
+            outcome = Box::pin(run(&request, &again)) => outcome.unwrap(),
+            () = serving => unreachable!("it serves for ever"),
+            () = sleep(Duration::from_secs(60)) => panic!("owed {is_owed}, taken {is_taken}: it was not asked for anew"),
+        };
+        assert_eq!(outcome.results, Results::default());
+        let all = snapshots(&first.cluster, &types).await;
+        assert_eq!((all.len(), uid(&all) == asked_for), (1, is_kept), "owed {is_owed}, taken {is_taken}");
+        let status = &outcome.backup.status;
+        assert_eq!((status.csi_volume_snapshots_attempted, status.csi_volume_snapshots_completed), (1, 0));
+    }
 }

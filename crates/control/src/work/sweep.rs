@@ -2,11 +2,13 @@
 //!
 //! No other work removes it: it has no record, so sync never takes it over, and no Backup, so no deletion reaches it.
 
-use super::{Context, Finished, Unfinished};
+use super::backup::engine_env;
+use super::{Context, Finished, SnapshotLocations, Unfinished};
 use crate::world::Left;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Backup, BackupStorageLocation, BackupStorageLocationAccessMode as AccessMode};
 use lifeboat_archive::sidecar::Claim;
+use lifeboat_backup::remove_snapshots;
 use lifeboat_store::{Store, StoreError};
 
 /// So long ago must the last sign of life be. In this cluster no server works on a Backup that is gone; but a copy of
@@ -46,7 +48,7 @@ fn is_ours_and_old(claim: &Claim, cluster_uid: &str, namespace: &str, now: Times
     claim.is_of_server(cluster_uid, namespace) && now.duration_since(claim.last_sign()) >= AGE
 }
 
-/// Removes the files; what fails is tried again after the next search. No backup of this name may begin meanwhile.
+/// Removes the snapshots, and then the files; what fails is tried again after the next search. No backup of this name may begin meanwhile.
 pub(crate) async fn sweep(context: &Context, left: Left) -> Finished {
     let (backup, location) = (&left.name, &left.location.metadata.name);
     match removed(context, &left).await {
@@ -69,8 +71,25 @@ async fn removed(context: &Context, left: &Left) -> Result<bool, Unfinished> {
     if has_record(&store, name).await.map_err(unfinished)? || !found_left(context, &store, name).await? {
         return Ok(false);
     }
+    // The claim is all that knows its UID, by which its snapshots are found.
+    if let Some(claim) = store.claim_of(name).await.map_err(unfinished)? {
+        let backup = gone(location, name, claim.backup_uid);
+        let cancel = context.env.cancel.child_token();
+        let env = Box::pin(engine_env(context, &backup, store.clone(), SnapshotLocations::All, cancel)).await;
+        if !Box::pin(remove_snapshots(&backup, &env.map_err(Unfinished::Because)?)).await {
+            return Err(Unfinished::Because("snapshots of it may be left".to_owned()));
+        }
+    }
     store.sweep(name).await.map_err(unfinished)?;
     Ok(true)
+}
+
+/// What is known of a Backup that is gone.
+fn gone(location: &BackupStorageLocation, name: &str, uid: String) -> Backup {
+    let mut backup = Backup::default();
+    backup.metadata.namespace.clone_from(&location.metadata.namespace);
+    (backup.metadata.name, backup.metadata.uid) = (name.to_owned(), uid);
+    backup
 }
 
 /// Removes what a backup has claimed that ended because its Backup was deleted. It may have ended before it had claimed

@@ -4,6 +4,9 @@ use super::edit::{list_mut, original_namespace, remove, retain, text};
 use super::known;
 use lifeboat_action::{ActionError, RestoreItemInput, RestoreItemOutput};
 
+/// The init containers by which Velero lets a pod wait for the files of its volumes.
+const WAITS: [&str; 2] = ["restore-wait", "restic-wait"];
+
 /// The claims that a pod mounts come before it (restore.md 4).
 pub(super) fn add_claims(input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> {
     let namespace = original_namespace(&input);
@@ -33,6 +36,8 @@ pub(super) fn restore(input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, 
             retain(container, "", "volumeMounts", |mount| !text(mount, "name").starts_with(&tokens));
         }
     }
+    // Left by a restore before: it would wait for files that nobody puts there (restore.md 6.1).
+    retain(&mut item, "/spec", "initContainers", |container| !WAITS.contains(&text(container, "name")));
     let class = text(&item["spec"], "priorityClassName");
     let additional_items = if class.is_empty() { Vec::new() } else { vec![known::priority_class(class)] };
     Ok(RestoreItemOutput { additional_items, ..RestoreItemOutput::with(item) })
@@ -67,6 +72,21 @@ mod tests {
         ];
         for (spec, expected) in cases {
             assert_eq!(run(add_claims, &pod(&spec)).unwrap(), output(&spec, expected));
+        }
+    }
+
+    #[test]
+    fn what_waits_for_a_restore_before_goes() {
+        let named = |names: &[&str]| json!(names.iter().map(|name| json!({"name": name})).collect::<Vec<_>>());
+        for (before, after) in [
+            (
+                json!({"initContainers": named(&["restore-wait", "own", "restic-wait"])}),
+                json!({"initContainers": named(&["own"])}),
+            ),
+            (json!({"initContainers": named(&["restore-wait"])}), json!({})),
+            (json!({"initContainers": named(&["own"])}), json!({"initContainers": named(&["own"])})),
+        ] {
+            assert_eq!(run(restore, &pod(&before)).unwrap(), output(&after, vec![]));
         }
     }
 

@@ -39,44 +39,76 @@ driver: csi.testbed.local
 deletionPolicy: Delete
 ";
 
-pub(super) fn start(binaries: &Binaries, plane: &ControlPlane) -> Result<Vec<Daemon>> {
+/// A driver with its sidecars, which take volumes, snapshots and groups. Dropping it ends them.
+#[derive(Debug)]
+pub struct Driver {
+    // Killed in this order.
+    _sidecars: Vec<Daemon>,
+    _driver: Daemon,
+}
+
+impl Driver {
+    /// Starts a driver of this name on the node beside others, with what this folder holds of volumes and snapshots, and waits until
+    /// kubelet knows it.
+    ///
+    /// # Errors
+    /// When the node does not run here, or something does not start within a minute.
+    pub fn start(plane: &ControlPlane, name: &str, state: &Path) -> Result<Self> {
+        start_driver(&Binaries::ensure_node()?, plane, name, state)
+    }
+}
+
+pub(super) fn start(binaries: &Binaries, plane: &ControlPlane) -> Result<(Driver, Daemon)> {
     let kubectl = plane.kubectl();
     kubectl.apply(&binaries.snapshot_definitions())?;
     kubectl.try_run(&["wait", "--for=condition=Established", "customresourcedefinitions", "--all", "--timeout=30s"])?;
     let manifests = Path::new(NODE_STATE).join("classes.yaml");
     std::fs::write(&manifests, MANIFESTS)?;
     kubectl.apply(&manifests)?;
-    let socket = format!("{KUBELET}/plugins/{DRIVER}/csi.sock");
-    let driver = [
-        format!("--name={DRIVER}"),
+    let controller = ["--leader-election=false", GROUPS];
+    let controller = sidecar(binaries, plane, ("snapshot-controller", "snapshot-controller"), &controller)?;
+    let driver = start_driver(binaries, plane, DRIVER, &Path::new(NODE_STATE).join("csi"))?;
+    Ok((driver, controller))
+}
+
+/// Lets a sidecar take groups of snapshots.
+const GROUPS: &str = "--feature-gates=CSIVolumeGroupSnapshot=true";
+
+/// Starts a program that speaks to the API server, with the log of this name.
+fn sidecar(binaries: &Binaries, plane: &ControlPlane, (program, name): (&str, &str), more: &[&str]) -> Result<Daemon> {
+    let kubeconfig = format!("--kubeconfig={}", plane.kubeconfig().display());
+    // By default they ask a few times a second only, and wait long before they try again.
+    let pace = ["--kube-api-qps=100", "--kube-api-burst=200", "--retry-interval-start=500ms"];
+    let args = [&pace[..], &[&kubeconfig], more].concat();
+    let args: Vec<String> = args.into_iter().map(str::to_owned).collect();
+    Daemon::start(&binaries.path(program), &args, &log(name))
+}
+
+fn start_driver(binaries: &Binaries, plane: &ControlPlane, name: &str, state: &Path) -> Result<Driver> {
+    let socket = format!("{KUBELET}/plugins/{name}/csi.sock");
+    let flags = [
+        format!("--name={name}"),
         format!("--endpoint={socket}"),
         format!("--registry={KUBELET}/plugins_registry"),
         format!("--node={NAME}"),
-        format!("--state={NODE_STATE}/csi"),
+        format!("--state={}", state.display()),
     ];
-    let driver = Daemon::start(&binaries.path("csi-driver"), &driver, &log("csi-driver"))?;
+    let of = |program: &str| if name == DRIVER { program.to_owned() } else { format!("{program}-{name}") };
+    let driver = Daemon::start(&binaries.path("csi-driver"), &flags, &log(&of("csi-driver")))?;
     until("the CSI driver", &[&driver], || Path::new(&socket).exists())?;
-    let kubeconfig = format!("--kubeconfig={}", plane.kubeconfig().display());
     let address = format!("--csi-address={socket}");
-    // By default they ask a few times a second only, and wait long before they try again.
-    let pace = ["--kube-api-qps=100", "--kube-api-burst=200", "--retry-interval-start=500ms"];
-    let groups = "--feature-gates=CSIVolumeGroupSnapshot=true";
-    let sidecar = |name: &str, more: &[&str]| {
-        let args = [&pace[..], &[&kubeconfig], more].concat();
-        let args: Vec<String> = args.into_iter().map(str::to_owned).collect();
-        Daemon::start(&binaries.path(name), &args, &log(name))
-    };
-    let provisioner = ["--feature-gates=Topology=false", "--extra-create-metadata", "--default-fstype="];
-    let daemons = vec![
-        sidecar("csi-provisioner", &[&provisioner[..], &[&address]].concat())?,
-        sidecar("csi-snapshotter", &[&address, groups, "--extra-create-metadata"])?,
-        sidecar("snapshot-controller", &["--leader-election=false", groups])?,
-        driver,
+    let provisioner = ["--feature-gates=Topology=false", "--extra-create-metadata", "--default-fstype=", &address];
+    let snapshotter = [&address, GROUPS, "--extra-create-metadata"];
+    let sidecars = vec![
+        sidecar(binaries, plane, ("csi-provisioner", &of("csi-provisioner")), &provisioner)?,
+        sidecar(binaries, plane, ("csi-snapshotter", &of("csi-snapshotter")), &snapshotter)?,
     ];
-    let programs: Vec<&Daemon> = daemons.iter().collect();
+    let programs: Vec<&Daemon> = sidecars.iter().chain([&driver]).collect();
+    let kubectl = plane.kubectl();
     until("the driver's registration", &programs, || {
         let names = "--output=jsonpath={.spec.drivers[*].name}";
-        kubectl.try_run(&["get", "csinode", NAME, names]).is_ok_and(|names| names.contains(DRIVER))
+        let known = kubectl.try_run(&["get", "csinode", NAME, names]);
+        known.is_ok_and(|names| names.split_whitespace().any(|known| known == name))
     })?;
-    Ok(daemons)
+    Ok(Driver { _sidecars: sidecars, _driver: driver })
 }

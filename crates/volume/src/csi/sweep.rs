@@ -6,11 +6,11 @@ use super::error::CsiError;
 use super::group_clean::Groups;
 use super::members::is_named_for;
 use super::objects::{GroupTypes, SnapshotTypes, selector};
-use bytes::Bytes;
 use futures::StreamExt;
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
 use lifeboat_object::ApiResource;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Objects that are cleaned up at once.
@@ -101,21 +101,54 @@ async fn objects_of_backup(
     resource: &Arc<ApiResource>,
     backup_uid: &str,
 ) -> Result<Vec<(String, String)>, ClusterError> {
+    found(cluster, resource, backup_uid, None).await
+}
+
+/// Namespaces and names of the VolumeSnapshots and VolumeGroupSnapshots of a backup that no driver has taken yet.
+///
+/// # Errors
+/// When they cannot be listed.
+pub async fn untaken(
+    cluster: &Cluster,
+    types: &SnapshotTypes,
+    backup_uid: &str,
+) -> Result<BTreeSet<(String, String)>, CsiError> {
+    let mut all = BTreeSet::new();
+    if backup_uid.is_empty() {
+        return Ok(all);
+    }
+    let is_untaken = |object: &Value| text(object, "/status/creationTime").is_empty();
+    let groups = types.groups.as_ref().map(|groups| &groups.groups);
+    for resource in groups.into_iter().chain([&types.snapshots]) {
+        all.extend(found(cluster, resource, backup_uid, Some(is_untaken)).await?);
+    }
+    Ok(all)
+}
+
+/// Namespaces and names of the objects of a type that say that they are of a backup; of some of them only, where it depends on more
+/// than that.
+async fn found(
+    cluster: &Cluster,
+    resource: &Arc<ApiResource>,
+    backup_uid: &str,
+    is_wanted: Option<fn(&Value) -> bool>,
+) -> Result<Vec<(String, String)>, ClusterError> {
     let mut list = cluster.list(ListRequest {
         resource: Arc::clone(resource),
         namespace: None,
         selector: selector(backup_uid),
-        metadata_only: true,
+        metadata_only: is_wanted.is_none(),
     });
     let mut found = Vec::new();
     while let Some(bodies) = list.next().await? {
-        found.extend(bodies.iter().filter_map(names));
+        let objects = bodies.iter().filter_map(|body| serde_json::from_slice::<Value>(body).ok());
+        let wanted = objects.filter(|object| is_wanted.is_none_or(|is_wanted| is_wanted(object)));
+        found.extend(wanted.filter_map(|object| names(&object)));
     }
     Ok(found)
 }
 
-fn names(body: &Bytes) -> Option<(String, String)> {
-    let object: Value = serde_json::from_slice(body).ok()?;
+fn names(object: &Value) -> Option<(String, String)> {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     Some((text("/metadata/namespace")?, text("/metadata/name")?))
 }

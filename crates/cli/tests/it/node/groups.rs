@@ -1,31 +1,34 @@
 //! Claims that are snapshotted together, by a real CSI driver: what they hold was on their disks at one moment.
 
+use super::driver::recorded;
 use super::place::Place;
 use crate::support::{comes_to_be, eventually};
-use lifeboat_testbed::DRIVER;
+use lifeboat_testbed::{DRIVER, NODE_STATE};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
 
 const LABEL: &str = "velero.io/volume-group";
 
 /// A class of groups with these parameters, which the driver acts on.
-fn class(place: &Place, name: &str, parameters: &Value) {
+pub(super) fn class(place: &Place, name: &str, parameters: &Value) {
     place.ground.create(&json!({"apiVersion": "groupsnapshot.storage.k8s.io/v1", "kind": "VolumeGroupSnapshotClass",
         "metadata": {"name": name}, "driver": DRIVER, "deletionPolicy": "Delete", "parameters": parameters}));
 }
 
-fn without_class(place: &Place, name: &str) {
+pub(super) fn without_class(place: &Place, name: &str) {
     place.ground.bed.kubectl(&["delete", "volumegroupsnapshotclass", name]);
 }
 
-fn take_class(place: &Place, claims: &[&str], class: &str) {
+pub(super) fn take_class(place: &Place, claims: &[&str], class: &str) {
     let annotation = format!("velero.io/csi-volume-group-snapshot-class={class}");
     let args = [&["annotate", "pvc", "-n", &place.shop], claims, &[&annotation]].concat();
     place.ground.bed.kubectl(&args);
 }
 
 /// A pod that mounts claims, each in a folder of its name, and does nothing by itself.
-fn pod(place: &Place, name: &str, claims: &[&str], annotations: &Value) {
+pub(super) fn pod(place: &Place, name: &str, claims: &[&str], annotations: &Value) {
     pod_with(place, claims, &json!({"name": name, "namespace": place.shop, "annotations": annotations}), "sleep 3600");
 }
 
@@ -41,13 +44,13 @@ fn pod_with(place: &Place, claims: &[&str], metadata: &Value, command: &str) {
     ready(place, &place.shop, metadata["name"].as_str().expect("a name"));
 }
 
-fn ready(place: &Place, namespace: &str, pod: &str) {
+pub(super) fn ready(place: &Place, namespace: &str, pod: &str) {
     let pod = format!("pod/{pod}");
     place.ground.bed.kubectl(&["wait", "--for=condition=Ready", &pod, "-n", namespace, "--timeout=120s"]);
 }
 
 /// The objects of groups in the application's namespace, and the contents of the whole cluster that belong to them.
-fn group_objects(place: &Place) -> (usize, usize) {
+pub(super) fn group_objects(place: &Place) -> (usize, usize) {
     let count = |args: &[&str]| place.ground.bed.kubectl(args).lines().filter(|line| !line.is_empty()).count();
     let of_shop = format!(
         "jsonpath={{range .items[?(@.spec.volumeGroupSnapshotRef.namespace==\"{}\")]}}{{.metadata.name}}{{\"\\n\"}}{{end}}",
@@ -81,12 +84,31 @@ const DISKS: [&str; 8] = ["d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7"];
 const COUNT: &str = "if [ ! -e /d0/log ]; then n=0; while true; do n=$((n+1)); echo $n >> /d$((n % 8))/log; usleep 500; done; fi; \
      sleep 3600";
 
-/// The numbers on all disks of a restored counter are all numbers up to the largest.
-fn is_one_moment(place: &Place, namespace: &str) -> bool {
-    let numbers = place.ask(namespace, "counter", "cat /d?/log | sort -n");
-    let numbers: Vec<u64> = numbers.lines().map(|line| line.parse().expect("a number")).collect();
+/// Whether what stands on all disks are all numbers up to the largest.
+fn is_one_moment(lines: &str) -> bool {
+    let mut numbers: Vec<u64> = lines.lines().map(|line| line.parse().expect("a number")).collect();
     assert!(numbers.len() > 100, "{} numbers only", numbers.len());
+    numbers.sort_unstable();
     numbers.iter().zip(1..).all(|(number, expected)| *number == expected)
+}
+
+/// What the counter has written, as the snapshots of a backup hold it: their files are file systems, of which copies are mounted
+/// without a volume.
+fn held_by(place: &Place, backup: &str) -> String {
+    let folder = tempfile::tempdir_in(NODE_STATE).expect("a folder");
+    let (image, mount) = (folder.path().join("image"), folder.path().join("mount"));
+    std::fs::create_dir(&mount).expect("a folder");
+    let run = |command: &mut Command| assert!(command.status().expect("a program").success(), "{command:?}");
+    let read = |handle: &String| {
+        std::fs::copy(Path::new(NODE_STATE).join(format!("csi/{handle}.img")), &image).expect("a copy");
+        run(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&mount));
+        let text = std::fs::read_to_string(mount.join("log"));
+        run(Command::new("umount").arg(&mount));
+        text.unwrap_or_else(|e| panic!("{handle}: {e}"))
+    };
+    let snapshots = recorded(place, backup);
+    assert_eq!(snapshots.len(), DISKS.len(), "{snapshots:?}");
+    snapshots.keys().map(read).collect()
 }
 
 #[test]
@@ -109,16 +131,18 @@ fn what_a_process_wrote_to_eight_volumes_in_order_comes_back_as_a_part_of_that_o
         place.ground.velero_in(&place.own, "Restore", backup, &mapping);
         place.ground.until_in(&place.own, "restore", backup, "Completed");
         ready(&place, &copy, "counter");
-        let is_one = is_one_moment(&place, &copy);
+        let is_one = is_one_moment(&place.ask(&copy, "counter", "cat /d?/log"));
         place.ground.bed.kubectl(&["delete", "namespace", &copy, "--wait=false"]);
         is_one
     };
-    for backup in ["first", "second", "third"] {
-        place.backup(backup, &json!({}));
-        let made = place.ground.until_in(&place.own, "backup", backup, "Completed");
+    for number in 0..20 {
+        let backup = format!("together-{number}");
+        place.backup(&backup, &json!({}));
+        let made = place.ground.until_in(&place.own, "backup", &backup, "Completed");
         assert_eq!(made["status"]["csiVolumeSnapshotsCompleted"], 8, "{made}");
-        assert!(restored(backup), "{backup}");
+        assert!(is_one_moment(&held_by(&place, &backup)), "{backup}");
     }
+    assert!(restored("together-19"));
     // Each by itself, half of them a second later, is no moment of the application.
     place.ground.bed.kubectl(&["label", "pvc", "-n", &place.shop, "--all", &format!("{LABEL}-")]);
     place.ground.create(&json!({"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotClass",
@@ -131,6 +155,7 @@ fn what_a_process_wrote_to_eight_volumes_in_order_comes_back_as_a_part_of_that_o
     names("late", &DISKS[4..]);
     place.backup("apart", &json!({}));
     place.ground.until_in(&place.own, "backup", "apart", "Completed");
+    assert!(!is_one_moment(&held_by(&place, "apart")));
     assert!(!restored("apart"));
     place.ground.bed.kubectl(&["delete", "volumesnapshotclass", "late"]);
     place.end();
