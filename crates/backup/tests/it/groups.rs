@@ -266,7 +266,7 @@ async fn what_keeps_a_group_from_being_taken_is_known_before_the_backup_begins()
         single.backup.spec.volume_group_fallback = Some(VolumeGroupFallback::Single);
         let explained = Box::pin(explain_volumes(&single, &ground.env(ground.store()))).await.unwrap();
         let a = explained.volumes.iter().find(|volume| volume.name == "shop/a").unwrap();
-        assert_eq!(a.done, "CSI snapshot", "{why}");
+        assert_eq!(a.done, "CSI snapshot of the class single", "{why}");
         let outcome = made(&ground, &single).await;
         let told = warnings(&outcome.results);
         assert!(told.iter().any(|one| one.contains("are of different moments") && one.contains(why)), "{told:?}");
