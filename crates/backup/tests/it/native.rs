@@ -142,7 +142,7 @@ async fn the_locations_of_a_backup_are_asked_in_their_order() {
     let outcome = backed_up(&ground).await;
     assert_eq!(west.snapshots(), named(&[("snap-1", "west-1")]));
     let [warnings, errors] = messages(&outcome);
-    let expected = " resource: /persistentvolumes name: /pv-a message: /it cannot be said whether its volume is there error: \
+    let expected = " resource: /persistentvolumes name: /pv-a message: /its snapshotter could not say whether the volume is one of its location error: \
                     /test/cloud of the location east: no credentials";
     assert_eq!(errors, [expected]);
     assert!(
@@ -163,11 +163,11 @@ async fn the_locations_of_a_backup_are_asked_in_their_order() {
     ground.bucket = Arc::new(lifeboat_bucket::Memory::default());
     let outcome = Box::pin(run(&request, &ground.env(ground.store()))).await.unwrap();
     assert_eq!((east.calls(), west.snapshots().len()), (Vec::new(), 2));
-    let expected = "no volume is asked for there: there is no snapshotter of the volume snapshot location gone: make the \
+    let expected = "no snapshot is taken in the location gone: there is no snapshotter of the volume snapshot location gone: make the \
                     VolumeSnapshotLocation of that name again, and add the plugin of its provider";
     assert_eq!(messages(&outcome)[1], [expected]);
     let reason = "volumeSnapshot: snapshots are taken by default, but no applicable volumesnapshotter found: it is not of the \
-                  location west, and nobody can say it of the location gone;";
+                  location west, and the location gone could not be asked;";
     assert_eq!(infos(&ground).await["b"].skipped_reason, reason);
 }
 

@@ -117,11 +117,14 @@ async fn some_at_once<T>(works: Vec<BoxFuture<'_, Option<T>>>) -> Vec<T> {
     ended.into_iter().flatten().collect()
 }
 
-/// That a note of a snapshot is not up to date, which can do no harm.
-pub(crate) fn tell_noted(operation: &Operation, snapshot: &str, error: &RecordsError) {
-    let fields = [("snapshotID", snapshot.to_owned()), ("why", error.to_string())];
-    let fields = fields.each_ref().map(|(key, value)| (*key, value.as_str()));
-    operation.journal.info("The note of a snapshot stays", &fields);
+/// Tells that a note could not be removed: of a snapshot that is deleted, or of one that was not made, which has no ID.
+pub(crate) fn tell_note_stays(operation: &Operation, snapshot: &str, error: &RecordsError) {
+    let error = error.to_string();
+    let fields = [("why", error.as_str()), ("snapshotID", snapshot)];
+    let fields = if snapshot.is_empty() { &fields[..1] } else { &fields[..] };
+    operation
+        .journal
+        .info("A note of a snapshot could not be removed: it is looked at again, which does no harm", fields);
 }
 
 struct Deleting<'a> {
@@ -147,7 +150,7 @@ impl<'a> Deleting<'a> {
         }
         if let Err(e) = notes.remove(&note).await {
             // It is deleted once more, which does no harm.
-            tell_noted(self.operation, &note.snapshot_id, &e);
+            tell_note_stays(self.operation, &note.snapshot_id, &e);
         }
         None
     }

@@ -2,7 +2,7 @@
 
 use super::location::{AT_ONCE, Location};
 use super::note::{Notes, SnapshotNote};
-use super::remove::{delete, missing, tell_noted};
+use super::remove::{delete, missing, tell_note_stays};
 use super::zone::{TAG_BACKUP, TAG_VOLUME, tags, zone_of};
 use crate::record::Report;
 use futures::future::BoxFuture;
@@ -94,7 +94,9 @@ impl NativeSnapshots {
             locations = snapshotters.iter().map(Location::of).collect();
         }
         for name in &absent {
-            operation.journal.error(&Place::Velero, format!("no volume is asked for there: {}", missing(name)));
+            operation
+                .journal
+                .error(&Place::Velero, format!("no snapshot is taken in the location {name}: {}", missing(name)));
         }
         let inner = Inner {
             notes: Notes::new(&operation.records),
@@ -194,7 +196,7 @@ impl NativeSnapshots {
         let goes_on = CancellationToken::new();
         delete(location, &status.provider_snapshot_id, (&goes_on, &inner.operation)).await?;
         if let Err(e) = inner.notes.remove(&inner.note(volume, location, &spec.provider_volume_id)).await {
-            tell_noted(&inner.operation, &status.provider_snapshot_id, &e);
+            tell_note_stays(&inner.operation, &status.provider_snapshot_id, &e);
         }
         Ok(())
     }
@@ -290,7 +292,7 @@ impl Inner {
                         return Err(refusal);
                     }
                     let error = format!("{}: {e}", location.called());
-                    let message = "it cannot be said whether its volume is there";
+                    let message = "its snapshotter could not say whether the volume is one of its location";
                     self.operation.journal.item(Severity::Error, &key(volume), message, Some(&error));
                     silent.push(location.name.clone());
                 }
@@ -303,7 +305,7 @@ impl Inner {
         };
         let parts = [
             list(&strangers, "it is not of the location", "it is of none of the locations"),
-            list(&silent, "nobody can say it of the location", "nobody can say it of the locations"),
+            list(&silent, "the location", "the locations").map(|all| format!("{all} could not be asked")),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         Err(Failure::NotOwned(format!("no applicable volumesnapshotter found: {}", parts.join(", and "))))
@@ -390,7 +392,7 @@ impl Inner {
                         spec.backup_name
                     ));
                 } else if let Err(e) = self.notes.remove(&note).await {
-                    tell_noted(&self.operation, "", &e);
+                    tell_note_stays(&self.operation, "", &e);
                 }
                 if let Some(refusal) = self.refusal(location, volume, &not_made.error) {
                     return Err(refusal);

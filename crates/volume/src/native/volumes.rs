@@ -92,12 +92,19 @@ impl NativeVolumes {
         Self { inner: Arc::new(inner), tasks: Arc::default() }
     }
 
-    /// Takes up what an earlier run of this restore has noted.
+    /// Takes up what an earlier run of this restore has noted, and warns of each note that cannot be read.
     ///
     /// # Errors
     /// [`RecordsError`]: nothing may be made then, for it may be there already.
     pub async fn load(&self) -> Result<(), RecordsError> {
-        let (all, _) = self.inner.notes.all().await?;
+        let (all, unreadable) = self.inner.notes.all().await?;
+        for key in unreadable {
+            let text = format!(
+                "the note {key} of a volume cannot be read: a volume that an earlier run of a restore has made may lie in the storage \
+                 unused"
+            );
+            self.inner.operation.journal.warn(&Place::Velero, text);
+        }
         for note in all {
             if note.restore_uid == self.inner.restore_uid {
                 lock(&self.inner.known).insert(note.persistent_volume.clone(), Known { note, is_used: false });
