@@ -8,6 +8,7 @@ pub(crate) mod expiry;
 pub(crate) mod left;
 pub(crate) mod location;
 mod merge;
+mod own_files;
 pub(crate) mod pending;
 pub(crate) mod restore;
 pub(crate) mod running;

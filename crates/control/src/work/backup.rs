@@ -2,11 +2,11 @@
 
 use super::claim::refreshed;
 use super::merge::take_changes;
+use super::own_files::sweep_own;
 use super::running::{
     Attempt, Now, RECORDING, capped, fence, leave_to_next_server, look_again, not_taken, recorded, shortened,
     silent_for, until_written, watched,
 };
-use super::sweep::sweep_own;
 use super::{Context, Effect, Finished, SnapshotLocations, Unfinished};
 use crate::extensions::open_snapshotter;
 use crate::phase::location::refusal;

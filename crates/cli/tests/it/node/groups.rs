@@ -96,11 +96,16 @@ fn is_one_moment(lines: &str) -> bool {
 /// without a volume.
 fn held_by(place: &Place, backup: &str) -> String {
     let folder = tempfile::tempdir_in(NODE_STATE).expect("a folder");
-    let (image, mount) = (folder.path().join("image"), folder.path().join("mount"));
+    let mount = folder.path().join("mount");
     std::fs::create_dir(&mount).expect("a folder");
     let run = |command: &mut Command| assert!(command.status().expect("a program").success(), "{command:?}");
     let read = |handle: &String| {
-        std::fs::copy(Path::new(NODE_STATE).join(format!("csi/{handle}.img")), &image).expect("a copy");
+        // Each has a file of its own: a loop device lets go of one some time after its end.
+        let image = folder.path().join(handle);
+        run(Command::new("cp")
+            .arg("--sparse=always")
+            .arg(Path::new(NODE_STATE).join(format!("csi/{handle}.img")))
+            .arg(&image));
         run(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&mount));
         let text = std::fs::read_to_string(mount.join("log"));
         run(Command::new("umount").arg(&mount));

@@ -263,7 +263,7 @@ fn nothing_is_left_of_a_backup_that_nobody_wants(stage: &Stage, deaths: &[Death]
 #[ignore = "needs a node: make test-node"]
 fn snapshots_of_a_backup_that_nobody_wants_any_more_leave_the_storage() {
     let stage = Stage::start("kill-unwanted", &json!({}));
-    single_class(&stage.place, "kill-unwanted", &json!({"pause": "1500ms"}));
+    single_class(&stage.place, "kill-unwanted", &json!({"pause": "4s"}));
     nothing_is_left_of_a_backup_that_nobody_wants(
         &stage,
         &[during("POST", "*/volumesnapshots*", 2, Kill::After), during("PATCH", "*/volumesnapshots/*", 1, Kill::After)],
@@ -276,7 +276,7 @@ fn snapshots_of_a_backup_that_nobody_wants_any_more_leave_the_storage() {
 #[ignore = "needs a node: make test-node"]
 fn a_group_of_a_backup_that_nobody_wants_any_more_leaves_the_storage() {
     let stage = Stage::start("kill-unwanted-group", &json!({LABEL: "pair"}));
-    class(&stage.place, "kill-unwanted-group", &json!({"pause": "1500ms"}));
+    class(&stage.place, "kill-unwanted-group", &json!({"pause": "4s"}));
     take_class(&stage.place, &["a", "b"], "kill-unwanted-group");
     nothing_is_left_of_a_backup_that_nobody_wants(
         &stage,

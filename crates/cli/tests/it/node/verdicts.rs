@@ -305,7 +305,7 @@ fn each_policy_says_of_each_volume_what_is_done_and_the_backup_does_it() {
         let literal = format!("--from-literal=rules={text}");
         place.ground.bed.kubectl(&["create", "configmap", &name, "-n", &place.own, &literal]);
         let flags = ["--include-namespaces", &place.shop, "--resource-policies-configmap", &name];
-        let create = ["backup", "create", &name, "--dry-run", "--features=EnableCSI"];
+        let create = ["backup", "create", &name, "--dry-run", "--features=EnableCSI", "--storage-location=verdicts"];
         let before = said(&place, &[&create[..], &flags].concat());
         assert_eq!(before, explained(&place, &policies, &["--features=EnableCSI"]), "{rules}");
         place.backup(&name, &json!({"resourcePolicy": {"kind": "configmap", "name": name}}));
