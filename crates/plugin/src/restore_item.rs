@@ -53,7 +53,9 @@ impl RestoreItemAction for RemoteRestoreItemAction {
             }
         };
         if answer.skip_restore {
-            return Ok(RestoreItemOutput { item: input.item, ..RestoreItemOutput::skip() });
+            // A plugin may restore the object itself, and go on with that.
+            let operation_id = answer.operation_id;
+            return Ok(RestoreItemOutput { item: input.item, operation_id, ..RestoreItemOutput::skip() });
         }
         let patience = answer.additional_items_ready_timeout.unwrap_or_default();
         Ok(RestoreItemOutput {

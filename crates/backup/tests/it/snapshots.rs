@@ -237,6 +237,43 @@ async fn a_snapshot_that_is_not_bound_yet_goes_with_what_its_controller_has_begu
     assert_eq!(contents, [("Delete".to_owned(), true), ("Retain".to_owned(), false)]);
 }
 
+#[tokio::test]
+async fn a_snapshot_that_its_driver_works_on_is_deleted_when_that_has_ended() {
+    let ground = claims(0).await;
+    let env = ground.env(ground.store());
+    let types = types(&env.cluster).await;
+    let content = |annotations: Value| {
+        json!({"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotContent",
+            "metadata": {"name": "snapcontent-1234", "finalizers": [FINALIZER], "annotations": annotations},
+            "spec": {"driver": DRIVER, "deletionPolicy": "Delete"}})
+    };
+    ground.put(content(json!({"snapshot.storage.kubernetes.io/volumesnapshot-being-created": "yes"}))).await;
+    ground
+        .put(json!({"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
+            "metadata": {"name": "s", "namespace": "shop", "uid": "1234", "labels": {"velero.io/backup-uid": "u"}}, "spec": {},
+            "status": {"boundVolumeSnapshotContentName": "snapcontent-1234"}}))
+        .await;
+    drop(ground.proxy.take_seen());
+    let is_looked_at = || {
+        let looks = |path: &str| path.contains("/volumesnapshotcontents/snapcontent-1234");
+        ground.proxy.take_seen().iter().filter(|seen| looks(&seen.path)).count() > 0
+    };
+    let driver = async {
+        // It is looked at twice before the driver ends.
+        for _ in 0..2 {
+            while !is_looked_at() {
+                sleep(Duration::from_millis(10)).await;
+            }
+        }
+        assert_eq!(snapshots(&env.cluster, &types).await.len(), 1);
+        ground.put(content(json!({}))).await;
+    };
+    let backup = request().backup;
+    let (is_all, ()) = tokio::join!(remove_snapshots(&backup, &env), driver);
+    assert!(is_all);
+    assert_eq!(snapshots(&env.cluster, &types).await, Vec::<Value>::new());
+}
+
 /// Notes that a pod is owed a command, as an attempt does that freezes it.
 async fn owe(env: &Env) {
     let pod = HookPod::of(&json!({"metadata": {"name": "db", "namespace": "shop", "uid": "gone"}}));

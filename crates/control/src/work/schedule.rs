@@ -1,5 +1,6 @@
 //! Makes the backups of schedules (api-and-controllers.md 3.9).
 
+use super::sync::was_taken_over;
 use super::{Context, Effect, Finished, Unfinished};
 use crate::phase::schedule::{Run, run_name};
 use lifeboat_api::{Backup, Schedule, SchedulePhase, Time, well_known};
@@ -72,6 +73,13 @@ pub(crate) async fn run(context: &Context, schedule: &Schedule, run: Run) -> Fin
 /// When it is not one of this schedule.
 async fn found(context: &Context, schedule: &Schedule, name: &str) -> Result<Option<Backup>, Unfinished> {
     let Some(found) = context.client.get::<Backup>(name).await? else { return Ok(None) };
+    if was_taken_over(&found) {
+        return Err(Unfinished::Because(format!(
+            "the run of schedule {} would be backup {name}, which another cluster has made in the same bucket: give each cluster a prefix \
+             of its own in its storage location, or its schedule another name",
+            schedule.metadata.name
+        )));
+    }
     if found.metadata.labels.get(well_known::LABEL_SCHEDULE_NAME) == Some(&schedule.label()) {
         return Ok(Some(found));
     }
@@ -164,6 +172,15 @@ mod tests {
         context.client.create(&other.metadata.name, &other).await.unwrap().unwrap();
         let why = run(&context, &schedule, due("03")).await.unwrap_err().to_string();
         assert!(why.contains("is there already and is not one of this schedule"), "{why}");
+        // Nor is one that another cluster with a schedule of this name has made, and that was found in the bucket.
+        let mut found = Backup::default();
+        found.metadata.name = "nightly-20261122040000".into();
+        found.metadata.labels.insert(well_known::LABEL_SCHEDULE_NAME.into(), "nightly".into());
+        found.status.completion_timestamp = Some(Time::new(Timestamp::from_second(-60).unwrap()));
+        context.client.create(&found.metadata.name, &found).await.unwrap().unwrap();
+        let noted: Schedule = context.client.get("nightly").await.unwrap().unwrap();
+        let why = run(&context, &noted, due("04")).await.unwrap_err().to_string();
+        assert!(why.contains("which another cluster has made in the same bucket"), "{why}");
         let noted: Schedule = context.client.get("nightly").await.unwrap().unwrap();
         assert_eq!(noted.status.last_backup, None);
         assert_eq!(noted.status.message, why);

@@ -61,7 +61,7 @@ impl Known {
 }
 
 /// Whether a Backup was made from what a bucket held: after the backup had ended.
-fn was_taken_over(backup: &Backup) -> bool {
+pub(super) fn was_taken_over(backup: &Backup) -> bool {
     let times = backup.metadata.creation_timestamp.zip(backup.status.completion_timestamp);
     times.is_some_and(|(made, ended)| made > ended)
 }

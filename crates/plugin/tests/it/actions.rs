@@ -90,6 +90,9 @@ async fn a_restore_item_action_of_the_first_version_is_one_of_the_second_without
     assert_eq!(new.execute(input("change=yes")).await.unwrap(), expected);
     assert_eq!(bed.diary(), ["Execute RestoreItemActionV2 a.io/new", "in the backup: \"as-it-was\""]);
     assert!(old.execute(input("skip-it")).await.unwrap().skip);
+    // It restores the object itself, and is not done yet.
+    let skipped = new.execute(input("skip-it")).await.unwrap();
+    assert_eq!((skipped.skip, skipped.operation_id.as_str()), (true, "operation of Restore again"));
 
     let none = ActionError::item("Plugin does not support asynchronous operations");
     assert_eq!(old.progress("o1", &restore()).await, Err(none));

@@ -4,6 +4,14 @@ use super::error::CsiError;
 use super::objects::{FINALIZER, SnapshotTypes};
 use lifeboat_cluster::{Cluster, MergePatch};
 use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// On a content: its driver was asked for the snapshot, and has not answered yet.
+const BEING_CREATED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-created";
+/// So long a driver may take for what it was asked before it is asked to delete it all the same.
+const PATIENCE: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(250);
 
 /// Removes a VolumeSnapshot of a backup with its content, and leaves what lies in the storage: the content is told to retain it
 /// first. Done again, it finds less to do.
@@ -47,6 +55,31 @@ pub(crate) async fn remove(
     // has not looked at yet: then it sees the policy, and the object may not go before its driver has been told.
     if set_policy(cluster, types, &content, "Delete").await?.is_some_and(|content| is_kept_for_driver(&content)) {
         cluster.delete(&types.contents, None, &content).await?;
+    }
+    Ok(())
+}
+
+/// Waits until the driver of a VolumeSnapshot has ended what it was asked for, for 20 s at most. The csi-snapshotter overlooks a deletion
+/// that comes before: it hears of it when it looks at all contents again, after a quarter of an hour.
+///
+/// # Errors
+/// [`CsiError`]: of the API server.
+pub(crate) async fn until_ended(
+    cluster: &Cluster,
+    types: &SnapshotTypes,
+    namespace: &str,
+    name: &str,
+) -> Result<(), CsiError> {
+    let end = Instant::now() + PATIENCE;
+    let Some(found) = find(cluster, types, namespace, name).await? else { return Ok(()) };
+    let content = found.content();
+    while Instant::now() < end {
+        let Some(body) = cluster.get(&types.contents, None, &content).await? else { return Ok(()) };
+        let body: Value = serde_json::from_slice(&body).map_err(|_| CsiError::Odd("VolumeSnapshotContent"))?;
+        if body["metadata"]["annotations"].get(BEING_CREATED).is_none() {
+            return Ok(());
+        }
+        sleep(PAUSE).await;
     }
     Ok(())
 }

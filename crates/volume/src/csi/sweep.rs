@@ -1,7 +1,7 @@
 //! Removes what a backup has begun and nobody will use: snapshots of a cancelled one, of one that failed, of an attempt before.
 
 use super::answer::text;
-use super::clean::remove;
+use super::clean::{remove, until_ended};
 use super::error::CsiError;
 use super::group_clean::Groups;
 use super::members::is_named_for;
@@ -42,7 +42,11 @@ pub async fn remove_all(
     let mut found = objects_of_backup(cluster, &types.snapshots, backup_uid).await?;
     found.retain(|(namespace, name)| !is_kept(namespace, name));
     let removed = found.into_iter().map(|(namespace, name)| async move {
-        let removed = remove(cluster, types, &namespace, &name).await;
+        let removed = async {
+            until_ended(cluster, types, &namespace, &name).await?;
+            remove(cluster, types, &namespace, &name).await
+        };
+        let removed = removed.await;
         removed.err().map(|e| (format!("{namespace}/{name}"), e))
     });
     let mut removed = futures::stream::iter(removed).buffer_unordered(AT_ONCE);
