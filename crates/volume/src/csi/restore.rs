@@ -137,9 +137,10 @@ struct ClaimAction {
 }
 
 impl ClaimAction {
-    async fn exists(&self, namespace: &str, name: &str) -> Result<bool, ActionError> {
+    /// Whether a claim of the name is in the cluster and stays there.
+    async fn stays(&self, namespace: &str, name: &str) -> Result<bool, ActionError> {
         let Some(claims) = &self.claims else { return Ok(false) };
-        Ok(self.cluster.get(claims, Some(namespace), name).await.map_err(failed)?.is_some())
+        Ok(self.cluster.get(claims, Some(namespace), name).await.map_err(failed)?.is_some_and(|claim| stays(&claim)))
     }
 
     /// Refuses a claim that would wait for ever, because nothing can make a volume for it from its snapshot.
@@ -185,6 +186,12 @@ impl ClaimAction {
     }
 }
 
+/// Whether a claim is not being deleted. In the place of one that is, another is made, which is to have the data.
+fn stays(claim: &[u8]) -> bool {
+    let deleted = |claim: &Value| !claim["metadata"]["deletionTimestamp"].is_null();
+    serde_json::from_slice::<Value>(claim).is_ok_and(|claim| !deleted(&claim))
+}
+
 #[async_trait]
 impl RestoreItemAction for ClaimAction {
     fn name(&self) -> &str {
@@ -202,7 +209,7 @@ impl RestoreItemAction for ClaimAction {
         let claim =
             ClaimKey { namespace: namespace.to_owned(), name: text(item_from_backup, "/metadata/name").to_owned() };
         let target = restore.spec.namespace_mapping.get(namespace).map_or(namespace, String::as_str);
-        if !item["spec"].is_object() || self.exists(target, &claim.name).await? {
+        if !item["spec"].is_object() || self.stays(target, &claim.name).await? {
             return Ok(RestoreItemOutput::with(item));
         }
         let key = ObjectKey::new(GroupResource::new(GROUP, "volumesnapshots"), Some(namespace), snapshot);

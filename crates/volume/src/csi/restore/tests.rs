@@ -55,6 +55,17 @@ async fn a_claim_asks_for_a_volume_from_its_snapshot_and_for_that_snapshot() {
     assert_eq!(output, RestoreItemOutput { additional_items: vec![key], ..RestoreItemOutput::with(expected) });
 }
 
+#[test]
+fn a_claim_that_is_being_deleted_is_none_that_keeps_what_it_holds() {
+    for (claim, expected) in [
+        (json!({"metadata": {"name": "data"}}), true),
+        (json!({"metadata": {"name": "data", "deletionTimestamp": null}}), true),
+        (json!({"metadata": {"name": "data", "deletionTimestamp": "2026-11-25T00:00:00Z"}}), false),
+    ] {
+        assert_eq!(stays(claim.to_string().as_bytes()), expected, "{claim}");
+    }
+}
+
 #[tokio::test]
 async fn a_claim_without_a_snapshot_or_with_moved_data_is_left_as_it_is() {
     let moved = json!({"velero.io/volume-snapshot-name": "s", "velero.io/data-upload-name": "d"});
