@@ -247,16 +247,7 @@ fn nothing_is_left_of_a_backup_that_nobody_wants(stage: &Stage, deaths: &[Death]
             });
         }
     }
-    // The server is there, and the user deletes the backup while its snapshots are taken.
-    stage.proxy.script(Vec::new());
-    place.backup("deleted", &json!({}));
-    eventually("a snapshot that is being taken", || {
-        (place.snapshot_objects(), group_objects(place)) != ((0, 0), (0, 0))
-    });
-    place.ground.bed.kubectl(&["delete", "backup", "deleted", "-n", &place.own]);
-    stage.no_objects_are_left("deleted while it is made");
-    eventually("an empty storage", || stored(&place.shop).is_empty());
-    stage.is_thawed("deleted while it is made");
+    drop(server);
 }
 
 #[test]
