@@ -62,11 +62,15 @@ impl Ground {
 
     fn on(bed: Bed, own: &str) -> Self {
         let kubectl = bed.plane.kubectl();
-        for definition in lifeboat_api::crds() {
-            with_object(&kubectl, &["apply", "--server-side"], &definition).expect("a definition");
+        let definitions = lifeboat_api::crds();
+        for definition in &definitions {
+            with_object(&kubectl, &["apply", "--server-side"], definition).expect("a definition");
         }
         bed.kubectl(&["create", "namespace", own]);
-        bed.kubectl(&["wait", "--for=condition=Established", "customresourcedefinitions", "--all", "--timeout=30s"]);
+        // Those of others may be on their way out while a test of the node takes them away.
+        let names: Vec<&str> = definitions.iter().filter_map(|one| one["metadata"]["name"].as_str()).collect();
+        let established = ["wait", "--for=condition=Established", "customresourcedefinitions", "--timeout=30s"];
+        bed.kubectl(&[&established[..], &names[..]].concat());
         let s3 = S3Server::start().expect("an S3 server");
         s3.make_bucket(BUCKET).expect("a bucket");
         let ground = Self { bed, s3, directories: tempfile::tempdir().expect("a folder") };

@@ -10,4 +10,5 @@ mod place;
 mod snapshot_kills;
 mod snapshot_restores;
 mod snapshots;
+mod turn;
 mod verdicts;

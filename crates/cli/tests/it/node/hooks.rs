@@ -1,6 +1,7 @@
 //! Commands in real containers: an application that writes to its volume all the time is frozen by `fsfreeze`, and must never
 //! stay so.
 
+use super::turn::Turn;
 use crate::faults::in_parallel;
 use crate::ground::{Ground, Server};
 use crate::support::{eventually, run};
@@ -21,13 +22,16 @@ struct Place {
     ground: Ground,
     own: String,
     shop: String,
+    // Given back when everything else has ended.
+    _turn: Turn,
 }
 
 impl Place {
     fn start(name: &str) -> Self {
         let own = format!("velero-{name}");
+        let turn = Turn::beside_others();
         let ground = Ground::with_node(&own);
-        let place = Self { ground, own, shop: format!("shop-{name}") };
+        let place = Self { ground, own, shop: format!("shop-{name}"), _turn: turn };
         place.ground.bed.kubectl(&["create", "namespace", &place.shop]);
         let account = ["wait", "--for=create", "serviceaccount/default", "-n", &place.shop, "--timeout=30s"];
         place.ground.bed.kubectl(&account);

@@ -1,44 +1,37 @@
 //! An application with claims on the node, and a server that backs it up.
 
+use super::turn::Turn;
 use crate::ground::{Ground, Server};
 use crate::support::{Run, eventually, run};
 use lifeboat_testbed::NODE_STATE;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-
-/// Whose turn it is on the node: that of many tests, or of one that takes something from all of them.
-static NODE: RwLock<()> = RwLock::new(());
-
-enum Turn {
-    Beside { _others: RwLockReadGuard<'static, ()> },
-    Alone { _on_the_node: RwLockWriteGuard<'static, ()> },
-}
 
 /// A server's namespace and an application's on the node.
 pub(super) struct Place {
-    _turn: Turn,
     pub(super) ground: Ground,
     pub(super) own: String,
     pub(super) shop: String,
     name: String,
+    // Given back when everything else has ended.
+    _turn: Turn,
 }
 
 impl Place {
     pub(super) fn start(name: &str) -> Self {
-        Self::of(Turn::Beside { _others: NODE.read().unwrap_or_else(PoisonError::into_inner) }, name)
+        Self::of(Turn::beside_others(), name)
     }
 
     /// While no other test runs on the node: for what takes definitions or controllers away.
     pub(super) fn alone(name: &str) -> Self {
-        Self::of(Turn::Alone { _on_the_node: NODE.write().unwrap_or_else(PoisonError::into_inner) }, name)
+        Self::of(Turn::alone(), name)
     }
 
     fn of(turn: Turn, name: &str) -> Self {
         let own = format!("velero-{name}");
         let ground = Ground::with_node(&own);
-        let place = Self { _turn: turn, ground, own, shop: format!("shop-{name}"), name: name.to_owned() };
+        let place = Self { ground, own, shop: format!("shop-{name}"), name: name.to_owned(), _turn: turn };
         place.ground.bed.kubectl(&["create", "namespace", &place.shop]);
         let account = ["wait", "--for=create", "serviceaccount/default", "-n", &place.shop, "--timeout=30s"];
         place.ground.bed.kubectl(&account);
