@@ -150,6 +150,17 @@ impl Client {
         }
     }
 
+    /// Gives an object as it would be stored if it were created now: with the time of the API server's clock.
+    ///
+    /// # Errors
+    /// [`ClusterError`]: why it would not be.
+    pub async fn would_create<T: Object>(&self, name: &str, object: &T) -> Result<T, ClusterError> {
+        let (resource, namespace) = (api_resource::<T>(), Some(self.namespace.as_str()));
+        let body = Bytes::from(value(object)?.to_string());
+        let stored = self.cluster.dry_run_create(&resource, namespace, name, body).await?;
+        parse("create (as a dry run)", name, &stored)
+    }
+
     /// Deletes an object; false when there is none.
     ///
     /// # Errors

@@ -108,7 +108,7 @@ impl Cluster {
         self.paced(&call).await
     }
 
-    /// Asks the API server whether it would create this object, without doing so. Paced.
+    /// Asks the API server whether it would create this object, without doing so, and returns it as it would be stored. Paced.
     ///
     /// # Errors
     /// [`ClusterError`]: why it would not.
@@ -118,11 +118,11 @@ impl Cluster {
         namespace: Option<&str>,
         name: &str,
         object: Bytes,
-    ) -> Result<(), ClusterError> {
+    ) -> Result<Bytes, ClusterError> {
         let mut call = single("create (as a dry run)", Method::POST, resource, namespace, name);
         call.path = format!("{}?dryRun=All", resource_path(resource, namespace));
         call.body = Some(("application/json", object));
-        self.paced(&call).await.map(drop)
+        self.paced(&call).await
     }
 
     /// Patches an object, or a subresource of it, and returns it as stored. Paced.

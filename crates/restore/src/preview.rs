@@ -259,14 +259,14 @@ impl Previewer {
         let asked = match (&planned, &write.patch) {
             (Planned::Create, _) => {
                 let body = write.desired.to_string().into();
-                cluster.dry_run_create(&write.resource, namespace, &key.name, body).await
+                cluster.dry_run_create(&write.resource, namespace, &key.name, body).await.map(drop)
             }
             (Planned::Update(_), Some(patch)) => {
                 cluster.dry_run_patch(&write.resource, namespace, &key.name, patch.to_string().into()).await
             }
             (Planned::Recreate(_), _) => {
                 let (name, probe) = probe(key, &write.desired);
-                cluster.dry_run_create(&write.resource, namespace, &name, probe.to_string().into()).await
+                cluster.dry_run_create(&write.resource, namespace, &name, probe.to_string().into()).await.map(drop)
             }
             _ => return planned,
         };

@@ -39,6 +39,12 @@ impl Step {
     }
 }
 
+/// Whether a restore has come to its end: it reads its backup no more.
+pub(crate) fn has_ended(restore: &Restore) -> bool {
+    use RestorePhase as P;
+    matches!(restore.status.phase, Some(P::FailedValidation | P::Completed | P::PartiallyFailed | P::Failed))
+}
+
 /// Decides for a restore on which no task works.
 pub(crate) fn step(restore: &Restore, fail_in_progress: bool) -> Decision<Step> {
     let held = restore.metadata.finalizers.iter().any(|f| f == FINALIZER);

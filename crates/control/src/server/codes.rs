@@ -108,5 +108,6 @@ pub(super) fn of_wait(why: &Reason) -> &'static str {
         Reason::Unreadable(_) => "Unreadable",
         Reason::EarlierRun { .. } => "EarlierRun",
         Reason::Kept { .. } => "Kept",
+        Reason::ReadBy(_) => "Restore",
     }
 }

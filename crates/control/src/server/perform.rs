@@ -92,7 +92,7 @@ async fn of_backup(
             // The attempt that was cut off may have been one of ours.
             work::backup::thaw(context, &backup).await?;
             work::left::stop_backup(context, &backup).await?;
-            work::backup::note_failure(context, &backup, reason).await
+            work::backup::fail_unseen(context, &backup, work::backup::AGAIN, reason).await
         }
         S::LookAfter | S::CancelOperations => work::pending::backup::look_after(context, backup, target).await,
         S::Finalize => work::pending::backup::end(context, backup, target).await,

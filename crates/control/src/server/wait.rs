@@ -48,6 +48,8 @@ pub(super) enum Reason {
     EarlierRun { backup: NamespacedName, since: Timestamp },
     /// It is a backup whose time is over, and nothing can be deleted from its location.
     Kept { location: String, obstacle: Obstacle },
+    /// It is a backup whose time is over, and this restore reads it.
+    ReadBy(NamespacedName),
 }
 
 impl Reason {

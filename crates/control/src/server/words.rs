@@ -154,6 +154,9 @@ pub(super) fn waits_for(why: &Reason, now: (Timestamp, Instant)) -> String {
         Reason::EarlierRun { backup, since } => {
             format!("the end of backup {}: a run is due since {since}, and there is one at a time", backup.name)
         }
+        Reason::ReadBy(restore) => {
+            format!("the end of restore {}, which reads it: its time is over", restore.name)
+        }
         Reason::Kept { location, obstacle } => {
             format!("its location: its time is over, and it is not deleted, because {}", kept(location, *obstacle))
         }

@@ -2,7 +2,7 @@
 
 use super::{Context, Effect, Finished, Unfinished};
 use crate::phase::expiry::Obstacle;
-use lifeboat_api::{Backup, DeleteBackupRequest, label_value, well_known};
+use lifeboat_api::{Backup, DeleteBackupRequest, Time, label_value, well_known};
 
 /// Says by its label why a backup stays.
 pub(crate) async fn keep(context: &Context, backup: &Backup, obstacle: Obstacle) -> Finished {
@@ -31,10 +31,45 @@ pub(crate) async fn delete(context: &Context, backup: &Backup) -> Finished {
     ]
     .into();
     request.spec.backup_name.clone_from(name);
+    let would_be = context.client.would_create(name, &request).await?;
+    if let Some(why) = too_early(backup, would_be.metadata.creation_timestamp) {
+        return Err(Unfinished::Because(why));
+    }
     context.leadership.check().map_err(|lost| Unfinished::Because(lost.to_string()))?;
     let made = context.client.create(name, &request).await?;
     let taken = || Unfinished::Because(format!("the name of a request to delete backup {name} is taken"));
     effects.push(Effect::stored(made.ok_or_else(taken)?));
     tracing::info!(backup = name, "the time of a backup is over: its deletion is asked for");
     Ok(effects)
+}
+
+/// Why a backup is not deleted although its time is over by the clock of this server: by that of the API server it is not. One of both
+/// is wrong, and a backup that is gone does not come back.
+fn too_early(backup: &Backup, api_server: Option<Time>) -> Option<String> {
+    let (end, now) = (backup.status.expiration?, api_server?);
+    (now < end).then(|| {
+        format!(
+            "the time of the backup is over at {end}, and the clock of the API server says {now}: it is not deleted before both clocks \
+             agree; set the clock of the node that this server runs on"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backup_stays_until_its_time_is_over_by_the_clock_of_the_api_server_too() {
+        let at = |text: &str| Some(Time::new(text.parse().unwrap()));
+        let mut backup = Backup::default();
+        backup.status.expiration = at("2026-11-25T03:00:00Z");
+        assert_eq!(too_early(&backup, at("2026-11-25T03:00:00Z")), None);
+        assert_eq!(too_early(&backup, None), None);
+        assert_eq!(
+            too_early(&backup, at("2026-11-25T02:59:59Z")).unwrap(),
+            "the time of the backup is over at 2026-11-25T03:00:00Z, and the clock of the API server says 2026-11-25T02:59:59Z: it is \
+             not deleted before both clocks agree; set the clock of the node that this server runs on"
+        );
+    }
 }

@@ -345,11 +345,15 @@ fn backups_whose_time_is_over_go_or_say_why_not() {
     backup("sealed", "sealed", "Completed", over);
     backup("gone", "nowhere", "Completed", over);
     backup("unchecked", "new", "Completed", over);
+    backup("read", "main", "Completed", over);
+    backup("was-read", "main", "Completed", over);
     for (name, backup, phase) in
         [("asks", "asked", "New"), ("asked", "failed", "Processed"), ("asked-now", "fails", "Processed")]
     {
         scene.put(Kind::DeleteBackupRequest, name, &json!({"backupName": backup}), &json!({"phase": phase}));
     }
+    scene.put(Kind::Restore, "reads", &json!({"backupName": "read"}), &json!({"phase": "Finalizing"}));
+    scene.put(Kind::Restore, "has-read", &json!({"backupName": "was-read"}), &json!({"phase": "Failed"}));
     // An hour ago, and a moment ago.
     scene.options.expiry_frequency = lifeboat_api::Duration::from_secs(3600);
     let mut now = scene.world.delete_requests.get(&named("asked-now")).unwrap().clone();
@@ -365,8 +369,10 @@ fn backups_whose_time_is_over_go_or_say_why_not() {
             "Backup gone: its label says that it stays though its time is over: there is no location nowhere",
             "Backup over: its deletion is asked for: its time is over",
             "Backup sealed: its label says that it stays though its time is over: location sealed is read-only",
+            "Backup was-read: its deletion is asked for: its time is over",
             "Backup finalizes: is finalized: none of its operations goes on",
             "Backup fails: waits for 2026-11-22T12:59:00Z, when it is due",
+            "Backup read: waits for the end of restore reads, which reads it: its time is over",
             "Backup unchecked: waits for the first check of location new",
         ]
     );

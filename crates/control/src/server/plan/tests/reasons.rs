@@ -62,6 +62,9 @@ impl Play {
                 self.world.deleted().any(|(other, meta)| other == kind && meta.name == key.name)
             }
             Reason::EarlierRun { since, .. } => *since <= time,
+            Reason::ReadBy(restore) => {
+                self.world.restores.get(restore).is_some_and(|restore| !crate::phase::restore::has_ended(restore))
+            }
             Reason::Kept { .. } => true,
             Reason::Disabled(_) | Reason::Unreadable(_) => false,
         };
@@ -82,6 +85,7 @@ fn others(subject: &Subject, why: &Reason) -> Vec<Subject> {
         },
         Reason::Unchecked(location) => vec![Subject::Location(location.clone())],
         Reason::EarlierRun { backup, .. } => vec![Subject::Backup(backup.clone())],
+        Reason::ReadBy(restore) => vec![Subject::Restore(restore.clone())],
         _ => Vec::new(),
     }
 }
