@@ -14,7 +14,7 @@ use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_object::{ApiResource, Catalog, GroupResource};
 use lifeboat_store::{Archive, ArchiveItem, StoreError};
-use lifeboat_volume::csi::{ArchivedGroups, GROUP, delete_actions};
+use lifeboat_volume::csi::{ArchivedSnapshots, GROUP, delete_actions};
 use lifeboat_volume::native::delete_recorded;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -74,7 +74,7 @@ async fn call_actions(backup: &Backup, env: &Env, failed: &mut Failed) -> Result
         Err(e) => return Err(unreadable(e)),
     };
     let served = env.cluster.discover().await.map_err(|e| format!("error discovering what the cluster serves: {e}"))?;
-    let own = delete_actions(&env.cluster, &served, groups(&archive).await.map_err(unreadable)?);
+    let own = delete_actions(&env.cluster, &served, snapshots(&archive).await.map_err(unreadable)?);
     let types = with_archived_types(&served, &archive);
     let mut actions = Vec::new();
     for action in own.iter().chain(&env.actions.delete_item) {
@@ -101,23 +101,23 @@ async fn call_actions(backup: &Backup, env: &Env, failed: &mut Failed) -> Result
     Ok(())
 }
 
-/// The groups of snapshots that an archive has: its objects of snapshots say which belong together.
-async fn groups(archive: &Archive) -> Result<ArchivedGroups, StoreError> {
+/// What an archive says of its snapshots.
+async fn snapshots(archive: &Archive) -> Result<ArchivedSnapshots, StoreError> {
     let says = |row: &Row| {
         let is_one = |name: &str| *row.resource == GroupResource::new(GROUP, name);
         row.preferred && (is_one("volumesnapshots") || is_one("volumesnapshotcontents"))
     };
     let rows: Vec<usize> = archive.rows().enumerate().filter(|(_, row)| says(row)).map(|(n, _)| n).collect();
-    let (mut groups, mut reading) = (ArchivedGroups::default(), JoinSet::new());
+    let (mut snapshots, mut reading) = (ArchivedSnapshots::default(), JoinSet::new());
     if rows.is_empty() {
-        return Ok(groups);
+        return Ok(snapshots);
     }
     let mut contents = archive.read(rows, &mut reading);
     while let Some(item) = contents.next().await? {
         // What cannot be read is an error of the call for it.
-        serde_json::from_slice(&item.body).iter().for_each(|object| groups.take(object));
+        serde_json::from_slice(&item.body).iter().for_each(|object| snapshots.take(object));
     }
-    Ok(groups)
+    Ok(snapshots)
 }
 
 /// What the cluster serves, and the types of the archive that it does not serve: an action may be for these too.

@@ -77,4 +77,4 @@ pub use plan::Excluded;
 pub use preview::{Preview, PreviewedType, PreviewedVolume, preview};
 pub use request::{MEMORY_BUDGET_MIB, Request, Settings, ValidationErrors, prepared};
 pub use run::{Outcome, run};
-pub use snapshots::{has_noted_snapshots, remove_snapshots};
+pub use snapshots::{has_noted_snapshots, remove_snapshots, snapshots_that_stay};

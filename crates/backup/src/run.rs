@@ -120,15 +120,23 @@ async fn remove_useless(request: &Request, hands: &Hands, env: &Env) {
         return;
     }
     let metadata = &request.backup.metadata;
-    if hands.snapshots().is_some() {
+    let is_again = may_be_again(request);
+    if is_again || hands.snapshots().is_some() {
         remove_csi(&metadata.uid, env, |_, _| false).await;
     }
     if let Some(native) = hands.native() {
         // What this run knows does not depend on its notes, which may be gone with the Backup.
         native.remove_taken().await;
+    }
+    if is_again || hands.native().is_some() {
         let left = remove_native(env, |_| true).await;
         tell_native(&left.unwrap_or_default(), &metadata.name, env);
     }
+}
+
+/// Whether an attempt before this one may have taken snapshots. This one may end before it knows that from the bucket.
+fn may_be_again(request: &Request) -> bool {
+    request.settings.take_over || request.backup.status.attempt > 1
 }
 
 /// How long a cancelled backup waits for a read or an upload that hangs and does not see the cancellation.
@@ -176,8 +184,9 @@ async fn make(request: &Request, hands: &Hands, env: &Env, tasks: &mut JoinSet<(
     native_snapshots(&backup, attempt, env).into_iter().for_each(|native| hands.hold_native(native));
     let objects = objects(wanted, Some(hands), env, tasks).await?;
     let Walked { written, mut learned, kept_out } = Box::pin(walk(request, objects, &writer, env)).await?;
-    if attempt > 1 && hands.snapshots().is_some() {
-        // Of claims that an attempt before has found and that are gone.
+    if attempt > 1 || learned.volumes.may_have_left_snapshots() {
+        // Of claims that an attempt before has found and that are gone, of those that are not in the backup, and what failed and could
+        // not be removed then.
         let (uid, volumes) = (&backup.metadata.uid, &learned.volumes);
         remove_csi(uid, env, |namespace, name| volumes.has_snapshot(namespace, name)).await;
     }

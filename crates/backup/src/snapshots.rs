@@ -5,6 +5,8 @@ use crate::env::Env;
 use crate::hook::Commands;
 use crate::save::Desk;
 use lifeboat_api::Backup;
+use lifeboat_api::well_known::LABEL_BACKUP_UID;
+use lifeboat_cluster::Cluster;
 use lifeboat_object::{Catalog, ObjectKey, Place};
 use lifeboat_operation::Operation;
 use lifeboat_volume::csi::{
@@ -13,14 +15,17 @@ use lifeboat_volume::csi::{
 };
 use lifeboat_volume::facts::{ClaimKey, PersistentVolume};
 use lifeboat_volume::native::{Left, NativeBackup, NativeSnapshots, Removal, SnapshotNote, noted, remove_noted};
-use lifeboat_volume::{Decided, Group, Verdicts, Way};
+use lifeboat_volume::{Decided, Group, Line, Verdicts, Way};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// How long what a backup leaves is cleaned up, at its end.
+/// How long it is waited for the next step in cleaning up what a backup leaves, at its end.
 const LONGEST: Duration = Duration::from_secs(60);
+/// How long CSI snapshots are cleaned up in all, however many there are.
+const IN_ALL: Duration = Duration::from_secs(900);
 
 /// What takes the CSI snapshots of a backup; `None` when the cluster serves none.
 pub(crate) fn csi_snapshots(backup: &Backup, catalog: &Catalog, env: &Env) -> Option<CsiSnapshots> {
@@ -81,11 +86,11 @@ impl Due {
     }
 
     /// Begins the snapshots that are due of these objects, unless that was done before.
-    pub(crate) fn begin(&self, block: &[u32]) {
+    pub(crate) fn begin(&self, block: &[u32], line: Line) {
         if let Some(native) = &self.native {
             for (number, volume) in block.iter().filter_map(|number| self.volumes.get_key_value(number)) {
                 let (number, desk) = (*number, Weak::clone(&self.desk));
-                native.begin(volume, async move {
+                native.begin(volume, line, async move {
                     let desk = desk.upgrade().ok_or("the backup has ended")?;
                     desk.look_at(number).await
                 });
@@ -95,8 +100,8 @@ impl Due {
         for key in block.iter().filter_map(|number| self.claims.get(number)) {
             let Some((Way::CsiSnapshot { class, group }, driver)) = self.way(key) else { continue };
             match group {
-                None => self.verdicts.claim(key).into_iter().for_each(|claim| csi.begin(claim, driver, class)),
-                Some(group) => csi.begin_group(self.group(&key.namespace, group, driver)),
+                None => self.verdicts.claim(key).into_iter().for_each(|claim| csi.begin(claim, line, driver, class)),
+                Some(group) => csi.begin_group(self.group(&key.namespace, group, driver), line),
             }
         }
     }
@@ -140,6 +145,23 @@ pub async fn remove_snapshots(backup: &Backup, env: &Env) -> bool {
     remove_csi(&backup.metadata.uid, env, |_, _| false).await && left.is_some_and(|left| left.is_empty())
 }
 
+/// What is to be said of the CSI snapshots of a backup that ends where nobody can see whether its bucket has its record: they stay, for
+/// it may be restored from them. `None` when there are none.
+pub async fn snapshots_that_stay(backup: &Backup, cluster: &Cluster) -> Option<String> {
+    let uid = &backup.metadata.uid;
+    let found = async {
+        let catalog = cluster.discover().await.map_err(|e| e.to_string())?;
+        let Some(types) = SnapshotTypes::of(&catalog) else { return Ok(0) };
+        csi::count(cluster, &types, uid).await.map_err(|e| e.to_string())
+    };
+    let label = format!("they have the label {LABEL_BACKUP_UID}={uid}");
+    match timeout(LONGEST, found).await.unwrap_or_else(|_| Err(late())) {
+        Ok(0) => None,
+        Ok(count) => Some(format!("{count} objects of its volume snapshots stay in the cluster: {label}")),
+        Err(e) => Some(format!("whether volume snapshots of it stay in the cluster is not known ({e}): {label}")),
+    }
+}
+
 /// Removes the CSI snapshots that a backup has taken, but those that are to be kept, which go by namespace and name.
 pub(crate) async fn remove_csi(backup_uid: &str, env: &Env, is_kept: impl Fn(&str, &str) -> bool + Sync) -> bool {
     let operation = &env.operation;
@@ -163,12 +185,33 @@ async fn removed_csi(
     is_kept: impl Fn(&str, &str) -> bool + Sync,
 ) -> Result<Vec<csi::Left>, String> {
     let cluster = &env.cluster;
-    let removed = async {
+    let (steps, seen) = watch::channel(0_u64);
+    let step = || steps.send_modify(|count| *count += 1);
+    let removing = async {
         let catalog = cluster.discover().await.map_err(|e| e.to_string())?;
         let Some(types) = SnapshotTypes::of(&catalog) else { return Ok(Vec::new()) };
-        remove_all(cluster, &types, backup_uid, is_kept).await.map_err(|e| e.to_string())
+        remove_all(cluster, &types, backup_uid, is_kept, &step).await.map_err(|e| e.to_string())
     };
-    timeout(LONGEST, removed).await.unwrap_or_else(|_| Err(late()))
+    match timeout(IN_ALL, unless_stalled(seen, removing)).await {
+        Ok(Some(removed)) => removed,
+        Ok(None) => Err(format!("nothing was removed for {} s", LONGEST.as_secs())),
+        Err(_) => Err(format!("it took longer than {} s", IN_ALL.as_secs())),
+    }
+}
+
+/// What some work comes to; `None` when it makes no step for too long.
+async fn unless_stalled<T>(mut steps: watch::Receiver<u64>, work: impl Future<Output = T>) -> Option<T> {
+    tokio::pin!(work);
+    loop {
+        tokio::select! {
+            done = &mut work => return Some(done),
+            step = timeout(LONGEST, steps.changed()) => match step {
+                Ok(Ok(())) => {}
+                // Who tells of steps has ended, and the work with it.
+                Ok(Err(_)) | Err(_) => return None,
+            }
+        }
+    }
 }
 
 /// The CSI snapshots that an attempt before has asked for while pods stood still, and that no driver has taken yet, by namespace and name:
@@ -293,5 +336,28 @@ pub(crate) async fn release_snapshots<'a>(objects: impl Iterator<Item = &'a Obje
         let text = format!("the objects of the snapshot {name} stay in the cluster: {e}");
         let namespace = name.split('/').next().unwrap_or_default();
         env.operation.journal.warn(&Place::Namespace(namespace.to_owned()), text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::sleep;
+
+    #[tokio::test(start_paused = true)]
+    async fn cleaning_up_goes_on_as_long_as_there_are_steps() {
+        let work = |pause: Duration| async move {
+            let (steps, seen) = watch::channel(0);
+            let stepping = async {
+                for _ in 0..10 {
+                    sleep(pause).await;
+                    steps.send_modify(|count| *count += 1);
+                }
+                "all"
+            };
+            unless_stalled(seen, stepping).await
+        };
+        assert_eq!(work(Duration::from_secs(59)).await, Some("all"));
+        assert_eq!(work(Duration::from_secs(61)).await, None);
     }
 }

@@ -103,17 +103,32 @@ impl Volumes {
     ) -> Self {
         let VolumeDeeds { saved, late } = deeds;
         verdicts.came_late(late);
-        let reports = Reports {
+        let mut reports = Reports {
             of_claims: csi.map(CsiSnapshots::reports).unwrap_or_default(),
             of_volumes: native.map(NativeSnapshots::reports).unwrap_or_default(),
         };
-        let snapshots = csi.map(CsiSnapshots::names).unwrap_or_default();
+        for (claim, report) in &mut reports.of_claims {
+            if report.is_saved() && !saved.claims.contains(claim) {
+                // Nobody could restore from it: without the claim nothing in the backup names it.
+                *report = Report::Failed { why: "the claim itself is not in the backup".to_owned() };
+            }
+        }
+        let names = csi.map(CsiSnapshots::names).unwrap_or_default();
+        let of_saved = names.into_iter().filter(|(claim, _)| saved.claims.contains(claim));
+        let snapshots = of_saved
+            .flat_map(|(claim, names)| names.into_iter().map(move |name| (claim.namespace.clone(), name)))
+            .collect();
         Self { verdicts, saved, reports, snapshots }
     }
 
     /// Whether this VolumeSnapshot, or VolumeGroupSnapshot, holds the data of a volume of the backup.
     pub(crate) fn has_snapshot(&self, namespace: &str, name: &str) -> bool {
         self.snapshots.contains(&(namespace.to_owned(), name.to_owned()))
+    }
+
+    /// Whether objects of CSI snapshots may be in the cluster that hold the data of no volume of the backup.
+    pub(crate) fn may_have_left_snapshots(&self) -> bool {
+        self.reports.of_claims.values().any(|report| !report.is_saved())
     }
 
     /// The names of PersistentVolumes of whose volumes native snapshots were taken, and that are not in the backup.

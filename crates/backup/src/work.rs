@@ -16,6 +16,7 @@ use crate::spool::Raw;
 use crate::stopped::{Refusal, Stopped};
 use crate::survey::decide;
 use lifeboat_store::{Broken, StreamReceiver, StreamSender};
+use lifeboat_volume::Line;
 use lifeboat_volume::native::NativeRefusal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -41,7 +42,7 @@ pub(crate) async fn work(
     let desk = Arc::new(Desk { scope, env, tally, actions, index, shelf, fates, verdicts, turn: Turn::First });
     let due = Due::new(&desk);
     // What no hook quiesces waits for nobody.
-    blocks.iter().filter(|block| !may_have_hooks(block, &desk.index)).for_each(|block| due.begin(block));
+    blocks.iter().filter(|block| !may_have_hooks(block, &desk.index)).for_each(|block| due.begin(block, Line::Common));
     let (queue, out) = (Arc::new(Queue { blocks, due, next: AtomicUsize::new(0) }), Output::one(sender, ACTING));
     let mut running = JoinSet::new();
     for _ in 0..workers {
@@ -72,7 +73,8 @@ impl Queue {
 async fn take_turns(queue: Arc<Queue>, mut worker: Worker) -> Result<Deeds, Stopped> {
     while let Some(block) = queue.next() {
         let quiesced = worker.quiesce(block).await?;
-        queue.due.begin(block);
+        // Without hooks it was begun before.
+        queue.due.begin(block, Line::Frozen);
         for number in block {
             worker.indexed(*number).await?;
         }

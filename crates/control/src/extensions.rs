@@ -9,7 +9,9 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::OnceCell;
+use tokio::time::sleep;
 
 /// What is not built into the engines.
 #[async_trait]
@@ -77,6 +79,9 @@ pub(crate) async fn open_snapshotter(
     extensions.volume_snapshotter(location, credentials, journal).await.map_err(failed)
 }
 
+/// Before each other try at opening a snapshotter: its provider may be out of reach for a moment.
+const PAUSES: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(2), Duration::from_secs(5)];
+
 /// The snapshotter of a location, made when it is first asked for something: most operations need none of most locations.
 pub(crate) fn located(
     client: &Client,
@@ -100,13 +105,22 @@ struct Late {
     extensions: Arc<dyn Extensions>,
     location: VolumeSnapshotLocation,
     journal: Journal,
-    /// One that cannot be used stays so for the operation: each volume is told at once.
+    /// One that cannot be used after some tries stays so for the operation: each volume is told at once.
     opened: OnceCell<Result<Arc<dyn VolumeSnapshotter>, String>>,
 }
 
 impl Late {
     async fn snapshotter(&self) -> Result<&dyn VolumeSnapshotter, ActionError> {
-        let open = || open_snapshotter(&self.client, &*self.extensions, &self.location, &self.journal);
+        let open = || async {
+            let mut pauses = PAUSES.iter();
+            loop {
+                let opened = open_snapshotter(&self.client, &*self.extensions, &self.location, &self.journal).await;
+                match (opened, pauses.next()) {
+                    (Err(_), Some(pause)) => sleep(*pause).await,
+                    (opened, _) => return opened,
+                }
+            }
+        };
         self.opened.get_or_init(open).await.as_deref().map_err(ActionError::item)
     }
 }

@@ -9,6 +9,7 @@ use lifeboat_backup::{
     Outcome, Request, explain_volumes, finalize, look_after_operations, remove_snapshots, run, run_delete_actions,
 };
 use lifeboat_object::Results;
+use lifeboat_testbed::{Fault, Nth, Rule};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -295,6 +296,35 @@ async fn claims_outside_the_backup_go_along_and_are_named() {
     // The driver wants to be told all snapshots of the group, also that of b.
     let backup = ground.store().backup(NAME).await.unwrap();
     assert_eq!(Box::pin(run_delete_actions(&backup, "u", &ground.env(ground.store()))).await, Ok(()));
+    until_nothing_is_left(&ground, &snapshotter).await;
+}
+
+/// The error is one of the first member alone, and the other one must not say that the group is gone.
+#[tokio::test]
+async fn a_group_is_deleted_also_when_the_first_try_fails_in_passing() {
+    let (ground, snapshotter) = ground(&[("a", "db"), ("b", "db")], &["v1"]).await;
+    made(&ground, &request()).await;
+    ended(&ground).await;
+    eventually("no object of snapshots", async || objects(&ground).await.is_empty()).await;
+    let backup = ground.store().backup(NAME).await.unwrap();
+    let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "InternalError", "code": 500,
+        "message": "Internal error occurred: failed calling webhook \"guard\": no endpoints available"});
+    let busy = Fault::Answer { status: 500, headers: Vec::new(), body: body.to_string() };
+    ground.proxy.script(vec![Rule::new("POST", "*/volumegroupsnapshotcontents*", Nth::Only(1), busy)]);
+    assert_eq!(Box::pin(run_delete_actions(&backup, "u", &ground.env(ground.store()))).await, Ok(()));
+    assert!(ground.proxy.is_met());
+    until_nothing_is_left(&ground, &snapshotter).await;
+}
+
+#[tokio::test]
+async fn single_snapshots_are_removed_also_where_groups_cannot_be_listed() {
+    let (ground, snapshotter) = ground(&[("a", "")], &["v1"]).await;
+    made(&ground, &request()).await;
+    assert_eq!(snapshotter.storage().snapshots.len(), 1);
+    let refused = Fault::Answer { status: 403, headers: Vec::new(), body: "{}".to_owned() };
+    ground.proxy.script(vec![Rule::new("GET", "/apis/groupsnapshot.storage.k8s.io/v1/*", Nth::Every, refused)]);
+    assert!(!remove_snapshots(&request().backup, &ground.env(ground.store())).await);
+    ground.proxy.script(Vec::new());
     until_nothing_is_left(&ground, &snapshotter).await;
 }
 

@@ -337,3 +337,50 @@ async fn a_snapshot_that_was_asked_for_while_a_pod_stood_still_and_not_taken_is_
         assert_eq!((status.csi_volume_snapshots_attempted, status.csi_volume_snapshots_completed), (1, 0));
     }
 }
+
+#[tokio::test]
+async fn the_snapshot_of_a_claim_that_is_not_saved_is_removed_and_told() {
+    let ground = claims(2).await;
+    let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "message": "not allowed",
+        "code": 403});
+    let refused = Fault::Answer { status: 403, headers: Vec::new(), body: body.to_string() };
+    ground.proxy.script(vec![Rule::new("PATCH", "*/volumesnapshots/velero-data-1-*", Nth::Every, refused)]);
+    let outcome = {
+        let (env, request) = (ground.env(ground.store()), request());
+        tokio::select! {
+            outcome = Box::pin(run(&request, &env)) => outcome.unwrap(),
+            () = serve(&ground) => unreachable!("it serves for ever"),
+        }
+    };
+    let cluster = ground.cluster().await;
+    let left = snapshots(&cluster, &types(&cluster).await).await;
+    let of: Vec<&str> =
+        left.iter().map(|one| one["spec"]["source"]["persistentVolumeClaimName"].as_str().unwrap()).collect();
+    assert_eq!(of, ["data-0"]);
+    let errors: Vec<&str> = outcome.results.errors.messages().collect();
+    assert!(errors.iter().any(|e| e.contains("not allowed")), "{errors:?}");
+    let told = "the data of the claim is not saved error: /the claim itself is not in the backup";
+    assert!(errors.iter().any(|e| e.contains(told)), "{errors:?}");
+    let volumes: Vec<BackupVolumeInfo> =
+        ground.store().backup_file(NAME, BackupFile::VolumeInfo).await.unwrap().unwrap();
+    let mut known: Vec<(&str, &str, bool)> = volumes
+        .iter()
+        .map(|volume| (volume.pvc_name.as_str(), volume.result.as_str(), volume.csi_snapshot_info.is_some()))
+        .collect();
+    known.sort_unstable();
+    assert_eq!(known, [("data-0", "", true), ("data-1", "failed", false)]);
+}
+
+#[tokio::test]
+async fn a_snapshot_that_failed_and_could_not_be_removed_then_is_removed_at_the_end() {
+    let ground = claims(1).await;
+    let refused = Fault::Answer { status: 403, headers: Vec::new(), body: "{}".to_owned() };
+    ground.proxy.script(vec![Rule::new("DELETE", "*/volumesnapshots/*", Nth::Only(1), refused)]);
+    let (env, mut request) = (ground.env(ground.store()), request());
+    request.backup.spec.csi_snapshot_timeout = lifeboat_api::Duration::from_secs(1);
+    // Nobody takes it.
+    let outcome = Box::pin(run(&request, &env)).await.unwrap();
+    assert!(ground.proxy.is_met());
+    assert_eq!(outcome.results.errors.messages().count(), 1, "{:?}", outcome.results);
+    assert_eq!(snapshots(&env.cluster, &types(&env.cluster).await).await, Vec::<Value>::new());
+}

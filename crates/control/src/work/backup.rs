@@ -20,7 +20,7 @@ use lifeboat_api::{
 };
 use lifeboat_backup::{
     BackupError, Outcome, Request, has_noted_snapshots, prepared, record_failure, remove_snapshots, run_delete_actions,
-    run_owed_hooks,
+    run_owed_hooks, snapshots_that_stay,
 };
 use lifeboat_client::Identity;
 use lifeboat_client::is_refused;
@@ -148,10 +148,7 @@ async fn begin(
             let after = request.backup.clone();
             return note_refusal(context, &request.backup, after, vec![not_taken(&e)]).await;
         }
-        Err(e) if is_refused(&e) => {
-            thaw(context, &request.backup).await?;
-            return note_failure(context, &request.backup, not_taken(&e)).await;
-        }
+        Err(e) if is_refused(&e) => return fail_unseen(context, &request.backup, attempt, not_taken(&e)).await,
         noted => noted?,
     };
     tracing::info!(backup = current.metadata.name, attempt, "backup begins");
@@ -161,22 +158,14 @@ async fn begin(
     let store = match context.store(&location).await {
         Ok(store) => store,
         Err(why) => {
-            if attempt > 1 {
-                thaw(context, &current).await?;
-            }
-            return note_failure(context, &current, format!("error getting backup store: {why}")).await;
+            return fail_unseen(context, &current, attempt, format!("error getting backup store: {why}")).await;
         }
     };
     request.backup = current.clone();
     let locations = SnapshotLocations::Named(&current.spec.volume_snapshot_locations);
     let env = match engine_env(context, &current, store, locations, stop).await {
         Ok(env) => env,
-        Err(why) => {
-            if attempt > 1 {
-                thaw(context, &current).await?;
-            }
-            return note_failure(context, &current, why).await;
-        }
+        Err(why) => return fail_unseen(context, &current, attempt, why).await,
     };
     let (name, uid) = (&request.backup.metadata.name, &request.backup.metadata.uid);
     let running = Box::pin(lifeboat_backup::run(&request, &env));
@@ -235,6 +224,23 @@ async fn forget_notes(context: &Context, backup: &Backup, (operation, is_recorde
     if is_recorded || !has_noted_snapshots(operation).await {
         RecordMap::new(context, backup).forget().await;
     }
+}
+
+/// An attempt that is not the first.
+pub(crate) const AGAIN: u32 = 2;
+
+/// Fails a backup whose bucket cannot be read. What an attempt before has frozen thaws first; the snapshots that one has taken stay,
+/// because the backup may have a record there, and the reason says so.
+pub(crate) async fn fail_unseen(context: &Context, backup: &Backup, attempt: u32, reason: String) -> Finished {
+    if attempt == 1 {
+        return note_failure(context, backup, reason).await;
+    }
+    thaw(context, backup).await?;
+    let reason = match snapshots_that_stay(backup, &context.client.cluster).await {
+        None => reason,
+        Some(left) => format!("{reason}; {left}"),
+    };
+    note_failure(context, backup, reason).await
 }
 
 /// Runs the hooks that pods are owed by attempts that were cut off.
@@ -334,17 +340,10 @@ pub(crate) async fn give_up(context: &Context, backup: &Backup, target: Target, 
             // What goes wrong is in the log that is stored.
             paid(run_owed_hooks(&env.cluster, &env.operation).await)?;
             let noted = record_and_note_failure(context, backup, reason, &env).await;
-            if noted.0 {
-                // What cannot be removed now goes with the deletion of the backup.
-                remove_snapshots(backup, &env).await;
-            }
             let is_recorded = noted.0;
             (unless_gone(context, backup, &env, noted).await, is_recorded)
         }
-        Err(_) => {
-            thaw(context, backup).await?;
-            (note_failure(context, backup, reason).await, false)
-        }
+        Err(_) => (fail_unseen(context, backup, AGAIN, reason).await, false),
     };
     if ended.is_ok() {
         let operation = operation(context, backup, context.env.cancel.child_token());
@@ -391,7 +390,12 @@ async fn record_and_note_failure(
     let why = match recorded(backup.spec.cancel, &env.operation.cancel, recording).await {
         // When its record was stored already, by an attempt that was cut off, that says how it ended.
         Ok(Ok(record)) => {
-            return (is_of_failure(&record.status, &given.status), note_end(context, backup, &record).await);
+            let has_put = is_of_failure(&record.status, &given.status);
+            if has_put {
+                // Nobody can restore from them now. What cannot be removed goes with the deletion of the backup.
+                remove_snapshots(backup, env).await;
+            }
+            return (has_put, note_end(context, backup, &record).await);
         }
         Ok(Err(e)) => e.to_string(),
         Err(why) => why,

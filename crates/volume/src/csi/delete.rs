@@ -2,7 +2,7 @@
 
 use super::answer::{failed, text};
 use super::clean::set_policy;
-use super::group_delete::{ArchivedGroups, GroupDeletion};
+use super::group_delete::{ArchivedSnapshots, GroupDeletion};
 use super::names::DELETE_ACTIONS;
 use super::objects::{FINALIZER, GROUP, SnapshotTypes};
 use super::settle::say_handle;
@@ -23,11 +23,15 @@ const DELETED: Duration = Duration::from_secs(120);
 /// Between two looks at a content, at first and at most.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(3)];
 
-/// The actions, in the order in which they are called, for a backup whose archive has these groups. In a cluster that serves no
+/// The actions, in the order in which they are called, for a backup whose archive has these snapshots. In a cluster that serves no
 /// snapshots they fail: nothing there can delete them.
 #[must_use]
-pub fn delete_actions(cluster: &Cluster, catalog: &Catalog, groups: ArchivedGroups) -> Vec<Arc<dyn DeleteItemAction>> {
-    let groups = GroupDeletion::new(groups);
+pub fn delete_actions(
+    cluster: &Cluster,
+    catalog: &Catalog,
+    archived: ArchivedSnapshots,
+) -> Vec<Arc<dyn DeleteItemAction>> {
+    let groups = GroupDeletion::new(archived);
     vec![Arc::new(ContentAction { cluster: cluster.clone(), types: SnapshotTypes::of(catalog), groups })]
 }
 
@@ -53,7 +57,7 @@ impl DeleteItemAction for ContentAction {
     }
 
     async fn execute(&self, item: &Value, backup: &Backup) -> Result<(), ActionError> {
-        let Some(archived) = Archived::of(item, backup) else { return Ok(()) };
+        let Some(archived) = Archived::of(item, self.groups.archived(), backup) else { return Ok(()) };
         let types = self.types.as_ref().ok_or_else(|| {
             ActionError::item(format!(
                 "the snapshot {} of the driver {} cannot be deleted: the cluster does not serve {GROUP}",
@@ -84,9 +88,10 @@ struct Archived<'a> {
 
 impl<'a> Archived<'a> {
     /// `None` when the backup has not taken it, or it stands for nothing.
-    fn of(content: &'a Value, backup: &'a Backup) -> Option<Self> {
+    fn of(content: &'a Value, all: &ArchivedSnapshots, backup: &'a Backup) -> Option<Self> {
         let (label, handle) = (label_value(&backup.metadata.name), text(content, "/status/snapshotHandle"));
-        let is_ours = content["metadata"]["labels"][LABEL_BACKUP_NAME].as_str() == Some(&label);
+        let is_ours =
+            content["metadata"]["labels"][LABEL_BACKUP_NAME].as_str() == Some(&label) || all.has_taken(content, &label);
         (is_ours && !handle.is_empty()).then(|| Self {
             content,
             name: text(content, "/metadata/name"),
@@ -270,7 +275,7 @@ mod tests {
     #[test]
     fn a_snapshot_is_deleted_by_a_content_of_its_own() {
         let (backup, content) = (backup(), content());
-        let archived = Archived::of(&content, &backup).unwrap();
+        let archived = Archived::of(&content, &ArchivedSnapshots::default(), &backup).unwrap();
         let name = archived.temporary_name();
         assert!(name.starts_with("velero-delete-") && name.len() == 34, "{name}");
         let expected = json!({
@@ -282,7 +287,7 @@ mod tests {
         assert_eq!(archived.temporary(&types()), expected);
         let mut another = backup.clone();
         another.metadata.uid = "v".into();
-        assert_ne!(Archived::of(&content, &another).unwrap().temporary_name(), name);
+        assert_ne!(Archived::of(&content, &ArchivedSnapshots::default(), &another).unwrap().temporary_name(), name);
     }
 
     #[test]
@@ -292,14 +297,14 @@ mod tests {
         of_another["metadata"]["labels"][LABEL_BACKUP_NAME] = "weekly".into();
         untaken["status"]["snapshotHandle"] = Value::Null;
         for (what, content) in [("a user", &of_user), ("another backup", &of_another), ("not taken", &untaken)] {
-            assert!(Archived::of(content, &backup).is_none(), "{what}");
+            assert!(Archived::of(content, &ArchivedSnapshots::default(), &backup).is_none(), "{what}");
         }
     }
 
     #[test]
     fn a_live_content_is_the_archived_one_when_it_stands_for_the_same() {
         let (backup, archived) = (backup(), content());
-        let archived = Archived::of(&archived, &backup).unwrap();
+        let archived = Archived::of(&archived, &ArchivedSnapshots::default(), &backup).unwrap();
         assert!(stands_for(&content(), &archived));
         for (pointer, value) in [
             ("/status/snapshotHandle", "snap-2"),

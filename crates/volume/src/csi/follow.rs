@@ -60,6 +60,13 @@ impl SnapshotState {
         self.metadata.uid == uid
     }
 
+    /// The last that was seen of an object that is gone.
+    fn gone(mut self) -> Self {
+        self.metadata.deletion_timestamp.get_or_insert_default();
+        self
+    }
+
+    /// Whether it is gone, or goes.
     pub(crate) fn is_deleted(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
@@ -152,7 +159,7 @@ impl Followed {
         {
             let mut states = self.lock();
             // Those that went while nothing was watched.
-            states.values_mut().for_each(|state| *state = None);
+            states.values_mut().for_each(|state| *state = state.take().map(SnapshotState::gone));
             states.extend(listed);
         }
         self.changed.send_modify(|version| *version += 1);
@@ -176,7 +183,8 @@ impl Followed {
                 };
                 let Some(state) = read(&body) else { continue };
                 resource_version.clone_from(&state.metadata.resource_version);
-                self.lock().insert(state.metadata.name.clone(), (!is_gone).then_some(state));
+                let name = state.metadata.name.clone();
+                self.lock().insert(name, Some(if is_gone { state.gone() } else { state }));
                 self.changed.send_modify(|version| *version += 1);
             }
         }

@@ -6,10 +6,10 @@ use super::group_clean::Groups;
 use super::members::CONTENT_FINALIZER;
 use super::objects::{GROUPS, SnapshotTypes};
 use super::settle::say_handle;
-use lifeboat_action::ActionError;
+use lifeboat_action::{ActionError, ActionErrorKind};
 use lifeboat_api::well_known::{
     ANNOTATION_CSI_DRIVER_NAME, ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE, ANNOTATION_VOLUME_GROUP_SNAPSHOT_MEMBERS,
-    ANNOTATION_VOLUME_SNAPSHOT_HANDLE, LABEL_BACKUP_NAME,
+    ANNOTATION_VOLUME_SNAPSHOT_HANDLE, LABEL_BACKUP_NAME, LABEL_BACKUP_UID,
 };
 use lifeboat_api::{Backup, label_value};
 use lifeboat_cluster::{Cluster, Wanted};
@@ -43,10 +43,12 @@ pub struct GroupHandle {
     pub handle: String,
 }
 
-/// What the archive of a backup says of its groups of snapshots.
+/// What the archive of a backup says of its snapshots: which belong to a group, and which VolumeSnapshots the backup has taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ArchivedGroups {
+pub struct ArchivedSnapshots {
     groups: BTreeMap<GroupHandle, ArchivedGroup>,
+    /// The names of the contents of the VolumeSnapshots with the label of a backup, and that label.
+    taken: BTreeMap<String, String>,
 }
 
 /// A group in an archive.
@@ -58,9 +60,21 @@ struct ArchivedGroup {
     claims: BTreeSet<String>,
 }
 
-impl ArchivedGroups {
-    /// Takes in an object of the archive: a VolumeSnapshot or a VolumeSnapshotContent of a group. Others say nothing.
+impl ArchivedSnapshots {
+    /// Whether the archive has a VolumeSnapshot of this content that the backup of this label has taken. Contents are labelled after
+    /// that, and one that could not be is the backup's all the same.
+    pub(crate) fn has_taken(&self, content: &Value, label: &str) -> bool {
+        self.taken.get(text(content, "/metadata/name")).is_some_and(|of| of == label)
+    }
+
+    /// Takes in an object of the archive: a VolumeSnapshot or a VolumeSnapshotContent. Others say nothing.
     pub fn take(&mut self, object: &Value) {
+        let content = text(object, "/status/boundVolumeSnapshotContentName");
+        let label = object["metadata"]["labels"][LABEL_BACKUP_NAME].as_str();
+        let is_taken = object["metadata"]["labels"][LABEL_BACKUP_UID].is_string();
+        if let Some(label) = label.filter(|_| is_taken && !content.is_empty()) {
+            self.taken.insert(content.to_owned(), label.to_owned());
+        }
         let annotation = |key: &str| object["metadata"]["annotations"][key].as_str().unwrap_or_default();
         let of_content = text(object, "/status/volumeGroupSnapshotHandle");
         let (driver, handle, snapshot) = match of_content {
@@ -89,14 +103,19 @@ impl ArchivedGroups {
 
 /// Deletes groups, each once, however many of its members ask for it.
 pub(crate) struct GroupDeletion {
-    archived: ArchivedGroups,
-    /// Those that a member has asked for.
+    archived: ArchivedSnapshots,
+    /// Those that a member has asked for, but for what is tried again.
     begun: Mutex<BTreeSet<GroupHandle>>,
 }
 
 impl GroupDeletion {
-    pub(crate) fn new(archived: ArchivedGroups) -> Self {
+    pub(crate) fn new(archived: ArchivedSnapshots) -> Self {
         Self { archived, begun: Mutex::default() }
+    }
+
+    /// What the archive says.
+    pub(crate) fn archived(&self) -> &ArchivedSnapshots {
+        &self.archived
     }
 
     /// Whether an archived content is of a group, which it cannot be deleted without.
@@ -128,7 +147,13 @@ impl GroupDeletion {
         };
         let groups = Groups { cluster, types, groups: of };
         let deleted = one.delete(groups).await;
-        deleted.map_err(|e| ActionError { message: one.message(&e.message), ..e })
+        deleted.map_err(|e| {
+            if matches!(e.kind, ActionErrorKind::Passing | ActionErrorKind::Gone) {
+                // The caller asks again, and must not hear that another one has.
+                self.begun.lock().unwrap_or_else(PoisonError::into_inner).remove(&group);
+            }
+            ActionError { message: one.message(&e.message), ..e }
+        })
     }
 }
 
@@ -263,7 +288,7 @@ mod tests {
 
     #[test]
     fn an_archive_says_which_snapshots_a_group_has_also_one_of_velero() {
-        let mut groups = ArchivedGroups::default();
+        let mut groups = ArchivedSnapshots::default();
         let single = json!({"metadata": {"annotations": {"velero.io/csi-driver-name": "d", "velero.io/csi-volumesnapshot-handle": "x"}}});
         for object in [
             snapshot("a", "s-a", &json!("[\"s-a\",\"s-b\",\"s-outside\"]")),
@@ -287,9 +312,29 @@ mod tests {
             (key("g"), of(&["s-a", "s-b", "s-outside"], &["shop/a", "shop/b"])),
             (key("h"), of(&["s-other"], &[])),
         ]);
-        assert_eq!(groups, ArchivedGroups { groups: expected });
+        assert_eq!(groups, ArchivedSnapshots { groups: expected, taken: BTreeMap::new() });
         assert_eq!(GroupDeletion::group_of(&content("s-a", &json!("g"))), Some(key("g")));
         assert_eq!(GroupDeletion::group_of(&content("s-single", &Value::Null)), None);
+    }
+
+    #[test]
+    fn a_content_without_label_is_known_by_its_snapshot() {
+        let mut archived = ArchivedSnapshots::default();
+        let snapshot = |content: &str, labels: Value| {
+            json!({"metadata": {"namespace": "n", "name": "s", "labels": labels},
+                "status": {"boundVolumeSnapshotContentName": content}})
+        };
+        let labels = |backup: &str| json!({"velero.io/backup-name": backup, "velero.io/backup-uid": "u"});
+        archived.take(&snapshot("ours", labels("nightly")));
+        archived.take(&snapshot("of-another", labels("weekly")));
+        // Restored from a backup of this name, or made by a user.
+        archived.take(&snapshot("restored", json!({"velero.io/backup-name": "nightly"})));
+        archived.take(&snapshot("of-a-user", Value::Null));
+        let is_taken = |name: &str| archived.has_taken(&json!({"metadata": {"name": name}}), "nightly");
+        assert_eq!(
+            ["ours", "of-another", "restored", "of-a-user", "unknown"].map(is_taken),
+            [true, false, false, false, false]
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::members::{GroupName, Wanted, group_snapshot, name_of_group};
 use super::objects::GroupTypes;
 use super::snapshots::{Created, CsiSnapshots, Outcome, PAUSE, Taken, TakenGroup, ToCreate, Waited};
 use crate::facts::{Claim, ClaimKey};
+use crate::line::Line;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
@@ -56,7 +57,7 @@ type Promise = watch::Sender<Option<Outcome>>;
 
 impl CsiSnapshots {
     /// Begins to take one snapshot of several claims, of those for which none was begun before.
-    pub fn begin_group(&self, mut group: ClaimGroup) {
+    pub fn begin_group(&self, mut group: ClaimGroup, line: Line) {
         let mut promises = Vec::with_capacity(group.members.len());
         group.members.retain(|member| {
             let promise = self.promise(&member.claim.key);
@@ -68,14 +69,14 @@ impl CsiSnapshots {
             return;
         }
         let this = self.clone();
-        self.spawn(async move { this.take_group(&group, promises).await });
+        self.spawn(async move { this.take_group(&group, line, promises).await });
     }
 
     /// Takes the group, or each of its members where the backup allows that, and tells what came of each.
-    async fn take_group(&self, group: &ClaimGroup, promises: Vec<Promise>) {
+    async fn take_group(&self, group: &ClaimGroup, line: Line, promises: Vec<Promise>) {
         // Whoever waits for it may be gone.
         let tell = |promise: &Promise, outcome: Outcome| drop(promise.send(Some(outcome)));
-        let why = match self.take_together(group).await {
+        let why = match self.take_together(group, line).await {
             Ok(taken) => {
                 for (promise, taken) in promises.iter().zip(taken) {
                     tell(promise, Ok(Arc::new(taken)));
@@ -97,15 +98,15 @@ impl CsiSnapshots {
         );
         self.operation.journal.warn(&Place::Namespace(group.namespace.clone()), text);
         let each = group.members.iter().zip(&promises).map(|(member, promise)| async move {
-            let taken = self.take(&member.claim, &group.driver, &member.class).await;
+            let taken = self.take(&member.claim, line, &group.driver, &member.class).await;
             drop(promise.send(Some(taken.map(Arc::new).map_err(|e| Arc::from(e.to_string())))));
         });
         futures::future::join_all(each).await;
     }
 
     /// Takes the group; gives the snapshots in the order of its members.
-    async fn take_together(&self, group: &ClaimGroup) -> Result<Vec<Taken>, CsiError> {
-        let _room = self.room().await;
+    async fn take_together(&self, group: &ClaimGroup, line: Line) -> Result<Vec<Taken>, CsiError> {
+        let _place = self.place(line).await;
         let types = self.of.types.groups.as_ref().ok_or(CsiError::NoGroups)?;
         let (backup, namespace) = (&self.of.backup, group.namespace.as_str());
         let uids: Vec<&str> = group.members.iter().map(|member| member.claim.uid.as_str()).collect();
@@ -264,6 +265,10 @@ impl CsiSnapshots {
 
     /// Removes what was begun and failed. Where that fails too, the sweep of the backup does it.
     async fn give_up_group(&self, types: &GroupTypes, created: Created<'_>) {
+        if (self.operation.fence)().is_err() {
+            // Who has taken the backup over has taken up what is there.
+            return;
+        }
         let groups = Groups { cluster: &self.cluster, types: &self.of.types, groups: types };
         if let Err(e) = groups.remove(created.namespace, created.name).await {
             let fields = [("volumegroupsnapshot", created.place()), ("why", e.to_string())];

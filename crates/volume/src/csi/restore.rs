@@ -12,7 +12,8 @@ use lifeboat_api::Restore;
 use lifeboat_api::well_known::{
     ANNOTATION_DATA_UPLOAD_NAME, ANNOTATION_RESTORE_MUST_INCLUDE, ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAME,
     ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAMESPACE, ANNOTATION_SNAPSHOTTER_SECRET_NAME,
-    ANNOTATION_SNAPSHOTTER_SECRET_NAMESPACE, ANNOTATION_VSC_DELETION_POLICY, LABEL_VOLUME_SNAPSHOT_NAME,
+    ANNOTATION_SNAPSHOTTER_SECRET_NAMESPACE, ANNOTATION_VSC_DELETION_POLICY, LABEL_BACKUP_UID,
+    LABEL_VOLUME_SNAPSHOT_NAME,
 };
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
 use lifeboat_object::{ApiResource, Catalog, GroupResource, ObjectKey};
@@ -267,6 +268,10 @@ impl RestoreItemAction for SnapshotAction {
         item["metadata"]["name"] = restored.as_str().into();
         item["spec"] = json!({"source": {"volumeSnapshotContentName": restored}});
         annotate(&mut item, ANNOTATION_VSC_DELETION_POLICY, "Retain");
+        if let Some(labels) = item.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
+            // By this label the deletion of the backup finds what its attempts have left in the cluster; this one stays.
+            labels.remove(LABEL_BACKUP_UID);
+        }
         let contents = GroupResource::new(GROUP, "volumesnapshotcontents");
         Ok(after(item, vec![ObjectKey::new(contents, None, content)]))
     }

@@ -9,6 +9,7 @@ use super::look::Look;
 use super::objects::{SnapshotTypes, is_snapshot_of, name_of, snapshot_of};
 use crate::class::{ClassChoice, SnapshotClass, SnapshotClasses};
 use crate::facts::{Claim, ClaimKey};
+use crate::line::{Line, Places};
 use crate::record::Report;
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -19,14 +20,14 @@ use lifeboat_cluster::{Cluster, ClusterError, ListRequest, Wanted};
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Severity};
 use lifeboat_operation::Operation;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{AcquireError, OnceCell, Semaphore, SemaphorePermit, watch};
+use tokio::sync::{AcquireError, OnceCell, SemaphorePermit, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-/// Snapshots that are asked for and not taken yet, at once.
+/// Snapshots of each line that are asked for and not taken yet, at once.
 const AT_ONCE: usize = 256;
 /// Between questions for the content of a snapshot that was taken.
 pub(super) const PAUSE: Duration = Duration::from_millis(500);
@@ -87,7 +88,7 @@ struct Shared {
     /// The operations that wait until a snapshot is ready, by the name of its claim.
     operations: Mutex<BTreeMap<ClaimKey, String>>,
     tasks: Mutex<JoinSet<()>>,
-    room: Semaphore,
+    places: Places,
 }
 
 impl CsiSnapshots {
@@ -101,7 +102,7 @@ impl CsiSnapshots {
             begun: Mutex::default(),
             operations: Mutex::default(),
             tasks: Mutex::default(),
-            room: Semaphore::new(AT_ONCE),
+            places: Places::new(AT_ONCE),
         };
         Self { cluster: cluster.clone(), operation: operation.clone(), of: Arc::new(of), shared: Arc::new(shared) }
     }
@@ -139,11 +140,11 @@ impl CsiSnapshots {
     }
 
     /// Begins to take a snapshot of a claim, unless that was done before. `class` is what a policy names, or empty.
-    pub fn begin(&self, claim: &Claim, driver: &str, class: &str) {
+    pub fn begin(&self, claim: &Claim, line: Line, driver: &str, class: &str) {
         let Some(sender) = self.promise(&claim.key) else { return };
         let (this, claim, driver, class) = (self.clone(), claim.clone(), driver.to_owned(), class.to_owned());
         let task = async move {
-            let taken = this.take(&claim, &driver, &class).await;
+            let taken = this.take(&claim, line, &driver, &class).await;
             let outcome = taken.map(Arc::new).map_err(|e| Arc::from(e.to_string()));
             // Whoever waits for it may be gone.
             let _ = sender.send(Some(outcome));
@@ -169,8 +170,8 @@ impl CsiSnapshots {
     }
 
     /// Waits for its turn: not all snapshots are asked for at once.
-    pub(super) async fn room(&self) -> Result<SemaphorePermit<'_>, AcquireError> {
-        self.shared.room.acquire().await
+    pub(super) async fn place(&self, line: Line) -> Result<SemaphorePermit<'_>, AcquireError> {
+        self.shared.places.take(line).await
     }
 
     /// Waits for the snapshot of a claim: until it was taken, or it is certain that it will not be. `None` when none was begun.
@@ -217,14 +218,14 @@ impl CsiSnapshots {
         begun.iter().map(|(claim, outcome)| (claim.clone(), report(claim, &outcome.borrow()))).collect()
     }
 
-    /// Namespaces and names of the VolumeSnapshots that were taken, and of the VolumeGroupSnapshots that they are of.
+    /// The names of what was taken of each claim, in its namespace: the VolumeSnapshot, and the VolumeGroupSnapshot if it is of one.
     #[must_use]
-    pub fn names(&self) -> BTreeSet<(String, String)> {
+    pub fn names(&self) -> BTreeMap<ClaimKey, Vec<String>> {
         let begun = lock(&self.shared.begun);
-        let taken = begun.values().filter_map(|outcome| outcome.borrow().clone()?.ok());
-        let names = taken.flat_map(|taken| {
+        let taken = begun.iter().filter_map(|(claim, outcome)| Some((claim, outcome.borrow().clone()?.ok()?)));
+        let names = taken.map(|(claim, taken)| {
             let group = taken.group.as_ref().map(|group| group.name.clone());
-            group.into_iter().chain([taken.name.clone()]).map(move |name| (taken.namespace.clone(), name))
+            (claim.clone(), group.into_iter().chain([taken.name.clone()]).collect())
         });
         names.collect()
     }
@@ -235,8 +236,8 @@ impl CsiSnapshots {
         tasks.shutdown().await;
     }
 
-    pub(super) async fn take(&self, claim: &Claim, driver: &str, class: &str) -> Result<Taken, CsiError> {
-        let _room = self.room().await;
+    pub(super) async fn take(&self, claim: &Claim, line: Line, driver: &str, class: &str) -> Result<Taken, CsiError> {
+        let _place = self.place(line).await;
         let choice = ClassChoice { of_claim: &claim.snapshot_class, of_policy: class };
         let class = self.classes().await?.choose(driver, choice);
         let class = class.map_err(|why| CsiError::NoClass { driver: driver.to_owned(), why })?;
@@ -267,6 +268,10 @@ impl CsiSnapshots {
 
     /// Removes what was begun and failed. Where that fails too, the sweep of the backup does it.
     async fn give_up(&self, namespace: &str, name: &str) {
+        if (self.operation.fence)().is_err() {
+            // Who has taken the backup over has taken up what is there.
+            return;
+        }
         if let Err(e) = remove(&self.cluster, &self.of.types, namespace, name).await {
             let snapshot = format!("{namespace}/{name}");
             let fields = [("volumesnapshot", snapshot.as_str()), ("why", &e.to_string())];

@@ -20,24 +20,25 @@ const AT_ONCE: usize = 16;
 pub type Left = (String, CsiError);
 
 /// Removes all VolumeSnapshots and VolumeGroupSnapshots of a backup, but those that are to be kept, and what they stand for in the
-/// storage. Gives the namespaces and names of those that could not be, with the reason.
+/// storage. Gives the namespaces and names of those that could not be, with the reason. Calls `step` after each, whatever came of it.
 ///
 /// # Errors
-/// When they cannot be listed.
+/// When some cannot be listed; the others are removed all the same.
 pub async fn remove_all(
     cluster: &Cluster,
     types: &SnapshotTypes,
     backup_uid: &str,
     is_kept: impl Fn(&str, &str) -> bool + Sync,
+    step: &(dyn Fn() + Sync),
 ) -> Result<Vec<Left>, CsiError> {
     if backup_uid.is_empty() {
         // Its label would select the snapshots of others that have none.
         return Ok(Vec::new());
     }
     // The members of a group go with it, and cannot go before it.
-    let mut left = match &types.groups {
-        Some(groups) => remove_groups(cluster, types, groups, Of { backup_uid, is_kept: &is_kept }).await?,
-        None => Vec::new(),
+    let groups = match &types.groups {
+        Some(groups) => remove_groups(cluster, types, groups, Of { backup_uid, is_kept: &is_kept, step }).await,
+        None => Ok(Vec::new()),
     };
     let mut found = objects_of_backup(cluster, &types.snapshots, backup_uid).await?;
     found.retain(|(namespace, name)| !is_kept(namespace, name));
@@ -47,12 +48,12 @@ pub async fn remove_all(
             remove(cluster, types, &namespace, &name).await
         };
         let removed = removed.await;
+        step();
         removed.err().map(|e| (format!("{namespace}/{name}"), e))
     });
-    let mut removed = futures::stream::iter(removed).buffer_unordered(AT_ONCE);
-    while let Some(one) = removed.next().await {
-        left.extend(one);
-    }
+    let removed: Vec<Option<Left>> = futures::stream::iter(removed).buffer_unordered(AT_ONCE).collect().await;
+    let mut left = groups?;
+    left.extend(removed.into_iter().flatten());
     Ok(left)
 }
 
@@ -61,6 +62,7 @@ pub async fn remove_all(
 struct Of<'a> {
     backup_uid: &'a str,
     is_kept: &'a (dyn Fn(&str, &str) -> bool + Sync),
+    step: &'a (dyn Fn() + Sync),
 }
 
 async fn remove_groups(
@@ -74,6 +76,7 @@ async fn remove_groups(
     found.retain(|(namespace, name)| !(of.is_kept)(namespace, name));
     let removed = found.into_iter().map(|(namespace, name)| async move {
         let removed = at.remove(&namespace, &name).await;
+        (of.step)();
         removed.err().map(|e| (format!("{namespace}/{name}"), e))
     });
     let mut left = Vec::new();
@@ -106,6 +109,22 @@ async fn objects_of_backup(
     backup_uid: &str,
 ) -> Result<Vec<(String, String)>, ClusterError> {
     found(cluster, resource, backup_uid, None).await
+}
+
+/// How many VolumeSnapshots and VolumeGroupSnapshots in the cluster say that they are of a backup.
+///
+/// # Errors
+/// When they cannot be listed.
+pub async fn count(cluster: &Cluster, types: &SnapshotTypes, backup_uid: &str) -> Result<usize, CsiError> {
+    if backup_uid.is_empty() {
+        return Ok(0);
+    }
+    let mut count = 0;
+    let groups = types.groups.as_ref().map(|groups| &groups.groups);
+    for resource in groups.into_iter().chain([&types.snapshots]) {
+        count += objects_of_backup(cluster, resource, backup_uid).await?.len();
+    }
+    Ok(count)
 }
 
 /// Namespaces and names of the VolumeSnapshots and VolumeGroupSnapshots of a backup that no driver has taken yet.

@@ -1,16 +1,17 @@
 //! The snapshotter of a location, and how it is called.
 
+use crate::line::{Line, Places};
 use lifeboat_action::{ActionError, ActionErrorKind, LocatedSnapshotter, VolumeSnapshotter, call, caught};
 use lifeboat_operation::Fence;
 use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::SemaphorePermit;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Calls of one snapshotter at once.
+/// Calls of one snapshotter at once, in each line.
 pub(crate) const AT_ONCE: usize = 16;
 /// How long a question may take, and a deletion.
 const ANSWER: Duration = Duration::from_secs(300);
@@ -19,7 +20,7 @@ const ANSWER: Duration = Duration::from_secs(300);
 pub(crate) struct Location {
     pub(crate) name: String,
     pub(crate) snapshotter: Arc<dyn VolumeSnapshotter>,
-    room: Semaphore,
+    places: Places,
 }
 
 /// A snapshot or volume that was not made, as far as is known.
@@ -35,7 +36,7 @@ impl Location {
         Self {
             name: located.location.clone(),
             snapshotter: Arc::clone(&located.snapshotter),
-            room: Semaphore::new(AT_ONCE),
+            places: Places::new(AT_ONCE),
         }
     }
 
@@ -45,17 +46,18 @@ impl Location {
     }
 
     /// Waits for a place among the calls; `None` when the operation ends before.
-    pub(crate) async fn place(&self, stop: &CancellationToken) -> Option<SemaphorePermit<'_>> {
+    pub(crate) async fn place(&self, line: Line, stop: &CancellationToken) -> Option<SemaphorePermit<'_>> {
         tokio::select! {
             biased;
             () = stop.cancelled() => None,
-            place = self.room.acquire() => place.ok(),
+            place = self.places.take(line) => place.ok(),
         }
     }
 
     /// Asks it something, again as long as that can help. What it is asked has no effect, or the same one twice.
     pub(crate) async fn ask<T, F>(
         &self,
+        line: Line,
         stop: &CancellationToken,
         question: impl Fn(Arc<dyn VolumeSnapshotter>) -> F,
     ) -> Result<T, ActionError>
@@ -63,7 +65,7 @@ impl Location {
         F: Future<Output = Result<T, ActionError>>,
     {
         let asking = call(stop, || async {
-            let Some(_place) = self.place(stop).await else { return Err(ended()) };
+            let Some(_place) = self.place(line, stop).await else { return Err(ended()) };
             let answer = caught(question(Arc::clone(&self.snapshotter)));
             timeout(ANSWER, answer).await.unwrap_or_else(|_| Err(silent(ANSWER)))
         });
@@ -224,7 +226,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_question_ends_with_the_operation_and_has_a_deadline() {
         let ask = |location: Location, stop: CancellationToken| async move {
-            location.ask(&stop, |snapshotter| async move { snapshotter.volume_id(&Value::Null).await }).await
+            location
+                .ask(Line::Common, &stop, |snapshotter| async move { snapshotter.volume_id(&Value::Null).await })
+                .await
         };
         let (hanging, _) = location(&[None]);
         let stop = CancellationToken::new();

@@ -3,6 +3,7 @@
 use super::location::Location;
 use super::note::{Notes, SnapshotNote};
 use super::zone::{TAG_BACKUP, TAG_VOLUME};
+use crate::line::Line;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use lifeboat_action::{ActionError, LocatedSnapshotter};
@@ -179,7 +180,7 @@ pub(crate) async fn delete(
     snapshot: &str,
     (stop, operation): (&CancellationToken, &Operation),
 ) -> Result<(), String> {
-    let deleted = location.ask(stop, |snapshotter| async move {
+    let deleted = location.ask(Line::Common, stop, |snapshotter| async move {
         (operation.fence)().map_err(ActionError::item)?;
         snapshotter.delete_snapshot(snapshot).await
     });

@@ -4,6 +4,7 @@ use super::location::{AT_ONCE, Location};
 use super::note::{Notes, SnapshotNote};
 use super::remove::{delete, missing, tell_note_stays};
 use super::zone::{TAG_BACKUP, TAG_VOLUME, tags, zone_of};
+use crate::line::{Line, Places};
 use crate::record::Report;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
@@ -16,12 +17,12 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Volumes whose PersistentVolumes are in memory at once, over all locations.
+/// Volumes of each line whose PersistentVolumes are in memory at once, over all locations.
 const IN_MEMORY: usize = 256;
 /// How long calls that may have an effect are waited for when the backup is broken off.
 const GRACE: Duration = Duration::from_secs(5);
@@ -65,7 +66,7 @@ struct Inner {
     missing: Vec<String>,
     notes: Notes<SnapshotNote>,
     begun: Mutex<BTreeMap<String, watch::Receiver<Option<Outcome>>>>,
-    room: Semaphore,
+    places: Places,
     /// Set when nothing more is to be begun.
     stop: CancellationToken,
 }
@@ -106,14 +107,14 @@ impl NativeSnapshots {
             locations,
             missing: absent,
             begun: Mutex::default(),
-            room: Semaphore::new(IN_MEMORY),
+            places: Places::new(IN_MEMORY),
         };
         Self { inner: Arc::new(inner), tasks: Arc::default() }
     }
 
     /// Begins to take the snapshot of the volume behind a PersistentVolume, unless that was done before. `object` gives that, or
     /// why it cannot be read.
-    pub fn begin<F>(&self, volume: &str, object: F)
+    pub fn begin<F>(&self, volume: &str, line: Line, object: F)
     where
         F: Future<Output = Result<Value, String>> + Send + 'static,
     {
@@ -126,7 +127,7 @@ impl NativeSnapshots {
         drop(begun);
         let (inner, volume) = (Arc::clone(&self.inner), volume.to_owned());
         let task = async move {
-            let outcome = match inner.take(&volume, object).await {
+            let outcome = match inner.take(&volume, line, object).await {
                 Ok(report) => Outcome { report, refusal: None },
                 Err(failure) => failure.outcome(),
             };
@@ -252,18 +253,18 @@ impl Failure {
 }
 
 impl Inner {
-    async fn take<F>(&self, volume: &str, object: F) -> Result<Report, Failure>
+    async fn take<F>(&self, volume: &str, line: Line, object: F) -> Result<Report, Failure>
     where
         F: Future<Output = Result<Value, String>>,
     {
-        let read = async { (self.room.acquire().await, object.await) };
-        let (_room, object) = tokio::select! {
-            (room, object) = read => (room, object.map_err(Failure::Because)?),
+        let read = async { (self.places.take(line).await, object.await) };
+        let (_in_memory, object) = tokio::select! {
+            (place, object) = read => (place, object.map_err(Failure::Because)?),
             () = self.stop.cancelled() => return Err(Failure::Because(ENDED.to_owned())),
         };
-        let (location, volume_id) = self.owner(volume, &object).await?;
+        let (location, volume_id) = self.owner(volume, line, &object).await?;
         let zone = zone_of(&object);
-        let facts = location.ask(&self.stop, |snapshotter| {
+        let facts = location.ask(line, &self.stop, |snapshotter| {
             let (volume_id, zone) = (&volume_id, &zone);
             async move { snapshotter.volume_facts(volume_id, zone).await }
         });
@@ -271,7 +272,7 @@ impl Inner {
             let refused = self.refusal(location, volume, &e);
             refused.unwrap_or_else(|| Failure::Because(format!("{} cannot tell of it: {e}", location.called())))
         })?;
-        let Some(_place) = location.place(&self.stop).await else {
+        let Some(_place) = location.place(line, &self.stop).await else {
             return Err(Failure::Because(ENDED.to_owned()));
         };
         let snapshot = self.record(volume, location, (volume_id, zone, facts));
@@ -279,10 +280,11 @@ impl Inner {
     }
 
     /// The first location that knows the volume, and the provider's name of that.
-    async fn owner(&self, volume: &str, object: &Value) -> Result<(&Location, String), Failure> {
+    async fn owner(&self, volume: &str, line: Line, object: &Value) -> Result<(&Location, String), Failure> {
         let (mut strangers, mut silent) = (Vec::new(), self.missing.clone());
         for location in &self.locations {
-            let asked = location.ask(&self.stop, |snapshotter| async move { snapshotter.volume_id(object).await });
+            let asked =
+                location.ask(line, &self.stop, |snapshotter| async move { snapshotter.volume_id(object).await });
             match asked.await {
                 Ok(Some(id)) if !id.is_empty() => return Ok((location, id)),
                 Ok(_) => strangers.push(location.name.clone()),

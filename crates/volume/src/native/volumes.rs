@@ -3,6 +3,7 @@
 use super::location::{Location, NotMade};
 use super::note::{Notes, VolumeNote};
 use super::remove::missing;
+use crate::line::Line;
 use lifeboat_action::{ActionError, LocatedSnapshotter, VolumeFacts, VolumeRequest};
 use lifeboat_archive::native_snapshot::{NativeSnapshot, NativeSnapshotSpec};
 use lifeboat_object::Place;
@@ -174,7 +175,7 @@ impl NativeVolumes {
     /// [`NotMadeVolume`].
     pub async fn set_volume_id(&self, location: &str, object: &Value, volume_id: &str) -> Result<Value, NotMadeVolume> {
         let location = self.inner.find(location).ok_or_else(|| NotMadeVolume::Because(missing(location)))?;
-        let set = location.ask(&self.inner.stop, |snapshotter| async move {
+        let set = location.ask(Line::Common, &self.inner.stop, |snapshotter| async move {
             snapshotter.set_volume_id(object.clone(), volume_id).await
         });
         match set.await {
@@ -238,7 +239,7 @@ impl Inner {
     async fn make(&self, mut note: VolumeNote, spec: NativeSnapshotSpec) -> Result<MadeVolume, NotMadeVolume> {
         let because = NotMadeVolume::Because;
         let location = self.find(&note.location).ok_or_else(|| because(missing(&note.location)))?;
-        let Some(_place) = location.place(&self.stop).await else { return Err(NotMadeVolume::Ended) };
+        let Some(_place) = location.place(Line::Common, &self.stop).await else { return Err(NotMadeVolume::Ended) };
         let volume = note.persistent_volume.clone();
         // The data counts more than a volume too many, and the protocol has no way to look for one whose name nobody heard.
         let before = lock(&self.known).get(&volume).map(|known| known.note.unheard + 1);

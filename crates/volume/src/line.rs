@@ -1,0 +1,52 @@
+//! The places of snapshots that are taken at once.
+
+use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
+
+/// In which line the snapshot of a volume waits for its place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Line {
+    /// With the others.
+    #[default]
+    Common,
+    /// Pods stand still meanwhile: it does not queue behind those that harm nobody by waiting.
+    Frozen,
+}
+
+/// The places of both lines, as many of each.
+#[derive(Debug)]
+pub(crate) struct Places {
+    common: Semaphore,
+    frozen: Semaphore,
+}
+
+impl Places {
+    pub(crate) fn new(count: usize) -> Self {
+        Self { common: Semaphore::new(count), frozen: Semaphore::new(count) }
+    }
+
+    /// Waits for a place, which is given back when the permit is dropped.
+    pub(crate) async fn take(&self, line: Line) -> Result<SemaphorePermit<'_>, AcquireError> {
+        match line {
+            Line::Common => self.common.acquire().await,
+            Line::Frozen => self.frozen.acquire().await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt;
+
+    #[tokio::test]
+    async fn what_is_frozen_does_not_wait_behind_the_others() {
+        let places = Places::new(1);
+        let _common = places.take(Line::Common).await.unwrap();
+        assert!(places.take(Line::Common).now_or_never().is_none());
+        let frozen = places.take(Line::Frozen).now_or_never();
+        assert!(frozen.is_some());
+        assert!(places.take(Line::Frozen).now_or_never().is_none());
+        drop(frozen);
+        assert!(places.take(Line::Frozen).now_or_never().is_some());
+    }
+}
