@@ -37,7 +37,7 @@ const MOST_TOLD: usize = 200;
 /// What was not removed and why, for people: the files are to stay. At most some hundreds, the last one says how many more there are.
 pub async fn run_delete_actions(backup: &Backup, uid: &str, env: &Env) -> Result<(), Vec<String>> {
     let mut failed = Failed::default();
-    if let Err(e) = Box::pin(call_actions(backup, env, &mut failed)).await {
+    if let Err(e) = Box::pin(call_actions(backup, uid, env, &mut failed)).await {
         failed.add(e);
     }
     if !remove_csi(uid, env, |_, _| false).await {
@@ -62,7 +62,7 @@ pub async fn run_delete_actions(backup: &Backup, uid: &str, env: &Env) -> Result
     failed.into_result()
 }
 
-async fn call_actions(backup: &Backup, env: &Env, failed: &mut Failed) -> Result<(), String> {
+async fn call_actions(backup: &Backup, uid: &str, env: &Env, failed: &mut Failed) -> Result<(), String> {
     let name = &backup.metadata.name;
     let unreadable = |e: StoreError| format!("error reading the objects of the backup: {e}");
     let archive = match env.store.open_archive(name, &open_options(env)).await {
@@ -74,7 +74,7 @@ async fn call_actions(backup: &Backup, env: &Env, failed: &mut Failed) -> Result
         Err(e) => return Err(unreadable(e)),
     };
     let served = env.cluster.discover().await.map_err(|e| format!("error discovering what the cluster serves: {e}"))?;
-    let own = delete_actions(&env.cluster, &served, snapshots(&archive).await.map_err(unreadable)?);
+    let own = delete_actions(&env.cluster, &served, snapshots(&archive, uid).await.map_err(unreadable)?);
     let types = with_archived_types(&served, &archive);
     let mut actions = Vec::new();
     for action in own.iter().chain(&env.actions.delete_item) {
@@ -102,13 +102,13 @@ async fn call_actions(backup: &Backup, env: &Env, failed: &mut Failed) -> Result
 }
 
 /// What an archive says of its snapshots.
-async fn snapshots(archive: &Archive) -> Result<ArchivedSnapshots, StoreError> {
+async fn snapshots(archive: &Archive, uid: &str) -> Result<ArchivedSnapshots, StoreError> {
     let says = |row: &Row| {
         let is_one = |name: &str| *row.resource == GroupResource::new(GROUP, name);
         row.preferred && (is_one("volumesnapshots") || is_one("volumesnapshotcontents"))
     };
     let rows: Vec<usize> = archive.rows().enumerate().filter(|(_, row)| says(row)).map(|(n, _)| n).collect();
-    let (mut snapshots, mut reading) = (ArchivedSnapshots::default(), JoinSet::new());
+    let (mut snapshots, mut reading) = (ArchivedSnapshots::of(uid), JoinSet::new());
     if rows.is_empty() {
         return Ok(snapshots);
     }

@@ -92,7 +92,7 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
     let (Finished { backup, closed, sealed }, archive_size) = match sealed {
         Ok(sealed) => sealed,
         Err(e) => {
-            remove_useless(request, &hands, env).await;
+            Box::pin(remove_useless(request, &hands, env)).await;
             return Err(e);
         }
     };
@@ -188,7 +188,7 @@ async fn make(request: &Request, hands: &Hands, env: &Env, tasks: &mut JoinSet<(
         // Of claims that an attempt before has found and that are gone, of those that are not in the backup, and what failed and could
         // not be removed then.
         let (uid, volumes) = (&backup.metadata.uid, &learned.volumes);
-        remove_csi(uid, env, |namespace, name| volumes.has_snapshot(namespace, name)).await;
+        Box::pin(remove_csi(uid, env, |namespace, name| volumes.has_snapshot(namespace, name))).await;
     }
     if let Some(native) = hands.native() {
         remove_unsaved(native, &mut learned.volumes, env).await;

@@ -192,7 +192,7 @@ async fn removed_csi(
         let Some(types) = SnapshotTypes::of(&catalog) else { return Ok(Vec::new()) };
         remove_all(cluster, &types, backup_uid, is_kept, &step).await.map_err(|e| e.to_string())
     };
-    match timeout(IN_ALL, unless_stalled(seen, removing)).await {
+    match timeout(IN_ALL, unless_stalled(seen, Box::pin(removing))).await {
         Ok(Some(removed)) => removed,
         Ok(None) => Err(format!("nothing was removed for {} s", LONGEST.as_secs())),
         Err(_) => Err(format!("it took longer than {} s", IN_ALL.as_secs())),

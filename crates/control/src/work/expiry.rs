@@ -2,6 +2,7 @@
 
 use super::{Context, Effect, Finished, Unfinished};
 use crate::phase::expiry::Obstacle;
+use jiff::SignedDuration;
 use lifeboat_api::{Backup, DeleteBackupRequest, Time, label_value, well_known};
 
 /// Says by its label why a backup stays.
@@ -43,11 +44,14 @@ pub(crate) async fn delete(context: &Context, backup: &Backup) -> Finished {
     Ok(effects)
 }
 
+/// Clocks differ by so much that nobody is to be told.
+const SKEW: SignedDuration = SignedDuration::from_secs(60);
+
 /// Why a backup is not deleted although its time is over by the clock of this server: by that of the API server it is not. One of both
 /// is wrong, and a backup that is gone does not come back.
 fn too_early(backup: &Backup, api_server: Option<Time>) -> Option<String> {
     let (end, now) = (backup.status.expiration?, api_server?);
-    (now < end).then(|| {
+    (now.timestamp().duration_until(end.timestamp()) > SKEW).then(|| {
         format!(
             "the time of the backup is over at {end}, and the clock of the API server says {now}: it is not deleted before both clocks \
              agree; set the clock of the node that this server runs on"
@@ -64,11 +68,11 @@ mod tests {
         let at = |text: &str| Some(Time::new(text.parse().unwrap()));
         let mut backup = Backup::default();
         backup.status.expiration = at("2026-11-25T03:00:00Z");
-        assert_eq!(too_early(&backup, at("2026-11-25T03:00:00Z")), None);
+        assert_eq!(too_early(&backup, at("2026-11-25T02:59:00Z")), None);
         assert_eq!(too_early(&backup, None), None);
         assert_eq!(
-            too_early(&backup, at("2026-11-25T02:59:59Z")).unwrap(),
-            "the time of the backup is over at 2026-11-25T03:00:00Z, and the clock of the API server says 2026-11-25T02:59:59Z: it is \
+            too_early(&backup, at("2026-11-25T02:58:59Z")).unwrap(),
+            "the time of the backup is over at 2026-11-25T03:00:00Z, and the clock of the API server says 2026-11-25T02:58:59Z: it is \
              not deleted before both clocks agree; set the clock of the node that this server runs on"
         );
     }

@@ -91,7 +91,7 @@ impl<'a> Archived<'a> {
     fn of(content: &'a Value, all: &ArchivedSnapshots, backup: &'a Backup) -> Option<Self> {
         let (label, handle) = (label_value(&backup.metadata.name), text(content, "/status/snapshotHandle"));
         let is_ours =
-            content["metadata"]["labels"][LABEL_BACKUP_NAME].as_str() == Some(&label) || all.has_taken(content, &label);
+            content["metadata"]["labels"][LABEL_BACKUP_NAME].as_str() == Some(&label) || all.has_taken(content);
         (is_ours && !handle.is_empty()).then(|| Self {
             content,
             name: text(content, "/metadata/name"),

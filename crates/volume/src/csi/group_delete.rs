@@ -46,9 +46,10 @@ pub struct GroupHandle {
 /// What the archive of a backup says of its snapshots: which belong to a group, and which VolumeSnapshots the backup has taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArchivedSnapshots {
+    backup_uid: String,
     groups: BTreeMap<GroupHandle, ArchivedGroup>,
-    /// The names of the contents of the VolumeSnapshots with the label of a backup, and that label.
-    taken: BTreeMap<String, String>,
+    /// The names of the contents of the VolumeSnapshots that the backup has taken.
+    taken: BTreeSet<String>,
 }
 
 /// A group in an archive.
@@ -61,19 +62,24 @@ struct ArchivedGroup {
 }
 
 impl ArchivedSnapshots {
-    /// Whether the archive has a VolumeSnapshot of this content that the backup of this label has taken. Contents are labelled after
-    /// that, and one that could not be is the backup's all the same.
-    pub(crate) fn has_taken(&self, content: &Value, label: &str) -> bool {
-        self.taken.get(text(content, "/metadata/name")).is_some_and(|of| of == label)
+    /// Of a backup whose objects say this UID of it.
+    #[must_use]
+    pub fn of(backup_uid: &str) -> Self {
+        Self { backup_uid: backup_uid.to_owned(), ..Self::default() }
+    }
+
+    /// Whether the archive has a VolumeSnapshot of this content that the backup has taken. The content is labelled after that, and one
+    /// that could not be is the backup's all the same.
+    pub(crate) fn has_taken(&self, content: &Value) -> bool {
+        self.taken.contains(text(content, "/metadata/name"))
     }
 
     /// Takes in an object of the archive: a VolumeSnapshot or a VolumeSnapshotContent. Others say nothing.
     pub fn take(&mut self, object: &Value) {
         let content = text(object, "/status/boundVolumeSnapshotContentName");
-        let label = object["metadata"]["labels"][LABEL_BACKUP_NAME].as_str();
-        let is_taken = object["metadata"]["labels"][LABEL_BACKUP_UID].is_string();
-        if let Some(label) = label.filter(|_| is_taken && !content.is_empty()) {
-            self.taken.insert(content.to_owned(), label.to_owned());
+        let uid = object["metadata"]["labels"][LABEL_BACKUP_UID].as_str().unwrap_or_default();
+        if !content.is_empty() && !uid.is_empty() && uid == self.backup_uid {
+            self.taken.insert(content.to_owned());
         }
         let annotation = |key: &str| object["metadata"]["annotations"][key].as_str().unwrap_or_default();
         let of_content = text(object, "/status/volumeGroupSnapshotHandle");
@@ -312,25 +318,24 @@ mod tests {
             (key("g"), of(&["s-a", "s-b", "s-outside"], &["shop/a", "shop/b"])),
             (key("h"), of(&["s-other"], &[])),
         ]);
-        assert_eq!(groups, ArchivedSnapshots { groups: expected, taken: BTreeMap::new() });
+        assert_eq!(groups, ArchivedSnapshots { groups: expected, ..ArchivedSnapshots::default() });
         assert_eq!(GroupDeletion::group_of(&content("s-a", &json!("g"))), Some(key("g")));
         assert_eq!(GroupDeletion::group_of(&content("s-single", &Value::Null)), None);
     }
 
     #[test]
     fn a_content_without_label_is_known_by_its_snapshot() {
-        let mut archived = ArchivedSnapshots::default();
+        let mut archived = ArchivedSnapshots::of("u");
         let snapshot = |content: &str, labels: Value| {
             json!({"metadata": {"namespace": "n", "name": "s", "labels": labels},
                 "status": {"boundVolumeSnapshotContentName": content}})
         };
-        let labels = |backup: &str| json!({"velero.io/backup-name": backup, "velero.io/backup-uid": "u"});
-        archived.take(&snapshot("ours", labels("nightly")));
-        archived.take(&snapshot("of-another", labels("weekly")));
-        // Restored from a backup of this name, or made by a user.
-        archived.take(&snapshot("restored", json!({"velero.io/backup-name": "nightly"})));
+        archived.take(&snapshot("ours", json!({"velero.io/backup-uid": "u"})));
+        // Of a backup that had the same name.
+        archived.take(&snapshot("of-another", json!({"velero.io/backup-name": "b", "velero.io/backup-uid": "v"})));
+        archived.take(&snapshot("restored", json!({"velero.io/backup-name": "b"})));
         archived.take(&snapshot("of-a-user", Value::Null));
-        let is_taken = |name: &str| archived.has_taken(&json!({"metadata": {"name": name}}), "nightly");
+        let is_taken = |name: &str| archived.has_taken(&json!({"metadata": {"name": name}}));
         assert_eq!(
             ["ours", "of-another", "restored", "of-a-user", "unknown"].map(is_taken),
             [true, false, false, false, false]
