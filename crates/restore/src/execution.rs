@@ -4,6 +4,7 @@ use crate::additional::{Additional, ToldMissing};
 use crate::aside::Aside;
 use crate::begun::Begun;
 use crate::check::{Lookout, Presence};
+use crate::defined::Defined;
 use crate::desired::Maker;
 use crate::ensure::NeededNamespaces;
 use crate::env::Env;
@@ -49,6 +50,8 @@ pub(crate) struct Lasting {
     pub(crate) begun: Arc<Begun>,
     pub(crate) commands: Arc<PodCommands>,
     pub(crate) renamed: Arc<Renamed>,
+    /// The types that the restore defines.
+    pub(crate) defined: Arc<Defined>,
     /// The groups of snapshots that are restored.
     pub(crate) groups: Arc<SnapshotGroups>,
     messages: Arc<Messages>,
@@ -85,6 +88,7 @@ impl Lasting {
                 &walk.env,
             )),
             renamed: Arc::default(),
+            defined: Arc::default(),
             messages,
             reader: Arc::new(Reader::new(walk.archive.clone(), Arc::clone(&walk.stop))),
             aside: Arc::default(),
@@ -128,6 +132,7 @@ impl Execution {
             commands: Arc::clone(&lasting.commands),
             pinned: lasting.pinned.clone(),
             renamed: Arc::clone(&lasting.renamed),
+            defined: Arc::clone(&lasting.defined),
             is_resumed: lasting.is_resumed,
             timeout: walk.resource_timeout,
             env: env.clone(),

@@ -12,7 +12,7 @@
 //! - `item` leads one object through `desired` (with `apply`, `operations` and `references`), `ensure` (with `namespaces`),
 //!   `additional` (with `ready` and `aside`), `native` and `write` (with `existing` and `update`), and decides what follows.
 //! - `owners` comes when all levels have ended (with `owner_references`).
-//! - `mapping` is read by all of them, `messages`, `begun`, `reader` and `stop` are handed to those that need them.
+//! - `mapping` is read by all of them, `messages`, `begun`, `defined`, `reader` and `stop` are handed to those that need them.
 //!
 //! The engine never writes custom resources. Start reading at [`run`].
 
@@ -28,6 +28,7 @@ mod built_in;
 mod check;
 mod checkpoint;
 mod deferred;
+mod defined;
 mod desired;
 mod ensure;
 mod env;

@@ -204,8 +204,7 @@ async fn levels(
         walk.ahead.forget_after(&of_level);
         done.extend(of_level);
         if defines_types && !walk.stop.has_come() {
-            // The types that were just defined are served now.
-            walk.discover_again().await;
+            walk.discover_again(&lasting.defined).await;
             current = Execution::new(lasting, walk)?;
         }
     }

@@ -17,7 +17,7 @@ use lifeboat_operation::Operation;
 use lifeboat_store::{ClaimOutcome, ClaimRequest, Store, stream};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -257,6 +257,11 @@ impl Ground {
         self.api.loses_discovery.store(true, Ordering::Relaxed);
     }
 
+    /// Lets discovery leave out the types of `example.com` in its next answers.
+    pub(crate) fn discover_late(&self, times: usize) {
+        self.api.late_discoveries.store(times, Ordering::Relaxed);
+    }
+
     /// Answers each such request with this status.
     pub(crate) fn answer(&self, method: &'static str, path: &'static str, answer: Answer) {
         self.api.answers.lock().unwrap().insert((method, path), answer);
@@ -417,6 +422,8 @@ struct Api {
     writes: Mutex<Vec<String>>,
     /// Whether discovery fails once something was written.
     loses_discovery: AtomicBool,
+    /// How many answers of discovery are yet to leave out types.
+    late_discoveries: AtomicUsize,
     /// What is said to each request of a method at a path.
     answers: Mutex<BTreeMap<(&'static str, &'static str), Answer>>,
 }
@@ -463,7 +470,10 @@ impl Api {
                 status(403, "no more of it")
             }
             (_, "/api") => (200, discovered(str::is_empty)),
-            (_, "/apis") => (200, discovered(|group| !group.is_empty())),
+            (_, "/apis") => {
+                let late = self.late_discoveries.try_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
+                (200, discovered(|group| !group.is_empty() && (late.is_err() || group != "example.com")))
+            }
             ("POST", _) => {
                 let name = body["metadata"]["name"].as_str().unwrap_or_default().to_owned();
                 let path = format!("{path}/{name}");

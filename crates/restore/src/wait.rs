@@ -92,24 +92,24 @@ where
     Waited::TimedOut
 }
 
-/// Waits until a resource definition is established and its names are accepted (restore.md 2.14).
+/// Waits until a resource definition is established and its names are accepted (restore.md 2.14). Returns it as it is then.
 pub(crate) async fn established(
     resource: &ApiResource,
     name: &str,
     timeout: Duration,
     env: &Env,
-) -> Result<(), String> {
+) -> Result<Value, String> {
     let until = Instant::now() + timeout;
     let waited = poll(
         || until,
         &env.operation.cancel,
         || async {
             let body = env.cluster.get(resource, None, name).await?;
-            Ok(body.filter(|b| is_established(b)).map(|_| ()))
+            Ok(body.map(|b| serde_json::from_slice(&b).unwrap_or_default()).filter(is_established))
         },
     );
     match waited.await {
-        Waited::Done(()) => Ok(()),
+        Waited::Done(definition) => Ok(definition),
         Waited::Failed(e) => Err(format!("error verifying the CRD {name} is ready to use: {e}")),
         Waited::TimedOut => Err(format!(
             "error verifying the CRD {name} is ready to use: it is not established after {} s",
@@ -119,10 +119,9 @@ pub(crate) async fn established(
     }
 }
 
-fn is_established(body: &[u8]) -> bool {
-    let value: Value = serde_json::from_slice(body).unwrap_or_default();
+fn is_established(definition: &Value) -> bool {
     let is_true = |kind: &str| {
-        value["status"]["conditions"]
+        definition["status"]["conditions"]
             .as_array()
             .is_some_and(|all| all.iter().any(|c| c["type"] == kind && c["status"] == "True"))
     };

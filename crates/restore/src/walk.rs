@@ -4,6 +4,7 @@ use crate::actions::{ActionConfig, built_in_actions};
 use crate::ahead::Ahead;
 use crate::apply::Actions;
 use crate::check::Lookout;
+use crate::defined::Defined;
 use crate::desired::Maker;
 use crate::env::Env;
 use crate::existing_policies::ExistingPolicies;
@@ -34,6 +35,9 @@ use lifeboat_volume::facts::ClaimKey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// How long discovery is waited for to name the types that were defined.
+const LONGEST_DISCOVERY: Duration = Duration::from_secs(60);
 
 /// A restore whose archive was read and checked, and whose objects are ordered.
 pub(crate) struct Walk {
@@ -82,7 +86,8 @@ impl Walk {
         let policies = policies(restore, &request.settings, env).await?;
         let priorities = version_priorities(restore, &request.settings, env).await?;
         let mut archive = open(request, restore, false, env).await?;
-        let catalog = discover(&Catalog::default(), env).await?;
+        let catalog = env.cluster.discover().await?;
+        tell_failures(&Catalog::default(), &catalog, env);
         let recorded = recorded(restore, env).await?;
         let selecting = Selecting {
             request,
@@ -148,11 +153,20 @@ impl Walk {
         })
     }
 
-    /// Asks for the types again, after some were defined. When the cluster does not say, the restore goes on with those that it
-    /// served before: objects of the others fail, each with an error of its own.
-    pub(crate) async fn discover_again(&mut self) {
-        match discover(&self.catalog, &self.env).await {
-            Ok(catalog) => self.catalog = catalog,
+    /// Asks for the types again, after these were defined, and waits until they are served. When the cluster does not say, the
+    /// restore goes on with those that it served before: objects of the others fail, each with an error of its own.
+    pub(crate) async fn discover_again(&mut self, defined: &Defined) {
+        let time = self.resource_timeout.min(LONGEST_DISCOVERY);
+        match defined.discover(time, &self.env).await {
+            Ok((catalog, missing)) => {
+                tell_failures(&self.catalog, &catalog, &self.env);
+                self.catalog = catalog;
+                if !missing.is_empty() && !self.stop.has_come() {
+                    let (types, seconds) = (missing.join(", "), time.as_secs());
+                    let text = format!("this restore has defined types that are not served after {seconds} s: {types}");
+                    self.env.operation.journal.warn(&Place::Cluster, text);
+                }
+            }
             Err(e) => {
                 let text = format!("refresh discovery after restoring CRDs: {}", chain(&e));
                 self.env.operation.journal.warn(&Place::Cluster, text);
@@ -249,9 +263,8 @@ async fn open(request: &Request, restore: &Restore, ignore_index: bool, env: &En
     env.store.open_archive(&restore.spec.backup_name, &options).await
 }
 
-/// The types that the cluster serves now; a group that does not answer is a warning, unless it did not before.
-async fn discover(before: &Catalog, env: &Env) -> Result<Catalog, RestoreError> {
-    let catalog = env.cluster.discover().await?;
+/// Warns of groups that do not answer, unless they did not before.
+fn tell_failures(before: &Catalog, catalog: &Catalog, env: &Env) {
     let known = |group_version: &str| before.failures.iter().any(|f| f.group_version == group_version);
     for failure in catalog.failures.iter().filter(|f| !known(&f.group_version)) {
         env.operation.journal.warn(
@@ -259,7 +272,6 @@ async fn discover(before: &Catalog, env: &Env) -> Result<Catalog, RestoreError> 
             format!("the types of {} could not be discovered: {}", failure.group_version, failure.message),
         );
     }
-    Ok(catalog)
 }
 
 async fn recorded(restore: &Restore, env: &Env) -> Result<Recorded, StoreError> {

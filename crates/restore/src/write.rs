@@ -2,6 +2,7 @@
 
 use crate::action::Action;
 use crate::attempt::Source;
+use crate::defined::Defined;
 use crate::desired::Maker;
 use crate::env::Env;
 use crate::existing::{Treatment, is_made_since, is_same_state};
@@ -34,6 +35,8 @@ pub(crate) struct Writer {
     /// The plan that the restore is held to.
     pub(crate) pinned: Option<Arc<Pinned>>,
     pub(crate) renamed: Arc<Renamed>,
+    /// The types that the restore defines.
+    pub(crate) defined: Arc<Defined>,
     /// Whether an earlier run of this restore was cut off.
     pub(crate) is_resumed: bool,
     /// How long a resource definition is waited for, and an object that is to be gone before it is made anew.
@@ -169,10 +172,11 @@ impl Writer {
                 Err(e) => self.messages.error(key, &format!("error restoring managedFields of {key}: {}", e.failure)),
             }
         }
-        if key.resource.resource == "customresourcedefinitions"
-            && let Err(e) = established(resource, name, self.timeout, &self.env).await
-        {
-            self.messages.error(key, &e);
+        if key.resource.resource == "customresourcedefinitions" {
+            match established(resource, name, self.timeout, &self.env).await {
+                Ok(definition) => self.defined.note(&definition),
+                Err(e) => self.messages.error(key, &e),
+            }
         }
         if self.commands.begin(key, in_cluster).await {
             // A run again has to know whether they have run.

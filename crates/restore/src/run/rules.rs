@@ -271,3 +271,19 @@ async fn a_restore_goes_on_when_the_types_that_it_has_defined_cannot_be_discover
     assert_eq!(ground.made(), ["a"]);
     assert!(ground.at("/apis/example.com/v2/namespaces/shop/widgets/w").is_some(), "its type was known before");
 }
+
+#[tokio::test]
+async fn types_that_discovery_names_late_are_waited_for() {
+    let metadata = json!({"namespace": null, "annotations": {well_known::ANNOTATION_RESTORE_STATUS: "true"}});
+    let conditions = ["Established", "NamesAccepted"].map(|one| json!({"type": one, "status": "True"}));
+    let versions = ["v1", "v2"].map(|name| json!({"name": name, "served": true}));
+    let spec = json!({"group": "example.com", "names": {"plural": "widgets"}, "versions": versions});
+    let definition = json!({"metadata": metadata, "spec": spec, "status": {"conditions": conditions}});
+    let definition = object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "widgets.example.com", &definition);
+    let ground = ground(&[definition, object("example.com/v2", "Widget", "w", &json!({}))]).await;
+    // Not before the definition is made either.
+    ground.discover_late(3);
+    let outcome = ground.run().await.unwrap();
+    assert_eq!(messages(&outcome.results), NO_MESSAGES);
+    assert!(ground.at("/apis/example.com/v2/namespaces/shop/widgets/w").is_some());
+}
