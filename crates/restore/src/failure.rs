@@ -1,6 +1,8 @@
 //! What is stored of a restore that failed.
 
 use crate::env::Env;
+use crate::group_stubs::remove_now;
+use crate::native::tell_made;
 use crate::record::{count, log_content};
 use lifeboat_api::Restore;
 use lifeboat_archive::layout::RestoreFile;
@@ -8,13 +10,17 @@ use lifeboat_archive::sidecar;
 use lifeboat_object::Place;
 use lifeboat_store::StoreError;
 
-/// Stores log and results of a restore that broke off, so that what happened can be read like that of any other. Gives
-/// `restore` with the counts of its warnings and errors.
+/// Stores log and results of a restore that broke off, so that what happened can be read like that of any other: with the volumes that
+/// it has made and nothing uses. Takes out of the cluster what it has made for the time of the restore only. Gives `restore` with the
+/// counts of its warnings and errors.
 ///
 /// # Errors
 /// [`StoreError`].
 pub async fn record_failure(mut restore: Restore, env: &Env) -> Result<Restore, StoreError> {
     env.operation.journal.error(&Place::Velero, &restore.status.failure_reason);
+    // Nothing comes after this that could take up what it has made.
+    tell_made(&restore, env).await;
+    remove_now(&restore, true, env).await;
     let closed = env.operation.journal.close();
     count(&mut restore.status, closed.warnings, closed.errors);
     let results = sidecar::encode(&closed.results).map_err(|e| StoreError::Encode("the results", e))?;

@@ -8,8 +8,8 @@ use crate::mapping::Mapping;
 use crate::one_life::strip;
 use crate::refused::Refused;
 use crate::stop::BrokenOff;
-use lifeboat_api::Restore;
-use lifeboat_api::well_known::ANNOTATION_ORIGINAL_PV_NAME;
+use lifeboat_api::well_known::{ANNOTATION_ORIGINAL_PV_NAME, LABEL_RESTORE_NAME};
+use lifeboat_api::{Restore, label_value};
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_cluster::ClusterError;
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Place};
@@ -216,10 +216,57 @@ impl Natives {
     /// Ends what makes volumes, and tells of those that nothing uses. These PersistentVolumes of the backup were made.
     pub(crate) async fn end<'a>(&self, made: impl Iterator<Item = &'a str>, env: &Env) {
         made.for_each(|volume| self.volumes.uses(volume));
-        for text in self.volumes.end().await {
-            env.operation.journal.warn(&Place::Velero, text);
+        tell_unused(&self.volumes, env).await;
+    }
+
+    /// The same where the restore broke off before it was known what was made: the cluster knows it.
+    pub(crate) async fn break_off(&self, restore: &Restore, env: &Env) {
+        look_for_uses(&self.volumes, restore, env).await;
+        tell_unused(&self.volumes, env).await;
+    }
+}
+
+/// Tells of the volumes that a restore has made which ends without another attempt, as far as nothing uses them: its notes are all that
+/// knows of them, and go with it.
+pub(crate) async fn tell_made(restore: &Restore, env: &Env) {
+    let volumes = NativeVolumes::new(&env.operation, &restore.metadata.uid, &env.actions.volume_snapshotters);
+    if let Err(e) = volumes.load().await {
+        let text = format!("volumes that this restore has made from snapshots may lie in the storage unused: {e}");
+        env.operation.journal.warn(&Place::Velero, text);
+        return;
+    }
+    look_for_uses(&volumes, restore, env).await;
+    tell_unused(&volumes, env).await;
+}
+
+/// Looks in the cluster which volumes are used by PersistentVolumes of this restore.
+async fn look_for_uses(made: &NativeVolumes, restore: &Restore, env: &Env) {
+    let label = label_value(&restore.metadata.name);
+    let mut is_seen = true;
+    for (volume, name) in made.all_made() {
+        // A cluster that has not answered once is not asked for each of them.
+        let found = if is_seen { get(&volumes(), None, &name, env).await.ok() } else { None };
+        is_seen = found.is_some();
+        match found.map(|found| found.unwrap_or_default()) {
+            Some(found) if found["metadata"]["labels"][LABEL_RESTORE_NAME].as_str() == Some(&label) => {
+                made.uses(&volume);
+            }
+            Some(_) => {}
+            None => made.may_use(&volume),
         }
     }
+}
+
+/// Tells of what was not told before.
+async fn tell_unused(volumes: &NativeVolumes, env: &Env) {
+    let journal = &env.operation.journal;
+    let unused = volumes.end().await;
+    if unused.is_empty() {
+        return;
+    }
+    let told = journal.close().results.warnings;
+    let texts = unused.into_iter().filter(|text| !told.messages().any(|message| message == text));
+    texts.for_each(|text| journal.warn(&Place::Velero, text));
 }
 
 fn not_made(snapshot: &NativeSnapshot, why: &str) -> String {

@@ -95,7 +95,10 @@ async fn walk(
     let made = made.iter().filter(|one| matches!(one.action, Action::Created | Action::Recreated));
     let rows: Vec<&Row> = made.filter_map(|one| walk.archive.row(one.row)).collect();
     let volumes = rows.iter().filter(|row| *row.resource == GroupResource::new("", "persistentvolumes"));
-    walk.natives.end(volumes.map(|row| &*row.name), env).await;
+    match &reached {
+        Ok(_) => walk.natives.end(volumes.map(|row| &*row.name), env).await,
+        Err(_) => walk.natives.break_off(&walk.restore, env).await,
+    }
     let broken_off = walk.stop.take_reason().filter(|_| !env.operation.cancel.is_cancelled());
     if broken_off.is_some() {
         save(&mut checkpoint, env).await;

@@ -5,9 +5,9 @@ use crate::ground::{Ground, messages, volume};
 use lifeboat_action::{ActionError, VolumeFacts, VolumeRequest};
 use lifeboat_api::{Duration, ExistingResourcePolicy, RestorePhase};
 use lifeboat_archive::layout::{BackupFile, RestoreFile};
-use lifeboat_object::ApiResource;
+use lifeboat_object::{ApiResource, Results};
 use lifeboat_operation::{InMemory, Records};
-use lifeboat_restore::{Env, PlanDigest, PlanLine, Planned, preview};
+use lifeboat_restore::{Env, PlanDigest, PlanLine, Planned, preview, record_failure};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -308,6 +308,31 @@ async fn a_volume_that_nothing_uses_is_told_and_used_by_a_run_again() {
     assert_eq!(ground.disks().await["pv-a"], id);
     assert_eq!(cloud.volumes().len(), 2);
     assert_eq!(ground.claims().await, texts(&[("shop/a", "pv-a"), ("shop/data-db-0", "pv-db")]));
+}
+
+/// As of a server that was cut off again and again.
+#[tokio::test]
+async fn a_restore_that_is_given_up_tells_of_the_volumes_that_nothing_uses() {
+    let (ground, cloud) = ground().await;
+    cloud.let_be(|name, subject, _| match (name, subject) {
+        ("set_volume_id", "pv-a") => Fate::Fails(ActionError::item("odd")),
+        _ => Fate::Good,
+    });
+    let records: Arc<dyn Records> = Arc::new(InMemory::default());
+    Box::pin(lifeboat_restore::run(&ground.request, &noting(&ground, &records))).await.unwrap();
+    let mut restore = ground.request.restore.clone();
+    restore.status.failure_reason = "cut off".to_owned();
+    let name = restore.metadata.name.clone();
+    let ended = Box::pin(record_failure(restore, &noting(&ground, &records))).await.unwrap();
+    assert_eq!((ended.status.warnings, ended.status.errors), (1, 1));
+    let results: Results = ground.store.restore_file(&name, RestoreFile::Results).await.unwrap().unwrap();
+    let id = cloud.volumes().into_iter().find(|(_, snapshot)| snapshot == "snap-a").unwrap().0;
+    let unused = format!(
+        "the volume {id} was made from the snapshot snap-a in the location east, and no PersistentVolume pv-a is known to use it: \
+         delete it in the storage, unless the same restore is run again and uses it"
+    );
+    assert_eq!(results.warnings.messages().collect::<Vec<_>>(), [unused]);
+    assert_eq!(results.errors.messages().collect::<Vec<_>>(), ["cut off"]);
 }
 
 #[tokio::test]

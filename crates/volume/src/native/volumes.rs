@@ -74,8 +74,19 @@ struct Inner {
 #[derive(Clone, Debug)]
 struct Known {
     note: VolumeNote,
-    /// Whether a PersistentVolume uses it.
-    is_used: bool,
+    uses: Use,
+}
+
+/// Whether a PersistentVolume uses a volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Use {
+    /// None does.
+    #[default]
+    No,
+    /// One does.
+    Yes,
+    /// That cannot be seen.
+    Unknown,
 }
 
 impl NativeVolumes {
@@ -108,7 +119,7 @@ impl NativeVolumes {
         }
         for note in all {
             if note.restore_uid == self.inner.restore_uid {
-                lock(&self.inner.known).insert(note.persistent_volume.clone(), Known { note, is_used: false });
+                lock(&self.inner.known).insert(note.persistent_volume.clone(), Known { note, uses: Use::No });
             } else {
                 // Of another restore that had its name.
                 self.inner.notes.remove(&note).await?;
@@ -188,8 +199,23 @@ impl NativeVolumes {
     /// Notes that a PersistentVolume uses the volume that was made for it.
     pub fn uses(&self, volume: &str) {
         if let Some(known) = lock(&self.inner.known).get_mut(volume) {
-            known.is_used = true;
+            known.uses = Use::Yes;
         }
+    }
+
+    /// Notes that it cannot be seen whether a PersistentVolume uses the volume that was made for it.
+    pub fn may_use(&self, volume: &str) {
+        if let Some(known) = lock(&self.inner.known).get_mut(volume) {
+            known.uses = Use::Unknown;
+        }
+    }
+
+    /// The PersistentVolumes for which volumes were made: their names in the backup, and in the cluster.
+    #[must_use]
+    pub fn all_made(&self) -> Vec<(String, String)> {
+        let known = lock(&self.inner.known);
+        let made = known.values().filter(|known| !known.note.volume_id.is_empty());
+        made.map(|known| (known.note.persistent_volume.clone(), known.note.name.clone())).collect()
     }
 
     /// Ends what makes volumes: waits a while for what is being made, so that it is known, and begins nothing more. Gives, for people,
@@ -201,13 +227,20 @@ impl NativeVolumes {
         let _ = timeout(GRACE, all).await;
         tasks.shutdown().await;
         let known = lock(&self.inner.known);
-        let unused = known.values().filter(|known| !known.is_used && !known.note.volume_id.is_empty());
-        let unused = unused.map(|known| {
+        let unused = known.values().filter(|known| !known.note.volume_id.is_empty()).filter_map(|known| {
             let VolumeNote { persistent_volume, location, snapshot_id, volume_id, .. } = &known.note;
-            format!(
-                "the volume {volume_id} was made from the snapshot {snapshot_id} in the location {location}, and no PersistentVolume \
-                 {persistent_volume} is known to use it: delete it in the storage, unless the same restore is run again and uses it"
-            )
+            let made = format!("the volume {volume_id} was made from the snapshot {snapshot_id} in the location {location}");
+            match known.uses {
+                Use::Yes => None,
+                Use::No => Some(format!(
+                    "{made}, and no PersistentVolume {persistent_volume} is known to use it: delete it in the storage, unless the same \
+                     restore is run again and uses it"
+                )),
+                Use::Unknown => Some(format!(
+                    "{made}, and it cannot be seen whether the PersistentVolume {persistent_volume} uses it: look for that, and delete it \
+                     in the storage if none does"
+                )),
+            }
         });
         let unheard = known.values().filter(|known| known.note.unheard > 0 || known.note.volume_id.is_empty());
         unused.chain(unheard.map(|known| unheard_volume(&known.note))).collect()
@@ -297,7 +330,7 @@ impl Inner {
     }
 
     fn know(&self, note: &VolumeNote) {
-        let known = Known { note: note.clone(), is_used: false };
+        let known = Known { note: note.clone(), uses: Use::No };
         lock(&self.known).insert(note.persistent_volume.clone(), known);
     }
 }
