@@ -54,7 +54,8 @@ impl Caller {
     }
 
     /// Begins to use the process: starts it when it does not run, and makes the first calls again when it does. While others have
-    /// calls in it, a configuration is not given again: plugins do not bear that, and they have the same already.
+    /// calls in it, a configuration is not given again: plugins do not bear that, and they have the same already. One that answers nothing
+    /// at all is ended, and another started.
     ///
     /// # Errors
     /// When the process cannot be started, or a first call fails.
@@ -64,7 +65,20 @@ impl Caller {
         if let Some(answers) = running.answers {
             return Ok(answers);
         }
-        let connection = running.connection;
+        match self.first_calls(&running.connection).await {
+            Err(_) if !answers(&running.connection).await => {
+                running.connection.kill().await;
+                let running = self.used.begin().await?;
+                match running.answers {
+                    Some(answers) => Ok(answers),
+                    None => self.first_calls(&running.connection).await,
+                }
+            }
+            answers => answers,
+        }
+    }
+
+    async fn first_calls(&self, connection: &Connection) -> Result<Vec<ActionScope>, PluginError> {
         let firsts = &self.used.work().firsts;
         let _alone = match firsts.iter().any(First::changes_state) {
             false => None,
@@ -75,7 +89,7 @@ impl Caller {
         };
         let mut answers = Vec::with_capacity(firsts.len());
         for first in firsts {
-            answers.push(first.call(&connection, self.limit()).await?);
+            answers.push(first.call(connection, self.limit()).await?);
         }
         Ok(answers)
     }

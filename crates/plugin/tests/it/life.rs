@@ -189,6 +189,20 @@ async fn a_process_that_answers_nothing_at_all_is_ended_and_started_anew() {
 }
 
 #[tokio::test]
+async fn a_process_that_answers_nothing_to_who_begins_to_use_it_is_ended_and_another_takes_its_place() {
+    let mut bed = Bed::new().with("p", PLUGIN, "");
+    bed.options.call_timeout = Duration::from_millis(300);
+    let (host, _actions) = begin(&bed).await;
+    let first = bed.started()[0];
+    let stopped = std::process::Command::new("kill").args(["-STOP", &first.to_string()]).status();
+    assert!(stopped.unwrap().success());
+    let others = host.actions(&journal("c")).await.unwrap();
+    assert!(!exists(first));
+    execute(&others, "none").await.unwrap();
+    assert_eq!(bed.started().len(), 2);
+}
+
+#[tokio::test]
 async fn an_action_that_does_not_say_what_it_applies_to_holds_nothing_up_for_ever() {
     let mut bed = Bed::new().with("p", PLUGIN, "applies-never");
     bed.options.call_timeout = Duration::from_millis(300);
