@@ -51,7 +51,8 @@ impl RemoteObjectStore {
         Ok(self.place.call(ask).await?.exists)
     }
 
-    /// Whether a call has failed because there is no such object: plugins say that in many words, so they are asked again.
+    /// Whether a call has failed because there is no such object: plugins say that in many words, and others in the same, so they are
+    /// asked.
     async fn is_missing(&self, key: &str, failure: &Failure) -> bool {
         match kind(failure) {
             ErrorKind::NotFound => true,

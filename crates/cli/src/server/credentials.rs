@@ -23,13 +23,13 @@ impl CredentialFiles {
     /// # Errors
     /// Why it cannot be written, for people.
     pub(crate) fn write(&self, namespace: &str, secret: &SecretKeySelector, bytes: &[u8]) -> Result<String, String> {
-        let name = format!("{}-{}", secret.name, secret.key);
         let is_plain = |part: &str| !part.is_empty() && !part.contains('/') && part != "." && part != "..";
-        if !is_plain(namespace) || !is_plain(&name) {
+        if ![namespace, &secret.name, &secret.key].into_iter().all(is_plain) {
             return Err(format!("no file can be named after the key {:?} of Secret {:?}", secret.key, secret.name));
         }
-        let folder = self.folder.join(namespace);
-        let path = folder.join(&name);
+        // In a folder of the Secret: `a-b` with the key `c` is not `a` with the key `b-c`.
+        let folder = self.folder.join(namespace).join(&secret.name);
+        let path = folder.join(&secret.key);
         written(&folder, &path, bytes).map_err(|e| {
             format!("the credentials of Secret {} cannot be written to {}: {e}", secret.name, path.display())
         })?;
@@ -62,12 +62,22 @@ mod tests {
         let files = CredentialFiles::new(folder.path().join("credentials"));
         for text in ["old", "new"] {
             let path = files.write("velero", &secret("cloud", "key"), text.as_bytes()).unwrap();
-            assert_eq!(Path::new(&path), folder.path().join("credentials/velero/cloud-key"));
+            assert_eq!(Path::new(&path), folder.path().join("credentials/velero/cloud/key"));
             assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
             assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         }
-        let left = std::fs::read_dir(folder.path().join("credentials/velero")).unwrap();
+        let left = std::fs::read_dir(folder.path().join("credentials/velero/cloud")).unwrap();
         assert_eq!(left.count(), 1);
+    }
+
+    #[test]
+    fn each_key_of_each_secret_has_its_own_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = CredentialFiles::new(folder.path().to_owned());
+        let one = files.write("velero", &secret("a", "b-c"), b"one").unwrap();
+        let other = files.write("velero", &secret("a-b", "c"), b"other").unwrap();
+        let read = [one, other].map(|path| std::fs::read_to_string(path).unwrap());
+        assert_eq!(read, ["one", "other"]);
     }
 
     #[test]

@@ -54,10 +54,8 @@ impl Place {
     }
 }
 
-/// Parts of texts by which Velero knows that there is no such object.
-const MISSING: [&str; 5] = ["not found", "does not exist", "nosuchkey", "blobnotfound", "objectnotexist"];
-
-/// What the caller can do about a call that failed.
+/// What the caller can do about a call that failed. Texts such as "does not exist" say nothing: what does not exist may be the bucket, or
+/// the key that it is encrypted with.
 pub(crate) fn kind(failure: &Failure) -> ErrorKind {
     match failure.cause {
         Cause::NoProcess | Cause::Gone | Cause::Broken | Cause::Late | Cause::Passing => ErrorKind::Transient,
@@ -66,10 +64,7 @@ pub(crate) fn kind(failure: &Failure) -> ErrorKind {
         Cause::Said(Code::PermissionDenied | Code::Unauthenticated) => ErrorKind::Denied,
         Cause::Said(Code::ResourceExhausted) => ErrorKind::Throttled,
         Cause::Said(Code::DeadlineExceeded) => ErrorKind::Transient,
-        Cause::Said(_) => {
-            let text = failure.text.to_lowercase();
-            if MISSING.iter().any(|part| text.contains(part)) { ErrorKind::NotFound } else { ErrorKind::Other }
-        }
+        Cause::Said(_) => ErrorKind::Other,
     }
 }
 
@@ -81,8 +76,8 @@ mod tests {
     #[test]
     fn a_failure_says_what_can_be_done() {
         for (status, expected) in [
-            (Status::unknown("NoSuchKey: the specified key does not exist"), ErrorKind::NotFound),
-            (Status::unknown("storage: object doesn't exist, ObjectNotExist"), ErrorKind::NotFound),
+            (Status::unknown("NoSuchKey: the specified key does not exist"), ErrorKind::Other),
+            (Status::unknown("NotFoundException: Key 'arn:aws:kms:...' does not exist"), ErrorKind::Other),
             (Status::not_found("x"), ErrorKind::NotFound),
             (Status::permission_denied("x"), ErrorKind::Denied),
             (Status::unauthenticated("x"), ErrorKind::Denied),

@@ -191,7 +191,7 @@ async fn a_process_that_answers_nothing_at_all_is_ended_and_started_anew() {
 #[tokio::test]
 async fn a_process_that_answers_nothing_to_who_begins_to_use_it_is_ended_and_another_takes_its_place() {
     let mut bed = Bed::new().with("p", PLUGIN, "");
-    bed.options.call_timeout = Duration::from_millis(300);
+    bed.options.call_timeout = Duration::from_secs(3);
     let (host, _actions) = begin(&bed).await;
     let first = bed.started()[0];
     let stopped = std::process::Command::new("kill").args(["-STOP", &first.to_string()]).status();

@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Calls of one snapshotter at once, in each line.
 pub(crate) const AT_ONCE: usize = 16;
-/// How long a question may take, and a deletion.
-const ANSWER: Duration = Duration::from_secs(300);
+/// How long a question may take, and a deletion. Who calls programs has a shorter limit of its own, and ends those that hang.
+const ANSWER: Duration = Duration::from_secs(3600);
 
 /// A location with its snapshotter.
 pub(crate) struct Location {
