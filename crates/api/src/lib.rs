@@ -21,6 +21,7 @@ mod reference;
 mod repository;
 mod request;
 mod restore;
+mod retention;
 mod schedule;
 mod scheduled;
 mod schema;
@@ -67,6 +68,7 @@ pub use restore::{
     RestorePhase, RestoreProgress, RestoreResourceHook, RestoreResourceHookSpec, RestoreSpec, RestoreStatus,
     RestoreStatusSpec, UploaderConfigForRestore,
 };
+pub use retention::Retention;
 pub use schedule::{Schedule, SchedulePhase, ScheduleSpec, ScheduleStatus};
 pub use selector::{LabelSelector, LabelSelectorRequirement};
 pub use time::Time;

@@ -1,7 +1,7 @@
 //! The `Schedule` resource (api-and-controllers.md 1.4).
 
 use crate::schema::{object, resource, words};
-use crate::{BackupSpec, Time};
+use crate::{BackupSpec, Retention, Time};
 
 resource! {
     /// Makes a backup again and again.
@@ -25,6 +25,8 @@ object! {
         paused: bool = "paused";
         /// Whether the run that is due now is left out; unset for the server's setting.
         skip_immediately: Option<bool> = "skipImmediately";
+        /// Which backups stay although their time is over; an addition of Lifeboat.
+        retention: Option<Retention> = "retention";
     }
 }
 

@@ -1,12 +1,27 @@
-//! What a schedule makes: its backups (api-and-controllers.md 3.8).
+//! What a schedule makes: its backups (api-and-controllers.md 3.8), and which of them stay.
 
-use crate::{Backup, OwnerReference, Resource, Schedule, label_value, well_known};
+use crate::{Backup, OwnerReference, Resource, Retention, Schedule, label_value, well_known};
 use std::collections::BTreeMap;
 
 /// What `kubectl apply` notes of the schedule; on a backup it would be taken for what was applied of the backup.
 const APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 impl Schedule {
+    /// Its rules: those of its field, or else of its annotation, where the definition has no such field; `None` when there are
+    /// none.
+    ///
+    /// # Errors
+    /// Why they cannot be followed.
+    pub fn retention(&self) -> Result<Option<Retention>, String> {
+        match &self.spec.retention {
+            Some(rules) => rules.refusal().map_or_else(|| Ok(Some(rules.clone())), Err),
+            None => {
+                let annotation = self.metadata.annotations.get(well_known::ANNOTATION_RETENTION);
+                annotation.map(|text| Retention::parse(text)).transpose()
+            }
+        }
+    }
+
     /// The value of the label [`well_known::LABEL_SCHEDULE_NAME`] on its backups.
     #[must_use]
     pub fn label(&self) -> String {
@@ -32,6 +47,7 @@ impl Schedule {
         made.labels.insert(well_known::LABEL_SCHEDULE_NAME.to_owned(), self.label());
         made.annotations = either(&template.metadata.annotations, &own.annotations);
         made.annotations.remove(APPLIED);
+        made.annotations.remove(well_known::ANNOTATION_RETENTION);
         if self.spec.use_owner_references_in_backup == Some(true) {
             made.owner_references.push(OwnerReference {
                 api_version: Self::api_version(),
@@ -57,7 +73,7 @@ mod tests {
             let mut schedule: Schedule = serde_json::from_value(json!({
                 "apiVersion": "velero.io/v1", "kind": "Schedule",
                 "metadata": {"name": "nightly", "namespace": "velero", "uid": "u", "labels": {"own": "1"},
-                    "annotations": {"own": "2", APPLIED: "{}"}},
+                    "annotations": {"own": "2", APPLIED: "{}", well_known::ANNOTATION_RETENTION: "{}"}},
                 "spec": {"schedule": "@daily", "template": {
                     "includedNamespaces": ["shop"], "resourcePolicy": {"apiGroup": "x", "kind": "Policy", "name": "p"}}},
             }))
@@ -89,5 +105,19 @@ mod tests {
         // The API server would refuse it as a label.
         let long = made(&|schedule| schedule.metadata.name = "n".repeat(70));
         assert_eq!(long["metadata"]["labels"][label], label_value(&"n".repeat(70)));
+    }
+
+    #[test]
+    fn the_field_goes_before_the_annotation() {
+        let daily = |number| Retention { keep_daily: Some(number), ..Retention::default() };
+        let mut schedule = Schedule::default();
+        assert_eq!(schedule.retention(), Ok(None));
+        schedule.metadata.annotations.insert(well_known::ANNOTATION_RETENTION.into(), r#"{"keepDaily":7}"#.into());
+        assert_eq!(schedule.retention(), Ok(Some(daily(7))));
+        schedule.spec.retention = Some(daily(3));
+        assert_eq!(schedule.retention(), Ok(Some(daily(3))));
+        schedule.spec.retention = Some(daily(-3));
+        let why = "invalid retention: keepDaily is -3, and must not be negative";
+        assert_eq!(schedule.retention(), Err(why.to_owned()));
     }
 }

@@ -79,6 +79,16 @@ pub const LABEL_ARGOCD_MANAGED_BY: &str = "argocd.argoproj.io/managed-by";
 
 /// On backups of the command line: they went by resource policies of a file, which no ConfigMap holds; an addition of Lifeboat.
 pub const ANNOTATION_RESOURCE_POLICIES: &str = "lifeboat.io/resource-policies";
+/// On backups: until when they are held, a time of RFC 3339, or [`HOLD_FOREVER`]; an addition of Lifeboat.
+pub const ANNOTATION_HOLD: &str = "lifeboat.io/hold-until";
+/// On backups: the hold that their record in the bucket was seen to have or given last; an addition of Lifeboat.
+pub const ANNOTATION_HOLD_RECORDED: &str = "lifeboat.io/hold-recorded";
+/// A value of [`ANNOTATION_HOLD`]: until it is released.
+pub const HOLD_FOREVER: &str = "forever";
+/// A value of [`ANNOTATION_HOLD`] in the record of a backup: it is held no more.
+pub const HOLD_RELEASED: &str = "released";
+/// On schedules: their retention as JSON, where their definition has no such field; an addition of Lifeboat.
+pub const ANNOTATION_RETENTION: &str = "lifeboat.io/retention";
 /// Version of the cluster a backup was made of, such as `v1.34.4`.
 pub const ANNOTATION_SOURCE_VERSION: &str = "velero.io/source-cluster-k8s-gitversion";
 /// Its major version.

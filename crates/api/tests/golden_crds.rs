@@ -9,7 +9,7 @@ const DEVIATIONS: [(&str, &str); 1] =
     [("/metadata/annotations", "names the version of controller-gen, which made Velero's definitions and not ours")];
 
 /// Properties that Velero's definitions do not have, and why ours do.
-const ADDITIONS: [(&str, &str, &str, &str); 20] = [
+const ADDITIONS: [(&str, &str, &str, &str); 21] = [
     ("backups.velero.io", "/properties/spec/properties/allowUnprotected", "boolean", "goes on without some volumes"),
     ("backups.velero.io", "/properties/spec/properties/cancel", "boolean", "ends a backup"),
     (
@@ -50,6 +50,12 @@ const ADDITIONS: [(&str, &str, &str, &str); 20] = [
         "gives objects their owners back",
     ),
     ("restores.velero.io", "/properties/status/properties/attempt", "integer", "tells how often it was begun"),
+    (
+        "schedules.velero.io",
+        "/properties/spec/properties/retention",
+        "object",
+        "keeps backups although their time is over",
+    ),
     (
         "schedules.velero.io",
         "/properties/spec/properties/template/properties/allowUnprotected",

@@ -82,6 +82,11 @@ fn whole(time: Timestamp) -> Option<Timestamp> {
     Timestamp::from_second(time.as_second()).ok()
 }
 
+/// The zone of a schedule; `local` is that of one that names none, or one that is not known.
+pub(crate) fn zone_of(text: &str, local: &TimeZone) -> TimeZone {
+    zone(text, local).map_or_else(|_| local.clone(), |(zone, _)| zone)
+}
+
 /// The zone that a text begins with, and the rest of it.
 fn zone<'a>(text: &'a str, local: &TimeZone) -> Result<(TimeZone, &'a str), CronError> {
     let Some(named) = text.strip_prefix("CRON_TZ=").or_else(|| text.strip_prefix("TZ=")) else {

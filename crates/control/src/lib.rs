@@ -33,6 +33,12 @@ pub use http::download::HEADER_DOWNLOAD;
 pub use http::plan::PLAN_PATH;
 pub use options::{Controller, Env, Listeners, LocationAccess, Options, Providers, ServerClock, SigningKey};
 pub use own_pod::OwnPod;
+pub use phase::expiry::Obstacle;
+pub use phase::fate::{Becomes, Fate, Lists, fates, location_of};
+pub use phase::hold::Hold;
+pub use phase::keep::{Keeper, told as told_keepers};
+pub use phase::request::{deletion_is_asked, deletion_refusal};
+pub use phase::retention::Reason as RetentionReason;
 pub use phase::schedule::refusal as schedule_refusal;
 #[doc(hidden)]
 pub use server::Look;

@@ -3,10 +3,14 @@
 
 pub(crate) mod backup;
 pub(crate) mod expiry;
+pub(crate) mod fate;
+pub(crate) mod hold;
+pub(crate) mod keep;
 pub(crate) mod location;
 pub(crate) mod queue;
 pub(crate) mod request;
 pub(crate) mod restore;
+pub(crate) mod retention;
 pub(crate) mod schedule;
 pub(crate) mod snapshot_location;
 pub(crate) mod unreadable;

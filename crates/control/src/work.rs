@@ -5,6 +5,7 @@ mod claim;
 pub(crate) mod deletion;
 pub(crate) mod download;
 pub(crate) mod expiry;
+pub(crate) mod keep;
 pub(crate) mod left;
 pub(crate) mod location;
 mod merge;

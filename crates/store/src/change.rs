@@ -5,6 +5,8 @@ use lifeboat_api::Backup;
 use lifeboat_archive::gojson;
 use lifeboat_archive::layout::{BACKUPS, BackupFile, RESTORES};
 use lifeboat_bucket::{BlobStore, BucketError, Entry, ErrorKind, ListOptions, PutOptions};
+use serde::Serialize;
+use serde_json::Value;
 use std::time::Duration;
 
 impl Store {
@@ -53,14 +55,34 @@ impl Store {
         self.delete_folder(&format!("{RESTORES}{name}/"), None).await
     }
 
+    /// The record of a backup as JSON, with the fields that are not known here.
+    ///
+    /// # Errors
+    /// [`StoreError::NoBackup`], [`StoreError::Sidecar`], [`StoreError::Bucket`].
+    pub async fn record(&self, name: &str) -> Result<Value, StoreError> {
+        self.record_as(name).await
+    }
+
+    /// Stores what was made of [`Store::record`] over it. The manifest does not list the record.
+    ///
+    /// # Errors
+    /// [`StoreError::Bucket`].
+    pub async fn replace_record_json(&self, name: &str, record: &Value) -> Result<(), StoreError> {
+        self.put_record(name, record).await
+    }
+
     /// Stores the record of a backup over the one that is there.
     ///
     /// # Errors
     /// [`StoreError::Bucket`].
     pub async fn replace_record(&self, backup: &Backup) -> Result<(), StoreError> {
-        let record = gojson::to_vec_pretty(backup).map_err(|e| StoreError::Encode("the backup's record", e))?;
+        self.put_record(&backup.metadata.name, backup).await
+    }
+
+    async fn put_record<T: Serialize>(&self, name: &str, record: &T) -> Result<(), StoreError> {
+        let record = StoreError::encoded("the backup's record", gojson::to_vec_pretty(record))?;
         let options = PutOptions { content_type: Some("application/json"), ..PutOptions::default() };
-        self.put(&BackupFile::Metadata.key(&backup.metadata.name), record.into(), options).await
+        self.put(&BackupFile::Metadata.key(name), record.into(), options).await
     }
 
     /// Stores a file of a backup over the one that is there.

@@ -124,6 +124,10 @@ impl Store {
     /// # Errors
     /// [`StoreError::NoBackup`], [`StoreError::Sidecar`], [`StoreError::Bucket`].
     pub async fn backup(&self, name: &str) -> Result<Backup, StoreError> {
+        self.record_as(name).await
+    }
+
+    pub(crate) async fn record_as<T: DeserializeOwned>(&self, name: &str) -> Result<T, StoreError> {
         let key = BackupFile::Metadata.key(name);
         let bytes = self.read(&key).await?.ok_or_else(|| StoreError::NoBackup {
             name: name.to_owned(),

@@ -1,25 +1,36 @@
-//! Backups whose time is over (api-and-controllers.md 3.8).
+//! Backups whose time is over (api-and-controllers.md 3.8), or soon will be where something keeps them.
 
 use super::Decision;
 use super::backup::is_running;
+use super::hold::is_to_be_recorded;
+use super::keep::{Keeper, lasts_until, margin};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{
-    Backup, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase, Duration, Time,
-    well_known,
+    Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase, Duration,
+    Time, well_known,
 };
 
-/// What to do with a backup whose time is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What to do with a backup whose time is over, or that something keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Say by its label why it stays.
     Keep(Obstacle),
     /// Ask for its deletion.
     Delete,
+    /// Move its expiration, in its record in the bucket and then here: this keeps it.
+    Prolong {
+        /// To this time.
+        until: Timestamp,
+        /// What keeps it.
+        by: Vec<Keeper>,
+    },
+    /// Make its record in the bucket say the same of its hold.
+    Record,
 }
 
-/// Why a backup stays whose time is over.
+/// Why nothing can be deleted from a location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Obstacle {
+pub enum Obstacle {
     /// There is no such location.
     NoLocation,
     /// The location may only be read.
@@ -36,6 +47,16 @@ impl Obstacle {
             return Some(Self::Unavailable);
         }
         (location.spec.access_mode == Some(BackupStorageLocationAccessMode::ReadOnly)).then_some(Self::ReadOnly)
+    }
+
+    /// In words; `location` is its name.
+    #[must_use]
+    pub fn told(self, location: &str) -> String {
+        match self {
+            Self::NoLocation => format!("there is no location {location}"),
+            Self::ReadOnly => format!("location {location} is read-only"),
+            Self::Unavailable => format!("location {location} is not available"),
+        }
     }
 
     /// The value of the label; the words are Velero's.
@@ -65,23 +86,61 @@ pub(crate) fn end(backup: &Backup) -> Option<Timestamp> {
     backup.status.expiration.map(Time::timestamp)
 }
 
-/// Decides for a backup whose time is over. What keeps it is said once.
-pub(crate) fn step(
-    backup: &Backup,
-    obstacle: Option<Obstacle>,
-    requests: Requests,
-    frequency: Duration,
-    now: Timestamp,
-) -> Decision<Step> {
+/// What is known beside the backup.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Around {
+    /// Why nothing can be changed in its location.
+    pub(crate) obstacle: Option<Obstacle>,
+    pub(crate) requests: Requests,
+    /// What keeps it.
+    pub(crate) keepers: Vec<Keeper>,
+}
+
+/// From when on it is looked at what keeps a backup: before its time is over.
+pub(crate) fn begins(backup: &Backup) -> Option<Timestamp> {
+    Some(end(backup)?.saturating_sub(margin(backup)).unwrap_or(Timestamp::MIN))
+}
+
+/// Decides. What cannot be changed in the location of a backup whose time is over is said once.
+pub(crate) fn step(backup: &Backup, around: Around, frequency: Duration, now: Timestamp) -> Decision<Step> {
+    let Around { obstacle, requests, keepers } = around;
     // One in progress comes to its end first.
     if backup.metadata.deletion_timestamp.is_some() || is_running(backup) || requests.is_open {
         return Decision::Rest;
     }
+    let end = end(backup);
     if let Some(obstacle) = obstacle {
-        let said = backup.metadata.labels.get(well_known::LABEL_GC_FAILURE).map(String::as_str);
-        let is_said = said == Some(obstacle.label());
-        return if is_said { Decision::Rest } else { Decision::Do(Step::Keep(obstacle)) };
+        return match end {
+            Some(end) if end <= now => say(backup, obstacle),
+            Some(end) => Decision::Wait(end),
+            None => Decision::Rest,
+        };
     }
+    // What is half gone is not kept any more.
+    let is_going = backup.status.phase == Some(BackupPhase::Deleting);
+    let until = if is_going { None } else { lasts_until(backup, &keepers, now) };
+    let is_soon = begins(backup).is_some_and(|begins| begins <= now);
+    if let Some(until) = until.filter(|until| is_soon && Some(*until) > end) {
+        return Decision::Do(Step::Prolong { until, by: keepers });
+    }
+    if !is_going && is_to_be_recorded(&backup.metadata, backup.status.phase) {
+        return Decision::Do(Step::Record);
+    }
+    match end {
+        None => Decision::Rest,
+        Some(_) if until.is_some() && !is_soon => begins(backup).map_or(Decision::Rest, Decision::Wait),
+        Some(end) if end > now => Decision::Wait(end),
+        Some(_) => delete(requests, frequency, now),
+    }
+}
+
+fn say(backup: &Backup, obstacle: Obstacle) -> Decision<Step> {
+    let said = backup.metadata.labels.get(well_known::LABEL_GC_FAILURE).map(String::as_str);
+    let is_said = said == Some(obstacle.label());
+    if is_said { Decision::Rest } else { Decision::Do(Step::Keep(obstacle)) }
+}
+
+fn delete(requests: Requests, frequency: Duration, now: Timestamp) -> Decision<Step> {
     let frequency = if frequency.nanoseconds() <= 0 { FREQUENCY } else { frequency };
     let pause = SignedDuration::from_nanos(frequency.nanoseconds());
     // A time to come is that of another clock.
@@ -94,11 +153,18 @@ pub(crate) fn step(
 
 #[cfg(test)]
 mod tests {
+    use super::super::hold::Hold;
     use super::*;
-    use lifeboat_api::BackupPhase;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
+    }
+
+    /// A backup whose time is over.
+    fn over() -> Backup {
+        let mut backup = Backup::default();
+        backup.status.expiration = Some(Time::new(at(0)));
+        backup
     }
 
     #[test]
@@ -119,15 +185,17 @@ mod tests {
             (P::Deleting, Requests { is_open: false, failed: Some(at(480)) }, 540, delete.clone()),
             (P::Deleting, Requests { is_open: false, failed: Some(at(9000)) }, 540, delete.clone()),
         ] {
-            let mut backup = Backup::default();
+            let mut backup = over();
             backup.status.phase = Some(phase);
-            assert_eq!(step(&backup, None, requests, minute, at(now)), expected, "{phase:?} {requests:?}");
+            let around = Around { requests, ..Around::default() };
+            assert_eq!(step(&backup, around.clone(), minute, at(now)), expected, "{phase:?} {requests:?}");
             backup.metadata.deletion_timestamp = Some(Time::new(at(1)));
-            assert_eq!(step(&backup, None, requests, minute, at(now)), Decision::Rest, "deleted: {phase:?}");
+            assert_eq!(step(&backup, around, minute, at(now)), Decision::Rest, "deleted: {phase:?}");
         }
         let failed = Requests { is_open: false, failed: Some(at(0)) };
         for unset in [Duration::ZERO, Duration::from_secs(-5)] {
-            let decided = step(&Backup::default(), None, failed, unset, at(10));
+            let around = Around { requests: failed, ..Around::default() };
+            let decided = step(&over(), around, unset, at(10));
             assert_eq!(decided, Decision::Wait(at(3600)), "every hour");
         }
     }
@@ -152,13 +220,70 @@ mod tests {
             let obstacle = Obstacle::of(location.as_ref());
             assert_eq!(obstacle.map(Obstacle::label), expected);
             let Some(obstacle) = obstacle else { continue };
-            let mut backup = Backup::default();
-            let decided = |backup: &Backup| step(backup, Some(obstacle), Requests::default(), Duration::ZERO, at(1));
+            let mut backup = over();
+            let around = |keepers| Around { obstacle: Some(obstacle), keepers, ..Around::default() };
+            let decided = |backup: &Backup| {
+                let kept = step(backup, around(vec![Keeper::Hold(Hold::Forever)]), Duration::ZERO, at(1));
+                assert_eq!(step(backup, around(vec![]), Duration::ZERO, at(1)), kept, "whether it is kept or not");
+                kept
+            };
             assert_eq!(decided(&backup), Decision::Do(Step::Keep(obstacle)));
             backup.metadata.labels.insert(well_known::LABEL_GC_FAILURE.into(), "else".into());
             assert_eq!(decided(&backup), Decision::Do(Step::Keep(obstacle)));
             backup.metadata.labels.insert(well_known::LABEL_GC_FAILURE.into(), obstacle.label().into());
             assert_eq!(decided(&backup), Decision::Rest);
         }
+    }
+
+    #[test]
+    fn what_is_kept_is_prolonged_before_its_time_is_over() {
+        use BackupPhase as P;
+        const DAY: i64 = 24 * 3600;
+        let (rules, forever) =
+            (Keeper::WrongRules { schedule: "s".into(), why: "x".into() }, Keeper::Hold(Hold::Forever));
+        let held = |until: i64| Keeper::Hold(Hold::Until(at(until)));
+        let prolonged =
+            |until: i64, by: &Keeper| Decision::Do(Step::Prolong { until: at(until), by: vec![by.clone()] });
+        // Of an hour: half of it before its end.
+        for (what, phase, keeper, end, now, expected) in [
+            ("not yet", P::Completed, &rules, 7200, 5399, Decision::Wait(at(5400))),
+            ("half an hour before", P::Completed, &rules, 7200, 5400, prolonged(5400 + DAY + 1800, &rules)),
+            ("it is over", P::Failed, &forever, 7200, 9000, prolonged(9000 + DAY + 1800, &forever)),
+            ("it lasts", P::Completed, &rules, 5400 + DAY + 1800, 5400, Decision::Wait(at(5400 + DAY))),
+            ("as long as it is held", P::Completed, &held(7300), 7200, 5400, prolonged(7300, &held(7300))),
+            ("it lasts longer than it is held", P::Completed, &held(7100), 7200, 5400, Decision::Wait(at(7200))),
+            ("it runs", P::InProgress, &forever, 7200, 9000, Decision::Rest),
+            ("it is half gone", P::Deleting, &forever, 7200, 9000, Decision::Do(Step::Delete)),
+        ] {
+            let mut backup = Backup::default();
+            backup.spec.ttl = Duration::from_secs(3600);
+            backup.status.phase = Some(phase);
+            backup.status.expiration = Some(Time::new(at(end)));
+            let around = || Around { keepers: vec![keeper.clone()], ..Around::default() };
+            assert_eq!(step(&backup, around(), Duration::ZERO, at(now)), expected, "{what}");
+            let asked = Requests { is_open: true, failed: None };
+            let decided = step(&backup, Around { requests: asked, ..around() }, Duration::ZERO, at(now));
+            assert_eq!(decided, Decision::Rest, "its deletion is asked for: {what}");
+        }
+    }
+
+    #[test]
+    fn a_hold_is_recorded_when_the_backup_has_ended() {
+        let mut backup = over();
+        backup.metadata.annotations.insert(well_known::ANNOTATION_HOLD.into(), "forever".into());
+        let around = || Around { keepers: vec![Keeper::Hold(Hold::Forever)], ..Around::default() };
+        let decided = |backup: &Backup| step(backup, around(), Duration::ZERO, at(-9_000_000));
+        backup.status.phase = Some(BackupPhase::Queued);
+        assert_eq!(decided(&backup), Decision::Wait(at(-24 * 3600)));
+        backup.status.phase = Some(BackupPhase::PartiallyFailed);
+        assert_eq!(decided(&backup), Decision::Do(Step::Record));
+        backup.status.expiration = None;
+        assert_eq!(decided(&backup), Decision::Do(Step::Record));
+        backup.metadata.annotations.insert(well_known::ANNOTATION_HOLD_RECORDED.into(), "forever".into());
+        assert_eq!(decided(&backup), Decision::Rest);
+        // Released: the record is told before it goes.
+        backup.metadata.annotations.remove(well_known::ANNOTATION_HOLD);
+        backup.status.expiration = Some(Time::new(at(0)));
+        assert_eq!(step(&backup, Around::default(), Duration::ZERO, at(1)), Decision::Do(Step::Record));
     }
 }

@@ -1,10 +1,13 @@
 //! Requests of clients: deletion, download, server status (api-and-controllers.md 3.7, 3.13 and 3.14).
 
 use super::Decision;
+use super::backup::is_running;
+use super::hold::Hold;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{
+    Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase,
     DeleteBackupRequest, DeleteBackupRequestPhase, DownloadRequest, DownloadRequestPhase, ObjectMeta,
-    ServerStatusRequest, ServerStatusRequestPhase, Time,
+    ServerStatusRequest, ServerStatusRequestPhase, Time, well_known,
 };
 
 /// What to do with a request.
@@ -20,6 +23,50 @@ pub(crate) enum Step {
 const DELETION_KEPT: SignedDuration = SignedDuration::from_hours(24);
 /// The status of the server is kept for a minute.
 const STATUS_KEPT: SignedDuration = SignedDuration::from_mins(1);
+
+/// Whether a backup is the one that a request is for: the client, or the server when it began, has noted its UID.
+pub(crate) fn is_meant(request: &DeleteBackupRequest, backup: &Backup) -> bool {
+    let uid = request.metadata.labels.get(well_known::LABEL_BACKUP_UID);
+    uid.is_none_or(|uid| uid.is_empty() || *uid == backup.metadata.uid)
+}
+
+/// Whether the deletion of a backup is asked for, and not refused yet.
+#[must_use]
+pub fn deletion_is_asked(backup: &Backup, requests: &[DeleteBackupRequest]) -> bool {
+    let is_open = |request: &&DeleteBackupRequest| {
+        request.spec.backup_name == backup.metadata.name
+            && request.status.phase != Some(DeleteBackupRequestPhase::Processed)
+    };
+    requests.iter().filter(is_open).any(|request| is_meant(request, backup))
+}
+
+/// Whether no deletion of a backup has begun: after that a hold comes too late.
+#[must_use]
+pub(crate) fn is_whole(backup: &Backup) -> bool {
+    backup.status.phase != Some(BackupPhase::Deleting)
+}
+
+/// Why the deletion of a backup, whose files lie in this location, cannot begin; `None` when it can.
+#[must_use]
+pub fn deletion_refusal(backup: &Backup, location: Option<&BackupStorageLocation>, now: Timestamp) -> Option<String> {
+    if is_running(backup) {
+        return Some("backup is still in progress".to_owned());
+    }
+    if let Some(hold) = is_whole(backup).then(|| Hold::at(&backup.metadata, now)).flatten() {
+        return Some(hold.refusal(&backup.metadata.name));
+    }
+    let name = &backup.spec.storage_location;
+    let Some(location) = location else { return Some(format!("backup storage location {name} not found")) };
+    let cannot =
+        |why: &str| Some(format!("cannot delete backup because backup storage location {name} is currently in {why}"));
+    if location.spec.access_mode == Some(BackupStorageLocationAccessMode::ReadOnly) {
+        return cannot("read-only mode");
+    }
+    if location.status.phase != Some(BackupStorageLocationPhase::Available) {
+        return cannot("Unavailable state");
+    }
+    None
+}
 
 /// A deletion that a server was cut off in is taken up again.
 pub(crate) fn deletion(request: &DeleteBackupRequest, now: Timestamp) -> Decision<Step> {

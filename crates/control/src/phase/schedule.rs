@@ -5,6 +5,7 @@
 
 use super::Decision;
 use crate::cron::Cron;
+use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Schedule, SchedulePhase, Time};
@@ -63,6 +64,14 @@ const LONGEST_NAME: usize = 253;
 /// The name of the backup of a run. compat: Velero's form; always in UTC, because the clocks of other zones show some times twice.
 pub(crate) fn run_name(schedule: &str, due: Timestamp) -> String {
     format!("{schedule}-{}", due.strftime("%Y%m%d%H%M%S"))
+}
+
+/// The time of the run that a backup of this name was made for; `None` for other names.
+pub(crate) fn run_time(schedule: &str, backup: &str) -> Option<Timestamp> {
+    let stamp = backup.strip_prefix(schedule)?.strip_prefix('-')?;
+    let is_stamp = stamp.len() == 14 && stamp.bytes().all(|byte| byte.is_ascii_digit());
+    let parsed = is_stamp.then(|| DateTime::strptime("%Y%m%d%H%M%S", stamp))?.ok()?;
+    TimeZone::UTC.to_timestamp(parsed).ok()
 }
 
 /// What its status says while a run is held.
@@ -128,6 +137,7 @@ fn valid(schedule: &Schedule, zone: &TimeZone) -> Result<Cron, String> {
              shorter name"
         ));
     }
+    schedule.retention()?;
     Ok(cron)
 }
 
@@ -334,6 +344,29 @@ mod tests {
         let expected = changed(|s| s.status.last_backup = time("21T03:00:00"));
         let decided = step(&done, &NONE, FLAGS, at("21T03:00:00"));
         assert_eq!(decided, Decision::Do(Step::Note(Box::new(expected))), "nothing is held any more");
+    }
+
+    #[test]
+    fn a_run_is_known_by_the_name_of_its_backup() {
+        let due = at("21T03:00:07");
+        assert_eq!(run_time("a-b", &run_name("a-b", due)), Some(due));
+        for name in
+            ["a-b", "a-b-", "a-b-2026112103000", "a-b-20261121030007x", "a-c-20261121030007", "a-b-20261321030007"]
+        {
+            assert_eq!(run_time("a-b", name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn rules_that_cannot_be_followed_are_refused() {
+        let refused = |change: &dyn Fn(&mut Schedule)| refusal(&changed(change), &TimeZone::UTC);
+        let number = |number| Some(lifeboat_api::Retention { keep_weekly: Some(number), ..Default::default() });
+        assert_eq!(refused(&|s| s.spec.retention = number(0)), None);
+        let why = "invalid retention: keepWeekly is -1, and must not be negative";
+        assert_eq!(refused(&|s| s.spec.retention = number(-1)).as_deref(), Some(why));
+        let why = "invalid annotation lifeboat.io/retention: it is no JSON object";
+        let annotation = ("lifeboat.io/retention".to_owned(), "4".to_owned());
+        assert_eq!(refused(&|s| s.metadata.annotations = [annotation.clone()].into()).as_deref(), Some(why));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::step::Step;
 use super::wait::Reason;
+use crate::phase::keep::Keeper;
 use crate::phase::queue::{Blocked, Move};
 use crate::phase::{self, expiry, request, unreadable};
 use crate::work;
@@ -41,8 +42,10 @@ pub(super) fn of_step(step: &Step) -> &'static str {
         | Step::Download(_, _, request::Step::Forget)
         | Step::Status(_, request::Step::Forget) => "Expire",
         Step::Schedule(before, step) => of_schedule(before, step),
-        Step::Expire(_, expiry::Step::Keep(_)) => "Keep",
-        Step::Expire(_, expiry::Step::Delete) => "Expire",
+        Step::Expire(_, _, expiry::Step::Keep(_)) => "Keep",
+        Step::Expire(_, _, expiry::Step::Delete) => "Expire",
+        Step::Expire(_, _, expiry::Step::Prolong { .. }) => "Prolong",
+        Step::Expire(_, _, expiry::Step::Record) => "RecordHold",
     }
 }
 
@@ -109,5 +112,7 @@ pub(super) fn of_wait(why: &Reason) -> &'static str {
         Reason::EarlierRun { .. } => "EarlierRun",
         Reason::Kept { .. } => "Kept",
         Reason::ReadBy(_) => "Restore",
+        Reason::KeptBy(by) if by.iter().any(|keeper| matches!(keeper, Keeper::Hold(_))) => "Held",
+        Reason::KeptBy(_) => "Retention",
     }
 }

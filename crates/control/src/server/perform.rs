@@ -34,8 +34,7 @@ pub(super) async fn perform(context: &Context, work: Work, stop: CancellationTok
         Step::Status(request, request::Step::Answer) => work::status::answer(context, request).await,
         Step::Status(request, request::Step::Forget) => work::status::expire(context, request).await,
         Step::Schedule(schedule, step) => of_schedule(context, &schedule, step).await,
-        Step::Expire(backup, expiry::Step::Keep(obstacle)) => work::expiry::keep(context, &backup, obstacle).await,
-        Step::Expire(backup, expiry::Step::Delete) => work::expiry::delete(context, &backup).await,
+        Step::Expire(backup, location, step) => of_expiry(context, &backup, location.as_deref(), step).await,
     }
 }
 
@@ -63,6 +62,20 @@ async fn of_unreadable(
         Kind::Schedule => work::unreadable::end::<Schedule>(context, object, step, location).await,
         // With the others nothing is done.
         _ => Ok(Vec::new()),
+    }
+}
+
+async fn of_expiry(
+    context: &Context,
+    backup: &Backup,
+    location: Option<&BackupStorageLocation>,
+    step: expiry::Step,
+) -> Finished {
+    match step {
+        expiry::Step::Keep(obstacle) => work::expiry::say(context, backup, obstacle).await,
+        expiry::Step::Delete => work::expiry::delete(context, backup, location).await,
+        expiry::Step::Prolong { until, by } => work::keep::prolong(context, backup, location, (until, &by)).await,
+        expiry::Step::Record => work::keep::record(context, backup, location).await,
     }
 }
 

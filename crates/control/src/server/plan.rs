@@ -378,7 +378,7 @@ impl<'a> Planner<'a> {
                 Key::Deletion { backup, request: name }
             };
             if self.may_begin(&key) {
-                let target = work::deletion::Target::of(request, world);
+                let target = work::deletion::Target::of(request, world, self.view.now.0);
                 self.add(key, Step::Delete(request.clone(), Box::new(target), step));
             }
         }

@@ -35,6 +35,6 @@ pub(super) enum Step {
     Download(DownloadRequest, work::download::Target, request::Step),
     Status(ServerStatusRequest, request::Step),
     Schedule(Box<Schedule>, phase::schedule::Step),
-    /// One whose time is over.
-    Expire(Box<Backup>, phase::expiry::Step),
+    /// One whose time is over, or that something keeps; and its location, when there is one.
+    Expire(Box<Backup>, Option<Box<BackupStorageLocation>>, phase::expiry::Step),
 }

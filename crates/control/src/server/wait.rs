@@ -3,6 +3,7 @@
 use super::key::{Key, Subject};
 use crate::options::Controller;
 use crate::phase::expiry::Obstacle;
+use crate::phase::keep::Keeper;
 use crate::phase::queue::Blocked;
 use jiff::Timestamp;
 use lifeboat_client::NamespacedName;
@@ -50,6 +51,8 @@ pub(super) enum Reason {
     Kept { location: String, obstacle: Obstacle },
     /// It is a backup whose time is over, and this restore reads it.
     ReadBy(NamespacedName),
+    /// It is a backup whose time would be over, and this keeps it.
+    KeptBy(Vec<Keeper>),
 }
 
 impl Reason {
@@ -60,7 +63,7 @@ impl Reason {
         match self {
             Self::Due(at) => (1, Some(*at)),
             Self::Disabled(_) => (2, None),
-            Self::Deleted { .. } | Self::Unreadable(_) | Self::Kept { .. } => (3, None),
+            Self::Deleted { .. } | Self::Unreadable(_) | Self::Kept { .. } | Self::KeptBy(_) => (3, None),
             _ => (0, None),
         }
     }

@@ -3,7 +3,8 @@
 use super::key::Key;
 use super::step::Step;
 use super::wait::Reason;
-use crate::phase::expiry::{self, Obstacle};
+use crate::phase::expiry;
+use crate::phase::keep::told;
 use crate::phase::queue::{Blocked, Move};
 use crate::phase::schedule::{held, run_name};
 use crate::phase::{self, request, unreadable};
@@ -48,11 +49,15 @@ pub(super) fn does(step: &Step) -> String {
         | Step::Download(_, _, request::Step::Forget)
         | Step::Status(_, request::Step::Forget) => "is deleted: its time is over".to_owned(),
         Step::Schedule(schedule, step) => of_schedule(schedule, step),
-        Step::Expire(backup, expiry::Step::Keep(obstacle)) => format!(
+        Step::Expire(backup, _, expiry::Step::Keep(obstacle)) => format!(
             "its label says that it stays though its time is over: {}",
-            kept(&backup.spec.storage_location, *obstacle)
+            obstacle.told(&backup.spec.storage_location)
         ),
-        Step::Expire(_, expiry::Step::Delete) => "its deletion is asked for: its time is over".to_owned(),
+        Step::Expire(_, _, expiry::Step::Delete) => "its deletion is asked for: its time is over".to_owned(),
+        Step::Expire(_, _, expiry::Step::Prolong { until, by }) => {
+            format!("its expiration is moved to {until}: it is {}", told(by))
+        }
+        Step::Expire(_, _, expiry::Step::Record) => "its record in the bucket is made to agree on its hold".to_owned(),
     }
 }
 
@@ -112,15 +117,6 @@ fn of_schedule(before: &Schedule, step: &phase::schedule::Step) -> String {
     }
 }
 
-/// Why nothing can be deleted from a location.
-fn kept(location: &str, obstacle: Obstacle) -> String {
-    match obstacle {
-        Obstacle::NoLocation => format!("there is no location {location}"),
-        Obstacle::ReadOnly => format!("location {location} is read-only"),
-        Obstacle::Unavailable => format!("location {location} is not available"),
-    }
-}
-
 fn again(attempt: u32) -> String {
     format!("runs again, for attempt {attempt}: its server was cut off")
 }
@@ -158,8 +154,9 @@ pub(super) fn waits_for(why: &Reason, now: (Timestamp, Instant)) -> String {
             format!("the end of restore {}, which reads it: its time is over", restore.name)
         }
         Reason::Kept { location, obstacle } => {
-            format!("its location: its time is over, and it is not deleted, because {}", kept(location, *obstacle))
+            format!("its location: its time is over, and it is not deleted, because {}", obstacle.told(location))
         }
+        Reason::KeptBy(by) => format!("what keeps it though its time is over: it is {}", told(by)),
     }
 }
 
@@ -202,7 +199,7 @@ fn work_of(key: &Key) -> String {
         }
         Key::Refusal(_) | Key::Download(_) | Key::Status(_) => "it is answered",
         Key::Schedule(_) => "its status is brought up to date, or a run of it begins",
-        Key::Expiry(_) => "its deletion is asked for, because its time is over",
+        Key::Expiry(_) => "its time is over, and its deletion is asked for, or something keeps it",
         Key::Unreadable(..) => "it is refused: it cannot be read",
     };
     what.to_owned()

@@ -4,11 +4,13 @@ use super::backup::{NAME_TAKEN, engine_env, is_record_of};
 use super::restore::has_files;
 use super::running::capped;
 use super::{Context, Effect, Finished, SnapshotLocations, Unfinished};
-use crate::phase::backup::is_running;
+use crate::phase::hold::{Hold, set_elsewhere};
+use crate::phase::request::{deletion_refusal, is_meant, is_whole};
 use crate::world::{Kind, Meta, Unreadable, World};
+use jiff::Timestamp;
 use lifeboat_api::{
-    Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase,
-    DeleteBackupRequest, DeleteBackupRequestPhase, Restore, label_value, well_known,
+    Backup, BackupPhase, BackupStorageLocation, DeleteBackupRequest, DeleteBackupRequestPhase, Restore, label_value,
+    well_known,
 };
 use lifeboat_backup::run_delete_actions;
 use lifeboat_client::is_refused;
@@ -31,10 +33,12 @@ pub(crate) struct Target {
     restores: Vec<(Identity, bool)>,
     /// Other requests for the same backup.
     others: Vec<Identity>,
+    /// When this was seen.
+    now: Timestamp,
 }
 
 impl Target {
-    pub(crate) fn of(request: &DeleteBackupRequest, world: &World) -> Self {
+    pub(crate) fn of(request: &DeleteBackupRequest, world: &World, now: Timestamp) -> Self {
         let name = request.beside(&request.spec.backup_name);
         // A request may outlive its backup, and must not take another one of the name for it.
         let backup = backup_named(&name, world).filter(|backup| is_meant(request, backup)).map(Cow::into_owned);
@@ -57,6 +61,7 @@ impl Target {
             backup,
             restores,
             others: others.map(|other| Identity::of(&other.metadata)).collect(),
+            now,
         }
     }
 
@@ -71,20 +76,11 @@ impl Target {
             return Err("spec.backupName is required".to_owned());
         }
         let backup = self.backup.as_ref().ok_or_else(|| "backup not found".to_owned())?;
-        if is_running(backup) {
-            return Err("backup is still in progress".to_owned());
+        if let Some(why) = deletion_refusal(backup, self.location.as_ref(), self.now) {
+            return Err(why);
         }
-        let name = &backup.spec.storage_location;
-        let location = self.location.as_ref().ok_or_else(|| format!("backup storage location {name} not found"))?;
-        let cannot = |why: &str| {
-            Err(format!("cannot delete backup because backup storage location {name} is currently in {why}"))
-        };
-        if location.spec.access_mode == Some(BackupStorageLocationAccessMode::ReadOnly) {
-            return cannot("read-only mode");
-        }
-        if location.status.phase != Some(BackupStorageLocationPhase::Available) {
-            return cannot("Unavailable state");
-        }
+        let missing = || format!("backup storage location {} not found", backup.spec.storage_location);
+        let location = self.location.as_ref().ok_or_else(missing)?;
         Ok((backup, location))
     }
 }
@@ -93,12 +89,6 @@ impl Target {
 pub(crate) fn backup_named<'a>(name: &NamespacedName, world: &'a World) -> Option<Cow<'a, Backup>> {
     let unreadable = || world.backups.get_unreadable(name).map(|backup| Cow::Owned(backup.backup()));
     world.backups.get(name).map(Cow::Borrowed).or_else(unreadable)
-}
-
-/// Whether a backup is the one that a request is for: the client, or the server when it began, has noted its UID.
-pub(crate) fn is_meant(request: &DeleteBackupRequest, backup: &Backup) -> bool {
-    let uid = request.metadata.labels.get(well_known::LABEL_BACKUP_UID);
-    uid.is_none_or(|uid| uid.is_empty() || *uid == backup.metadata.uid)
 }
 
 /// Deletes what the request names. What was begun by a server that died is gone on with: each step finds done what is
@@ -125,7 +115,11 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
         Err(e) if is_refused(&e) => return processed(context, &request, vec![not_noted(&e)]).await,
         noted => noted?,
     };
-    let files = match files(&store, backup).await {
+    let files = match files(&store, backup, context.env.now()).await {
+        Ok(Files::Held(hold)) => {
+            let why = hold.refusal(&backup.metadata.name);
+            return processed(context, &request, vec![format!("{why} (it was held in another cluster)")]).await;
+        }
         Ok(files) => files,
         Err(e) => return processed(context, &request, vec![unknown(backup, &e)]).await,
     };
@@ -158,7 +152,7 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
             context.leadership.check().map_err(|lost| Unfinished::Because(lost.to_string()))?;
             store.delete_backup(name).await
         }
-        Files::Another => Ok(()),
+        Files::Another | Files::Held(_) => Ok(()),
     };
     if let Err(e) = deleted {
         context.metrics.deletion_ends(backup, false);
@@ -203,6 +197,8 @@ enum Files {
     Own(String),
     /// To another one, such as that of another cluster, which may be writing them.
     Another,
+    /// To this one, which another cluster holds.
+    Held(Hold),
 }
 
 /// Asks the bucket which backup the files belong to, just before they are deleted: this deletion may have begun long
@@ -210,14 +206,21 @@ enum Files {
 /// files. (Velero deletes whatever has the name.)
 ///
 /// A record or claim that cannot be read is an error: it says nothing.
-async fn files(store: &Store, backup: &Backup) -> Result<Files, StoreError> {
+async fn files(store: &Store, backup: &Backup, now: Timestamp) -> Result<Files, StoreError> {
     let (name, uid, status) = (&backup.metadata.name, &backup.metadata.uid, &backup.status);
     if status.start_timestamp.is_none() || status.failure_reason == NAME_TAKEN {
         return Ok(Files::Another);
     }
     let noted = backup.metadata.annotations.get(ANNOTATION_FILES).filter(|noted| !noted.is_empty());
     let (is_its, found) = match store.backup(name).await {
-        Ok(record) => (is_record_of(&record, backup), record.metadata.uid),
+        Ok(record) => {
+            let is_its = is_record_of(&record, backup);
+            let hold = set_elsewhere(&backup.metadata, &record.metadata, now);
+            if let Some(hold) = hold.filter(|_| is_its && is_whole(backup)) {
+                return Ok(Files::Held(hold));
+            }
+            (is_its, record.metadata.uid)
+        }
         Err(StoreError::NoBackup { .. }) => match store.claim_of(name).await? {
             Some(claim) => ([Some(uid), noted].contains(&Some(&claim.backup_uid)), claim.backup_uid),
             None => (true, noted.unwrap_or(uid).clone()),
@@ -283,14 +286,16 @@ async fn processed(context: &Context, request: &DeleteBackupRequest, errors: Vec
 mod tests {
     use super::*;
     use crate::world::Change;
-    use jiff::Timestamp;
     use lifeboat_api::Time;
+    use lifeboat_api::{BackupStorageLocationAccessMode, BackupStorageLocationPhase};
     use lifeboat_archive::layout::BackupFile;
     use lifeboat_archive::sidecar::{CLAIM_FORMAT, Claim};
     use lifeboat_bucket::{BlobStore, Memory, PutOptions};
     use lifeboat_reconcile::Seen;
     use lifeboat_store::ClaimRequest;
     use std::sync::Arc;
+
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
     /// A backup of this UID that began at this second.
     fn begun(uid: &str, second: i64) -> Backup {
@@ -343,7 +348,7 @@ mod tests {
                 bucket.put(&file.key("b"), bytes.into(), PutOptions::default()).await.unwrap();
             }
             let expected = expected.map_or(Files::Another, |uid: &str| Files::Own(uid.to_owned()));
-            assert_eq!(files(&Store::new(bucket), backup).await.unwrap(), expected, "{what}");
+            assert_eq!(files(&Store::new(bucket), backup, NOW).await.unwrap(), expected, "{what}");
         }
     }
 
@@ -371,29 +376,48 @@ mod tests {
         let mut backup = begun("u", 5);
         claim("here", "original").await.unwrap();
         put(BackupFile::Metadata, serde_json::to_vec(&begun("original", 5)).unwrap()).await;
-        assert_eq!(files(&store, &backup).await.unwrap(), Files::Own("original".into()));
+        assert_eq!(files(&store, &backup, NOW).await.unwrap(), Files::Own("original".into()));
         backup.status.phase = Some(BackupPhase::Deleting);
         backup.metadata.annotations.insert(ANNOTATION_FILES.into(), "original".into());
         // Cut off after the record: the rest is still its own.
         bucket.delete(&[BackupFile::Metadata.key("b")]).await.unwrap();
-        assert_eq!(files(&store, &backup).await.unwrap(), Files::Own("original".into()));
+        assert_eq!(files(&store, &backup, NOW).await.unwrap(), Files::Own("original".into()));
         assert!(claim("there", "v").await.is_err(), "no other backup gets the name as long as a file is left");
         store.delete_backup("b").await.unwrap();
-        assert_eq!(files(&store, &backup).await.unwrap(), Files::Own("original".into()));
+        assert_eq!(files(&store, &backup, NOW).await.unwrap(), Files::Own("original".into()));
         // Another cluster begins, and ends.
         claim("there", "v").await.unwrap();
-        assert_eq!(files(&store, &backup).await.unwrap(), Files::Another);
+        assert_eq!(files(&store, &backup, NOW).await.unwrap(), Files::Another);
         put(BackupFile::Metadata, serde_json::to_vec(&begun("v", 9)).unwrap()).await;
-        assert_eq!(files(&store, &backup).await.unwrap(), Files::Another);
+        assert_eq!(files(&store, &backup, NOW).await.unwrap(), Files::Another);
         // As an earlier version noted it.
         backup.metadata.annotations.insert(ANNOTATION_FILES.into(), "own".into());
-        assert_eq!(files(&store, &backup).await.unwrap(), Files::Another);
+        assert_eq!(files(&store, &backup, NOW).await.unwrap(), Files::Another);
         for file in [BackupFile::Metadata, BackupFile::Claim] {
             put(file, b"{".to_vec()).await;
-            let error = files(&store, &backup).await.unwrap_err();
+            let error = files(&store, &backup, NOW).await.unwrap_err();
             assert!(matches!(error, StoreError::Sidecar { .. }), "{error}");
             bucket.delete(&[file.key("b")]).await.unwrap();
         }
+    }
+
+    #[tokio::test]
+    async fn a_backup_that_another_cluster_holds_stays_unless_its_deletion_has_begun() {
+        let store = Store::in_memory();
+        let hold = |backup: &mut Backup, name: &str| {
+            backup.metadata.annotations.insert(name.to_owned(), "forever".to_owned());
+        };
+        let mut record = begun("u", 5);
+        hold(&mut record, well_known::ANNOTATION_HOLD);
+        store.replace_record(&record).await.unwrap();
+        let mut backup = begun("u", 5);
+        assert_eq!(files(&store, &backup, NOW).await.unwrap(), Files::Held(Hold::Forever));
+        backup.status.phase = Some(BackupPhase::Deleting);
+        assert_eq!(files(&store, &backup, NOW).await.unwrap(), Files::Own("u".into()));
+        let mut released = begun("u", 5);
+        hold(&mut released, well_known::ANNOTATION_HOLD_RECORDED);
+        assert_eq!(files(&store, &released, NOW).await.unwrap(), Files::Own("u".into()), "it was released here");
+        assert_eq!(files(&store, &begun("v", 7), NOW).await.unwrap(), Files::Another);
     }
 
     #[test]
@@ -405,7 +429,7 @@ mod tests {
         for (label, expected) in [(None, true), (Some(""), true), (Some("u"), true), (Some("v"), false)] {
             let labels = label.map(|uid| (well_known::LABEL_BACKUP_UID.to_owned(), uid.to_owned()));
             request.metadata.labels = labels.into_iter().collect();
-            assert_eq!(Target::of(&request, &world).backup.is_some(), expected, "{label:?}");
+            assert_eq!(Target::of(&request, &world, NOW).backup.is_some(), expected, "{label:?}");
         }
     }
 
@@ -435,7 +459,7 @@ mod tests {
             world.delete_requests.put(request(namespace, "d2"));
         }
         let key = |name: &str| NamespacedName { namespace: "here".into(), name: name.into() };
-        let target = Target::of(&request("here", "d1"), &world);
+        let target = Target::of(&request("here", "d1"), &world, NOW);
         assert_eq!(target.backup.map(|backup| backup.metadata.uid).as_deref(), Some("here"));
         let restores: Vec<NamespacedName> = target.restores.into_iter().map(|(restore, _)| restore.key).collect();
         assert_eq!(restores, [key("r"), key("u")]);
@@ -445,7 +469,7 @@ mod tests {
     #[test]
     fn what_cannot_be_deleted_is_said_before_anything_is_changed() {
         let mut request = DeleteBackupRequest::default();
-        let mut target = Target { backup: None, location: None, restores: vec![], others: vec![] };
+        let mut target = Target { backup: None, location: None, restores: vec![], others: vec![], now: NOW };
         let why = |request: &DeleteBackupRequest, target: &Target| target.check(request).err();
         assert_eq!(why(&request, &target).as_deref(), Some("spec.backupName is required"));
         request.spec.backup_name = "b".into();
@@ -456,6 +480,23 @@ mod tests {
             backup.status.phase = Some(phase);
             target.backup = Some(backup.clone());
             assert_eq!(why(&request, &target).as_deref(), Some("backup is still in progress"), "{phase:?}");
+        }
+        let held = |value: &str| [(well_known::ANNOTATION_HOLD.to_owned(), value.to_owned())].into();
+        for (phase, value, expected) in [
+            (BackupPhase::Completed, "forever", "backup b is held until it is released"),
+            (BackupPhase::Completed, "1970-01-01T00:00:01Z", "backup b is held until 1970-01-01T00:00:01Z"),
+            (BackupPhase::Completed, "1970-01-01T00:00:00Z", "backup storage location here not found"),
+            (BackupPhase::Deleting, "forever", "backup storage location here not found"),
+        ] {
+            let mut backup = Backup { metadata: backup.metadata.clone(), ..backup.clone() };
+            backup.metadata.name = "b".into();
+            backup.metadata.annotations = held(value);
+            backup.status.phase = Some(phase);
+            target.backup = Some(backup);
+            let why = why(&request, &target).unwrap();
+            assert!(why.starts_with(expected), "{phase:?} {value}: {why}");
+            let tells = why.ends_with("; `backup release b` releases it, then delete it again");
+            assert_eq!(tells, expected.contains("held"), "{why}");
         }
         for phase in [None, Some(BackupPhase::Queued), Some(BackupPhase::Completed), Some(BackupPhase::Deleting)] {
             backup.status.phase = phase;

@@ -1,12 +1,12 @@
 //! Asks for the deletion of backups whose time is over (api-and-controllers.md 3.8).
 
-use super::{Context, Effect, Finished, Unfinished};
+use super::{Context, Effect, Finished, Unfinished, keep};
 use crate::phase::expiry::Obstacle;
 use jiff::SignedDuration;
-use lifeboat_api::{Backup, DeleteBackupRequest, Time, label_value, well_known};
+use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, Time, label_value, well_known};
 
 /// Says by its label why a backup stays.
-pub(crate) async fn keep(context: &Context, backup: &Backup, obstacle: Obstacle) -> Finished {
+pub(crate) async fn say(context: &Context, backup: &Backup, obstacle: Obstacle) -> Finished {
     let (name, why) = (&backup.metadata.name, obstacle.label());
     tracing::warn!(backup = name, why, "the time of a backup is over, and it cannot be deleted");
     let mut after = backup.clone();
@@ -15,8 +15,14 @@ pub(crate) async fn keep(context: &Context, backup: &Backup, obstacle: Obstacle)
     Ok(vec![Effect::stored(stored)])
 }
 
-/// Asks for the deletion of a backup, and takes the label off that said why it stayed.
-pub(crate) async fn delete(context: &Context, backup: &Backup) -> Finished {
+/// Asks for the deletion of a backup, and takes the label off that said why it stayed; unless its record says that another
+/// cluster keeps it.
+pub(crate) async fn delete(context: &Context, backup: &Backup, location: Option<&BackupStorageLocation>) -> Finished {
+    if let Some(location) = location
+        && let Some(kept) = keep::by_record(context, backup, location).await?
+    {
+        return Ok(kept);
+    }
     let mut effects = Vec::new();
     let mut after = backup.clone();
     if after.metadata.labels.remove(well_known::LABEL_GC_FAILURE).is_some() {

@@ -1,6 +1,7 @@
 //! Takes over what a bucket holds (api-and-controllers.md 3.6).
 
 use super::{Context, Effect, Finished, Unfinished, sweep};
+use crate::phase::hold::agree_alone;
 use crate::world::{Kind, Left, World};
 use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
@@ -220,6 +221,7 @@ fn adopted(
     meta.labels.insert(well_known::LABEL_STORAGE_LOCATION.to_owned(), label_value(name));
     meta.owner_references
         .retain(|owner| owner.kind != Schedule::KIND || schedules.get(&owner.name) == Some(&owner.uid));
+    agree_alone(&mut meta.annotations);
     forget_cluster(meta);
     Some(found)
 }

@@ -48,6 +48,11 @@ impl Unreadable {
         self.all["spec"][field].as_str().unwrap_or_default()
     }
 
+    /// Whether its spec has a field.
+    pub(crate) fn has(&self, field: &str) -> bool {
+        !self.all["spec"][field].is_null()
+    }
+
     pub(crate) fn is_cancelled(&self) -> bool {
         self.all["spec"]["cancel"] == true
     }

@@ -1,46 +1,45 @@
-//! Backups whose time is over.
+//! Backups whose time is over, or soon will be where something keeps them.
+
+mod concerns;
+mod keepers;
 
 use super::{Key, Planner, Reason, Step};
 use crate::options::Controller;
 use crate::phase::Decision;
-use crate::phase::expiry::{self, Obstacle, Requests};
-use crate::phase::restore::has_ended;
-use crate::work::deletion::is_meant;
-use crate::world::{Meta, World};
-use jiff::Timestamp;
-use lifeboat_api::{Backup, DeleteBackupRequest, DeleteBackupRequestPhase, Restore, Time};
-use std::collections::HashMap;
-
-/// What concerns backups, by namespace and name of these.
-struct ByBackup<'a> {
-    requests: HashMap<(&'a str, &'a str), Vec<&'a DeleteBackupRequest>>,
-    /// One restore of each that is restored.
-    restores: HashMap<(&'a str, &'a str), &'a Restore>,
-}
+use crate::phase::expiry::{self, Around, Obstacle};
+use crate::phase::hold::is_to_be_recorded;
+use crate::world::Meta;
+use concerns::Concerns;
+use jiff::{SignedDuration, Timestamp};
+use keepers::Keepers;
+use lifeboat_api::{Backup, Time};
 
 impl Planner<'_> {
     pub(super) fn expiries(&mut self) {
         let (world, now) = (self.view.world, self.view.now.0);
-        let mut over: Vec<&Backup> = Vec::new();
+        let concerns = Concerns::of(world);
+        let keepers = Keepers::new(world, &concerns, &self.view.options.zone);
         for backup in world.backups.iter() {
-            match expiry::end(backup) {
-                Some(end) if end <= now => over.push(backup),
-                // It is looked at then, and what it has until then is no wait that anybody asks for.
-                Some(end) if self.has(Controller::Gc) => self.wake_until(end),
-                _ => {}
+            let end = expiry::end(backup);
+            let may_be_kept = keepers.may_keep(backup);
+            let from = if may_be_kept { expiry::begins(backup) } else { end };
+            let is_due = from.is_some_and(|from| from <= now);
+            if is_due || is_to_be_recorded(&backup.metadata, backup.status.phase) {
+                self.expiry(backup, &keepers, &concerns);
+                continue;
             }
-        }
-        if over.is_empty() {
-            return;
-        }
-        let concerns = ByBackup::of(world);
-        for backup in over {
-            self.expiry(backup, &concerns);
+            // It is looked at then, and what it has until then is no wait that anybody asks for.
+            if let Some(from) = from.filter(|_| self.has(Controller::Gc)) {
+                self.wake_until(from);
+            }
+            if may_be_kept {
+                self.note_kept(backup, &keepers);
+            }
         }
     }
 
-    fn expiry(&mut self, backup: &Backup, concerns: &ByBackup<'_>) {
-        let options = self.view.options;
+    fn expiry(&mut self, backup: &Backup, keepers: &Keepers<'_>, concerns: &Concerns<'_>) {
+        let (options, now) = (self.view.options, self.view.now.0);
         let key = Key::Expiry(backup.key());
         let location = self.location_of(backup);
         if let Some(unchecked) = location.ok().filter(|location| self.is_unchecked(location)).map(Meta::key) {
@@ -48,62 +47,49 @@ impl Planner<'_> {
         }
         let obstacle = Obstacle::of(location.ok());
         let name = location.map_or_else(str::to_owned, |location| location.metadata.name.clone());
-        let requests = concerns.requests_for(backup);
-        let decision = expiry::step(backup, obstacle, requests, options.expiry_frequency, self.view.now.0);
+        let location = location.ok().cloned();
+        let around = Around { obstacle, requests: concerns.requests_for(backup), keepers: keepers.of(backup, now) };
+        let is_kept = !around.keepers.is_empty();
+        let decision = expiry::step(backup, around, options.expiry_frequency, now);
         if let (Decision::Do(expiry::Step::Delete), Some(restore)) = (&decision, concerns.restore_of(backup)) {
             // Half a restore is worse than a backup that stays a little longer.
             return self.note(|_| (key.object(), Reason::ReadBy(restore.key())));
         }
-        if let Some(obstacle) = obstacle {
+        let is_over = expiry::end(backup).is_some_and(|end| end <= now);
+        if let Some(obstacle) = obstacle.filter(|_| is_over) {
             self.note(|_| (key.object(), Reason::Kept { location: name, obstacle }));
         }
         if decision == Decision::Rest || !self.may(Controller::Gc, || key.object()) {
             return;
         }
+        if let Decision::Wait(at) = decision
+            && (is_kept || !is_over)
+        {
+            self.wake_until(at);
+            return self.note_kept(backup, keepers);
+        }
         let Some(step) = self.due(decision, || key.object()) else { return };
         if self.may_begin(&key) {
-            self.add(key, Step::Expire(Box::new(backup.clone()), step));
+            self.add(key, Step::Expire(Box::new(backup.clone()), location.map(Box::new), step));
+        }
+    }
+
+    /// Notes, in a plan that explains, what keeps a backup whose expiration was moved: without that its time would be over.
+    fn note_kept(&mut self, backup: &Backup, keepers: &Keepers<'_>) {
+        let now = self.view.now.0;
+        let ttl = SignedDuration::from_nanos(backup.spec.ttl.nanoseconds());
+        let begun = backup.status.start_timestamp.map(Time::timestamp).filter(|_| ttl.is_positive());
+        let end = begun.and_then(|begun| begun.checked_add(ttl).ok());
+        if self.waits.is_none() || end.is_none_or(|end| end > now) {
+            return;
+        }
+        let by = keepers.of(backup, now);
+        if !by.is_empty() {
+            self.note(|_| (Key::Expiry(backup.key()).object(), Reason::KeptBy(by)));
         }
     }
 
     fn wake_until(&mut self, at: Timestamp) {
         self.plan.wake = Some(self.plan.wake.map_or(at, |wake| wake.min(at)));
     }
-}
-
-impl<'a> ByBackup<'a> {
-    fn of(world: &'a World) -> Self {
-        let mut out = Self { requests: HashMap::new(), restores: HashMap::new() };
-        for request in world.delete_requests.iter() {
-            let backup = (request.metadata.namespace.as_str(), request.spec.backup_name.as_str());
-            out.requests.entry(backup).or_default().push(request);
-        }
-        for restore in world.restores.iter().filter(|restore| !has_ended(restore)) {
-            let backup = (restore.metadata.namespace.as_str(), restore.spec.backup_name.as_str());
-            out.restores.insert(backup, restore);
-        }
-        out
-    }
-
-    fn requests_for(&self, backup: &Backup) -> Requests {
-        let mut found = Requests::default();
-        let own = self.requests.get(&place(backup)).into_iter().flatten();
-        for request in own.filter(|request| is_meant(request, backup)) {
-            match request.status.phase {
-                Some(DeleteBackupRequestPhase::Processed) => {
-                    found.failed = found.failed.max(request.metadata.creation_timestamp.map(Time::timestamp));
-                }
-                _ => found.is_open = true,
-            }
-        }
-        found
-    }
-
-    fn restore_of(&self, backup: &Backup) -> Option<&'a Restore> {
-        self.restores.get(&place(backup)).copied()
-    }
-}
-
-fn place(backup: &Backup) -> (&str, &str) {
-    (backup.metadata.namespace.as_str(), backup.metadata.name.as_str())
 }

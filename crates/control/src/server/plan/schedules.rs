@@ -36,7 +36,7 @@ impl Runs for Of<'_> {
     }
 }
 
-fn schedule_of(backup: &Backup) -> Option<&str> {
+pub(super) fn schedule_of(backup: &Backup) -> Option<&str> {
     backup.metadata.labels.get(well_known::LABEL_SCHEDULE_NAME).map(String::as_str)
 }
 

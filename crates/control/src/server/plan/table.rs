@@ -388,6 +388,80 @@ fn backups_whose_time_is_over_go_or_say_why_not() {
 }
 
 #[test]
+fn backups_that_are_held_or_kept_by_their_schedule_stay() {
+    let mut scene = Scene::new();
+    let over = "2026-11-22T11:00:00Z";
+    let put = |scene: &mut Scene, name: &str, annotations: Value, status: Value| {
+        scene.put(Kind::Backup, name, &json!({"storageLocation": "main", "ttl": "1h"}), &status);
+        let mut backup = scene.world.backups.get(&named(name)).unwrap().clone();
+        backup.metadata.annotations = serde_json::from_value(annotations).unwrap();
+        if let Some((schedule, _)) = name.split_once('-') {
+            backup.metadata.labels.insert("velero.io/schedule-name".into(), schedule.into());
+        }
+        scene.world.backups.put(backup);
+    };
+    let rules = |n: i64| json!({"schedule": "0 3 * * *", "template": {}, "skipImmediately": false, "paused": true, "retention": {"keepDaily": n}});
+    scene.put(Kind::Schedule, "nightly", &rules(1), &json!({"phase": "Enabled"}));
+    scene.put(Kind::Schedule, "wrong", &rules(-1), &json!({"phase": "Enabled"}));
+    scene.put(
+        Kind::Schedule,
+        "unreadable",
+        &json!({"schedule": 1, "retention": {}}),
+        &json!({"phase": "FailedValidation"}),
+    );
+    let ended = |start: &str, end: &str| json!({"phase": "Completed", "startTimestamp": start, "expiration": end});
+    let early = |end: &str| ended("2026-11-21T03:00:00Z", end);
+    let (held, recorded) = ("lifeboat.io/hold-until", "lifeboat.io/hold-recorded");
+    put(&mut scene, "nightly-20261120030000", json!({}), early(over));
+    put(&mut scene, "nightly-20261121030000", json!({}), early(over));
+    put(&mut scene, "nightly-20261122030000", json!({}), json!({"phase": "Failed", "expiration": over}));
+    put(&mut scene, "wrong-1", json!({}), early(over));
+    put(&mut scene, "unreadable-1", json!({}), early(over));
+    put(&mut scene, "held", json!({held: "forever", recorded: "forever"}), early(over));
+    put(&mut scene, "holds", json!({held: "2026-11-23T00:00:00Z"}), early("2026-11-22T12:31:00Z"));
+    put(&mut scene, "held-out", json!({held: "2026-11-22T12:00:00Z", recorded: "2026-11-22T12:00:00Z"}), early(over));
+    put(&mut scene, "lasts", json!({held: "forever", recorded: "forever"}), early("2026-11-24T00:00:00Z"));
+    put(
+        &mut scene,
+        "young",
+        json!({held: "forever", recorded: "forever"}),
+        ended("2026-11-22T11:59:00Z", "2026-11-22T12:59:00Z"),
+    );
+    for (name, backup) in [("d1", "held"), ("d2", "lasts")] {
+        scene.put(
+            Kind::DeleteBackupRequest,
+            name,
+            &json!({"backupName": backup}),
+            &json!({"phase": if name == "d1" { "Processed" } else { "New" }}),
+        );
+    }
+    let lines = scene.lines();
+    let is_told = |line: &&str| line.starts_with("Backup ") || line.contains("d2");
+    let lines: Vec<&str> = lines.iter().map(String::as_str).filter(is_told).collect();
+    let moved = "its expiration is moved to 2026-11-23T12:30:00Z: it is";
+    let wrong = "kept, because the retention of schedule";
+    assert_eq!(
+        lines,
+        [
+            "DeleteBackupRequest d2: is refused: backup lasts is held until it is released; `backup release lasts` releases it, then delete it again",
+            &format!("Backup held: {moved} held until it is released"),
+            "Backup held-out: its deletion is asked for: its time is over",
+            "Backup holds: its record in the bucket is made to agree on its hold",
+            "Backup nightly-20261120030000: its deletion is asked for: its time is over",
+            &format!("Backup nightly-20261121030000: {moved} kept by schedule nightly: last good, daily 1"),
+            "Backup nightly-20261122030000: its deletion is asked for: its time is over",
+            &format!(
+                "Backup unreadable-1: {moved} {wrong} unreadable cannot be followed: invalid type: integer `1`, expected a string"
+            ),
+            &format!(
+                "Backup wrong-1: {moved} {wrong} wrong cannot be followed: invalid retention: keepDaily is -1, and must not be negative"
+            ),
+            "Backup lasts: waits for what keeps it though its time is over: it is held until it is released",
+        ]
+    );
+}
+
+#[test]
 fn of_many_of_one_kind_some_wait_for_a_place() {
     let mut scene = Scene::new();
     for n in 0..18 {

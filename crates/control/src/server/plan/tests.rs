@@ -1,5 +1,6 @@
 //! The plan, step after step, in worlds where steps fail: whatever fails for ever, the rest comes to its end.
 
+mod kept;
 mod reasons;
 mod years;
 
@@ -207,6 +208,10 @@ impl Play {
             if n < 2 {
                 backup.metadata.labels.insert(well_known::LABEL_SCHEDULE_NAME.into(), format!("c{n}"));
             }
+            if thing.takes % 5 == 0 {
+                let until = if thing.takes % 2 == 0 { "forever".to_owned() } else { play.now().0.to_string() };
+                backup.metadata.annotations.insert(well_known::ANNOTATION_HOLD.into(), until);
+            }
             if thing.takes % 3 == 0 {
                 backup.status.expiration = Some(Time::new(play.now().0 + Duration::from_secs(thing.takes * 60)));
             }
@@ -259,6 +264,9 @@ impl Play {
             schedule.spec.template.included_namespaces = vec!["n0".into()];
             schedule.spec.template.storage_location = "l0".into();
             schedule.spec.paused = thing.cancelled;
+            let number = [Some(1), None, Some(-1), Some(0)][(thing.takes % 4) as usize];
+            schedule.spec.retention =
+                number.map(|n| lifeboat_api::Retention { keep_daily: Some(n), ..Default::default() });
             schedule.status.phase = thing.phase;
             play.luck.insert(Object(Kind::Schedule, format!("c{n}")), (thing.luck, thing.takes));
             play.world.schedules.put(schedule);
@@ -480,12 +488,21 @@ impl Play {
                 self.world.status_requests.put(request);
             }
             Step::Schedule(schedule, step) => self.apply_schedule(*schedule, step),
-            Step::Expire(backup, phase::expiry::Step::Keep(obstacle)) => {
+            Step::Expire(backup, _, phase::expiry::Step::Prolong { until, by }) => {
+                assert!(!by.is_empty());
+                self.change(&backup.metadata.name, |backup| backup.status.expiration = Some(Time::new(until)));
+            }
+            Step::Expire(backup, _, phase::expiry::Step::Record) => {
+                self.change(&backup.metadata.name, |backup| {
+                    phase::hold::agree_alone(&mut backup.metadata.annotations);
+                });
+            }
+            Step::Expire(backup, _, phase::expiry::Step::Keep(obstacle)) => {
                 self.change(&backup.metadata.name, |backup| {
                     backup.metadata.labels.insert(well_known::LABEL_GC_FAILURE.into(), obstacle.label().into());
                 });
             }
-            Step::Expire(backup, phase::expiry::Step::Delete) => {
+            Step::Expire(backup, _, phase::expiry::Step::Delete) => {
                 let name = format!("{}-{}", backup.metadata.name, self.clock);
                 let mut request = DeleteBackupRequest { metadata: meta(name.clone(), 0, false), ..Default::default() };
                 request.metadata.creation_timestamp = now;

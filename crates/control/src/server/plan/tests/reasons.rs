@@ -66,6 +66,7 @@ impl Play {
                 self.world.restores.get(restore).is_some_and(|restore| !crate::phase::restore::has_ended(restore))
             }
             Reason::Kept { .. } => true,
+            Reason::KeptBy(by) => !by.is_empty(),
             Reason::Disabled(_) | Reason::Unreadable(_) => false,
         };
         assert!(holds, "{subject:?}: {why:?}");

@@ -15,19 +15,19 @@ const BEGIN: &str = "2026-01-01T00:00:00Z";
 const LONGEST_JUMP: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// Numbers that look random, the same for the same seed.
-struct Dice(u64);
+pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(super) fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % limit
     }
 
-    fn one_in(&mut self, count: u64) -> bool {
+    pub(super) fn one_in(&mut self, count: u64) -> bool {
         self.below(count) == 0
     }
 
-    fn up_to(&mut self, longest: SignedDuration) -> SignedDuration {
+    pub(super) fn up_to(&mut self, longest: SignedDuration) -> SignedDuration {
         SignedDuration::from_secs(self.below(longest.as_secs().unsigned_abs()) as i64)
     }
 }

@@ -1,0 +1,95 @@
+//! Which backups of a schedule stay although their time is over; an addition of Lifeboat.
+
+use crate::schema::object;
+use crate::well_known;
+use serde_json::Value;
+
+object! {
+    /// How many backups stay although their time is over. Whichever numbers are given, the newest good one always stays.
+    #[derive(Eq)]
+    pub struct Retention {
+        /// The newest so many.
+        keep_last: Option<i64> = "keepLast";
+        /// The newest of each of so many hours in which there is a backup.
+        keep_hourly: Option<i64> = "keepHourly";
+        /// The newest of each of so many days.
+        keep_daily: Option<i64> = "keepDaily";
+        /// The newest of each of so many weeks, which begin on a Monday.
+        keep_weekly: Option<i64> = "keepWeekly";
+        /// The newest of each of so many months.
+        keep_monthly: Option<i64> = "keepMonthly";
+        /// The newest of each of so many years.
+        keep_yearly: Option<i64> = "keepYearly";
+    }
+}
+
+impl Retention {
+    /// Its numbers by their names in the JSON.
+    #[must_use]
+    pub fn numbers(&self) -> [(&'static str, Option<i64>); 6] {
+        let Self { keep_last, keep_hourly, keep_daily, keep_weekly, keep_monthly, keep_yearly } = self;
+        [
+            ("keepLast", *keep_last),
+            ("keepHourly", *keep_hourly),
+            ("keepDaily", *keep_daily),
+            ("keepWeekly", *keep_weekly),
+            ("keepMonthly", *keep_monthly),
+            ("keepYearly", *keep_yearly),
+        ]
+    }
+
+    /// Why it cannot be followed; `None` when it can.
+    #[must_use]
+    pub fn refusal(&self) -> Option<String> {
+        let negative = |(name, number): (&str, Option<i64>)| number.filter(|n| *n < 0).map(|n| (name.to_owned(), n));
+        let (name, number) = self.numbers().into_iter().find_map(negative)?;
+        Some(format!("invalid retention: {name} is {number}, and must not be negative"))
+    }
+
+    /// Reads the JSON of the annotation.
+    ///
+    /// # Errors
+    /// Why it cannot be followed. A name that is not known is an error: what it was meant to keep would go.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let wrong = |why: String| format!("invalid annotation {}: {why}", well_known::ANNOTATION_RETENTION);
+        let value: Value = serde_json::from_str(text).map_err(|e| wrong(e.to_string()))?;
+        let Value::Object(given) = &value else { return Err(wrong("it is no JSON object".to_owned())) };
+        let names = Self::default().numbers().map(|(name, _)| name);
+        if let Some(unknown) = given.keys().find(|name| !names.contains(&name.as_str())) {
+            return Err(wrong(format!("{unknown} is not known, only {}", names.join(", "))));
+        }
+        let rules: Self = serde_json::from_value(value).map_err(|e| wrong(e.to_string()))?;
+        rules.refusal().map_or(Ok(rules), |why| Err(wrong(why)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(daily: i64) -> Retention {
+        Retention { keep_daily: Some(daily), ..Retention::default() }
+    }
+
+    #[test]
+    fn the_annotation_has_the_json_of_the_field() {
+        let wrong = |why: &str| Err(format!("invalid annotation lifeboat.io/retention: {why}"));
+        for (text, expected) in [
+            ("{}", Ok(Retention::default())),
+            (r#"{"keepDaily":7}"#, Ok(rules(7))),
+            (r#"{"keepDaily":7,"keepYearly":null}"#, Ok(rules(7))),
+            (r#"{"keepDaily":-1}"#, wrong("invalid retention: keepDaily is -1, and must not be negative")),
+            (
+                r#"{"keepDayly":7}"#,
+                wrong(
+                    "keepDayly is not known, only keepLast, keepHourly, keepDaily, keepWeekly, keepMonthly, keepYearly",
+                ),
+            ),
+            ("7", wrong("it is no JSON object")),
+            ("", wrong("EOF while parsing a value at line 1 column 0")),
+        ] {
+            assert_eq!(Retention::parse(text), expected, "{text}");
+        }
+        assert!(Retention::parse(r#"{"keepLast":"many"}"#).is_err());
+    }
+}
