@@ -9,6 +9,7 @@ use crate::local::Local;
 use crate::pflag;
 use crate::program::Program;
 use crate::resource::backup::BackupCommand;
+use crate::resource::expiry::ExpiryArgs;
 use crate::resource::location::LocationCommand;
 use crate::resource::plugin::PluginCommand;
 use crate::resource::restore::RestoreCommand;
@@ -68,6 +69,8 @@ enum Command {
     /// Delete backups, restores, schedules or storage locations
     #[command(subcommand)]
     Delete(DeleteCommand),
+    /// Show which backups go when, and what keeps the others
+    Expiry(ExpiryArgs),
     /// Work with the client
     #[command(subcommand)]
     Client(ClientCommand),
@@ -148,6 +151,7 @@ impl Lifeboat {
             Command::Describe(command) => command.run(&self.globals).await,
             Command::Create(command) => command.run(&self.globals).await,
             Command::Delete(command) => command.run(&self.globals).await,
+            Command::Expiry(args) => args.run(&self.globals).await,
             Command::Client(command) => command.run(&self.globals),
             Command::Volume(command) => Box::pin(command.run(&self.globals)).await,
             Command::Version(version) => version.run(&self.globals).await,

@@ -29,7 +29,20 @@ const NOUNS: [(&str, &str); 5] = [
     ("snapshot-location", VolumeSnapshotLocation::KIND),
 ];
 /// Verbs of what is there already.
-const VERBS: [&str; 9] = ["get", "describe", "logs", "download", "cancel", "delete", "set", "pause", "unpause"];
+const VERBS: [&str; 12] = [
+    "get",
+    "describe",
+    "logs",
+    "download",
+    "cancel",
+    "hold",
+    "release",
+    "delete",
+    "set",
+    "pause",
+    "unpause",
+    "retention",
+];
 /// Flags that name what is there already, in all commands with a noun and a verb.
 const FLAGS: [(&str, &str); 4] = [
     ("from_backup", Backup::KIND),
@@ -231,6 +244,8 @@ mod tests {
             backup logs name Backup
             backup download name Backup
             backup cancel names Backup
+            backup hold names Backup
+            backup release names Backup
             backup delete names Backup
             restore create from_backup Backup
             restore create from_schedule Schedule
@@ -246,6 +261,7 @@ mod tests {
             schedule delete names Schedule
             schedule pause names Schedule
             schedule unpause names Schedule
+            schedule retention name Schedule
             backup-location get names BackupStorageLocation
             backup-location set name BackupStorageLocation
             backup-location delete names BackupStorageLocation

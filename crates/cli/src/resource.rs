@@ -5,7 +5,10 @@ pub(crate) mod backup;
 mod cancel;
 pub(crate) mod describe;
 mod download;
+pub(crate) mod expiry;
 mod fetch;
+mod hold;
+mod keep;
 pub(crate) mod location;
 mod logs;
 pub(crate) mod plugin;
@@ -126,6 +129,11 @@ trait Shown: Object {
     /// Cells in the order of the headings.
     fn cells(&self, now: jiff::Timestamp) -> Vec<String>;
 
+    /// The same for a cluster whose definition lacks these fields, where it can be said in another way.
+    fn for_definition_without(&self, _fields: &[String]) -> Result<Option<Self>> {
+        Ok(None)
+    }
+
     /// The order of a list.
     fn sort(_: &mut [Self]) {}
 }
@@ -242,6 +250,9 @@ async fn create<T: Shown>(client: &Client, object: &T, show_args: &Show) -> Resu
         Ok(None) => bail!("{}.velero.io \"{name}\" already exists", T::PLURAL),
         Err(e) => match &e.unknown_fields()[..] {
             [] => Err(e.into()),
+            fields if let Some(other) = object.for_definition_without(fields)? => {
+                Box::pin(create(client, &other, show_args)).await
+            }
             fields => bail!(
                 "{}.velero.io \"{name}\" was not created: the cluster's definition of {} has no {}; run `install --crds-only --apply`",
                 T::PLURAL,

@@ -1,14 +1,16 @@
-//! `lifeboat backup create|get|describe|logs|download|cancel|delete`.
+//! `lifeboat backup create|get|describe|logs|download|cancel|hold|release|delete`.
 
 use super::cancel::{CancelArgs, Cancellable};
 use super::describe::BackupDescribeArgs;
 use super::download::DownloadArgs;
+use super::expiry::lists;
+use super::hold::{HoldArgs, ReleaseArgs};
 use super::logs::LogsArgs;
 use super::preview::preview_backup;
 use super::table::{selector, time, until};
 use super::{
-    DeleteArgs, Format, GetArgs, Operation, Show, Shown, client, create, delete, get, missing, one_way_to_select,
-    submitted,
+    DeleteArgs, Format, GetArgs, Operation, Show, Shown, client, create, delete, get, missing, of_which,
+    one_way_to_select, submitted, together,
 };
 use crate::globals::Globals;
 use crate::spec::BackupSpecArgs;
@@ -20,6 +22,7 @@ use lifeboat_api::{
     Schedule, Time, VolumeSnapshotLocation, label_value, well_known,
 };
 use lifeboat_client::Client;
+use lifeboat_control::{Hold, Lists, deletion_refusal, location_of};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -38,8 +41,12 @@ pub(crate) enum BackupCommand {
     Download(DownloadArgs),
     /// End backups that wait or run
     Cancel(CancelArgs),
+    /// Keep backups, whatever their time and whoever asks for their deletion
+    Hold(HoldArgs),
+    /// End the hold of backups
+    Release(ReleaseArgs),
     /// Delete backups and all that belongs to them
-    Delete(DeleteArgs),
+    Delete(BackupDeleteArgs),
 }
 
 /// A backup to be made.
@@ -63,6 +70,51 @@ pub(crate) struct CreateArgs {
     show: Show,
 }
 
+/// Backups to be deleted.
+#[derive(Debug, Args)]
+pub(crate) struct BackupDeleteArgs {
+    #[command(flatten)]
+    delete: DeleteArgs,
+    /// Only say what would be deleted, and what would be refused and why
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl BackupDeleteArgs {
+    async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        if !self.dry_run {
+            return delete::<Backup>(&self.delete, globals).await;
+        }
+        let client = client(globals).await?;
+        self.delete.which.is_one_way()?;
+        let (found, errors) = of_which::<Backup>(&self.delete.which, &client).await?;
+        let lists = lists(&client).await?;
+        for backup in &found {
+            writeln!(std::io::stdout(), "{}", would_be_deleted(backup, &lists, Timestamp::now()))?;
+        }
+        together(errors)
+    }
+}
+
+/// What the deletion of a backup would come to.
+fn would_be_deleted(backup: &Backup, lists: &Lists, now: Timestamp) -> String {
+    let (name, status) = (&backup.metadata.name, &backup.status);
+    if let Some(why) = deletion_refusal(backup, location_of(backup, &lists.locations), now) {
+        return format!("Backup {name} would not be deleted: {why}");
+    }
+    let mut parts = vec![format!("its files in location {}", backup.spec.storage_location)];
+    let snapshots = status.volume_snapshots_attempted + status.csi_volume_snapshots_attempted;
+    if snapshots > 0 {
+        parts.push(format!("its snapshots, {snapshots} at most"));
+    }
+    let restores = lists.restores.iter().filter(|restore| restore.spec.backup_name == *name);
+    let restores: Vec<&str> = restores.map(|restore| restore.metadata.name.as_str()).collect();
+    if !restores.is_empty() {
+        parts.push(format!("the records of its restores: {}", restores.join(", ")));
+    }
+    format!("Backup {name} would be deleted, with {}", parts.join("; "))
+}
+
 impl BackupCommand {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         match self {
@@ -72,7 +124,9 @@ impl BackupCommand {
             Self::Logs(args) => args.run::<Backup>(DownloadTargetKind::BackupLog, globals).await,
             Self::Download(args) => args.run(globals).await,
             Self::Cancel(args) => args.run::<Backup>(globals).await,
-            Self::Delete(args) => delete::<Backup>(&args, globals).await,
+            Self::Hold(args) => args.run(globals).await,
+            Self::Release(args) => args.run(globals).await,
+            Self::Delete(args) => args.run(globals).await,
         }
     }
 }
@@ -171,6 +225,10 @@ impl Operation for Backup {
 }
 
 async fn request_deletion(client: &Client, backup: &Backup) -> Result<()> {
+    // The server refuses it as well.
+    if let Some(hold) = Hold::at(&backup.metadata, Timestamp::now()) {
+        bail!("{}", hold.refusal(&backup.metadata.name));
+    }
     let mut request = DeleteBackupRequest::default();
     request.metadata.generate_name = format!("{}-", backup.metadata.name);
     request.metadata.namespace.clone_from(&client.namespace);

@@ -1,7 +1,9 @@
-//! `lifeboat schedule create|get|describe|delete|pause|unpause`.
+//! `lifeboat schedule create|get|describe|delete|pause|unpause|retention`.
 
 use super::backup::check_spec;
 use super::describe::ScheduleDescribeArgs;
+use super::expiry::RetentionArgs;
+use super::keep::{KeepArgs, annotated};
 use super::table::{selector, time, until};
 use super::{DeleteArgs, GetArgs, Show, Shown, Which, chosen, client, create, get, missing, of_which, together};
 use crate::flags::{self, Optional, Stated};
@@ -32,6 +34,8 @@ pub(crate) enum ScheduleCommand {
     Pause(PauseArgs),
     /// Let schedules make backups again
     Unpause(PauseArgs),
+    /// Say which backups of a schedule stay although their time is over; without flags, show which do
+    Retention(RetentionArgs),
 }
 
 /// A schedule to be made.
@@ -51,6 +55,8 @@ pub(crate) struct CreateArgs {
     paused: bool,
     #[command(flatten)]
     skip: SkipArgs,
+    #[command(flatten)]
+    keep: KeepArgs,
     #[command(flatten)]
     spec: BackupSpecArgs,
     #[command(flatten)]
@@ -83,6 +89,7 @@ impl ScheduleCommand {
             Self::Delete(args) => delete(&args, globals).await,
             Self::Pause(args) => args.run(true, globals).await,
             Self::Unpause(args) => args.run(false, globals).await,
+            Self::Retention(args) => args.run(globals).await,
         }
     }
 }
@@ -122,6 +129,7 @@ impl CreateArgs {
         schedule.spec.use_owner_references_in_backup = Some(self.use_owner_references_in_backup);
         schedule.spec.paused = self.paused;
         schedule.spec.skip_immediately = self.skip.said();
+        schedule.spec.retention = self.keep.rules();
         schedule
     }
 }
@@ -211,6 +219,11 @@ impl Shown for Schedule {
             spec.paused.to_string(),
         ]
     }
+
+    fn for_definition_without(&self, fields: &[String]) -> Result<Option<Self>> {
+        let lacks_only_rules = fields == ["spec.retention"] && self.spec.retention.is_some();
+        lacks_only_rules.then(|| annotated(self)).transpose()
+    }
 }
 
 #[cfg(test)]
@@ -275,6 +288,9 @@ mod tests {
                 "spec": {"template": {"ttl": "48h0m0s", "backupType": "Full"}, "schedule": "0 3 * * *", "paused": true,
                     "useOwnerReferencesInBackup": true, "skipImmediately": true}})
         );
+        let kept = made("s|--schedule|@daily|--keep-last|3|--keep-weekly|4")["spec"]["retention"].take();
+        assert_eq!(kept, json!({"keepLast": 3, "keepWeekly": 4}));
+        assert_eq!(made("s|--schedule|@daily|--keep-last-good")["spec"]["retention"], json!({}));
         assert_eq!(made("s|--schedule|@daily|--skip-immediately=false")["spec"]["skipImmediately"], false);
         assert_eq!(made("s|--schedule|@daily|--skip-immediately=")["spec"]["skipImmediately"], Value::Null);
     }

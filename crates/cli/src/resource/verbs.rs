@@ -1,6 +1,6 @@
 //! The same commands with the verb first: `lifeboat get backups` is `lifeboat backup get`.
 
-use super::backup::{self, BackupCommand};
+use super::backup::{self, BackupCommand, BackupDeleteArgs};
 use super::describe::{BackupDescribeArgs, DescribeArgs, ScheduleDescribeArgs};
 use super::location::{self, LocationCommand, LocationGetArgs};
 use super::plugin::{PluginCommand, PluginGetArgs};
@@ -56,7 +56,7 @@ pub(crate) enum CreateCommand {
 pub(crate) enum DeleteCommand {
     /// Delete backups and all that belongs to them
     #[command(alias = "backups")]
-    Backup(DeleteArgs),
+    Backup(BackupDeleteArgs),
     /// Delete restores and their files; what they restored stays
     #[command(alias = "restores")]
     Restore(DeleteArgs),

@@ -45,6 +45,7 @@ mod random_kills;
 mod references;
 mod refusals;
 mod results;
+mod retention;
 mod rights;
 mod sandbox;
 mod schedules;

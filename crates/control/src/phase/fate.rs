@@ -5,9 +5,10 @@ use super::expiry::{Obstacle, end};
 use super::hold::Hold;
 use super::keep::{Keeper, Kept, stands_for};
 use super::request::{deletion_is_asked, is_whole};
+use super::restore::has_ended;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, Schedule, well_known};
+use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, Restore, Schedule, well_known};
 use std::collections::BTreeMap;
 
 /// All that decides it, of one namespace.
@@ -21,6 +22,8 @@ pub struct Lists {
     pub requests: Vec<DeleteBackupRequest>,
     /// The storage locations.
     pub locations: Vec<BackupStorageLocation>,
+    /// The restores.
+    pub restores: Vec<Restore>,
 }
 
 /// What becomes of a backup.
@@ -56,6 +59,11 @@ pub enum Becomes {
         /// Why not.
         obstacle: Obstacle,
     },
+    /// Its time is over, and it goes when this restore, which reads it, has ended.
+    Read {
+        /// The name of the restore.
+        restore: String,
+    },
     /// It has no expiration.
     Stays,
 }
@@ -84,7 +92,7 @@ pub fn fates(lists: &Lists, zone: &TimeZone, now: Timestamp) -> Vec<Fate> {
         Fate {
             of: stands_for(name.as_deref().unwrap_or_default(), backup),
             schedule: name,
-            becomes: becomes(backup, (asked, !keepers.is_empty()), &lists.locations, now),
+            becomes: becomes(backup, (asked, !keepers.is_empty()), lists, now),
             keepers,
             backup: backup.clone(),
         }
@@ -96,12 +104,7 @@ fn label_of(backup: &Backup) -> Option<&str> {
     backup.metadata.labels.get(well_known::LABEL_SCHEDULE_NAME).map(String::as_str)
 }
 
-fn becomes(
-    backup: &Backup,
-    (is_asked, is_kept): (bool, bool),
-    locations: &[BackupStorageLocation],
-    now: Timestamp,
-) -> Becomes {
+fn becomes(backup: &Backup, (is_asked, is_kept): (bool, bool), lists: &Lists, now: Timestamp) -> Becomes {
     if is_asked || backup.metadata.deletion_timestamp.is_some() {
         return Becomes::Going;
     }
@@ -116,9 +119,13 @@ fn becomes(
         return Becomes::Goes(end);
     }
     let name = &backup.spec.storage_location;
-    let location = location_of(backup, locations);
+    let location = location_of(backup, &lists.locations);
     match Obstacle::of(location) {
-        None => Becomes::Goes(end),
+        None => {
+            let reads = |restore: &&Restore| restore.spec.backup_name == backup.metadata.name && !has_ended(restore);
+            let restore = lists.restores.iter().find(reads);
+            restore.map_or(Becomes::Goes(end), |restore| Becomes::Read { restore: restore.metadata.name.clone() })
+        }
         Some(obstacle) => {
             let name = location.map_or(name, |location| &location.metadata.name);
             Becomes::Blocked { location: name.clone(), obstacle }
@@ -168,12 +175,19 @@ mod tests {
         add("sealed", "sealed", status("Completed", over), json!({}));
         add("lost", "nowhere", status("Completed", over), json!({}));
         add("by-default", "", status("Completed", over), json!({}));
+        add("read", "main", status("Completed", over), json!({}));
         add("later", "nowhere", status("Completed", later), json!({}));
         add("for-ever", "main", json!({"phase": "Completed"}), json!({}));
         lists
             .schedules
             .push(read(json!({"apiVersion": "velero.io/v1", "kind": "Schedule", "metadata": {"name": "nightly"},
             "spec": {"schedule": "0 3 * * *", "retention": {}}})));
+        lists.restores.push(read(json!({"apiVersion": "velero.io/v1", "kind": "Restore", "metadata": {"name": "r"},
+            "spec": {"backupName": "read"}, "status": {"phase": "InProgress"}})));
+        lists
+            .restores
+            .push(read(json!({"apiVersion": "velero.io/v1", "kind": "Restore", "metadata": {"name": "ended"},
+            "spec": {"backupName": "by-default"}, "status": {"phase": "Completed"}})));
         lists.requests = ["asked", "going"]
             .map(|name| {
                 let phase = if name == "asked" { "New" } else { "Processed" };
@@ -203,6 +217,7 @@ mod tests {
             ("sealed", "", blocked("sealed", Obstacle::ReadOnly)),
             ("lost", "", blocked("nowhere", Obstacle::NoLocation)),
             ("by-default", "", Becomes::Goes(over)),
+            ("read", "", Becomes::Read { restore: "r".into() }),
             ("later", "", Becomes::Goes(later)),
             ("for-ever", "", Becomes::Stays),
         ];

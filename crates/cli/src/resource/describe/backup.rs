@@ -8,6 +8,7 @@ use super::volumes::{self, BackupVolumes};
 use lifeboat_api::{
     Backup, BackupPhase, DeleteBackupRequest, DeleteBackupRequestPhase, TypedLocalObjectReference, well_known,
 };
+use lifeboat_control::Hold;
 
 /// Everything that is known of a backup. Its `files.volumes` are in `volumes`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -106,6 +107,9 @@ fn status(page: &mut Page<'_>, facts: &BackupFacts) {
     page.field("Completed", page.time(status.completion_timestamp, "<n/a>"));
     page.blank();
     page.field("Expiration", page.time(status.expiration, "<nil>"));
+    if let Some(hold) = Hold::of(&facts.backup.metadata) {
+        page.field("Hold", hold);
+    }
     page.blank();
     if let Some(progress) = status.progress {
         let (total, done) = match status.phase {

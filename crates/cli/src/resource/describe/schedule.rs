@@ -2,6 +2,7 @@
 
 use super::page::{Page, Style, Tone};
 use super::spec;
+use crate::resource::keep;
 use lifeboat_api::{Schedule, SchedulePhase};
 
 /// The whole text.
@@ -30,6 +31,14 @@ pub(crate) fn describe(schedule: &Schedule, style: &Style) -> String {
     page.blank();
     page.field("Schedule", &spec.schedule);
     page.blank();
+    match schedule.retention() {
+        Ok(None) => {}
+        Ok(Some(rules)) => page.field("Keeps", keep::shown(&rules)),
+        Err(why) => page.field("Keeps", page.toned(&format!("all good backups, because of an {why}"), Tone::Bad)),
+    }
+    if !matches!(schedule.retention(), Ok(None)) {
+        page.blank();
+    }
     page.line("Backup Template:");
     page.indented(|page| spec::describe(page, &spec.template));
     page.blank();

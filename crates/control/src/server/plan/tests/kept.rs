@@ -300,7 +300,10 @@ impl Keeping {
                 let expiration = backup.status.expiration.unwrap().timestamp();
                 // The last look at which it was kept may have been up to some looks ago.
                 let latest = last.max(end(backup)) + SLACK + SLACK;
-                assert!(expiration <= latest, "{name} stays until {expiration} though nothing keeps it since {last}, at {clock}");
+                assert!(
+                    expiration <= latest,
+                    "{name} stays until {expiration} though nothing keeps it since {last}, at {clock}"
+                );
                 assert!(expiration > clock, "{name} should be gone at {clock}");
             }
         }

@@ -1,0 +1,175 @@
+//! `lifeboat expiry` and `lifeboat schedule retention`: which backups go when, and what keeps the others.
+
+use super::keep::{self, KeepArgs};
+use super::table::{Labels, print, time, until};
+use super::{Format, Shown, client, missing};
+use crate::flags::{self, Optional};
+use crate::globals::Globals;
+use crate::output::print_resource;
+use anyhow::{Result, bail};
+use clap::Args;
+use clap::builder::EnumValueParser;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use lifeboat_api::{BackupPhase, Schedule, Time};
+use lifeboat_client::Client;
+use lifeboat_control::{Becomes, Fate, Lists, fates, told_keepers};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Which form it has.
+#[derive(Debug, Args)]
+pub(crate) struct ExpiryArgs {
+    #[command(flatten)]
+    form: Form,
+}
+
+#[derive(Debug, Args)]
+struct Form {
+    /// Form of the output
+    #[arg(long, short, value_parser = flags::optional(EnumValueParser::<Format>::new()), default_value = "", value_name = "FORM")]
+    output: Optional<Format>,
+}
+
+/// The rules of a schedule.
+#[derive(Debug, Args)]
+pub(crate) struct RetentionArgs {
+    /// Name of the schedule
+    name: String,
+    #[command(flatten)]
+    keep: KeepArgs,
+    /// Take the rules away: its backups go when their time is over
+    #[arg(long, conflicts_with_all = ["keep_last_good", "keep_last", "keep_hourly", "keep_daily", "keep_weekly", "keep_monthly", "keep_yearly"])]
+    none: bool,
+    /// Only show which backups these rules would keep, and when the others would go
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    form: Form,
+}
+
+impl ExpiryArgs {
+    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        let now = Timestamp::now();
+        let mut fates = fates(&lists(&client(globals).await?).await?, &TimeZone::UTC, now);
+        fates.sort_by_key(|fate| {
+            let end = fate.backup.status.expiration.map(Time::timestamp);
+            (end.is_none(), end, fate.backup.metadata.name.clone())
+        });
+        self.form.print(&fates, now)
+    }
+}
+
+impl RetentionArgs {
+    pub(super) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        let (client, name, now) = (client(globals).await?, &self.name, Timestamp::now());
+        let rules = self.keep.rules();
+        if (rules.is_some() || self.none) && !self.dry_run {
+            keep::set(&client, name, rules.as_ref()).await?;
+            let what = rules.as_ref().map_or_else(
+                || "keeps no backup beyond its time".to_owned(),
+                |rules| format!("keeps {}", keep::shown(rules)),
+            );
+            writeln!(std::io::stderr(), "Schedule \"{name}\" {what}.")?;
+        }
+        let mut lists = lists(&client).await?;
+        let Some(schedule) = lists.schedules.iter_mut().find(|schedule| schedule.metadata.name == *name) else {
+            return Err(missing::<Schedule>(name));
+        };
+        if rules.is_some() || self.none {
+            schedule.metadata.annotations.remove(lifeboat_api::well_known::ANNOTATION_RETENTION);
+            schedule.spec.retention = rules;
+        } else if let Err(why) = schedule.retention() {
+            bail!("the retention of schedule {name} cannot be followed, so all its good backups stay: {why}");
+        }
+        let mut fates = fates(&lists, &TimeZone::UTC, now);
+        fates.retain(|fate| fate.schedule.as_ref() == Some(name));
+        fates.sort_by_key(|fate| std::cmp::Reverse((fate.of, fate.backup.metadata.name.clone())));
+        self.form.print(&fates, now)
+    }
+}
+
+/// All that decides what becomes of backups.
+pub(super) async fn lists(client: &Client) -> Result<Lists> {
+    let (backups, schedules, requests, locations, restores) =
+        tokio::try_join!(client.list(""), client.list(""), client.list(""), client.list(""), client.list(""),)?;
+    Ok(Lists { backups, schedules, requests, locations, restores })
+}
+
+/// What becomes of a backup, in words.
+pub(super) fn told(fate: &Fate, now: Timestamp) -> String {
+    match &fate.becomes {
+        Becomes::Goes(at) if *at <= now => "goes now: its time is over".to_owned(),
+        Becomes::Goes(at) => format!("goes in {}", until(Some(*at), now)),
+        Becomes::Going => "its deletion is asked for".to_owned(),
+        Becomes::Kept => told_keepers(&fate.keepers),
+        Becomes::Runs => "is in progress".to_owned(),
+        Becomes::Read { restore } => format!("its time is over; restore {restore} reads it, and it goes after that"),
+        Becomes::Blocked { location, obstacle } => {
+            format!("its time is over; it stays, because {}", obstacle.told(location))
+        }
+        Becomes::Stays => "has no expiration".to_owned(),
+    }
+}
+
+fn phase(fate: &Fate) -> &'static str {
+    fate.backup.status.phase.map_or("New", BackupPhase::as_str)
+}
+
+impl Form {
+    fn print(&self, fates: &[Fate], now: Timestamp) -> Result<ExitCode> {
+        if let Some(output) = self.output.and_then(Format::machine) {
+            let all: Vec<Value> = fates.iter().map(|fate| value(fate, now)).collect();
+            print_resource(&all, output)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let mut out = std::io::stdout();
+        if fates.is_empty() {
+            writeln!(std::io::stderr(), "No backups found")?;
+        }
+        let rows = fates.iter().map(|fate| (cells(fate, now), &fate.backup.meta().labels));
+        print(&mut out, &COLUMNS, rows, &Labels { columns: &[], all: false })?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+const COLUMNS: [&str; 5] = ["NAME", "STATUS", "MADE FOR", "EXPIRES", "WHAT BECOMES OF IT"];
+
+fn cells(fate: &Fate, now: Timestamp) -> Vec<String> {
+    let end = fate.backup.status.expiration;
+    vec![
+        fate.backup.metadata.name.clone(),
+        phase(fate).to_owned(),
+        time(fate.of.map(Time::new)),
+        time(end),
+        told(fate, now),
+    ]
+}
+
+fn value(fate: &Fate, now: Timestamp) -> Value {
+    let (becomes, more): (&str, BTreeMap<&str, Value>) = match &fate.becomes {
+        Becomes::Goes(at) => ("Goes", [("at", json!(Time::new(*at)))].into()),
+        Becomes::Going => ("Going", BTreeMap::new()),
+        Becomes::Kept => ("Kept", BTreeMap::new()),
+        Becomes::Runs => ("Runs", BTreeMap::new()),
+        Becomes::Read { restore } => ("Read", [("restore", json!(restore))].into()),
+        Becomes::Blocked { location, .. } => ("Blocked", [("location", json!(location))].into()),
+        Becomes::Stays => ("Stays", BTreeMap::new()),
+    };
+    let mut value = json!({
+        "backup": fate.backup.metadata.name,
+        "schedule": fate.schedule,
+        "phase": phase(fate),
+        "madeFor": fate.of.map(Time::new),
+        "expiration": fate.backup.status.expiration,
+        "keptBy": fate.keepers.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "becomes": becomes,
+        "message": told(fate, now),
+    });
+    for (name, more) in more {
+        value[name] = more;
+    }
+    value
+}

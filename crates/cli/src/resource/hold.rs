@@ -1,0 +1,146 @@
+//! `lifeboat backup hold` and `release`: a backup that is held is not deleted, neither when its time is over nor when somebody asks
+//! for it.
+
+use super::{client, missing, together};
+use crate::globals::Globals;
+use anyhow::{Result, bail};
+use clap::Args;
+use jiff::{SignedDuration, Timestamp};
+use lifeboat_api::{Backup, BackupPhase, DeleteBackupRequest, Duration, well_known};
+use lifeboat_client::Client;
+use lifeboat_control::{Hold, deletion_is_asked};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Backups that are to stay.
+#[derive(Debug, Args)]
+pub(crate) struct HoldArgs {
+    /// Names
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+    /// Until when: a time such as 2027-01-31T00:00:00Z, or how long from now, such as 720h; until they are released when left out
+    #[arg(long, default_value = "", value_name = "TIME")]
+    until: String,
+}
+
+/// Backups that need not stay any more.
+#[derive(Debug, Args)]
+pub(crate) struct ReleaseArgs {
+    /// Names
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+}
+
+/// How often a change is tried when the server writes the backup too.
+const TRIES: u32 = 8;
+
+impl HoldArgs {
+    pub(super) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        let hold = until(&self.until, Timestamp::now())?;
+        let client = client(globals).await?;
+        let requests: Vec<DeleteBackupRequest> = client.list("").await?;
+        let mut errors = Vec::new();
+        for name in &self.names {
+            let may_be_held = |backup: &Backup| match is_going(backup, &requests) {
+                true => bail!("backup {name} cannot be held: its deletion is asked for"),
+                false => Ok(()),
+            };
+            match change(&client, name, Some(&hold.value()), may_be_held).await {
+                Ok(_) => writeln!(std::io::stdout(), "Backup \"{name}\" is {hold}.")?,
+                Err(e) => errors.push(e),
+            }
+        }
+        together(errors)
+    }
+}
+
+impl ReleaseArgs {
+    pub(super) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        let client = client(globals).await?;
+        let mut errors = Vec::new();
+        for name in &self.names {
+            match change(&client, name, None, |_| Ok(())).await {
+                Ok(true) => writeln!(std::io::stdout(), "Backup \"{name}\" is released.")?,
+                Ok(false) => writeln!(std::io::stdout(), "Backup \"{name}\" is not held.")?,
+                Err(e) => errors.push(e),
+            }
+        }
+        together(errors)
+    }
+}
+
+fn until(text: &str, now: Timestamp) -> Result<Hold> {
+    if text.is_empty() || text == well_known::HOLD_FOREVER {
+        return Ok(Hold::Forever);
+    }
+    let end = match (text.parse::<Timestamp>(), text.parse::<Duration>()) {
+        (Ok(end), _) => Some(end),
+        (_, Ok(time)) => now.checked_add(SignedDuration::from_nanos(time.nanoseconds())).ok(),
+        _ => None,
+    };
+    // Whole seconds, as all times in resources.
+    let end = end.and_then(|end| Timestamp::from_second(end.as_second()).ok());
+    match end {
+        Some(end) if end > now => Ok(Hold::Until(end)),
+        Some(end) => bail!("--until: {end} is over already"),
+        None => bail!("--until: {text:?} is neither a time such as 2027-01-31T00:00:00Z nor a duration such as 720h"),
+    }
+}
+
+fn is_going(backup: &Backup, requests: &[DeleteBackupRequest]) -> bool {
+    backup.status.phase == Some(BackupPhase::Deleting)
+        || backup.metadata.deletion_timestamp.is_some()
+        || deletion_is_asked(backup, requests)
+}
+
+/// Writes the annotation, or takes it off; false when it said so already.
+async fn change(
+    client: &Client,
+    name: &str,
+    hold: Option<&str>,
+    check: impl Fn(&Backup) -> Result<()>,
+) -> Result<bool> {
+    for _ in 0..TRIES {
+        let before: Backup = client.get(name).await?.ok_or_else(|| missing::<Backup>(name))?;
+        check(&before)?;
+        let mut after = before.clone();
+        let annotations = &mut after.metadata.annotations;
+        match hold {
+            Some(hold) => drop(annotations.insert(well_known::ANNOTATION_HOLD.to_owned(), hold.to_owned())),
+            None => drop(annotations.remove(well_known::ANNOTATION_HOLD)),
+        }
+        if after.metadata.annotations == before.metadata.annotations {
+            return Ok(false);
+        }
+        match client.change(&before, &after).await {
+            Err(e) if e.is_conflict() => {}
+            stored => return Ok(stored.map(|_| true)?),
+        }
+    }
+    bail!("backup {name} changes too often: try again")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn until_is_a_time_or_how_long_from_now() {
+        let now: Timestamp = "2026-11-22T12:00:00.5Z".parse().unwrap();
+        for (text, expected) in [
+            ("", "held until it is released"),
+            ("forever", "held until it is released"),
+            ("2027-01-31T01:00:00+01:00", "held until 2027-01-31T00:00:00Z"),
+            ("48h", "held until 2026-11-24T12:00:00Z"),
+        ] {
+            assert_eq!(until(text, now).unwrap().to_string(), expected, "{text}");
+        }
+        for (text, expected) in [
+            ("2026-11-22T11:00:00Z", "--until: 2026-11-22T11:00:00Z is over already"),
+            ("-1h", "--until: 2026-11-22T11:00:00Z is over already"),
+            ("soon", "--until: \"soon\" is neither a time such as 2027-01-31T00:00:00Z nor a duration such as 720h"),
+        ] {
+            assert_eq!(until(text, now).unwrap_err().to_string(), expected);
+        }
+    }
+}

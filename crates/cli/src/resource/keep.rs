@@ -1,0 +1,122 @@
+//! The rules of a schedule that keep backups beyond their time: as flags, and as the cluster stores them.
+
+use super::missing;
+use anyhow::{Result, bail};
+use clap::Args;
+use lifeboat_api::{Retention, Schedule, well_known};
+use lifeboat_client::Client;
+use std::io::Write;
+
+/// Which backups of a schedule stay although their time is over.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct KeepArgs {
+    /// Never let the newest good backup of the schedule go; each of the other rules does that too
+    #[arg(long)]
+    keep_last_good: bool,
+    /// Keep so many of the newest good backups, whatever their time
+    #[arg(long, value_name = "N")]
+    keep_last: Option<u32>,
+    /// Keep the newest good backup of each of so many hours that have one
+    #[arg(long, value_name = "N")]
+    keep_hourly: Option<u32>,
+    /// Keep the newest good backup of each of so many days that have one
+    #[arg(long, value_name = "N")]
+    keep_daily: Option<u32>,
+    /// Keep the newest good backup of each of so many weeks that have one; they begin on a Monday
+    #[arg(long, value_name = "N")]
+    keep_weekly: Option<u32>,
+    /// Keep the newest good backup of each of so many months that have one
+    #[arg(long, value_name = "N")]
+    keep_monthly: Option<u32>,
+    /// Keep the newest good backup of each of so many years that have one
+    #[arg(long, value_name = "N")]
+    keep_yearly: Option<u32>,
+}
+
+impl KeepArgs {
+    /// The rules; `None` when no flag was given.
+    pub(super) fn rules(&self) -> Option<Retention> {
+        let rules = Retention {
+            keep_last: self.keep_last.map(i64::from),
+            keep_hourly: self.keep_hourly.map(i64::from),
+            keep_daily: self.keep_daily.map(i64::from),
+            keep_weekly: self.keep_weekly.map(i64::from),
+            keep_monthly: self.keep_monthly.map(i64::from),
+            keep_yearly: self.keep_yearly.map(i64::from),
+        };
+        (self.keep_last_good || rules != Retention::default()).then_some(rules)
+    }
+}
+
+/// Rules in one line, by the names of the flags.
+pub(super) fn shown(rules: &Retention) -> String {
+    let numbers = rules.numbers().into_iter().filter_map(|(name, number)| Some((name, number?)));
+    let numbers: Vec<String> = numbers.map(|(name, number)| format!("{name} {number}")).collect();
+    if numbers.is_empty() { "the last good one".to_owned() } else { numbers.join(", ") }
+}
+
+/// A schedule with its rules in an annotation, for a cluster whose definition of schedules has no field for them.
+pub(super) fn annotated(schedule: &Schedule) -> Result<Schedule> {
+    let mut annotated = schedule.clone();
+    if let Some(rules) = annotated.spec.retention.take() {
+        let text = serde_json::to_string(&rules)?;
+        annotated.metadata.annotations.insert(well_known::ANNOTATION_RETENTION.to_owned(), text);
+        writeln!(
+            std::io::stderr(),
+            "The cluster's definition of schedules has no spec.retention: the annotation {} says it instead. \
+             `install --crds-only --apply` brings the field.",
+            well_known::ANNOTATION_RETENTION
+        )?;
+    }
+    Ok(annotated)
+}
+
+/// How often a change is tried when the server writes the schedule too.
+const TRIES: u32 = 8;
+
+/// Gives a schedule these rules, or none.
+pub(super) async fn set(client: &Client, name: &str, rules: Option<&Retention>) -> Result<()> {
+    for _ in 0..TRIES {
+        let before: Schedule = client.get(name).await?.ok_or_else(|| missing::<Schedule>(name))?;
+        let mut after = before.clone();
+        after.metadata.annotations.remove(well_known::ANNOTATION_RETENTION);
+        after.spec.retention = rules.cloned();
+        let stored = match client.change(&before, &after).await {
+            Err(e) if e.is_conflict() => continue,
+            stored => stored?,
+        };
+        if stored.spec.retention.as_ref() == rules {
+            return Ok(());
+        }
+        after.metadata.resource_version.clone_from(&stored.metadata.resource_version);
+        match client.change(&stored, &annotated(&after)?).await {
+            Err(e) if e.is_conflict() => {}
+            stored => return Ok(stored.map(drop)?),
+        }
+    }
+    bail!("schedule {name} changes too often: try again")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_flag_makes_rules() {
+        assert_eq!(KeepArgs::default().rules(), None);
+        let good = KeepArgs { keep_last_good: true, ..KeepArgs::default() }.rules().unwrap();
+        assert_eq!((shown(&good).as_str(), &good), ("the last good one", &Retention::default()));
+        let some = KeepArgs { keep_daily: Some(7), keep_yearly: Some(0), ..KeepArgs::default() }.rules().unwrap();
+        let expected = Retention { keep_daily: Some(7), keep_yearly: Some(0), ..Retention::default() };
+        assert_eq!((shown(&some).as_str(), some), ("keepDaily 7, keepYearly 0", expected));
+    }
+
+    #[test]
+    fn rules_go_into_the_annotation_where_there_is_no_field() {
+        let mut schedule = Schedule::default();
+        schedule.spec.retention = Some(Retention { keep_daily: Some(7), ..Retention::default() });
+        let annotated = annotated(&schedule).unwrap();
+        assert_eq!(annotated.spec.retention, None);
+        assert_eq!(annotated.retention(), Ok(schedule.spec.retention));
+    }
+}
