@@ -143,6 +143,8 @@ mod tests {
             json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"clusterIP": "None", "clusterIPs": ["None"], "ports": [{"port": 80, "nodePort": 30080}], "selector": {"a": "b"}}}),
             json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv"}, "spec": {"claimRef": {"name": "c", "namespace": "n"}, "capacity": {"storage": "1Gi"}}}),
             json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": {"volumeName": "pv"}}),
+            json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"selector": {"matchLabels": {"own": "1"}},
+                "template": {"metadata": {"labels": {"own": "1"}}, "spec": {}}}}),
             json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"list": [{"b": null}], "n": 1.5}}),
         ]
     }
@@ -165,6 +167,13 @@ mod tests {
                 Some("PersistentVolumeClaim") => {
                     live["metadata"]["annotations"]["pv.kubernetes.io/bind-completed"] = json!("yes");
                 }
+                Some("Job") => {
+                    for label in JOB_UID {
+                        live["metadata"]["labels"][label] = json!("u");
+                        live["spec"]["selector"]["matchLabels"][label] = json!("u");
+                        live["spec"]["template"]["metadata"]["labels"][label] = json!("u");
+                    }
+                }
                 Some("Secret") => {
                     live["data"]["token"] = json!("x");
                     live["metadata"]["annotations"]["kubernetes.io/service-account.uid"] = json!("u");
@@ -176,6 +185,18 @@ mod tests {
         let service = |ip: &str| json!({"kind": "Service", "metadata": {"name": "s"}, "spec": {"clusterIP": ip, "clusterIPs": [ip]}});
         assert_eq!(losses(&service("10.0.0.1"), &service("10.0.0.2")), vec![]);
         assert_eq!(losses(&service("None"), &service("10.0.0.2")).len(), 2);
+        let secret = |of: &str, token: &str| json!({"kind": "Secret", "type": of, "metadata": {"name": "s"}, "data": {"token": token}});
+        assert_eq!(losses(&secret("Opaque", "a"), &secret("Opaque", "b")).len(), 1);
+        let of_account = "kubernetes.io/service-account-token";
+        assert_eq!(losses(&secret(of_account, "a"), &secret(of_account, "b")), vec![]);
+    }
+
+    #[test]
+    fn node_ports_that_nobody_asked_for_are_forgotten() {
+        let mut service = json!({"spec": {"healthCheckNodePort": 31000,
+            "ports": [{"name": "a", "nodePort": 30080}, {"name": "b", "nodePort": 30081}]}});
+        forget_automatic_node_ports(&mut service, |port| port["name"] == "a");
+        assert_eq!(service, json!({"spec": {"ports": [{"name": "a", "nodePort": 30080}, {"name": "b"}]}}));
     }
 
     #[test]

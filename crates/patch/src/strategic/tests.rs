@@ -19,6 +19,9 @@ fn schema() -> MergeSchema {
         "Spec": {"type": "object", "properties": {
             "replicas": {"type": "integer", "format": "int32"},
             "paused": {"type": "boolean"},
+            "ratio": {"type": "number"},
+            "anything": {"type": "object", "properties": {}, "x-kubernetes-preserve-unknown-fields": true},
+            "whole": {"allOf": [{"$ref": "#/components/schemas/Strategy"}], "x-kubernetes-patch-strategy": "replace"},
             "strategy": {"allOf": [{"$ref": "#/components/schemas/Strategy"}], "x-kubernetes-patch-strategy": "retainKeys"},
             "args": {"type": "array", "items": {"type": "string"}},
             "containers": merged("Container", "name")}},
@@ -46,6 +49,42 @@ fn patched(object: &Value, patch: &Value) -> Result<Value, String> {
 
 fn spec(spec: Value) -> Value {
     json!({ "spec": spec })
+}
+
+#[test]
+fn a_schema_is_that_of_its_group_version_and_kind() {
+    let kind = |group: &str, version: &str, kind: &str| json!({"properties": {}, "x-kubernetes-group-version-kind": [{"group": group, "version": version, "kind": kind}]});
+    let all = json!({"components": {"schemas": {"a": kind("apps", "v1", "Deployment"), "list": {"x-kubernetes-group-version-kind":
+        [{"group": "apps", "version": "v1", "kind": "DeploymentList"}]}}}});
+    let all = MergeSchema::schemas(all);
+    for (group, version, kind, found) in [
+        ("apps", "v1", "Deployment", true),
+        ("extensions", "v1", "Deployment", false),
+        ("apps", "v1beta1", "Deployment", false),
+        ("apps", "v1", "StatefulSet", false),
+        ("apps", "v1", "DeploymentList", false),
+    ] {
+        assert_eq!(MergeSchema::of(&all, group, version, kind).is_some(), found, "{group} {version} {kind}");
+    }
+}
+
+#[test]
+fn an_object_gives_way_or_takes_what_its_schema_does_not_name() {
+    let before = spec(json!({"whole": {"type": "a", "rollingUpdate": {}}, "anything": {"one": 1}}));
+    let patch = spec(json!({"whole": {"type": "b"}, "anything": {"two": 2}, "ratio": 0.5}));
+    let expected = spec(json!({"whole": {"type": "b"}, "anything": {"one": 1, "two": 2}, "ratio": 0.5}));
+    assert_eq!(patched(&before, &patch), Ok(expected));
+    // What is no object gives way as well.
+    let odd = spec(json!({"anything": "text"}));
+    assert_eq!(patched(&odd, &spec(json!({"anything": {"two": 2}}))), Ok(spec(json!({"anything": {"two": 2}}))));
+    for (patch, why) in [
+        (json!({"ratio": "half"}), "\"half\" is no number"),
+        (json!({"replicas": 18_446_744_073_709_551_615_u64, "ratio": true}), "true is no number"),
+        (json!({"replicas": 1.5}), "1.5 is no integer"),
+    ] {
+        let refused = patched(&before, &spec(patch.clone())).unwrap_err();
+        assert!(refused.contains(why), "{patch} {refused}");
+    }
 }
 
 #[test]
