@@ -247,7 +247,7 @@ async fn look_for_uses(made: &NativeVolumes, restore: &Restore, env: &Env) {
         // A cluster that has not answered once is not asked for each of them.
         let found = if is_seen { get(&volumes(), None, &name, env).await.ok() } else { None };
         is_seen = found.is_some();
-        match found.map(|found| found.unwrap_or_default()) {
+        match found.map(Option::unwrap_or_default) {
             Some(found) if found["metadata"]["labels"][LABEL_RESTORE_NAME].as_str() == Some(&label) => {
                 made.uses(&volume);
             }

@@ -126,7 +126,7 @@ async fn of_restore(
         S::Hold => work::restore::hold(context, restore).await,
         S::Run => work::restore::run(context, restore, origin, stop).await,
         S::RunAgain { attempt } => work::restore::run_again(context, restore, origin, attempt, stop).await,
-        S::Fail(reason) => work::restore::give_up(context, restore, place, reason).await,
+        S::Fail(reason) => Box::pin(work::restore::give_up(context, restore, place, reason)).await,
         S::FailVeleros(reason) => {
             work::left::stop_restore(context, &restore).await?;
             work::restore::note_failure(context, &restore, reason).await
