@@ -80,9 +80,9 @@ mod tests {
             (r#"{"keepDaily":7,"keepYearly":null}"#, Ok(rules(7))),
             (r#"{"keepDaily":-1}"#, wrong("invalid retention: keepDaily is -1, and must not be negative")),
             (
-                r#"{"keepDayly":7}"#,
+                r#"{"keepDays":7}"#,
                 wrong(
-                    "keepDayly is not known, only keepLast, keepHourly, keepDaily, keepWeekly, keepMonthly, keepYearly",
+                    "keepDays is not known, only keepLast, keepHourly, keepDaily, keepWeekly, keepMonthly, keepYearly",
                 ),
             ),
             ("7", wrong("it is no JSON object")),
