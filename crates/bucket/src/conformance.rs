@@ -117,7 +117,9 @@ fn kind<T>(result: Result<T, BucketError>) -> Option<ErrorKind> {
 async fn whole_objects(store: &dyn BlobStore) {
     assert_eq!(kind(read(store, "w/none").await), Some(ErrorKind::NotFound));
     assert_eq!(kind(store.head("w/none").await), Some(ErrorKind::NotFound));
+    assert!(!store.exists("w/none").await.expect("an answer"));
     put(store, "w/a", b"one").await;
+    assert!(store.exists("w/a").await.expect("an answer"));
     put(store, "w/a", b"two!").await;
     assert_eq!(read(store, "w/a").await.expect("it was put"), Bytes::from_static(b"two!"));
     let head = store.head("w/a").await.expect("it was put");

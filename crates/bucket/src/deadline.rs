@@ -1,6 +1,8 @@
 //! Ends calls that hang.
 
-use crate::{BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, ObjectInfo, Page, PutOptions};
+use crate::{
+    BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, ObjectInfo, Page, PutOptions, sequential,
+};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
@@ -24,7 +26,8 @@ pub struct Deadlines {
 /// Ends calls that hang, with [`ErrorKind::Transient`].
 ///
 /// A call is to be answered within [`Deadlines::answer`]; what `get` answers is a stream, each piece of which is to come
-/// within [`Deadlines::silence`] once it is asked for. An object that is put whole has [`Deadlines::answer`] too.
+/// within [`Deadlines::silence`] once it is asked for. An object that is put whole has [`Deadlines::answer`] too. Where objects are
+/// read only from their beginning, a range and a size are read piece by piece here, so that a large object takes as long as it needs.
 ///
 /// A put of a stream may take as long as it likes, while it goes on: each piece that is ready is to be taken within
 /// [`Deadlines::silence`], and when all are, the answer has its time. How long the next piece takes to be made does not count.
@@ -55,6 +58,26 @@ impl Deadlined {
 
     fn hangs(&self, operation: &'static str, key: &str, message: String) -> BucketError {
         BucketError::new(ErrorKind::Transient, operation, key, self.describe(), message)
+    }
+
+    /// Opens an object, or a range of it, for an operation; each piece has its time.
+    async fn open(
+        &self,
+        operation: &'static str,
+        key: &str,
+        range: Option<Range<u64>>,
+    ) -> Result<ByteStream, BucketError> {
+        let stream = self.answer(operation, key, self.inner.get(key, range)).await?;
+        let silence = self.deadlines.silence;
+        let state = (stream, key.to_owned(), self.describe());
+        let stream = futures::stream::try_unfold(state, move |(mut stream, key, store)| async move {
+            let Ok(piece) = timeout(silence, stream.try_next()).await else {
+                let message = format!("nothing more came for {silence:?}");
+                return Err(BucketError::new(ErrorKind::Transient, operation, &key, store, message));
+            };
+            Ok(piece?.map(|piece| (piece, (stream, key, store))))
+        });
+        Ok(stream.boxed())
     }
 
     async fn put_stream(&self, key: &str, body: ByteStream, options: PutOptions) -> Result<u64, BucketError> {
@@ -118,6 +141,10 @@ impl BlobStore for Deadlined {
         self.inner.describe()
     }
 
+    fn reads_ranges(&self) -> bool {
+        self.inner.reads_ranges()
+    }
+
     async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
         match body {
             Body::Stream(stream) => self.put_stream(key, stream, options).await,
@@ -126,22 +153,30 @@ impl BlobStore for Deadlined {
     }
 
     async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
-        let stream = self.answer("get", key, self.inner.get(key, range)).await?;
-        let silence = self.deadlines.silence;
-        let (key, store) = (key.to_owned(), self.describe());
-        let state = (stream, key, store);
-        let stream = futures::stream::try_unfold(state, move |(mut stream, key, store)| async move {
-            let Ok(piece) = timeout(silence, stream.try_next()).await else {
-                let message = format!("nothing more came for {silence:?}");
-                return Err(BucketError::new(ErrorKind::Transient, "get", &key, store, message));
-            };
-            Ok(piece?.map(|piece| (piece, (stream, key, store))))
-        });
-        Ok(stream.boxed())
+        match range {
+            Some(range) if !self.reads_ranges() => {
+                let (key, store) = (key.to_owned(), self.describe());
+                let whole = self.open("get", &key, None).await?;
+                let beyond = move || {
+                    let message = "the range is beyond the end".to_owned();
+                    BucketError::new(ErrorKind::Invalid, "get", &key, store.clone(), message)
+                };
+                sequential::part(whole, range, beyond).await
+            }
+            range => self.open("get", key, range).await,
+        }
     }
 
     async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
-        self.answer("head", key, self.inner.head(key)).await
+        if self.reads_ranges() {
+            return self.answer("head", key, self.inner.head(key)).await;
+        }
+        let size = sequential::measure(self.open("head", key, None).await?).await?;
+        Ok(ObjectInfo { key: key.to_owned(), size, modified: None })
+    }
+
+    async fn exists(&self, key: &str) -> Result<bool, BucketError> {
+        self.answer("head", key, self.inner.exists(key)).await
     }
 
     async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
@@ -204,6 +239,7 @@ mod tests {
             ("put", transient(store.put("k", vec![1].into(), PutOptions::default()).await)),
             ("get", transient(store.get("k", None).await)),
             ("head", transient(store.head("k").await)),
+            ("head", transient(store.exists("k").await)),
             ("list", transient(store.list(ListOptions { prefix: "k".into(), ..ListOptions::default() }).await)),
             ("delete", transient(store.delete(&["k".to_owned()]).await)),
             ("sweep", transient(store.abort_stale_uploads("k", Duration::ZERO).await)),
@@ -212,7 +248,7 @@ mod tests {
         for (operation, end) in ended {
             assert_eq!(end, Err(format!("cannot {operation} \"k\" in troubled: no answer within 30s")));
         }
-        assert_eq!(began.elapsed(), 7 * DEADLINES.answer);
+        assert_eq!(began.elapsed(), 8 * DEADLINES.answer);
     }
 
     #[tokio::test(start_paused = true)]
@@ -233,6 +269,21 @@ mod tests {
         let expected = "cannot get \"k\" in troubled: nothing more came for 10s";
         assert_eq!(transient(end.unwrap()), Err(expected.to_owned()));
         assert!(stream.next().await.is_none());
+    }
+
+    /// Each piece comes in time; all of them take longer than any answer may.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_read_only_from_the_beginning_has_no_deadline_as_a_whole() {
+        let inner = Troubled::sequential(|_, _| Fate::Slow(Duration::from_secs(7)));
+        inner.fill("k", &[7; 100_000]).await;
+        let store = Deadlined::new(inner.clone(), DEADLINES);
+        let began = Instant::now();
+        assert_eq!(store.head("k").await.unwrap().size, 100_000);
+        let last = collect(store.get("k", Some(99_999..100_000)).await.unwrap(), 10).await.unwrap();
+        assert_eq!(last, [7][..]);
+        assert_eq!(began.elapsed(), 20 * Duration::from_secs(7));
+        assert_eq!(store.get("k", Some(100_000..100_001)).await.err().map(|e| e.kind), Some(ErrorKind::Invalid));
+        assert_eq!(inner.asked(), ["get k", "get k", "get k"]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -23,6 +23,7 @@ mod memory;
 mod page;
 mod prefixed;
 mod retried;
+pub mod sequential;
 mod store;
 
 pub use attempts::{Attempts, PATIENCE, retry};

@@ -69,6 +69,10 @@ impl BlobStore for Limited {
         self.inner.describe()
     }
 
+    fn reads_ranges(&self) -> bool {
+        self.inner.reads_ranges()
+    }
+
     async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
         let _place = self.place().await;
         let body = match (body, self.upload.clone()) {
@@ -107,6 +111,11 @@ impl BlobStore for Limited {
     async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
         let _place = self.place().await;
         self.inner.head(key).await
+    }
+
+    async fn exists(&self, key: &str) -> Result<bool, BucketError> {
+        let _place = self.place().await;
+        self.inner.exists(key).await
     }
 
     async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {

@@ -107,6 +107,10 @@ impl BlobStore for Measured {
         self.inner.describe()
     }
 
+    fn reads_ranges(&self) -> bool {
+        self.inner.reads_ranges()
+    }
+
     async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
         let running = self.begin("put");
         let (body, is_whole) = match body {
@@ -144,6 +148,10 @@ impl BlobStore for Measured {
 
     async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
         self.measure("head", self.inner.head(key)).await
+    }
+
+    async fn exists(&self, key: &str) -> Result<bool, BucketError> {
+        self.measure("head", self.inner.exists(key)).await
     }
 
     async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {

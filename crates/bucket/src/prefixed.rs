@@ -34,6 +34,10 @@ impl BlobStore for Prefixed {
         format!("{}/{}", self.inner.describe(), self.prefix.trim_end_matches('/'))
     }
 
+    fn reads_ranges(&self) -> bool {
+        self.inner.reads_ranges()
+    }
+
     async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
         self.inner.put(&self.full(key), body, options).await
     }
@@ -45,6 +49,10 @@ impl BlobStore for Prefixed {
     async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
         let info = self.inner.head(&self.full(key)).await?;
         Ok(ObjectInfo { key: self.cut(info.key), ..info })
+    }
+
+    async fn exists(&self, key: &str) -> Result<bool, BucketError> {
+        self.inner.exists(&self.full(key)).await
     }
 
     async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {

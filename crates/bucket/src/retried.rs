@@ -17,7 +17,8 @@ use std::time::Duration;
 /// - `get`: opening is tried again, and a stream that breaks or ends too early is read on from where it was, with patience
 ///   that begins anew after each MiB. What comes is of one object: a whole object that was replaced while it was read is an
 ///   error, if not at once then in place of the end. A range is read on without that question, because it takes a request
-///   more: its reader knows the object, or checks what it got.
+///   more: its reader knows the object, or checks what it got. A whole object of a store that reads only from the beginning
+///   is read again from there, and is to have the same bytes up to where it broke.
 /// - `put`: bytes are stored again; that is safe, because an object is there whole or not at all. A stream is given to
 ///   the inner store once, because it cannot be read again: a store that sends it in parts repeats those itself. A
 ///   conditional put is tried once too: a second attempt would meet the object that the first one wrote, and take it for
@@ -49,6 +50,10 @@ impl BlobStore for Retried {
         self.inner.describe()
     }
 
+    fn reads_ranges(&self) -> bool {
+        self.inner.reads_ranges()
+    }
+
     async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
         match body {
             Body::Bytes(bytes) if !options.if_absent => {
@@ -65,6 +70,10 @@ impl BlobStore for Retried {
 
     async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
         retry(self.patience, || self.inner.head(key)).await
+    }
+
+    async fn exists(&self, key: &str) -> Result<bool, BucketError> {
+        retry(self.patience, || self.inner.exists(key)).await
     }
 
     async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
@@ -114,6 +123,7 @@ mod tests {
             ("put", patient(&away).put("k", vec![1].into(), PutOptions::default()).await.map(drop)),
             ("get", patient(&away).get("k", None).await.map(drop)),
             ("head", patient(&away).head("k").await.map(drop)),
+            ("exists", patient(&away).exists("k").await.map(drop)),
             ("list", patient(&away).list(ListOptions { prefix: "k".into(), ..ListOptions::default() }).await.map(drop)),
             ("delete", patient(&away).delete(&["k".to_owned()]).await),
             ("sweep", patient(&away).abort_stale_uploads("k", Duration::ZERO).await.map(drop)),
@@ -213,6 +223,31 @@ mod tests {
         // Without a break the store is not asked again.
         assert!(text(&patient(&store), None).await.unwrap() == whole);
         assert_eq!(store.asked()[6..], ["get k", "head k", "get k"]);
+    }
+
+    /// Neither its size nor a part of it is asked for: each would take reading it once more.
+    #[tokio::test(start_paused = true)]
+    async fn an_object_that_is_read_only_from_its_beginning_is_read_again_from_there() {
+        let whole: Vec<u8> = (0..300_000_u32).map(|n| n.to_be_bytes()[2]).collect();
+        let breaks = [Fate::Cut(100_000), Fate::Cut(5), Fate::Cut(205_000), Fate::Go];
+        let store = Troubled::sequential(move |n, _| breaks[n.min(3)]);
+        store.fill("k", &whole).await;
+        assert!(text(&patient(&store), None).await.unwrap() == whole);
+        assert_eq!(store.asked(), ["get k"; 4]);
+        store.fill("k", b"").await;
+        assert!(text(&patient(&store), None).await.unwrap().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_object_that_is_another_one_when_it_is_read_again_is_an_error() {
+        for size in [300_000, 50_000] {
+            let store =
+                Troubled::sequential(move |n, _| if n == 0 { Fate::Cut(100_000) } else { Fate::Replaced(size) });
+            store.fill("k", &vec![1; 300_000]).await;
+            let error = text(&patient(&store), None).await.unwrap_err();
+            let expected = "cannot get \"k\" in troubled: it was replaced while it was read: read it again";
+            assert_eq!(error, expected, "{size}");
+        }
     }
 
     /// Replaced by bytes of the same or another size, before it is read on and after.

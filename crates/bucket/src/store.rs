@@ -152,6 +152,13 @@ pub trait BlobStore: Debug + Send + Sync {
     /// Says what this store is and where, without secrets, as messages name it.
     fn describe(&self) -> String;
 
+    /// Whether a part of an object, and its size, take no more than themselves. Where objects are read only from their
+    /// beginning they do: a part is found by reading what is before it, a size by reading everything, and
+    /// [`BlobStore::head`] knows no more than that size. Who needs several parts copies such an object first.
+    fn reads_ranges(&self) -> bool {
+        true
+    }
+
     /// Stores an object; returns its size. When it returns, the object is durable and visible under its key, whole.
     async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError>;
 
@@ -160,6 +167,15 @@ pub trait BlobStore: Debug + Send + Sync {
 
     /// Asks for size and time of an object.
     async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError>;
+
+    /// Whether there is an object under this key: no more is asked of the store than that.
+    async fn exists(&self, key: &str) -> Result<bool, BucketError> {
+        match self.head(key).await {
+            Ok(_) => Ok(true),
+            Err(e) if e.is_not_found() => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
 
     /// Lists one page of keys.
     async fn list(&self, options: ListOptions) -> Result<Page, BucketError>;

@@ -38,6 +38,10 @@ impl BlobStore for Fenced {
         self.inner.describe()
     }
 
+    fn reads_ranges(&self) -> bool {
+        self.inner.reads_ranges()
+    }
+
     async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
         self.check("put", key)?;
         let body = match body {
@@ -59,6 +63,10 @@ impl BlobStore for Fenced {
 
     async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
         self.inner.head(key).await
+    }
+
+    async fn exists(&self, key: &str) -> Result<bool, BucketError> {
+        self.inner.exists(key).await
     }
 
     async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {

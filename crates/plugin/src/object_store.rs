@@ -15,7 +15,7 @@ use crate::object_store::place::{Place, kind};
 use async_trait::async_trait;
 use futures::StreamExt;
 use lifeboat_bucket::{
-    BlobStore, Body, BucketError, ByteStream, Entry, ErrorKind, ListOptions, ObjectInfo, Page, PutOptions,
+    BlobStore, Body, BucketError, ByteStream, Entry, ErrorKind, ListOptions, ObjectInfo, Page, PutOptions, sequential,
 };
 use lifeboat_plugin_proto::generated;
 use std::ops::Range;
@@ -29,7 +29,7 @@ const DELETED_AT_ONCE: usize = 8;
 /// A bucket in a process of its own, which has its configuration.
 ///
 /// What the protocol lacks is made up for by what it has. A range is read from the beginning of the object, and its size is found
-/// out by reading all of it; [`PutOptions::if_absent`] looks first, so it is not atomic.
+/// out by reading all of it ([`BlobStore::reads_ranges`]); [`PutOptions::if_absent`] looks first, so it is not atomic.
 #[derive(Clone, Debug)]
 pub(crate) struct RemoteObjectStore {
     place: Place,
@@ -41,7 +41,7 @@ impl RemoteObjectStore {
         Self { place: Place { caller: Arc::new(caller), name, bucket: bucket.trim_matches('/').to_owned() } }
     }
 
-    async fn exists(&self, key: &str) -> Result<bool, Failure> {
+    async fn has(&self, key: &str) -> Result<bool, Failure> {
         let request = generated::ObjectExistsRequest {
             plugin: self.place.name.to_string(),
             bucket: self.place.bucket.clone(),
@@ -57,7 +57,7 @@ impl RemoteObjectStore {
         match kind(failure) {
             ErrorKind::NotFound => true,
             ErrorKind::Transient => false,
-            _ => matches!(self.exists(key).await, Ok(false)),
+            _ => matches!(self.has(key).await, Ok(false)),
         }
     }
 
@@ -113,9 +113,13 @@ impl BlobStore for RemoteObjectStore {
         self.place.describe()
     }
 
+    fn reads_ranges(&self) -> bool {
+        false
+    }
+
     async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
         options.refuse_retention(key, self)?;
-        if options.if_absent && self.exists(key).await.map_err(|failure| self.place.failed("put", key, failure))? {
+        if options.if_absent && self.has(key).await.map_err(|failure| self.place.failed("put", key, failure))? {
             return Err(self.place.error(ErrorKind::Exists, "put", key, "it exists"));
         }
         upload::upload(&self.place, key, body.into_stream()).await
@@ -125,16 +129,24 @@ impl BlobStore for RemoteObjectStore {
         let download = self.download("get", key).await?;
         match range {
             None => Ok(download.all()),
-            Some(range) => download.range(range).await,
+            Some(range) => {
+                let (place, key) = (self.place.clone(), key.to_owned());
+                let beyond = move || place.error(ErrorKind::Invalid, "get", &key, "the range is beyond the end");
+                sequential::part(download.all(), range, beyond).await
+            }
         }
     }
 
     async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
-        if !self.exists(key).await.map_err(|failure| self.place.failed("head", key, failure))? {
+        if !self.exists(key).await? {
             return Err(self.place.error(ErrorKind::NotFound, "head", key, "it does not exist"));
         }
-        let size = self.download("head", key).await?.measure().await?;
+        let size = sequential::measure(self.download("head", key).await?.all()).await?;
         Ok(ObjectInfo { key: key.to_owned(), size, modified: None })
+    }
+
+    async fn exists(&self, key: &str) -> Result<bool, BucketError> {
+        self.has(key).await.map_err(|failure| self.place.failed("head", key, failure))
     }
 
     async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {

@@ -3,13 +3,14 @@
 use crate::bridge::{Interrupted, with_reader};
 use crate::open::{OpenOptions, head};
 use crate::stream::{StreamReceiver, StreamSender, stream};
-use crate::{Store, StoreError};
+use crate::transcode::{copied, transcode};
+use crate::{Content, Store, StoreError};
 use bytes::Bytes;
 use lifeboat_archive::gzip::unpack_whole;
 use lifeboat_archive::index::{Index, IndexError, MemberRange, Row};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::{ObjectPath, ReadLimits};
-use lifeboat_bucket::{BlobStore, collect};
+use lifeboat_bucket::{BlobStore, BucketError, ByteStream, collect};
 use lifeboat_object::Head;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -37,7 +38,7 @@ pub struct Archive {
 enum Source {
     /// The archive in the bucket.
     Bucket(Store),
-    /// Our seekable copy of an archive that has no index.
+    /// A copy: as it is, where the bucket reads objects only from their beginning; in our seekable form, when it has no index.
     Scratch(NamedTempFile),
 }
 
@@ -92,30 +93,50 @@ impl Contents {
 
 impl Store {
     /// Opens the archive of a backup. With a fitting index nothing is downloaded yet; an archive without one, or
-    /// with one that does not fit, is copied once, streaming, into scratch space.
+    /// with one that does not fit, is copied once, streaming, into scratch space. So is every archive in a bucket that reads
+    /// objects only from their beginning: each part of it would take reading all that is before.
     ///
     /// # Errors
     /// [`StoreError`]; an archive that is damaged or hostile is refused here when it has no index, and by
     /// [`Archive::read`] otherwise.
     pub async fn open_archive(&self, name: &str, options: &OpenOptions) -> Result<Archive, StoreError> {
         let key = BackupFile::Tarball.key(name);
-        let size = match self.bucket.head(&key).await {
-            Ok(info) => info.size,
-            Err(e) if e.is_not_found() => {
-                return Err(StoreError::NoBackup { name: name.to_owned(), place: self.describe(), key });
-            }
-            Err(e) => return Err(e.into()),
+        let failed = |e: BucketError| match e.is_not_found() {
+            true => StoreError::NoBackup { name: name.to_owned(), place: self.describe(), key: key.clone() },
+            false => e.into(),
         };
+        if !self.bucket.reads_ranges() {
+            let stream = self.bucket.get(&key, None).await.map_err(failed)?;
+            return self.open_copy(name, stream, options).await;
+        }
+        let size = self.bucket.head(&key).await.map_err(failed)?.size;
         let index = if options.ignore_index { None } else { self.fitting_index(name, size, options.limits).await? };
         match index {
             Some(index) => {
                 Ok(Archive { index: Arc::new(index), source: Arc::new(Source::Bucket(self.clone())), key, size })
             }
             None => {
-                let (index, copy) = crate::transcode::transcode(self, &key, size, options).await?;
+                let stream = self.bucket.get(&key, Some(0..size)).await?;
+                let (index, copy) = transcode(stream, &key, options).await?;
                 Ok(Archive { index: Arc::new(index), source: Arc::new(Source::Scratch(copy)), key, size })
             }
         }
+    }
+
+    /// Copies an archive into scratch space and opens the copy.
+    async fn open_copy(&self, name: &str, stream: ByteStream, options: &OpenOptions) -> Result<Archive, StoreError> {
+        let key = BackupFile::Tarball.key(name);
+        let (copy, size) = copied(stream, &key, options).await?;
+        let index = if options.ignore_index { None } else { self.fitting_index(name, size, options.limits).await? };
+        let (index, copy) = match index {
+            Some(index) => (index, copy),
+            None => {
+                let scratch = |source| StoreError::Scratch { place: options.scratch.display().to_string(), source };
+                let file = copy.reopen().map_err(scratch)?;
+                transcode(Content::of_file(file, size).pieces(&key), &key, options).await?
+            }
+        };
+        Ok(Archive { index: Arc::new(index), source: Arc::new(Source::Scratch(copy)), key, size })
     }
 
     async fn fitting_index(&self, name: &str, size: u64, limits: ReadLimits) -> Result<Option<Index>, StoreError> {

@@ -269,11 +269,7 @@ impl Store {
     }
 
     pub(crate) async fn exists(&self, key: &str) -> Result<bool, StoreError> {
-        match self.bucket.head(key).await {
-            Ok(_) => Ok(true),
-            Err(e) if e.is_not_found() => Ok(false),
-            Err(e) => Err(e.into()),
-        }
+        Ok(self.bucket.exists(key).await?)
     }
 }
 

@@ -1,14 +1,14 @@
-//! Copies an archive without index into our seekable form.
+//! Copies an archive into scratch space, as it is or, without index, in our seekable form.
 
+use crate::StoreError;
 use crate::bridge::{Interrupted, PieceReader, with_reader};
 use crate::open::{OpenOptions, head};
-use crate::{Store, StoreError};
 use lifeboat_archive::gzip::{Packer, capped};
 use lifeboat_archive::index::{Index, IndexError};
 use lifeboat_archive::tarball::{Assembler, ObjectEntry, Segment};
 use lifeboat_archive::{ArchivePath, ObjectPath, ReadError, ReadLimits, TarReader};
-use lifeboat_bucket::BlobStore;
-use std::io::Write;
+use lifeboat_bucket::ByteStream;
+use std::io::{self, Read, Write};
 use tempfile::NamedTempFile;
 
 /// Compression of a copy that is thrown away soon.
@@ -19,12 +19,10 @@ const LEVEL: u32 = 1;
 /// Plain paths give the objects in the version they are stored in; the directories `<version>-preferredversion` hold
 /// the same bytes again and are passed over; the other version directories give further rows.
 pub(crate) async fn transcode(
-    store: &Store,
+    stream: ByteStream,
     key: &str,
-    size: u64,
     options: &OpenOptions,
 ) -> Result<(Index, NamedTempFile), StoreError> {
-    let stream = store.bucket.get(key, Some(0..size)).await?;
     let (owned, options) = (key.to_owned(), options.clone());
     match with_reader(stream, move |reader| copy(reader, &owned, &options)).await {
         Ok(copied) => copied,
@@ -33,10 +31,40 @@ pub(crate) async fn transcode(
     }
 }
 
+/// Copies an archive as it is; gives its size too. One that is larger packed than it may be unpacked is refused.
+pub(crate) async fn copied(
+    stream: ByteStream,
+    key: &str,
+    options: &OpenOptions,
+) -> Result<(NamedTempFile, u64), StoreError> {
+    let (owned, options) = (key.to_owned(), options.clone());
+    let write = move |reader: PieceReader| {
+        let scratch = |source| StoreError::Scratch { place: options.scratch.display().to_string(), source };
+        let mut file = new_file(&options)?;
+        let most = options.limits.total;
+        let size = io::copy(&mut reader.take(most.saturating_add(1)), &mut file).map_err(scratch)?;
+        if size > most {
+            let source = ReadError::Refused(format!("it has more than {most} bytes"));
+            return Err(StoreError::Archive { key: owned, source });
+        }
+        Ok((file, size))
+    };
+    match with_reader(stream, write).await {
+        Ok(copied) => copied,
+        Err(Interrupted::Thread) => Err(StoreError::Worker("copying the archive into scratch space")),
+        Err(Interrupted::Stream(e)) => Err(e.into()),
+    }
+}
+
+fn new_file(options: &OpenOptions) -> Result<NamedTempFile, StoreError> {
+    let file = tempfile::Builder::new().prefix("lifeboat-").tempfile_in(&options.scratch);
+    file.map_err(|source| StoreError::Scratch { place: options.scratch.display().to_string(), source })
+}
+
 fn copy(reader: PieceReader, key: &str, options: &OpenOptions) -> Result<(Index, NamedTempFile), StoreError> {
     let scratch = |source| StoreError::Scratch { place: options.scratch.display().to_string(), source };
     let refused = |source| StoreError::Archive { key: key.to_owned(), source };
-    let mut file = tempfile::Builder::new().prefix("lifeboat-").tempfile_in(&options.scratch).map_err(scratch)?;
+    let mut file = new_file(options)?;
     let mut tar = TarReader::new(capped(reader, options.limits.total), options.limits);
     let mut assembler = Assembler::new();
     let mut segment = Segment::default();

@@ -26,6 +26,8 @@ pub(crate) enum Fate {
     End(usize),
     /// Of a `get`: nothing more comes after so many bytes.
     Stall(usize),
+    /// Of a `get`: each piece takes so long.
+    Slow(Duration),
     /// Another writer stores an object of this size under the key, and then the call is done.
     Replaced(usize),
 }
@@ -39,6 +41,8 @@ pub(crate) struct Troubled {
     asked: Mutex<Vec<String>>,
     /// Counts the replacements: each has another time.
     replaced: Mutex<u64>,
+    /// Whether objects are read only from their beginning.
+    is_sequential: bool,
 }
 
 /// Bytes of a piece, but of the last one.
@@ -46,8 +50,17 @@ const PIECE: usize = 10_000;
 
 impl Troubled {
     pub(crate) fn new(plan: impl Fn(usize, &str) -> Fate + Send + Sync + 'static) -> std::sync::Arc<Self> {
+        std::sync::Arc::new(Self::of(plan, false))
+    }
+
+    /// One that reads objects only from their beginning.
+    pub(crate) fn sequential(plan: impl Fn(usize, &str) -> Fate + Send + Sync + 'static) -> std::sync::Arc<Self> {
+        std::sync::Arc::new(Self::of(plan, true))
+    }
+
+    fn of(plan: impl Fn(usize, &str) -> Fate + Send + Sync + 'static, is_sequential: bool) -> Self {
         let (inner, plan) = (Memory::default(), Box::new(plan));
-        std::sync::Arc::new(Self { inner, plan, asked: Mutex::default(), replaced: Mutex::default() })
+        Self { inner, plan, asked: Mutex::default(), replaced: Mutex::default(), is_sequential }
     }
 
     /// Stores an object unasked.
@@ -97,6 +110,10 @@ impl BlobStore for Troubled {
         "troubled".to_owned()
     }
 
+    fn reads_ranges(&self) -> bool {
+        !self.is_sequential
+    }
+
     async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
         if let Fate::Takes(most) = self.ask("put", key, "").await? {
             let mut body = body.into_stream();
@@ -124,6 +141,12 @@ impl BlobStore for Troubled {
         Ok(match fate {
             Fate::Cut(_) => pieces.chain(futures::stream::once(async { Err(broken) })).boxed(),
             Fate::Stall(_) => pieces.chain(futures::stream::pending()).boxed(),
+            Fate::Slow(pause) => pieces
+                .then(move |piece| async move {
+                    tokio::time::sleep(pause).await;
+                    piece
+                })
+                .boxed(),
             _ => pieces.boxed(),
         })
     }
@@ -132,6 +155,11 @@ impl BlobStore for Troubled {
         self.ask("head", key, "").await?;
         let modified = SystemTime::UNIX_EPOCH + Duration::from_secs(*self.replaced.lock().unwrap());
         Ok(ObjectInfo { modified: Some(modified), ..self.inner.head(key).await? })
+    }
+
+    async fn exists(&self, key: &str) -> Result<bool, BucketError> {
+        self.ask("exists", key, "").await?;
+        self.inner.exists(key).await
     }
 
     async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {

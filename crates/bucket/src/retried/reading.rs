@@ -3,6 +3,7 @@
 use crate::{Attempts, BlobStore, BucketError, ByteStream, ErrorKind, ObjectInfo};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
+use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,7 +18,8 @@ const SMALL: u64 = 64 << 10;
 ///
 /// After a break, a whole object can be read on only when it is known to be the same object. A small one is gathered instead,
 /// which takes one request. For a larger one, `head` is asked first and the object opened once more: when a later `head`
-/// answers the same, the bytes in between are of that object.
+/// answers the same, the bytes in between are of that object. One that is read only from its beginning is read from there
+/// again, and is to begin with the bytes that were given out.
 pub(super) struct Reading {
     inner: Arc<dyn BlobStore>,
     key: String,
@@ -31,6 +33,8 @@ pub(super) struct Reading {
     gathered: Option<VecDeque<Bytes>>,
     got: u64,
     was_read_on: bool,
+    /// What was given out of a whole object that is read only from its beginning.
+    given: Option<Sha256>,
     /// The attempts since a break, and where that was.
     trying: Option<(Attempts, u64)>,
 }
@@ -38,9 +42,9 @@ pub(super) struct Reading {
 impl Reading {
     pub(super) fn new(inner: Arc<dyn BlobStore>, key: &str, range: Option<Range<u64>>, stream: ByteStream) -> Self {
         Self {
-            inner,
             key: key.to_owned(),
             length: range.as_ref().map(|range| range.end.saturating_sub(range.start)),
+            given: (range.is_none() && !inner.reads_ranges()).then(Sha256::new),
             range,
             stream: Some(stream),
             seen: None,
@@ -48,6 +52,7 @@ impl Reading {
             got: 0,
             was_read_on: false,
             trying: None,
+            inner,
         }
     }
 
@@ -77,6 +82,9 @@ impl Reading {
     }
 
     async fn attempt(&mut self) -> Result<Option<Bytes>, BucketError> {
+        if let Some(given) = self.given.clone() {
+            return self.read_from_the_beginning(given).await;
+        }
         if self.length.is_none() {
             self.begin().await?;
         }
@@ -84,6 +92,39 @@ impl Reading {
             return Ok(gathered.pop_front());
         }
         self.read_on(self.length.unwrap_or(0)).await
+    }
+
+    /// The next piece of an object that is read only from its beginning; its store says where it ends.
+    async fn read_from_the_beginning(&mut self, given: Sha256) -> Result<Option<Bytes>, BucketError> {
+        let stream = match &mut self.stream {
+            Some(stream) => stream,
+            None => {
+                let stream = self.open_behind(&given).await?;
+                self.stream.insert(stream)
+            }
+        };
+        let piece = stream.try_next().await?;
+        if let Some(piece) = &piece {
+            self.given = Some(given.chain_update(piece));
+        }
+        Ok(piece)
+    }
+
+    /// Opens the object again behind what was given out, when it begins with that.
+    async fn open_behind(&mut self, given: &Sha256) -> Result<ByteStream, BucketError> {
+        let mut stream = self.inner.get(&self.key, None).await?;
+        let (mut again, mut left, mut rest) = (Sha256::new(), self.got, Bytes::new());
+        while left > 0 {
+            let Some(mut piece) = stream.try_next().await? else { return Err(self.replaced()) };
+            rest = piece.split_off(piece.len().min(usize::try_from(left).unwrap_or(usize::MAX)));
+            left -= piece.len() as u64;
+            again.update(&piece);
+        }
+        if again.finalize() != given.clone().finalize() {
+            return Err(self.replaced());
+        }
+        let rest = futures::stream::iter(Some(rest).filter(|rest| !rest.is_empty()).map(Ok));
+        Ok(rest.chain(stream).boxed())
     }
 
     /// Gathers a small object. Asks which object a larger one is.
@@ -159,7 +200,11 @@ impl Reading {
         if (found.size, found.modified) == (seen.size, seen.modified) {
             return Ok(());
         }
-        Err(self.error(ErrorKind::Other, "it was replaced while it was read: read it again".to_owned()))
+        Err(self.replaced())
+    }
+
+    fn replaced(&self) -> BucketError {
+        self.error(ErrorKind::Other, "it was replaced while it was read: read it again".to_owned())
     }
 
     fn error(&self, kind: ErrorKind, message: String) -> BucketError {

@@ -6,9 +6,8 @@ use crate::failure::Failure;
 use crate::object_store::place::Place;
 use bytes::Bytes;
 use futures::StreamExt;
-use lifeboat_bucket::{BucketError, ByteStream, ErrorKind};
+use lifeboat_bucket::{BucketError, ByteStream};
 use lifeboat_plugin_proto::generated;
-use std::ops::Range;
 use tokio::time::timeout;
 use tonic::{Status, Streaming};
 
@@ -75,48 +74,5 @@ impl Download {
             Ok(download.piece().await?.map(|piece| (piece, download)))
         })
         .boxed()
-    }
-
-    /// A part of it; what is before is read and dropped, as the protocol has no ranges.
-    pub(crate) async fn range(mut self, range: Range<u64>) -> Result<ByteStream, BucketError> {
-        if range.start > range.end {
-            return Err(self.beyond());
-        }
-        let mut skip = range.start;
-        while skip > 0 {
-            let Some(mut piece) = self.piece().await? else { return Err(self.beyond()) };
-            self.ready = piece.split_off(piece.len().min(usize::try_from(skip).unwrap_or(usize::MAX)));
-            skip -= piece.len() as u64;
-        }
-        let length = range.end - range.start;
-        // That it ends here is told now, not in the stream.
-        match (length, self.piece().await?) {
-            (0, _) => return Ok(futures::stream::empty().boxed()),
-            (_, None) => return Err(self.beyond()),
-            (_, Some(piece)) => self.ready = piece,
-        }
-        let part = futures::stream::try_unfold((self, length), |(mut download, left)| async move {
-            if left == 0 {
-                return Ok(None);
-            }
-            let Some(mut piece) = download.piece().await? else { return Err(download.beyond()) };
-            piece.truncate(usize::try_from(left).unwrap_or(usize::MAX));
-            let left = left - piece.len() as u64;
-            Ok(Some((piece, (download, left))))
-        });
-        Ok(part.boxed())
-    }
-
-    /// How much there is, by reading it.
-    pub(crate) async fn measure(mut self) -> Result<u64, BucketError> {
-        let mut size = 0;
-        while let Some(piece) = self.piece().await? {
-            size += piece.len() as u64;
-        }
-        Ok(size)
-    }
-
-    fn beyond(&self) -> BucketError {
-        self.store.error(ErrorKind::Invalid, "get", &self.key, "the range is beyond the end")
     }
 }

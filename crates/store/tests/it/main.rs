@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod rewrite;
+mod sequential;
 
 use bytes::Bytes;
 use jiff::Timestamp;
