@@ -9,6 +9,7 @@ use crate::local::Local;
 use crate::pflag;
 use crate::program::Program;
 use crate::resource::backup::BackupCommand;
+use crate::resource::coverage::StatusArgs;
 use crate::resource::expiry::ExpiryArgs;
 use crate::resource::location::LocationCommand;
 use crate::resource::plugin::PluginCommand;
@@ -69,6 +70,8 @@ enum Command {
     /// Delete backups, restores, schedules or storage locations
     #[command(subcommand)]
     Delete(DeleteCommand),
+    /// Show what is protected and what is not, what runs, and what needs attention
+    Status(StatusArgs),
     /// Show which backups go when, and what keeps the others
     Expiry(ExpiryArgs),
     /// Work with the client
@@ -151,6 +154,7 @@ impl Lifeboat {
             Command::Describe(command) => command.run(&self.globals).await,
             Command::Create(command) => command.run(&self.globals).await,
             Command::Delete(command) => command.run(&self.globals).await,
+            Command::Status(args) => args.run(&self.globals).await,
             Command::Expiry(args) => args.run(&self.globals).await,
             Command::Client(command) => command.run(&self.globals),
             Command::Volume(command) => Box::pin(command.run(&self.globals)).await,

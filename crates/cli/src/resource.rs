@@ -3,6 +3,7 @@
 pub(crate) mod artifact;
 pub(crate) mod backup;
 mod cancel;
+pub(crate) mod coverage;
 pub(crate) mod describe;
 mod download;
 pub(crate) mod expiry;

@@ -9,6 +9,7 @@
 //! Start reading at `server.rs`, then `server/plan.rs`, then `phase`.
 
 mod buckets;
+mod coverage;
 mod cron;
 mod event;
 mod extensions;
@@ -28,6 +29,10 @@ mod work;
 mod world;
 
 pub use buckets::open_location;
+pub use coverage::{
+    Attention, Coverage, Ended, Inventory, LocationState, NamespaceInventory, NamespaceState, RunningState,
+    ScheduleState, coverage,
+};
 pub use extensions::{Extensions, NoPlugins};
 pub use http::download::HEADER_DOWNLOAD;
 pub use http::plan::PLAN_PATH;

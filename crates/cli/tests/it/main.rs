@@ -8,6 +8,7 @@ mod budget;
 mod calls;
 mod cancel;
 mod client;
+mod coverage;
 mod denied;
 mod dry_run;
 mod exact;

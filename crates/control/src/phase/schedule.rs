@@ -110,6 +110,14 @@ pub(crate) fn step(schedule: &Schedule, runs: &impl Runs, defaults: Defaults<'_>
     })
 }
 
+/// When the next run is due, or has been since: counted from what the status says. `None` for a schedule that is not valid.
+pub(crate) fn next_run(schedule: &Schedule, zone: &TimeZone) -> Option<Timestamp> {
+    let status = &schedule.status;
+    let last = status.last_backup.or(schedule.metadata.creation_timestamp)?.timestamp();
+    let skipped = status.last_skipped.map(Time::timestamp);
+    valid(schedule, zone).ok()?.next(skipped.map_or(last, |skipped| last.max(skipped)))
+}
+
 /// Seconds from its next run to the one after; `None` when it has none.
 pub(crate) fn interval(schedule: &Schedule, zone: &TimeZone, now: Timestamp) -> Option<i64> {
     let cron = valid(schedule, zone).ok()?;

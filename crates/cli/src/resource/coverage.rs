@@ -1,0 +1,237 @@
+//! `lifeboat status`: what is protected and what is not, on one screen.
+
+use super::table::{Labels, print, time, until};
+use super::{Format, client, server_status};
+use crate::flags::{self, Optional};
+use crate::globals::Globals;
+use crate::output::print_resource;
+use anyhow::{Context, Result};
+use clap::Args;
+use clap::builder::EnumValueParser;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use lifeboat_api::{ObjectMeta, Time};
+use lifeboat_client::Client;
+use lifeboat_cluster::ListRequest;
+use lifeboat_control::{Coverage, Inventory, NamespaceInventory, NamespaceState, coverage};
+use lifeboat_object::ApiResource;
+use lifeboat_select::NamespaceFacts;
+use serde::Deserialize;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How the status is shown.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// Show it again every five seconds, until ctrl-c
+    #[arg(long)]
+    watch: bool,
+    /// Show all namespaces; without it ten at most, the worst ones
+    #[arg(long)]
+    details: bool,
+    /// How long to wait for the server's answer
+    #[arg(long, value_parser = flags::duration, default_value = "5s", value_name = "DURATION")]
+    timeout: lifeboat_api::Duration,
+    /// Form of the output
+    #[arg(long, short, value_parser = flags::optional(EnumValueParser::<Format>::new()), default_value = "", value_name = "FORM")]
+    output: Optional<Format>,
+}
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_secs(5);
+/// Namespaces that are shown.
+const SHOWN: usize = 10;
+/// What Kubernetes has for itself; a backup of them is nobody's duty.
+const SYSTEM: [&str; 3] = ["kube-system", "kube-public", "kube-node-lease"];
+/// The exit code where something needs attention.
+const ATTENTION: u8 = 2;
+
+impl StatusArgs {
+    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        loop {
+            let mut text = Vec::new();
+            let is_well = match self.look(globals).await {
+                Ok(status) => {
+                    match self.output.and_then(Format::machine) {
+                        Some(output) => print_resource(&status.value(), output)?,
+                        None => status.write(&mut text, self.details)?,
+                    }
+                    status.server.is_ok() && status.coverage.attention.is_empty()
+                }
+                // What fails once may work at the next look.
+                Err(e) if self.watch => {
+                    writeln!(text, "The status is not known now: {e:#}")?;
+                    false
+                }
+                Err(e) => return Err(e),
+            };
+            let mut out = std::io::stdout();
+            if self.watch && out.is_terminal() {
+                // To the upper left corner, and nothing below.
+                write!(out, "\x1b[H\x1b[2J")?;
+            }
+            out.write_all(&text)?;
+            out.flush()?;
+            if !self.watch {
+                return Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::from(ATTENTION) });
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    async fn look(&self, globals: &Globals) -> Result<Status> {
+        let own = client(globals).await?;
+        let asking = client(&globals.with_requests_within(self.timeout)).await?;
+        let (inventory, server) = tokio::join!(inventory(&own), server_status(&asking, self.timeout.to_std()));
+        let now = Timestamp::now();
+        let coverage = coverage(&inventory?, &TimeZone::UTC, now, &globals.program.name);
+        let server = server.map(|answer| answer.server_version).map_err(|e| format!("{e:#}"));
+        Ok(Status { server, coverage, now, namespace: globals.namespace.clone() })
+    }
+}
+
+/// The metadata of an object.
+#[derive(Deserialize)]
+struct Partial {
+    metadata: ObjectMeta,
+}
+
+async fn inventory(client: &Client) -> Result<Inventory> {
+    let (mut namespaces, mut claims) = (Vec::new(), BTreeMap::<String, u64>::new());
+    let (backups, restores, schedules, locations, (), ()) = tokio::try_join!(
+        async { Ok::<_, anyhow::Error>(client.list("").await?) },
+        async { Ok(client.list("").await?) },
+        async { Ok(client.list("").await?) },
+        async { Ok(client.list("").await?) },
+        each(client, "namespaces", "Namespace", |meta| namespaces.push(meta)),
+        each(client, "persistentvolumeclaims", "PersistentVolumeClaim", |meta| {
+            *claims.entry(meta.namespace).or_default() += 1;
+        }),
+    )?;
+    let namespaces = namespaces
+        .into_iter()
+        .filter(|meta| !SYSTEM.contains(&meta.name.as_str()) && meta.name != client.namespace)
+        .map(|meta| NamespaceInventory {
+            claims: claims.get(&meta.name).copied().unwrap_or_default(),
+            created: meta.creation_timestamp.map(Time::timestamp),
+            facts: NamespaceFacts { active: meta.deletion_timestamp.is_none(), name: meta.name, labels: meta.labels },
+        })
+        .filter(|one| one.facts.active && !lifeboat_select::is_kept_out(&one.facts.labels))
+        .collect();
+    Ok(Inventory { backups, restores, schedules, locations, namespaces })
+}
+
+/// Hands out the metadata of all objects of a core type, of which there may be very many.
+async fn each(client: &Client, resource: &str, kind: &str, mut take: impl FnMut(ObjectMeta)) -> Result<()> {
+    let mut list = client.cluster.list(ListRequest {
+        resource: Arc::new(ApiResource::new("", "v1", resource, kind)),
+        namespace: None,
+        selector: String::new(),
+        metadata_only: true,
+    });
+    let what = || {
+        format!("the {resource} of the cluster cannot be listed, and without them nobody knows what is not protected")
+    };
+    while let Some(bodies) = list.next().await.with_context(what)? {
+        for body in bodies {
+            let found: Partial = serde_json::from_slice(&body).with_context(what)?;
+            take(found.metadata);
+        }
+    }
+    Ok(())
+}
+
+/// All that is shown.
+struct Status {
+    /// The version of the server, or why it is not known.
+    server: Result<String, String>,
+    coverage: Coverage,
+    now: Timestamp,
+    namespace: String,
+}
+
+impl Status {
+    fn value(&self) -> serde_json::Value {
+        let mut value = json!(self.coverage);
+        value["server"] = match &self.server {
+            Ok(version) => json!({ "version": version }),
+            Err(why) => json!({ "error": why }),
+        };
+        value["time"] = json!(Time::new(self.now));
+        value
+    }
+
+    fn write(&self, out: &mut Vec<u8>, details: bool) -> Result<()> {
+        let (coverage, now) = (&self.coverage, self.now);
+        match &self.server {
+            Ok(version) => writeln!(out, "Server {version} in namespace {}", self.namespace)?,
+            Err(why) => writeln!(out, "No server answers in namespace {}: {why}", self.namespace)?,
+        }
+        let ago = |at: Option<Time>| until(at.map(Time::timestamp), now);
+        let yes = |is_so: bool, word: &str| if is_so { word.to_owned() } else { String::new() };
+        let locations = coverage.locations.iter().map(|one| {
+            let phase = if one.phase.is_empty() { "New".to_owned() } else { one.phase.clone() };
+            let access = if one.read_only { "ReadOnly" } else { "ReadWrite" };
+            vec![one.name.clone(), phase, ago(one.last_validated), access.to_owned(), yes(one.default, "default")]
+        });
+        table(out, &["LOCATION", "PHASE", "LOOKED AT", "ACCESS", "DEFAULT"], locations.collect())?;
+        let schedules = coverage.schedules.iter().map(|one| {
+            let (last, phase, start) = match &one.last_ended {
+                Some(last) => (last.backup.clone(), last.phase.clone(), ago(last.start)),
+                None => ("<none>".to_owned(), String::new(), String::new()),
+            };
+            vec![one.name.clone(), one.state.clone(), last, phase, start, time(one.next_run)]
+        });
+        let columns = ["SCHEDULE", "STATUS", "LAST BACKUP", "WHICH IS", "BEGAN", "NEXT RUN"];
+        table(out, &columns, schedules.collect())?;
+        let running = coverage.running.iter().map(|one| {
+            let progress = one.progress.map_or_else(String::new, |(done, all)| format!("{done} of {all} objects"));
+            vec![format!("{} {}", one.kind.to_lowercase(), one.name), one.phase.clone(), ago(one.start), progress]
+        });
+        table(out, &["RUNNING", "PHASE", "BEGAN", "PROGRESS"], running.collect())?;
+        self.namespaces(out, details)?;
+        if coverage.attention.is_empty() {
+            writeln!(out, "\nNothing needs attention.")?;
+        }
+        for (at, one) in coverage.attention.iter().enumerate() {
+            writeln!(out, "{}! {}\n    next: {}", if at == 0 { "\n" } else { "" }, one.what, one.next)?;
+        }
+        Ok(())
+    }
+
+    fn namespaces(&self, out: &mut Vec<u8>, details: bool) -> Result<()> {
+        let all = &self.coverage.namespaces;
+        let shown = if details { all.len() } else { all.len().min(SHOWN) };
+        let row = |one: &NamespaceState| {
+            let (backup, age) = match (&one.last_good, one.age_seconds) {
+                (Some(last), Some(seconds)) => {
+                    let start = self.now.saturating_sub(SignedDuration::from_secs(seconds)).unwrap_or(self.now);
+                    (last.backup.clone(), until(Some(start), self.now))
+                }
+                _ => ("<none>".to_owned(), String::new()),
+            };
+            let schedules = if one.schedules.is_empty() { "<none>".to_owned() } else { one.schedules.join(",") };
+            vec![one.name.clone(), backup, age, schedules, one.claims.to_string()]
+        };
+        let columns = ["NAMESPACE", "LAST GOOD BACKUP", "BEGAN", "SCHEDULES", "CLAIMS"];
+        table(out, &columns, all.iter().take(shown).map(row).collect())?;
+        if shown < all.len() {
+            writeln!(out, "and {} more, with younger backups (--details shows them)", all.len() - shown)?;
+        }
+        Ok(())
+    }
+}
+
+fn table(out: &mut Vec<u8>, columns: &[&str], rows: Vec<Vec<String>>) -> Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let (none, labels) = (BTreeMap::new(), Labels { columns: &[], all: false });
+    writeln!(out)?;
+    print(out, columns, rows.into_iter().map(|row| (row, &none)), &labels)?;
+    Ok(())
+}
