@@ -11,6 +11,8 @@ use tokio::time::{Instant, sleep};
 const BEING_CREATED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-created";
 /// So long a driver may take for what it was asked before it is asked to delete it all the same.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// So long a driver may take to begin, after which it is taken for one that does not.
+const BEGUN: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Removes a VolumeSnapshot of a backup with its content, and leaves what lies in the storage: the content is told to retain it
@@ -59,8 +61,9 @@ pub(crate) async fn remove(
     Ok(())
 }
 
-/// Waits until the driver of a VolumeSnapshot has ended what it was asked for, for 20 s at most. The csi-snapshotter overlooks a deletion
-/// that comes before: it hears of it when it looks at all contents again, after a quarter of an hour.
+/// Waits until the driver of a VolumeSnapshot has ended what it was asked for, for 20 s at most, and for two seconds until it begins. The
+/// csi-snapshotter overlooks a deletion that comes before: it hears of it when it looks at all contents again, after a quarter of an
+/// hour.
 ///
 /// # Errors
 /// [`CsiError`]: of the API server.
@@ -70,18 +73,36 @@ pub(crate) async fn until_ended(
     namespace: &str,
     name: &str,
 ) -> Result<(), CsiError> {
-    let end = Instant::now() + PATIENCE;
+    let since = Instant::now();
     let Some(found) = find(cluster, types, namespace, name).await? else { return Ok(()) };
     let content = found.content();
-    while Instant::now() < end {
-        let Some(body) = cluster.get(&types.contents, None, &content).await? else { return Ok(()) };
-        let body: Value = serde_json::from_slice(&body).map_err(|_| CsiError::Odd("VolumeSnapshotContent"))?;
-        if body["metadata"]["annotations"].get(BEING_CREATED).is_none() {
+    loop {
+        let patience = match cluster.get(&types.contents, None, &content).await? {
+            Some(body) => {
+                let body = serde_json::from_slice(&body).map_err(|_| CsiError::Odd("VolumeSnapshotContent"))?;
+                patience(&body)
+            }
+            // Not yet made, or gone.
+            None if found.bound.is_none() => BEGUN,
+            None => Duration::ZERO,
+        };
+        if since.elapsed() >= patience {
             return Ok(());
         }
         sleep(PAUSE).await;
     }
-    Ok(())
+}
+
+/// How long the driver of a content is waited for.
+fn patience(content: &Value) -> Duration {
+    let has = |pointer: &str| content.pointer(pointer).is_some_and(|value| !value.is_null());
+    match content["metadata"]["annotations"].get(BEING_CREATED) {
+        Some(_) => PATIENCE,
+        None if has("/status/snapshotHandle") || has("/status/error") || has("/metadata/deletionTimestamp") => {
+            Duration::ZERO
+        }
+        None => BEGUN,
+    }
 }
 
 /// A VolumeSnapshot that is there.
@@ -131,5 +152,26 @@ pub(crate) async fn set_policy(
         Ok(body) => serde_json::from_slice(&body).map(Some).map_err(|_| CsiError::Odd("VolumeSnapshotContent")),
         Err(e) if e.is_not_found() => Ok(None),
         Err(e) => Err(e.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_that_works_is_waited_for_longer_than_one_that_has_not_begun() {
+        let working = json!({BEING_CREATED: "yes"});
+        for (content, expected) in [
+            (json!({"metadata": {}}), BEGUN),
+            (json!({"metadata": {"annotations": working}}), PATIENCE),
+            (json!({"metadata": {"annotations": working}, "status": {"snapshotHandle": "s"}}), PATIENCE),
+            (json!({"metadata": {}, "status": {"snapshotHandle": null}}), BEGUN),
+            (json!({"metadata": {}, "status": {"snapshotHandle": "s"}}), Duration::ZERO),
+            (json!({"metadata": {}, "status": {"error": {"message": "full"}}}), Duration::ZERO),
+            (json!({"metadata": {"deletionTimestamp": "2026-11-25T15:38:51Z"}}), Duration::ZERO),
+        ] {
+            assert_eq!(patience(&content), expected, "{content}");
+        }
     }
 }

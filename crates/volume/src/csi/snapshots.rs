@@ -260,7 +260,10 @@ impl CsiSnapshots {
                     }
                     Waited::Failed(error) => error,
                 };
-                self.give_up(namespace, &name).await;
+                // Of a cancelled backup all go in the end, when their drivers have ended; until then a pod may stand still.
+                if !matches!(error, CsiError::Cancelled) {
+                    self.give_up(namespace, &name).await;
+                }
                 Err(error)
             }
         }

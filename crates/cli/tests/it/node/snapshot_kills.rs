@@ -247,6 +247,13 @@ fn nothing_is_left_of_a_backup_that_nobody_wants(stage: &Stage, deaths: &[Death]
             });
         }
     }
+    // With kubectl while its server makes it.
+    place.backup("deleted", &json!({}));
+    eventually("objects of snapshots", || (place.snapshot_objects(), group_objects(place)) != ((0, 0), (0, 0)));
+    place.ground.bed.kubectl(&["delete", "backup", "deleted", "-n", &place.own]);
+    stage.no_objects_are_left("deleted while it is made");
+    eventually("an empty storage after it was deleted while it was made", || stored(&place.shop).is_empty());
+    stage.is_thawed("deleted while it is made");
     drop(server);
 }
 
