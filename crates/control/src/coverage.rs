@@ -12,7 +12,7 @@ use lifeboat_api::{
 use lifeboat_select::{NamespaceFacts, NamespaceFilter};
 use serde::Serialize;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What lies in the cluster: of the resources those of one namespace.
 #[derive(Clone, Debug, Default)]
@@ -151,13 +151,12 @@ const TOLD: SignedDuration = SignedDuration::from_hours(24);
 #[must_use]
 pub fn coverage(inventory: &Inventory, zone: &TimeZone, now: Timestamp, program: &str) -> Coverage {
     let mut newest_first: Vec<&Backup> = inventory.backups.iter().collect();
-    newest_first
-        .sort_by_key(|backup| Reverse((backup.status.start_timestamp.map(Time::timestamp), &backup.metadata.name)));
+    sort_newest_first(&mut newest_first);
     let mut coverage = Coverage {
         locations: inventory.locations.iter().map(location).collect(),
         schedules: inventory.schedules.iter().map(|one| schedule(one, &newest_first, zone)).collect(),
         running: running(inventory),
-        namespaces: namespaces(inventory, &newest_first, now),
+        namespaces: namespaces(&newest_first, inventory.schedules.iter(), &inventory.namespaces, now),
         attention: Vec::new(),
     };
     let mut notes = Notes { attention: Vec::new(), program };
@@ -241,23 +240,37 @@ fn is_whole(spec: &BackupSpec) -> bool {
     !selects && all(&spec.included_resources) && all(&spec.included_namespace_scoped_resources)
 }
 
-fn namespaces(inventory: &Inventory, newest_first: &[&Backup], now: Timestamp) -> Vec<NamespaceState> {
-    let facts: Vec<NamespaceFacts> = inventory.namespaces.iter().map(|one| one.facts.clone()).collect();
+pub(crate) fn sort_newest_first(backups: &mut [&Backup]) {
+    backups.sort_by_key(|backup| Reverse((backup.status.start_timestamp.map(Time::timestamp), &backup.metadata.name)));
+}
+
+/// What is known of each of these namespaces, those without a good backup first, then by the age of the last one.
+pub(crate) fn namespaces<'a>(
+    newest_first: &[&Backup],
+    schedules: impl Iterator<Item = &'a Schedule>,
+    all: &[NamespaceInventory],
+    now: Timestamp,
+) -> Vec<NamespaceState> {
+    let facts: Vec<NamespaceFacts> = all.iter().map(|one| one.facts.clone()).collect();
     let filter = |spec: &BackupSpec| {
         is_whole(spec).then(|| NamespaceFilter::resolve(&spec.included_namespaces, &spec.excluded_namespaces, &facts))
     };
-    let schedules: Vec<(&Schedule, NamespaceFilter)> = inventory
-        .schedules
-        .iter()
+    let schedules: Vec<(&Schedule, NamespaceFilter)> = schedules
         .filter(|schedule| !schedule.spec.paused && schedule.status.phase != Some(SchedulePhase::FailedValidation))
         .filter_map(|schedule| Some((schedule, filter(&schedule.spec.template)?)))
         .collect();
     let mut missing: BTreeMap<&str, &NamespaceInventory> =
-        inventory.namespaces.iter().map(|one| (one.facts.name.as_str(), one)).collect();
+        all.iter().map(|one| (one.facts.name.as_str(), one)).collect();
+    let mut seen = BTreeSet::new();
     let mut found: BTreeMap<&str, &Backup> = BTreeMap::new();
     for backup in newest_first.iter().filter(|backup| is_good(backup)) {
         if missing.is_empty() {
             break;
+        }
+        // An older one with the same lists has no namespace that the newer one has not.
+        let lists = (&backup.spec.included_namespaces, &backup.spec.excluded_namespaces);
+        if !is_whole(&backup.spec) || !seen.insert(lists) {
+            continue;
         }
         let Some(filter) = filter(&backup.spec) else { continue };
         let start = backup.status.start_timestamp.map(Time::timestamp);
@@ -270,8 +283,7 @@ fn namespaces(inventory: &Inventory, newest_first: &[&Backup], now: Timestamp) -
             found.insert(name, backup);
         }
     }
-    let mut states: Vec<NamespaceState> = inventory
-        .namespaces
+    let mut states: Vec<NamespaceState> = all
         .iter()
         .map(|one| {
             let name = &one.facts.name;

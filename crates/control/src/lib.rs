@@ -9,6 +9,7 @@
 //! Start reading at `server.rs`, then `server/plan.rs`, then `phase`.
 
 mod buckets;
+mod census;
 mod coverage;
 mod cron;
 mod event;
@@ -29,6 +30,7 @@ mod work;
 mod world;
 
 pub use buckets::open_location;
+pub use census::namespaces_to_protect;
 pub use coverage::{
     Attention, Coverage, Ended, Inventory, LocationState, NamespaceInventory, NamespaceState, RunningState,
     ScheduleState, coverage,

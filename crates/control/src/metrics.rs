@@ -1,5 +1,6 @@
 //! What the server counts, under Velero's names (api-and-controllers.md 4.6).
 
+use crate::coverage::NamespaceState;
 use crate::phase::backup::is_running;
 use crate::phase::schedule::interval;
 use crate::world::World;
@@ -90,6 +91,8 @@ metrics! {
     csi_success: IntCounterVec "velero_csi_snapshot_success_total" [BACKUP] "CSI snapshots that are ready";
     csi_failure: IntCounterVec "velero_csi_snapshot_failure_total" [BACKUP] "CSI snapshots that failed";
     unprotected: GaugeVec "lifeboat_backup_unprotected_volumes" [SCHEDULE] "Volumes in scope of the last backup whose data nothing saved";
+    namespace_last_good: GaugeVec "lifeboat_namespace_last_good_backup_timestamp" [&["namespace"]] "When the last good backup of all of a namespace began, in Unix seconds; 0 for none";
+    namespace_schedules: GaugeVec "lifeboat_namespace_schedules" [&["namespace"]] "Schedules that save all of a namespace";
     location_status: GaugeVec "velero_backup_location_status_gauge" [&["backup_location_name"]] "Whether a storage location is available: 1 or 0";
     schedule_interval: GaugeVec "velero_schedule_expected_interval_seconds" [SCHEDULE] "Time from the next run of a schedule to the one after";
     restore_total: GaugeVec "velero_restore_total" [&[]] "Restores there are";
@@ -228,6 +231,20 @@ impl Metrics {
         keep(&self.backup_last_success, |schedule| last.contains_key(schedule));
         for (schedule, end) in last {
             self.backup_last_success.with_label_values(&[schedule]).set(end.timestamp().as_second() as f64);
+        }
+    }
+
+    /// What is protected of the cluster.
+    pub(crate) fn see_namespaces(&self, states: &[NamespaceState]) {
+        let names: BTreeSet<&str> = states.iter().map(|state| state.name.as_str()).collect();
+        for gauge in [&self.namespace_last_good, &self.namespace_schedules] {
+            keep(gauge, |namespace| names.contains(namespace));
+        }
+        for state in states {
+            let (name, start) = ([state.name.as_str()], state.last_good.as_ref().and_then(|last| last.start));
+            let second = start.map_or(0, |start| start.timestamp().as_second());
+            self.namespace_last_good.with_label_values(&name).set(second as f64);
+            self.namespace_schedules.with_label_values(&name).set(state.schedules.len() as f64);
         }
     }
 
@@ -386,6 +403,7 @@ fn keep(gauge: &GaugeVec, is_there: impl Fn(&str) -> bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::coverage::Ended;
 
     fn lines(metrics: &Metrics, part: &str) -> Vec<String> {
         let text = String::from_utf8(metrics.text().unwrap()).unwrap();
@@ -404,6 +422,35 @@ mod tests {
         backup.status.errors = 3;
         backup.status.progress = Some(lifeboat_api::BackupProgress { total_items: 7, items_backed_up: 7 });
         backup
+    }
+
+    #[test]
+    fn of_each_namespace_there_is_the_time_of_its_last_good_backup() {
+        let metrics = Metrics::new().unwrap();
+        let state = |name: &str, start: Option<i64>| NamespaceState {
+            name: name.into(),
+            last_good: start.map(|second| Ended {
+                backup: "b".into(),
+                phase: "Completed".into(),
+                start: Some(Time::new(Timestamp::from_second(second).unwrap())),
+            }),
+            age_seconds: None,
+            schedules: vec!["daily".into(), "weekly".into()],
+            claims: 0,
+            volumes_are_scheduled: true,
+        };
+        let text = |metrics: &Metrics| String::from_utf8(metrics.text().unwrap()).unwrap();
+        metrics.see_namespaces(&[state("shop", Some(90)), state("web", None)]);
+        let all = text(&metrics);
+        for line in [
+            r#"lifeboat_namespace_last_good_backup_timestamp{namespace="shop"} 90"#,
+            r#"lifeboat_namespace_last_good_backup_timestamp{namespace="web"} 0"#,
+            r#"lifeboat_namespace_schedules{namespace="web"} 2"#,
+        ] {
+            assert!(all.contains(line), "{line}: {all}");
+        }
+        metrics.see_namespaces(&[state("web", None)]);
+        assert!(!text(&metrics).contains("shop"), "it is gone");
     }
 
     #[test]

@@ -12,6 +12,8 @@ mod wait;
 mod words;
 
 use crate::buckets::Buckets;
+use crate::census::{Census, look_again_and_again};
+use crate::coverage::{namespaces, sort_newest_first};
 use crate::event::{emit, event};
 use crate::guard::{Own, wait_for_velero_to_end};
 use crate::health::Health;
@@ -36,7 +38,7 @@ use plan::{View, is_wanted, plan};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
@@ -48,6 +50,8 @@ const MOST_EVENTS: usize = 32;
 const VELERO_RUNS: &str = "waiting for the end of a Velero server in this namespace";
 /// Longest pause between two looks at everything.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Between two comparisons of the namespaces with the backups.
+const BETWEEN_COMPARISONS: Duration = Duration::from_secs(15);
 /// How long tasks may take to stop: what hangs is given up after four seconds, and then its end is noted. The leadership
 /// holds for longer than that.
 const STOPPING: Duration = Duration::from_secs(6);
@@ -161,6 +165,9 @@ struct Server {
     world: World,
     changes: mpsc::Receiver<Change>,
     mirrors: JoinSet<()>,
+    /// The namespaces of the cluster, and when they were compared with the backups last.
+    census: watch::Receiver<Census>,
+    compared: Option<Instant>,
     tasks: Tasks<Key, Finished>,
     /// Events on their way.
     events: JoinSet<()>,
@@ -179,8 +186,13 @@ impl Server {
             let mirrored = Mirrored { cluster, resource: kind.resource(), namespace };
             mirrors.spawn(mirrored.mirror(|what| Change { kind: *kind, what }, sender.clone()));
         }
+        let (found, census) = watch::channel(None);
+        let (cluster, own) = (context.client.cluster.clone(), context.options.namespace.clone());
+        mirrors.spawn(look_again_and_again(cluster, own, found));
         Self {
             world: World::default(),
+            census,
+            compared: None,
             context: Arc::new(context),
             health,
             changes,
@@ -200,6 +212,7 @@ impl Server {
                     None => return,
                 },
                 Some((key, finished)) = self.tasks.next() => self.ended(key, finished),
+                Ok(()) = self.census.changed() => self.compared = None,
                 () = sleep_until(self.next) => {}
             }
             // Everything that has come meanwhile: a look at the whole world is not for each.
@@ -213,9 +226,24 @@ impl Server {
             if self.world.is_complete() {
                 self.pass();
                 self.context.metrics.see(&self.world, &self.context.options.zone, self.context.env.now());
+                self.compare();
                 self.health.looked(std::time::Instant::now());
             }
         }
+    }
+
+    /// Counts which namespaces have a good backup: not at each look, because it may be a lot.
+    fn compare(&mut self) {
+        let now = Instant::now();
+        if self.compared.is_some_and(|at| now.duration_since(at) < BETWEEN_COMPARISONS) {
+            return;
+        }
+        let Some(census) = self.census.borrow().clone() else { return };
+        self.compared = Some(now);
+        let mut newest_first: Vec<_> = self.world.backups.iter().collect();
+        sort_newest_first(&mut newest_first);
+        let states = namespaces(&newest_first, self.world.schedules.iter(), &census, self.context.env.now());
+        self.context.metrics.see_namespaces(&states);
     }
 
     async fn stop(&mut self) {

@@ -13,9 +13,8 @@ use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{ObjectMeta, Time};
 use lifeboat_client::Client;
 use lifeboat_cluster::ListRequest;
-use lifeboat_control::{Coverage, Inventory, NamespaceInventory, NamespaceState, coverage};
+use lifeboat_control::{Coverage, Inventory, NamespaceState, coverage, namespaces_to_protect};
 use lifeboat_object::ApiResource;
-use lifeboat_select::NamespaceFacts;
 use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -45,8 +44,6 @@ pub(crate) struct StatusArgs {
 const LOOK: Duration = Duration::from_secs(5);
 /// Namespaces that are shown.
 const SHOWN: usize = 10;
-/// What Kubernetes has for itself; a backup of them is nobody's duty.
-const SYSTEM: [&str; 3] = ["kube-system", "kube-public", "kube-node-lease"];
 /// The exit code where something needs attention.
 const ATTENTION: u8 = 2;
 
@@ -101,41 +98,35 @@ struct Partial {
 }
 
 async fn inventory(client: &Client) -> Result<Inventory> {
-    let (mut namespaces, mut claims) = (Vec::new(), BTreeMap::<String, u64>::new());
-    let (backups, restores, schedules, locations, (), ()) = tokio::try_join!(
+    let mut claims = BTreeMap::<String, u64>::new();
+    let (backups, restores, schedules, locations, mut namespaces, ()) = tokio::try_join!(
         async { Ok::<_, anyhow::Error>(client.list("").await?) },
         async { Ok(client.list("").await?) },
         async { Ok(client.list("").await?) },
         async { Ok(client.list("").await?) },
-        each(client, "namespaces", "Namespace", |meta| namespaces.push(meta)),
-        each(client, "persistentvolumeclaims", "PersistentVolumeClaim", |meta| {
+        async {
+            let found = namespaces_to_protect(&client.cluster, &client.namespace).await;
+            found.context("without the namespaces of the cluster nobody knows what is not protected")
+        },
+        each_claim(client, |meta| {
             *claims.entry(meta.namespace).or_default() += 1;
         }),
     )?;
-    let namespaces = namespaces
-        .into_iter()
-        .filter(|meta| !SYSTEM.contains(&meta.name.as_str()) && meta.name != client.namespace)
-        .map(|meta| NamespaceInventory {
-            claims: claims.get(&meta.name).copied().unwrap_or_default(),
-            created: meta.creation_timestamp.map(Time::timestamp),
-            facts: NamespaceFacts { active: meta.deletion_timestamp.is_none(), name: meta.name, labels: meta.labels },
-        })
-        .filter(|one| one.facts.active && !lifeboat_select::is_kept_out(&one.facts.labels))
-        .collect();
+    for one in &mut namespaces {
+        one.claims = claims.get(&one.facts.name).copied().unwrap_or_default();
+    }
     Ok(Inventory { backups, restores, schedules, locations, namespaces })
 }
 
-/// Hands out the metadata of all objects of a core type, of which there may be very many.
-async fn each(client: &Client, resource: &str, kind: &str, mut take: impl FnMut(ObjectMeta)) -> Result<()> {
+/// Hands out the metadata of all claims, of which there may be very many.
+async fn each_claim(client: &Client, mut take: impl FnMut(ObjectMeta)) -> Result<()> {
     let mut list = client.cluster.list(ListRequest {
-        resource: Arc::new(ApiResource::new("", "v1", resource, kind)),
+        resource: Arc::new(ApiResource::new("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")),
         namespace: None,
         selector: String::new(),
         metadata_only: true,
     });
-    let what = || {
-        format!("the {resource} of the cluster cannot be listed, and without them nobody knows what is not protected")
-    };
+    let what = || "without the claims of the cluster nobody knows which volumes are not protected";
     while let Some(bodies) = list.next().await.with_context(what)? {
         for body in bodies {
             let found: Partial = serde_json::from_slice(&body).with_context(what)?;

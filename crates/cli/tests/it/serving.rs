@@ -56,7 +56,11 @@ fn state_files_and_events() {
     ground.velero("Backup", "wrong", &json!({"storageLocation": "nowhere"}));
     ground.until("backup", "wrong", "FailedValidation");
     let size = std::fs::metadata(bucket.join("backups/b/b.tar.gz")).expect("an archive").len();
+    let start = backup["status"]["startTimestamp"].as_str().expect("a start");
+    let start = start.parse::<jiff::Timestamp>().expect("a time").as_second();
     let lines = [
+        format!("lifeboat_namespace_last_good_backup_timestamp{{namespace=\"shop\"}} {start}"),
+        "lifeboat_namespace_last_good_backup_timestamp{namespace=\"default\"} 0".to_owned(),
         "velero_backup_attempt_total{schedule=\"\"} 1".to_owned(),
         "velero_backup_success_total{schedule=\"\"} 1".to_owned(),
         "velero_backup_validation_failure_total{schedule=\"\"} 1".to_owned(),

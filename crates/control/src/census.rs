@@ -1,0 +1,84 @@
+//! The namespaces of the cluster that are to be protected, looked at again and again.
+
+use crate::coverage::NamespaceInventory;
+use lifeboat_api::{ObjectMeta, Time};
+use lifeboat_cluster::{Cluster, ClusterError, Failure, ListRequest};
+use lifeboat_object::ApiResource;
+use lifeboat_select::{NamespaceFacts, is_kept_out};
+use serde::Deserialize;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+/// What Kubernetes has for itself; a backup of them is nobody's duty.
+const SYSTEM: [&str; 3] = ["kube-system", "kube-public", "kube-node-lease"];
+/// Between two looks.
+const PAUSE: Duration = Duration::from_secs(60);
+/// Between two looks when these are refused.
+const REFUSED: Duration = Duration::from_secs(600);
+
+/// The metadata of an object.
+#[derive(Deserialize)]
+struct Partial {
+    metadata: ObjectMeta,
+}
+
+/// The namespaces of a cluster that are to be protected: without those of Kubernetes, that of the server, those that are being deleted, and
+/// those that their label keeps out of backups. Their claims are not counted.
+///
+/// # Errors
+/// When they cannot be listed.
+pub async fn namespaces_to_protect(cluster: &Cluster, own: &str) -> Result<Vec<NamespaceInventory>, ClusterError> {
+    let mut list = cluster.list(ListRequest {
+        resource: Arc::new(ApiResource::new("", "v1", "namespaces", "Namespace")),
+        namespace: None,
+        selector: String::new(),
+        metadata_only: true,
+    });
+    let mut found = Vec::new();
+    while let Some(bodies) = list.next().await? {
+        for body in bodies {
+            let parsed: Partial = serde_json::from_slice(&body).map_err(|e| ClusterError {
+                verb: "list",
+                what: "namespaces".to_owned(),
+                failure: Failure::Invalid(e.to_string()),
+            })?;
+            let meta = parsed.metadata;
+            let is_ours = SYSTEM.contains(&meta.name.as_str()) || meta.name == own;
+            if is_ours || meta.deletion_timestamp.is_some() || is_kept_out(&meta.labels) {
+                continue;
+            }
+            found.push(NamespaceInventory {
+                created: meta.creation_timestamp.map(Time::timestamp),
+                facts: NamespaceFacts { name: meta.name, labels: meta.labels, active: true },
+                claims: 0,
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// The namespaces that were found last.
+pub(crate) type Census = Option<Arc<Vec<NamespaceInventory>>>;
+
+/// Looks at the namespaces each minute, until it is dropped. When they cannot be listed, those that were found last stay.
+pub(crate) async fn look_again_and_again(cluster: Cluster, own: String, found: watch::Sender<Census>) {
+    let mut is_told = false;
+    loop {
+        let pause = match namespaces_to_protect(&cluster, &own).await {
+            Ok(namespaces) => {
+                is_told = false;
+                found.send_replace(Some(Arc::new(namespaces)));
+                PAUSE
+            }
+            Err(e) => {
+                if !std::mem::replace(&mut is_told, true) {
+                    tracing::warn!(error = %e, "the namespaces cannot be listed: no metrics say which have a good backup");
+                }
+                if e.is_denied() { REFUSED } else { PAUSE }
+            }
+        };
+        sleep(pause).await;
+    }
+}
