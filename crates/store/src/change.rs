@@ -11,7 +11,8 @@ use std::time::Duration;
 
 impl Store {
     /// Deletes a backup: its record first, so that it is there whole or not at all, then every other file, and last the
-    /// claim, which says whose files are left of a deletion that was interrupted.
+    /// claim, which says whose files are left of a deletion that was interrupted, and the record once more, because another
+    /// cluster may have stored it over the one that was there meanwhile ([`Store::change_record`]).
     ///
     /// Nothing is read but names, and it is no error when there is nothing. Deleting again goes on where an interrupted
     /// deletion was.
@@ -19,9 +20,10 @@ impl Store {
     /// # Errors
     /// [`StoreError::Bucket`].
     pub async fn delete_backup(&self, name: &str) -> Result<(), StoreError> {
-        self.bucket.delete(&[BackupFile::Metadata.key(name)]).await?;
+        let (record, claim) = (BackupFile::Metadata.key(name), BackupFile::Claim.key(name));
+        self.bucket.delete(std::slice::from_ref(&record)).await?;
         self.abort_uploads(name).await?;
-        self.delete_folder(&folder(name), Some(&BackupFile::Claim.key(name))).await
+        self.delete_folder(&folder(name), &[claim, record]).await
     }
 
     /// Removes what a backup left that was never committed: open uploads, files, and last the claim, so that an
@@ -31,7 +33,7 @@ impl Store {
     /// [`StoreError::Bucket`].
     pub async fn sweep(&self, name: &str) -> Result<(), StoreError> {
         self.abort_uploads(name).await?;
-        self.delete_folder(&folder(name), Some(&BackupFile::Claim.key(name))).await
+        self.delete_folder(&folder(name), &[BackupFile::Claim.key(name)]).await
     }
 
     /// Ends uploads into the folder of a backup that no writer goes on with. A bucket that does not let us see them
@@ -52,7 +54,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Bucket`].
     pub async fn delete_restore(&self, name: &str) -> Result<(), StoreError> {
-        self.delete_folder(&format!("{RESTORES}{name}/"), None).await
+        self.delete_folder(&format!("{RESTORES}{name}/"), &[]).await
     }
 
     /// The record of a backup as JSON, with the fields that are not known here.
@@ -65,10 +67,40 @@ impl Store {
 
     /// Stores what was made of [`Store::record`] over it. The manifest does not list the record.
     ///
+    /// Another cluster may delete the backup between the two. When its other files have gone meanwhile, the record goes
+    /// again too, and the backup is reported missing: a record without files would look like a backup.
+    ///
     /// # Errors
-    /// [`StoreError::Bucket`].
-    pub async fn replace_record_json(&self, name: &str, record: &Value) -> Result<(), StoreError> {
-        self.put_record(name, record).await
+    /// [`StoreError::NoBackup`], [`StoreError::Bucket`].
+    pub async fn change_record(&self, name: &str, record: &Value) -> Result<(), StoreError> {
+        let key = BackupFile::Metadata.key(name);
+        let before = self.look_into(name).await?;
+        if before == Folder::Empty {
+            return Err(self.no_backup(name, key));
+        }
+        self.put_record(name, record).await?;
+        if before == Folder::Files && self.look_into(name).await? != Folder::Files {
+            self.bucket.delete(std::slice::from_ref(&key)).await?;
+            return Err(self.no_backup(name, key));
+        }
+        Ok(())
+    }
+
+    /// What the folder of a backup has, told from its first two entries.
+    async fn look_into(&self, name: &str) -> Result<Folder, BucketError> {
+        let first = ListOptions { prefix: folder(name), page_size: 2, ..ListOptions::default() };
+        let page = self.bucket.list(first).await?;
+        let record = BackupFile::Metadata.key(name);
+        let is_record = |entry: &Entry| matches!(entry, Entry::Object(object) if object.key == record);
+        Ok(match page.entries.as_slice() {
+            [] => Folder::Empty,
+            [one] if is_record(one) => Folder::OnlyRecord,
+            _ => Folder::Files,
+        })
+    }
+
+    fn no_backup(&self, name: &str, key: String) -> StoreError {
+        StoreError::NoBackup { name: name.to_owned(), place: self.bucket.describe(), key }
     }
 
     /// Stores the record of a backup over the one that is there.
@@ -100,7 +132,7 @@ impl Store {
     }
 
     /// Deletes all files of a folder, and `last` after the others.
-    async fn delete_folder(&self, prefix: &str, last: Option<&str>) -> Result<(), StoreError> {
+    async fn delete_folder(&self, prefix: &str, last: &[String]) -> Result<(), StoreError> {
         let mut options = ListOptions { prefix: prefix.to_owned(), ..ListOptions::default() };
         loop {
             let page = self.bucket.list(options.clone()).await?;
@@ -108,7 +140,7 @@ impl Store {
                 .entries
                 .into_iter()
                 .filter_map(|entry| match entry {
-                    Entry::Object(object) => Some(object.key).filter(|key| Some(key.as_str()) != last),
+                    Entry::Object(object) => Some(object.key).filter(|key| !last.contains(key)),
                     Entry::Prefix(_) => None,
                 })
                 .collect();
@@ -120,11 +152,20 @@ impl Store {
                 break;
             }
         }
-        match last {
-            Some(last) => Ok(self.bucket.delete(&[last.to_owned()]).await?),
-            None => Ok(()),
+        if last.is_empty() {
+            return Ok(());
         }
+        Ok(self.bucket.delete(last).await?)
     }
+}
+
+/// What the folder of a backup has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Folder {
+    Empty,
+    OnlyRecord,
+    /// Others, or a record and others.
+    Files,
 }
 
 /// Where all files of a backup lie.
@@ -207,8 +248,91 @@ mod tests {
         store.delete_backup("ab").await.unwrap();
         assert!(keys(&bucket.inner).await.is_empty());
         let deleted = std::mem::take(&mut *bucket.deleted.lock().unwrap());
-        let expected = ["velero-backup.json", "z", "lifeboat-claim.json"];
-        assert_eq!(deleted, expected.map(|file| vec![format!("backups/ab/{file}")]));
+        let keys = |files: &[&str]| files.iter().map(|file| format!("backups/ab/{file}")).collect::<Vec<_>>();
+        let expected: [&[&str]; 3] = [&["velero-backup.json"], &["z"], &["lifeboat-claim.json", "velero-backup.json"]];
+        assert_eq!(deleted, expected.map(keys));
+    }
+
+    /// Deletes all files of the backup `a` at the begin of a certain request.
+    #[derive(Debug, Default)]
+    struct Deleting {
+        inner: Memory,
+        requests: Mutex<u32>,
+        at: u32,
+    }
+
+    impl Deleting {
+        async fn begin(&self) {
+            let is_due = {
+                let mut requests = self.requests.lock().unwrap();
+                *requests += 1;
+                *requests == self.at
+            };
+            if is_due {
+                let gone: Vec<String> =
+                    keys(&self.inner).await.into_iter().filter(|key| key.starts_with("backups/a/")).collect();
+                self.inner.delete(&gone).await.unwrap();
+            }
+        }
+    }
+
+    #[async_trait::async_trait]
+    impl BlobStore for Deleting {
+        fn describe(&self) -> String {
+            self.inner.describe()
+        }
+        async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
+            self.begin().await;
+            self.inner.put(key, body, options).await
+        }
+        async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
+            self.inner.get(key, range).await
+        }
+        async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
+            self.inner.head(key).await
+        }
+        async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
+            self.begin().await;
+            self.inner.list(options).await
+        }
+        async fn delete(&self, keys: &[String]) -> Result<(), BucketError> {
+            self.inner.delete(keys).await
+        }
+        async fn abort_stale_uploads(&self, prefix: &str, age: Duration) -> Result<u64, BucketError> {
+            self.inner.abort_stale_uploads(prefix, age).await
+        }
+        async fn presign(&self, key: &str, validity: Duration) -> Result<Option<String>, BucketError> {
+            self.inner.presign(key, validity).await
+        }
+    }
+
+    #[tokio::test]
+    async fn a_record_that_is_changed_while_its_backup_is_deleted_does_not_stay_alone() {
+        // Before the first look, before the record is stored, and before the second look; and never.
+        for (at, is_there) in [(1, false), (2, false), (3, false), (4, true)] {
+            let bucket = Arc::new(Deleting { at, ..Deleting::default() });
+            for file in ["a.tar.gz", "velero-backup.json"] {
+                bucket
+                    .inner
+                    .put(&format!("backups/a/{file}"), b"x".to_vec().into(), PutOptions::default())
+                    .await
+                    .unwrap();
+            }
+            let changed = Store::new(bucket.clone()).change_record("a", &serde_json::json!({ "new": true })).await;
+            assert_eq!(changed.is_ok(), is_there, "{at}");
+            assert!(is_there || matches!(changed, Err(StoreError::NoBackup { .. })), "{at}: {changed:?}");
+            let expected: &[&str] =
+                if is_there { &["backups/a/a.tar.gz", "backups/a/velero-backup.json"] } else { &[] };
+            assert_eq!(keys(&bucket.inner).await, expected, "{at}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_record_that_is_alone_already_is_changed_and_stays() {
+        let bucket = Arc::new(Memory::default());
+        bucket.put("backups/a/velero-backup.json", b"{}".to_vec().into(), PutOptions::default()).await.unwrap();
+        Store::new(bucket.clone()).change_record("a", &serde_json::json!({ "new": true })).await.unwrap();
+        assert_eq!(keys(&*bucket).await, ["backups/a/velero-backup.json"]);
     }
 
     #[tokio::test]

@@ -109,7 +109,7 @@ async fn agreed(
             let mut changed = all.clone();
             reconcile(&mut after, &mut changed, until);
             if changed != all {
-                store.replace_record_json(&backup.metadata.name, &changed).await?;
+                store.change_record(&backup.metadata.name, &changed).await?;
             }
         }
         None => {
