@@ -5,6 +5,7 @@ mod bench;
 mod circles;
 mod edges;
 mod image;
+mod monitoring;
 mod scenarios;
 mod test;
 mod tools;
@@ -21,6 +22,7 @@ fn main() -> Result<()> {
         "check" => check(),
         "check-edges" => edges::check(),
         "check-circles" => circles::check(),
+        "check-monitoring" => monitoring::check(),
         "scenarios" => scenarios::write(),
         "setup" => setup(),
         "test" if args.is_empty() => test::all(),
@@ -37,7 +39,7 @@ fn main() -> Result<()> {
         "fuzz" => fuzz(&args),
         "image" => image::image(&args),
         other => bail!(
-            "unknown task {other:?}: check, check-edges, check-circles, scenarios, setup, test, test-node, test-long, bench, bench-large, fuzz or image"
+            "unknown task {other:?}: check, check-edges, check-circles, check-monitoring, scenarios, setup, test, test-node, test-long, bench, bench-large, fuzz or image"
         ),
     }
 }
@@ -49,6 +51,7 @@ fn check() -> Result<()> {
     timed("crate edges", edges::check)?;
     timed("circles of files", circles::check)?;
     timed("table of scenarios", scenarios::check)?;
+    timed("alerts and dashboard", monitoring::check)?;
     let deny = tools::ensure("cargo-deny", "0.20.2")?;
     run("dependencies", Command::new(deny).args(["--log-level", "error", "check", "bans", "licenses", "sources"]))?;
     let typos = tools::ensure("typos-cli", "1.52.0")?;
