@@ -1,9 +1,12 @@
 //! Runs the hooks of pods around what is saved of them (backup.md 1.13, 2.5), so that no application stays frozen.
 //!
 //! Commands run as tasks of their own, which outlive the worker that waits for them: when an operation is broken off, what
-//! froze an application has come to its end before the command that thaws it begins.
+//! froze an application has come to its end, or has no time left, before the command that thaws it runs for the last time.
 
 use bytes::Bytes;
+use futures::{StreamExt, stream};
+use jiff::{SignedDuration, Timestamp};
+use lifeboat_api::Time;
 use lifeboat_cluster::{Cluster, ClusterError};
 use lifeboat_hook::{Hook, HookError, HookPod, HookTally, Moment, Owed, OwedHooks, PodHooks};
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Place, Severity};
@@ -24,7 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_secs(2);
 /// How long a command that is under way may still take when the operation is broken off.
 const GRACE: Duration = Duration::from_secs(30);
-/// How many pods are thawed at once when the operation ends otherwise than it should.
+/// How long a command of a run that died is waited for. A note can be wrong, and the clock of who wrote it.
+const LONGEST_FREEZE: Duration = Duration::from_secs(4 * 3600);
+/// How many pods are thawed at once.
 const AT_ONCE: usize = 8;
 
 /// The commands that one operation runs in containers.
@@ -48,10 +53,12 @@ struct Shared {
 pub(crate) struct Quiesced {
     pod: HookPod,
     post: Vec<Hook>,
-    /// Whether a command may have frozen something: not when certainly none was started.
+    /// Whether a command before the backup may have frozen something: not when certainly none was started.
     may_be_frozen: bool,
-    /// Whether the post hooks are those of an attempt before, and another attempt follows that freezes and thaws again.
-    is_of_attempt_before: bool,
+    /// Whether there is none before the backup: then nobody knows what those after it are for.
+    has_only_post: bool,
+    /// Whether the post hooks run once more later, so that now there may be nothing that they thaw.
+    runs_again: bool,
     /// Whether the pod must stay out of the backup.
     pub(crate) is_refused: bool,
 }
@@ -73,9 +80,16 @@ impl Commands {
         let name = key.to_string();
         pre.iter().for_each(|hook| tally.due(&name, hook, Moment::Pre));
         post.iter().for_each(|hook| tally.due(&name, hook, Moment::Post));
-        let mut quiesced = Quiesced { pod, post, may_be_frozen: true, is_of_attempt_before: false, is_refused: false };
+        let mut quiesced = Quiesced {
+            pod,
+            post,
+            may_be_frozen: true,
+            has_only_post: pre.is_empty(),
+            runs_again: false,
+            is_refused: false,
+        };
         if !pre.is_empty() && !quiesced.post.is_empty() && !quiesced.pod.is_over {
-            if let Err(e) = self.owed.owe(&quiesced.pod, &quiesced.post).await {
+            if let Err(e) = self.owed.owe(&quiesced.pod, &quiesced.post, self.end_of(&pre)).await {
                 // Nothing would thaw the application if this process died now.
                 let error =
                     format!("what the pod is owed after its backup cannot be noted, so none of its hooks runs: {e}");
@@ -87,7 +101,7 @@ impl Commands {
             }
             lock(&self.shared.owing).insert(key.clone(), quiesced.clone());
         }
-        quiesced.may_be_frozen = pre.is_empty();
+        quiesced.may_be_frozen = false;
         for hook in pre {
             let ran = self.run(&hook, &quiesced.pod, Moment::Pre).await;
             quiesced.may_be_frozen |= !matches!(&ran, Err(error) if error.was_not_started());
@@ -101,6 +115,15 @@ impl Commands {
             }
         }
         quiesced
+    }
+
+    /// When hooks that run now, one after the other, have no time left.
+    fn end_of(&self, hooks: &[Hook]) -> Time {
+        let seconds = hooks.iter().map(|hook| hook.timeout.to_std()).sum::<Duration>().as_secs() + 1;
+        let now = (self.operation.clock)();
+        // Far beyond the end of time no command runs.
+        let end = now.checked_add(SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX)));
+        Time::new(end.unwrap_or(Timestamp::MAX))
     }
 
     /// The pod as it is now: it may have been replaced since it was listed, and commands go by its name. One that is not there
@@ -123,14 +146,18 @@ impl Commands {
     /// Runs the hooks of a pod after its backup, in their order. What goes wrong is in the results. Gives whether nothing is
     /// owed to the pod any more.
     pub(crate) async fn thaw(&self, quiesced: Quiesced, tally: &mut HookTally) -> bool {
-        let Quiesced { pod, post, may_be_frozen, is_of_attempt_before, .. } = quiesced;
-        if post.is_empty() {
-            return true;
-        }
+        let pod = quiesced.pod.clone();
+        let has_post = !quiesced.post.is_empty();
+        self.run_post(quiesced, tally).await && (!has_post || self.settle(&pod).await)
+    }
+
+    /// Runs the hooks of a pod after its backup, and gives whether its note may go.
+    async fn run_post(&self, quiesced: Quiesced, tally: &mut HookTally) -> bool {
+        let Quiesced { pod, post, may_be_frozen, has_only_post, runs_again, .. } = quiesced;
         let key = pod.key();
         let mut stays_owed = false;
         for hook in post {
-            let ran = match may_be_frozen {
+            let ran = match may_be_frozen || has_only_post {
                 true => self.run_patiently(&hook, &pod).await,
                 false => self.run(&hook, &pod, Moment::Post).await,
             };
@@ -139,14 +166,15 @@ impl Commands {
                 // It stays owed, and the process that has taken over pays it.
                 return false;
             }
-            if error.says_gone() && !matches!(self.read(&key).await, Ok(Some(now)) if now.uid == pod.uid) {
+            if error.says_gone() && self.read(&key).await.is_ok_and(|now| now.is_none_or(|now| now.uid != pod.uid)) {
                 let name = key.to_string();
                 self.operation.journal.info("A pod that was owed hooks is gone", &[("pod", &name)]);
                 break;
             }
-            if is_of_attempt_before && error.ended_badly() {
-                // It thaws what is not frozen, when it ran already or the freezing never did.
-                let text = format!("hook {}, owed since an attempt that was cut off, failed: {error}", hook.name);
+            if runs_again && error.ended_badly() {
+                // It thaws what is not frozen, when it ran already or the freezing did not yet.
+                let text =
+                    format!("hook {}, which a pod is owed and which runs once more later, failed: {error}", hook.name);
                 self.operation.journal.item(Severity::Warning, &key, &text, None);
                 // Should the attempt not come to this pod, whoever ends it finds the note.
                 stays_owed = true;
@@ -161,11 +189,12 @@ impl Commands {
                 false => error.to_string(),
             };
             self.tell(&hook, &key, &advice);
-            if hook.fails_pod {
+            // compat: Velero runs no further one either way, and leaves frozen what that would have thawed.
+            if hook.fails_pod && !may_be_frozen {
                 break;
             }
         }
-        !stays_owed && self.settle(&pod).await
+        !stays_owed
     }
 
     /// Notes that nothing is owed to a pod any more, and gives whether that went well.
@@ -228,15 +257,40 @@ impl Commands {
     }
 
     /// Ends what an operation leaves that was broken off: waits for the commands that are under way, a while, and runs the
-    /// hooks that are owed. It does not ask the notes: they go with their owner.
+    /// hooks that are owed. Commands that take longer are waited for as long as they have time, because one may freeze its
+    /// application until then and nothing can end it; the hooks run once more then. It does not ask the notes: they go with
+    /// their owner.
     pub(crate) async fn end(&self) {
         let mut running = std::mem::take(&mut *lock(&self.shared.running));
-        let all = async { while running.join_next().await.is_some() {} };
-        // What a command has frozen that does not come to its end is thawed all the same.
-        let _ = timeout(GRACE, all).await;
+        let have_ended = timeout(GRACE, async { while running.join_next().await.is_some() {} }).await.is_ok();
         let owing = std::mem::take(&mut *lock(&self.shared.owing));
+        if !have_ended && !owing.is_empty() {
+            let count = running.len().to_string();
+            self.operation
+                .journal
+                .info("Waiting for commands in pods, which may freeze them still", &[("commands", &count)]);
+            let thaw = |commands: Self, pod| async move {
+                commands.run_post(Quiesced { runs_again: true, ..pod }, &mut HookTally::default()).await
+            };
+            self.for_some_at_once(owing.values().cloned(), thaw).await;
+            // Each has a time of its own.
+            while running.join_next().await.is_some() {}
+        }
         let thaw = |commands: Self, pod| async move { commands.thaw(pod, &mut HookTally::default()).await };
         self.for_some_at_once(owing.into_values(), thaw).await;
+    }
+
+    /// Runs the hooks of pods after their backup, of several at once, so that none of them waits for another's node.
+    pub(crate) async fn thaw_all(&self, quiesced: Vec<Quiesced>, tally: &mut HookTally) {
+        let thaw = |pod| async move {
+            let mut tally = HookTally::default();
+            self.thaw(pod, &mut tally).await;
+            tally
+        };
+        let mut thawing = stream::iter(quiesced).map(thaw).buffer_unordered(AT_ONCE);
+        while let Some(of_pod) = thawing.next().await {
+            tally.add(of_pod);
+        }
     }
 
     /// Whether hooks are owed to pods, of this run or of one before it. So it is when that cannot be known.
@@ -245,8 +299,9 @@ impl Commands {
     }
 
     /// Runs all hooks that are owed to pods, of this run or of one before it; `attempt_follows` says whether all pods are frozen
-    /// and thawed again afterwards. Gives whether nothing is owed any more: otherwise it
-    /// may go better later.
+    /// and thawed again afterwards. A command of a run that died may go on and freeze its pod until it has no time left. Then the
+    /// hooks run at once, and once more after that time; where an attempt follows, nothing waits for it, and the pod stays owed.
+    /// Gives whether nothing is owed any more: otherwise it may go better later.
     pub(crate) async fn pay(&self, attempt_follows: bool) -> bool {
         let (owed, unreadable) = match self.owed.all().await {
             Ok(all) => all,
@@ -292,7 +347,7 @@ impl Commands {
     }
 
     async fn pay_one(&self, owed: OwedHooks, attempt_follows: bool) -> bool {
-        let OwedHooks { namespace, name, uid, post } = owed;
+        let OwedHooks { namespace, name, uid, post, frozen_by } = owed;
         let key = ObjectKey::new(GroupResource::new("", "pods"), Some(&namespace), name);
         let pod = match self.read(&key).await {
             Ok(Some(pod)) if pod.uid == uid => pod,
@@ -311,9 +366,36 @@ impl Commands {
         };
         let name = key.to_string();
         self.operation.journal.info("Running hooks that a pod is owed", &[("pod", &name)]);
-        let owed =
-            Quiesced { pod, post, may_be_frozen: true, is_of_attempt_before: attempt_follows, is_refused: false };
+        let left = frozen_by.map_or(Duration::ZERO, |by| self.time_until(by));
+        let is_early = !left.is_zero();
+        let mut owed = Quiesced {
+            pod,
+            post,
+            may_be_frozen: true,
+            has_only_post: false,
+            runs_again: attempt_follows || is_early,
+            is_refused: false,
+        };
+        if is_early {
+            self.run_post(owed.clone(), &mut HookTally::default()).await;
+            if attempt_follows {
+                return false;
+            }
+            let seconds = left.as_secs().to_string();
+            let told = [("pod", name.as_str()), ("seconds", &seconds)];
+            self.operation
+                .journal
+                .info("Waiting for a command that may freeze a pod still, whose caller is gone", &told);
+            sleep(left).await;
+            owed.runs_again = false;
+        }
         self.thaw(owed, &mut HookTally::default()).await
+    }
+
+    /// How long it is until then, four hours at the most.
+    fn time_until(&self, then: Time) -> Duration {
+        let left = then.timestamp().duration_since((self.operation.clock)());
+        Duration::try_from(left).unwrap_or_default().min(LONGEST_FREEZE)
     }
 
     async fn read(&self, key: &ObjectKey) -> Result<Option<HookPod>, ClusterError> {

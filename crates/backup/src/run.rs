@@ -163,7 +163,10 @@ async fn make(request: &Request, hands: &Hands, env: &Env, tasks: &mut JoinSet<(
     check_movers(wanted, env).await?;
     let writer = match claim(&backup, &request.settings, env).await? {
         ClaimOutcome::Writer(writer) => *writer,
-        ClaimOutcome::Complete(backup) => return Ok(Made::Before(backup)),
+        ClaimOutcome::Complete(backup) => {
+            hands.commands.pay(false).await;
+            return Ok(Made::Before(backup));
+        }
     };
     env.operation
         .journal
@@ -184,6 +187,10 @@ async fn make(request: &Request, hands: &Hands, env: &Env, tasks: &mut JoinSet<(
     native_snapshots(&backup, attempt, env).into_iter().for_each(|native| hands.hold_native(native));
     let objects = objects(wanted, Some(hands), env, tasks).await?;
     let Walked { written, mut learned, kept_out } = Box::pin(walk(request, objects, &writer, env)).await?;
+    if attempt > 1 {
+        // Of pods that this attempt did not come to.
+        hands.commands.pay(false).await;
+    }
     if attempt > 1 || learned.volumes.may_have_left_snapshots() {
         // Of claims that an attempt before has found and that are gone, of those that are not in the backup, and what failed and could
         // not be removed then.

@@ -202,9 +202,7 @@ impl Worker {
     pub(crate) async fn thaw(&mut self, quiesced: Vec<Quiesced>) {
         let desk = Arc::clone(&self.desk);
         let Some(commands) = &desk.scope.commands else { return };
-        for pod in quiesced {
-            commands.thaw(pod, &mut self.deeds.hooks).await;
-        }
+        commands.thaw_all(quiesced, &mut self.deeds.hooks).await;
     }
 
     async fn of_index(&mut self, number: u32, depth: usize) -> Result<Fate, Stopped> {

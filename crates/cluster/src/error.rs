@@ -25,7 +25,13 @@ pub enum Failure {
     /// The server answered with an error.
     #[error("{0}")]
     Api(Box<ApiStatus>),
-    /// The server could not be reached or the connection broke.
+    /// There was no connection to the server, so it has not seen the request.
+    #[error("{message}")]
+    Unreachable {
+        /// The error with all its causes.
+        message: String,
+    },
+    /// The connection broke.
     #[error("{message}")]
     Connection {
         /// The error with all its causes.
@@ -171,23 +177,26 @@ impl Failure {
     pub(crate) fn connection(error: &(dyn Error + 'static), url: &str) -> Self {
         let known = error_and_causes(error).find_map(|link| {
             if let Some(unanswered) = link.downcast_ref::<Unanswered>() {
-                return Some((unanswered.to_string(), unanswered.source()));
+                let is_unseen = matches!(unanswered, Unanswered::Unreachable(_));
+                return Some((is_unseen, unanswered.to_string(), unanswered.source()));
             }
             // An error of the library, which speaks for us through proxies.
             let client = link.downcast_ref::<legacy::Error>()?;
-            let what = match client.is_connect() {
+            let is_unseen = client.is_connect();
+            let what = match is_unseen {
                 true => "the server cannot be reached",
                 false => "the connection broke before the answer",
             };
-            Some((what.to_owned(), client.source()))
+            Some((is_unseen, what.to_owned(), client.source()))
         });
-        let Some((what, why)) = known else {
+        let Some((is_unseen, what, why)) = known else {
             return Self::Connection { message: format!("{} ({url})", chain(error)) };
         };
         let why = why.map_or_else(String::new, |why| format!(": {}", chain(why)));
         // The TLS library ends some of its messages with a link into its own manual.
         let why = why.split(": https://docs.rs/").next().unwrap_or_default();
-        Self::Connection { message: format!("{what}{why} ({url})") }
+        let message = format!("{what}{why} ({url})");
+        if is_unseen { Self::Unreachable { message } } else { Self::Connection { message } }
     }
 }
 

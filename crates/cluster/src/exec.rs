@@ -7,7 +7,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use kube::Api;
 use kube::api::{AttachParams, AttachedProcess};
 use kube::client::UpgradeConnectionError;
-use lifeboat_object::chain;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::timeout;
@@ -53,7 +52,7 @@ pub struct Printed {
 /// A command that did not end well.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
-    /// It was refused, or there was no answer: where the API server has answered, it was not started.
+    /// It was refused, or there was no answer: where the API server has answered, or was not reached, it was not started.
     #[error(transparent)]
     Refused(#[from] ClusterError),
     /// It did not end in time; it may still run.
@@ -119,7 +118,7 @@ impl Cluster {
             what: format!("pods/{}/{} (container {})", exec.namespace, exec.pod, exec.container),
             failure,
         };
-        let broken = |e: &kube::Error| failed(Failure::Connection { message: chain(e) });
+        let broken = |e: &kube::Error| failed(Failure::connection(e, &self.url));
         let client = kube::Client::try_from((*self.config).clone()).map_err(|e| broken(&e))?;
         let pods: Api<Pod> = Api::namespaced(client, exec.namespace);
         let params = AttachParams::default().container(exec.container).stdout(true).stderr(true).stdin(false);

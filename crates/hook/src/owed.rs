@@ -2,6 +2,7 @@
 
 use crate::hook::Hook;
 use crate::pod::HookPod;
+use lifeboat_api::Time;
 use lifeboat_operation::{Records, RecordsError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -29,6 +30,10 @@ pub struct OwedHooks {
     pub uid: String,
     /// The commands, in the order in which they run.
     pub post: Vec<Hook>,
+    /// When the commands before them, which may freeze the pod, have ended or have no time left. One whose caller died may run
+    /// until then. `None` in notes of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frozen_by: Option<Time>,
 }
 
 impl Owed {
@@ -38,16 +43,18 @@ impl Owed {
         Self { records }
     }
 
-    /// Notes that the pod is owed its post hooks. Once this returns, the note survives the process.
+    /// Notes that the pod is owed its post hooks, and when its pre hooks have no time left. Once this returns, the note survives
+    /// the process.
     ///
     /// # Errors
     /// [`RecordsError`]: no command may run in the pod then, for nothing would undo it after a crash.
-    pub async fn owe(&self, pod: &HookPod, post: &[Hook]) -> Result<(), RecordsError> {
+    pub async fn owe(&self, pod: &HookPod, post: &[Hook], frozen_by: Time) -> Result<(), RecordsError> {
         let owed = OwedHooks {
             namespace: pod.namespace.clone(),
             name: pod.name.clone(),
             uid: pod.uid.clone(),
             post: post.to_vec(),
+            frozen_by: Some(frozen_by),
         };
         let note = serde_json::to_vec(&owed).map_err(|e| RecordsError::Unavailable(e.to_string()))?;
         self.records.write(BTreeMap::from([(key(pod.key().digest()), Some(note.into()))])).await
@@ -112,15 +119,17 @@ mod tests {
             fails_pod: true,
             timeout: effective_timeout(Duration::from_secs(3)),
         };
-        owed.owe(&pod("a"), std::slice::from_ref(&thaw)).await.unwrap();
-        owed.owe(&pod("b"), &[]).await.unwrap();
-        owed.owe(&pod("b"), &[thaw.clone(), thaw.clone()]).await.unwrap();
+        let by: Time = "2026-11-25T03:00:00Z".parse().map(Time::new).unwrap();
+        owed.owe(&pod("a"), std::slice::from_ref(&thaw), by).await.unwrap();
+        owed.owe(&pod("b"), &[], by).await.unwrap();
+        owed.owe(&pod("b"), &[thaw.clone(), thaw.clone()], by).await.unwrap();
         owed.settle(&pod("a")).await.unwrap();
         let expected = OwedHooks {
             namespace: "shop".to_owned(),
             name: "b".to_owned(),
             uid: "uid-of-b".to_owned(),
             post: vec![thaw.clone(), thaw],
+            frozen_by: Some(by),
         };
         // A later process reads the same notes.
         assert_eq!(Owed::new(Arc::clone(&records)).all().await, Ok((vec![expected], vec!["hook-x".to_owned()])));

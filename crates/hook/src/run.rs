@@ -2,7 +2,7 @@
 
 use crate::hook::{Hook, Moment};
 use crate::pod::HookPod;
-use lifeboat_cluster::{Cluster, Exec, ExecError, Printed};
+use lifeboat_cluster::{Cluster, Exec, ExecError, Failure, Printed};
 use lifeboat_operation::Journal;
 
 /// A hook that did not do what it should.
@@ -17,13 +17,17 @@ pub enum HookError {
 }
 
 impl HookError {
-    /// Whether the command was certainly not started: the API server refused it, or the pod has no place for it.
+    /// Whether the command was certainly not started: the API server was not reached or refused it, or the pod has no place for it.
     #[must_use]
     pub fn was_not_started(&self) -> bool {
         match self {
             Self::Container(_) => true,
-            // A 5xx may be of something between us and the API server, which has passed the request on.
-            Self::Exec(ExecError::Refused(error)) => error.status().is_some_and(|status| status.code < 500),
+            Self::Exec(ExecError::Refused(error)) => match &error.failure {
+                Failure::Unreachable { .. } => true,
+                // A 5xx may be of something between us and the API server, which has passed the request on.
+                Failure::Api(status) => status.code < 500,
+                _ => false,
+            },
             Self::Exec(_) => false,
         }
     }

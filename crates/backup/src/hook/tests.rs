@@ -38,6 +38,13 @@ impl Ground {
         Commands::new(&self.env.cluster, &self.env.operation)
     }
 
+    /// What another process does a minute later, when no command has time left.
+    fn later(&self) -> Operation {
+        let clock = Arc::clone(&self.env.operation.clock);
+        let later = move || clock() + SignedDuration::from_mins(1);
+        Operation { clock: Arc::new(later), ..self.env.operation.clone() }
+    }
+
     async fn notes(&self) -> Vec<OwedHooks> {
         Owed::new(Arc::clone(&self.env.operation.records)).all().await.unwrap().0
     }
@@ -75,7 +82,7 @@ async fn what_is_noted_is_the_pod_that_is_there_when_its_commands_run() {
     let uids: Vec<String> = ground.notes().await.into_iter().map(|owed| owed.uid).collect();
     assert_eq!((uids, quiesced.pod.uid.as_str()), (vec!["new".to_owned()], "new"));
     // Whoever takes over thaws it.
-    assert!(run_owed_hooks(&ground.env.cluster, &ground.env.operation).await);
+    assert!(run_owed_hooks(&ground.env.cluster, &ground.later()).await);
     let ran = lock_log(&ground.ran).clone();
     assert_eq!((ran, ground.notes().await), (vec!["freeze".to_owned(), "thaw".to_owned()], vec![]));
 }
@@ -110,12 +117,75 @@ async fn what_could_not_be_paid_now_stays_owed() {
     ground.sandbox.apply(vec![pod("u")]).await.unwrap();
     let (listed, hooks) = hooks(&pod("u"));
     ground.commands().quiesce(listed, hooks, &mut HookTally::default()).await;
-    let fenced =
-        Operation { fence: Arc::new(|| Err("another server leads".to_owned())), ..ground.env.operation.clone() };
+    let fenced = Operation { fence: Arc::new(|| Err("another server leads".to_owned())), ..ground.later() };
     assert!(!run_owed_hooks(&ground.env.cluster, &fenced).await);
     assert_eq!(ground.notes().await.len(), 1);
-    assert!(run_owed_hooks(&ground.env.cluster, &ground.env.operation).await);
+    assert!(run_owed_hooks(&ground.env.cluster, &ground.later()).await);
     assert_eq!(ground.notes().await, vec![]);
+}
+
+#[tokio::test]
+async fn a_pod_that_cannot_be_read_is_not_taken_for_gone() {
+    let ground = Ground::start().await;
+    ground.sandbox.apply(vec![pod("u")]).await.unwrap();
+    let (listed, hooks) = hooks(&pod("u"));
+    let commands = ground.commands();
+    let mut tally = HookTally::default();
+    let quiesced = commands.quiesce(listed, hooks, &mut tally).await;
+    let answer = |status: u16, reason: &str| {
+        let body = json!({"kind": "Status", "status": "Failure", "code": status, "reason": reason, "message": reason});
+        Fault::Answer { status, headers: Vec::new(), body: body.to_string() }
+    };
+    let path = "/api/v1/namespaces/shop/pods/db";
+    ground.proxy.script(vec![
+        Rule::new("*", path, Nth::Every, answer(403, "Forbidden")),
+        // The API server answers so when the node is not there, too.
+        Rule::new("*", &format!("{path}/exec*"), Nth::Every, answer(404, "NotFound")),
+    ]);
+    commands.thaw(quiesced, &mut tally).await;
+    let errors = ground.errors();
+    assert!(errors.len() == 1 && errors[0].contains("the application may be frozen still"), "{errors:?}");
+    assert_eq!(tally.status().unwrap().hooks_failed, 1);
+}
+
+#[tokio::test]
+async fn a_command_whose_caller_died_may_freeze_its_pod_until_it_has_no_time_left() {
+    let ground = Ground::start().await;
+    ground.sandbox.apply(vec![pod("u")]).await.unwrap();
+    let (of_pod, hooks) = hooks(&pod("u"));
+    let by = Time::new((ground.env.operation.clock)() + SignedDuration::from_secs(1));
+    let owed = Owed::new(Arc::clone(&ground.env.operation.records));
+    owed.owe(&of_pod, &hooks.post, by).await.unwrap();
+    assert!(!ground.commands().pay(true).await, "it stays owed for the attempt that follows");
+    assert_eq!((lock_log(&ground.ran).len(), ground.notes().await.len()), (1, 1));
+    assert!(ground.commands().pay(false).await);
+    assert_eq!((lock_log(&ground.ran).len(), ground.notes().await), (3, vec![]));
+    assert_eq!(ground.errors(), [""; 0]);
+}
+
+#[tokio::test]
+async fn the_pods_of_a_block_do_not_wait_for_each_other_to_be_thawed() {
+    let ground = Ground::start().await;
+    let named = |name: &str| {
+        let mut pod = pod(name);
+        pod["metadata"]["name"] = json!(name);
+        pod
+    };
+    let pods: Vec<Value> = ["a", "b", "c"].map(named).into();
+    ground.sandbox.apply(pods.clone()).await.unwrap();
+    let (commands, mut tally, mut quiesced) = (ground.commands(), HookTally::default(), Vec::new());
+    for pod in &pods {
+        let (listed, hooks) = hooks(pod);
+        quiesced.push(commands.quiesce(listed, hooks, &mut tally).await);
+    }
+    // Each ends when all have begun.
+    let all = Arc::new(std::sync::Barrier::new(pods.len()));
+    ground.proxy.run_commands_by(Arc::new(move |_| {
+        all.wait();
+        Ran::default()
+    }));
+    commands.thaw_all(quiesced, &mut tally).await;
+    assert_eq!((ground.errors(), ground.notes().await), (vec![], vec![]));
 }
 
 #[tokio::test]
@@ -126,7 +196,8 @@ async fn a_thaw_of_an_attempt_before_may_fail_when_another_attempt_follows() {
         let (listed, hooks) = hooks(&pod("u"));
         ground.commands().quiesce(listed, hooks, &mut HookTally::default()).await;
         ground.proxy.run_commands_by(Arc::new(|_| Ran { code: 1, ..Ran::default() }));
-        assert_eq!(ground.commands().pay(follows).await, !follows, "the note stays for the attempt that follows");
+        let commands = Commands::new(&ground.env.cluster, &ground.later());
+        assert_eq!(commands.pay(follows).await, !follows, "the note stays for the attempt that follows");
         let results = ground.env.operation.journal.close().results;
         let counts = (results.warnings.messages().count(), results.errors.messages().count());
         assert_eq!((counts, ground.notes().await.len()), ((warnings, errors), notes), "{results:?}");

@@ -1,7 +1,7 @@
 //! Commands in containers around the backup of their pods.
 
 use crate::ground::{Ground, NAME};
-use lifeboat_api::{BackupPhase, HookStatus};
+use lifeboat_api::{BackupPhase, HookStatus, Time};
 use lifeboat_backup::{BackupError, Env, Outcome, run};
 use lifeboat_hook::{BackupHooks, HookPod, Owed};
 use lifeboat_operation::{InMemory, Records, RecordsError};
@@ -130,36 +130,38 @@ async fn a_hook_that_fails_keeps_its_pod_out_if_it_says_so_and_the_pod_is_thawed
 }
 
 /// Commands of the spec around the backup of each pod; the one of this word decides whether its pod is saved.
-fn of_spec(fails: &str) -> lifeboat_api::BackupHooks {
-    let exec = |word: &str| json!({"exec": {"container": "db", "command": [word], "onError": if word == fails { "Fail" } else { "Continue" }}});
-    let pre: Vec<Value> = ["freeze", "flush"].into_iter().map(exec).collect();
-    let post: Vec<Value> = ["thaw", "tell"].into_iter().map(exec).collect();
+fn of_spec(pre: &[&str], post: &[&str], fails: &str) -> lifeboat_api::BackupHooks {
+    let exec = |word: &&str| json!({"exec": {"container": "db", "command": [word], "onError": if *word == fails { "Fail" } else { "Continue" }}});
+    let [pre, post] = [pre, post].map(|words| words.iter().map(exec).collect::<Vec<Value>>());
     serde_json::from_value(json!({"resources": [{"name": "h", "pre": pre, "post": post}]})).unwrap()
 }
 
 #[tokio::test]
-async fn after_a_hook_that_fails_its_pod_no_further_one_of_its_moment_runs_though_they_count_as_attempted() {
-    for (fails, expected, pods) in [
+async fn after_a_hook_that_fails_its_pod_no_further_one_runs_but_those_that_thaw_though_they_count_as_attempted() {
+    for (pre, fails, expected, pods) in [
         // What comes after the backup may thaw what the failed one has frozen.
-        ("freeze", &["freeze", "thaw", "tell"][..], &["b"][..]),
-        ("thaw", &["freeze", "flush", "thaw"], &["a", "b"]),
+        (&["freeze", "flush"][..], "freeze", &["freeze", "thaw", "tell"][..], &["b"][..]),
+        (&["freeze", "flush"], "thaw", &["freeze", "flush", "thaw", "tell"], &["a", "b"]),
+        // Nothing was frozen.
+        (&[], "thaw", &["thaw"], &["a", "b"]),
     ] {
         let (ground, done) = ground(&[("a", json!({})), ("b", json!({}))], move |command| {
             ran(i32::from(command.pod == "shop/a" && command.words[0] == fails))
         })
         .await;
         let mut request = Ground::request();
-        request.backup.spec.hooks = of_spec(fails);
+        request.backup.spec.hooks = of_spec(pre, &["thaw", "tell"], fails);
         let outcome = run(&request, &env(&ground, &records())).await.unwrap();
-        let case = format!("{fails}: {}", errors(&outcome));
+        let case = format!("{pre:?} {fails}: {}", errors(&outcome));
         let of_a: Vec<String> =
             done.take().iter().filter_map(|line| Some(line.strip_prefix("shop/a db ")?.to_owned())).collect();
         assert_eq!(of_a, expected, "{case}");
         assert_eq!(saved(&ground).await, pods, "{case}");
-        let counts = HookStatus { hooks_attempted: 8, hooks_failed: 1 };
+        let counts = HookStatus { hooks_attempted: 2 * i64::try_from(pre.len() + 2).unwrap(), hooks_failed: 1 };
         assert_eq!(outcome.backup.status.hook_status, Some(counts), "{case}");
         assert_eq!(outcome.backup.status.phase, Some(BackupPhase::PartiallyFailed), "{case}");
         assert_eq!(outcome.results.errors.messages().count(), 1, "{case}");
+        assert_eq!(case.contains("may be frozen still"), pre.len() == 2 && fails == "thaw", "{case}");
     }
 }
 
@@ -237,7 +239,7 @@ async fn another_pod_of_the_name_is_owed_nothing() {
     for (name, uid) in [("a", "gone"), ("b", "b-one")] {
         let owed_to = HookPod { uid: uid.to_owned(), ..HookPod::of(&pod(name, "", &around(""))) };
         let post = BackupHooks::default().of(&owed_to).post;
-        Owed::new(Arc::clone(&records)).owe(&owed_to, &post).await.unwrap();
+        Owed::new(Arc::clone(&records)).owe(&owed_to, &post, Time::new(jiff::Timestamp::UNIX_EPOCH)).await.unwrap();
     }
     let outcome = run(&Ground::request(), &env(&ground, &records)).await.unwrap();
     assert_eq!(done.take(), ["shop/b web thaw"], "{}", errors(&outcome));

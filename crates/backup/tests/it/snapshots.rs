@@ -1,7 +1,7 @@
 //! CSI snapshots of a backup, in a cluster in which the test itself is the driver with its controllers.
 
 use crate::ground::{Ground, NAME};
-use lifeboat_api::{Backup, BackupPhase, Features};
+use lifeboat_api::{Backup, BackupPhase, Features, Time};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_backup::{Env, FinalizeError, Request, finalize, look_after_operations, remove_snapshots, run};
@@ -277,7 +277,7 @@ async fn a_snapshot_that_its_driver_works_on_is_deleted_when_that_has_ended() {
 /// Notes that a pod is owed a command, as an attempt does that freezes it.
 async fn owe(env: &Env) {
     let pod = HookPod::of(&json!({"metadata": {"name": "db", "namespace": "shop", "uid": "gone"}}));
-    Owed::new(Arc::clone(&env.operation.records)).owe(&pod, &[]).await.unwrap();
+    Owed::new(Arc::clone(&env.operation.records)).owe(&pod, &[], Time::new(jiff::Timestamp::UNIX_EPOCH)).await.unwrap();
 }
 
 #[tokio::test]

@@ -188,8 +188,9 @@ async fn begin(
         }
         Now::Changed => return Err(Unfinished::Because("another program has taken the backup over".to_owned())),
     }
-    if outcome.is_err() && has_notes {
-        // Before the phase says that the backup has ended: nobody looks at its notes then.
+    if has_notes && (outcome.is_err() || attempt > 1) {
+        // Before the phase says that the backup has ended: nobody looks at its notes then. An attempt that went well may not have
+        // come to all pods that the one before has frozen.
         thaw(context, &current).await?;
     }
     let is_complete = outcome.is_ok();
