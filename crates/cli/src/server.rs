@@ -145,8 +145,8 @@ pub(crate) struct ServerArgs {
     /// A ConfigMap with settings of maintenance jobs (no effect yet)
     #[arg(long, default_value = "", value_name = "NAME")]
     repo_maintenance_job_configmap: String,
-    /// A ConfigMap with policies for the volumes of all backups, in the namespace of the server. They are checked; this version
-    /// saves no data of volumes
+    /// A ConfigMap with policies for the volumes of all backups, in the namespace of the server. They count after those that a
+    /// backup names
     #[arg(long, default_value = "", value_name = "NAME")]
     global_backup_volume_policies_configmap: String,
     /// A ConfigMap with resource modifiers for restores that name none, in the namespace of the server
