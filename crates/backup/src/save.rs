@@ -22,8 +22,9 @@ use lifeboat_action::{ActionError, BackupItemAction, BackupItemOutput};
 use lifeboat_api::{OperationPhase, OperationStatus, Time};
 use lifeboat_archive::operations::{BackupOperation, BackupOperationSpec};
 use lifeboat_hook::HookPod;
-use lifeboat_object::{ApiResource, Item, ObjectKey, Place, Severity, is_too_deep};
-use lifeboat_volume::Verdicts;
+use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey, Place, Severity, is_too_deep};
+use lifeboat_volume::facts::ClaimKey;
+use lifeboat_volume::{Verdicts, Way};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -112,6 +113,18 @@ impl Desk {
             Some((action.action.name(), action.action.named_if_unchanged(item, &self.scope.backup)?))
         };
         actions.iter().map(glance).collect()
+    }
+
+    /// Whether this object must wait for its own turn, though another one needs it: a claim whose snapshot begins only when the
+    /// hooks of its pods have run, and which has to name the snapshot.
+    fn waits_for_hooks(&self, key: &ObjectKey) -> bool {
+        let (Some(csi), Some(namespace)) = (&self.scope.lane.csi, &key.namespace) else { return false };
+        if self.turn != Turn::First || key.resource != GroupResource::new("", "persistentvolumeclaims") {
+            return false;
+        }
+        let claim = ClaimKey { namespace: namespace.clone(), name: key.name.clone() };
+        let decided = self.verdicts.of_claim(&claim);
+        decided.is_some_and(|decided| matches!(decided.verdict.way, Way::CsiSnapshot { .. })) && !csi.has_begun(&claim)
     }
 
     fn who(&self, digest: &Digest) -> Who {
@@ -405,6 +418,9 @@ impl Worker {
         };
         let digest = key.digest();
         if let Some(number) = desk.index.number(&digest) {
+            if desk.waits_for_hooks(key) {
+                return Ok(Fate::Begun);
+            }
             return Box::pin(self.of_index(number, depth)).await;
         }
         let known = desk.fates.of(Who::Outsider(digest)).or(match desk.index.outside(&digest) {

@@ -1,19 +1,22 @@
 //! CSI snapshots of a backup, in a cluster in which the test itself is the driver with its controllers.
 
-use crate::ground::{Ground, NAME};
+use crate::ground::{Ground, NAME, Scripted};
+use lifeboat_action::BackupItemOutput;
 use lifeboat_api::{Backup, BackupPhase, Features, Time};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_backup::{Env, FinalizeError, Request, finalize, look_after_operations, remove_snapshots, run};
 use lifeboat_cluster::{Cluster, ListRequest};
 use lifeboat_hook::{HookPod, Owed};
-use lifeboat_object::Results;
+use lifeboat_object::{GroupResource, ObjectKey, Results};
 use lifeboat_operation::InMemory;
-use lifeboat_testbed::{Fault, Nth, Rule};
+use lifeboat_testbed::{Fault, Nth, Ran, Rule};
 use lifeboat_volume::csi::{GROUP, SnapshotTypes};
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 const DRIVER: &str = "disk.example.com";
@@ -336,6 +339,62 @@ async fn a_snapshot_that_was_asked_for_while_a_pod_stood_still_and_not_taken_is_
         let status = &outcome.backup.status;
         assert_eq!((status.csi_volume_snapshots_attempted, status.csi_volume_snapshots_completed), (1, 0));
     }
+}
+
+#[tokio::test]
+async fn a_claim_that_another_object_names_waits_for_the_hooks_of_its_pod_and_names_its_snapshot() {
+    let mut ground = claims(1).await;
+    ground
+        .put(json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "db", "namespace": "shop", "annotations": {"pre.hook.backup.velero.io/command": "freeze"}},
+            "spec": {"containers": [{"name": "db", "image": "i"}],
+                "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data-0"}}]},
+            "status": {"phase": "Running"}}))
+        .await;
+    ground.set("machine", "names the claim").await;
+    let (named, is_named) = sync_channel(1);
+    let is_named = Mutex::new(is_named);
+    // While the pod is being frozen, the action names its claim.
+    ground.proxy.run_commands_by(Arc::new(move |_| {
+        is_named.lock().unwrap().recv_timeout(Duration::from_secs(20)).unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+        Ran::default()
+    }));
+    let names_claim = move |item: Value| {
+        let _ = named.try_send(());
+        let claim = ObjectKey::new(GroupResource::new("", "persistentvolumeclaims"), Some("shop"), "data-0");
+        Ok(BackupItemOutput { additional_items: vec![claim], ..BackupItemOutput::changed(item) })
+    };
+    ground.actions.backup_item = vec![Scripted::new(names_claim, |_, _| unreachable!("it begins no operation"))];
+    let mut request = request();
+    request.settings.item_block_workers = 2;
+    let outcome = {
+        let env = ground.env(ground.store());
+        tokio::select! {
+            outcome = Box::pin(run(&request, &env)) => outcome.unwrap(),
+            () = serve(&ground) => unreachable!("it serves for ever"),
+        }
+    };
+    assert_eq!(outcome.results, Results::default());
+    let cluster = ground.cluster().await;
+    let taken = snapshots(&cluster, &types(&cluster).await).await;
+    let saved = saved(&ground, "persistentvolumeclaims").await;
+    assert_eq!((taken.len(), saved.len()), (1, 1));
+    assert_eq!(saved[0]["metadata"]["annotations"]["velero.io/volume-snapshot-name"], taken[0]["metadata"]["name"]);
+}
+
+/// The objects of a type in the archive.
+async fn saved(ground: &Ground, resource: &str) -> Vec<Value> {
+    let archive = ground.store().open_archive(NAME, &crate::ground::open()).await.unwrap();
+    let rows = archive.rows().enumerate().filter(|(_, row)| row.key().resource.resource == resource);
+    let rows = rows.map(|(number, _)| number).collect();
+    let mut tasks = JoinSet::new();
+    let mut contents = archive.read(rows, &mut tasks);
+    let mut found = Vec::new();
+    while let Some(item) = contents.next().await.unwrap() {
+        found.push(serde_json::from_slice(&item.body).unwrap());
+    }
+    found
 }
 
 #[tokio::test]

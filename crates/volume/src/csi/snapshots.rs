@@ -174,6 +174,12 @@ impl CsiSnapshots {
         self.shared.places.take(line).await
     }
 
+    /// Whether the snapshot of a claim was begun.
+    #[must_use]
+    pub fn has_begun(&self, claim: &ClaimKey) -> bool {
+        lock(&self.shared.begun).contains_key(claim)
+    }
+
     /// Waits for the snapshot of a claim: until it was taken, or it is certain that it will not be. `None` when none was begun.
     pub async fn taken(&self, claim: &ClaimKey) -> Option<Result<Arc<Taken>, Arc<str>>> {
         let mut outcome = lock(&self.shared.begun).get(claim).cloned()?;
