@@ -26,7 +26,8 @@ struct Entry {
 pub struct RestoreHook {
     /// The command.
     pub hook: Hook,
-    /// How long to wait for the container; `None` for as long as the restore waits for anything.
+    /// How long to wait for the container; `None` for as long as the restore waits for asynchronous operations
+    /// (`itemOperationTimeout`).
     pub wait_timeout: Option<Duration>,
     /// Whether the container must be ready, not only running.
     pub waits_for_ready: bool,

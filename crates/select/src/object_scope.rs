@@ -1,10 +1,10 @@
-//! Which objects an action is called for (plugin-protocol.md 4.3).
+//! Which objects an action is called for (plugin-protocol.md 4.3), or an override of the policy for existing resources is about.
 
 use crate::{Globs, Selector, SelectorError, parse_selector};
 use lifeboat_object::{Catalog, GroupResource};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A scope as an action states it. Empty lists do not restrict.
+/// A scope as it is stated. Empty lists do not restrict.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ScopeText<'a> {
     /// Types by any name that discovery resolves; `*` for all.

@@ -4,8 +4,8 @@ use super::error::{StrategicError, refused};
 use super::schema::Node;
 use serde_json::Value;
 
-/// Puts a list into the order that a patch wants: of the elements that it names; each of the others stays before the same
-/// named ones as it was.
+/// Puts the elements of a list that a patch names into the patch's order. Each element that it does not name keeps its place
+/// relative to the named ones: it stays before those that it stood before.
 pub(super) fn put_in_order(
     list: &mut Vec<Value>,
     order: &Value,
