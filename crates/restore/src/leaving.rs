@@ -60,6 +60,17 @@ impl Leaving {
         Some(Self(format!("is being deleted since {since}{held}")))
     }
 
+    /// What is known of the deletion of this namespace; `None` when it is not being deleted.
+    pub(crate) fn of_namespace(namespace: &Value) -> Option<Self> {
+        let is_terminating = || namespace["status"]["phase"] == "Terminating";
+        Self::of(namespace).or_else(|| is_terminating().then(|| Self("is being deleted".to_owned())))
+    }
+
+    /// What a restore waits for before it makes the object, for people.
+    pub(crate) fn waits(&self) -> String {
+        format!("until the one in the cluster is gone, which {}", self.0)
+    }
+
     /// One that is not being deleted yet, and will be, for this reason.
     pub(crate) fn soon(why: impl Into<String>) -> Self {
         Self(why.into())
@@ -113,6 +124,10 @@ mod tests {
         assert_eq!(said(json!(null), too_late), expected("", late));
         assert_eq!(said(json!(null), LeavingWait::GoesOn), None);
         assert_eq!(Leaving::of(&json!({"metadata": {"name": "a", "finalizers": ["b"]}})), None);
+        let namespace = |phase: &str| Leaving::of_namespace(&json!({"status": {"phase": phase}}));
+        let said = namespace("Terminating").map(|leaving| leaving.waits());
+        assert_eq!(said.as_deref(), Some("until the one in the cluster is gone, which is being deleted"));
+        assert_eq!(namespace("Active"), None);
     }
 
     #[tokio::test(start_paused = true)]

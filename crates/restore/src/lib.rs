@@ -91,6 +91,7 @@ mod snapshot_groups;
 mod stop;
 #[cfg(test)]
 mod stub;
+mod target_namespaces;
 mod update;
 mod versions;
 mod volume_fates;

@@ -3,6 +3,7 @@
 use crate::action::Action;
 use crate::env::Env;
 use crate::existing::is_made_since;
+use crate::leaving::Leaving;
 use crate::lock::lock;
 use crate::managed_fields::FieldManagers;
 use crate::retry::{can_be_read_later, can_pass};
@@ -174,7 +175,7 @@ impl Namespaces {
                         let found = env.cluster.get(&self.resource, None, name).await?;
                         let found = found.map(|body| serde_json::from_slice(&body).unwrap_or_default());
                         // Gone meanwhile, or being deleted: try again.
-                        let found = found.filter(|found| !is_leaving(found));
+                        let found = found.filter(|found| Leaving::of_namespace(found).is_none());
                         if found.is_none() {
                             self.saw_one_leave.store(true, Ordering::Relaxed);
                         }
@@ -212,10 +213,6 @@ impl Namespaces {
             env.operation.journal.warn(&Place::Cluster, message);
         }
     }
-}
-
-fn is_leaving(namespace: &Value) -> bool {
-    !namespace["metadata"]["deletionTimestamp"].is_null() || namespace["status"]["phase"] == "Terminating"
 }
 
 impl State {

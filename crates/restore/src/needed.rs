@@ -1,9 +1,9 @@
 //! Namespaces that a restore would make although it does not select them: objects that it would create need them.
 
-use crate::env::Env;
 use crate::mapping::Mapping;
-use crate::planned::{Planned, PreviewItem, namespace};
+use crate::planned::{Planned, PreviewItem};
 use crate::reader::Reader;
+use crate::target_namespaces::TargetNamespaces;
 use lifeboat_object::{GroupResource, Head, ObjectKey};
 use lifeboat_select::RestoredFacts;
 use lifeboat_store::StoreError;
@@ -17,15 +17,20 @@ type LeftOut = BTreeMap<(GroupResource, &'static str), u64>;
 pub(crate) struct Needed {
     mapping: Arc<Mapping>,
     reader: Reader,
-    env: Env,
+    namespaces: Arc<TargetNamespaces>,
     /// Target namespaces that were looked for.
     known: HashSet<String>,
     left_out: LeftOut,
 }
 
 impl Needed {
-    pub(crate) fn new(mapping: Arc<Mapping>, reader: Reader, env: Env, left_out: LeftOut) -> Self {
-        Self { mapping, reader, env, known: HashSet::new(), left_out }
+    pub(crate) fn new(
+        mapping: Arc<Mapping>,
+        reader: Reader,
+        namespaces: Arc<TargetNamespaces>,
+        left_out: LeftOut,
+    ) -> Self {
+        Self { mapping, reader, namespaces, known: HashSet::new(), left_out }
     }
 
     /// What is left out, without the namespaces that would be made all the same.
@@ -42,7 +47,7 @@ impl Needed {
         if item.planned != Planned::Create || !self.known.insert(target.clone()) {
             return Ok(vec![item]);
         }
-        let found = namespace(target, &self.mapping, &self.env).await;
+        let found = self.namespaces.item(target).await;
         if found.planned == Planned::Unchanged {
             return Ok(vec![item]);
         }

@@ -319,6 +319,53 @@ mod tests {
         ground
     }
 
+    /// The digest of the plan of this restore now.
+    async fn planned_now(ground: &Ground) -> String {
+        let Err(RestoreError::PlanChanged { now, .. }) = ground.run().await else { panic!("another plan") };
+        now
+    }
+
+    #[tokio::test]
+    async fn what_is_being_deleted_is_made_when_it_is_gone_in_the_plan_and_in_the_restore_that_is_pinned_to_it() {
+        let waits = "until the one in the cluster is gone, which is being deleted since 2026-01-01T00:00:00Z";
+        let waits = || Some(waits.to_owned());
+        for (path, expected, made) in [
+            (
+                "/api/v1/namespaces/shop",
+                [("shop", "create", waits()), ("a", "create", None), ("b", "create", None)],
+                vec!["a", "b"],
+            ),
+            (
+                "/api/v1/namespaces/shop/configmaps/a",
+                [("shop", "unchanged", None), ("a", "create", waits()), ("b", "unchanged", None)],
+                vec!["a"],
+            ),
+        ] {
+            let mut ground = ground().await;
+            let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
+            for mut object in [namespace, config_map("a"), config_map("b")] {
+                if path.ends_with(object["metadata"]["name"].as_str().unwrap()) {
+                    object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+                }
+                ground.put(object);
+            }
+            ground.let_go(path);
+            let (sender, mut items) = mpsc::channel(WAITING);
+            preview(&ground.request, &ground.env, sender).await.unwrap();
+            let mut planned = Vec::new();
+            while let Some(item) = items.recv().await {
+                planned.push((item.key.name, item.planned.word(), item.waits));
+            }
+            assert_eq!(planned, expected.map(|(name, word, waits)| (name.to_owned(), word, waits)), "{path}");
+
+            ground.renew();
+            ground.request.restore.spec.plan_digest = planned_now(&ground).await;
+            let outcome = ground.run_again().await.unwrap();
+            assert_eq!(outcome.results.errors.messages().collect::<Vec<_>>(), Vec::<&str>::new(), "{path}");
+            assert_eq!(ground.made(), made);
+        }
+    }
+
     /// The plan that is stored, as text.
     async fn stored(ground: &Ground) -> Option<String> {
         let packed = ground.env.store.restore_file_bytes("r", RestoreFile::Plan).await.unwrap()?;

@@ -1,9 +1,7 @@
-//! What would be done with objects.
+//! What would be done with objects. Pure.
 
-use crate::env::Env;
-use crate::mapping::Mapping;
 use crate::pin::Pin;
-use lifeboat_object::{GroupResource, ObjectKey};
+use lifeboat_object::ObjectKey;
 use lifeboat_patch::Difference;
 
 /// What would be done with one object.
@@ -13,6 +11,8 @@ pub struct PreviewItem {
     pub key: ObjectKey,
     /// What would be done.
     pub planned: Planned,
+    /// What it would be waited for before, where the object in the cluster is about to go: `until …`, for people.
+    pub waits: Option<String>,
     /// Actions that decide about the object only when it is restored: the rest is what holds without them.
     pub unasked: Vec<String>,
     /// What each rule of the resource modifiers has changed of the object.
@@ -32,6 +32,7 @@ impl PreviewItem {
         Self {
             key,
             planned,
+            waits: None,
             unasked: Vec::new(),
             modifications: Vec::new(),
             errors: Vec::new(),
@@ -108,21 +109,6 @@ impl Planned {
             _ => None,
         }
     }
-}
-
-/// What would be done with a target namespace.
-pub(crate) async fn namespace(name: &str, mapping: &Mapping, env: &Env) -> PreviewItem {
-    let key = ObjectKey::new(GroupResource::new("", "namespaces"), None, name);
-    let found = match mapping.catalog.find(&key.resource) {
-        Some(resource) => env.cluster.get(resource, None, name).await,
-        None => Ok(None),
-    };
-    let planned = match found {
-        Ok(None) => Planned::Create,
-        Ok(Some(_)) => Planned::Unchanged,
-        Err(e) => Planned::Refused(e.to_string()),
-    };
-    PreviewItem::of(key, planned)
 }
 
 /// What a rule of the resource modifiers has changed of an object.

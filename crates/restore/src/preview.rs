@@ -9,18 +9,21 @@ use crate::desired::{Desired, Maker};
 use crate::env::Env;
 use crate::existing::{Treatment, is_same_state};
 use crate::extras::Extras;
+use crate::leaving::Leaving;
 use crate::mapping::Mapping;
 use crate::modifier::Modified;
-use crate::native::Room;
+use crate::native::{NotPrepared, Room};
 use crate::needed::Needed;
 use crate::outcome::RestoreError;
 use crate::pin::Pin;
 use crate::plan::Level;
-use crate::planned::{Planned, PreviewItem, namespace};
+use crate::planned::{Planned, PreviewItem};
 use crate::read::{State, is_completed};
 use crate::reader::Reader;
 use crate::recreate::probe;
+use crate::refused::Refused;
 use crate::request::{Request, check_source, prepare_preview};
+use crate::target_namespaces::TargetNamespaces;
 use crate::update;
 use crate::volume_fates::{FromNative, Told};
 use crate::walk::Walk;
@@ -69,9 +72,11 @@ pub async fn preview(request: &Request, env: &Env, out: mpsc::Sender<PreviewItem
     let mapping = Arc::clone(&maker.mapping);
     let reader = Reader::new(walk.archive.clone(), Arc::clone(&walk.stop));
     let left_out = std::mem::take(&mut walk.left_out);
-    let mut needed = Needed::new(Arc::clone(&mapping), reader, env.clone(), left_out);
+    let namespaces = Arc::new(TargetNamespaces::new(Arc::clone(&mapping), env.clone()));
+    let mut needed = Needed::new(Arc::clone(&mapping), reader, Arc::clone(&namespaces), left_out);
     let asks_server = request.settings.asks_server;
-    let mut previewer = Previewer { mapping, maker, env: env.clone(), defined: HashSet::new(), asks_server };
+    let mut previewer =
+        Previewer { mapping, maker, namespaces, env: env.clone(), defined: HashSet::new(), asks_server };
     for level in std::mem::take(&mut walk.levels) {
         if env.operation.cancel.is_cancelled() || out.is_closed() {
             break;
@@ -102,6 +107,7 @@ pub async fn preview(request: &Request, env: &Env, out: mpsc::Sender<PreviewItem
 struct Previewer {
     mapping: Arc<Mapping>,
     maker: Maker,
+    namespaces: Arc<TargetNamespaces>,
     env: Env,
     /// Types that the restore would define itself.
     defined: HashSet<String>,
@@ -131,7 +137,8 @@ impl Previewer {
         for one in level.items {
             let Some(row) = archive.row(one.row) else { continue };
             let key = self.mapping.target_of(&row.key());
-            if self.maker.stays(&key, presence.look(&key, one.state)) {
+            let stays = self.maker.stays(&key, presence.look(&key, one.state));
+            if stays && !self.namespaces.takes_along(&key).await {
                 let planned = if one.ended { ended() } else { Planned::Unchanged };
                 // It fails only when the receiver is gone, which wants no more then.
                 let _ = out.send(PreviewItem::of(key, planned)).await;
@@ -175,7 +182,7 @@ impl Previewer {
             Err(e) => Planned::Refused(format!("error decoding {}: {e}", source.key)),
             Ok(object) if is_completed(&key.resource, &object) => ended(),
             Ok(_) if key.resource == GroupResource::new("", "namespaces") => {
-                return namespace(self.mapping.namespace(&source.key.name), &self.mapping, &self.env).await;
+                return self.namespaces.item(self.mapping.namespace(&source.key.name)).await;
             }
             Ok(object) => self.object(&key, &object, seen, &mut beside).await.unwrap_or_else(Planned::Refused),
         };
@@ -183,9 +190,9 @@ impl Previewer {
             Some(write) if self.asks_server => self.asked(&key, planned, &write).await,
             _ => planned,
         };
-        let Beside { unasked, modified, pin, .. } = beside;
+        let Beside { waits, unasked, modified, pin, .. } = beside;
         let Modified { by: modifications, errors, warnings } = modified;
-        PreviewItem { key, planned, unasked, modifications, errors, warnings, pin }
+        PreviewItem { key, planned, waits, unasked, modifications, errors, warnings, pin }
     }
 
     async fn object(
@@ -200,7 +207,7 @@ impl Previewer {
             Desired::Object(object) => *object,
         };
         let pin = Pin::of(None, &desired.item);
-        *beside = Beside { unasked: desired.unasked, modified: desired.modified, pin, write: None };
+        *beside = Beside { unasked: desired.unasked, modified: desired.modified, pin, ..Beside::default() };
         let resource = match self.mapping.served(key, &desired.item) {
             Ok(resource) => resource,
             Err(_) if self.defined.contains(&key.resource.to_string()) => return Ok(Planned::Create),
@@ -208,13 +215,22 @@ impl Previewer {
         };
         let item = desired.item;
         let write = |patch: Option<Value>| {
-            self.asks_server.then(|| Write { resource: Arc::clone(&resource), patch, desired: item.clone() })
+            let (resource, desired) = (Arc::clone(&resource), item.clone());
+            self.asks_server.then_some(Write { resource, patch, desired, is_beside: false })
         };
         beside.write = write(None);
         if self.maker.natives.has(key) {
-            // What is about to go is compared as it is.
             let room = self.maker.natives.room(key, from_backup, (&self.mapping, &self.env)).await;
-            if matches!(room, Ok(Room::Free(_))) {
+            let is_made = match room {
+                Ok(Room::Free(_)) => true,
+                Err(NotPrepared::Refused(Refused::Leaving(leaving))) => {
+                    beside.wait_for(&leaving);
+                    true
+                }
+                // What stays is compared as it is.
+                _ => false,
+            };
+            if is_made {
                 return self.maker.natives.refusal(key).map_or(Ok(Planned::Create), Err);
             }
         } else if seen == Seen::Absent {
@@ -224,6 +240,16 @@ impl Previewer {
         let found = self.env.cluster.get(&resource, key.namespace.as_deref(), name).await;
         let Some(existing) = found.map_err(|e| e.to_string())? else { return Ok(Planned::Create) };
         let existing: Value = serde_json::from_slice(&existing).unwrap_or_default();
+        // The restore waits until it is gone, and makes it then.
+        if self.namespaces.takes_along(key).await {
+            // The API server takes nothing into that namespace now.
+            beside.write = None;
+            return Ok(Planned::Create);
+        }
+        if let Some(leaving) = Leaving::of(&existing) {
+            beside.wait_for(&leaving);
+            return Ok(Planned::Create);
+        }
         beside.pin = Pin::of(Some(&existing), &item);
         if is_same_state(&existing, from_backup) {
             let is_to_change = self.maker.is_to_change(key, from_backup, &item).await;
@@ -257,14 +283,14 @@ impl Previewer {
     async fn asked(&self, key: &ObjectKey, planned: Planned, write: &Write) -> Planned {
         let (cluster, namespace) = (&self.env.cluster, key.namespace.as_deref());
         let asked = match (&planned, &write.patch) {
-            (Planned::Create, _) => {
+            (Planned::Create, _) if !write.is_beside => {
                 let body = write.desired.to_string().into();
                 cluster.dry_run_create(&write.resource, namespace, &key.name, body).await.map(drop)
             }
             (Planned::Update(_), Some(patch)) => {
                 cluster.dry_run_patch(&write.resource, namespace, &key.name, patch.to_string().into()).await
             }
-            (Planned::Recreate(_), _) => {
+            (Planned::Create | Planned::Recreate(_), _) => {
                 let (name, probe) = probe(key, &write.desired);
                 cluster.dry_run_create(&write.resource, namespace, &name, probe.to_string().into()).await.map(drop)
             }
@@ -282,10 +308,21 @@ impl Previewer {
 /// What is said of an object beside what becomes of it.
 #[derive(Default)]
 struct Beside {
+    waits: Option<String>,
     unasked: Vec<String>,
     modified: Modified,
     pin: Pin,
     write: Option<Write>,
+}
+
+impl Beside {
+    /// The object is made when the one in the cluster is gone.
+    fn wait_for(&mut self, leaving: &Leaving) {
+        self.waits = Some(leaving.waits());
+        if let Some(write) = &mut self.write {
+            write.is_beside = true;
+        }
+    }
 }
 
 /// What would be sent to the API server.
@@ -294,6 +331,8 @@ struct Write {
     desired: Value,
     /// Of an object that is there.
     patch: Option<Value>,
+    /// Whether the API server is to be asked about it beside the one in the cluster, which is about to go.
+    is_beside: bool,
 }
 
 /// Why an object could not be made, for people.

@@ -13,7 +13,7 @@ const RULE: [&str; 2] = ["before", "after"];
 
 impl PreviewItem {
     /// The item: `action`, `type`, `name`, and as far as there is one `namespace`, `reason`, `differences`, `modifications`,
-    /// `errors`, `warnings`, `decidedWhenRestored`; of what is written also what a plan holds it to, `found` and `written`.
+    /// `errors`, `warnings`, `waits`, `decidedWhenRestored`; of what is written also what a plan holds it to, `found` and `written`.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut out =
@@ -23,6 +23,9 @@ impl PreviewItem {
         }
         if let Planned::Skip(reason) | Planned::Refused(reason) = &self.planned {
             out["reason"] = reason.as_str().into();
+        }
+        if let Some(waits) = &self.waits {
+            out["waits"] = waits.as_str().into();
         }
         if let Some(differences) = self.planned.differences() {
             out["differences"] = differences.iter().map(|one| difference_json(one, OBJECT)).collect();
@@ -75,6 +78,7 @@ impl PreviewItem {
         Some(Self {
             key: ObjectKey::new(text("type")?.parse().ok()?, value["namespace"].as_str(), text("name")?),
             planned,
+            waits: text("waits"),
             unasked: texts("decidedWhenRestored")?,
             modifications: all(&value["modifications"]).iter().map(modification).collect::<Option<_>>()?,
             errors: texts("errors")?,
@@ -171,6 +175,7 @@ mod tests {
         for item in [
             modified,
             item(Planned::Create),
+            PreviewItem { waits: Some("until it is gone".to_owned()), ..item(Planned::Create) },
             item(Planned::Recreate(difference())),
             item(Planned::Unchanged),
             item(Planned::Skip("why".to_owned())),

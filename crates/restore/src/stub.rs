@@ -247,6 +247,11 @@ impl Ground {
         self.api.objects.lock().unwrap().insert(path, object);
     }
 
+    /// Lets the object at this path go once somebody has tried to create it and then looks at it.
+    pub(crate) fn let_go(&self, path: &str) {
+        self.api.going.lock().unwrap().insert(path.to_owned(), false);
+    }
+
     /// The object of the cluster at this path.
     pub(crate) fn at(&self, path: &str) -> Option<Value> {
         self.api.objects.lock().unwrap().get(path).cloned()
@@ -424,6 +429,8 @@ struct Api {
     loses_discovery: AtomicBool,
     /// How many answers of discovery are yet to leave out types.
     late_discoveries: AtomicUsize,
+    /// Paths of objects that go once somebody has tried to create them and then looks at them, and whether a create was tried.
+    going: Mutex<BTreeMap<String, bool>>,
     /// What is said to each request of a method at a path.
     answers: Mutex<BTreeMap<(&'static str, &'static str), Answer>>,
 }
@@ -482,6 +489,7 @@ impl Api {
                     return status(403, "not yet ready to handle request");
                 }
                 if objects.contains_key(&path) {
+                    self.going.lock().unwrap().entry(path).and_modify(|is_tried| *is_tried = true);
                     return status(409, "AlreadyExists");
                 }
                 let mut object = body;
@@ -522,9 +530,21 @@ impl Api {
             _ if TYPES.iter().any(|one| path.rsplit('/').next() == Some(one.plural)) => {
                 (200, json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": []}))
             }
+            _ if self.going.lock().unwrap().get(path).is_some_and(|is_tried| *is_tried) => {
+                self.going.lock().unwrap().remove(path);
+                let last = remove(&mut objects, path);
+                last.map_or_else(|| status(404, "NotFound"), |object| (200, object))
+            }
             _ => objects.get(path).map_or_else(|| status(404, "NotFound"), |object| (200, object.clone())),
         }
     }
+}
+
+/// Removes an object, and what is in it when it is a namespace.
+fn remove(objects: &mut BTreeMap<String, Value>, path: &str) -> Option<Value> {
+    let removed = objects.remove(path);
+    objects.retain(|other, _| !other.starts_with(&format!("{path}/")));
+    removed
 }
 
 fn status(code: u16, reason: &str) -> (u16, Value) {

@@ -11,7 +11,7 @@ const SHOWN: usize = 100;
 pub(super) fn says_more(item: &PreviewItem) -> bool {
     let is_counted = matches!(item.planned, Planned::Create | Planned::Unchanged);
     let says = [&item.unasked, &item.errors, &item.warnings].iter().any(|said| !said.is_empty());
-    !is_counted || says || !item.modifications.is_empty()
+    !is_counted || says || item.waits.is_some() || !item.modifications.is_empty()
 }
 
 /// A line for the object, one for each difference, and what else there is to say.
@@ -23,6 +23,9 @@ pub(super) fn item_text(item: &PreviewItem, colours: bool) -> String {
         Planned::Extra => out.push_str(": the backup lacks it, and it stays: --prune removes it"),
         Planned::Remove => out.push_str(": the backup lacks it, and it would be deleted"),
         _ => {}
+    }
+    if let Some(waits) = &item.waits {
+        out.push_str(&format!(": waits {waits}"));
     }
     if !item.unasked.is_empty() {
         out.push_str(&format!(" (as far as known: {} decide when it is restored)", item.unasked.join(", ")));
@@ -83,6 +86,7 @@ mod tests {
             assert_eq!(says_more(&item(planned.clone())), expected, "{planned:?}");
         }
         for with_more in [
+            PreviewItem { waits: Some("a".into()), ..item(Planned::Create) },
             PreviewItem { unasked: vec!["a".into()], ..item(Planned::Create) },
             PreviewItem { errors: vec!["a".into()], ..item(Planned::Create) },
             PreviewItem { warnings: vec!["a".into()], ..item(Planned::Create) },
@@ -112,6 +116,11 @@ mod tests {
         ] {
             assert_eq!(item_text(&item(planned), false), expected);
         }
+        let waits = "until the one in the cluster is gone, which is being deleted".to_owned();
+        assert_eq!(
+            item_text(&PreviewItem { waits: Some(waits.clone()), ..item(Planned::Create) }, false),
+            format!("create    configmaps/shop/settings: waits {waits}\n")
+        );
         let changed = Difference { path: "/data/c".into(), left: Some(json!("3")), right: None };
         let modified = PreviewItem {
             modifications: vec![Modification { rule: 2, differences: vec![changed] }],

@@ -1,0 +1,77 @@
+//! The target namespaces of a preview, as they are in the cluster. Each is read once.
+
+use crate::env::Env;
+use crate::leaving::Leaving;
+use crate::lock::lock;
+use crate::mapping::Mapping;
+use crate::planned::{Planned, PreviewItem};
+use lifeboat_object::{GroupResource, ObjectKey};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use tokio::sync::OnceCell;
+
+/// The target namespaces of a preview.
+pub(crate) struct TargetNamespaces {
+    mapping: Arc<Mapping>,
+    env: Env,
+    /// By name.
+    known: Mutex<HashMap<String, Arc<OnceCell<Found>>>>,
+}
+
+/// How a namespace is in the cluster.
+enum Found {
+    /// It is not there.
+    Absent,
+    /// It is there, and stays.
+    There,
+    /// It is there, and goes with all that is in it.
+    Leaving(Leaving),
+    /// It could not be read, for this reason.
+    Unknown(String),
+}
+
+impl TargetNamespaces {
+    pub(crate) fn new(mapping: Arc<Mapping>, env: Env) -> Self {
+        Self { mapping, env, known: Mutex::default() }
+    }
+
+    /// What would be done with the namespace: one that is being deleted is made when it is gone.
+    pub(crate) async fn item(&self, name: &str) -> PreviewItem {
+        let (planned, waits) = match self.found(name).await.get() {
+            Some(Found::There) => (Planned::Unchanged, None),
+            Some(Found::Leaving(leaving)) => (Planned::Create, Some(leaving.waits())),
+            Some(Found::Unknown(why)) => (Planned::Refused(why.clone()), None),
+            Some(Found::Absent) | None => (Planned::Create, None),
+        };
+        PreviewItem { waits, ..PreviewItem::of(key(name), planned) }
+    }
+
+    /// Whether an object of the cluster will be gone before the restore writes it, because its namespace is being deleted.
+    pub(crate) async fn takes_along(&self, object: &ObjectKey) -> bool {
+        let Some(namespace) = &object.namespace else { return false };
+        matches!(self.found(namespace).await.get(), Some(Found::Leaving(_)))
+    }
+
+    /// The namespace of this name, which has been read.
+    async fn found(&self, name: &str) -> Arc<OnceCell<Found>> {
+        let cell = Arc::clone(lock(&self.known).entry(name.to_owned()).or_default());
+        cell.get_or_init(|| self.read(name)).await;
+        cell
+    }
+
+    async fn read(&self, name: &str) -> Found {
+        let Some(resource) = self.mapping.catalog.find(&key(name).resource) else { return Found::Absent };
+        match self.env.cluster.get(resource, None, name).await {
+            Ok(None) => Found::Absent,
+            Ok(Some(body)) => {
+                let namespace = serde_json::from_slice(&body).unwrap_or_default();
+                Leaving::of_namespace(&namespace).map_or(Found::There, Found::Leaving)
+            }
+            Err(e) => Found::Unknown(e.to_string()),
+        }
+    }
+}
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new(GroupResource::new("", "namespaces"), None, name)
+}
