@@ -80,7 +80,7 @@ impl Lasting {
         let messages = Arc::new(Messages::new(&walk.env.operation.journal));
         Ok(Self {
             groups: Arc::new(SnapshotGroups::new(walk.groups.clone(), Arc::clone(&messages), &walk.env)),
-            namespaces: Arc::new(Namespaces::new(walk.namespaces()?, timeout, began)),
+            namespaces: Arc::new(Namespaces::new(walk.namespaces()?, timeout, began, pinned.clone())),
             begun: Arc::new(Begun::new(walk.archive.rows().len())),
             commands: Arc::new(PodCommands::new(
                 Arc::clone(&walk.hooks),

@@ -6,12 +6,14 @@ use crate::existing::is_made_since;
 use crate::leaving::Leaving;
 use crate::lock::lock;
 use crate::managed_fields::FieldManagers;
+use crate::pinned::{Change, Pinned};
+use crate::refused::Missing;
 use crate::retry::{can_be_read_later, can_pass};
 use crate::wait::{Share, Together, Waited, poll};
 use bytes::Bytes;
 use jiff::Timestamp;
 use lifeboat_cluster::{ClusterError, MergePatch, Wanted};
-use lifeboat_object::{ApiResource, Place};
+use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Place};
 use lifeboat_operation::Journal;
 use lifeboat_store::StoreError;
 use serde_json::{Map, Value, json};
@@ -30,6 +32,8 @@ pub(crate) struct Namespaces {
     terminating: Together,
     /// Of a restore that was cut off: when it began. Namespaces that were made since then are its own.
     began: Option<Timestamp>,
+    /// The plan that the restore is held to.
+    pinned: Option<Arc<Pinned>>,
     /// By target name.
     cells: Mutex<BTreeMap<String, Arc<Cell>>>,
     round: AtomicU64,
@@ -56,24 +60,23 @@ enum State {
     Refused { round: u64, why: String },
     /// It does not come any more.
     Lost { why: String },
-}
-
-/// A namespace that is not there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Missing {
-    /// It may come in a later round.
-    ForNow,
-    /// It does not come in this restore.
-    ForGood,
+    /// It is not there, and the plan that the restore is held to does not have it: only who needs it is told.
+    Unplanned { why: String },
 }
 
 impl Namespaces {
-    pub(crate) fn new(resource: Arc<ApiResource>, timeout: Duration, began: Option<Timestamp>) -> Self {
+    pub(crate) fn new(
+        resource: Arc<ApiResource>,
+        timeout: Duration,
+        began: Option<Timestamp>,
+        pinned: Option<Arc<Pinned>>,
+    ) -> Self {
         let terminating = Together::new(timeout);
         Self {
             resource,
             terminating,
             began,
+            pinned,
             cells: Mutex::default(),
             round: AtomicU64::default(),
             saw_one_leave: AtomicBool::default(),
@@ -113,7 +116,7 @@ impl Namespaces {
         }
         match &*state {
             State::There { made } => Ok(*made),
-            State::Lost { .. } => Err(Missing::ForGood),
+            State::Lost { .. } | State::Unplanned { .. } => Err(Missing::ForGood),
             State::Refused { .. } | State::Unknown => Err(Missing::ForNow),
         }
     }
@@ -138,10 +141,12 @@ impl Namespaces {
         let mut out = Vec::new();
         let cells = lock(&self.cells).clone();
         for (name, cell) in cells {
+            let unrestored = cell.unrestored.load(Ordering::Relaxed);
             match &*cell.state.lock().await {
+                State::Unplanned { .. } if unrestored == 0 => {}
                 State::There { made: true } => out.push((name, Action::Created)),
-                State::Lost { why } => {
-                    journal.error(&Place::Velero, with_cost(why, cell.unrestored.load(Ordering::Relaxed)));
+                State::Lost { why } | State::Unplanned { why } => {
+                    journal.error(&Place::Velero, with_cost(why, unrestored));
                     out.push((name, Action::Failed));
                 }
                 State::There { made: false } | State::Refused { .. } | State::Unknown => {}
@@ -158,7 +163,35 @@ impl Namespaces {
         }
     }
 
+    /// The state of a namespace that the plan does not say is made; `None` when it may be.
+    async fn held(&self, name: &str, env: &Env) -> Option<State> {
+        let pinned = self.pinned.as_ref()?;
+        let key = ObjectKey::new(GroupResource::new("", "namespaces"), None, name);
+        let refusal = pinned.allows(&key, Change::Create, &Value::Null).err()?;
+        Some(match env.cluster.get(&self.resource, None, name).await {
+            Ok(found) => {
+                let found: Option<Value> = found.map(|body| serde_json::from_slice(&body).unwrap_or_default());
+                let why = format!("error creating namespace {name}: it was not made, because {refusal}");
+                match found.filter(|found| Leaving::of_namespace(found).is_none()) {
+                    Some(found) => State::There { made: is_made_since(&found, self.began) },
+                    None if pinned.names(&key) => State::Lost { why },
+                    None => State::Unplanned { why },
+                }
+            }
+            Err(e) => self.refused(format!("error reading namespace {name}: {}", e.failure), &e),
+        })
+    }
+
+    /// The state of a namespace that the API server has refused.
+    fn refused(&self, why: String, error: &ClusterError) -> State {
+        let round = self.round.load(Ordering::Relaxed);
+        if can_pass(error) { State::Refused { round, why } } else { State::Lost { why } }
+    }
+
     async fn make(&self, name: &str, source: Option<&Value>, env: &Env) -> State {
+        if let Some(state) = self.held(name, env).await {
+            return state;
+        }
         let round = self.round.load(Ordering::Relaxed);
         let body = Bytes::from(target(name, source).to_string());
         let managers =
@@ -192,10 +225,7 @@ impl Namespaces {
                 }
                 State::There { made }
             }
-            Waited::Failed(e) => {
-                let why = format!("error creating namespace {name}: {}", e.failure);
-                if can_pass(&e) { State::Refused { round, why } } else { State::Lost { why } }
-            }
+            Waited::Failed(e) => self.refused(format!("error creating namespace {name}: {}", e.failure), &e),
             Waited::TimedOut => State::Lost { why: stays(name, self.terminating.from(since)) },
             Waited::Cancelled => State::Refused { round, why: "the restore was cancelled".to_owned() },
         }
@@ -221,7 +251,7 @@ impl State {
         match self {
             Self::Unknown => true,
             Self::Refused { round, .. } => *round != now,
-            Self::There { .. } | Self::Lost { .. } => false,
+            Self::There { .. } | Self::Lost { .. } | Self::Unplanned { .. } => false,
         }
     }
 }
@@ -304,7 +334,7 @@ mod tests {
                 operation: Operation::new(Arc::new(|| Timestamp::UNIX_EPOCH), "restore=velero/r", std::env::temp_dir()),
             };
             let resource = Arc::new(ApiResource::new("", "v1", "namespaces", "Namespace"));
-            let namespaces = Namespaces::new(resource, Duration::from_secs(60), None);
+            let namespaces = Namespaces::new(resource, Duration::from_secs(60), None, None);
             assert_eq!(namespaces.ensure("shop", async { Ok(None) }, &env).await, Ok(false));
             assert_eq!(namespaces.has_changed_any(), expected);
         }

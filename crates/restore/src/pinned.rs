@@ -115,6 +115,11 @@ impl Pinned {
         self.objects.get(&key.digest()).is_none_or(|lines| lines.iter().any(|(word, _)| *word == Word::Create))
     }
 
+    /// Whether the plan says anything of an object.
+    pub(crate) fn names(&self, key: &ObjectKey) -> bool {
+        self.objects.contains_key(&key.digest())
+    }
+
     /// Remembers that an object is being deleted, to be made anew: it is to be made also when that takes several attempts.
     pub(crate) fn deletes(&self, key: &ObjectKey) {
         lock(&self.deleted).insert(key.digest());
@@ -363,6 +368,30 @@ mod tests {
             let outcome = ground.run_again().await.unwrap();
             assert_eq!(outcome.results.errors.messages().collect::<Vec<_>>(), Vec::<&str>::new(), "{path}");
             assert_eq!(ground.made(), made);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_namespace_that_the_plan_does_not_make_is_not_made() {
+        let gone = "it is gone since the plan that the restore is pinned to";
+        let unknown = "the plan that the restore is pinned to does not have it";
+        for (selected, why) in [("*", gone), ("configmaps", unknown)] {
+            let mut ground = ground().await;
+            ground.request.restore.spec.included_resources = vec![selected.to_owned()];
+            ground.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
+            for path in ["/api/v1/namespaces/shop/configmaps/a", "/api/v1/namespaces/shop/configmaps/b"] {
+                ground.answer("POST", path, (422, "Invalid"));
+            }
+            ground.request.restore.spec.plan_digest = planned_now(&ground).await;
+            ground.run_again().await.unwrap();
+            // Now it goes on by that plan.
+            ground.remove("/api/v1/namespaces/shop");
+            let outcome = ground.run_again().await.unwrap();
+            let expected = format!(
+                "error creating namespace shop: it was not made, because {why}; 2 objects in it were not restored"
+            );
+            assert_eq!(outcome.results.errors.messages().collect::<Vec<_>>(), [expected.as_str()]);
+            assert_eq!(ground.at("/api/v1/namespaces/shop"), None);
         }
     }
 

@@ -2,7 +2,6 @@
 
 use crate::apply::Unprepared;
 use crate::leaving::Leaving;
-use crate::namespaces::Missing;
 use lifeboat_cluster::ClusterError;
 
 /// Why an object was not written.
@@ -21,4 +20,13 @@ pub(crate) enum Refused {
     Stopped,
     /// It needs to wait for others, and too many do.
     Crowded,
+}
+
+/// A namespace that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// It may come in a later round.
+    ForNow,
+    /// It does not come in this restore.
+    ForGood,
 }

@@ -252,6 +252,11 @@ impl Ground {
         self.api.going.lock().unwrap().insert(path.to_owned(), false);
     }
 
+    /// Takes an object out of the cluster, behind the restore's back, and what is in it.
+    pub(crate) fn remove(&self, path: &str) {
+        remove(&mut self.api.objects.lock().unwrap(), path);
+    }
+
     /// The object of the cluster at this path.
     pub(crate) fn at(&self, path: &str) -> Option<Value> {
         self.api.objects.lock().unwrap().get(path).cloned()
