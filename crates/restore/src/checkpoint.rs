@@ -6,7 +6,7 @@ use crate::action::Action;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use lifeboat_operation::Records;
+use lifeboat_operation::{Records, RecordsError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -141,7 +141,7 @@ impl Checkpoint {
     ///
     /// # Errors
     /// Why it could not be saved; the next time tries again.
-    pub(crate) async fn save_if_due(&mut self) -> Result<(), String> {
+    pub(crate) async fn save_if_due(&mut self) -> Result<(), RecordsError> {
         if self.unsaved == 0 || (self.unsaved < ROWS && self.saved.elapsed() < TIME) {
             return Ok(());
         }
@@ -152,11 +152,11 @@ impl Checkpoint {
     ///
     /// # Errors
     /// Why it could not be saved.
-    pub(crate) async fn save(&mut self) -> Result<(), String> {
+    pub(crate) async fn save(&mut self) -> Result<(), RecordsError> {
         self.unsaved = 0;
         self.saved = Instant::now();
         let note = BTreeMap::from([(KEY.to_owned(), Some(Bytes::from(self.encode())))]);
-        self.records.write(note).await.map_err(|e| e.to_string())
+        self.records.write(note).await
     }
 }
 

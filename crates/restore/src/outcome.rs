@@ -93,6 +93,18 @@ pub enum RestoreError {
         #[source]
         source: RecordsError,
     },
+    /// It is pinned to a plan, and that it begins cannot be noted.
+    #[error(
+        "that the restore begins cannot be noted; without that a run again would not know that it is held to the plan {pinned}, and \
+         this run has changed nothing"
+    )]
+    Unnoted {
+        /// The digest of the plan.
+        pinned: String,
+        /// Why it cannot be noted.
+        #[source]
+        source: RecordsError,
+    },
     /// It is pinned to a plan, was cut off after it had begun, and the plan is not there any more.
     #[error(
         "the restore was cut off after it had begun, and the plan {pinned} that it is pinned to is no longer in the bucket at {place}, \
@@ -115,7 +127,7 @@ impl RestoreError {
     pub fn can_pass(&self) -> bool {
         match self {
             Self::Store(why) => why.can_pass(),
-            Self::Notes { source, .. } => matches!(source, RecordsError::Unavailable(_)),
+            Self::Notes { source, .. } | Self::Unnoted { source, .. } => matches!(source, RecordsError::Unavailable(_)),
             _ => false,
         }
     }

@@ -293,9 +293,11 @@ mod tests {
         );
     }
 
-    /// Notes that cannot be read.
+    /// Notes that cannot be written, or not even read.
     #[derive(Debug)]
-    struct Away;
+    struct Away {
+        can_be_read: bool,
+    }
 
     fn away() -> RecordsError {
         RecordsError::Unavailable("the API server is away".to_owned())
@@ -304,11 +306,11 @@ mod tests {
     #[async_trait::async_trait]
     impl Records for Away {
         async fn read(&self, _: &str) -> Result<Option<Bytes>, RecordsError> {
-            Err(away())
+            if self.can_be_read { Ok(None) } else { Err(away()) }
         }
 
         async fn keys(&self) -> Result<BTreeSet<String>, RecordsError> {
-            Err(away())
+            if self.can_be_read { Ok(BTreeSet::new()) } else { Err(away()) }
         }
 
         async fn write(&self, _: BTreeMap<String, Option<Bytes>>) -> Result<(), RecordsError> {
@@ -426,11 +428,22 @@ mod tests {
         let mut ground = ground().await;
         let before = b"the plan of the run before".to_vec();
         ground.env.store.put_restore_file("r", RestoreFile::Plan, before.clone()).await.unwrap();
-        ground.env.operation.records = Arc::new(Away);
+        ground.env.operation.records = Arc::new(Away { can_be_read: false });
         let error = ground.run().await.unwrap_err();
         assert!(matches!(&error, RestoreError::Notes { source, .. } if *source == away()), "{error}");
         assert!(error.can_pass() && !error.to_string().contains("nothing was changed"));
         let after = ground.env.store.restore_file_bytes("r", RestoreFile::Plan).await.unwrap();
         assert_eq!((after.as_deref(), ground.made()), (Some(&*before), vec![]));
+    }
+
+    #[tokio::test]
+    async fn a_run_that_cannot_note_that_it_begins_writes_nothing() {
+        let mut ground = ground().await;
+        ground.request.restore.spec.plan_digest = planned_now(&ground).await;
+        ground.renew();
+        ground.env.operation.records = Arc::new(Away { can_be_read: true });
+        let error = ground.run().await.unwrap_err();
+        assert!(matches!(&error, RestoreError::Unnoted { source, .. } if *source == away()), "{error}");
+        assert_eq!((error.can_pass(), ground.at("/api/v1/namespaces/shop"), ground.made()), (true, None, vec![]));
     }
 }

@@ -20,6 +20,7 @@ use crate::walk::Walk;
 use lifeboat_api::{Restore, RestorePhase, Time};
 use lifeboat_archive::index::Row;
 use lifeboat_object::{GroupResource, ObjectKey, Place};
+use lifeboat_operation::RecordsError;
 use lifeboat_store::Archive;
 use std::sync::Arc;
 
@@ -67,7 +68,7 @@ async fn walk(
     };
     let operations = Arc::new(Operations::new(Arc::clone(&walk.restore), &env.operation));
     operations.load().await;
-    let mut checkpoint = checkpoint(restore, &walk.archive, env).await;
+    let mut checkpoint = checkpoint(restore, &walk.archive, env).await?;
     env.operation.progress.found(walk.levels.iter().map(|level| level.items.len() as u64).sum());
     env.operation.progress.found_all();
     let lasting = Lasting::new(&walk, Arc::clone(&operations), pinned.clone(), checkpoint.is_resumed())?;
@@ -224,7 +225,11 @@ fn done_before(archive: &Archive, begun: &Begun, checkpoint: &Checkpoint) -> Vec
     done.filter(|one| begun.begin(one.row)).collect()
 }
 
-async fn checkpoint(restore: &Restore, archive: &Archive, env: &Env) -> Checkpoint {
+/// The checkpoint, saved before the first write.
+///
+/// # Errors
+/// [`RestoreError::Unnoted`]: without it a run again would take what this one has done for a change of the plan.
+async fn checkpoint(restore: &Restore, archive: &Archive, env: &Env) -> Result<Checkpoint, RestoreError> {
     let (uid, rows) = (&restore.metadata.uid, archive.rows().len());
     let (mut checkpoint, problem) =
         Checkpoint::open(Arc::clone(&env.operation.records), uid, archive.digest(), rows).await;
@@ -233,12 +238,20 @@ async fn checkpoint(restore: &Restore, archive: &Archive, env: &Env) -> Checkpoi
             .journal
             .warn(&Place::Velero, format!("the checkpoint is not used, every object is looked at again: {problem}"));
     }
-    save(&mut checkpoint, env).await;
-    checkpoint
+    let pinned = &restore.spec.plan_digest;
+    match checkpoint.save().await {
+        Err(source) if !pinned.is_empty() => return Err(RestoreError::Unnoted { pinned: pinned.clone(), source }),
+        saved => tell_unsaved(saved, env),
+    }
+    Ok(checkpoint)
 }
 
 async fn save(checkpoint: &mut Checkpoint, env: &Env) {
-    if let Err(e) = checkpoint.save().await {
+    tell_unsaved(checkpoint.save().await, env);
+}
+
+fn tell_unsaved(saved: Result<(), RecordsError>, env: &Env) {
+    if let Err(e) = saved {
         env.operation.journal.warn(&Place::Velero, format!("the checkpoint could not be saved: {e}"));
     }
 }
