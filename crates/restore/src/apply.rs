@@ -65,6 +65,8 @@ pub(crate) struct Need {
 pub(crate) enum Unprepared {
     /// It has this error, for people.
     Failed(String),
+    /// It has this error, for people, for a reason that can pass.
+    ForNow(String),
     /// An action ends the restore with it.
     Fatal(Box<BrokenOff>),
     /// The restore ends early, and not all actions were asked.

@@ -4,7 +4,7 @@
 use crate::apply::{Actions, Applied, Ask, Need, Unprepared};
 use crate::check::Seen;
 use crate::mapping::Mapping;
-use crate::modifier::{Candidate, Modified, Modifiers, Schemas};
+use crate::modifier::{Candidate, Modified, Modifiers, NotKnown, Schemas};
 use crate::native::Natives;
 use crate::one_life::strip;
 use crate::references;
@@ -90,6 +90,14 @@ impl Maker {
         if key.resource == GroupResource::new("", "persistentvolumes") && self.provisioned.contains(&key.name) {
             return Ok(Desired::skip("it is not made on its old storage: its claim is provisioned anew"));
         }
+        // What ties an object to its cluster is compared without the mapping and the modifiers: they are one of the reasons why it is
+        // to change.
+        let is_detached_only = matches!(ask, Ask::Detaching);
+        if !is_detached_only {
+            // Before actions are asked, which may begin something for an object that then has to wait.
+            let prepared = self.modifiers.prepare(candidate(key, from_backup, from_backup), &self.schemas).await;
+            prepared.map_err(|e| unmodified(key, e))?;
+        }
         let mut item = from_backup.clone();
         let status = strip(&mut item);
         let applied = self.actions.apply(key, item, from_backup, ask).await?;
@@ -97,9 +105,6 @@ impl Maker {
         if let Some(action) = left_out_by {
             return Ok(Desired::Skip { reason: format!("the action {action} leaves it out"), needs });
         }
-        // What ties an object to its cluster is compared without the mapping and the modifiers: they are one of the reasons why it is
-        // to change.
-        let is_detached_only = matches!(ask, Ask::Detaching);
         if !is_detached_only {
             references::follow(&key.resource, &mut item, &self.mapping.restore.spec.namespace_mapping);
         }
@@ -109,21 +114,25 @@ impl Maker {
             ("", "pods") => self.add_init_containers(key, &mut item),
             _ => {}
         }
-        let modified =
-            if is_detached_only { Modified::default() } else { self.modify(key, from_backup, &mut item).await };
+        let modified = match is_detached_only {
+            true => Modified::default(),
+            // Actions that do more than answer are not asked twice.
+            false => self.modify(key, from_backup, &mut item).await.map_err(|e| {
+                let can_pass = e.can_pass && !is_asked_once;
+                unmodified(key, NotKnown { can_pass, ..e })
+            })?,
+        };
         self.finish(key, &mut item);
         Ok(Desired::Object(Box::new(DesiredObject { item, status, needs, unasked, is_asked_once, modified })))
     }
 
     /// Applies the resource modifiers, whose conditions are about the namespace of the backup.
-    async fn modify(&self, key: &ObjectKey, from_backup: &Value, item: &mut Value) -> Modified {
-        let namespace = from_backup["metadata"]["namespace"].as_str().filter(|_| key.namespace.is_some());
-        let candidate = Candidate { resource: &key.resource, namespace, object: item };
-        let (changed, modified) = self.modifiers.apply(candidate, &self.schemas).await;
+    async fn modify(&self, key: &ObjectKey, from_backup: &Value, item: &mut Value) -> Result<Modified, NotKnown> {
+        let (changed, modified) = self.modifiers.apply(candidate(key, from_backup, item), &self.schemas).await?;
         if let Some(changed) = changed {
             *item = changed;
         }
-        modified
+        Ok(modified)
     }
 
     /// Whether more is made of objects under this key than what ties them to their cluster is taken away.
@@ -189,6 +198,20 @@ impl Maker {
         labels[well_known::LABEL_BACKUP_NAME] = label_value(&self.mapping.restore.spec.backup_name).into();
         labels[well_known::LABEL_RESTORE_NAME] = label_value(&self.mapping.restore.metadata.name).into();
     }
+}
+
+/// What the conditions of resource modifiers are about.
+fn candidate<'a>(key: &'a ObjectKey, from_backup: &'a Value, object: &'a Value) -> Candidate<'a> {
+    let namespace = from_backup["metadata"]["namespace"].as_str().filter(|_| key.namespace.is_some());
+    Candidate { resource: &key.resource, namespace, object }
+}
+
+/// That an object is not made, because it would be made without a rule that is for it.
+fn unmodified(key: &ObjectKey, NotKnown { why, can_pass }: NotKnown) -> Unprepared {
+    let why = format!(
+        "error restoring {key}: it is not made without its resource modifiers, and these cannot be applied: {why}"
+    );
+    if can_pass { Unprepared::ForNow(why) } else { Unprepared::Failed(why) }
 }
 
 /// A mirror pod is the kubelet's shadow of a static one (restore.md 2.8 step 6).

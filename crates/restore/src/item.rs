@@ -103,7 +103,10 @@ impl Restorer {
     async fn refused(&self, source: &Source, target: &ObjectKey, refused: Refused, last: bool) -> Attempt {
         match refused {
             Refused::Reported => {}
-            Refused::Unprepared(Unprepared::Failed(why)) => self.messages.error(target, &why),
+            Refused::Unprepared(Unprepared::ForNow(_)) if !last => return Attempt::Later(Obstacle::Passing),
+            Refused::Unprepared(Unprepared::Failed(why) | Unprepared::ForNow(why)) => {
+                self.messages.error(target, &why);
+            }
             Refused::Unprepared(Unprepared::Fatal(why)) => {
                 self.stop.break_off(*why);
                 return Attempt::Later(Obstacle::Passing);

@@ -8,7 +8,7 @@ mod value;
 
 pub(crate) use apply::{Modified, Modifiers, NotModifiers};
 pub(crate) use rule::Candidate;
-pub(crate) use schemas::Schemas;
+pub(crate) use schemas::{NotKnown, Schemas};
 
 #[cfg(test)]
 mod tests;

@@ -338,7 +338,7 @@ struct Write {
 /// Why an object could not be made, for people.
 fn said(why: Unprepared) -> String {
     match why {
-        Unprepared::Failed(why) => why,
+        Unprepared::Failed(why) | Unprepared::ForNow(why) => why,
         Unprepared::Fatal(why) => format!("the restore would break off here: {why}"),
         Unprepared::Stopped => "the dry run was cancelled".to_owned(),
     }

@@ -18,7 +18,7 @@ async fn applied(errors: Vec<Option<ActionError>>) -> (Result<Value, String>, us
     }));
     let applied = applied_by(&action).await.map(|applied| applied.item);
     let applied = applied.map_err(|e| match e {
-        Unprepared::Failed(why) => why,
+        Unprepared::Failed(why) | Unprepared::ForNow(why) => why,
         Unprepared::Fatal(why) => format!("fatal: {why}"),
         Unprepared::Stopped => "stopped".to_owned(),
     });

@@ -2,10 +2,10 @@
 
 use super::document::Document;
 use super::rule::{Candidate, Change, Rule};
-use super::schemas::Schemas;
+use super::schemas::{NotKnown, Schemas};
 use crate::planned::Modification;
 use lifeboat_object::GroupResource;
-use lifeboat_patch::{JsonPatchError, differences, merge, strategic_merge};
+use lifeboat_patch::{JsonPatchError, MergeSchema, differences, merge, strategic_merge};
 use lifeboat_select::RulesText;
 use serde_json::Value;
 
@@ -64,8 +64,28 @@ impl Modifiers {
         self.rules.iter().any(|rule| rule.is_for_type(resource))
     }
 
+    /// Reads what the rules for this object need to know of the cluster.
+    ///
+    /// # Errors
+    /// What is not known: the object must not be made without the rule.
+    pub(crate) async fn prepare(&self, candidate: Candidate<'_>, schemas: &Schemas) -> Result<(), NotKnown> {
+        for rule in self.rules.iter().filter(|rule| rule.is_for(candidate)) {
+            if let Change::Strategic(_) = &rule.change {
+                schema(rule, candidate.object, schemas).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Applies all rules that are for an object as it was before the first of them, each to what the one before has made.
-    pub(crate) async fn apply(&self, candidate: Candidate<'_>, schemas: &Schemas) -> (Option<Value>, Modified) {
+    ///
+    /// # Errors
+    /// As [`Modifiers::prepare`].
+    pub(crate) async fn apply(
+        &self,
+        candidate: Candidate<'_>,
+        schemas: &Schemas,
+    ) -> Result<(Option<Value>, Modified), NotKnown> {
         let (mut changed, mut modified) = (None, Modified::default());
         for rule in self.rules.iter().filter(|rule| rule.is_for(candidate)) {
             let before = changed.as_ref().unwrap_or(candidate.object);
@@ -80,12 +100,21 @@ impl Modifiers {
                     patches.iter().for_each(|patch| merge(&mut after, patch));
                     Ok(())
                 }
-                Change::Strategic(patches) => {
-                    merged(&mut after, patches, schemas, |warning| {
-                        modified.warnings.push(format!("rule {}: {warning}", rule.number));
-                    })
-                    .await
-                }
+                Change::Strategic(patches) => match schema(rule, before, schemas).await? {
+                    Some(schema) => patches
+                        .iter()
+                        .try_for_each(|patch| strategic_merge(&mut after, patch, &schema).map_err(|e| e.to_string())),
+                    None => {
+                        let [api_version, kind] = ["apiVersion", "kind"].map(|field| text(before, field));
+                        modified.warnings.push(format!(
+                            "rule {}: the cluster does not say how lists of {kind} ({api_version}) are merged, so its strategic \
+                             patches are applied as merge patches",
+                            rule.number
+                        ));
+                        patches.iter().for_each(|patch| merge(&mut after, patch));
+                        Ok(())
+                    }
+                },
             };
             match applied {
                 Ok(()) if names(&after) != names(before) => {
@@ -101,8 +130,18 @@ impl Modifiers {
                 Err(why) => modified.errors.push(format!("rule {}: {why}", rule.number)),
             }
         }
-        (changed, modified)
+        Ok((changed, modified))
     }
+}
+
+/// How an object is merged by the strategic patches of a rule; `None` when the cluster does not say.
+async fn schema(rule: &Rule, object: &Value, schemas: &Schemas) -> Result<Option<MergeSchema>, NotKnown> {
+    let found = schemas.of(text(object, "apiVersion"), text(object, "kind")).await;
+    found.map_err(|e| NotKnown { why: format!("rule {}: {}", rule.number, e.why), ..e })
+}
+
+fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+    object[field].as_str().unwrap_or_default()
 }
 
 /// What names an object: its group, kind and name. The namespace is set afterwards, whatever rules make of it.
@@ -110,30 +149,6 @@ fn names(object: &Value) -> [Option<&str>; 3] {
     let api_version = object["apiVersion"].as_str();
     let group = api_version.map(|text| text.split_once('/').map_or("", |(group, _)| group));
     [group, object["kind"].as_str(), object["metadata"]["name"].as_str()]
-}
-
-/// Applies strategic merge patches, or merge patches to an object of whose type it is not known how it is merged.
-async fn merged(
-    object: &mut Value,
-    patches: &[Value],
-    schemas: &Schemas,
-    warn: impl FnOnce(String),
-) -> Result<(), String> {
-    let (api_version, kind) = (
-        object["apiVersion"].as_str().unwrap_or_default().to_owned(),
-        object["kind"].as_str().unwrap_or_default().to_owned(),
-    );
-    let Some(schema) = schemas.of(&api_version, &kind).await? else {
-        warn(format!(
-            "the cluster does not say how lists of {kind} ({api_version}) are merged, so its strategic patches are applied as merge patches"
-        ));
-        patches.iter().for_each(|patch| merge(object, patch));
-        return Ok(());
-    };
-    for patch in patches {
-        strategic_merge(object, patch, &schema).map_err(|e| e.to_string())?;
-    }
-    Ok(())
 }
 
 /// A document that is none of resource modifiers.

@@ -13,8 +13,17 @@ use tokio::time::Instant;
 
 type Document = Option<Arc<Map<String, Value>>>;
 
-/// How long a document that could not be read is not asked for again.
-const PAUSE: Duration = Duration::from_secs(60);
+/// How long a document that could not be read is not asked for again: an object that waits for it is tried for a minute.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// That it is not known how objects are merged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NotKnown {
+    /// Why, for people.
+    pub(crate) why: String,
+    /// Whether it may be known later.
+    pub(crate) can_pass: bool,
+}
 
 /// Reads the document of a group and version when the first of its types is asked for. All of them together take a few
 /// megabytes for each group and version that strategic patches are for.
@@ -27,7 +36,7 @@ pub(crate) struct Schemas {
 /// What came of reading a document.
 #[derive(Debug)]
 struct Read {
-    document: Result<Document, String>,
+    document: Result<Document, NotKnown>,
     at: Instant,
 }
 
@@ -46,8 +55,8 @@ impl Schemas {
     /// The schema of a kind that is built into Kubernetes; `None` when the cluster has none of it, as of custom resources.
     ///
     /// # Errors
-    /// Why it could not be read. It is asked for again after a minute.
-    pub(super) async fn of(&self, api_version: &str, kind: &str) -> Result<Option<MergeSchema>, String> {
+    /// Why it could not be read. It is asked for again after a pause.
+    pub(super) async fn of(&self, api_version: &str, kind: &str) -> Result<Option<MergeSchema>, NotKnown> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         // Definitions of custom resources say nothing of strategic patches.
         if !is_built_in(group) {
@@ -57,12 +66,15 @@ impl Schemas {
         let cell = self.cell(api_version);
         let read = cell.get_or_init(|| async {
             let read = self.cluster.open_api(group, version).await;
-            let document = read.map(|document| document.map(MergeSchema::schemas)).map_err(|e| e.to_string());
+            let document = read.map(|document| document.map(MergeSchema::schemas));
+            let document = document.map_err(|e| NotKnown { why: e.to_string(), can_pass: e.can_pass() });
             Read { document, at: Instant::now() }
         });
         match &read.await.document {
             Ok(document) => Ok(document.as_ref().and_then(|all| MergeSchema::of(all, group, version, kind))),
-            Err(e) => Err(format!("how {kind} is merged is not known: {e}")),
+            Err(NotKnown { why, can_pass }) => {
+                Err(NotKnown { why: format!("how {kind} is merged is not known: {why}"), can_pass: *can_pass })
+            }
         }
     }
 
@@ -97,14 +109,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_document_is_read_once_and_one_that_cannot_be_read_once_a_minute() {
+    async fn a_document_is_read_once_and_one_that_cannot_be_read_after_a_pause_again() {
         let refused = Answer::status(APPS, 403, "Forbidden", "no");
         let server = TestServer::start(vec![Answer::object(CORE, &json!({})), refused]).await;
         let schemas = Schemas::new(&server.cluster);
         for _ in 0..2 {
             assert!(schemas.of("v1", "Pod").await.is_ok());
-            let error = schemas.of("apps/v1", "Deployment").await.map(drop).unwrap_err();
-            assert!(error.starts_with("how Deployment is merged is not known: "), "{error}");
+            let NotKnown { why, can_pass } = schemas.of("apps/v1", "Deployment").await.map(drop).unwrap_err();
+            assert!(why.starts_with("how Deployment is merged is not known: ") && !can_pass, "{why}");
         }
         assert_eq!(server.requests(), [CORE, APPS]);
         tokio::time::pause();

@@ -87,7 +87,7 @@ async fn modified(text: &str) -> (Value, Vec<usize>, Vec<String>) {
     let schemas = Schemas::new(&server.cluster);
     let resource = GroupResource::new("", "configmaps");
     let candidate = Candidate { resource: &resource, namespace: Some("shop"), object: &object };
-    let (changed, modified) = modifiers.apply(candidate, &schemas).await;
+    let (changed, modified) = modifiers.apply(candidate, &schemas).await.unwrap();
     let data = changed.as_ref().unwrap_or(&object)["data"].clone();
     (data, modified.by.iter().map(|one| one.rule).collect(), modified.errors)
 }
@@ -133,7 +133,7 @@ resourceModifierRules:
     for (namespace, expected) in [(None, true), (Some("other"), true), (Some("shop"), false)] {
         let resource = GroupResource::new("", "persistentvolumes");
         let (changed, _) =
-            modifiers.apply(Candidate { resource: &resource, namespace, object: &object }, &schemas).await;
+            modifiers.apply(Candidate { resource: &resource, namespace, object: &object }, &schemas).await.unwrap();
         assert_eq!(changed.is_some(), expected, "{namespace:?}");
     }
 }
@@ -268,7 +268,7 @@ resourceModifierRules:
     ] {
         let object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}, "spec": {"containers": containers}});
         let candidate = Candidate { resource: &resource, namespace: None, object: &object };
-        let (changed, modified) = modifiers.apply(candidate, &schemas).await;
+        let (changed, modified) = modifiers.apply(candidate, &schemas).await.unwrap();
         assert_eq!(changed.unwrap()["spec"]["containers"], expected, "{kind}");
         assert_eq!(
             (modified.errors, modified.warnings),

@@ -1,7 +1,12 @@
 //! What a restore makes of objects on their way (restore.md 2.5 to 2.12 and 5), on whole restores.
 
 use super::tests::{files, messages, name};
+use crate::attempt::{Attempt, Obstacle, Source, Turn};
+use crate::execution::{Execution, Lasting};
+use crate::operations::Operations;
+use crate::request::prepare;
 use crate::stub::{Ground, Scripted, config_map, key, object};
+use crate::walk::Walk;
 use lifeboat_action::{ActionScope, RestoreItemOutput};
 use lifeboat_api::{RestorePhase, well_known};
 use lifeboat_archive::layout::RestoreFile;
@@ -286,4 +291,34 @@ async fn types_that_discovery_names_late_are_waited_for() {
     let outcome = ground.run().await.unwrap();
     assert_eq!(messages(&outcome.results), NO_MESSAGES);
     assert!(ground.at("/apis/example.com/v2/namespaces/shop/widgets/w").is_some());
+}
+
+#[tokio::test]
+async fn an_object_is_not_made_without_a_rule_of_which_it_is_not_known_how_to_apply_it() {
+    let path = "/openapi/v3/api/v1";
+    let strategic = "- conditions: {groupResource: configmaps}\n  strategicPatches: [{patchData: 'data: {k: new}'}]\n";
+    for (answer, at_first) in
+        [((500, "conversion webhook"), Attempt::Later(Obstacle::Passing)), ((403, "Forbidden"), Attempt::FAILED)]
+    {
+        let action = idle();
+        let mut ground = Ground::new(&[namespace(), config_map("a")], &action).await;
+        ground.request.settings.resource_modifiers = rules(strategic);
+        ground.answer("GET", path, answer);
+        let walk = Walk::begin(&ground.request, &prepare(&ground.request).unwrap(), &ground.env).await.unwrap();
+        let operations = Arc::new(Operations::new(Arc::clone(&walk.restore), &ground.env.operation));
+        let lasting = Lasting::new(&walk, operations, None, false).unwrap();
+        let execution = Execution::new(&lasting, &walk).unwrap();
+        let row = walk.archive.rows().position(|row| &*row.name == "a").unwrap();
+        let body = config_map("a").to_string().into();
+        let source = Source { row, key: key("configmaps", "a"), body, exists: false };
+        assert_eq!(execution.restorer.restore(&source, Turn::default()).await, at_first);
+        let last = Turn { again: true, last: true, ..Turn::default() };
+        assert_eq!(execution.restorer.restore(&source, last).await, Attempt::FAILED);
+        let errors = ground.env.operation.journal.close().results.errors;
+        let errors: Vec<&str> = errors.messages().collect();
+        let expected = "error restoring configmaps/shop/a: it is not made without its resource modifiers, and these cannot be applied: \
+                        rule 1: how ConfigMap is merged is not known: ";
+        assert!(errors.iter().all(|error| error.starts_with(expected)) && !errors.is_empty(), "{errors:?}");
+        assert_eq!((ground.made(), action.asked()), (vec![], vec![]));
+    }
 }
