@@ -6,6 +6,12 @@ use serde_json::Value;
 /// Operations in one patch; API servers have the same bound.
 const MOST_OPERATIONS: usize = 10_000;
 
+/// Bytes that an object may take in memory for `copy` to make it larger: operations that copy what others have copied double it
+/// each time.
+const MOST_BYTES: usize = 16 << 20;
+/// Levels of an object: those that the parser of JSON takes.
+const MOST_LEVELS: usize = 127;
+
 /// A JSON patch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonPatch {
@@ -79,11 +85,13 @@ impl JsonPatch {
     /// Applies all operations, or none: after an error the target is as before.
     ///
     /// # Errors
-    /// [`JsonPatchError::Refused`] and [`JsonPatchError::TestFailed`].
+    /// [`JsonPatchError::Refused`], also when the object would become too large or too deep, and [`JsonPatchError::TestFailed`].
     pub fn apply(&self, target: &mut Value) -> Result<(), JsonPatchError> {
         let mut changed = target.clone();
+        // Counted when something is copied. What is removed does not make room.
+        let mut size = None;
         for (index, operation) in self.operations.iter().enumerate() {
-            step(&mut changed, operation).map_err(|why| match why {
+            step(&mut changed, operation, &mut size).map_err(|why| match why {
                 TEST_FAILED => JsonPatchError::TestFailed { index, path: operation.path.clone() },
                 why => JsonPatchError::Refused { index, path: operation.path.clone(), why },
             })?;
@@ -101,7 +109,11 @@ pub fn holds(target: &Value, path: &str, value: &Value) -> bool {
 
 const TEST_FAILED: &str = "the test failed";
 
-fn step(target: &mut Value, operation: &JsonOperation) -> Result<(), &'static str> {
+const TOO_LARGE: &str = "the object would take more than 16 MiB";
+const TOO_DEEP: &str = "the object would be nested more than 127 levels deep";
+
+/// Applies one operation. `size` is that of the object with all that was copied, once it was counted.
+fn step(target: &mut Value, operation: &JsonOperation, size: &mut Option<usize>) -> Result<(), &'static str> {
     let path = pointer(&operation.path)?;
     let value = operation.value.clone().ok_or("there is no value");
     let from = || pointer(operation.from.as_deref().ok_or("there is no from")?);
@@ -109,7 +121,9 @@ fn step(target: &mut Value, operation: &JsonOperation) -> Result<(), &'static st
         "add" => add(target, &path, value?),
         "remove" => remove(target, &path).map(drop),
         "replace" => {
-            *find(target, &path).ok_or("there is nothing")? = value?;
+            let value = value?;
+            may_be_at(&path, &value)?;
+            *find(target, &path).ok_or("there is nothing")? = value;
             Ok(())
         }
         "move" => {
@@ -121,12 +135,46 @@ fn step(target: &mut Value, operation: &JsonOperation) -> Result<(), &'static st
             add(target, &path, value)
         }
         "copy" => {
-            let value = find(target, &from()?).ok_or("there is nothing to copy")?.clone();
+            let before = size.unwrap_or_else(|| bytes(target));
+            let value = find(target, &from()?).ok_or("there is nothing to copy")?;
+            // Checked before anything is copied.
+            let after = before + bytes(value);
+            if after > MOST_BYTES {
+                return Err(TOO_LARGE);
+            }
+            *size = Some(after);
+            let value = value.clone();
             add(target, &path, value)
         }
         "test" => test(target, &path, &value?),
         _ => Err("the operation is unknown"),
     }
+}
+
+/// Bytes that a value takes in memory, about.
+fn bytes(value: &Value) -> usize {
+    let content = match value {
+        Value::String(text) => text.len(),
+        Value::Array(list) => list.iter().map(bytes).sum(),
+        Value::Object(map) => map.iter().map(|(key, value)| size_of::<String>() + key.len() + bytes(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    };
+    size_of::<Value>() + content
+}
+
+/// Lists and objects around the innermost value.
+fn levels(value: &Value) -> usize {
+    let inner = |values: &mut dyn Iterator<Item = &Value>| 1 + values.map(levels).max().unwrap_or_default();
+    match value {
+        Value::Array(list) => inner(&mut list.iter()),
+        Value::Object(map) => inner(&mut map.values()),
+        _ => 0,
+    }
+}
+
+/// Refuses a value that would be nested too deeply at this path.
+fn may_be_at(path: &[String], value: &Value) -> Result<(), &'static str> {
+    if path.len() + levels(value) > MOST_LEVELS { Err(TOO_DEEP) } else { Ok(()) }
 }
 
 fn test(target: &mut Value, path: &[String], expected: &Value) -> Result<(), &'static str> {
@@ -173,6 +221,7 @@ fn index(token: &str, length: usize) -> Option<usize> {
 }
 
 fn add(target: &mut Value, path: &[String], value: Value) -> Result<(), &'static str> {
+    may_be_at(path, &value)?;
     let Some((last, parent)) = path.split_last() else {
         *target = value;
         return Ok(());
@@ -288,6 +337,41 @@ mod tests {
         }
         assert!(holds(&json!({"a": null}), "/a", &Value::Null));
         assert!(!holds(&json!({}), "/a", &Value::Null));
+    }
+
+    #[test]
+    fn no_operation_makes_an_object_too_large_or_too_deep() {
+        let object = |depth: usize| {
+            let mut object = json!({"leaf": {}});
+            (1..depth).for_each(|_| object = json!({ "a": object.take() }));
+            object
+        };
+        let deep = |levels: usize| "/a".repeat(levels);
+        let text = json!({"text": "x".repeat(1 << 20)});
+        let doubling = |times: usize| json!({"op": "copy", "from": "", "path": format!("/{times}")});
+        for (target, patch, expected) in [
+            (text.clone(), (0..3).map(doubling).collect(), Ok(())),
+            (text.clone(), (0..30).map(doubling).collect(), Err((3, TOO_LARGE))),
+            // An object that has grown by another patch.
+            (json!({"text": "x".repeat(9 << 20)}), json!([doubling(0)]), Err((0, TOO_LARGE))),
+            (object(62), json!([{"op": "copy", "from": "", "path": deep(61) + "/leaf/b"}]), Ok(())),
+            (object(63), json!([{"op": "copy", "from": "", "path": deep(62) + "/leaf/b"}]), Err((0, TOO_DEEP))),
+            (object(125), json!([{"op": "add", "path": deep(124) + "/leaf/b", "value": [1]}]), Ok(())),
+            (object(125), json!([{"op": "add", "path": deep(124) + "/leaf/b", "value": [[]]}]), Err((0, TOO_DEEP))),
+            (object(125), json!([{"op": "replace", "path": deep(124) + "/leaf", "value": [[[]]]}]), Err((0, TOO_DEEP))),
+            (
+                json!({"a": object(125), "b": {"c": {}}}),
+                json!([{"op": "move", "from": "/a", "path": "/b/c/d"}]),
+                Err((0, TOO_DEEP)),
+            ),
+        ] {
+            let patch = JsonPatch::parse(patch.to_string().as_bytes()).unwrap();
+            let applied = patch.apply(&mut target.clone()).map_err(|e| match e {
+                JsonPatchError::Refused { index, why, .. } => (index, why),
+                other => panic!("{other}"),
+            });
+            assert_eq!(applied, expected, "{patch:?}");
+        }
     }
 
     proptest! {
