@@ -31,6 +31,8 @@ pub(super) struct KeptPlan {
     digest: PlanDigest,
     files: PlanFiles,
     before: Option<PlanFile>,
+    /// The digest of the plan that the restore is pinned to; empty when to none.
+    pinned: String,
     /// Kept only where a file needs them.
     lines: Vec<PlanLine>,
 }
@@ -40,11 +42,13 @@ pub(super) struct EndedPlan {
     pub(super) digest: String,
     /// The digest of the plan that it is compared with, and what differs.
     compared: Option<(String, Vec<PlanChange>)>,
+    /// The digest of the plan that the restore is pinned to; empty when to none.
+    pinned: String,
 }
 
 impl KeptPlan {
-    /// Begins, and reads the plan to compare with.
-    pub(super) fn new(files: &PlanFiles) -> Result<Self> {
+    /// Begins, and reads the plan to compare with. `pinned` is the digest of the plan that the restore is pinned to.
+    pub(super) fn new(files: &PlanFiles, pinned: &str) -> Result<Self> {
         let before = match &files.compare {
             None => None,
             Some(path) => {
@@ -53,7 +57,8 @@ impl KeptPlan {
                 Some(plan.with_context(|| format!("{} is no plan that --save has written", path.display()))?)
             }
         };
-        Ok(Self { digest: PlanDigest::default(), files: files.clone(), before, lines: Vec::new() })
+        let (files, pinned) = (files.clone(), pinned.to_owned());
+        Ok(Self { digest: PlanDigest::default(), files, before, pinned, lines: Vec::new() })
     }
 
     pub(super) fn add(&mut self, item: &PreviewItem) {
@@ -71,14 +76,23 @@ impl KeptPlan {
             std::fs::write(path, plan.text()).with_context(|| format!("write {}", path.display()))?;
         }
         let compared = self.before.map(|before| (before.digest.clone(), before.changes(&plan)));
-        Ok(EndedPlan { digest: plan.digest, compared })
+        Ok(EndedPlan { digest: plan.digest, compared, pinned: self.pinned })
     }
 }
 
 impl EndedPlan {
-    /// Whether it is the plan that it is compared with, if it is.
+    /// Whether it is the plan of the file that it is compared with, if it is, and the one that the restore is pinned to, if it is.
     pub(super) fn is_same(&self) -> bool {
-        self.compared.as_ref().is_none_or(|(before, _)| *before == self.digest)
+        self.compared.as_ref().is_none_or(|(before, _)| *before == self.digest) && self.is_as_pinned()
+    }
+
+    fn is_as_pinned(&self) -> bool {
+        self.pinned.is_empty() || self.pinned == self.digest
+    }
+
+    /// The plan that the restore is pinned to, and whether it is this one, as a value; `None` when it is pinned to none.
+    pub(super) fn pinned_value(&self) -> Option<Value> {
+        (!self.pinned.is_empty()).then(|| json!({"planDigest": self.pinned, "isSame": self.is_as_pinned()}))
     }
 
     /// What differs, as a value; `None` when it is not compared.
@@ -91,8 +105,17 @@ impl EndedPlan {
     /// The digest, and what differs.
     pub(super) fn write_text(&self, out: &mut impl Write) -> Result<()> {
         writeln!(out, "Plan: {}", self.digest)?;
+        if !self.is_as_pinned() {
+            writeln!(
+                out,
+                "It is another plan than that of --plan-digest, {}: a restore of that one would fail.",
+                self.pinned
+            )?;
+        } else if !self.pinned.is_empty() {
+            writeln!(out, "It is the plan of --plan-digest.")?;
+        }
         let Some((before, changes)) = &self.compared else { return Ok(()) };
-        if self.is_same() {
+        if *before == self.digest {
             writeln!(out, "It is the same plan as before.")?;
             return Ok(());
         }
@@ -106,5 +129,36 @@ impl EndedPlan {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lifeboat_object::{GroupResource, ObjectKey};
+    use lifeboat_restore::Planned;
+
+    #[test]
+    fn a_plan_says_whether_it_is_the_one_that_the_restore_is_pinned_to() {
+        let ended = |pinned: &str| {
+            let mut plan = KeptPlan::new(&PlanFiles::default(), pinned).unwrap();
+            plan.add(&PreviewItem::of(
+                ObjectKey::new(GroupResource::new("", "secrets"), Some("n"), "a"),
+                Planned::Create,
+            ));
+            plan.end().unwrap()
+        };
+        let digest = ended("").digest;
+        let first = format!("Plan: {digest}\n");
+        let other = "It is another plan than that of --plan-digest, sha256:0: a restore of that one would fail.\n";
+        for (pinned, is_same, said) in
+            [("", true, ""), (&*digest, true, "It is the plan of --plan-digest.\n"), ("sha256:0", false, other)]
+        {
+            let (plan, mut text) = (ended(pinned), Vec::new());
+            plan.write_text(&mut text).unwrap();
+            assert_eq!(String::from_utf8(text).unwrap(), format!("{first}{said}"));
+            let value = (!pinned.is_empty()).then(|| json!({"planDigest": pinned, "isSame": is_same}));
+            assert_eq!((plan.is_same(), plan.pinned_value()), (is_same, value), "{pinned}");
+        }
     }
 }

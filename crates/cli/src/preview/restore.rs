@@ -7,6 +7,7 @@ use crate::globals::Globals;
 use crate::local::journal::{exit_code, print_results, watched};
 use crate::output::Output;
 use anyhow::{Context, Result};
+use lifeboat_api::RestoreSpec;
 use lifeboat_object::{GroupResource, Results};
 use lifeboat_restore::{Env, Planned, PreviewEnd, PreviewItem, Request};
 use serde_json::{Map, Value, json};
@@ -20,12 +21,12 @@ use tokio::sync::mpsc;
 const WAITING: usize = 64;
 
 /// Previews a restore and prints what it would do, object by object as that is found out. Exit code 3 when something could
-/// not be restored, or the plan is another one than that of `files`.
+/// not be restored, or the plan is another one than that of `files`, or than the one that the restore is pinned to.
 ///
 /// # Errors
 /// What keeps the restore from being previewed; when standard output is closed, or a file cannot be read or written.
 pub(crate) async fn print_restore(request: &Request, env: &Env, show: Show, files: &PlanFiles) -> Result<ExitCode> {
-    let mut printer = RestorePrinter::new(show, files)?;
+    let mut printer = RestorePrinter::new(show, files, &request.restore.spec)?;
     let (sender, mut items) = mpsc::channel(WAITING);
     let printing = async {
         while let Some(item) = items.recv().await {
@@ -93,8 +94,8 @@ impl RestorePrinter {
     ///
     /// # Errors
     /// When standard output is closed, there is no room for a temporary file, or the plan to compare with cannot be read.
-    pub(crate) fn new(show: Show, files: &PlanFiles) -> Result<Self> {
-        let plan = KeptPlan::new(files)?;
+    pub(crate) fn new(show: Show, files: &PlanFiles, spec: &RestoreSpec) -> Result<Self> {
+        let plan = KeptPlan::new(files, &spec.plan_digest)?;
         let mut out = BufWriter::new(std::io::stdout());
         match show.output {
             Some(Output::Json) => write!(out, "{{\"items\":[")?,
@@ -148,7 +149,8 @@ impl RestorePrinter {
         sum
     }
 
-    /// Ends the output; exit code 3 when something could not be restored, or the plan is not the one that it is compared with.
+    /// Ends the output; exit code 3 when something could not be restored, or the plan is not the one that it is compared with or
+    /// pinned to.
     ///
     /// # Errors
     /// When standard output is closed, the temporary file cannot be read, or the plan cannot be written.
@@ -161,6 +163,9 @@ impl RestorePrinter {
             let mut rest = end.to_json();
             rest["counts"] = counts.into();
             rest["planDigest"] = plan.digest.as_str().into();
+            if let Some(pinned) = plan.pinned_value() {
+                rest["pinnedTo"] = pinned;
+            }
             if let Some(compared) = plan.value() {
                 rest["comparedWith"] = compared;
             }

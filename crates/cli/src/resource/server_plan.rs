@@ -66,7 +66,7 @@ pub(super) async fn print_plan(
         let stream = stream.with_context(|| format!("{address} does not answer"))?;
         send(stream.with_context(|| format!("connect to {address}"))?, request, &mut connections).await?
     };
-    let mut printer = RestorePrinter::new(show, files)?;
+    let mut printer = RestorePrinter::new(show, files, &restore.spec)?;
     let mut lines = Lines { body: answer, waiting: BytesMut::new() };
     while let Some(line) = lines.next().await? {
         if let Some(why) = line["error"].as_str() {

@@ -46,7 +46,8 @@ pub(crate) struct RestoreSpecArgs {
     /// StatefulSets that delete their claims
     #[arg(long, value_name = "TYPE")]
     allow_recreate: Vec<String>,
-    /// Carry out the plan of this digest and no other: the restore fails, with nothing changed, when it would do something else
+    /// Carry out the plan of this digest and no other: the restore fails, with nothing changed, when it would do something else. A
+    /// plan or dry run says whether it is that one; the exit code is 3 when it is not
     #[arg(long, default_value = "", value_name = "DIGEST")]
     plan_digest: String,
     /// Remove the objects that the backup lacks, with --existing-resource-policy exact; a restore needs --plan-digest for it
