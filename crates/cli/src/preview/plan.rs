@@ -90,6 +90,11 @@ impl EndedPlan {
         self.pinned.is_empty() || self.pinned == self.digest
     }
 
+    /// Whether it is compared with another one.
+    pub(super) fn is_compared(&self) -> bool {
+        self.compared.is_some() || !self.pinned.is_empty()
+    }
+
     /// The plan that the restore is pinned to, and whether it is this one, as a value; `None` when it is pinned to none.
     pub(super) fn pinned_value(&self) -> Option<Value> {
         (!self.pinned.is_empty()).then(|| json!({"planDigest": self.pinned, "isSame": self.is_as_pinned()}))

@@ -42,10 +42,12 @@ pub(crate) async fn print_restore(request: &Request, env: &Env, show: Show, file
 
 /// Prints the preview of a restore. As JSON, one object with all items as they come. As text, how many objects of each type
 /// become what, then the objects about which there is more to say.
-pub(crate) struct RestorePrinter {
-    out: BufWriter<Stdout>,
+pub(crate) struct RestorePrinter<W: Write> {
+    out: W,
     show: Show,
     counts: BTreeMap<GroupResource, Counts>,
+    /// Whether no item was printed yet.
+    is_first: bool,
     /// The lines of objects: they come before the counts are known, and there may be as many as objects.
     lines: BufWriter<File>,
     plan: KeptPlan,
@@ -60,7 +62,7 @@ pub(crate) struct Show {
     pub(crate) secrets: bool,
     /// In text, also the objects that are created or unchanged.
     pub(crate) details: bool,
-    /// In text, only the objects that differ, without the table of types and what else there is to say.
+    /// Only the objects that differ; in text also without the table of types and what else there is to say.
     pub(crate) only_differences: bool,
     /// Colours for what differs.
     pub(crate) colours: bool,
@@ -89,21 +91,30 @@ fn count(counts: &Counts, word: &str) -> u64 {
     counts.get(word).copied().unwrap_or_default()
 }
 
-impl RestorePrinter {
+impl RestorePrinter<BufWriter<Stdout>> {
+    /// Begins on the standard output.
+    ///
+    /// # Errors
+    /// As [`RestorePrinter::to`].
+    pub(crate) fn new(show: Show, files: &PlanFiles, spec: &RestoreSpec) -> Result<Self> {
+        Self::to(BufWriter::new(std::io::stdout()), show, files, spec)
+    }
+}
+
+impl<W: Write> RestorePrinter<W> {
     /// Begins.
     ///
     /// # Errors
     /// When standard output is closed, there is no room for a temporary file, or the plan to compare with cannot be read.
-    pub(crate) fn new(show: Show, files: &PlanFiles, spec: &RestoreSpec) -> Result<Self> {
+    fn to(mut out: W, show: Show, files: &PlanFiles, spec: &RestoreSpec) -> Result<Self> {
         let plan = KeptPlan::new(files, &spec.plan_digest)?;
-        let mut out = BufWriter::new(std::io::stdout());
         match show.output {
             Some(Output::Json) => write!(out, "{{\"items\":[")?,
             Some(Output::Yaml) => writeln!(out, "items:")?,
             None => {}
         }
         let lines = BufWriter::new(tempfile::tempfile().context("make a temporary file for the lines of the preview")?);
-        Ok(Self { out, show, counts: BTreeMap::new(), lines, plan })
+        Ok(Self { out, show, counts: BTreeMap::new(), is_first: true, lines, plan })
     }
 
     /// Takes one object.
@@ -115,11 +126,13 @@ impl RestorePrinter {
             item.hide_secret_values();
         }
         self.plan.add(&item);
-        let first = self.counts.is_empty();
         self.count(&item);
+        if self.show.only_differences && !self.show.wants(&item) {
+            return Ok(());
+        }
         match self.show.output {
             Some(Output::Json) => {
-                let comma = if first { "" } else { "," };
+                let comma = if std::mem::take(&mut self.is_first) { "" } else { "," };
                 write!(self.out, "{comma}\n{}", item.to_json())?;
             }
             Some(Output::Yaml) => write!(self.out, "{}", crate::yaml::print(&json!([item.to_json()]))?)?,
@@ -176,7 +189,7 @@ impl RestorePrinter {
             }
         } else {
             self.end_text(end)?;
-            if !self.show.only_differences {
+            if !self.show.only_differences || plan.is_compared() {
                 plan.write_text(&mut self.out)?;
             }
         }
@@ -249,6 +262,14 @@ fn write_table(out: impl Write, counts: &BTreeMap<GroupResource, Counts>) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
+    use lifeboat_object::ObjectKey;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        files: PlanFiles,
+    }
 
     #[test]
     fn the_objects_of_a_type_are_counted_in_one_line() {
@@ -282,5 +303,36 @@ mod tests {
                 "deployments.apps  0       1       0         0          0     0         0"
             ]
         );
+    }
+
+    #[test]
+    fn a_diff_has_the_objects_that_differ_and_how_the_plan_does() {
+        let item = |name: &str, planned: Planned| {
+            PreviewItem::of(ObjectKey::new(GroupResource::new("", "configmaps"), Some("shop"), name), planned)
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let before = folder.path().join("plan").display().to_string();
+        let printed = |output: Option<Output>, files: &str, names: [&str; 2]| {
+            let mut out = Vec::new();
+            let show = Show { output, only_differences: true, ..Show::default() };
+            let Line { files } = Line::parse_from(format!("plan {files}").split_whitespace());
+            let mut printer = RestorePrinter::to(&mut out, show, &files, &RestoreSpec::default()).unwrap();
+            printer.item(item(names[0], Planned::Create)).unwrap();
+            printer.item(item(names[1], Planned::Update(Vec::new()))).unwrap();
+            let end = PreviewEnd { left_out: BTreeMap::new(), volumes: Vec::new(), results: Results::default() };
+            printer.end(&end).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let line = |name: &str| format!("update    configmaps/shop/{name}\n");
+        assert_eq!(printed(None, &format!("--save {before}"), ["a", "b"]), line("b"));
+        let text = printed(None, &format!("--compare {before}"), ["c", "b"]);
+        let (differing, plan) = text.split_once("Plan: ").unwrap();
+        assert_eq!(differing, line("b"));
+        assert!(
+            plan.ends_with("  configmaps/shop/a: create -> (absent)\n  configmaps/shop/c: (absent) -> create\n"),
+            "{plan}"
+        );
+        let json: Value = serde_json::from_str(&printed(Some(Output::Json), "", ["a", "b"])).unwrap();
+        assert_eq!(json["items"], json!([item("b", Planned::Update(Vec::new())).to_json()]));
     }
 }

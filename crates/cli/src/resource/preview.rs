@@ -26,9 +26,6 @@ pub(crate) struct PreviewArgs {
     /// Show the values of Secrets where they differ
     #[arg(long)]
     show_secrets: bool,
-    /// Also list the objects that would be created or are unchanged
-    #[arg(long)]
-    details: bool,
     /// Who checks each object that would be written: the server asks the API server by a dry run
     #[arg(long, value_enum, value_name = "WHO")]
     validate: Option<Validate>,
@@ -44,9 +41,9 @@ pub(crate) struct PreviewArgs {
 }
 
 impl PreviewArgs {
-    /// Refuses these flags where there is no preview.
-    pub(super) fn refuse(&self) -> Result<()> {
-        if self.show_secrets || self.details || self.validate.is_some() || self.by_server || self.files.is_some() {
+    /// Refuses these flags, and `--details`, where there is no preview.
+    pub(super) fn refuse(&self, details: bool) -> Result<()> {
+        if self.show_secrets || details || self.validate.is_some() || self.by_server || self.files.is_some() {
             bail!(
                 "--show-secrets, --details, --validate, --by-server, --save and --compare are of a dry run: use them with --dry-run, or leave them out"
             );
@@ -55,7 +52,7 @@ impl PreviewArgs {
     }
 
     pub(super) fn show(&self, globals: &Globals) -> Show {
-        Show { secrets: self.show_secrets, details: self.details, ..Show::of(globals) }
+        Show { secrets: self.show_secrets, ..Show::of(globals) }
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) enum RestoreCommand {
     /// Say what a restore would create, update, leave and skip, and where objects differ; nothing is written
     Plan(Box<PlanArgs>),
     /// Show where the objects in the cluster differ from what a restore would make of them; nothing is written
-    Diff(Box<PlanArgs>),
+    Diff(Box<DiffArgs>),
     /// List restores
     Get(GetArgs),
     /// Show what was restored and what became of it
@@ -73,6 +73,9 @@ pub(crate) struct CreateArgs {
     dry_run: bool,
     #[command(flatten)]
     preview: PreviewArgs,
+    /// With --dry-run, also list the objects that would be created or are unchanged
+    #[arg(long)]
+    details: bool,
     /// Wait until it has ended
     #[arg(long, short)]
     wait: bool,
@@ -87,6 +90,21 @@ pub(crate) struct PlanArgs {
     wanted: Wanted,
     #[command(flatten)]
     preview: PreviewArgs,
+    /// Also list the objects that would be created or are unchanged
+    #[arg(long)]
+    details: bool,
+    /// Form of the output: text when left out
+    #[arg(long, short, value_enum)]
+    output: Option<Output>,
+}
+
+/// A restore that is not made, of which only what differs is shown.
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    #[command(flatten)]
+    wanted: Wanted,
+    #[command(flatten)]
+    preview: PreviewArgs,
     /// Form of the output: text when left out
     #[arg(long, short, value_enum)]
     output: Option<Output>,
@@ -96,8 +114,8 @@ impl RestoreCommand {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         match self {
             Self::Create(args) => args.run(globals).await,
-            Self::Plan(args) => args.run(globals, false).await,
-            Self::Diff(args) => args.run(globals, true).await,
+            Self::Plan(args) => args.run(globals).await,
+            Self::Diff(args) => args.run(globals).await,
             Self::Get(args) => get::<Restore>(&args, globals).await,
             Self::Describe(args) => args.run_restores(globals).await,
             Self::Logs(args) => args.run::<Restore>(DownloadTargetKind::RestoreLog, globals).await,
@@ -150,7 +168,7 @@ impl Wanted {
 impl CreateArgs {
     async fn run(self, globals: &Globals) -> Result<ExitCode> {
         if !self.dry_run {
-            self.preview.refuse()?;
+            self.preview.refuse(self.details)?;
         }
         let client = client(globals).await?;
         let mut restore = self.wanted.restore(&client).await?;
@@ -159,8 +177,8 @@ impl CreateArgs {
         restore.metadata.name.clone_from(&name);
         restore.metadata.namespace.clone_from(&globals.namespace);
         if self.dry_run {
-            let show =
-                preview::Show { output: self.show.output.and_then(Format::machine), ..self.preview.show(globals) };
+            let output = self.show.output.and_then(Format::machine);
+            let show = preview::Show { output, details: self.details, ..self.preview.show(globals) };
             return Box::pin(preview_restore(restore, &client, globals, show, &self.preview)).await;
         }
         if !create(&client, &restore, &self.show).await? {
@@ -171,14 +189,26 @@ impl CreateArgs {
 }
 
 impl PlanArgs {
-    async fn run(self, globals: &Globals, only_differences: bool) -> Result<ExitCode> {
-        let client = client(globals).await?;
-        let mut restore = self.wanted.restore(&client).await?;
-        restore.metadata.name = format!("{}-plan", self.wanted.source());
-        restore.metadata.namespace.clone_from(&globals.namespace);
-        let show = preview::Show { only_differences, output: self.output, ..self.preview.show(globals) };
-        Box::pin(preview_restore(restore, &client, globals, show, &self.preview)).await
+    async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        let show = preview::Show { details: self.details, output: self.output, ..self.preview.show(globals) };
+        plan(&self.wanted, globals, show, &self.preview).await
     }
+}
+
+impl DiffArgs {
+    async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        let show = preview::Show { only_differences: true, output: self.output, ..self.preview.show(globals) };
+        plan(&self.wanted, globals, show, &self.preview).await
+    }
+}
+
+/// Prints what a restore without a name of its own would do.
+async fn plan(wanted: &Wanted, globals: &Globals, show: preview::Show, args: &PreviewArgs) -> Result<ExitCode> {
+    let client = client(globals).await?;
+    let mut restore = wanted.restore(&client).await?;
+    restore.metadata.name = format!("{}-plan", wanted.source());
+    restore.metadata.namespace.clone_from(&globals.namespace);
+    Box::pin(preview_restore(restore, &client, globals, show, args)).await
 }
 
 impl Operation for Restore {
@@ -241,5 +271,24 @@ impl Shown for Restore {
             time(self.metadata.creation_timestamp),
             selector(self.spec.label_selector.as_ref()),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(subcommand)]
+        command: RestoreCommand,
+    }
+
+    #[test]
+    fn a_diff_takes_no_flag_that_would_do_nothing() {
+        let parse = |verb: &str| Line::try_parse_from(["restore", verb, "--from-backup", "b", "--details"]);
+        assert!(matches!(parse("plan").unwrap().command, RestoreCommand::Plan(args) if args.details));
+        assert!(parse("diff").unwrap_err().to_string().contains("--details"));
     }
 }
