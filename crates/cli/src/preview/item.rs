@@ -20,7 +20,11 @@ pub(super) fn item_text(item: &PreviewItem, colours: bool) -> String {
     match &item.planned {
         Planned::Skip(reason) | Planned::Refused(reason) => out.push_str(&format!(": {reason}")),
         Planned::Conflict(_) => out.push_str(": it is there, differs, and stays as it is"),
-        Planned::Extra => out.push_str(": the backup lacks it, and it stays: --prune removes it"),
+        // What is never removed has a warning that says so.
+        Planned::Extra if item.warnings.is_empty() => {
+            out.push_str(": the backup lacks it, and it stays: --prune removes it");
+        }
+        Planned::Extra => out.push_str(": the backup lacks it, and it stays"),
         Planned::Remove => out.push_str(": the backup lacks it, and it would be deleted"),
         _ => {}
     }
@@ -113,6 +117,11 @@ mod tests {
                 ),
             ),
             (Planned::Skip("why".into()), "skip      configmaps/shop/settings: why\n".to_owned()),
+            (
+                Planned::Extra,
+                "extra     configmaps/shop/settings: the backup lacks it, and it stays: --prune removes it\n"
+                    .to_owned(),
+            ),
         ] {
             assert_eq!(item_text(&item(planned), false), expected);
         }
@@ -120,6 +129,13 @@ mod tests {
         assert_eq!(
             item_text(&PreviewItem { waits: Some(waits.clone()), ..item(Planned::Create) }, false),
             format!("create    configmaps/shop/settings: waits {waits}\n")
+        );
+        let never = "it is not removed: why".to_owned();
+        assert_eq!(
+            item_text(&PreviewItem { warnings: vec![never.clone()], ..item(Planned::Extra) }, false),
+            format!(
+                "extra     configmaps/shop/settings: the backup lacks it, and it stays\n            warning: {never}\n"
+            )
         );
         let changed = Difference { path: "/data/c".into(), left: Some(json!("3")), right: None };
         let modified = PreviewItem {
