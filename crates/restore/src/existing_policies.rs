@@ -70,7 +70,7 @@ impl ExistingPolicies {
         if let ExistingResourcePolicy::Other(word) = &spec.existing_resource_policy {
             problems.push(format!("Invalid ExistingResourcePolicy: {word}"));
         }
-        for (number, entry) in (1..).zip(&spec.existing_resource_policy_overrides) {
+        for (number, entry) in spec.existing_resource_policy_overrides.iter().enumerate() {
             let mut problem =
                 |text: String| problems.push(format!("existingResourcePolicyOverrides[{number}]: {text}"));
             match &entry.policy {
@@ -267,11 +267,11 @@ mod tests {
             ExistingPolicies::validate(&spec),
             [
                 "Invalid ExistingResourcePolicy: replace",
-                "existingResourcePolicyOverrides[1]: policy is required: none, update or recreate",
-                "existingResourcePolicyOverrides[2]: exact is a policy for all objects: it must be none, update or recreate",
-                "existingResourcePolicyOverrides[2]: includes list must either contain '*' only, or a non-empty list of items",
-                "existingResourcePolicyOverrides[3]: excludes list cannot contain '*'",
-                "existingResourcePolicyOverrides[3]: invalid label selector: \"Near\" is not a valid label selector operator",
+                "existingResourcePolicyOverrides[0]: policy is required: none, update or recreate",
+                "existingResourcePolicyOverrides[1]: exact is a policy for all objects: it must be none, update or recreate",
+                "existingResourcePolicyOverrides[1]: includes list must either contain '*' only, or a non-empty list of items",
+                "existingResourcePolicyOverrides[2]: excludes list cannot contain '*'",
+                "existingResourcePolicyOverrides[2]: invalid label selector: \"Near\" is not a valid label selector operator",
                 "allowRecreate: \"*\" is no type: name each one",
                 "allowRecreate: PersistentVolumes are never deleted to be made anew",
                 "allowRecreate: volumesnapshots.snapshot.storage.k8s.io are never deleted to be made anew",

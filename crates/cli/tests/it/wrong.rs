@@ -316,7 +316,7 @@ const BARRED: [(Sort, &str, &str); 10] = [
     (
         Restore,
         "existingResourcePolicyOverrides: [{includedResources: [pods]}]\n",
-        "the restore is not valid: existingResourcePolicyOverrides[1]: policy is required: none, update or recreate",
+        "the restore is not valid: existingResourcePolicyOverrides[0]: policy is required: none, update or recreate",
     ),
     (Backup, "includedNamespace: [a]\n", "--spec PLACE: a Backup has no field spec.includedNamespace"),
     (Backup, "includedNamespaces: a\n", "--spec PLACE: invalid type: string \"a\", expected a sequence"),
