@@ -7,7 +7,8 @@ use crate::lock::lock;
 use crate::outcome::RestoreError;
 use crate::pin::{Pin, found, written};
 use crate::plan_file::{LARGEST, PackedPlan, read_packed};
-use crate::plan_line::{PlanLine, Word};
+use crate::plan_line::PlanLine;
+use crate::plan_word::PlanWord;
 use crate::planned::PreviewItem;
 use crate::preview::preview;
 use crate::request::Request;
@@ -28,7 +29,7 @@ const WAITING: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Pinned {
     /// Two namespaces may become one, and two objects of the backup one of the cluster.
-    objects: HashMap<[u8; 16], Vec<(Word, Pin)>>,
+    objects: HashMap<[u8; 16], Vec<(PlanWord, Pin)>>,
     /// Objects that this run deletes to make them anew.
     deleted: Mutex<HashSet<[u8; 16]>>,
     /// Objects that the backup lacks and that are removed, in the order in which that is done.
@@ -94,7 +95,7 @@ impl Pinned {
 
     fn add(&mut self, line: &PlanLine) {
         let Some((key, word, pin)) = line.read() else { return };
-        if word == Word::Remove {
+        if word == PlanWord::Remove {
             self.removed.push((key, pin));
             return;
         }
@@ -112,7 +113,7 @@ impl Pinned {
 
     /// Whether the plan says that an object is made, so that there is none to look at before.
     pub(crate) fn makes(&self, key: &ObjectKey) -> bool {
-        self.objects.get(&key.digest()).is_none_or(|lines| lines.iter().any(|(word, _)| *word == Word::Create))
+        self.objects.get(&key.digest()).is_none_or(|lines| lines.iter().any(|(word, _)| *word == PlanWord::Create))
     }
 
     /// Whether the plan says anything of an object.
@@ -127,8 +128,8 @@ impl Pinned {
 
     /// How many objects the plan writes that are not among these, by the digests of their keys.
     pub(crate) fn not_written(&self, written: &HashSet<[u8; 16]>) -> usize {
-        let writes = |lines: &Vec<(Word, Pin)>| {
-            lines.iter().any(|(word, _)| matches!(word, Word::Create | Word::Update | Word::Recreate))
+        let writes = |lines: &Vec<(PlanWord, Pin)>| {
+            lines.iter().any(|(word, _)| matches!(word, PlanWord::Create | PlanWord::Update | PlanWord::Recreate))
         };
         self.objects.iter().filter(|(key, lines)| writes(lines) && !written.contains(*key)).count()
     }
@@ -154,19 +155,19 @@ impl Pinned {
     fn holds(
         &self,
         key: &ObjectKey,
-        (word, pin): (Word, Pin),
+        (word, pin): (PlanWord, Pin),
         change: Change<'_>,
         desired: &Value,
     ) -> Result<(), String> {
         let was_deleted = || self.is_resumed || lock(&self.deleted).contains(&key.digest());
         let in_cluster = match (change, word) {
-            (Change::Create, Word::Create) => None,
-            (Change::Create, Word::Recreate) if was_deleted() => None,
+            (Change::Create, PlanWord::Create) => None,
+            (Change::Create, PlanWord::Recreate) if was_deleted() => None,
             // The controller of service accounts makes one in every namespace, also in one that the restore has just made.
-            (Change::Update(_), Word::Create) if key.resource == GroupResource::new("", "serviceaccounts") => None,
-            (Change::Update(object), Word::Update) | (Change::Recreate(object), Word::Recreate) => Some(object),
+            (Change::Update(_), PlanWord::Create) if key.resource == GroupResource::new("", "serviceaccounts") => None,
+            (Change::Update(object), PlanWord::Update) | (Change::Recreate(object), PlanWord::Recreate) => Some(object),
             (Change::Create, _) => return Err("it is gone since the plan that the restore is pinned to".to_owned()),
-            (Change::Update(_) | Change::Recreate(_), Word::Create) => {
+            (Change::Update(_) | Change::Recreate(_), PlanWord::Create) => {
                 return Err("it has come into being since the plan that the restore is pinned to".to_owned());
             }
             _ => return Err("it has changed since the plan that the restore is pinned to".to_owned()),
@@ -361,7 +362,7 @@ mod tests {
             preview(&ground.request, &ground.env, sender).await.unwrap();
             let mut planned = Vec::new();
             while let Some(item) = items.recv().await {
-                planned.push((item.key.name, item.planned.word(), item.waits));
+                planned.push((item.key.name, item.planned.word().as_str(), item.waits));
             }
             assert_eq!(planned, expected.map(|(name, word, waits)| (name.to_owned(), word, waits)), "{path}");
 

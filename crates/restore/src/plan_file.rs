@@ -1,6 +1,7 @@
 //! A plan as a file (docs/formats/plan.md): read, written, packed line by line, and compared with another one. Pure.
 
 use crate::plan_line::{PlanDigest, PlanLine};
+use crate::plan_word::PlanWord;
 use lifeboat_archive::gzip::{self, Pieces};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -66,7 +67,7 @@ impl PlanFile {
                 None => true,
             });
             for at in 0..before.len().max(now.len()) {
-                let action = |lines: &[&PlanLine]| lines.get(at).map(|line| line.action());
+                let action = |lines: &[&PlanLine]| lines.get(at).and_then(|line| line.action());
                 out.push(PlanChange { object: object.clone(), before: action(&before), now: action(&now) });
             }
         }
@@ -80,9 +81,9 @@ pub struct PlanChange {
     /// Type, namespace and name of its object.
     pub object: String,
     /// What was to be done with it; `None` when the plan before lacks the line.
-    pub before: Option<String>,
+    pub before: Option<PlanWord>,
     /// What is to be done with it; `None` when the plan lacks the line.
-    pub now: Option<String>,
+    pub now: Option<PlanWord>,
 }
 
 /// The first line of a plan, with its end.
@@ -102,7 +103,7 @@ fn first(line: &str) -> Option<(String, String)> {
 pub(crate) struct PackedPlan {
     digest: PlanDigest,
     lines: Pieces,
-    counts: BTreeMap<String, u64>,
+    counts: BTreeMap<PlanWord, u64>,
     bytes: u64,
 }
 
@@ -110,7 +111,9 @@ impl PackedPlan {
     /// Takes a line.
     pub(crate) fn add(&mut self, line: &PlanLine) {
         self.digest.add(line);
-        *self.counts.entry(line.action()).or_default() += 1;
+        if let Some(word) = line.action() {
+            *self.counts.entry(word).or_default() += 1;
+        }
         for piece in [line.text(), "\n"] {
             self.lines.add(piece.as_bytes());
             self.bytes += piece.len() as u64;
@@ -231,7 +234,7 @@ mod tests {
     }
 
     fn change(object: &str, before: Option<&str>, now: Option<&str>) -> PlanChange {
-        let [before, now] = [before, now].map(|word| word.map(str::to_owned));
+        let [before, now] = [before, now].map(|word| word.map(|word| word.parse().unwrap()));
         PlanChange { object: format!("configmaps/shop/{object}"), before, now }
     }
 

@@ -1,6 +1,7 @@
 //! A plan as lines, and its digest (docs/formats/plan.md). Pure.
 
 use crate::pin::{Pin, short};
+use crate::plan_word::PlanWord;
 use crate::planned::PreviewItem;
 use lifeboat_object::ObjectKey;
 use serde_json::{Value, json};
@@ -14,8 +15,7 @@ impl PlanLine {
     /// The line of an item.
     #[must_use]
     pub fn of(item: &PreviewItem) -> Self {
-        let mut line =
-            json!({"action": item.planned.word(), "type": item.key.resource.to_string(), "name": item.key.name});
+        let mut line = json!({"action": item.planned.word().as_str(), "type": item.key.resource.to_string(), "name": item.key.name});
         if let Some(namespace) = &item.key.namespace {
             line["namespace"] = namespace.as_str().into();
         }
@@ -34,11 +34,9 @@ impl PlanLine {
         line.read().is_some().then_some(line)
     }
 
-    /// What would be done with the object, in a word of [`crate::Planned::word`].
-    #[must_use]
-    pub fn action(&self) -> String {
-        let line: Value = serde_json::from_str(&self.0).unwrap_or_default();
-        line["action"].as_str().unwrap_or_default().to_owned()
+    /// What would be done with the object.
+    pub(crate) fn action(&self) -> Option<PlanWord> {
+        self.read().map(|(_, word, _)| word)
     }
 
     /// The object in the cluster.
@@ -53,29 +51,12 @@ impl PlanLine {
     }
 
     /// The object in the cluster, what would be done with it, and what that depends on.
-    pub(crate) fn read(&self) -> Option<(ObjectKey, Word, Pin)> {
+    pub(crate) fn read(&self) -> Option<(ObjectKey, PlanWord, Pin)> {
         let line: Value = serde_json::from_str(&self.0).ok()?;
         let resource = line["type"].as_str()?.parse().ok()?;
         let key = ObjectKey::new(resource, line["namespace"].as_str(), line["name"].as_str()?);
-        let word = match line["action"].as_str()? {
-            "create" => Word::Create,
-            "update" => Word::Update,
-            "recreate" => Word::Recreate,
-            "remove" => Word::Remove,
-            _ => Word::Nothing,
-        };
-        Some((key, word, Pin::read_json(&line)))
+        Some((key, line["action"].as_str()?.parse().ok()?, Pin::read_json(&line)))
     }
-}
-
-/// What a plan does with an object of the cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Word {
-    Create,
-    Update,
-    Recreate,
-    Remove,
-    Nothing,
 }
 
 /// Makes the digest of a plan of its lines, in whatever order they come. Takes 16 bytes for each line.
@@ -128,11 +109,16 @@ mod tests {
         let left = |content| line(Planned::Conflict(Vec::new()), &object("u", "1", content));
         assert_eq!(left("old"), left("other"), "what is left alone may change");
         let (key, word, pin) = first.read().unwrap();
-        assert_eq!((key.to_string().as_str(), word), ("configmaps/shop/a", Word::Update));
+        assert_eq!((key.to_string().as_str(), word), ("configmaps/shop/a", PlanWord::Update));
         assert_eq!(pin, Pin::of(Some(&object("u", "9", "old")), &desired));
-        assert_eq!(first.action(), "update");
+        assert_eq!(first.action(), Some(PlanWord::Update));
         assert_eq!(PlanLine::parse(first.text()), Some(first));
-        for wrong in ["{}", "x", r#"{"action":"create","name":"a","type":""}"#] {
+        for wrong in [
+            "{}",
+            "x",
+            r#"{"action":"create","name":"a","type":""}"#,
+            r#"{"action":"delete","name":"a","type":"pods"}"#,
+        ] {
             assert_eq!(PlanLine::parse(wrong), None, "{wrong}");
         }
     }

@@ -1,6 +1,7 @@
 //! What would be done with objects. Pure.
 
 use crate::pin::Pin;
+use crate::plan_word::PlanWord;
 use lifeboat_object::ObjectKey;
 use lifeboat_patch::Difference;
 
@@ -67,30 +68,26 @@ pub enum Planned {
 }
 
 impl Planned {
-    /// All words of [`Planned::word`], in the order in which people read them.
-    pub const WORDS: [&'static str; 9] =
-        ["create", "update", "recreate", "unchanged", "skip", "conflict", "refused", "extra", "remove"];
-
     /// The word for it in plans and previews.
     #[must_use]
-    pub fn word(&self) -> &'static str {
+    pub fn word(&self) -> PlanWord {
         match self {
-            Self::Create => "create",
-            Self::Update(_) => "update",
-            Self::Recreate(_) => "recreate",
-            Self::Unchanged => "unchanged",
-            Self::Skip(_) => "skip",
-            Self::Conflict(_) => "conflict",
-            Self::Refused(_) => "refused",
-            Self::Extra => "extra",
-            Self::Remove => "remove",
+            Self::Create => PlanWord::Create,
+            Self::Update(_) => PlanWord::Update,
+            Self::Recreate(_) => PlanWord::Recreate,
+            Self::Unchanged => PlanWord::Unchanged,
+            Self::Skip(_) => PlanWord::Skip,
+            Self::Conflict(_) => PlanWord::Conflict,
+            Self::Refused(_) => PlanWord::Refused,
+            Self::Extra => PlanWord::Extra,
+            Self::Remove => PlanWord::Remove,
         }
     }
 
     /// Whether it changes something in the cluster.
     #[must_use]
     pub fn writes(&self) -> bool {
-        matches!(self, Self::Create | Self::Update(_) | Self::Recreate(_) | Self::Remove)
+        self.word().writes()
     }
 
     /// Where the object in the cluster differs, when that is of importance.
@@ -137,6 +134,6 @@ mod tests {
             Planned::Extra,
             Planned::Remove,
         ];
-        assert_eq!(all.map(|planned| planned.word()), Planned::WORDS);
+        assert_eq!(all.map(|planned| planned.word()), PlanWord::ALL);
     }
 }

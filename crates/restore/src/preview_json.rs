@@ -1,6 +1,7 @@
 //! A preview as JSON, for programs and for whoever asks a server for it: each item by itself, and the end.
 
 use crate::pin::Pin;
+use crate::plan_word::PlanWord;
 use crate::planned::{Modification, Planned, PreviewItem};
 use crate::preview::PreviewEnd;
 use lifeboat_object::ObjectKey;
@@ -16,8 +17,7 @@ impl PreviewItem {
     /// `errors`, `warnings`, `waits`, `decidedWhenRestored`; of what is written also what a plan holds it to, `found` and `written`.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let mut out =
-            json!({"action": self.planned.word(), "type": self.key.resource.to_string(), "name": self.key.name});
+        let mut out = json!({"action": self.planned.word().as_str(), "type": self.key.resource.to_string(), "name": self.key.name});
         if let Some(namespace) = &self.key.namespace {
             out["namespace"] = namespace.as_str().into();
         }
@@ -59,17 +59,16 @@ impl PreviewItem {
             all(&value[name]).iter().map(|text| Some(text.as_str()?.to_owned())).collect()
         };
         let differences = || differences(&value["differences"], OBJECT);
-        let planned = match value["action"].as_str()? {
-            "create" => Planned::Create,
-            "update" => Planned::Update(differences()?),
-            "recreate" => Planned::Recreate(differences()?),
-            "unchanged" => Planned::Unchanged,
-            "skip" => Planned::Skip(text("reason")?),
-            "conflict" => Planned::Conflict(differences()?),
-            "refused" => Planned::Refused(text("reason")?),
-            "extra" => Planned::Extra,
-            "remove" => Planned::Remove,
-            _ => return None,
+        let planned = match value["action"].as_str()?.parse().ok()? {
+            PlanWord::Create => Planned::Create,
+            PlanWord::Update => Planned::Update(differences()?),
+            PlanWord::Recreate => Planned::Recreate(differences()?),
+            PlanWord::Unchanged => Planned::Unchanged,
+            PlanWord::Skip => Planned::Skip(text("reason")?),
+            PlanWord::Conflict => Planned::Conflict(differences()?),
+            PlanWord::Refused => Planned::Refused(text("reason")?),
+            PlanWord::Extra => Planned::Extra,
+            PlanWord::Remove => Planned::Remove,
         };
         let modification = |one: &Value| {
             let rule = usize::try_from(one["rule"].as_u64()?).ok()?;

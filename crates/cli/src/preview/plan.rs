@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use clap::Args;
-use lifeboat_restore::{PlanChange, PlanDigest, PlanFile, PlanLine, PreviewItem};
+use lifeboat_restore::{PlanChange, PlanDigest, PlanFile, PlanLine, PlanWord, PreviewItem};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
@@ -103,7 +103,10 @@ impl EndedPlan {
     /// What differs, as a value; `None` when it is not compared.
     pub(super) fn value(&self) -> Option<Value> {
         let (digest, changes) = self.compared.as_ref()?;
-        let change = |change: &PlanChange| json!({"object": change.object, "before": change.before, "now": change.now});
+        let change = |change: &PlanChange| {
+            let [before, now] = [change.before, change.now].map(|word| word.map(PlanWord::as_str));
+            json!({"object": change.object, "before": before, "now": now})
+        };
         Some(json!({"planDigest": digest, "changes": changes.iter().map(change).collect::<Vec<_>>()}))
     }
 
@@ -126,8 +129,7 @@ impl EndedPlan {
         }
         writeln!(out, "It is another plan than {before}:")?;
         for PlanChange { object, before, now } in changes {
-            let word = |word: &Option<String>| word.clone().unwrap_or_else(|| "(absent)".to_owned());
-            let (before, now) = (word(before), word(now));
+            let [before, now] = [before, now].map(|word| word.map_or("(absent)", PlanWord::as_str));
             match before == now {
                 true => writeln!(out, "  {object}: {now}, but the object or what it becomes is another one")?,
                 false => writeln!(out, "  {object}: {before} -> {now}")?,

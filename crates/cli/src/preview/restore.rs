@@ -9,7 +9,7 @@ use crate::output::Output;
 use anyhow::{Context, Result};
 use lifeboat_api::RestoreSpec;
 use lifeboat_object::{GroupResource, Results};
-use lifeboat_restore::{Env, Planned, PreviewEnd, PreviewItem, Request};
+use lifeboat_restore::{Env, PlanWord, PreviewEnd, PreviewItem, Request};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -84,11 +84,11 @@ impl Show {
 }
 
 /// Objects by the word for what becomes of them.
-type Counts = BTreeMap<&'static str, u64>;
+type Counts = BTreeMap<PlanWord, u64>;
 
 /// How many objects there are of a word.
-fn count(counts: &Counts, word: &str) -> u64 {
-    counts.get(word).copied().unwrap_or_default()
+fn count(counts: &Counts, word: PlanWord) -> u64 {
+    counts.get(&word).copied().unwrap_or_default()
 }
 
 impl RestorePrinter<BufWriter<Stdout>> {
@@ -157,7 +157,7 @@ impl<W: Write> RestorePrinter<W> {
     fn sum(&self) -> Counts {
         let mut sum = Counts::new();
         for (word, count) in self.counts.values().flatten() {
-            *sum.entry(word).or_default() += count;
+            *sum.entry(*word).or_default() += count;
         }
         sum
     }
@@ -172,7 +172,7 @@ impl<W: Write> RestorePrinter<W> {
         let plan = std::mem::take(&mut self.plan).end()?;
         if let Some(output) = self.show.output {
             let counts: Map<String, Value> =
-                Planned::WORDS.iter().map(|word| ((*word).to_owned(), count(&sum, word).into())).collect();
+                PlanWord::ALL.iter().map(|word| (word.to_string(), count(&sum, *word).into())).collect();
             let mut rest = end.to_json();
             rest["counts"] = counts.into();
             rest["planDigest"] = plan.digest.as_str().into();
@@ -196,7 +196,7 @@ impl<W: Write> RestorePrinter<W> {
         self.out.flush()?;
         let Results { errors, .. } = &end.results;
         print_results(&end.results);
-        Ok(exit_code(errors.is_empty() && count(&sum, "refused") == 0 && plan.is_same()))
+        Ok(exit_code(errors.is_empty() && count(&sum, PlanWord::Refused) == 0 && plan.is_same()))
     }
 
     fn end_text(&mut self, end: &PreviewEnd) -> Result<()> {
@@ -231,7 +231,7 @@ impl<W: Write> RestorePrinter<W> {
         }
         let sum = self.sum();
         let [create, update, recreate, unchanged, skip, conflict, refused, extra, remove] =
-            Planned::WORDS.map(|word| count(&sum, word));
+            PlanWord::ALL.map(|word| count(&sum, word));
         let some = |count: u64, text: String| if count == 0 { String::new() } else { text };
         let recreate = some(recreate, format!(" delete {recreate} and make them anew,"));
         let remove = some(remove, format!(" remove {remove} that the backup lacks,"));
@@ -248,12 +248,14 @@ impl<W: Write> RestorePrinter<W> {
 fn write_table(out: impl Write, counts: &BTreeMap<GroupResource, Counts>) -> Result<()> {
     let mut out = tabwriter::TabWriter::new(out).padding(2);
     // Most restores do not look for what the backup lacks.
-    let is_of_extras = |word: &str| matches!(word, "extra" | "remove");
-    let looks_for_extras = counts.values().flat_map(Counts::keys).any(|word| is_of_extras(word));
-    let shown: Vec<&str> = Planned::WORDS.into_iter().filter(|word| looks_for_extras || !is_of_extras(word)).collect();
-    writeln!(out, "TYPE\t{}", shown.join("\t").to_uppercase())?;
+    let is_of_extras = |word: PlanWord| matches!(word, PlanWord::Extra | PlanWord::Remove);
+    let looks_for_extras = counts.values().flat_map(Counts::keys).any(|word| is_of_extras(*word));
+    let shown = PlanWord::ALL.into_iter().filter(|word| looks_for_extras || !is_of_extras(*word));
+    let shown: Vec<PlanWord> = shown.collect();
+    let head: Vec<&str> = shown.iter().map(|word| word.as_str()).collect();
+    writeln!(out, "TYPE\t{}", head.join("\t").to_uppercase())?;
     for (resource, counts) in counts {
-        let counts: Vec<String> = shown.iter().map(|word| count(counts, word).to_string()).collect();
+        let counts: Vec<String> = shown.iter().map(|word| count(counts, *word).to_string()).collect();
         writeln!(out, "{resource}\t{}", counts.join("\t"))?;
     }
     Ok(out.flush()?)
@@ -264,6 +266,7 @@ mod tests {
     use super::*;
     use clap::Parser;
     use lifeboat_object::ObjectKey;
+    use lifeboat_restore::Planned;
 
     #[derive(Debug, Parser)]
     struct Line {
@@ -282,10 +285,16 @@ mod tests {
             write_table(&mut out, &counts).unwrap();
             String::from_utf8(out).unwrap().lines().map(|line| line.trim_end().to_owned()).collect()
         };
-        let maps = Counts::from([("create", 300_000), ("recreate", 5), ("unchanged", 1), ("skip", 2), ("conflict", 3)]);
+        let maps = Counts::from([
+            (PlanWord::Create, 300_000),
+            (PlanWord::Recreate, 5),
+            (PlanWord::Unchanged, 1),
+            (PlanWord::Skip, 2),
+            (PlanWord::Conflict, 3),
+        ]);
         let all = table(
-            Counts::from([("remove", 6)]).into_iter().chain(maps.clone()).collect(),
-            Counts::from([("update", 1), ("refused", 4), ("extra", 7)]),
+            Counts::from([(PlanWord::Remove, 6)]).into_iter().chain(maps.clone()).collect(),
+            Counts::from([(PlanWord::Update, 1), (PlanWord::Refused, 4), (PlanWord::Extra, 7)]),
         );
         assert_eq!(
             all,
@@ -296,7 +305,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            table(maps, Counts::from([("update", 1)])),
+            table(maps, Counts::from([(PlanWord::Update, 1)])),
             [
                 "TYPE              CREATE  UPDATE  RECREATE  UNCHANGED  SKIP  CONFLICT  REFUSED",
                 "configmaps        300000  0       5         1          2     3         0",
