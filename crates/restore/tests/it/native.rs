@@ -442,6 +442,12 @@ async fn a_preview_says_what_would_be_made_and_a_restore_can_be_pinned_to_it() {
         assert_eq!(messages(&outcome), [vec![] as Vec<String>, vec![]]);
         assert_eq!((cloud.volumes().len(), ground.volumes().await.len()), (2, 2 + usize::from(is_mapped)));
     }
+    // One that is about to go is made when it is gone.
+    let (with_released, _) = ground().await;
+    let [mut live, _] = volume("pv-a", "a", "old-a");
+    live["status"]["phase"] = "Released".into();
+    with_released.put(live).await;
+    assert_eq!(previewed(&with_released).await.0["pv-a"], Planned::Create);
     // No volume is made that the plan does not have.
     let (mut ground, cloud) = ground().await;
     ground.request.restore.spec.existing_resource_policy = ExistingResourcePolicy::None;
