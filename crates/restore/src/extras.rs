@@ -8,7 +8,7 @@ use crate::mapping::Mapping;
 use crate::pin::Pin;
 use crate::planned::{Planned, PreviewItem};
 use crate::read::namespaces_in;
-use crate::recreate::{Dependents, Doomed, LOOKS, Undeleted};
+use crate::recreate::{Dependents, Doomed, Undeleted, advice};
 use lifeboat_api::well_known::ANNOTATION_RESOURCE_POLICIES;
 use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_cluster::{ClusterError, ListRequest};
@@ -23,6 +23,8 @@ use tokio::sync::mpsc;
 const GROUP: &str = "velero.io";
 /// What a type must allow.
 const VERBS: [&str; 2] = ["list", "delete"];
+/// How often an object that changes all the time is looked at again before it is given up.
+const LOOKS: usize = 5;
 
 /// The objects of a backup as those of the cluster that they become, and where others are looked for.
 pub(crate) struct Extras<'a> {
@@ -298,17 +300,19 @@ pub(crate) async fn remove(
             resource_version: &head.resource_version,
             body: &body,
         };
-        let (place, is_deleted) = doomed.delete(Dependents::Go, env).await.map_err(|e| match e {
-            Undeleted::Unstored(e) => format!("it cannot be stored before: {}", chain(&e)),
-            Undeleted::Refused(e) => chain(&e),
-        })?;
-        if is_deleted {
-            let fields = [("object", key.to_string()), ("manifest", place)];
-            let fields = fields.each_ref().map(|(name, value)| (*name, value.as_str()));
-            env.operation.journal.info("Removed an object that the backup lacks", &fields);
-            return Ok(Arc::clone(api));
-        }
-        // It has changed meanwhile, or is gone.
+        let place = match doomed.delete(Dependents::Go, env).await {
+            Ok(place) => place,
+            // It is looked at again.
+            Err(Undeleted::Changed) => continue,
+            Err(Undeleted::Unknown { place, why }) => {
+                return Err(format!("no answer says whether it was ({}); {}", why.failure, advice(&place)));
+            }
+            Err(why) => return Err(why.told()),
+        };
+        let fields = [("object", key.to_string()), ("manifest", place)];
+        let fields = fields.each_ref().map(|(name, value)| (*name, value.as_str()));
+        env.operation.journal.info("Removed an object that the backup lacks", &fields);
+        return Ok(Arc::clone(api));
     }
     Err("it changes all the time".to_owned())
 }

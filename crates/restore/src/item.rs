@@ -122,6 +122,16 @@ impl Restorer {
                 let Some(row) = self.mapping.archive.row(source.row) else { return Attempt::FAILED };
                 return self.without_namespace(row).await;
             }
+            Refused::Unequal { told, .. } if !last => {
+                tracing::debug!(key = %source.key, told, "not brought in line for now");
+                return Attempt::Later(Obstacle::Passing);
+            }
+            Refused::Unequal { told, is_error } => {
+                let tell = if is_error { Messages::error } else { Messages::warning };
+                tell(&self.messages, target, &told);
+                // It is there: nothing that needs it is lost.
+                return Attempt::FAILED;
+            }
             Refused::Because(refusal) if !last && can_pass(&refusal) => {
                 tracing::debug!(key = %source.key, %refusal, "refused for now");
                 return Attempt::Later(Obstacle::Passing);

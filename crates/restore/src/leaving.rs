@@ -88,10 +88,15 @@ impl Leaving {
                 all.as_secs()
             ),
         };
-        let why = &self.0;
         Some(format!(
-            "could not restore {key}: the one in the cluster {why}, and {waited}; when it is gone, run the restore again"
+            "could not restore {key}: the one in the cluster {self}, and {waited}; when it is gone, run the restore again"
         ))
+    }
+}
+
+impl std::fmt::Display for Leaving {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
     }
 }
 

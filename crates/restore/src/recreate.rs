@@ -3,17 +3,16 @@
 
 use crate::env::Env;
 use crate::leaving::Leaving;
+use crate::retry::may_be_done;
 use crate::wait::{Waited, poll};
 use bytes::Bytes;
+use lifeboat_archive::layout::replaced_key;
 use lifeboat_cluster::{ClusterError, Preconditions};
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey, chain};
 use lifeboat_store::StoreError;
 use serde_json::{Map, Value};
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// How often an object that changes all the time is looked at again before it is given up.
-pub(crate) const LOOKS: usize = 5;
 
 /// An object of the cluster that is to be deleted, at one revision.
 #[derive(Clone, Copy)]
@@ -37,21 +36,52 @@ pub(crate) enum Dependents {
     Go,
 }
 
-/// Why an object was neither deleted nor had changed.
+/// Why an object was not deleted, or cannot be made anew at once. It may be gone in the last two cases only.
+#[derive(Debug)]
 pub(crate) enum Undeleted {
     /// It could not be stored before.
     Unstored(StoreError),
-    /// The API server refuses to delete it.
+    /// The API server refuses to delete it, or to take the one that is to come in its place.
     Refused(ClusterError),
+    /// It has changed since it was read, or another one has its name.
+    Changed,
+    /// Something else deletes it already.
+    Leaving(Leaving),
+    /// It is stored at this key of the bucket, and no answer says whether it was deleted.
+    Unknown { place: String, why: ClusterError },
+    /// It is stored at this key of the bucket and was deleted, and is not known to be gone, for this reason.
+    Deleted { place: String, why: String },
+}
+
+impl Undeleted {
+    /// What became of the object and why, for people.
+    pub(crate) fn told(&self) -> String {
+        let stays = "it was left as it is, because";
+        match self {
+            Self::Unstored(e) => format!("{stays} what it was cannot be stored: {}", chain(e)),
+            Self::Refused(e) if e.status().is_none() => {
+                format!("{stays} it is not known whether it may be replaced: {e}")
+            }
+            Self::Refused(e) => format!("{stays} the API server refuses to {}: {}", e.verb, e.failure),
+            Self::Changed => format!("{stays} it changes all the time"),
+            Self::Leaving(leaving) => format!("the one in the cluster {leaving}"),
+            Self::Unknown { place, why } => {
+                format!("it may have been deleted, because no answer to that came ({}); {}", why.failure, advice(place))
+            }
+            Self::Deleted { place, why } => {
+                format!("it was deleted and not made anew, because {why}; {}", advice(place))
+            }
+        }
+    }
 }
 
 impl Doomed<'_> {
     /// Stores the object beside the restore (docs/formats/replaced.md), and deletes it if it is still that very object and revision.
-    /// Gives the key in the bucket where it is, and whether it was deleted: it was not when it has changed meanwhile, or is gone.
+    /// Gives the key in the bucket where it is.
     ///
     /// # Errors
-    /// [`Undeleted`].
-    pub(crate) async fn delete(self, dependents: Dependents, env: &Env) -> Result<(String, bool), Undeleted> {
+    /// [`Undeleted`]; one that is gone has [`Undeleted::Changed`] too.
+    pub(crate) async fn delete(self, dependents: Dependents, env: &Env) -> Result<String, Undeleted> {
         let Self { restore, key, resource, uid, resource_version, body } = self;
         let place = env.store.put_replaced(restore, key, uid, body).await.map_err(Undeleted::Unstored)?;
         let (namespace, preconditions) = (key.namespace.as_deref(), Preconditions { uid, resource_version });
@@ -59,7 +89,12 @@ impl Doomed<'_> {
             Dependents::Stay => env.cluster.delete_and_orphan(resource, namespace, &key.name, preconditions).await,
             Dependents::Go => env.cluster.delete_with_dependents(resource, namespace, &key.name, preconditions).await,
         };
-        Ok((place, deleted.map_err(Undeleted::Refused)?))
+        match deleted {
+            Ok(true) => Ok(place),
+            Ok(false) => Err(Undeleted::Changed),
+            Err(why) if may_be_done(&why) => Err(Undeleted::Unknown { place, why }),
+            Err(e) => Err(Undeleted::Refused(e)),
+        }
     }
 }
 
@@ -76,57 +111,44 @@ pub(crate) struct Replacement<'a> {
     pub(crate) desired: &'a Value,
 }
 
-/// Why an object was not deleted.
-#[derive(Debug)]
-pub(crate) enum NotRemoved {
-    /// The API server refuses something.
-    Refused(ClusterError),
-    /// For people.
-    Because(String),
-    /// Something else deletes it already.
-    Leaving(Leaving),
-}
-
 impl Replacement<'_> {
     /// Deletes the object of the cluster and waits until it is gone; its dependents stay. Before that the API server has said
     /// that it would take the new one, and the old one is stored. Gives the key in the bucket where that is.
     ///
     /// # Errors
-    /// [`NotRemoved`]: nothing was deleted, unless the message says so.
-    pub(crate) async fn remove(self, timeout: Duration, env: &Env) -> Result<String, NotRemoved> {
-        let Self { key, resource, .. } = self;
+    /// [`Undeleted`].
+    pub(crate) async fn remove(self, timeout: Duration, env: &Env) -> Result<String, Undeleted> {
+        let Self { restore, key, resource, in_cluster, .. } = self;
         let namespace = key.namespace.as_deref();
         let (name, probe) = probe(key, self.desired);
         let tried = env.cluster.dry_run_create(resource, namespace, &name, Bytes::from(probe.to_string())).await;
-        tried.map_err(NotRemoved::Refused)?;
-        let mut in_cluster = self.in_cluster.clone();
-        for _ in 0..LOOKS {
-            let text = |field: &str| in_cluster["metadata"][field].as_str().unwrap_or_default();
-            let (uid, resource_version, json) = (text("uid"), text("resourceVersion"), in_cluster.to_string());
-            let doomed = Doomed { restore: self.restore, key, resource, uid, resource_version, body: json.as_bytes() };
-            let (place, is_deleted) = doomed.delete(Dependents::Stay, env).await.map_err(|e| match e {
-                Undeleted::Refused(e) => NotRemoved::Refused(e),
-                Undeleted::Unstored(e) => {
-                    let why = format!("what it was cannot be stored: {}", chain(&e));
-                    NotRemoved::Because(format!("it was left as it is, because {why}"))
-                }
-            })?;
-            if is_deleted {
-                return self.gone(uid, &place, timeout, env).await.map(|()| place);
-            }
-            let Some(body) = env.cluster.get(resource, namespace, &key.name).await.map_err(NotRemoved::Refused)? else {
-                return Ok(place);
-            };
-            in_cluster = serde_json::from_slice(&body).unwrap_or_default();
-            if let Some(leaving) = Leaving::of(&in_cluster) {
-                return Err(NotRemoved::Leaving(leaving));
-            }
+        tried.map_err(Undeleted::Refused)?;
+        let text = |field: &str| in_cluster["metadata"][field].as_str().unwrap_or_default();
+        let (uid, resource_version, json) = (text("uid"), text("resourceVersion"), in_cluster.to_string());
+        let doomed = Doomed { restore, key, resource, uid, resource_version, body: json.as_bytes() };
+        match doomed.delete(Dependents::Stay, env).await {
+            Ok(place) => self.gone(uid, place, timeout, env).await,
+            Err(Undeleted::Changed) => self.meanwhile(uid, env).await,
+            Err(e) => Err(e),
         }
-        Err(NotRemoved::Because("it was left as it is, because it changes all the time".to_owned()))
+    }
+
+    /// What has become of an object that was not there any more as it was read. One that is gone was perhaps deleted here, and the
+    /// answer was lost: what was stored of it is at the key that this gives.
+    async fn meanwhile(self, uid: &str, env: &Env) -> Result<String, Undeleted> {
+        let Self { restore, key, resource, .. } = self;
+        let place = replaced_key(restore, key, uid);
+        let body = match env.cluster.get(resource, key.namespace.as_deref(), &key.name).await {
+            Ok(Some(body)) => body,
+            Ok(None) => return Ok(place),
+            Err(why) => return Err(Undeleted::Unknown { place, why }),
+        };
+        let now: Value = serde_json::from_slice(&body).unwrap_or_default();
+        Err(Leaving::of(&now).map_or(Undeleted::Changed, Undeleted::Leaving))
     }
 
     /// Waits until the object of this UID is gone.
-    async fn gone(self, uid: &str, place: &str, timeout: Duration, env: &Env) -> Result<(), NotRemoved> {
+    async fn gone(self, uid: &str, place: String, timeout: Duration, env: &Env) -> Result<String, Undeleted> {
         let Self { key, resource, .. } = self;
         let until = Instant::now() + timeout;
         let waited = poll(
@@ -138,12 +160,12 @@ impl Replacement<'_> {
             },
         );
         let why = match waited.await {
-            Waited::Done(()) => return Ok(()),
+            Waited::Done(()) => return Ok(place),
             Waited::Failed(e) => format!("it cannot be seen whether it is gone: {}", e.failure),
             Waited::TimedOut => format!("it was still there after {} s", timeout.as_secs()),
             Waited::Cancelled => "the restore was cancelled".to_owned(),
         };
-        Err(NotRemoved::Because(format!("it was deleted and not made anew, because {why}; {}", advice(place))))
+        Err(Undeleted::Deleted { place, why })
     }
 }
 

@@ -16,6 +16,13 @@ pub(crate) enum Refused {
     Namespace(Missing),
     /// The object in the cluster is being deleted; the journal does not have that yet.
     Leaving(Leaving),
+    /// One is there and could not be brought in line, for a reason that can pass; the journal does not have that yet.
+    Unequal {
+        /// What is said when it does not pass.
+        told: String,
+        /// Whether that is an error, and no warning.
+        is_error: bool,
+    },
     /// The restore ends early, and what has to be there before it is not.
     Stopped,
     /// It needs to wait for others, and too many do.

@@ -26,6 +26,12 @@ pub(crate) fn can_pass(error: &ClusterError) -> bool {
     }
 }
 
+/// Whether a write that ended with this error may have been carried out all the same: no answer came from who could know.
+pub(crate) fn may_be_done(error: &ClusterError) -> bool {
+    let Some(status) = error.status() else { return true };
+    matches!(status.code, 502 | 504) || (status.code == 500 && !can_pass(error))
+}
+
 /// Whether reading an object of the archive again a little later can succeed: what is damaged stays so.
 pub(crate) fn can_be_read_later(error: &StoreError) -> bool {
     matches!(error, StoreError::Bucket(_) | StoreError::Scratch { .. } | StoreError::Stopped | StoreError::Worker(_))
@@ -39,7 +45,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_for_good_is_not_tried_again() {
-        for (code, reason, message, expected) in [
+        for (code, reason, message, passes) in [
             (422, "Invalid", "spec.x is immutable", false),
             (409, "AlreadyExists", "it exists", false),
             (409, "Conflict", "try again", true),
@@ -55,8 +61,28 @@ mod tests {
         ] {
             let status = ApiStatus { code, reason: reason.into(), message: message.into(), ..ApiStatus::default() };
             let error = ClusterError { verb: "create", what: String::new(), failure: Failure::Api(Box::new(status)) };
-            assert_eq!(can_pass(&error), expected, "{code} {message}");
+            assert_eq!(can_pass(&error), passes, "{code} {message}");
         }
+    }
+
+    #[test]
+    fn a_write_is_done_or_not_when_the_api_server_itself_says_so() {
+        let error = |failure| ClusterError { verb: "delete", what: String::new(), failure };
+        for (code, message, expected) in [
+            (403, "User \"x\" cannot delete resource", false),
+            (409, "it has changed", false),
+            (429, "too many requests", false),
+            (500, "failed calling webhook \"a\"", false),
+            (500, "etcdserver: request timed out", true),
+            (502, "", true),
+            (503, "", false),
+            (504, "Timeout: request did not complete within requested timeout", true),
+        ] {
+            let status = ApiStatus { code, message: message.into(), ..ApiStatus::default() };
+            assert_eq!(may_be_done(&error(Failure::Api(Box::new(status)))), expected, "{code} {message}");
+        }
+        assert!(may_be_done(&error(Failure::Connection { message: "reset".into() })));
+        assert!(may_be_done(&error(Failure::Timeout(std::time::Duration::from_secs(180)))));
     }
 
     #[test]

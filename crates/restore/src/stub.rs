@@ -242,7 +242,7 @@ impl Ground {
     /// Puts an object into the cluster, behind the restore's back.
     pub(crate) fn put(&self, mut object: Value) {
         let path = Type::of(&object).expect("a type that is served").path(&object);
-        object["metadata"]["uid"] = format!("uid-of-{path}").into();
+        object["metadata"]["uid"] = format!("uid-of-{}", path.replace('/', "-")).into();
         object["metadata"]["resourceVersion"] = "1".into();
         self.api.objects.lock().unwrap().insert(path, object);
     }
@@ -275,6 +275,11 @@ impl Ground {
     /// Answers each such request with this status.
     pub(crate) fn answer(&self, method: &'static str, path: &'static str, answer: Answer) {
         self.api.answers.lock().unwrap().insert((method, path), answer);
+    }
+
+    /// Changes the object that is deleted next, just before that, or takes it away where this says `false`.
+    pub(crate) fn before_deletion(&self, change: BeforeDeletion) {
+        *self.api.before_deletion.lock().unwrap() = Some(change);
     }
 
     /// The creations and patches that were asked for, each as `METHOD path`, in their order; without those of namespaces.
@@ -337,6 +342,9 @@ async fn backup(objects: &[Value]) -> Store {
     writer.commit(&backup, "test", BTreeMap::new(), "v1").await.unwrap();
     store
 }
+
+/// Changes an object, or takes it away.
+type BeforeDeletion = fn(&mut Value) -> bool;
 
 /// A code and a reason.
 type Answer = (u16, &'static str);
@@ -438,6 +446,8 @@ struct Api {
     going: Mutex<BTreeMap<String, bool>>,
     /// What is said to each request of a method at a path.
     answers: Mutex<BTreeMap<(&'static str, &'static str), Answer>>,
+    /// What becomes of an object just before the next deletion.
+    before_deletion: Mutex<Option<BeforeDeletion>>,
 }
 
 impl Api {
@@ -455,7 +465,6 @@ impl Api {
         stream.read_exact(&mut body).await.unwrap();
         let mut words = head.split(' ');
         let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        let path = path.split('?').next().unwrap_or_default();
         let (code, answer) = self.say(method, path, serde_json::from_slice(&body).unwrap_or_default());
         let answer = answer.to_string();
         let head = format!("HTTP/1.1 {code} x\r\ncontent-type: application/json\r\nconnection: close\r\n");
@@ -466,7 +475,14 @@ impl Api {
     }
 
     fn say(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let mut objects = self.objects.lock().unwrap();
+        if method == "DELETE"
+            && let Some(change) = self.before_deletion.lock().unwrap().take()
+            && !objects.get_mut(path).is_some_and(change)
+        {
+            objects.remove(path);
+        }
         let name = body["metadata"]["name"].as_str().unwrap_or_default();
         let place = if method == "POST" { format!("{path}/{name}") } else { path.to_owned() };
         if ["POST", "PATCH"].contains(&method) && path != "/api/v1/namespaces" {
@@ -497,6 +513,9 @@ impl Api {
                     self.going.lock().unwrap().entry(path).and_modify(|is_tried| *is_tried = true);
                     return status(409, "AlreadyExists");
                 }
+                if query.contains("dryRun=") {
+                    return (201, body);
+                }
                 let mut object = body;
                 object["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:01Z");
                 object["metadata"]["uid"] = format!("uid-of-{name}").into();
@@ -506,6 +525,16 @@ impl Api {
                     self.made.lock().unwrap().push(name);
                 }
                 (201, object)
+            }
+            ("DELETE", _) => {
+                let Some(object) = objects.get(path) else { return status(404, "NotFound") };
+                let differs = |field: &str| {
+                    body["preconditions"].get(field).is_some_and(|said| object["metadata"][field] != *said)
+                };
+                if differs("uid") || differs("resourceVersion") {
+                    return status(409, "Conflict");
+                }
+                (200, objects.remove(path).unwrap_or_default())
             }
             ("PATCH", _) => {
                 let name = path.rsplit('/').next().unwrap_or_default();

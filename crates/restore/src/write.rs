@@ -12,7 +12,7 @@ use crate::mapping::Mapping;
 use crate::messages::Messages;
 use crate::pinned::{Change, Pinned};
 use crate::pod_commands::PodCommands;
-use crate::recreate::{NotRemoved, Replacement, advice};
+use crate::recreate::{Replacement, Undeleted, advice};
 use crate::refused::Refused;
 use crate::renamed::Renamed;
 use crate::retry::can_pass;
@@ -285,15 +285,20 @@ impl Writer {
         }
         let place = match replacement.remove(self.timeout, &self.env).await {
             Ok(place) => place,
-            Err(NotRemoved::Leaving(leaving)) => return Err(Refused::Leaving(leaving)),
-            Err(NotRemoved::Refused(e)) if can_pass(&e) => return Err(Refused::Because(Box::new(e))),
-            Err(NotRemoved::Refused(e)) => {
-                let why = format!("it was left as it is, because the API server refuses to {}: {}", e.verb, e.failure);
-                self.messages.error(key, &format!("could not recreate {key}: {why}"));
-                return Ok(Action::Failed);
-            }
-            Err(NotRemoved::Because(why)) => {
-                self.messages.error(key, &format!("could not recreate {key}: {why}"));
+            Err(Undeleted::Leaving(leaving)) => return Err(Refused::Leaving(leaving)),
+            Err(Undeleted::Refused(e)) if can_pass(&e) => return Err(Refused::Because(Box::new(e))),
+            Err(why) => {
+                let told = format!("could not recreate {key}: {}", why.told());
+                match why {
+                    // It is read again, and decided about as it is then.
+                    Undeleted::Changed => return Err(Refused::Unequal { told, is_error: true }),
+                    Undeleted::Unknown { .. } => {
+                        // The attempt that follows may end with a message that says nothing about this.
+                        self.messages.warning(key, &format!("{told}; it is looked at again"));
+                        return Err(Refused::Unequal { told, is_error: true });
+                    }
+                    _ => self.messages.error(key, &told),
+                }
                 return Ok(Action::Failed);
             }
         };

@@ -1,7 +1,8 @@
 //! What becomes of objects that are there already, and what follows a create (restore.md 2.13 and 2.14), on whole restores.
 
 use super::tests::{files, messages};
-use crate::stub::{Ground, Scripted, object};
+use crate::outcome::RestoreError;
+use crate::stub::{Ground, Scripted, config_map, object};
 use lifeboat_action::{ActionScope, RestoreItemOutput};
 use lifeboat_api::{Duration, ExistingResourcePolicy, HookStatus, RestoreStatusSpec, well_known};
 use serde_json::{Value, json};
@@ -138,4 +139,62 @@ async fn managed_fields_of_an_object_that_is_gone_are_a_warning_and_others_that_
         assert!(told.starts_with("error restoring managedFields of widgets.example.com/shop/w: "), "{told}");
         assert_eq!(ground.writes(), [format!("POST {WIDGET}"), format!("PATCH {WIDGET}")]);
     }
+}
+
+/// A restore of a ConfigMap that is in the cluster with other data.
+async fn differing(policy: ExistingResourcePolicy) -> Ground {
+    let mut ground = ground(&[config_map("a")], json!({})).await;
+    let mut old = config_map("a");
+    old["data"]["k"] = "old".into();
+    ground.put(old);
+    ground.request.restore.spec.existing_resource_policy = policy;
+    ground
+}
+
+/// The data of that ConfigMap, as it is in the cluster.
+fn data(ground: &Ground) -> Value {
+    ground.config_map("a").map(|object| object["data"]["k"].clone()).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn an_object_that_changes_just_before_it_is_deleted_to_be_made_anew_is_decided_about_as_it_is_then() {
+    let held = |object: &mut Value| {
+        lifeboat_patch::merge(object, &json!({"metadata": {"resourceVersion": "2", "finalizers": ["e.com/hold"]}}));
+        true
+    };
+    let ground = differing(ExistingResourcePolicy::Recreate).await;
+    ground.before_deletion(held);
+    let outcome = ground.run().await.unwrap();
+    let why = "it has the finalizer e.com/hold, and what goes with it is not known; allowRecreate: [configmaps] \
+               (--allow-recreate) lets it be deleted all the same";
+    let told = format!("could not recreate configmaps/shop/a, which differs from the backup: {why}");
+    assert_eq!((messages(&outcome.results), data(&ground)), ([vec![told], vec![]], json!("old")));
+
+    let another = |object: &mut Value| {
+        object["metadata"]["uid"] = "another".into();
+        true
+    };
+    let mut ground = differing(ExistingResourcePolicy::Recreate).await;
+    ground.request.restore.spec.plan_digest = format!("sha256:{}", "0".repeat(64));
+    let Err(RestoreError::PlanChanged { now, .. }) = ground.run().await else { panic!("another plan") };
+    ground.request.restore.spec.plan_digest = now;
+    ground.before_deletion(another);
+    let outcome = ground.run_again().await.unwrap();
+    let why = "it was left as it is, because it has changed since the plan that the restore is pinned to";
+    let told = format!("error restoring configmaps/shop/a: {why}");
+    assert_eq!((messages(&outcome.results), data(&ground)), ([vec![], vec![told]], json!("old")));
+}
+
+#[tokio::test]
+async fn an_object_whose_deletion_has_no_answer_is_looked_at_again_and_the_message_says_where_it_is_stored() {
+    let ground = differing(ExistingResourcePolicy::Recreate).await;
+    ground.before_deletion(|_| false);
+    ground.answer("DELETE", "/api/v1/namespaces/shop/configmaps/a", (500, "Invalid"));
+    let outcome = ground.run().await.unwrap();
+    let place = "restores/r/replaced/configmaps/namespaces/shop/a/uid-of--api-v1-namespaces-shop-configmaps-a.json.gz";
+    let told = format!(
+        "could not recreate configmaps/shop/a: it may have been deleted, because no answer to that came (Invalid); the one that was \
+         there is in the bucket at {place}; it is looked at again"
+    );
+    assert_eq!((messages(&outcome.results), data(&ground)), ([vec![told], vec![]], json!("a")));
 }
