@@ -127,8 +127,7 @@ impl Restorer {
                 return Attempt::Later(Obstacle::Passing);
             }
             Refused::Unequal { told, is_error } => {
-                let tell = if is_error { Messages::error } else { Messages::warning };
-                tell(&self.messages, target, &told);
+                self.messages.unequal(target, &told, is_error);
                 // It is there: nothing that needs it is lost.
                 return Attempt::FAILED;
             }

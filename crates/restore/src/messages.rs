@@ -29,6 +29,11 @@ impl Messages {
         self.journal.warn(&Place::of(target.namespace.as_deref()), message);
     }
 
+    /// Tells of an object that is there and could not be brought in line, as an error or a warning.
+    pub(crate) fn unequal(&self, target: &ObjectKey, message: &str, is_error: bool) {
+        if is_error { self.error(target, message) } else { self.warning(target, message) }
+    }
+
     /// Writes into the log that an object is not restored, and why. That is no warning: it is as it should be.
     pub(crate) fn left_out(&self, target: &ObjectKey, reason: &str) {
         self.journal.info("Left an object out", &[("object", &target.to_string()), ("reason", reason)]);

@@ -258,12 +258,13 @@ impl Writer {
             Ok(_) => Ok(Action::Updated),
             // It has changed in that moment, perhaps in nothing that counts.
             Err(e) if e.is_conflict() && self.pinned.is_some() => Err(Refused::Because(Box::new(e))),
-            Err(e) if self.pinned.is_some() => {
-                self.messages.error(key, &format!("could not update {key} to match the backup: {}", e.failure));
-                Ok(Action::Failed)
-            }
             Err(e) => {
-                self.messages.warning(key, &format!("could not update {key} to match the backup: {}", e.failure));
+                let told = format!("could not update {key} to match the backup: {}", e.failure);
+                let is_error = self.pinned.is_some();
+                if can_pass(&e) {
+                    return Err(Refused::Unequal { told, is_error });
+                }
+                self.messages.unequal(key, &told, is_error);
                 Ok(Action::Failed)
             }
         }

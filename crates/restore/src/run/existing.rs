@@ -198,3 +198,20 @@ async fn an_object_whose_deletion_has_no_answer_is_looked_at_again_and_the_messa
     );
     assert_eq!((messages(&outcome.results), data(&ground)), ([vec![told], vec![]], json!("a")));
 }
+
+#[tokio::test]
+async fn an_update_that_is_refused_for_a_while_is_tried_again_and_one_that_is_refused_for_good_is_a_warning() {
+    for (answer, warnings, expected) in [
+        ((403, "not yet ready to handle request"), vec![], "a"),
+        (
+            (422, "it is odd"),
+            vec!["could not update configmaps/shop/a to match the backup: it is odd".to_owned()],
+            "old",
+        ),
+    ] {
+        let ground = differing(ExistingResourcePolicy::Update).await;
+        ground.refuse_patches("a", 1, answer);
+        let outcome = ground.run().await.unwrap();
+        assert_eq!((messages(&outcome.results), data(&ground)), ([warnings, vec![]], json!(expected)));
+    }
+}
