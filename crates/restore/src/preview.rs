@@ -20,7 +20,7 @@ use crate::plan::Level;
 use crate::planned::{Planned, PreviewItem};
 use crate::read::{State, is_completed};
 use crate::reader::Reader;
-use crate::recreate::probe;
+use crate::recreate::{probe, refusal};
 use crate::refused::Refused;
 use crate::request::{Request, check_source, prepare_preview};
 use crate::target_namespaces::TargetNamespaces;
@@ -265,7 +265,7 @@ impl Previewer {
             Treatment::Unchanged | Treatment::Recreate | Treatment::Stay => write(None),
         };
         if let Planned::Recreate(differences) = planned {
-            return Ok(match self.mapping.existing.refusal(&resource, &existing) {
+            return Ok(match refusal(&self.mapping.existing, &resource, &existing, &item) {
                 Some(why) => {
                     beside.modified.warnings.push(format!("it is not recreated: {why}"));
                     Planned::Conflict(differences)

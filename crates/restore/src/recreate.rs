@@ -2,6 +2,7 @@
 //! the object as it was is stored beside the restore before it is deleted (docs/formats/replaced.md).
 
 use crate::env::Env;
+use crate::existing_policies::ExistingPolicies;
 use crate::leaving::Leaving;
 use crate::retry::may_be_done;
 use crate::wait::{Waited, poll};
@@ -169,6 +170,44 @@ impl Replacement<'_> {
     }
 }
 
+/// Why an object of the cluster must not be deleted to be made anew like this; `None` when it may.
+pub(crate) fn refusal(
+    existing: &ExistingPolicies,
+    resource: &ApiResource,
+    in_cluster: &Value,
+    desired: &Value,
+) -> Option<String> {
+    existing.refusal(resource, in_cluster).or_else(|| {
+        let why = why_none_stands_beside(&resource.group_resource(), in_cluster, desired)?;
+        let next = "delete it yourself, and run the restore again";
+        Some(format!("the API server cannot be asked before whether it would take the new one, because {why}; {next}"))
+    })
+}
+
+/// Why the API server refuses an object under another name, beside the one there is, although it may take it in its place: what its
+/// dry run says is no answer then.
+fn why_none_stands_beside(resource: &GroupResource, in_cluster: &Value, desired: &Value) -> Option<&'static str> {
+    let is_default = |object: &Value| object["globalDefault"] == true;
+    let is_named = |begin: &str| desired["metadata"]["name"].as_str().is_some_and(|name| name.starts_with(begin));
+    match (&*resource.group, &*resource.resource) {
+        ("apiregistration.k8s.io", "apiservices") => Some("its name is that of the API which it serves"),
+        ("networking.k8s.io", "ipaddresses") => Some("its name is the address"),
+        ("certificates.k8s.io", "clustertrustbundles") if desired["spec"]["signerName"].is_string() => {
+            Some("its name begins with that of its signer")
+        }
+        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") if desired["spec"]["type"] == "Exempt" => {
+            Some("only one is exempt, by its name")
+        }
+        ("scheduling.k8s.io", "priorityclasses") if is_named("system-") => {
+            Some("its name is one of the cluster itself")
+        }
+        ("scheduling.k8s.io", "priorityclasses") if is_default(in_cluster) && is_default(desired) => {
+            Some("only one PriorityClass may be the globalDefault")
+        }
+        _ => None,
+    }
+}
+
 /// Where the old object is, for people.
 pub(crate) fn advice(place: &str) -> String {
     format!("the one that was there is in the bucket at {place}")
@@ -224,5 +263,43 @@ mod tests {
         let key = ObjectKey::new(GroupResource::new("e.com", "services"), Some("shop"), "web");
         let other = super::probe(&key, &service("10.0.0.9", json!({"nodePort": 1}))).1;
         assert_eq!(other["spec"], service("10.0.0.9", json!({"nodePort": 1}))["spec"], "a custom resource is as it is");
+    }
+
+    #[test]
+    fn what_cannot_stand_beside_the_one_there_is_is_not_deleted_unasked() {
+        let class = |name: &str, is_default: bool| json!({"metadata": {"name": name}, "globalDefault": is_default});
+        let spec = |name: &str, spec: Value| json!({"metadata": {"name": name}, "spec": spec});
+        let classes = "priorityclasses.scheduling.k8s.io";
+        for (resource, in_cluster, desired, expected) in [
+            ("apiservices.apiregistration.k8s.io", json!({}), json!({}), true),
+            ("ipaddresses.networking.k8s.io", json!({}), json!({}), true),
+            (classes, class("a", true), class("a", true), true),
+            (classes, class("a", false), class("a", true), false),
+            (classes, class("a", true), class("a", false), false),
+            (classes, class("system-a", false), class("system-a", false), true),
+            (
+                "clustertrustbundles.certificates.k8s.io",
+                json!({}),
+                spec("e.com:s:a", json!({"signerName": "e.com/s"})),
+                true,
+            ),
+            ("clustertrustbundles.certificates.k8s.io", json!({}), spec("a", json!({})), false),
+            (
+                "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",
+                json!({}),
+                spec("exempt", json!({"type": "Exempt"})),
+                true,
+            ),
+            (
+                "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",
+                json!({}),
+                spec("a", json!({"type": "Limited"})),
+                false,
+            ),
+            ("configmaps", class("system-a", true), class("system-a", true), false),
+        ] {
+            let why = why_none_stands_beside(&resource.parse().unwrap(), &in_cluster, &desired);
+            assert_eq!(why.is_some(), expected, "{resource} {desired}");
+        }
     }
 }

@@ -12,7 +12,7 @@ use crate::mapping::Mapping;
 use crate::messages::Messages;
 use crate::pinned::{Change, Pinned};
 use crate::pod_commands::PodCommands;
-use crate::recreate::{Replacement, Undeleted, advice};
+use crate::recreate::{Replacement, Undeleted, advice, refusal};
 use crate::refused::Refused;
 use crate::renamed::Renamed;
 use crate::retry::can_pass;
@@ -273,7 +273,7 @@ impl Writer {
     /// Deletes an object that differs and makes it anew, where it may be.
     async fn recreate(&self, target: &Target<'_>, in_cluster: &Value) -> Result<Action, Refused> {
         let Target { object: ToWrite { key, desired, .. }, resource, managers } = target;
-        if let Some(why) = self.mapping.existing.refusal(resource, in_cluster) {
+        if let Some(why) = refusal(&self.mapping.existing, resource, in_cluster, desired) {
             self.messages.warning(key, &format!("could not recreate {key}, which differs from the backup: {why}"));
             return Ok(Action::Skipped);
         }
