@@ -19,8 +19,10 @@ use crate::read::is_completed;
 use crate::reader::Reader;
 use crate::refused::{Missing, Refused};
 use crate::retry::{can_be_read_later, can_pass};
+use crate::same_target::{SameTarget, taken};
 use crate::snapshot_groups::SnapshotGroups;
 use crate::stop::Stop;
+use crate::update;
 use crate::write::{ToWrite, Writer};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -68,11 +70,12 @@ impl Restorer {
         if !self.begun.begin(source.row) && !turn.again {
             return Attempt::Elsewhere;
         }
-        self.attempt(source, turn.last).await
+        self.attempt(source, turn).await
     }
 
     /// Restores one object that the caller has begun.
-    async fn attempt(&self, source: &Source, last: bool) -> Attempt {
+    async fn attempt(&self, source: &Source, turn: Turn) -> Attempt {
+        let last = turn.last;
         let key = &source.key;
         let target = self.mapping.target_of(key);
         let object: Value = match serde_json::from_slice(&source.body) {
@@ -88,6 +91,18 @@ impl Restorer {
         if is_completed(&key.resource, &object) {
             return Attempt::Done { action: Action::Skipped, listed: false, settled: true };
         }
+        if let Some((_, other)) = self.mapping.taken_by(source.row) {
+            // The other one comes first.
+            if !turn.again {
+                return Attempt::Later(Obstacle::Passing);
+            }
+            if !SameTarget::are_merged(&key.resource) {
+                return match self.beside(source, &target, &object, &other).await {
+                    Ok(settled) => Attempt::Done { action: Action::Skipped, listed: true, settled },
+                    Err(refused) => self.refused(source, &target, refused, last).await,
+                };
+            }
+        }
         match self.write(source, &target, &object).await {
             // It is there, and could not be changed.
             Ok(Action::Failed) => Attempt::FAILED,
@@ -97,6 +112,31 @@ impl Restorer {
             }
             Err(refused) => self.refused(source, &target, refused, last).await,
         }
+    }
+
+    /// Tells of an object whose place another one of the backup has, unless both are the same. Gives whether a run again has nothing
+    /// to say about it.
+    async fn beside(
+        &self,
+        source: &Source,
+        target: &ObjectKey,
+        from_backup: &Value,
+        other: &ObjectKey,
+    ) -> Result<bool, Refused> {
+        let desired = match self.maker.desired(target, from_backup, Ask::Pure).await.map_err(Refused::Unprepared)? {
+            Desired::Object(object) => object.item,
+            Desired::Skip { reason, .. } => {
+                self.messages.left_out(target, &reason);
+                return Ok(true);
+            }
+        };
+        let in_cluster = self.writer.read(target, &desired).await?;
+        let is_same = in_cluster.is_some_and(|there| update::patch(&desired, &there).is_none());
+        if !is_same {
+            let why = taken(other);
+            self.messages.warning(target, &format!("could not restore {} as {target}: {why}", source.key));
+        }
+        Ok(is_same)
     }
 
     /// What follows when an object was not written.
@@ -247,7 +287,7 @@ impl Restorer {
     fn restore_row(&self, row: usize, key: ObjectKey) -> BoxFuture<'_, Attempt> {
         async move {
             match self.reader.load_to_restore(row).await {
-                Ok(body) => self.attempt(&Source { row, key, body, exists: false }, false).await,
+                Ok(body) => self.attempt(&Source { row, key, body, exists: false }, Turn::default()).await,
                 Err(e) if can_be_read_later(&e) => Attempt::Later(Obstacle::Passing),
                 Err(e) => self.unreadable(row, &e),
             }

@@ -88,6 +88,7 @@ mod request;
 mod retry;
 mod run;
 mod running;
+mod same_target;
 mod snapshot_groups;
 mod stop;
 #[cfg(test)]

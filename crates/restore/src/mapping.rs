@@ -3,6 +3,7 @@
 use crate::check::Lookout;
 use crate::env::Env;
 use crate::existing_policies::ExistingPolicies;
+use crate::same_target::SameTarget;
 use crate::versions::Chosen;
 use lifeboat_api::well_known::{LABEL_BACKUP_NAME, LABEL_RESTORE_NAME};
 use lifeboat_api::{Restore, label_value};
@@ -28,6 +29,8 @@ pub(crate) struct Mapping {
     pub(crate) hooks: Arc<RestoreHooks>,
     /// The rows of all objects, each in one version.
     pub(crate) chosen: Arc<Chosen>,
+    /// Objects whose place in the cluster another one of the backup has.
+    pub(crate) same_target: Arc<SameTarget>,
 }
 
 impl Mapping {
@@ -45,6 +48,12 @@ impl Mapping {
     pub(crate) fn target_of(&self, key: &ObjectKey) -> ObjectKey {
         let namespace = key.namespace.as_ref().map(|name| self.namespace(name).to_owned());
         ObjectKey { namespace, ..key.clone() }
+    }
+
+    /// The row that has the place of this one in the cluster, and its key; `None` when it has it itself.
+    pub(crate) fn taken_by(&self, row: usize) -> Option<(usize, ObjectKey)> {
+        let other = self.same_target.taken_by(row)?;
+        Some((other, self.archive.row(other)?.key()))
     }
 
     /// Whether an object of the cluster has the labels of what this restore writes.

@@ -23,6 +23,7 @@ use crate::reader::Reader;
 use crate::recreate::{probe, refusal};
 use crate::refused::Refused;
 use crate::request::{Request, check_source, prepare_preview};
+use crate::same_target::{SameTarget, taken};
 use crate::target_namespaces::TargetNamespaces;
 use crate::update;
 use crate::volume_fates::{FromNative, Told};
@@ -30,7 +31,7 @@ use crate::walk::Walk;
 use futures::StreamExt;
 use lifeboat_api::ExistingResourcePolicy;
 use lifeboat_archive::volume_info::RestoreVolumeInfo;
-use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Place, Results};
+use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Place, Results, chain};
 use lifeboat_store::StoreError;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
@@ -75,8 +76,9 @@ pub async fn preview(request: &Request, env: &Env, out: mpsc::Sender<PreviewItem
     let namespaces = Arc::new(TargetNamespaces::new(Arc::clone(&mapping), env.clone()));
     let mut needed = Needed::new(Arc::clone(&mapping), reader, Arc::clone(&namespaces), left_out);
     let asks_server = request.settings.asks_server;
-    let mut previewer =
-        Previewer { mapping, maker, namespaces, env: env.clone(), defined: HashSet::new(), asks_server };
+    let reader = Reader::new(walk.archive.clone(), Arc::clone(&walk.stop));
+    let defined = HashSet::new();
+    let mut previewer = Previewer { mapping, maker, namespaces, reader, env: env.clone(), defined, asks_server };
     for level in std::mem::take(&mut walk.levels) {
         if env.operation.cancel.is_cancelled() || out.is_closed() {
             break;
@@ -108,6 +110,7 @@ struct Previewer {
     mapping: Arc<Mapping>,
     maker: Maker,
     namespaces: Arc<TargetNamespaces>,
+    reader: Reader,
     env: Env,
     /// Types that the restore would define itself.
     defined: HashSet<String>,
@@ -184,7 +187,15 @@ impl Previewer {
             Ok(_) if key.resource == GroupResource::new("", "namespaces") => {
                 return self.namespaces.item(self.mapping.namespace(&source.key.name)).await;
             }
-            Ok(object) => self.object(&key, &object, seen, &mut beside).await.unwrap_or_else(Planned::Refused),
+            Ok(object) => {
+                let planned = match self.mapping.taken_by(source.row) {
+                    Some(other) if !SameTarget::are_merged(&key.resource) => {
+                        self.beside(&key, &object, &other, &mut beside).await
+                    }
+                    _ => self.object(&key, &object, seen, &mut beside).await,
+                };
+                planned.unwrap_or_else(Planned::Refused)
+            }
         };
         let planned = match beside.write.take() {
             Some(write) if self.asks_server => self.asked(&key, planned, &write).await,
@@ -193,6 +204,31 @@ impl Previewer {
         let Beside { waits, unasked, modified, pin, .. } = beside;
         let Modified { by: modifications, errors, warnings } = modified;
         PreviewItem { key, planned, waits, unasked, modifications, errors, warnings, pin }
+    }
+
+    /// What is planned for an object whose place another one of the backup has.
+    async fn beside(
+        &self,
+        key: &ObjectKey,
+        from_backup: &Value,
+        (row, other): &(usize, ObjectKey),
+        beside: &mut Beside,
+    ) -> Result<Planned, String> {
+        let own = match self.maker.desired(key, from_backup, Ask::Pure).await.map_err(said)? {
+            Desired::Skip { reason, .. } => return Ok(Planned::Skip(reason)),
+            Desired::Object(object) => object.item,
+        };
+        let body = self.reader.load(*row).await.map_err(|e| chain(&e))?;
+        let there = serde_json::from_slice(&body).map_err(|e| format!("error decoding {other}: {e}"))?;
+        let there = match self.maker.desired(key, &there, Ask::Pure).await.map_err(said)? {
+            Desired::Skip { .. } => Value::Null,
+            Desired::Object(object) => object.item,
+        };
+        if update::patch(&own, &there).is_none() {
+            return Ok(Planned::Unchanged);
+        }
+        beside.modified.warnings.push(taken(other));
+        Ok(Planned::Conflict(update::differences(&own, &there)))
     }
 
     async fn object(

@@ -16,6 +16,7 @@ use crate::outcome::RestoreError;
 use crate::plan::{Level, plan};
 use crate::read::{Contents, Facts, Kinds, State, filter_namespace, namespaces_in, scan};
 use crate::request::{Request, ValidationErrors};
+use crate::same_target::SameTarget;
 use crate::snapshot_groups::recorded_groups;
 use crate::stop::Stop;
 use crate::versions::{Chosen, VersionPriorities, choose};
@@ -63,6 +64,7 @@ pub(crate) struct Walk {
     /// What was seen of the cluster while the archive was read.
     pub(crate) ahead: Ahead,
     chosen: Arc<Chosen>,
+    same_target: Arc<SameTarget>,
     pub(crate) kinds: Kinds,
     provisioned: Arc<BTreeSet<String>>,
     /// Volumes that are made from native snapshots.
@@ -118,6 +120,12 @@ impl Walk {
                 format!("{name} in the policies for existing resources is no type of the cluster or of the backup");
             env.operation.journal.warn(&Place::Velero, text);
         }
+        let mut restored: Vec<usize> = contents.facts.iter().filter(|one| !one.ended).map(|one| one.row).collect();
+        restored.sort_unstable();
+        // The others come where something needs them.
+        let rows = restored.iter().chain(chosen.rows()).filter_map(|n| Some((*n, archive.row(*n)?)));
+        let same_target = Arc::new(SameTarget::of(rows, &in_backup, &restore.spec.namespace_mapping));
+        drop(restored);
         let levels = plan(contents.facts, |n| archive.row(n), &request.settings.priorities, &catalog);
         ahead.keep(&levels);
         let config =
@@ -143,6 +151,7 @@ impl Walk {
             archive,
             ahead,
             chosen,
+            same_target,
             kinds: contents.kinds,
             provisioned: Arc::new(contents.provisioned),
             natives: Arc::new(Natives::new(contents.native, restore, env)),
@@ -193,8 +202,10 @@ impl Walk {
         let existing = ExistingPolicies::new(&self.restore.spec, catalog).map_err(invalid_selector)?;
         let actions = Actions::resolve(self.actions.clone(), catalog, Arc::clone(&restore), stop);
         let (archive, chosen, hooks) = (self.archive.clone(), Arc::clone(&self.chosen), Arc::clone(&self.hooks));
+        let (catalog, same_target) = (catalog.clone(), Arc::clone(&self.same_target));
+        let mapping = Mapping { restore, catalog, filter, archive, existing, hooks, chosen, same_target };
         Ok(Maker {
-            mapping: Arc::new(Mapping { restore, catalog: catalog.clone(), filter, archive, existing, hooks, chosen }),
+            mapping: Arc::new(mapping),
             actions: actions.map_err(|e| ValidationErrors(vec![e]))?,
             provisioned: Arc::clone(&self.provisioned),
             natives: Arc::clone(&self.natives),

@@ -97,7 +97,7 @@ impl Writer {
             match self.env.cluster.get(&target.resource, namespace, name).await {
                 Ok(Some(body)) => {
                     let existing = staying(&body)?;
-                    if self.is_resumed && self.is_ours(&existing) {
+                    if self.is_resumed && self.is_ours(source, &existing) {
                         self.after_create(&target, &existing).await;
                         return Ok(Action::Created);
                     }
@@ -120,6 +120,21 @@ impl Writer {
         }
     }
 
+    /// The object of the cluster that one of this key would become.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub(crate) async fn read(&self, key: &ObjectKey, desired: &Value) -> Result<Option<Value>, Refused> {
+        let resource = self.mapping.served(key, desired).map_err(|e| {
+            self.messages.error(key, &format!("error restoring {key}: {e}"));
+            Refused::Reported
+        })?;
+        let name = desired["metadata"]["name"].as_str().unwrap_or(&key.name);
+        let found = self.env.cluster.get(&resource, key.namespace.as_deref(), name).await;
+        let found = found.map_err(|e| Refused::Because(Box::new(e)))?;
+        Ok(found.map(|body| serde_json::from_slice(&body).unwrap_or_default()))
+    }
+
     /// Refuses what the plan does not say that the restore is held to.
     fn held(&self, object: &ToWrite<'_>, change: Change<'_>) -> Result<(), Refused> {
         let Some(pinned) = &self.pinned else { return Ok(()) };
@@ -139,9 +154,12 @@ impl Writer {
         })
     }
 
-    /// Whether this very restore made the object: an earlier run of it that was cut off, or a create whose answer was
-    /// lost.
-    fn is_ours(&self, existing: &Value) -> bool {
+    /// Whether this very restore made the object out of this one of the backup: an earlier run of it that was cut off, or a create
+    /// whose answer was lost.
+    fn is_ours(&self, source: &Source, existing: &Value) -> bool {
+        if self.mapping.taken_by(source.row).is_some() {
+            return false;
+        }
         let began = self.mapping.restore.metadata.creation_timestamp.map(Time::timestamp);
         self.mapping.has_labels(existing) && is_made_since(existing, began)
     }
@@ -197,13 +215,13 @@ impl Writer {
 
     /// The object is there already, or it was refused.
     async fn not_created(&self, target: &Target<'_>, error: ClusterError) -> Result<Action, Refused> {
-        let Target { object: ToWrite { key, desired, .. }, resource, .. } = target;
+        let Target { object: ToWrite { source, key, desired, .. }, resource, .. } = target;
         match self.env.cluster.get(resource, key.namespace.as_deref(), target.object.name()).await {
             Ok(Some(body)) => {
                 let existing = staying(&body)?;
                 // A controller may have made it meanwhile, with our labels copied from its parent: then it differs.
                 let same = || crate::update::patch(desired, &existing).is_none();
-                if error.is_already_exists() && self.is_ours(&existing) && (self.is_resumed || same()) {
+                if error.is_already_exists() && self.is_ours(source, &existing) && (self.is_resumed || same()) {
                     self.after_create(target, &existing).await;
                     return Ok(Action::Created);
                 }

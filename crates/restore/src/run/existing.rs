@@ -2,11 +2,13 @@
 
 use super::tests::{files, messages};
 use crate::outcome::RestoreError;
+use crate::preview::preview;
 use crate::stub::{Ground, Scripted, config_map, object};
 use lifeboat_action::{ActionScope, RestoreItemOutput};
 use lifeboat_api::{Duration, ExistingResourcePolicy, HookStatus, RestoreStatusSpec, well_known};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use tokio::sync::mpsc;
 
 /// A restore of these objects, with an action on widgets that sets annotations.
 async fn ground(objects: &[Value], annotations: Value) -> Ground {
@@ -213,5 +215,51 @@ async fn an_update_that_is_refused_for_a_while_is_tried_again_and_one_that_is_re
         ground.refuse_patches("a", 1, answer);
         let outcome = ground.run().await.unwrap();
         assert_eq!((messages(&outcome.results), data(&ground)), ([warnings, vec![]], json!(expected)));
+    }
+}
+
+#[tokio::test]
+async fn of_objects_that_become_one_the_first_is_restored_and_the_others_are_conflicts() {
+    let map = |namespace: &str, name: &str, data: &str| {
+        let metadata = json!({"namespace": namespace});
+        object("v1", "ConfigMap", name, &json!({"metadata": metadata, "data": {"k": data}}))
+    };
+    let objects = [("shop", "a", "a"), ("shop", "same", "same"), ("annex", "a", "of annex"), ("annex", "same", "same")]
+        .map(|(namespace, name, data)| map(namespace, name, data));
+    for policy in ["none", "update", "recreate"] {
+        let mut ground = ground(&objects, json!({})).await;
+        let spec = &mut ground.request.restore.spec;
+        spec.existing_resource_policy = policy.to_owned().into();
+        spec.namespace_mapping = [("annex".to_owned(), "shop".to_owned())].into();
+        let (sender, mut items) = mpsc::channel(16);
+        preview(&ground.request, &ground.env, sender).await.unwrap();
+        let mut planned = Vec::new();
+        while let Some(item) = items.recv().await {
+            planned.push((item.key.name, item.planned.word(), item.warnings));
+        }
+        planned.sort();
+        let why = "another object of the backup becomes it: configmaps/shop/a";
+        let expected = [
+            ("a", "conflict", vec![why]),
+            ("a", "create", vec![]),
+            ("same", "create", vec![]),
+            ("same", "unchanged", vec![]),
+            ("shop", "create", vec![]),
+        ];
+        let expected = expected.map(|(name, word, warnings)| {
+            (name.to_owned(), word, warnings.into_iter().map(str::to_owned).collect::<Vec<_>>())
+        });
+        assert_eq!(planned, expected, "{policy}");
+        let told = format!("could not restore configmaps/annex/a as configmaps/shop/a: {why}");
+        // A run again sees what this restore has made.
+        for _ in 0..2 {
+            let outcome = ground.run_again().await.unwrap();
+            assert_eq!(
+                (messages(&outcome.results), data(&ground)),
+                ([vec![told.clone()], vec![]], json!("a")),
+                "{policy}"
+            );
+        }
+        assert_eq!(ground.patches(), Vec::<Value>::new(), "{policy}");
     }
 }
