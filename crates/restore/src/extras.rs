@@ -5,6 +5,7 @@ use crate::actions::AUTOMANAGED;
 use crate::env::Env;
 use crate::existing_policies::is_never_removed;
 use crate::mapping::Mapping;
+use crate::owned_claims::OwnedClaims;
 use crate::pin::Pin;
 use crate::planned::{Planned, PreviewItem};
 use crate::read::namespaces_in;
@@ -36,8 +37,6 @@ pub(crate) struct Extras<'a> {
     types: BTreeSet<Arc<GroupResource>>,
     /// Namespaces of the backup that hold what is restored.
     namespaces: BTreeSet<String>,
-    /// The type of claims, which hold data and are never removed.
-    claims: Arc<GroupResource>,
     /// What the backup has looked for.
     backup: BackupScope,
 }
@@ -53,7 +52,7 @@ struct Spot<'a> {
 #[derive(Default)]
 struct Found {
     extras: Vec<Extra>,
-    /// UIDs of the owners of what must stay: objects that the backup has, and claims.
+    /// UIDs of the owners of objects that the backup has.
     owners: HashSet<String>,
 }
 
@@ -84,8 +83,7 @@ impl<'a> Extras<'a> {
             }
         }
         types.retain(|resource| !is_never_removed(resource) && resource.group != GROUP);
-        let claims = Arc::new(GroupResource::new("", "persistentvolumeclaims"));
-        Ok(Self { mapping, env, in_backup, types, namespaces, claims, backup: backup_scope })
+        Ok(Self { mapping, env, in_backup, types, namespaces, backup: backup_scope })
     }
 
     /// Sends an item for each of them, by type and namespace. One that must not be removed, because more would go with it, stays in any
@@ -100,7 +98,7 @@ impl<'a> Extras<'a> {
         // The server that restores is never in its own way.
         targets.remove(self.mapping.restore.metadata.namespace.as_str());
         let mut found = Found::default();
-        for resource in self.types.iter().chain([&self.claims]) {
+        for resource in &self.types {
             let Some(api) = self.mapping.catalog.find(resource) else { continue };
             if !VERBS.iter().all(|verb| api.can(verb)) || !self.backup.collects(api) {
                 continue;
@@ -119,10 +117,18 @@ impl<'a> Extras<'a> {
                 }
             }
         }
+        let is_of_cluster = found.extras.iter().any(|extra| extra.key.namespace.is_none());
+        let namespaces: Vec<Option<&str>> = match (is_of_cluster, found.extras.is_empty()) {
+            (_, true) => Vec::new(),
+            (true, _) => vec![None],
+            (false, _) => targets.keys().map(|target| Some(*target)).collect(),
+        };
+        let claims = OwnedClaims::look(&namespaces, &self.mapping.catalog, self.env).await;
         for Extra { key, uid, mut stays } in found.extras {
             if found.owners.contains(&uid) {
-                stays.get_or_insert("it owns objects that the backup has, or claims".to_owned());
+                stays.get_or_insert("it owns objects that the backup has".to_owned());
             }
+            stays = stays.or_else(|| claims.refusal(&key, &uid));
             let planned = if stays.is_some() { Planned::Extra } else { planned.clone() };
             let item = PreviewItem {
                 pin: Pin::of_extra(&uid),
@@ -147,7 +153,7 @@ impl<'a> Extras<'a> {
             for body in bodies {
                 let Ok(head) = Head::parse(&body) else { continue };
                 let key = ObjectKey::new(api.group_resource(), head.namespace.as_deref(), &*head.name);
-                if is_never_removed(&key.resource) || self.in_backup.contains(&key.digest()) {
+                if self.in_backup.contains(&key.digest()) {
                     found.owners.extend(head.owner_uids);
                     continue;
                 }
@@ -292,6 +298,10 @@ pub(crate) async fn remove(
         if let Some(why) = mapping.existing.refusal(api, &object) {
             return Err(why);
         }
+        // Claims may have come since the plan.
+        if let Some(why) = OwnedClaims::look(&[namespace], &mapping.catalog, env).await.refusal(key, &head.uid) {
+            return Err(why);
+        }
         let doomed = Doomed {
             restore: &mapping.restore.metadata.name,
             key,
@@ -320,6 +330,12 @@ pub(crate) async fn remove(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::preview::preview;
+    use crate::request::prepare_preview;
+    use crate::stub::{Ground, Scripted, object};
+    use crate::walk::Walk;
+    use lifeboat_action::RestoreItemOutput;
+    use lifeboat_api::ExistingResourcePolicy;
     use serde_json::json;
 
     #[test]
@@ -396,5 +412,44 @@ mod tests {
         ] {
             assert_eq!(kept(resource, object.clone()), expected, "{resource} {object}");
         }
+    }
+
+    #[tokio::test]
+    async fn what_owns_claims_through_others_is_planned_to_stay_and_is_not_removed_by_an_earlier_plan_either() {
+        let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
+        let owned = |kind: &str, name: &str, (api_version, owner, uid): (&str, &str, &str)| {
+            let owners = json!([{"apiVersion": api_version, "kind": owner, "name": "x", "uid": uid}]);
+            object("v1", kind, name, &json!({"metadata": {"ownerReferences": owners}}))
+        };
+        let job = |name: &str| object("batch/v1", "Job", name, &json!({}));
+        let uid_of = |name: &str| format!("uid-of--apis-batch-v1-namespaces-shop-jobs-{name}");
+        let mut ground = Ground::new(&[job("j")], &action).await;
+        ground.put(job("owner"));
+        ground.put(job("idle"));
+        ground.put(owned("Pod", "p", ("batch/v1", "Job", &uid_of("owner"))));
+        ground.put(owned("PersistentVolumeClaim", "c", ("v1", "Pod", "uid-of--api-v1-namespaces-shop-pods-p")));
+        let spec = &mut ground.request.restore.spec;
+        (spec.existing_resource_policy, spec.prune) = (ExistingResourcePolicy::Exact, true);
+        let (sender, mut items) = mpsc::channel(16);
+        preview(&ground.request, &ground.env, sender).await.unwrap();
+        let mut planned = BTreeMap::new();
+        while let Some(item) = items.recv().await {
+            planned.insert(item.key.name, (item.planned.word(), item.warnings));
+        }
+        let why = "it owns claims, perhaps through others";
+        assert_eq!(planned.remove("owner"), Some(("extra", vec![format!("it is not removed: {why}")])));
+        assert_eq!(planned.remove("idle"), Some(("remove", vec![])));
+
+        let (request, env) = (&ground.request, &ground.env);
+        let walk = Walk::begin(request, &prepare_preview(request).unwrap(), env).await.unwrap();
+        let mapping = walk.maker().unwrap().mapping;
+        let mut removed = Vec::new();
+        for name in ["owner", "idle"] {
+            let key = ObjectKey::new("jobs.batch".parse().unwrap(), Some("shop"), name);
+            removed.push(remove(&mapping, &(key, Pin::of_extra(&uid_of(name))), env).await.map(|api| api.kind.clone()));
+        }
+        assert_eq!(removed, [Err(why.to_owned()), Ok("Job".to_owned())]);
+        let left = ["owner", "idle"].map(|name| ground.at(&format!("/apis/batch/v1/namespaces/shop/jobs/{name}")));
+        assert_eq!(left.map(|object| object.is_some()), [true, false]);
     }
 }

@@ -61,6 +61,7 @@ mod needed;
 mod one_life;
 mod operations;
 mod outcome;
+mod owned_claims;
 mod owner_references;
 mod owners;
 mod pin;

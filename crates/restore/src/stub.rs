@@ -400,7 +400,7 @@ impl Type {
     fn discovered(&self) -> Value {
         let scope = if self.namespaced { "Namespaced" } else { "Cluster" };
         json!({"resource": self.plural, "responseKind": {"kind": self.kind}, "scope": scope,
-            "verbs": ["get", "list", "create", "patch"], "subresources": [{"subresource": "status"}]})
+            "verbs": ["get", "list", "create", "patch", "delete"], "subresources": [{"subresource": "status"}]})
     }
 }
 
@@ -427,7 +427,7 @@ fn discovered(is_wanted: impl Fn(&str) -> bool) -> Value {
     json!({"kind": "APIGroupDiscoveryList", "items": items})
 }
 
-/// What is created is there, and lists are empty.
+/// What is created is there.
 #[derive(Default)]
 struct Api {
     objects: Mutex<BTreeMap<String, Value>>,
@@ -562,7 +562,10 @@ impl Api {
                 (200, object.clone())
             }
             _ if TYPES.iter().any(|one| path.rsplit('/').next() == Some(one.plural)) => {
-                (200, json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": []}))
+                let below = format!("{path}/");
+                let found = objects.iter().filter(|(at, _)| at.starts_with(&below));
+                let items: Vec<&Value> = found.map(|(_, object)| object).collect();
+                (200, json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": items}))
             }
             _ if self.going.lock().unwrap().get(path).is_some_and(|is_tried| *is_tried) => {
                 self.going.lock().unwrap().remove(path);

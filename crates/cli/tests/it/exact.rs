@@ -234,7 +234,7 @@ fn what_owns_objects_of_the_backup_is_listed_and_stays() {
     let item =
         plan["items"].as_array().expect("items").iter().find(|item| item["name"] == "extra").expect("it").clone();
     assert_eq!(item["action"], "extra", "{plan}");
-    assert_eq!(item["warnings"], json!(["it is not removed: it owns objects that the backup has, or claims"]));
+    assert_eq!(item["warnings"], json!(["it is not removed: it owns objects that the backup has"]));
 }
 
 #[test]
