@@ -434,7 +434,7 @@ mod tests {
         preview(&ground.request, &ground.env, sender).await.unwrap();
         let mut planned = BTreeMap::new();
         while let Some(item) = items.recv().await {
-            planned.insert(item.key.name, (item.planned.word(), item.warnings));
+            planned.insert(item.key.name, (item.planned.word().as_str(), item.warnings));
         }
         let why = "it owns claims, perhaps through others";
         assert_eq!(planned.remove("owner"), Some(("extra", vec![format!("it is not removed: {why}")])));

@@ -235,7 +235,7 @@ async fn of_objects_that_become_one_the_first_is_restored_and_the_others_are_con
         preview(&ground.request, &ground.env, sender).await.unwrap();
         let mut planned = Vec::new();
         while let Some(item) = items.recv().await {
-            planned.push((item.key.name, item.planned.word(), item.warnings));
+            planned.push((item.key.name, item.planned.word().as_str(), item.warnings));
         }
         planned.sort();
         let why = "another object of the backup becomes it: configmaps/shop/a";
