@@ -352,18 +352,21 @@ async fn a_claim_that_another_object_names_waits_for_the_hooks_of_its_pod_and_na
             "status": {"phase": "Running"}}))
         .await;
     ground.set("machine", "names the claim").await;
-    let (named, is_named) = sync_channel(1);
-    let is_named = Mutex::new(is_named);
+    ground.set("next", "has its turn when that was done").await;
+    let (done, is_done) = sync_channel(1);
+    let is_done = Mutex::new(is_done);
     // While the pod is being frozen, the action names its claim.
     ground.proxy.run_commands_by(Arc::new(move |_| {
-        is_named.lock().unwrap().recv_timeout(Duration::from_secs(20)).unwrap();
-        std::thread::sleep(Duration::from_millis(200));
+        is_done.lock().unwrap().recv_timeout(Duration::from_secs(20)).unwrap();
         Ran::default()
     }));
     let names_claim = move |item: Value| {
-        let _ = named.try_send(());
+        if item["metadata"]["name"] == "next" {
+            let _ = done.try_send(());
+        }
         let claim = ObjectKey::new(GroupResource::new("", "persistentvolumeclaims"), Some("shop"), "data-0");
-        Ok(BackupItemOutput { additional_items: vec![claim], ..BackupItemOutput::changed(item) })
+        let additional_items = if item["metadata"]["name"] == "machine" { vec![claim] } else { Vec::new() };
+        Ok(BackupItemOutput { additional_items, ..BackupItemOutput::changed(item) })
     };
     ground.actions.backup_item = vec![Scripted::new(names_claim, |_, _| unreachable!("it begins no operation"))];
     let mut request = request();
