@@ -15,6 +15,7 @@ mod features;
 mod label;
 mod location;
 mod meta;
+mod newest;
 mod operation;
 mod pod_volume;
 mod reference;
@@ -48,6 +49,7 @@ pub use location::{
     VolumeSnapshotLocationSpec, VolumeSnapshotLocationStatus,
 };
 pub use meta::{ObjectMeta, OwnerReference};
+pub use newest::newest_of_schedule;
 pub use operation::{OperationPhase, OperationStatus};
 pub use pod_volume::{
     PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus, PodVolumeRestore, PodVolumeRestoreSpec,

@@ -16,7 +16,6 @@ mod helper;
 mod install;
 mod local;
 mod log;
-mod newest;
 mod output;
 mod pflag;
 mod preview;

@@ -11,13 +11,13 @@ use super::{
 };
 use crate::flags::Optional;
 use crate::globals::Globals;
-use crate::newest::newest_of_schedule;
 use crate::output::Output;
 use crate::preview;
 use crate::spec::RestoreSpecArgs;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use jiff::{Timestamp, Zoned};
+use lifeboat_api::newest_of_schedule;
 use lifeboat_api::{Backup, DownloadTargetKind, ObjectMeta, Restore, RestorePhase, label_value, well_known};
 use lifeboat_client::Client;
 use std::process::ExitCode;

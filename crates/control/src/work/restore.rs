@@ -10,7 +10,8 @@ use crate::records::RecordMap;
 use crate::world::{Kind, Meta, World};
 use jiff::Timestamp;
 use lifeboat_api::{
-    Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase, Time, well_known,
+    Backup, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase, Time, newest_of_schedule,
+    well_known,
 };
 use lifeboat_client::is_refused;
 use lifeboat_client::{Identity, NamespacedName};
@@ -80,12 +81,12 @@ fn named<'a>(key: &NamespacedName, world: &'a World) -> Result<&'a Backup, Vec<S
 }
 
 fn newest<'a>(restore: &Restore, world: &'a World) -> Result<&'a Backup, Vec<String>> {
-    let label = lifeboat_api::label_value(&restore.spec.schedule_name);
-    let of_schedule = |b: &&Backup| b.metadata.labels.get(well_known::LABEL_SCHEDULE_NAME) == Some(&label);
-    let found = || world.backups.beside(restore).filter(of_schedule);
-    let complete = found().filter(|b| b.status.phase == Some(BackupPhase::Completed));
-    complete.max_by_key(|b| b.status.start_timestamp).ok_or_else(|| {
-        let none = found().next().is_none().then(|| "No backups found for schedule".to_owned());
+    let schedule = &restore.spec.schedule_name;
+    newest_of_schedule(world.backups.beside(restore), schedule, false).ok_or_else(|| {
+        let label = lifeboat_api::label_value(schedule);
+        let is_of_schedule = |b: &Backup| b.metadata.labels.get(well_known::LABEL_SCHEDULE_NAME) == Some(&label);
+        let none = !world.backups.beside(restore).any(is_of_schedule);
+        let none = none.then(|| "No backups found for schedule".to_owned());
         none.into_iter().chain(["No completed backups found for schedule".to_owned()]).collect()
     })
 }
@@ -417,6 +418,7 @@ pub(super) async fn store_change(context: &Context, before: &Restore, after: &Re
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_api::BackupPhase;
     use lifeboat_store::StoreError;
 
     #[test]

@@ -1,9 +1,12 @@
 //! Which backup a schedule stands for. Pure.
 
-use lifeboat_api::{Backup, BackupPhase, label_value, well_known};
+use crate::backup::{Backup, BackupPhase};
+use crate::label::label_value;
+use crate::well_known;
 
-/// The newest backup of a schedule that can be restored; with `partly` also one that has partially failed.
-pub(crate) fn newest_of_schedule<'a>(
+/// The newest backup of a schedule that can be restored, by the time at which it began; with `partly` also one that has
+/// partially failed.
+pub fn newest_of_schedule<'a>(
     backups: impl IntoIterator<Item = &'a Backup>,
     schedule: &str,
     partly: bool,
@@ -24,7 +27,7 @@ pub(crate) fn newest_of_schedule<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_api::Time;
+    use crate::time::Time;
 
     fn backup(name: &str, schedule: &str, phase: Option<BackupPhase>, second: i64) -> Backup {
         let mut backup = Backup::default();
