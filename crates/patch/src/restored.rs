@@ -99,18 +99,6 @@ pub fn losses(in_backup: &Value, restored: &Value) -> Vec<Difference> {
     differences(&comparable(in_backup), &comparable(restored))
 }
 
-/// Removes the node ports of a service that the user has not asked for, and the port of its health check.
-pub fn forget_automatic_node_ports(service: &mut Value, asked_for: impl Fn(&Value) -> bool) {
-    if let Some(ports) = service.pointer_mut("/spec/ports").and_then(Value::as_array_mut) {
-        for port in ports {
-            if !asked_for(port) {
-                remove(port, &[], &["nodePort"]);
-            }
-        }
-    }
-    remove(service, &["spec"], &["healthCheckNodePort"]);
-}
-
 fn at<'a>(value: &'a mut Value, path: &[&str]) -> Option<&'a mut Map<String, Value>> {
     path.iter().try_fold(value, |value, key| value.get_mut(*key))?.as_object_mut()
 }
@@ -189,14 +177,6 @@ mod tests {
         assert_eq!(losses(&secret("Opaque", "a"), &secret("Opaque", "b")).len(), 1);
         let of_account = "kubernetes.io/service-account-token";
         assert_eq!(losses(&secret(of_account, "a"), &secret(of_account, "b")), vec![]);
-    }
-
-    #[test]
-    fn node_ports_that_nobody_asked_for_are_forgotten() {
-        let mut service = json!({"spec": {"healthCheckNodePort": 31000,
-            "ports": [{"name": "a", "nodePort": 30080}, {"name": "b", "nodePort": 30081}]}});
-        forget_automatic_node_ports(&mut service, |port| port["name"] == "a");
-        assert_eq!(service, json!({"spec": {"ports": [{"name": "a", "nodePort": 30080}, {"name": "b"}]}}));
     }
 
     #[test]

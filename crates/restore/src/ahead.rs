@@ -2,7 +2,7 @@
 
 use crate::action::{Action, Done};
 use crate::check::{Lookout, Places, Presence};
-use crate::plan::Level;
+use crate::levels::Level;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;

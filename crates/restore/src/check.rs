@@ -4,7 +4,7 @@
 //! same way as one that was seen here.
 
 use crate::env::Env;
-use crate::plan::Level;
+use crate::levels::Level;
 use crate::read::State;
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Head, ObjectKey};

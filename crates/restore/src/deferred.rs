@@ -5,8 +5,8 @@ use crate::action::{Action, Done};
 use crate::attempt::{Attempt, Obstacle, Source, Turn};
 use crate::checkpoint::Checkpoint;
 use crate::execution::Execution;
+use crate::levels;
 use crate::mapping::Mapping;
-use crate::plan;
 use crate::retry::can_be_read_later;
 use crate::running::{Running, Waiting};
 use backon::{BackoffBuilder, ExponentialBuilder};
@@ -75,7 +75,7 @@ impl Deferred {
 }
 
 fn is_built_on(context: &Execution, row: usize) -> bool {
-    context.row(row).is_some_and(|row| plan::is_built_on(&row.resource.to_string()))
+    context.row(row).is_some_and(|row| levels::is_built_on(&row.resource.to_string()))
 }
 
 /// Tries each of these objects again, if its namespace is there; those whose time is over before `next` for the last

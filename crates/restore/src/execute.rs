@@ -7,7 +7,7 @@ use crate::check::{LOOK_FOR, Presence, Seen};
 use crate::checkpoint::Checkpoint;
 use crate::deferred::Deferred;
 use crate::execution::Execution;
-use crate::plan::Level;
+use crate::levels::Level;
 use crate::read::{Facts, State};
 use crate::running::Running;
 use std::collections::{BTreeSet, HashSet};

@@ -1,18 +1,27 @@
 //! The restore engine.
 //!
-//! Two doors: [`run`] takes a [`Request`] and an [`Env`], brings a backup back, and says what came of it. A restore
-//! whose actions have begun asynchronous operations is pending then: [`look_after_operations`] asks how far they are,
-//! and [`finalize`], the second door, ends the restore. Inside, the modules are the stages of the walk in its order:
-//! `request`, `versions` and `read`, `plan`, `check` (with `ahead`), `execute`, `record`; then `look_after`,
+//! Three doors: [`run`] takes a [`Request`] and an [`Env`], brings a backup back, and says what came of it. A restore whose
+//! actions have begun asynchronous operations is pending then: [`look_after_operations`] asks how far they are, and [`finalize`]
+//! ends the restore. [`preview`] says what [`run`] would do. Inside, the modules are the stages of the walk in its order:
+//! `request`, `load`, `versions` and `read`, `levels`, `check` (with `ahead`), `execute`, `record`; then `look_after`,
 //! `finalize`. `walk` holds what is known before anything is written, `execution` makes the stages beneath `execute`
 //! and holds what lasts over all levels:
 //!
-//! - `execute` takes a level, `running` has its attempts in flight, `deferred` those that are tried again; `checkpoint`
-//!   is written by both.
-//! - `item` leads one object through `desired` (with `apply`, `operations` and `references`), `ensure` (with `namespaces`),
-//!   `additional` (with `ready` and `aside`), `native` and `write` (with `existing` and `update`), and decides what follows.
+//! - `execute` takes a level, `running` has its attempts in flight (`attempt` is one of them), `deferred` those that are tried
+//!   again (`retry` knows which); `checkpoint` is written by both.
+//! - `item` leads one object through `desired` (with `apply`, `kept`, `operations`, `modifier` and `references`), `ensure` (with
+//!   `namespaces`), `additional` (with `ready` and `aside`), `native` and `write` (with `existing`, `existing_policies`, `update`,
+//!   `recreate` and `leaving`), and decides what follows: an `action`, or why not (`refused`).
+//! - `volumes` and `volume_fates` say what becomes of volumes and claims, `made_volumes` waits for those that were made,
+//!   `snapshot_groups` and `group_stubs` know what snapshots of groups need, `hold_back` keeps StatefulSets without their storage.
+//! - `pod_commands` runs commands in restored pods beside all that (with `pod_states` and `pod_notes`).
 //! - `owners` comes when all levels have ended (with `owner_references`).
-//! - `mapping` is read by all of them, `messages`, `begun`, `defined`, `reader` and `stop` are handed to those that need them.
+//! - `mapping` is read by all of them, `messages`, `begun`, `defined`, `reader`, `renamed`, `wait` and `stop` are handed to those
+//!   that need them.
+//!
+//! A plan is what a preview gives out: `planned` (one object), `plan_line`, `plan_word` and `plan_file` (its lines), `pin` and
+//! `pinned` (a restore that is held to one), `extras`, `owned_claims` and `needed` (objects that the backup lacks), `same_target`
+//! (objects that would become one).
 //!
 //! The engine never writes custom resources. Start reading at [`run`].
 
@@ -45,6 +54,7 @@ mod hold_back;
 mod item;
 mod kept;
 mod leaving;
+mod levels;
 mod listed;
 mod load;
 mod lock;
@@ -66,7 +76,6 @@ mod owner_references;
 mod owners;
 mod pin;
 mod pinned;
-mod plan;
 mod plan_file;
 mod plan_line;
 mod plan_word;

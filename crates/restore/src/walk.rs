@@ -8,12 +8,12 @@ use crate::defined::Defined;
 use crate::desired::Maker;
 use crate::env::Env;
 use crate::existing_policies::ExistingPolicies;
+use crate::levels::{Level, into_levels};
 use crate::load::{modifiers, policies, version_priorities};
 use crate::mapping::Mapping;
 use crate::modifier::{Modifiers, Schemas};
 use crate::native::Natives;
 use crate::outcome::RestoreError;
-use crate::plan::{Level, plan};
 use crate::read::{Contents, Facts, Kinds, State, filter_namespace, namespaces_in, scan};
 use crate::request::{Request, ValidationErrors};
 use crate::same_target::SameTarget;
@@ -126,7 +126,7 @@ impl Walk {
         let rows = restored.iter().chain(chosen.rows()).filter_map(|n| Some((*n, archive.row(*n)?)));
         let same_target = Arc::new(SameTarget::of(rows, &in_backup, &restore.spec.namespace_mapping));
         drop(restored);
-        let levels = plan(contents.facts, |n| archive.row(n), &request.settings.priorities, &catalog);
+        let levels = into_levels(contents.facts, |n| archive.row(n), &request.settings.priorities, &catalog);
         ahead.keep(&levels);
         let config =
             ActionConfig::load(&env.cluster, &restore.metadata.namespace).await.map_err(|e| config_error(&e))?;
@@ -244,7 +244,8 @@ impl Selecting<'_> {
         let namespace_mapping = &restore.spec.namespace_mapping;
         let lookout = Lookout { archive, catalog, namespace_mapping, env };
         let likely = likely(archive, chosen.rows(), &filter);
-        let look = Ahead::look(&lookout, plan(likely, |n| archive.row(n), &request.settings.priorities, catalog));
+        let look =
+            Ahead::look(&lookout, into_levels(likely, |n| archive.row(n), &request.settings.priorities, catalog));
         let scan = scan(archive, chosen.rows().to_vec(), &filter, recorded, env);
         // An archive that cannot be read ends this at once, without waiting for the lists.
         let (contents, ahead) = futures::try_join!(scan, look.map(Ok))?;

@@ -1,7 +1,7 @@
 //! All objects of a cluster, and whether a later state lost any of them.
 
 use crate::support::Bed;
-use lifeboat_patch::restored::{forget_automatic_node_ports, is_made_anew, losses};
+use lifeboat_patch::restored::{is_made_anew, losses};
 use lifeboat_testbed::Kubectl;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -139,6 +139,17 @@ pub(crate) fn without_automatic_ports(object: &Value) -> Value {
         });
     }
     object
+}
+
+/// Removes the node ports of a service that the user has not asked for, and the port of its health check.
+fn forget_automatic_node_ports(service: &mut Value, asked_for: impl Fn(&Value) -> bool) {
+    let Some(spec) = service["spec"].as_object_mut() else { return };
+    spec.remove("healthCheckNodePort");
+    for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+        if !asked_for(port) {
+            port.as_object_mut().expect("a port").remove("nodePort");
+        }
+    }
 }
 
 /// Whether some manager owns the node port of a port.

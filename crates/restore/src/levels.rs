@@ -55,7 +55,7 @@ const AT_THE_END: [&str; 6] = [
 ];
 
 /// Orders the objects. Names in the priorities are resolved by discovery where it knows them.
-pub(crate) fn plan<'a>(
+pub(crate) fn into_levels<'a>(
     facts: Vec<Facts>,
     row: impl Fn(usize) -> Option<&'a Row>,
     priorities: &Priorities,
@@ -122,7 +122,7 @@ mod tests {
         let rows: Vec<Row> = types.iter().map(|name| row(name)).collect();
         let facts = |row| Facts { row, early: false, ended: false, state: State::default() };
         let facts: Vec<Facts> = (0..rows.len()).map(facts).collect();
-        let levels = plan(facts, |n| rows.get(n), &priorities.parse().unwrap(), catalog);
+        let levels = into_levels(facts, |n| rows.get(n), &priorities.parse().unwrap(), catalog);
         levels.into_iter().map(|level| level.name).collect()
     }
 
@@ -187,7 +187,7 @@ mod tests {
         let rows: Vec<Row> = types.iter().map(|name| row(name)).collect();
         let facts: Vec<Facts> =
             (0..rows.len()).map(|row| Facts { row, early: row == 6, ended: false, state: State::default() }).collect();
-        let levels = plan(facts, |n| rows.get(n), &Priorities::default(), &Catalog::default());
+        let levels = into_levels(facts, |n| rows.get(n), &Priorities::default(), &Catalog::default());
         let got: Vec<(String, Vec<usize>)> =
             levels.into_iter().map(|l| (l.name, l.items.iter().map(|one| one.row).collect())).collect();
         assert_eq!(
