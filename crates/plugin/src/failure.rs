@@ -1,8 +1,8 @@
 //! What a call that failed comes to (plugin-protocol.md 3.13).
 
 use lifeboat_action::ActionError;
+use lifeboat_plugin_proto::{DetailedStatus, STACK_TYPE};
 use prost::Message;
-use prost_types::Any;
 use std::error::Error;
 use tonic::{Code, Status};
 
@@ -33,12 +33,12 @@ pub(crate) struct Failure {
     /// What people read: `rpc error: code = … desc = …`, when a call was made.
     pub(crate) text: String,
     /// Where it came about in the plugin, when that says so.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<SourcePlace>,
 }
 
 /// A place in the source of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct SourcePlace {
     /// The file and the line.
     pub(crate) file: String,
     /// The function.
@@ -140,23 +140,13 @@ fn text(code: Code, message: &str) -> String {
     format!("rpc error: code = {code} desc = {message}")
 }
 
-/// The name under which a plugin sends where its error came about.
-const STACK: &str = "type.googleapis.com/generated.Stack";
-
-/// The standard envelope of what a status says beside its text (`google.rpc.Status`).
-#[derive(Clone, PartialEq, Message)]
-struct Envelope {
-    #[prost(message, repeated, tag = "3")]
-    details: Vec<Any>,
-}
-
 /// The innermost call of the first stack that comes with a status.
-fn place(status: &Status) -> Option<Place> {
-    let details = Envelope::decode(status.details()).ok()?.details;
-    let stack = details.iter().find(|detail| detail.type_url == STACK)?;
+fn place(status: &Status) -> Option<SourcePlace> {
+    let details = DetailedStatus::decode(status.details()).ok()?.details;
+    let stack = details.iter().find(|detail| detail.type_url == STACK_TYPE)?;
     let stack = lifeboat_plugin_proto::generated::Stack::decode(&*stack.value).ok()?;
     let frame = stack.frames.into_iter().next()?;
-    Some(Place { file: format!("{}:{}", frame.file, frame.line), function: frame.function })
+    Some(SourcePlace { file: format!("{}:{}", frame.file, frame.line), function: frame.function })
 }
 
 #[cfg(test)]
@@ -164,6 +154,7 @@ mod tests {
     use super::*;
     use lifeboat_action::ActionErrorKind;
     use lifeboat_plugin_proto::generated::{Stack, StackFrame};
+    use prost_types::Any;
 
     #[test]
     fn what_a_plugin_says_has_the_words_of_velero_and_its_kind() {
@@ -207,13 +198,16 @@ mod tests {
         let any = |type_url: &str, message: Vec<u8>| Any { type_url: type_url.to_owned(), value: message };
         let stack = |file: &str| Stack { frames: vec![frame(file), frame("outer")] }.encode_to_vec();
         let with = |details: Vec<Any>| {
-            let details = Envelope { details }.encode_to_vec();
+            let details = DetailedStatus { details, ..DetailedStatus::default() }.encode_to_vec();
             Failure::said(&Status::with_details(Code::Unknown, "no luck", details.into())).place
         };
-        let expected = Some(Place { file: "inner:7".to_owned(), function: "main.inner".to_owned() });
-        assert_eq!(with(vec![any("x", vec![7]), any(STACK, stack("inner")), any(STACK, stack("second"))]), expected);
-        assert_eq!(with(vec![any(STACK, Vec::new())]), None);
-        assert_eq!(with(vec![any(STACK, vec![0xff; 9])]), None);
+        let expected = Some(SourcePlace { file: "inner:7".to_owned(), function: "main.inner".to_owned() });
+        assert_eq!(
+            with(vec![any("x", vec![7]), any(STACK_TYPE, stack("inner")), any(STACK_TYPE, stack("second"))]),
+            expected
+        );
+        assert_eq!(with(vec![any(STACK_TYPE, Vec::new())]), None);
+        assert_eq!(with(vec![any(STACK_TYPE, vec![0xff; 9])]), None);
         assert_eq!(Failure::said(&Status::with_details(Code::Unknown, "", vec![0xff; 9].into())).place, None);
     }
 

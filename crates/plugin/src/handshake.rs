@@ -1,12 +1,9 @@
 //! The first line that a plugin prints: where it listens (plugin-protocol.md 2.2).
 
+use lifeboat_plugin_proto::{CORE_VERSION, PROTOCOL_VERSION};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// The version of go-plugin's own protocol.
-const CORE: &str = "1";
-/// The version of Velero's protocol on top of it, which is also what the environment of a plugin says.
-pub(crate) const VERSION: &str = "2";
 /// A field that is longer holds a certificate.
 const LONGEST_WITHOUT_CERTIFICATE: usize = 50;
 /// How much of a line that says something else a message shows.
@@ -35,15 +32,15 @@ pub(crate) fn parse(line: &[u8]) -> Result<Address, String> {
              none, or it was made for another kind of machine, or it fails at its start"
         ));
     };
-    if *core != CORE {
+    if *core != CORE_VERSION {
         return Err(format!(
-            "Incompatible core API version with plugin. Plugin version: {core}, Core version: {CORE}. It must be built anew with \
+            "Incompatible core API version with plugin. Plugin version: {core}, Core version: {CORE_VERSION}. It must be built anew with \
              a current version of Velero's library for plugins"
         ));
     }
-    if *version != VERSION {
+    if *version != PROTOCOL_VERSION {
         return Err(format!(
-            "incompatible API version with plugin. Plugin version: {version}, Client versions: [{VERSION}]. It is no plugin for \
+            "incompatible API version with plugin. Plugin version: {version}, Client versions: [{PROTOCOL_VERSION}]. It is no plugin for \
              Velero 1.0 or later"
         ));
     }

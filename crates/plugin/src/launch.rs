@@ -1,7 +1,7 @@
 //! How the programs of plugins are started (plugin-protocol.md 1.5, 1.6).
 
-use crate::handshake::VERSION;
 use crate::options::HostOptions;
+use lifeboat_plugin_proto::PROTOCOL_VERSION;
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
@@ -16,7 +16,7 @@ const ADDED: [(&str, &str); 4] = [
     ("VELERO_PLUGIN", "hello"),
     ("PLUGIN_MIN_PORT", "10000"),
     ("PLUGIN_MAX_PORT", "25000"),
-    ("PLUGIN_PROTOCOL_VERSIONS", VERSION),
+    ("PLUGIN_PROTOCOL_VERSIONS", PROTOCOL_VERSION),
 ];
 /// What it takes away: with the first two a plugin would speak otherwise, the others are its host's to set.
 const TAKEN: [&str; 4] =

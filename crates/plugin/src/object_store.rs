@@ -2,7 +2,7 @@
 
 mod download;
 mod listing;
-mod place;
+mod remote_bucket;
 mod upload;
 mod whole;
 
@@ -11,7 +11,7 @@ use crate::client;
 use crate::failure::{Cause, Failure};
 use crate::identity::PluginName;
 use crate::object_store::download::Download;
-use crate::object_store::place::{Place, kind};
+use crate::object_store::remote_bucket::{RemoteBucket, kind};
 use async_trait::async_trait;
 use futures::StreamExt;
 use lifeboat_bucket::{
@@ -32,23 +32,23 @@ const DELETED_AT_ONCE: usize = 8;
 /// out by reading all of it ([`BlobStore::reads_ranges`]); [`PutOptions::if_absent`] looks first, so it is not atomic.
 #[derive(Clone, Debug)]
 pub(crate) struct RemoteObjectStore {
-    place: Place,
+    at: RemoteBucket,
 }
 
 impl RemoteObjectStore {
     /// The bucket of this name at a plugin.
     pub(crate) fn new(caller: Caller, name: PluginName, bucket: &str) -> Self {
-        Self { place: Place { caller: Arc::new(caller), name, bucket: bucket.trim_matches('/').to_owned() } }
+        Self { at: RemoteBucket { caller: Arc::new(caller), name, bucket: bucket.trim_matches('/').to_owned() } }
     }
 
     async fn has(&self, key: &str) -> Result<bool, Failure> {
         let request = generated::ObjectExistsRequest {
-            plugin: self.place.name.to_string(),
-            bucket: self.place.bucket.clone(),
+            plugin: self.at.name.to_string(),
+            bucket: self.at.bucket.clone(),
             key: key.to_owned(),
         };
         let ask = |channel| async move { client::object_store(channel).object_exists(request).await };
-        Ok(self.place.call(ask).await?.exists)
+        Ok(self.at.call(ask).await?.exists)
     }
 
     /// Whether a call has failed because there is no such object: plugins say that in many words, and others in the same, so they are
@@ -62,55 +62,55 @@ impl RemoteObjectStore {
     }
 
     async fn download(&self, operation: &'static str, key: &str) -> Result<Download, BucketError> {
-        match Download::begin(&self.place, key).await {
+        match Download::begin(&self.at, key).await {
             Ok(download) => Ok(download),
             Err(failure) if self.is_missing(key, &failure).await => {
-                Err(self.place.error(ErrorKind::NotFound, operation, key, failure.text))
+                Err(self.at.error(ErrorKind::NotFound, operation, key, failure.text))
             }
-            Err(failure) => Err(self.place.failed(operation, key, failure)),
+            Err(failure) => Err(self.at.failed(operation, key, failure)),
         }
     }
 
     async fn delete_one(&self, key: &str) -> Result<(), BucketError> {
         let request = generated::DeleteObjectRequest {
-            plugin: self.place.name.to_string(),
-            bucket: self.place.bucket.clone(),
+            plugin: self.at.name.to_string(),
+            bucket: self.at.bucket.clone(),
             key: key.to_owned(),
         };
         let delete = |channel| async move { client::object_store(channel).delete_object(request).await };
-        match self.place.call(delete).await {
+        match self.at.call(delete).await {
             Ok(_) => Ok(()),
             Err(failure) if self.is_missing(key, &failure).await => Ok(()),
-            Err(failure) => Err(self.place.failed("delete", key, failure)),
+            Err(failure) => Err(self.at.failed("delete", key, failure)),
         }
     }
 
     /// All entries of a listing, in order.
     async fn entries(&self, options: &ListOptions) -> Result<Vec<Entry>, BucketError> {
-        let (plugin, bucket, prefix) = (self.place.name.to_string(), self.place.bucket.clone(), options.prefix.clone());
-        let fail = |failure| self.place.failed("list", &options.prefix, failure);
+        let (plugin, bucket, prefix) = (self.at.name.to_string(), self.at.bucket.clone(), options.prefix.clone());
+        let fail = |failure| self.at.failed("list", &options.prefix, failure);
         let delimiter = options.delimiter.clone().filter(|delimiter| !delimiter.is_empty());
         let entries = match (options.prefixes_only, delimiter) {
             (true, None) => Ok(Vec::new()),
             (true, Some(delimiter)) => {
                 let request = generated::ListCommonPrefixesRequest { plugin, bucket, delimiter, prefix };
                 let list = |channel| async move { client::object_store(channel).list_common_prefixes(request).await };
-                listing::of_prefixes(self.place.call(list).await.map_err(fail)?.prefixes, options)
+                listing::of_prefixes(self.at.call(list).await.map_err(fail)?.prefixes, options)
             }
             (false, _) => {
                 let request = generated::ListObjectsRequest { plugin, bucket, prefix };
                 let list = |channel| async move { client::object_store(channel).list_objects(request).await };
-                listing::of_keys(self.place.call(list).await.map_err(fail)?.keys, options)
+                listing::of_keys(self.at.call(list).await.map_err(fail)?.keys, options)
             }
         };
-        entries.map_err(|why| self.place.error(ErrorKind::Other, "list", &options.prefix, why))
+        entries.map_err(|why| self.at.error(ErrorKind::Other, "list", &options.prefix, why))
     }
 }
 
 #[async_trait]
 impl BlobStore for RemoteObjectStore {
     fn describe(&self) -> String {
-        self.place.describe()
+        self.at.describe()
     }
 
     fn reads_ranges(&self) -> bool {
@@ -119,10 +119,10 @@ impl BlobStore for RemoteObjectStore {
 
     async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
         options.refuse_retention(key, self)?;
-        if options.if_absent && self.has(key).await.map_err(|failure| self.place.failed("put", key, failure))? {
-            return Err(self.place.error(ErrorKind::Exists, "put", key, "it exists"));
+        if options.if_absent && self.has(key).await.map_err(|failure| self.at.failed("put", key, failure))? {
+            return Err(self.at.error(ErrorKind::Exists, "put", key, "it exists"));
         }
-        upload::upload(&self.place, key, body.into_stream()).await
+        upload::upload(&self.at, key, body.into_stream()).await
     }
 
     async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
@@ -130,7 +130,7 @@ impl BlobStore for RemoteObjectStore {
         match range {
             None => Ok(download.all()),
             Some(range) => {
-                let (place, key) = (self.place.clone(), key.to_owned());
+                let (place, key) = (self.at.clone(), key.to_owned());
                 let beyond = move || place.error(ErrorKind::Invalid, "get", &key, "the range is beyond the end");
                 sequential::part(download.all(), range, beyond).await
             }
@@ -139,14 +139,14 @@ impl BlobStore for RemoteObjectStore {
 
     async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
         if !self.exists(key).await? {
-            return Err(self.place.error(ErrorKind::NotFound, "head", key, "it does not exist"));
+            return Err(self.at.error(ErrorKind::NotFound, "head", key, "it does not exist"));
         }
         let size = sequential::measure(self.download("head", key).await?.all()).await?;
         Ok(ObjectInfo { key: key.to_owned(), size, modified: None })
     }
 
     async fn exists(&self, key: &str) -> Result<bool, BucketError> {
-        self.has(key).await.map_err(|failure| self.place.failed("head", key, failure))
+        self.has(key).await.map_err(|failure| self.at.failed("head", key, failure))
     }
 
     async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
@@ -168,16 +168,16 @@ impl BlobStore for RemoteObjectStore {
 
     async fn presign(&self, key: &str, valid: Duration) -> Result<Option<String>, BucketError> {
         let request = generated::CreateSignedUrlRequest {
-            plugin: self.place.name.to_string(),
-            bucket: self.place.bucket.clone(),
+            plugin: self.at.name.to_string(),
+            bucket: self.at.bucket.clone(),
             key: key.to_owned(),
             ttl: i64::try_from(valid.as_nanos()).unwrap_or(i64::MAX),
         };
         let sign = |channel| async move { client::object_store(channel).create_signed_url(request).await };
-        match self.place.call(sign).await {
+        match self.at.call(sign).await {
             Ok(answer) => Ok(Some(answer.url).filter(|url| !url.is_empty())),
             Err(failure) if failure.cause == Cause::Said(Code::Unimplemented) => Ok(None),
-            Err(failure) => Err(self.place.failed("presign", key, failure)),
+            Err(failure) => Err(self.at.failed("presign", key, failure)),
         }
     }
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use lifeboat_action::{ActionScope, OperationProgress};
 use lifeboat_object::{GroupResource, ObjectKey};
-use lifeboat_plugin_proto::generated;
+use lifeboat_plugin_proto::{NO_TIME_SECONDS, generated};
 
 /// What an action applies to; one that does not say applies to everything.
 pub(crate) fn scope(selector: Option<generated::ResourceSelector>) -> ActionScope {
@@ -53,12 +53,9 @@ pub(crate) fn progress(progress: Option<generated::OperationProgress>) -> Operat
     }
 }
 
-/// The seconds of Go's zero time, which stands for none.
-const NONE: i64 = -62_135_596_800;
-
 fn time(time: prost_types::Timestamp) -> Option<Timestamp> {
     // compat: plugins send the zero time for one that they do not know.
-    if time.seconds == NONE {
+    if time.seconds == NO_TIME_SECONDS {
         return None;
     }
     Timestamp::new(time.seconds, time.nanos).ok()
@@ -83,7 +80,7 @@ mod tests {
     fn times_that_stand_for_none_are_none() {
         let at = |seconds, nanos| prost_types::Timestamp { seconds, nanos };
         for (seconds, nanos, expected) in [
-            (NONE, 0, None),
+            (NO_TIME_SECONDS, 0, None),
             (0, 0, Some(Timestamp::UNIX_EPOCH)),
             (1_782_000_000, 5, Some(Timestamp::new(1_782_000_000, 5).unwrap())),
             (i64::MAX, 0, None),
@@ -99,7 +96,7 @@ mod tests {
             operation_units: "Bytes".to_owned(),
             description: "copying".to_owned(),
             started: Some(at(0, 0)),
-            updated: Some(at(NONE, 0)),
+            updated: Some(at(NO_TIME_SECONDS, 0)),
         };
         let expected = OperationProgress {
             completed: true,

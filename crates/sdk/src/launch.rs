@@ -1,7 +1,6 @@
 //! How this program was started (plugin-protocol.md 1.6, 2.8).
 
 use crate::flags::{self, InvalidFlag};
-use crate::handshake;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use tracing::level_filters::LevelFilter;
@@ -13,8 +12,6 @@ pub(crate) struct Launch {
     pub(crate) command: String,
     /// Lines below it are not logged.
     pub(crate) level: LevelFilter,
-    /// The version of the protocol that is spoken.
-    pub(crate) version: u32,
     /// The folder for the socket.
     pub(crate) folder: PathBuf,
     /// The group that may use the socket, by name or number.
@@ -58,7 +55,6 @@ impl Launch {
         Ok(Self {
             command,
             level,
-            version: handshake::negotiate(text("PLUGIN_PROTOCOL_VERSIONS").as_deref()),
             folder: PathBuf::from(folder),
             group: text("PLUGIN_UNIX_SOCKET_GROUP"),
             is_multiplexing_asked: set("PLUGIN_MULTIPLEX_GRPC").is_some(),
@@ -82,7 +78,6 @@ mod tests {
         let plain = Launch {
             command: "./p".to_owned(),
             level: LevelFilter::INFO,
-            version: 2,
             folder: "/tmp".into(),
             group: None,
             is_multiplexing_asked: false,

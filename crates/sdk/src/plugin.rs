@@ -94,7 +94,8 @@ impl Plugin {
     }
 
     /// Serves what is offered until the server that has started this program says that it is to end, or is gone. Makes a runtime of its
-    /// own. Started by a person, it says what it is and fails.
+    /// own. Started by a person, it says what it is and fails. The process is to end with what it gives: 0 when it was told to end, 1 when
+    /// it cannot serve or was started by a person, 2 for a flag that it does not know.
     #[must_use]
     pub fn serve(self) -> ExitCode {
         let parent = parent_id();

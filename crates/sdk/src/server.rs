@@ -76,7 +76,7 @@ pub(crate) async fn serve(catalog: Catalog, launch: &Launch, parent: u32) -> Res
     let mut server = server.layer(MapRequestLayer::new(trusted));
     let serving = server.add_routes(routes).serve_with_incoming_shutdown(connections(listener), ended.cancelled());
     tracing::debug!(network = "unix", address = %path.display(), "plugin address");
-    let line = handshake::line(launch.version, &path, launch.is_multiplexing_asked);
+    let line = handshake::line(&path, launch.is_multiplexing_asked);
     let mut output = io::stdout().lock();
     output.write_all(line.as_bytes()).and_then(|()| output.flush()).map_err(ServeError::Handshake)?;
     drop(output);

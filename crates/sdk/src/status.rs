@@ -3,26 +3,13 @@
 use crate::caught::Panic;
 use lifeboat_action::{ActionError, ActionErrorKind};
 use lifeboat_plugin_proto::generated::{Stack, StackFrame};
+use lifeboat_plugin_proto::{DetailedStatus, STACK_TYPE};
 use prost::Message;
 use prost_types::Any;
 use tonic::{Code, Status};
 
 /// What one text may take as it is sent. An answer without a result is a header, of which clients take 16 KiB; a panic is in it twice.
 const LONGEST: usize = 6 << 10;
-/// The type of [`Stack`] among the details.
-const STACK: &str = "type.googleapis.com/generated.Stack";
-
-/// `google.rpc.Status`: a status with its details.
-#[derive(Clone, PartialEq, Message)]
-struct Detailed {
-    #[prost(int32, tag = "1")]
-    code: i32,
-    #[prost(string, tag = "2")]
-    message: String,
-    #[prost(message, repeated, tag = "3")]
-    details: Vec<Any>,
-}
-
 /// What a server is told of an error. One that may pass is `Unavailable`: Velero shows the text and does not call again, Lifeboat does.
 /// All others are `Unknown`, as of any plugin: that no call of an operation can succeed is nothing that the protocol can say.
 pub(crate) fn of_error(error: &ActionError) -> Status {
@@ -41,8 +28,8 @@ pub(crate) fn of_panic(panic: &Panic) -> Status {
     };
     let line = i32::try_from(*line).unwrap_or_default();
     let stack = Stack { frames: vec![StackFrame { file: file.clone(), line, function: String::new() }] };
-    let details = vec![Any { type_url: STACK.to_owned(), value: stack.encode_to_vec() }];
-    let detailed = Detailed { code: Code::Aborted as i32, message: text.clone(), details };
+    let details = vec![Any { type_url: STACK_TYPE.to_owned(), value: stack.encode_to_vec() }];
+    let detailed = DetailedStatus { code: Code::Aborted as i32, message: text.clone(), details };
     Status::with_details(Code::Aborted, text, detailed.encode_to_vec().into())
 }
 
@@ -91,10 +78,10 @@ mod tests {
         let place = Some(("src/main.rs".to_owned(), 7));
         let status = of_panic(&Panic { said: "odd".to_owned(), place });
         assert_eq!((status.code(), status.message()), (Code::Aborted, "plugin panicked: odd"));
-        let detailed = Detailed::decode(status.details()).unwrap();
+        let detailed = DetailedStatus::decode(status.details()).unwrap();
         assert_eq!((detailed.code, detailed.message.as_str()), (10, "plugin panicked: odd"));
         let [detail] = &detailed.details[..] else { panic!("{:?}", detailed.details) };
-        assert_eq!(detail.type_url, STACK);
+        assert_eq!(detail.type_url, STACK_TYPE);
         let frame = StackFrame { file: "src/main.rs".to_owned(), line: 7, function: String::new() };
         assert_eq!(Stack::decode(&detail.value[..]).unwrap(), Stack { frames: vec![frame] });
         let status = of_panic(&Panic { said: "odd".to_owned(), place: None });

@@ -5,15 +5,15 @@ use jiff::Timestamp;
 use lifeboat_action::{ActionScope, OperationProgress};
 use lifeboat_api::Resource;
 use lifeboat_object::{GroupResource, ObjectKey};
-use lifeboat_plugin_proto::generated;
+use lifeboat_plugin_proto::{NO_TIME_SECONDS, generated};
 use prost_types::Timestamp as Stamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::time::Duration;
 use tonic::Status;
 
-/// The beginning of Go's time, which to a server means that a time is not known: without one it would take 1970.
-const NO_TIME: Stamp = Stamp { seconds: -62_135_596_800, nanos: 0 };
+/// A time that is not known.
+const NO_TIME: Stamp = Stamp { seconds: NO_TIME_SECONDS, nanos: 0 };
 /// What a duration of the protocol holds at most.
 const LONGEST_SECONDS: i64 = 315_576_000_000;
 

@@ -3,7 +3,7 @@
 use crate::caller::Entry;
 use crate::client;
 use crate::failure::Failure;
-use crate::object_store::place::Place;
+use crate::object_store::remote_bucket::RemoteBucket;
 use bytes::Bytes;
 use futures::StreamExt;
 use lifeboat_bucket::{BucketError, ByteStream};
@@ -16,7 +16,7 @@ const LARGEST_PIECE: usize = 32 << 20;
 
 /// An object that is being read. Dropping it tells the plugin to send no more.
 pub(crate) struct Download {
-    store: Place,
+    store: RemoteBucket,
     key: String,
     entry: Entry,
     pieces: Streaming<generated::Bytes>,
@@ -26,7 +26,7 @@ pub(crate) struct Download {
 
 impl Download {
     /// Begins to read, up to the first piece: that there is no such object may be said as late as with it.
-    pub(crate) async fn begin(store: &Place, key: &str) -> Result<Self, Failure> {
+    pub(crate) async fn begin(store: &RemoteBucket, key: &str) -> Result<Self, Failure> {
         let entry = store.caller.enter().await?;
         let request = generated::GetObjectRequest {
             plugin: store.name.to_string(),

@@ -1,6 +1,6 @@
 //! Sends an object, piece by piece (plugin-protocol.md 3.12).
 
-use crate::object_store::place::Place;
+use crate::object_store::remote_bucket::RemoteBucket;
 use crate::object_store::whole::{End, Whole};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
@@ -43,7 +43,7 @@ enum Halt {
 ///
 /// # Errors
 /// Those of the source, and of the plugin. Then the call is broken off, not ended: its end tells the plugin that it has everything.
-pub(crate) async fn upload(store: &Place, key: &str, body: ByteStream) -> Result<u64, BucketError> {
+pub(crate) async fn upload(store: &RemoteBucket, key: &str, body: ByteStream) -> Result<u64, BucketError> {
     let caller = &store.caller;
     let fail = |failure| store.failed("put", key, failure);
     let entry = caller.enter().await.map_err(fail)?;

@@ -10,7 +10,7 @@ use tonic::{Code, Response, Status};
 
 /// Which bucket at which plugin.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct RemoteBucket {
     /// Makes its calls.
     pub(crate) caller: Arc<Caller>,
     /// The plugin.
@@ -19,7 +19,7 @@ pub(crate) struct Place {
     pub(crate) bucket: String,
 }
 
-impl Place {
+impl RemoteBucket {
     /// How messages name it.
     pub(crate) fn describe(&self) -> String {
         format!("the bucket {} of the plugin {}", self.bucket, self.name)

@@ -1,0 +1,21 @@
+//! What a status says beside its text (plugin-protocol.md 3.13).
+
+use prost::Message;
+use prost_types::Any;
+
+/// The type of [`Stack`](crate::generated::Stack) among the details of a status.
+pub const STACK_TYPE: &str = "type.googleapis.com/generated.Stack";
+
+/// `google.rpc.Status`, which gRPC sends along as the details of a status.
+#[derive(Clone, PartialEq, Message)]
+pub struct DetailedStatus {
+    /// The code of the status.
+    #[prost(int32, tag = "1")]
+    pub code: i32,
+    /// The text of the status.
+    #[prost(string, tag = "2")]
+    pub message: String,
+    /// What else it says.
+    #[prost(message, repeated, tag = "3")]
+    pub details: Vec<Any>,
+}
