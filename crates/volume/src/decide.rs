@@ -109,16 +109,16 @@ impl<'a> Subject<'a> {
         match rule.action {
             VolumeAction::Skip => done(Way::Skip),
             VolumeAction::Custom(_) => hindered(Hindrance::Custom),
-            VolumeAction::FsBackup => self.files(&self.mounts).map_or_else(hindered, done),
+            VolumeAction::FsBackup => self.way_by_files(&self.mounts).map_or_else(hindered, done),
             VolumeAction::Snapshot { by, data_mover, snapshot_class } => {
-                self.snapshot(*by, data_mover, snapshot_class, flags).map_or_else(hindered, done)
+                self.way_by_snapshot(*by, data_mover, snapshot_class, flags).map_or_else(hindered, done)
             }
         }
     }
 
     fn by_default(&self, flags: &Flags) -> Verdict {
-        if let Some((pod, volume)) = self.asks_for_files(flags) {
-            let hindrance = self.files(&[(pod, volume)]);
+        if let Some((pod, volume)) = self.pod_asking_for_files(flags) {
+            let hindrance = self.way_by_files(&[(pod, volume)]);
             let (way, hindrance) = match hindrance {
                 Ok(way) => (way, None),
                 Err(hindrance) => (Way::Skip, Some(hindrance)),
@@ -136,14 +136,14 @@ impl<'a> Subject<'a> {
         if !flags.snapshots {
             return Verdict { way: Way::Skip, why: Why::NoSnapshots };
         }
-        match self.snapshot(SnapshotBy::Any, "", "", flags) {
+        match self.way_by_snapshot(SnapshotBy::Any, "", "", flags) {
             Ok(way) => Verdict { way, why: Why::SnapshotByDefault { hindrance: None } },
             Err(hindrance) => Verdict { way: Way::Skip, why: Why::SnapshotByDefault { hindrance: Some(hindrance) } },
         }
     }
 
     /// The pod that asks for the files: one from within which they can be saved, if there is any.
-    fn asks_for_files(&self, flags: &Flags) -> Option<(&'a Pod, &'a PodVolume)> {
+    fn pod_asking_for_files(&self, flags: &Flags) -> Option<(&'a Pod, &'a PodVolume)> {
         if self.persistent.is_some() && !flags.saves_claims {
             return None;
         }
@@ -157,7 +157,7 @@ impl<'a> Subject<'a> {
     }
 
     /// Saves the files from within one of these pods, if that can be.
-    fn files(&self, mounts: &[(&Pod, &PodVolume)]) -> Result<Way, Hindrance> {
+    fn way_by_files(&self, mounts: &[(&Pod, &PodVolume)]) -> Result<Way, Hindrance> {
         if self.facts.volume_type == "hostPath" {
             return Err(Hindrance::HostPath);
         }
@@ -180,12 +180,12 @@ impl<'a> Subject<'a> {
     }
 
     /// The claims that it is snapshotted with, if its claim has the label of any.
-    fn group(&self, flags: &Flags) -> Option<Group> {
+    fn group_of_claim(&self, flags: &Flags) -> Option<Group> {
         let value = self.facts.claim_labels.get(&flags.group_label)?;
         (!value.is_empty()).then(|| Group { value: value.clone(), class: String::new() })
     }
 
-    fn snapshot(&self, by: SnapshotBy, mover: &str, class: &str, flags: &Flags) -> Result<Way, Hindrance> {
+    fn way_by_snapshot(&self, by: SnapshotBy, mover: &str, class: &str, flags: &Flags) -> Result<Way, Hindrance> {
         let is_csi = self.persistent.is_some_and(|volume| volume.driver().is_some());
         let native = || if flags.native { Ok(Way::NativeSnapshot) } else { Err(Hindrance::NoSnapshotter) };
         if by == SnapshotBy::Native || by == SnapshotBy::Any && !is_csi && self.persistent.is_some() {
@@ -205,7 +205,7 @@ impl<'a> Subject<'a> {
         let data_mover = if mover.is_empty() { flags.data_mover.as_str() } else { mover };
         Ok(match is_moved {
             true => Way::MovedCsiSnapshot { class, data_mover: data_mover.to_owned() },
-            false => Way::CsiSnapshot { class, group: self.group(flags) },
+            false => Way::CsiSnapshot { class, group: self.group_of_claim(flags) },
         })
     }
 }
