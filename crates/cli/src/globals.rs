@@ -80,6 +80,11 @@ impl Globals {
     }
 
     pub(crate) async fn connect(&self) -> anyhow::Result<Cluster> {
+        self.connect_with_pages_of(None).await
+    }
+
+    /// The same with so many objects of a page of a list at most, 0 for all at once.
+    pub(crate) async fn connect_with_pages_of(&self, page_size: Option<u32>) -> anyhow::Result<Cluster> {
         let qps = (self.client_qps > 0.0).then_some(self.client_qps);
         let options = ConnectOptions {
             kubeconfig: self.kubeconfig.0.clone(),
@@ -87,6 +92,7 @@ impl Globals {
             user_agent: self.program.user_agent(),
             pace: PaceOptions { qps, burst: self.client_burst, ..PaceOptions::default() },
             request_timeout: Some(self.patience()),
+            page_size,
         };
         Ok(Cluster::connect(&options).await?)
     }

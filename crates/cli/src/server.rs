@@ -119,7 +119,7 @@ pub(crate) struct ServerArgs {
     /// Parts of the server to leave out
     #[arg(long, value_parser = flags::strings, value_name = "NAME,…")]
     disable_controllers: Vec<flags::List>,
-    /// Objects of a page of a list; 0 for all at once (no effect yet)
+    /// Objects of a page of a list at most, fewer where they are large; 0 for all at once
     #[arg(long, default_value_t = 500, value_name = "N")]
     client_page_size: u32,
     /// What moves the files of volumes (no effect yet)
@@ -236,7 +236,7 @@ impl ServerArgs {
         for flag in self.without_effect(globals) {
             tracing::warn!(flag, "this flag has no effect in this version");
         }
-        let cluster = globals.connect().await?;
+        let cluster = globals.connect_with_pages_of(Some(self.client_page_size)).await?;
         let pod = cluster.token_file().and_then(OwnPod::of_token_file);
         let options = self.options(globals, self.identity(pod.as_ref())?)?;
         check_global_policies(&options.namespace, &options.backup.global_volume_policies, &cluster)
@@ -311,7 +311,6 @@ impl ServerArgs {
             ("profiler-address", !matches!(self.profiler_address.as_str(), "" | "localhost:6060")),
             ("fs-backup-timeout", self.fs_backup_timeout != Duration::from_secs(4 * 3600)),
             ("default-repo-maintain-frequency", !self.default_repo_maintain_frequency.is_zero()),
-            ("client-page-size", self.client_page_size != 500),
             ("max-concurrent-k8s-connections", self.max_concurrent_k8s_connections != 30),
             ("disable-informer-cache", self.disable_informer_cache),
             ("features", globals.features.as_deref().is_some_and(lifeboat_api::has_feature_without_effect)),

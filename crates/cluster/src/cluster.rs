@@ -18,6 +18,8 @@ pub struct Cluster {
     pub(crate) pace: Arc<Pace>,
     /// How long one request may take, all attempts together.
     pub(crate) patience: Duration,
+    /// Objects of a page of a list at most; 0 for all at once.
+    pub(crate) page_size: u32,
 }
 
 impl std::fmt::Debug for Cluster {

@@ -16,6 +16,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Objects of a page of a list at most, unless the user says otherwise.
+const PAGE_SIZE: u32 = 500;
+
 /// Where to find the cluster, by kubectl's rules, and how to speak to it.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectOptions {
@@ -31,6 +34,8 @@ pub struct ConnectOptions {
     /// How long one request may take, all attempts together; three minutes when left out. One attempt gets half of it at the
     /// most.
     pub request_timeout: Option<Duration>,
+    /// Objects of a page of a list at most, 0 for all at once; 500 when left out. Large objects make smaller pages, but with 0.
+    pub page_size: Option<u32>,
 }
 
 impl Cluster {
@@ -64,7 +69,8 @@ impl Cluster {
             .map_err(|e| ConnectError::Client { url: url.clone(), message: chain(&e) })?;
         let patience = options.request_timeout.unwrap_or(send::PATIENCE);
         let pace = Arc::new(Pace::new(options.pace));
-        Ok(Self { client, config: Arc::new(config), url, context, namespace, pace, patience })
+        let page_size = options.page_size.unwrap_or(PAGE_SIZE);
+        Ok(Self { client, config: Arc::new(config), url, context, namespace, pace, patience, page_size })
     }
 }
 

@@ -6,6 +6,7 @@
 //!
 //! Objects are bytes; this room knows no kinds. Start reading at [`Cluster`].
 
+mod body;
 mod cluster;
 mod config_map;
 mod connect;
@@ -17,6 +18,7 @@ mod object;
 mod open_api;
 mod pace;
 mod path;
+mod pod_log;
 mod port_forward;
 mod send;
 mod server;
@@ -31,6 +33,7 @@ pub use exec::{Exec, ExecError, Executed, Printed};
 pub use list::{List, ListEnd, ListRequest};
 pub use object::{MergePatch, Preconditions, Wanted};
 pub use pace::{Pace, PaceOptions, Permit};
+pub use pod_log::{PodLog, PodLogRequest};
 pub use port_forward::Forwarded;
 pub use server::ServerVersion;
 pub use watch::{Watch, WatchEvent, WatchRequest};

@@ -42,12 +42,14 @@ pub struct ListEnd {
 
 /// Objects of the first page, whose size is not known yet.
 const FIRST_PAGE: u64 = 50;
+/// Objects that a page has however large they are, unless the user wants fewer.
+const SMALLEST_PAGE: u64 = 20;
 /// Bytes that each later page shall have.
 const PAGE_BYTES: u64 = 8 << 20;
 /// Bytes handed out at once: each hand-over between stages may wake a thread.
 const TOGETHER: usize = 256 << 10;
-/// How long an open answer may be silent before its connection counts as broken.
-const SILENCE: Duration = Duration::from_secs(60);
+/// How long a page that has broken is begun again for.
+const RECOVERY: Duration = Duration::from_secs(60);
 /// How often one list begins a page again before it gives up.
 const MOST_TRIES: u32 = 12;
 /// How often one list begins anew, because its token expired and the server offered none to go on with.
@@ -64,7 +66,8 @@ pub struct List {
     /// Set when the open page has broken. The objects that had arrived before are handed out first.
     broken: Option<Broken>,
     token: String,
-    limit: u64,
+    /// Objects of the next page at most; `None` for all.
+    limit: Option<u64>,
     bytes: u64,
     tries: u32,
     restarts: u32,
@@ -95,7 +98,7 @@ impl Cluster {
             page: None,
             broken: None,
             token: String::new(),
-            limit: FIRST_PAGE,
+            limit: first_page(self.page_size),
             bytes: 0,
             tries: 0,
             restarts: 0,
@@ -146,7 +149,7 @@ impl List {
     /// Takes the next piece of the open page, and the pieces that have arrived behind it.
     async fn read(&mut self, out: &mut Vec<Bytes>) -> Result<(), Failure> {
         let Some(page) = &mut self.page else { return Ok(()) };
-        let silence = SILENCE.min(self.cluster.patience / 2);
+        let silence = self.cluster.silence();
         let mut frame = timeout(silence, page.body.frame()).await.map_err(|_| Failure::Timeout(silence))?;
         let mut taken = 0;
         loop {
@@ -187,7 +190,7 @@ impl List {
         self.end.resource_version.clone_from(&envelope.resource_version);
         self.finished = self.token.is_empty();
         if let Some(mean) = self.bytes.checked_div(self.end.count) {
-            self.limit = (PAGE_BYTES / mean.max(1)).clamp(20, 500);
+            self.limit = later_page(self.cluster.page_size, mean);
         }
     }
 
@@ -205,7 +208,7 @@ impl List {
             // The first page again, perhaps at a later revision.
             self.end.mixed_revisions = true;
         }
-        self.cluster.pause_or_give_up(&call, failure, self.tries, Instant::now() + SILENCE).await.map(drop)
+        self.cluster.pause_or_give_up(&call, failure, self.tries, Instant::now() + RECOVERY).await.map(drop)
     }
 
     /// Goes on with the token that the server offers in place of one that is too old, or begins anew. Any other error
@@ -226,12 +229,19 @@ impl List {
     fn call(&self) -> Call {
         let resource = &self.request.resource;
         let mut path = resource_path(resource, self.request.namespace.as_deref());
-        let _ = write!(path, "?limit={}", self.limit);
+        let mut between = '?';
+        let mut add = |name: &str, value: &str| {
+            let _ = write!(path, "{between}{name}={value}");
+            between = '&';
+        };
+        if let Some(limit) = self.limit {
+            add("limit", &limit.to_string());
+        }
         if !self.request.selector.is_empty() {
-            let _ = write!(path, "&labelSelector={}", query(&self.request.selector));
+            add("labelSelector", &query(&self.request.selector));
         }
         if !self.token.is_empty() {
-            let _ = write!(path, "&continue={}", query(&self.token));
+            add("continue", &query(&self.token));
         }
         let what = match &self.request.namespace {
             Some(namespace) => format!("{} in namespace {namespace}", resource.group_resource()),
@@ -245,10 +255,43 @@ impl List {
     }
 }
 
+/// How many objects the first page has, of at most so many.
+fn first_page(most: u32) -> Option<u64> {
+    (most > 0).then(|| FIRST_PAGE.min(most.into()))
+}
+
+/// How many objects a later page has, of at most so many, when they have so many bytes on average.
+fn later_page(most: u32, mean: u64) -> Option<u64> {
+    let most = u64::from(most);
+    (most > 0).then(|| (PAGE_BYTES / mean.max(1)).clamp(SMALLEST_PAGE.min(most), most))
+}
+
 fn invalid(error: SplitError) -> Failure {
     match error {
         // An answer that ends in the middle without a transport error: read it again.
         SplitError::Truncated(_) => Failure::Connection { message: error.to_string() },
         other => Failure::Invalid(chain(&other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_have_as_many_objects_as_are_wanted_and_fewer_where_these_are_large() {
+        assert_eq!([500, 10, 0].map(first_page), [Some(50), Some(10), None]);
+        for (most, mean, expected) in [
+            (500, 1_000, Some(500)),
+            (500, 100_000, Some(83)),
+            (500, 5 << 20, Some(20)),
+            (500, 0, Some(500)),
+            (10, 1_000, Some(10)),
+            (10, 5 << 20, Some(10)),
+            (5_000, 1_000, Some(5_000)),
+            (0, 5 << 20, None),
+        ] {
+            assert_eq!(later_page(most, mean), expected, "{most} {mean}");
+        }
     }
 }

@@ -204,6 +204,7 @@ mod tests {
                 namespace: "default".to_owned(),
                 pace: Arc::new(Pace::new(crate::PaceOptions::default())),
                 patience,
+                page_size: 500,
             }
         }
     }
