@@ -70,8 +70,12 @@ fn who_may_only_read_is_told_what_the_server_would_do_and_why_the_rest_waits() {
         json!({"kind": "Backup", "namespace": "velero", "name": name, "state": "Queued", "reason": "NoSlot",
             "waitsFor": why, "until": null})
     };
-    let finalizer =
-        row("Restore", "again", ("New", "Hold"), "gets the finalizer that keeps it until its files are deleted");
+    let finalizer = row(
+        "Restore",
+        "again",
+        ("New", "AddFinalizer"),
+        "gets the finalizer that keeps it until its files are deleted",
+    );
     let refused = row("DownloadRequest", "log", ("New", "Refuse"), "is refused: backup \"gone\" not found");
     let lost = "fails: found a backup with status \"InProgress\" during the server starting, mark it as \"Failed\"";
     let at_rest = json!([{"kind": "Backup", "phase": "Completed", "count": 2}]);

@@ -69,7 +69,7 @@ fn of_restore(step: &phase::restore::Step, source: &work::restore::Source) -> &'
     use phase::restore::Step as S;
     match step {
         S::CleanUp => CLEAN_UP,
-        S::Hold => "Hold",
+        S::Hold => "AddFinalizer",
         S::Run if source.origin.is_ok() => RUN,
         S::Run => REFUSE,
         S::RunAgain { .. } => RUN_AGAIN,
@@ -111,8 +111,31 @@ pub(super) fn of_wait(why: &Reason) -> &'static str {
         Reason::Unreadable(_) => "Unreadable",
         Reason::EarlierRun { .. } => "EarlierRun",
         Reason::Kept { .. } => "Kept",
-        Reason::ReadBy(_) => "Restore",
+        Reason::ReadBy(_) => "ReadByRestore",
         Reason::KeptBy(by) if by.iter().any(|keeper| matches!(keeper, Keeper::Hold(_))) => "Held",
         Reason::KeptBy(_) => "Retention",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    /// The words between these marks that begin with a capital letter.
+    fn words(text: &str, mark: char) -> BTreeSet<&str> {
+        let words = text.split(mark).skip(1).step_by(2);
+        words.filter(|word| word.starts_with(char::is_uppercase) && word.chars().all(char::is_alphanumeric)).collect()
+    }
+
+    #[test]
+    fn the_page_lists_all_codes_and_no_others() {
+        let page = include_str!("../../../../docs/server.md");
+        let tables = page.split("| `reason` of one with which").nth(1).expect("the first table");
+        let tables = tables.split("Objects with which there is nothing to do").next().expect("what follows the second");
+        let first_cells: Vec<&str> =
+            tables.lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next()).collect();
+        let documented = first_cells.iter().flat_map(|cell| cell.split("`, `")).map(|word| word.trim_end_matches('`'));
+        let code = include_str!("codes.rs").split("#[cfg(test)]").next().expect("the code");
+        assert_eq!(documented.filter(|word| !word.starts_with("reason")).collect::<BTreeSet<_>>(), words(code, '"'));
     }
 }
