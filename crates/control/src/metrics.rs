@@ -282,7 +282,11 @@ impl Metrics {
         self.snapshot_success.with_label_values(&[schedule]).inc_by(taken);
         self.snapshot_failure.with_label_values(&[schedule]).inc_by(begun.saturating_sub(taken));
         let begun = count(status.csi_volume_snapshots_attempted);
-        self.csi_attempt.with_label_values(&[schedule, backup.metadata.name.as_str()]).inc_by(begun);
+        let of = [schedule, backup.metadata.name.as_str()];
+        self.csi_attempt.with_label_values(&of).inc_by(begun);
+        // Both are there before either counts.
+        self.csi_success.with_label_values(&of).inc_by(0);
+        self.csi_failure.with_label_values(&of).inc_by(0);
     }
 
     /// The snapshots of a backup that ends are ready or have failed.
