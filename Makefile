@@ -1,5 +1,5 @@
 # What a developer or CI runs. Anything with logic is in xtask.
-.PHONY: help demo check test test-node test-long bench bench-large fuzz image fmt
+.PHONY: help demo check test test-node test-long bench bench-large fuzz image deploy fmt
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/lifeboat
 # One target folder for every work tree and CI.
@@ -34,6 +34,9 @@ bench-large: ## the same with 300,000 objects, about half an hour and 6 GB of me
 
 image: ## the container image as one file, without a container engine (musl-tools needed); some twenty minutes on two cores
 	cargo xtask image
+
+deploy: ## what `install` makes, as the base of kustomize
+	cargo run --quiet --bin lifeboat -- install --no-default-backup-location --use-volume-snapshots=false --no-secret --dry-run -o yaml > deploy/kustomize/base/install.yaml
 
 fmt: ## format everything
 	cargo fmt --all

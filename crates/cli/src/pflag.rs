@@ -125,7 +125,7 @@ mod tests {
     /// Maps merge, `strings` accumulate, everything else takes the last.
     #[test]
     fn every_flag_may_be_given_again() {
-        const SAMPLES: [(&str, &str); 12] = [
+        const SAMPLES: [(&str, &str); 13] = [
             ("1", "2"),
             ("30", "31"),
             ("1m", "2m"),
@@ -138,6 +138,7 @@ mod tests {
             ("a=none", "b=update"),
             ("true", "false"),
             ("single", "single"),
+            ("nas:/a", "nas:/b"),
         ];
         let (mut grammar, mut adding) = (lax(), BTreeSet::new());
         let flags = flags_of_all();

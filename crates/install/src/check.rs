@@ -1,12 +1,11 @@
 //! Finds what is wrong with an installation, and what of it this version ignores (cli-and-install.md 3.2). Pure.
 
-use crate::installation::Installation;
+use crate::installation::{DIRECTORY_PROVIDER, DirectoryVolume, Installation};
 use lifeboat_api::has_feature_without_effect;
 use lifeboat_object::Quantity;
 
 /// Providers that need no plugin.
-const BUILT_IN: [&str; 3] = ["aws", "velero.io/aws", DIRECTORY];
-const DIRECTORY: &str = "lifeboat.io/directory";
+const BUILT_IN: [&str; 3] = ["aws", "velero.io/aws", DIRECTORY_PROVIDER];
 
 /// Why an installation is refused, in words that name the flags.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,6 +46,15 @@ pub enum CheckError {
     /// A duration is negative.
     #[error("{0} must be non-negative")]
     Negative(&'static str),
+    /// A volume is given for the buckets, and another provider of the storage.
+    #[error("{0} is for --provider lifeboat.io/directory, not for {1}")]
+    DirectoryOfAnother(&'static str, String),
+    /// The restricted profile of pods, which the smaller rights come with, allows no volumes by NFS.
+    #[error(
+        "Cannot use both --nfs and --least-privilege: the restricted profile of pods allows no such volume. Make a \
+         PersistentVolume of it, and a claim for --directory-claim"
+    )]
+    RestrictedNfs,
     /// The rights of a service account that this installation does not make are not its own to limit.
     #[error("Cannot use both --least-privilege and --service-account-name: its rights are not ours to give")]
     RightsOfAnother,
@@ -84,6 +92,7 @@ pub fn check(installation: &Installation) -> Result<(), CheckError> {
     if installation.bucket.starts_with('-') {
         return Err(CheckError::Bucket(installation.bucket.clone()));
     }
+    check_directory(installation)?;
     check_locations(installation)?;
     if settings.volumes_by_files && !installation.node_agent {
         return Err(CheckError::FilesWithoutNodeAgent);
@@ -106,6 +115,24 @@ pub fn check(installation: &Installation) -> Result<(), CheckError> {
         return Err(CheckError::RightsOfAnother);
     }
     check_resources(installation)
+}
+
+fn check_directory(installation: &Installation) -> Result<(), CheckError> {
+    let Some(volume) = &installation.directory else { return Ok(()) };
+    let flag = match volume {
+        DirectoryVolume::Claim(_) => "--directory-claim",
+        DirectoryVolume::Nfs { .. } => "--nfs",
+    };
+    if !installation.storage_location {
+        return Err(CheckError::WithoutStorageLocation(flag));
+    }
+    if installation.provider != DIRECTORY_PROVIDER {
+        return Err(CheckError::DirectoryOfAnother(flag, installation.provider.clone()));
+    }
+    match volume {
+        DirectoryVolume::Nfs { .. } if installation.is_restricted() => Err(CheckError::RestrictedNfs),
+        _ => Ok(()),
+    }
 }
 
 fn check_locations(installation: &Installation) -> Result<(), CheckError> {
@@ -171,8 +198,11 @@ pub fn not_there_yet(installation: &Installation) -> Vec<String> {
         }
     };
     say(
-        installation.storage_location && installation.provider == DIRECTORY,
-        "--provider lifeboat.io/directory: mount a volume and give the server --directory-root before it is Available",
+        installation.storage_location
+            && installation.provider == DIRECTORY_PROVIDER
+            && installation.directory.is_none(),
+        "--provider lifeboat.io/directory: name its volume by --directory-claim or --nfs, or mount one and give the server --directory-root \
+         before it is Available",
     );
     say(
         installation.snapshot_location && installation.plugins.is_empty(),
@@ -233,6 +263,10 @@ mod tests {
         let mut installation = good();
         change(&mut installation.server_resources);
         installation
+    }
+
+    fn claim() -> Option<DirectoryVolume> {
+        Some(DirectoryVolume::Claim("c".to_owned()))
     }
 
     fn config() -> BTreeMap<String, String> {
@@ -314,6 +348,24 @@ mod tests {
                 "--node-agent-pod-cpu-limit 1x: this is no quantity",
             ),
             (
+                Installation { directory: claim(), ..good() },
+                "--directory-claim is for --provider lifeboat.io/directory, not for aws",
+            ),
+            (
+                Installation { directory: claim(), ..bare() },
+                "Cannot use both --directory-claim and --no-default-backup-location at the same time",
+            ),
+            (
+                Installation {
+                    directory: Some(DirectoryVolume::Nfs { server: "s".into(), path: "/p".into() }),
+                    provider: DIRECTORY_PROVIDER.into(),
+                    least_privilege: true,
+                    ..good()
+                },
+                "Cannot use both --nfs and --least-privilege: the restricted profile of pods allows no such volume. Make a \
+                 PersistentVolume of it, and a claim for --directory-claim",
+            ),
+            (
                 Installation { least_privilege: true, service_account: Some("mine".into()), ..good() },
                 "Cannot use both --least-privilege and --service-account-name: its rights are not ours to give",
             ),
@@ -333,6 +385,7 @@ mod tests {
                 ..good()
             },
             Installation { provider: "gcp".into(), plugins: vec!["x".into()], ..good() },
+            Installation { provider: DIRECTORY_PROVIDER.into(), directory: claim(), least_privilege: true, ..good() },
             bare(),
             Installation { snapshot_location: true, provider: "aws".into(), ..bare() },
             asking(|resources| {

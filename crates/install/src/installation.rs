@@ -4,6 +4,9 @@ use lifeboat_api::Duration;
 use std::collections::BTreeMap;
 use std::fmt;
 
+/// The provider of a location whose buckets are folders of a volume.
+pub const DIRECTORY_PROVIDER: &str = "lifeboat.io/directory";
+
 /// An installation, before there is anything of it in a cluster. The defaults are those of Velero.
 ///
 /// Any value makes objects; [`check`](crate::check) tells which ones make an installation that works.
@@ -29,6 +32,8 @@ pub struct Installation {
     pub authority: Option<Vec<u8>>,
     /// Settings of the storage location.
     pub storage_config: BTreeMap<String, String>,
+    /// The volume that holds the buckets, for an installation without object storage; `None` with one.
+    pub directory: Option<DirectoryVolume>,
     /// Whether a location for snapshots of volumes named `default` is made.
     pub snapshot_location: bool,
     /// Settings of the snapshot location.
@@ -63,6 +68,20 @@ pub struct Installation {
     pub node_agent_config_map: Option<String>,
     /// Whether the server looks more often whether a snapshot is ready.
     pub frequent_snapshot_polling: bool,
+}
+
+/// A volume whose folders are buckets: it is mounted into the server's pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DirectoryVolume {
+    /// A PersistentVolumeClaim in the namespace of the server.
+    Claim(String),
+    /// A directory that a server exports by NFS.
+    Nfs {
+        /// The server's name or address.
+        server: String,
+        /// The directory, from the root of its file system.
+        path: String,
+    },
 }
 
 /// What a file with credentials holds. It is not shown when an installation is printed for debugging.
@@ -155,6 +174,7 @@ impl Default for Installation {
             prefix: None,
             authority: None,
             storage_config: BTreeMap::new(),
+            directory: None,
             snapshot_location: true,
             snapshot_config: BTreeMap::new(),
             plugins: Vec::new(),

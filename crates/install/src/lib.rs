@@ -47,10 +47,12 @@ pub use config_maps::{ConfigMapError, check_config_maps, names_config_maps};
 pub use differ::{Left, describe_left};
 pub use error::{InstallError, RemovalError};
 pub use existing::bindings_to_replace;
-pub use installation::{Credentials, Installation, MaintenanceJobs, PodResources, ServerSettings};
+pub use installation::{
+    Credentials, DIRECTORY_PROVIDER, DirectoryVolume, Installation, MaintenanceJobs, PodResources, ServerSettings,
+};
 pub use names::DEPLOYMENT;
 pub use objects::{definitions, list, objects};
-pub use plugins::{PluginChange, PluginChangeError, change_plugins};
+pub use plugins::{PluginChange, PluginChangeError, change_plugins, is_installed};
 pub use removal::Removal;
 pub use step::{Outcome, Step, Tell};
 pub use wait::{wait_until_established, wait_until_ready};

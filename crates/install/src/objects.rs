@@ -82,6 +82,9 @@ fn storage_location(installation: &Installation) -> Value {
     }
     let mut spec = json!({"provider": installation.provider, "objectStorage": storage, "default": true});
     add_config(&mut spec, &installation.storage_config);
+    if installation.directory.is_some() {
+        spec["config"]["path"] = json!(workload::DIRECTORY_AT);
+    }
     custom_resource(installation, "BackupStorageLocation", &spec)
 }
 

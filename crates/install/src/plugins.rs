@@ -82,6 +82,20 @@ pub async fn change_plugins(
     Err(PluginChangeError::Busy(name))
 }
 
+/// Whether a namespace has a Deployment of Lifeboat's or Velero's server, by its label.
+///
+/// # Errors
+/// [`ClusterError`].
+pub async fn is_installed(cluster: &Cluster, namespace: &str) -> Result<bool, ClusterError> {
+    let mut list = cluster.list(ListRequest {
+        resource: Arc::new(deployments()),
+        namespace: Some(namespace.to_owned()),
+        selector: component_selector(),
+        metadata_only: true,
+    });
+    Ok(list.next().await?.is_some())
+}
+
 /// The Deployment of a server: that with its label and a container of its name.
 async fn server(cluster: &Cluster, namespace: &str) -> Result<Value, PluginChangeError> {
     let mut list = cluster.list(ListRequest {

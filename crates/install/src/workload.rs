@@ -1,6 +1,6 @@
 //! The Deployment of the server, and the budget that keeps some of its pods running (cli-and-install.md 3.4). Pure.
 
-use crate::installation::{Installation, PodResources, ServerSettings};
+use crate::installation::{DirectoryVolume, Installation, PodResources, ServerSettings};
 use crate::names::{DEPLOYMENT, SECRET, SECRET_KEY, SERVICE_ACCOUNT, component, metadata};
 use lifeboat_api::well_known::LABEL_DEPLOY;
 use lifeboat_api::{Duration, label_value};
@@ -17,6 +17,9 @@ const METRICS_PORT_NAME: &str = "metrics";
 const CREDENTIAL_FILES: &str = "/tmp";
 const CREDENTIAL_FILES_LIMIT: &str = "64Mi";
 
+/// The volume whose folders are buckets, and where the server finds it.
+const DIRECTORY: &str = "backups";
+pub(crate) const DIRECTORY_AT: &str = "/backups";
 const CREDENTIALS: &str = "/credentials";
 /// The volume in which plugins lie, where the server finds it, and where their containers do.
 pub(crate) const PLUGINS: &str = "plugins";
@@ -50,12 +53,18 @@ pub(crate) fn deployment(installation: &Installation) -> Value {
         vec![mount(PLUGINS, PLUGINS_AT), mount("scratch", "/scratch"), mount("credential-files", CREDENTIAL_FILES)];
     let mut volumes = vec![empty(PLUGINS), empty("scratch"), in_memory("credential-files", CREDENTIAL_FILES_LIMIT)];
     add_credentials(installation, &mut env, &mut mounts, &mut volumes);
+    let mut args = server_args(&installation.server);
+    if let Some(directory) = &installation.directory {
+        args.push(format!("--directory-root={DIRECTORY_AT}"));
+        mounts.push(mount(DIRECTORY, DIRECTORY_AT));
+        volumes.push(directory_volume(directory));
+    }
     if installation.frequent_snapshot_polling {
         env.push(json!({"name": "CSI_SNAPSHOT_EARLY_FREQUENT_POLLING", "value": "true"}));
     }
     let container = json!({
         "name": DEPLOYMENT, "image": installation.image, "imagePullPolicy": pull_policy(&installation.image),
-        "command": [PROGRAM], "args": server_args(&installation.server),
+        "command": [PROGRAM], "args": args,
         "ports": [{"containerPort": METRICS_PORT, "name": METRICS_PORT_NAME}],
         // Whether its loop hangs the server knows itself; a processor that is only busy gets time to answer.
         "livenessProbe": probe("/healthz", 30, 5), "readinessProbe": probe("/readyz", 10, 3),
@@ -79,6 +88,10 @@ pub(crate) fn deployment(installation: &Installation) -> Value {
         "restartPolicy": "Always", "os": {"name": "linux"}, "affinity": affinity,
         "serviceAccountName": service_account(installation), "containers": [container], "volumes": volumes,
     });
+    if matches!(installation.directory, Some(DirectoryVolume::Claim(_))) {
+        // A new volume belongs to root: so the server may write into it.
+        pod["securityContext"] = json!({"fsGroup": USER, "fsGroupChangePolicy": "OnRootMismatch"});
+    }
     let plugins: Vec<Value> = installation.plugins.iter().map(|image| plugin(installation, image.trim())).collect();
     if !plugins.is_empty() {
         pod["initContainers"] = json!(plugins);
@@ -262,6 +275,13 @@ fn in_memory(name: &str, limit: &str) -> Value {
     json!({"name": name, "emptyDir": {"medium": "Memory", "sizeLimit": limit}})
 }
 
+fn directory_volume(directory: &DirectoryVolume) -> Value {
+    match directory {
+        DirectoryVolume::Claim(name) => json!({"name": DIRECTORY, "persistentVolumeClaim": {"claimName": name}}),
+        DirectoryVolume::Nfs { server, path } => json!({"name": DIRECTORY, "nfs": {"server": server, "path": path}}),
+    }
+}
+
 fn from_field(name: &str, path: &str) -> Value {
     json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}})
 }
@@ -280,6 +300,32 @@ mod tests {
 
     fn with_replicas(replicas: u32) -> Installation {
         Installation { namespace: "n".into(), replicas, ..Installation::default() }
+    }
+
+    #[test]
+    fn a_directory_is_mounted_where_the_server_looks_for_it() {
+        let with = |directory| {
+            let spec =
+                deployment(&Installation { directory, ..Installation::default() })["spec"]["template"]["spec"].take();
+            let last = |list: &Value| list.as_array().unwrap().last().unwrap().clone();
+            let container = &spec["containers"][0];
+            let group = spec["securityContext"]["fsGroup"].clone();
+            (last(&container["args"]), last(&container["volumeMounts"]), last(&spec["volumes"]), group)
+        };
+        let (args, at) = (json!("--directory-root=/backups"), json!({"name": "backups", "mountPath": "/backups"}));
+        assert_eq!(
+            with(Some(DirectoryVolume::Claim("c".into()))),
+            (
+                args.clone(),
+                at.clone(),
+                json!({"name": "backups", "persistentVolumeClaim": {"claimName": "c"}}),
+                json!(USER)
+            )
+        );
+        assert_eq!(
+            with(Some(DirectoryVolume::Nfs { server: "s".into(), path: "/p".into() })),
+            (args, at, json!({"name": "backups", "nfs": {"server": "s", "path": "/p"}}), Value::Null)
+        );
     }
 
     fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {

@@ -5,7 +5,7 @@ use crate::output::Output;
 use clap::builder::EnumValueParser;
 use clap::{Args, ValueEnum};
 use lifeboat_api::Duration;
-use lifeboat_install::Installation;
+use lifeboat_install::{DirectoryVolume, Installation};
 use std::path::PathBuf;
 
 /// Every flag of `velero install`, and a few of ours.
@@ -41,6 +41,12 @@ pub(crate) struct InstallArgs {
     /// A file with certificates (PEM) to trust when speaking to the storage
     #[arg(long, default_value = "", value_name = "FILE")]
     pub(super) cacert: Optional<PathBuf>,
+    /// Keep backups in the volume of this PersistentVolumeClaim, of the namespace of the server, instead of object storage
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
+    pub(super) directory_claim: String,
+    /// Keep backups in a directory that a server exports by NFS, instead of object storage
+    #[arg(long, value_parser = flags::optional(nfs), default_value = "", value_name = "SERVER:/PATH")]
+    pub(super) nfs: Optional<DirectoryVolume>,
     /// The image of the server
     #[arg(long, default_value_t = default_image(), value_name = "IMAGE")]
     pub(super) image: String,
@@ -164,6 +170,16 @@ pub(crate) struct InstallArgs {
     /// Accepted as of all commands that print resources; a list has no columns
     #[arg(long)]
     show_labels: bool,
+}
+
+fn nfs(text: &str) -> Result<DirectoryVolume, String> {
+    // An address of IPv6 has colons too, the path begins with a slash.
+    match text.split_once(":/") {
+        Some((server, path)) if !server.is_empty() => {
+            Ok(DirectoryVolume::Nfs { server: server.to_owned(), path: format!("/{path}") })
+        }
+        _ => Err("it is SERVER:/PATH, such as nas.example.com:/exports/backups".to_owned()),
+    }
 }
 
 /// What the server's pod asks for; 0 for no bound.

@@ -2,14 +2,20 @@
 
 use super::flags::InstallArgs;
 use crate::flags;
-use anyhow::{Context, Result};
-use lifeboat_install::{Credentials, Installation, MaintenanceJobs, PodResources, ServerSettings, check};
+use anyhow::{Context, Result, bail};
+use lifeboat_install::{
+    Credentials, DIRECTORY_PROVIDER, DirectoryVolume, Installation, MaintenanceJobs, PodResources, ServerSettings,
+    check,
+};
 use std::path::Path;
 
 impl InstallArgs {
     /// The installation that the flags ask for, files read. What is wrong with the flags is said before what is wrong with
     /// the files: of credentials it counts at first only that there are some.
     pub(super) fn wanted(&self, namespace: &str) -> Result<Installation> {
+        if !self.directory_claim.is_empty() && self.nfs.is_some() {
+            bail!("Cannot use both --directory-claim and --nfs: backups lie in one of them");
+        }
         let secret = self.secret_file.as_ref().map(|_| Credentials(Vec::new()));
         let asked = self.installation(namespace, secret, None);
         if !self.crds_only {
@@ -24,18 +30,24 @@ impl InstallArgs {
     fn installation(&self, namespace: &str, secret: Option<Credentials>, authority: Option<Vec<u8>>) -> Installation {
         let agent = &self.node_agent_resources;
         let server = &self.server_resources;
+        let directory = self.directory();
+        // A volume says which provider reads it, has no credentials and takes no snapshots.
+        let given_or = |given: &str, otherwise: &str| {
+            if directory.is_some() && given.is_empty() { otherwise.to_owned() } else { given.to_owned() }
+        };
         Installation {
             namespace: namespace.to_owned(),
             image: self.image.clone(),
             secret,
-            no_secret: self.no_secret,
-            provider: self.provider.clone(),
+            no_secret: self.no_secret || directory.is_some() && self.secret_file.is_none(),
+            provider: given_or(&self.provider, DIRECTORY_PROVIDER),
             storage_location: !self.no_default_backup_location,
-            bucket: self.bucket.clone(),
+            bucket: given_or(&self.bucket, "velero"),
             prefix: given(&self.prefix),
             authority,
             storage_config: flags::merged(&self.backup_location_config),
-            snapshot_location: self.use_volume_snapshots,
+            snapshot_location: self.use_volume_snapshots && directory.is_none(),
+            directory,
             snapshot_config: flags::merged(&self.snapshot_location_config),
             plugins: self.plugins.0.clone(),
             pod_annotations: flags::merged(&self.pod_annotations),
@@ -63,6 +75,10 @@ impl InstallArgs {
             node_agent_config_map: given(&self.node_agent_configmap),
             frequent_snapshot_polling: self.csi_snapshot_early_frequent_polling,
         }
+    }
+
+    fn directory(&self) -> Option<DirectoryVolume> {
+        given(&self.directory_claim).map(DirectoryVolume::Claim).or_else(|| self.nfs.0.clone())
     }
 
     fn settings(&self) -> ServerSettings {
@@ -170,6 +186,7 @@ mod tests {
                 prefix: text("x"),
                 authority: None,
                 storage_config: map(&[("a", "1"), ("b", "3")]),
+                directory: None,
                 snapshot_location: false,
                 snapshot_config: map(&[("c", "4")]),
                 plugins: vec!["j".into(), "k".into()],
@@ -214,6 +231,31 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_volume_in_place_of_object_storage_needs_no_other_flag() {
+        let claim = Installation {
+            no_secret: true,
+            provider: "lifeboat.io/directory".into(),
+            bucket: "velero".into(),
+            snapshot_location: false,
+            directory: Some(DirectoryVolume::Claim("c".into())),
+            ..Installation::default()
+        };
+        assert_eq!(installation("--directory-claim c"), claim);
+        let server = |server: &str| Some(DirectoryVolume::Nfs { server: server.into(), path: "/a:/b".into() });
+        let nfs = Installation { directory: server("nas"), bucket: "b".into(), ..claim.clone() };
+        assert_eq!(installation("--nfs nas:/a:/b --bucket b"), nfs);
+        let nfs = Installation { directory: server("[fd00::1]"), ..claim };
+        assert_eq!(installation("--nfs [fd00::1]:/a:/b"), nfs);
+        for wrong in ["--nfs nas", "--nfs :/a"] {
+            let words = std::iter::once("install").chain(wrong.split_whitespace());
+            assert!(Alone::try_parse_from(words).is_err(), "{wrong}");
+        }
+        let args = Alone::try_parse_from(["install", "--nfs=nas:/a", "--directory-claim=c"]).unwrap().args;
+        let why = args.wanted("velero").unwrap_err().to_string();
+        assert_eq!(why, "Cannot use both --directory-claim and --nfs: backups lie in one of them");
+    }
+
     /// What the Deployment starts is a command line of ours.
     #[test]
     fn the_server_understands_its_command_line() {
@@ -224,7 +266,7 @@ mod tests {
             --maintenance-job-cpu-request 2 --maintenance-job-mem-limit 3Mi --maintenance-job-mem-request 4Mi \
             --backup-repository-configmap a --repo-maintenance-job-configmap b \
             --default-resource-modifier-configmap c --item-block-worker-count 4 --concurrent-backups 5";
-        for (flags, count) in [(flags, 21), ("", 3)] {
+        for (flags, count) in [(flags, 21), ("", 3), ("--directory-claim c", 4)] {
             let objects = lifeboat_install::objects(&installation(flags));
             let deployment = objects.iter().find(|object| object["kind"] == "Deployment").unwrap();
             let args = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];

@@ -1,6 +1,7 @@
 //! `lifeboat install` and `uninstall` on a real control plane: what was installed works, and goes.
 
 mod golden;
+mod kustomize;
 mod over;
 
 use crate::faults::{config_maps, namespace};
