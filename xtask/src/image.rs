@@ -6,6 +6,7 @@ use lifeboat_testbed::{Entry, Image};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufWriter;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -37,7 +38,51 @@ fn write(binary: &Path, name: String, output: &Path) -> Result<()> {
     let authorities = std::fs::read(&authorities)
         .with_context(|| format!("read {}: install your distribution's ca-certificates", authorities.display()))?;
     let file = File::create(output).with_context(|| format!("create {}", output.display()))?;
-    assemble(content, authorities, name).write(BufWriter::new(file))
+    let mut image = assemble(content, authorities, name);
+    image.entries.extend(documentation(binary)?);
+    image.write(BufWriter::new(file))
+}
+
+/// The scripts that complete command lines, and where shells look for them.
+const COMPLETIONS: [(&str, &str); 3] = [
+    ("bash", "usr/share/bash-completion/completions/lifeboat"),
+    ("zsh", "usr/share/zsh/site-functions/_lifeboat"),
+    ("fish", "usr/share/fish/vendor_completions.d/lifeboat.fish"),
+];
+/// Where man pages lie.
+const MAN_PAGES: &str = "usr/share/man/man1";
+
+/// Man pages and completions as the program itself writes them, with the directories on the way: for who copies them out of the
+/// image. Called by its name alone, so that the scripts find the program wherever it is.
+fn documentation(program: &Path) -> Result<BTreeMap<String, Entry>> {
+    let call = |arguments: &[&str]| -> Result<Vec<u8>> {
+        let output = Command::new(program).arg0("lifeboat").args(arguments).output();
+        let output = output.with_context(|| format!("run {}", program.display()))?;
+        if !output.status.success() {
+            bail!("lifeboat {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(output.stdout)
+    };
+    let file = |content| Entry::File { mode: 0o644, content };
+    let mut out = BTreeMap::new();
+    for (shell, path) in COMPLETIONS {
+        out.insert(path.to_owned(), file(call(&["completion", shell])?));
+    }
+    let pages = tempfile::tempdir().context("make a directory for man pages")?;
+    call(&["man", &pages.path().display().to_string()])?;
+    for page in std::fs::read_dir(pages.path())? {
+        let page = page?;
+        let path = format!("{MAN_PAGES}/{}", page.file_name().to_string_lossy());
+        out.insert(path, file(std::fs::read(page.path())?));
+    }
+    let directories: Vec<String> = out.keys().flat_map(|path| ancestors(path)).collect();
+    out.extend(directories.into_iter().map(|path| (path, Entry::Directory { mode: 0o755 })));
+    Ok(out)
+}
+
+/// The directories that a path goes through.
+fn ancestors(path: &str) -> Vec<String> {
+    path.match_indices('/').map(|(at, _)| path[..at].to_owned()).collect()
 }
 
 struct Options {
@@ -163,6 +208,11 @@ mod tests {
             assert!(matches!(image.entries.get(path), Some(Entry::Directory { .. })), "{path}");
         }
         assert_eq!((image.user.as_str(), &image.entrypoint[..]), (USER, &["/velero".to_owned()][..]));
+    }
+
+    #[test]
+    fn directories_on_the_way_to_a_file_are_named() {
+        assert_eq!(ancestors("usr/share/man/x.1"), ["usr", "usr/share", "usr/share/man"]);
     }
 
     /// A program with these kinds of program headers.

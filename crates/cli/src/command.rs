@@ -1,11 +1,14 @@
 //! The command tree.
 
+use crate::bug::BugArgs;
 use crate::client_config::ClientCommand;
 use crate::completion::CompletionArgs;
+use crate::debug::DebugArgs;
 use crate::demo::DemoArgs;
 use crate::globals::Globals;
 use crate::install::InstallArgs;
 use crate::local::Local;
+use crate::man::ManArgs;
 use crate::pflag;
 use crate::program::Program;
 use crate::resource::backup::BackupCommand;
@@ -13,6 +16,7 @@ use crate::resource::coverage::StatusArgs;
 use crate::resource::expiry::ExpiryArgs;
 use crate::resource::location::LocationCommand;
 use crate::resource::plugin::PluginCommand;
+use crate::resource::repo::RepoCommand;
 use crate::resource::restore::RestoreCommand;
 use crate::resource::schedule::ScheduleCommand;
 use crate::resource::snapshot_location::SnapshotLocationCommand;
@@ -55,6 +59,9 @@ enum Command {
     /// Work with volume snapshot locations
     #[command(subcommand)]
     SnapshotLocation(SnapshotLocationCommand),
+    /// Work with repositories of volume data
+    #[command(subcommand)]
+    Repo(RepoCommand),
     /// Work with plugins
     #[command(subcommand)]
     Plugin(PluginCommand),
@@ -80,10 +87,17 @@ enum Command {
     /// Ask what happens to volumes
     #[command(subcommand)]
     Volume(VolumeCommand),
+    /// Gather resources, logs and versions for whoever helps into one file; Secrets are left out, and values that look secret are removed
+    Debug(DebugArgs),
+    /// Print the report of a bug with the versions filled in, and open it in the browser where the build names a tracker
+    Bug(BugArgs),
     /// Print the versions of this program and of the server
     Version(VersionArgs),
     /// Print a script that completes command lines, also names of objects
     Completion(CompletionArgs),
+    /// Write the help of all commands into a directory, as man pages
+    #[command(hide = true)]
+    Man(ManArgs),
     /// Bring the server into the cluster
     Install(Box<InstallArgs>),
     /// Take the server, its resources and its definitions out of the cluster; what lies in buckets stays
@@ -149,6 +163,7 @@ impl Lifeboat {
             Command::Schedule(command) => command.run(&self.globals).await,
             Command::BackupLocation(command) => command.run(&self.globals).await,
             Command::SnapshotLocation(command) => command.run(&self.globals).await,
+            Command::Repo(command) => command.run(&self.globals).await,
             Command::Plugin(command) => command.run(&self.globals).await,
             Command::Get(command) => command.run(&self.globals).await,
             Command::Describe(command) => command.run(&self.globals).await,
@@ -158,8 +173,11 @@ impl Lifeboat {
             Command::Expiry(args) => args.run(&self.globals).await,
             Command::Client(command) => command.run(&self.globals),
             Command::Volume(command) => Box::pin(command.run(&self.globals)).await,
+            Command::Debug(args) => Box::pin(args.run(&self.globals)).await,
+            Command::Bug(args) => args.run(&self.globals).await,
             Command::Version(version) => version.run(&self.globals).await,
             Command::Completion(completion) => completion.run(&self.globals),
+            Command::Man(man) => man.run(&self.globals),
             Command::Install(install) => install.run(&self.globals).await,
             Command::Uninstall(uninstall) => uninstall.run(&self.globals).await,
             Command::Server(server) => server.run(&self.globals).await,
@@ -184,7 +202,10 @@ mod tests {
         let text: String = blocks.collect::<String>().replace("\\\n", " ");
         let lines = text.lines().map(|line| line.trim().trim_start_matches("$ "));
         let calls = lines.filter(|line| line.starts_with("lifeboat ") || line.starts_with("velero "));
-        calls.map(|line| line.split(" # ").next().unwrap_or_default().trim().to_owned()).collect()
+        calls
+            .map(|line| line.split(" # ").next().unwrap_or_default())
+            .map(|line| line.split(" || ").next().unwrap_or_default().trim().to_owned())
+            .collect()
     }
 
     /// The words of a line as a shell takes them: blanks within quotes are part of a word.
@@ -209,8 +230,9 @@ mod tests {
         let mut seen = 0;
         for path in docs.chain([root.join("README.md")]).filter(|path| path.extension().is_some_and(|e| e == "md")) {
             for line in calls(&std::fs::read_to_string(&path).unwrap()) {
-                // Dots stand for what the page does not repeat.
-                let words = words(&line).into_iter().filter(|word| word != "…").map(Into::into);
+                // Dots stand for what the page does not repeat, and this variable for pairs.
+                let words = words(&line.replace("$CONFIG", "region=r"));
+                let words = words.into_iter().filter(|word| word != "…").map(Into::into);
                 if let Err(e) = Lifeboat::parse_line("lifeboat", words) {
                     panic!("{}: {line}: {e}", path.display());
                 }

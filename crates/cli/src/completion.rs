@@ -6,7 +6,9 @@ use anyhow::{Context, Result};
 use clap::{Args, Command, Parser, ValueEnum};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
-use lifeboat_api::{Backup, BackupStorageLocation, Resource, Restore, Schedule, VolumeSnapshotLocation};
+use lifeboat_api::{
+    Backup, BackupRepository, BackupStorageLocation, Resource, Restore, Schedule, VolumeSnapshotLocation,
+};
 use lifeboat_client::{Client, Object};
 use std::ffi::{OsStr, OsString};
 use std::future::Future;
@@ -21,12 +23,13 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const VARIABLE: &str = "LIFEBOAT_COMPLETE";
 
 /// Nouns of the commands with a verb, and the kind of what they name.
-const NOUNS: [(&str, &str); 5] = [
+const NOUNS: [(&str, &str); 6] = [
     ("backup", Backup::KIND),
     ("restore", Restore::KIND),
     ("schedule", Schedule::KIND),
     ("backup-location", BackupStorageLocation::KIND),
     ("snapshot-location", VolumeSnapshotLocation::KIND),
+    ("repo", BackupRepository::KIND),
 ];
 /// Verbs of what is there already.
 const VERBS: [&str; 12] = [
@@ -108,6 +111,10 @@ pub(crate) fn answer(grammar: fn(&str) -> Command) {
 fn with_names(grammar: Command) -> Command {
     grammar.mut_subcommands(|outer| {
         let first = outer.get_name().to_owned();
+        let outer = outer.mut_args(|arg| match named_by_flag_of(&first, arg.get_id().as_str()) {
+            Some(kind) => arg.add(ArgValueCompleter::new(move |typed: &OsStr| names(kind, typed))),
+            None => arg,
+        });
         outer.mut_subcommands(|command| {
             let second = command.get_name().to_owned();
             command.mut_args(|arg| match named_by(&first, &second, arg.get_id().as_str()) {
@@ -134,6 +141,15 @@ fn named_by(first: &str, second: &str, argument: &str) -> Option<&'static str> {
     }
 }
 
+/// The kind of the objects whose names a flag of a command without a verb takes.
+fn named_by_flag_of(command: &str, flag: &str) -> Option<&'static str> {
+    match (command, flag) {
+        ("debug", "backup") => Some(Backup::KIND),
+        ("debug", "restore") => Some(Restore::KIND),
+        _ => None,
+    }
+}
+
 /// Names that begin like this and do not stand on the line yet. Whatever goes wrong, there are just none: the shell has
 /// no place for an error.
 fn names(kind: &'static str, typed: &OsStr) -> Vec<CompletionCandidate> {
@@ -145,6 +161,7 @@ fn names(kind: &'static str, typed: &OsStr) -> Vec<CompletionCandidate> {
             Backup::KIND => all::<Backup>(&client).await,
             Restore::KIND => all::<Restore>(&client).await,
             Schedule::KIND => all::<Schedule>(&client).await,
+            BackupRepository::KIND => all::<BackupRepository>(&client).await,
             VolumeSnapshotLocation::KIND => all::<VolumeSnapshotLocation>(&client).await,
             _ => all::<BackupStorageLocation>(&client).await,
         }
@@ -175,7 +192,7 @@ macro_rules! named {
     })+ };
 }
 
-named!(Backup, Restore, Schedule, BackupStorageLocation, VolumeSnapshotLocation);
+named!(Backup, BackupRepository, Restore, Schedule, BackupStorageLocation, VolumeSnapshotLocation);
 
 fn waited_for(asking: impl Future<Output = Result<Vec<String>>>) -> Vec<String> {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return Vec::new() };
@@ -217,11 +234,15 @@ mod tests {
     use super::*;
     use crate::command::Lifeboat;
 
-    /// The places on command lines where names are completed, as `FIRST SECOND ARGUMENT KIND`.
+    /// The places on command lines where names are completed, as `FIRST SECOND ARGUMENT KIND`, or without SECOND.
     fn places() -> Vec<String> {
         let grammar = with_names(Lifeboat::grammar("velero"));
         let mut found = Vec::new();
         for outer in grammar.get_subcommands() {
+            for arg in outer.get_arguments().filter(|arg| arg.get::<ArgValueCompleter>().is_some()) {
+                let kind = named_by_flag_of(outer.get_name(), arg.get_id().as_str()).unwrap();
+                found.push(format!("{} {} {kind}", outer.get_name(), arg.get_id()));
+            }
             for inner in outer.get_subcommands() {
                 let (first, second) = (outer.get_name(), inner.get_name());
                 for arg in inner.get_arguments().filter(|arg| arg.get::<ArgValueCompleter>().is_some()) {
@@ -267,6 +288,7 @@ mod tests {
             backup-location delete names BackupStorageLocation
             snapshot-location get names VolumeSnapshotLocation
             snapshot-location set name VolumeSnapshotLocation
+            repo get names BackupRepository
             get backups names Backup
             get restores names Restore
             get schedules names Schedule
@@ -285,7 +307,9 @@ mod tests {
             delete backup names Backup
             delete restore names Restore
             delete schedule names Schedule
-            delete backup-location names BackupStorageLocation";
+            delete backup-location names BackupStorageLocation
+            debug backup Backup
+            debug restore Restore";
         assert_eq!(places(), expected.lines().map(str::trim).collect::<Vec<_>>());
     }
 

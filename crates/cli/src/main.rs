@@ -4,10 +4,12 @@
 //! rooms. Start reading at [`command`].
 
 mod bucket_url;
+mod bug;
 mod client_config;
 mod command;
 mod completion;
 mod confirm;
+mod debug;
 mod demo;
 mod errors;
 mod flags;
@@ -16,6 +18,7 @@ mod helper;
 mod install;
 mod local;
 mod log;
+mod man;
 mod output;
 mod pflag;
 mod preview;

@@ -14,13 +14,14 @@ pub(crate) mod location;
 mod logs;
 pub(crate) mod plugin;
 mod preview;
+pub(crate) mod repo;
 pub(crate) mod restore;
 pub(crate) mod schedule;
 mod server_plan;
 pub(crate) mod snapshot_location;
 mod status;
 pub(crate) mod table;
-mod trust;
+pub(crate) mod trust;
 pub(crate) mod verbs;
 
 use crate::confirm::confirmed;
@@ -235,7 +236,7 @@ fn said(warning: Option<String>) -> std::io::Result<()> {
     warning.map_or(Ok(()), |warning| writeln!(std::io::stderr(), "{warning}"))
 }
 
-fn missing<T: Resource>(name: &str) -> anyhow::Error {
+pub(crate) fn missing<T: Resource>(name: &str) -> anyhow::Error {
     anyhow::anyhow!("{}.velero.io \"{name}\" not found", T::PLURAL)
 }
 

@@ -11,11 +11,14 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::process::ExitCode;
 
+/// How long the server is waited for, unless the user says otherwise.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
 /// Which versions to print.
 #[derive(Debug, Args)]
 pub(crate) struct VersionArgs {
     /// How long to wait for the server
-    #[arg(long, value_parser = flags::duration, default_value = "5s", value_name = "DURATION")]
+    #[arg(long, value_parser = flags::duration, default_value_t = PATIENCE, value_name = "DURATION")]
     timeout: Duration,
     /// Do not ask the server
     #[arg(long)]
@@ -24,16 +27,21 @@ pub(crate) struct VersionArgs {
 
 impl VersionArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let server = if self.client_only { None } else { Some(self.server(globals).await) };
-        write!(std::io::stdout(), "{}", shown(server.as_ref()))?;
+        let text = if self.client_only { shown(None) } else { text(globals, self.timeout).await };
+        write!(std::io::stdout(), "{text}")?;
         Ok(ExitCode::SUCCESS)
     }
+}
 
-    /// The server's version, or why it is not known.
-    async fn server(&self, globals: &Globals) -> Result<String> {
-        let client = client(&globals.with_requests_within(self.timeout)).await?;
-        Ok(server_status(&client, self.timeout.to_std()).await?.server_version)
-    }
+/// What is printed of this program and of the server, which is waited for that long.
+pub(crate) async fn text(globals: &Globals, patience: Duration) -> String {
+    shown(Some(&server(globals, patience).await))
+}
+
+/// The server's version, or why it is not known.
+async fn server(globals: &Globals, patience: Duration) -> Result<String> {
+    let client = client(&globals.with_requests_within(patience)).await?;
+    Ok(server_status(&client, patience.to_std()).await?.server_version)
 }
 
 fn shown(server: Option<&Result<String>>) -> String {

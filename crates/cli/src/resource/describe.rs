@@ -126,6 +126,25 @@ impl DescribeArgs {
     }
 }
 
+/// What `backup describe --details` says, without colours.
+pub(crate) async fn backup_page(client: &Client, globals: &Globals, name: &str) -> Result<String> {
+    let (args, style) = whole_page(globals);
+    let backup = client.get::<Backup>(name).await?.ok_or_else(|| missing::<Backup>(name))?;
+    Ok(backup::describe(&backup_facts(client, globals, &args, backup).await?, &style))
+}
+
+/// What `restore describe --details` says, without colours.
+pub(crate) async fn restore_page(client: &Client, globals: &Globals, name: &str) -> Result<String> {
+    let (args, style) = whole_page(globals);
+    let restore = client.get::<Restore>(name).await?.ok_or_else(|| missing::<Restore>(name))?;
+    Ok(restore::describe(&restore_facts(client, globals, &args, restore).await?, &style))
+}
+
+fn whole_page(globals: &Globals) -> (DescribeArgs, Style) {
+    let args = DescribeArgs { names: Vec::new(), selector: String::new(), details: true, trust: TrustArgs::default() };
+    (args, Style { colours: false, ..style(globals, true) })
+}
+
 fn style(globals: &Globals, details: bool) -> Style {
     let (colours, program) = (globals.colour(), globals.program.name.clone());
     Style { colours, zone: TimeZone::system(), program, details }

@@ -66,7 +66,8 @@ pub(crate) struct CreateArgs {
 /// Whether the run that is due is left out.
 #[derive(Debug, Args)]
 struct SkipArgs {
-    /// Leave out the run that is due now: true or false; as the server's flag says when left out
+    /// Leave out the run that is due now: true or false; when left out, a new schedule does as the server's flag says, and one that is
+    /// there stays as it is
     #[arg(long, value_parser = flags::optional(flags::stated), default_value = "", value_name = "BOOL")]
     skip_immediately: Optional<Stated>,
 }

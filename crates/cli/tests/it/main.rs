@@ -9,6 +9,7 @@ mod calls;
 mod cancel;
 mod client;
 mod coverage;
+mod debug;
 mod denied;
 mod dry_run;
 mod exact;

@@ -2,6 +2,7 @@
 
 use super::place::Place;
 use crate::support::comes_to_be;
+use lifeboat_archive::gzip::capped;
 use serde_json::{Value, json};
 
 /// What the pod of the server needs of a node that has no services, and whose images hold no Lifeboat.
@@ -19,6 +20,57 @@ fn on_this_node(api_server: &str) -> Value {
     }}}})
 }
 
+/// Installs the server with these flags, lets it run on this node, and waits until its location can be used.
+fn install(place: &Place, flags: &[&str]) {
+    let (ground, kubectl) = (&place.ground, |args: &[&str]| place.ground.bed.kubectl(args));
+    let installed = place.lifeboat(&[&["install", "--image=testbed.local/busybox:1"], flags].concat());
+    assert_eq!(installed.code, 0, "{installed:?}");
+    let patch = on_this_node(ground.bed.plane.url()).to_string();
+    kubectl(&["patch", "deployment", "velero", "-n", &place.own, "-p", &patch]);
+    kubectl(&["rollout", "status", "deployment/velero", "-n", &place.own, "--timeout=90s"]);
+    let is_available =
+        || ground.get_in(&place.own, "backupstoragelocation", "default")["status"]["phase"] == "Available";
+    assert!(comes_to_be(is_available), "{}", kubectl(&["logs", "-n", &place.own, "deployment/velero", "--tail=40"]));
+}
+
+#[test]
+#[ignore = "needs a node: make test-node"]
+fn an_installed_server_keeps_backups_in_a_volume_without_object_storage() {
+    let place = Place::start("directory");
+    let ground = &place.ground;
+    ground.create(&json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "backups", "namespace": place.own},
+        "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "csi", "resources": {"requests": {"storage": "32Mi"}}}}));
+    install(&place, &["--directory-claim", "backups"]);
+    ground.create(&json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "note", "namespace": place.shop}, "data": {"a": "one"}}));
+    let run = |args: &str| {
+        let run = place.lifeboat(&args.split(' ').collect::<Vec<_>>());
+        assert_eq!(run.code, 0, "{args}: {run:?}");
+        run.out
+    };
+    run(&format!("backup create b --include-namespaces {} --include-resources configmaps --wait", place.shop));
+    assert_eq!(ground.get_in(&place.own, "backup", "b")["status"]["phase"], "Completed");
+    ground.bed.kubectl(&["delete", "configmap", "note", "-n", &place.shop]);
+    // The volume outlives the pod.
+    ground.bed.kubectl(&["delete", "pod", "-n", &place.own, "-l", "deploy=velero", "--wait=true", "--timeout=60s"]);
+    ground.bed.kubectl(&["rollout", "status", "deployment/velero", "-n", &place.own, "--timeout=90s"]);
+    run("restore create r --from-backup b --wait");
+    assert_eq!(ground.get_in(&place.shop, "configmap", "note")["data"], json!({"a": "one"}));
+
+    let bundle = ground.directories.path().join("bundle.tar.gz");
+    run(&format!("debug --backup b --output {}", bundle.display()));
+    let mut bundle = tar::Archive::new(capped(std::fs::File::open(&bundle).expect("the bundle"), 64 << 20));
+    let names = bundle
+        .entries()
+        .expect("entries")
+        .map(|entry| entry.expect("an entry").path().expect("a path").display().to_string());
+    let names: Vec<String> = names.collect();
+    assert!(names.iter().any(|name| name.ends_with("/velero.log")), "{names:?}");
+    assert!(!names.iter().any(|name| name.ends_with("/missing.txt")), "{names:?}");
+    place.end();
+}
+
 #[test]
 #[ignore = "needs a node: make test-node"]
 fn an_installed_server_is_reached_through_its_pod() {
@@ -32,26 +84,20 @@ fn an_installed_server_is_reached_through_its_pod() {
     );
     std::fs::write(&credentials, text).expect("write");
     let config = format!("region={},s3ForcePathStyle=true,s3Url={}", ground.s3.region(), ground.s3.endpoint());
-    let installed = place.lifeboat(&[
-        "install",
-        "--provider=aws",
-        "--bucket=server",
-        "--prefix=installed",
-        "--backup-location-config",
-        &config,
-        "--use-volume-snapshots=false",
-        "--features=EnableCSI",
-        "--image=testbed.local/busybox:1",
-        "--secret-file",
-        &credentials.display().to_string(),
-    ]);
-    assert_eq!(installed.code, 0, "{installed:?}");
-    let patch = on_this_node(ground.bed.plane.url()).to_string();
-    kubectl(&["patch", "deployment", "velero", "-n", &place.own, "-p", &patch]);
-    kubectl(&["rollout", "status", "deployment/velero", "-n", &place.own, "--timeout=90s"]);
-    let is_available =
-        || ground.get_in(&place.own, "backupstoragelocation", "default")["status"]["phase"] == "Available";
-    assert!(comes_to_be(is_available), "{}", kubectl(&["logs", "-n", &place.own, "deployment/velero", "--tail=40"]));
+    install(
+        &place,
+        &[
+            "--provider=aws",
+            "--bucket=server",
+            "--prefix=installed",
+            "--backup-location-config",
+            &config,
+            "--use-volume-snapshots=false",
+            "--features=EnableCSI",
+            "--secret-file",
+            &credentials.display().to_string(),
+        ],
+    );
 
     place.claim("data", &json!({}));
     place.pod("db", "data", &json!({}));

@@ -1,0 +1,54 @@
+//! `lifeboat repo get`.
+
+use super::table::time;
+use super::{GetArgs, Shown, get};
+use crate::globals::Globals;
+use anyhow::Result;
+use clap::Subcommand;
+use jiff::Timestamp;
+use lifeboat_api::{BackupRepository, BackupRepositoryPhase, ObjectMeta};
+use std::process::ExitCode;
+
+/// Work with repositories of volume data.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RepoCommand {
+    /// List repositories
+    Get(GetArgs),
+}
+
+impl RepoCommand {
+    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        let Self::Get(args) = self;
+        get::<BackupRepository>(&args, globals).await
+    }
+}
+
+impl Shown for BackupRepository {
+    const COLUMNS: &'static [&'static str] = &["NAME", "STATUS", "LAST MAINTENANCE"];
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn cells(&self, _: Timestamp) -> Vec<String> {
+        let phase = self.status.phase.unwrap_or(BackupRepositoryPhase::New);
+        let maintained = self.status.last_maintenance_time;
+        let maintained = if maintained.is_some() { time(maintained) } else { "<never>".to_owned() };
+        vec![self.metadata.name.clone(), phase.as_str().to_owned(), maintained]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_veleros() {
+        let now = Timestamp::UNIX_EPOCH;
+        let mut repository = BackupRepository::default();
+        repository.metadata.name = "shop-default-kopia".into();
+        assert_eq!(repository.cells(now), ["shop-default-kopia", "New", "<never>"]);
+        repository.status.phase = Some(BackupRepositoryPhase::NotReady);
+        assert_eq!(repository.cells(now)[1], "NotReady");
+    }
+}
