@@ -11,6 +11,7 @@ mod client;
 mod coverage;
 mod debug;
 mod denied;
+mod disaster;
 mod dry_run;
 mod exact;
 mod examples;
