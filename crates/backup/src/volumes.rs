@@ -113,11 +113,13 @@ impl Volumes {
                 *report = Report::Failed { why: "the claim itself is not in the backup".to_owned() };
             }
         }
-        let names = csi.map(CsiSnapshots::names).unwrap_or_default();
+        let names = csi.map(CsiSnapshots::all_taken).unwrap_or_default();
         let of_saved = names.into_iter().filter(|(claim, _)| saved.claims.contains(claim));
-        let snapshots = of_saved
-            .flat_map(|(claim, names)| names.into_iter().map(move |name| (claim.namespace.clone(), name)))
-            .collect();
+        let snapshots = of_saved.flat_map(|(_, taken)| {
+            let group = taken.group.as_ref().map(|group| group.name.clone());
+            group.into_iter().chain([taken.name.clone()]).map(move |name| (taken.namespace.clone(), name))
+        });
+        let snapshots = snapshots.collect();
         Self { verdicts, saved, reports, snapshots }
     }
 

@@ -6,7 +6,8 @@ use super::error::CsiError;
 use super::group_clean::{Groups, content_of};
 use super::members::{GroupName, Wanted, group_snapshot, name_of_group};
 use super::objects::GroupTypes;
-use super::snapshots::{Created, CsiSnapshots, Outcome, PAUSE, Taken, TakenGroup, ToCreate, Waited};
+use super::outcomes::{Promise, Taken, TakenGroup};
+use super::snapshots::{Created, CsiSnapshots, PAUSE, ToCreate, Waited};
 use crate::facts::{Claim, ClaimKey};
 use crate::line::Line;
 use bytes::Bytes;
@@ -19,7 +20,6 @@ use lifeboat_object::{Place, first_names};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// Members that are read and labelled at once.
@@ -53,8 +53,6 @@ pub struct GroupMember {
     pub class: String,
 }
 
-type Promise = watch::Sender<Option<Outcome>>;
-
 impl CsiSnapshots {
     /// Begins to take one snapshot of several claims, of those for which none was begun before.
     pub fn begin_group(&self, mut group: ClaimGroup, line: Line) {
@@ -74,12 +72,10 @@ impl CsiSnapshots {
 
     /// Takes the group, or each of its members where the backup allows that, and tells what came of each.
     async fn take_group(&self, group: &ClaimGroup, line: Line, promises: Vec<Promise>) {
-        // Whoever waits for it may be gone.
-        let tell = |promise: &Promise, outcome: Outcome| drop(promise.send(Some(outcome)));
         let why = match self.take_together(group, line).await {
             Ok(taken) => {
-                for (promise, taken) in promises.iter().zip(taken) {
-                    tell(promise, Ok(Arc::new(taken)));
+                for (promise, taken) in promises.into_iter().zip(taken) {
+                    promise.keep(Ok(Arc::new(taken)));
                 }
                 return;
             }
@@ -89,7 +85,7 @@ impl CsiSnapshots {
             && !matches!(why, CsiError::Cancelled | CsiError::Fenced(_));
         if !may_fall_back {
             let why: Arc<str> = Arc::from(why.to_string());
-            promises.iter().for_each(|promise| tell(promise, Err(Arc::clone(&why))));
+            promises.into_iter().for_each(|promise| promise.keep(Err(Arc::clone(&why))));
             return;
         }
         let text = format!(
@@ -97,9 +93,9 @@ impl CsiSnapshots {
             group.names()
         );
         self.operation.journal.warn(&Place::Namespace(group.namespace.clone()), text);
-        let each = group.members.iter().zip(&promises).map(|(member, promise)| async move {
+        let each = group.members.iter().zip(promises).map(|(member, promise)| async move {
             let taken = self.take(&member.claim, line, &group.driver, &member.class).await;
-            drop(promise.send(Some(taken.map(Arc::new).map_err(|e| Arc::from(e.to_string())))));
+            promise.keep(taken.map(Arc::new).map_err(|e| Arc::from(e.to_string())));
         });
         futures::future::join_all(each).await;
     }

@@ -2,6 +2,7 @@
 //! keeps in the storage.
 
 use super::answer::{failed, text};
+use super::listed::{each, selected};
 use super::names::RESTORE_ACTIONS;
 use super::objects::{GROUP, SnapshotTypes};
 use crate::class::SnapshotClass;
@@ -15,7 +16,7 @@ use lifeboat_api::well_known::{
     ANNOTATION_SNAPSHOTTER_SECRET_NAMESPACE, ANNOTATION_VSC_DELETION_POLICY, LABEL_BACKUP_UID,
     LABEL_VOLUME_SNAPSHOT_NAME,
 };
-use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
+use lifeboat_cluster::{Cluster, ClusterError};
 use lifeboat_object::{ApiResource, Catalog, GroupResource, ObjectKey};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -324,18 +325,9 @@ impl ContentAction {
     async fn class(&self, driver: &str) -> Result<Option<&str>, ActionError> {
         let Some(types) = &self.types else { return Ok(None) };
         let load = || async {
-            let mut list = self.cluster.list(ListRequest {
-                resource: Arc::clone(&types.classes),
-                namespace: None,
-                selector: String::new(),
-                metadata_only: false,
-            });
-            let mut classes = Vec::new();
-            while let Some(bodies) = list.next().await? {
-                let read = bodies.iter().filter_map(|body| serde_json::from_slice(body).ok());
-                classes.extend(read.map(|class: Value| SnapshotClass::of(&class)));
-            }
-            classes.sort_by(|a: &SnapshotClass, b| a.name.cmp(&b.name));
+            let (request, mut classes) = (selected(&types.classes, String::new()), Vec::new());
+            each(&self.cluster, request, |class| classes.push(SnapshotClass::of(&class))).await?;
+            classes.sort_by(|a, b| a.name.cmp(&b.name));
             Ok::<_, ClusterError>(classes)
         };
         let classes = self.classes.get_or_try_init(load).await.map_err(failed)?;
