@@ -1,0 +1,101 @@
+//! Nothing of CSI snapshots is lost because the cluster does not say all of them for a moment.
+
+use crate::driver::{all_ready, claims, look, request, serve, snapshots, types, waiting};
+use crate::ground::{Ground, NAME};
+use lifeboat_api::BackupPhase;
+use lifeboat_archive::layout::BackupFile;
+use lifeboat_backup::{Outcome, Request, finalize, remove_snapshots, run};
+use lifeboat_object::Results;
+use lifeboat_testbed::{Fault, Nth, Rule};
+use serde_json::json;
+
+/// What a discovery finds while the API server does not know its definitions.
+fn names_nothing(nth: Nth) -> Rule {
+    let body = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": []});
+    let headers = vec![("content-type", "application/json".to_owned())];
+    Rule::new("GET", "/apis", nth, Fault::Answer { status: 200, headers, body: body.to_string() })
+}
+
+async fn made(ground: &Ground, request: &Request) -> Outcome {
+    let env = ground.env(ground.store());
+    tokio::select! {
+        outcome = Box::pin(run(request, &env)) => outcome.unwrap(),
+        () = serve(ground) => unreachable!("it serves for ever"),
+    }
+}
+
+async fn left(ground: &Ground) -> usize {
+    let cluster = ground.cluster().await;
+    snapshots(&cluster, &types(&cluster).await).await.len()
+}
+
+#[tokio::test]
+async fn a_backup_waits_as_long_as_the_cluster_does_not_name_the_types_of_its_snapshots() {
+    let ground = claims(1).await;
+    let record = waiting(&ground).await;
+    all_ready(&ground).await;
+    ground.proxy.script(vec![names_nothing(Nth::Every)]);
+    let record = look(&ground, record).await;
+    assert_eq!(
+        (record.status.phase, record.status.backup_item_operations_failed),
+        (Some(BackupPhase::WaitingForPluginOperations), 0)
+    );
+    ground.proxy.script(Vec::new());
+    let record = look(&ground, record).await;
+    assert_eq!(record.status.phase, Some(BackupPhase::Finalizing));
+    ground.proxy.script(vec![names_nothing(Nth::Every)]);
+    let error = finalize(record.clone(), false, &ground.env(ground.store())).await.unwrap_err();
+    assert!(error.can_pass() && error.to_string().contains("snapshot.storage.k8s.io"), "{error}");
+    assert_eq!(left(&ground).await, 1);
+    ground.proxy.script(Vec::new());
+    let ended = finalize(record, false, &ground.env(ground.store())).await.unwrap();
+    assert_eq!((ended.status.phase, ended.status.warnings), (Some(BackupPhase::Completed), 0));
+    assert_eq!(left(&ground).await, 0);
+}
+
+#[tokio::test]
+async fn snapshots_that_could_not_be_taken_out_of_the_cluster_are_told() {
+    let ground = claims(1).await;
+    let record = waiting(&ground).await;
+    all_ready(&ground).await;
+    let record = look(&ground, record).await;
+    // The first discovery is for what is saved again.
+    ground.proxy.script(vec![names_nothing(Nth::Only(2))]);
+    let env = ground.env(ground.store());
+    let ended = finalize(record, false, &env).await.unwrap();
+    assert!(ground.proxy.is_met());
+    assert_eq!((ended.status.phase, ended.status.warnings), (Some(BackupPhase::Completed), 1));
+    let results: Results = env.store.backup_file(NAME, BackupFile::Results).await.unwrap().unwrap();
+    let warnings: Vec<&str> = results.warnings.messages().collect();
+    assert!(warnings[0].contains("the objects of 1 snapshots could not be taken out of the cluster"), "{warnings:?}");
+    assert_eq!(left(&ground).await, 1);
+}
+
+#[tokio::test]
+async fn what_a_backup_left_is_not_gone_because_its_type_is_not_named() {
+    let ground = claims(0).await;
+    ground
+        .put(json!({"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
+            "metadata": {"name": "s", "namespace": "shop", "labels": {"velero.io/backup-uid": "u"}}, "spec": {}}))
+        .await;
+    ground.proxy.script(vec![names_nothing(Nth::Every)]);
+    let backup = request().backup;
+    assert!(!remove_snapshots(&backup, &ground.env(ground.store())).await);
+    assert_eq!(left(&ground).await, 1);
+    ground.proxy.script(Vec::new());
+    assert!(remove_snapshots(&backup, &ground.env(ground.store())).await);
+    assert_eq!(left(&ground).await, 0);
+    // A cluster that has no snapshots is another thing.
+    let without = Ground::start(&[], Vec::new()).await;
+    assert!(remove_snapshots(&backup, &without.env(without.store())).await);
+}
+
+#[tokio::test]
+async fn a_backup_that_cannot_know_whether_there_are_snapshots_has_an_error() {
+    let ground = claims(1).await;
+    ground.proxy.script(vec![names_nothing(Nth::Every)]);
+    let outcome = made(&ground, &request()).await;
+    let errors: Vec<&str> = outcome.results.errors.messages().collect();
+    assert!(errors.len() == 1 && errors[0].contains("not all CSI snapshots can be taken"), "{errors:?}");
+    assert_eq!(outcome.backup.status.phase, Some(BackupPhase::PartiallyFailed));
+}
