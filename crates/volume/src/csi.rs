@@ -36,7 +36,7 @@ pub use delete::delete_actions;
 pub use error::CsiError;
 pub use group_delete::{ArchivedSnapshots, GroupHandle};
 pub use groups::{ClaimGroup, GroupMember};
-pub use members::is_group_of_backup;
+pub use members::{is_group_of_backup, is_snapshot_of_backup};
 pub use names::{BACKUP_ACTIONS, DELETE_ACTIONS, RESTORE_ACTIONS};
 pub use objects::{GROUP, GROUPS, GroupTypes, SnapshotTypes};
 pub use outcomes::{Taken, TakenGroup};
