@@ -4,6 +4,7 @@ use crate::driver::{all_ready, claims, look, request, serve, snapshots, types, w
 use crate::ground::{Ground, NAME};
 use lifeboat_api::BackupPhase;
 use lifeboat_archive::layout::BackupFile;
+use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_backup::{Outcome, Request, finalize, remove_snapshots, run};
 use lifeboat_object::Results;
 use lifeboat_testbed::{Fault, Nth, Rule};
@@ -14,6 +15,11 @@ fn names_nothing(nth: Nth) -> Rule {
     let body = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": []});
     let headers = vec![("content-type", "application/json".to_owned())];
     Rule::new("GET", "/apis", nth, Fault::Answer { status: 200, headers, body: body.to_string() })
+}
+
+fn refused(code: u16, reason: &str) -> Fault {
+    let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code});
+    Fault::Answer { status: code, headers: Vec::new(), body: body.to_string() }
 }
 
 async fn made(ground: &Ground, request: &Request) -> Outcome {
@@ -98,4 +104,27 @@ async fn a_backup_that_cannot_know_whether_there_are_snapshots_has_an_error() {
     let errors: Vec<&str> = outcome.results.errors.messages().collect();
     assert!(errors.len() == 1 && errors[0].contains("not all CSI snapshots can be taken"), "{errors:?}");
     assert_eq!(outcome.backup.status.phase, Some(BackupPhase::PartiallyFailed));
+}
+
+#[tokio::test]
+async fn a_snapshot_whose_objects_are_not_both_in_the_backup_is_none() {
+    let gone = || refused(404, "NotFound");
+    for (path, nth, missing) in [
+        ("*/volumesnapshots/velero-data-0-*", Nth::Only(1), "its VolumeSnapshot shop/velero-data-0-"),
+        // The first time it is asked for its handle.
+        ("*/volumesnapshotcontents/*", Nth::Only(2), "the VolumeSnapshotContent snapcontent-"),
+    ] {
+        let ground = claims(1).await;
+        ground.proxy.script(vec![Rule::new("GET", path, nth, gone())]);
+        let outcome = made(&ground, &request()).await;
+        assert!(ground.proxy.is_met());
+        let errors: Vec<&str> = outcome.results.errors.messages().collect();
+        let expected = format!("its snapshot was taken, but {missing}");
+        assert!(errors.len() == 1 && errors[0].contains(&expected), "{errors:?}");
+        let volumes: Vec<BackupVolumeInfo> =
+            ground.store().backup_file(NAME, BackupFile::VolumeInfo).await.unwrap().unwrap();
+        let known = volumes.iter().map(|volume| (volume.result.as_str(), volume.csi_snapshot_info.is_some()));
+        assert_eq!(known.collect::<Vec<_>>(), [("failed", false)], "{missing}");
+        assert_eq!(left(&ground).await, 0, "{missing}");
+    }
 }

@@ -114,7 +114,15 @@ impl CsiSnapshots {
         let wanted = Wanted { name: &name, namespace, label, class: &group.class };
         let body = Bytes::from(group_snapshot(backup, wanted, types).to_string());
         let wanted = ToCreate { resource: &types.groups, namespace, name: &name, body, is_it: &|_| true };
-        let uid = self.create(wanted, deadline).await?;
+        let uid = match self.create(wanted, deadline).await {
+            Ok(uid) => uid,
+            Err(e) => {
+                if may_be_there(&e) {
+                    self.note_left_group(namespace, &name);
+                }
+                return Err(e);
+            }
+        };
         let created = Created { what: "VolumeGroupSnapshot", namespace, name: &name, uid: &uid };
         let taken = match self.bound(&followed, created, deadline).await {
             Ok(bound) => self.all_members(group, created, bound, deadline).await,
@@ -259,7 +267,8 @@ impl CsiSnapshots {
         }
     }
 
-    /// Removes what was begun and failed. Where that fails too, the sweep of the backup does it.
+    /// Removes what was begun and failed. Where that fails too, the end of the backup does it, also where its claims have other
+    /// snapshots by then.
     async fn give_up_group(&self, types: &GroupTypes, created: Created<'_>) {
         if (self.operation.fence)().is_err() {
             // Who has taken the backup over has taken up what is there.
@@ -267,10 +276,20 @@ impl CsiSnapshots {
         }
         let groups = Groups { cluster: &self.cluster, types: &self.of.types, groups: types };
         if let Err(e) = groups.remove(created.namespace, created.name).await {
+            self.note_left_group(created.namespace, created.name);
             let fields = [("volumegroupsnapshot", created.place()), ("why", e.to_string())];
             let fields = fields.each_ref().map(|(key, value)| (*key, value.as_str()));
             self.operation.journal.info("A group snapshot that failed cannot be removed yet", &fields);
         }
+    }
+}
+
+/// Whether an object that could not be created may be there all the same: an answer that was lost says nothing.
+fn may_be_there(error: &CsiError) -> bool {
+    match error {
+        CsiError::Cluster(e) => e.can_pass(),
+        CsiError::Foreign(_) => false,
+        _ => true,
     }
 }
 

@@ -21,7 +21,7 @@ use lifeboat_cluster::{Cluster, ClusterError, Wanted};
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Severity};
 use lifeboat_operation::Operation;
 use serde_json::Value;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{AcquireError, OnceCell, SemaphorePermit};
@@ -57,6 +57,8 @@ struct Shared {
     /// By type and namespace.
     followed: Mutex<HashMap<(GroupResource, String), Arc<Followed>>>,
     outcomes: Arc<Outcomes>,
+    /// Namespaces and names of groups that were asked for in vain, and may be in the cluster.
+    left_groups: Mutex<BTreeSet<(String, String)>>,
     tasks: Mutex<JoinSet<()>>,
     places: Places,
 }
@@ -70,6 +72,7 @@ impl CsiSnapshots {
             look: OnceCell::new(),
             followed: Mutex::default(),
             outcomes: Arc::default(),
+            left_groups: Mutex::default(),
             tasks: Mutex::default(),
             places: Places::new(AT_ONCE),
         };
@@ -167,6 +170,17 @@ impl CsiSnapshots {
     #[must_use]
     pub fn all_taken(&self) -> BTreeMap<ClaimKey, Arc<Taken>> {
         self.shared.outcomes.taken()
+    }
+
+    /// Whether groups may be in the cluster that were not taken, whatever became of their claims.
+    #[must_use]
+    pub fn may_have_left_groups(&self) -> bool {
+        !lock(&self.shared.left_groups).is_empty()
+    }
+
+    /// Notes that a group may be in the cluster that no claim goes by.
+    pub(super) fn note_left_group(&self, namespace: &str, name: &str) {
+        lock(&self.shared.left_groups).insert((namespace.to_owned(), name.to_owned()));
     }
 
     /// Ends the tasks that still take snapshots. What they have begun stays until it is removed.
