@@ -1,6 +1,6 @@
 //! Nothing of CSI snapshots is lost because the cluster does not say all of them for a moment.
 
-use crate::driver::{all_ready, claims, look, request, serve, snapshots, types, waiting};
+use crate::driver::{all_ready, claim, claims, look, request, serve, snapshots, types, waiting};
 use crate::ground::{Ground, NAME};
 use lifeboat_api::BackupPhase;
 use lifeboat_archive::layout::BackupFile;
@@ -126,5 +126,27 @@ async fn a_snapshot_whose_objects_are_not_both_in_the_backup_is_none() {
         let known = volumes.iter().map(|volume| (volume.result.as_str(), volume.csi_snapshot_info.is_some()));
         assert_eq!(known.collect::<Vec<_>>(), [("failed", false)], "{missing}");
         assert_eq!(left(&ground).await, 0, "{missing}");
+    }
+}
+
+#[tokio::test]
+async fn all_snapshots_of_a_backup_are_followed_by_one_watch_in_however_many_namespaces_they_are() {
+    let (watch, list) = ("*/volumesnapshots?watch=true*", "/apis/snapshot.storage.k8s.io/v1/volumesnapshots*");
+    let second = Rule::new("GET", watch, Nth::From(2), refused(403, "Forbidden"));
+    // A user who may look into single namespaces only follows each.
+    let all = Rule::new("GET", list, Nth::Every, refused(403, "Forbidden"));
+    for (rule, is_met) in [(second, false), (all, true)] {
+        let ground = claims(1).await;
+        for number in 1..5 {
+            let namespace = format!("n-{number}");
+            ground.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})).await;
+            claim(&ground, &namespace, number).await;
+        }
+        ground.proxy.script(vec![rule]);
+        let mut request = request();
+        request.backup.spec.included_namespaces = vec!["*".to_owned()];
+        let outcome = made(&ground, &request).await;
+        assert_eq!((outcome.results, ground.proxy.is_met()), (Results::default(), is_met));
+        assert_eq!(left(&ground).await, 5);
     }
 }

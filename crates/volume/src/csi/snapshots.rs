@@ -4,10 +4,10 @@ use super::answer::{failed, text};
 use super::clean::remove;
 use super::content::Content;
 use super::error::CsiError;
-use super::follow::Followed;
+use super::follow::{Followed, Source};
 use super::listed::{each, selected};
 use super::look::Look;
-use super::objects::{SnapshotTypes, is_snapshot_of, name_of, snapshot_of};
+use super::objects::{SnapshotTypes, is_snapshot_of, name_of, selector, snapshot_of};
 use super::outcomes::{Outcomes, Promise, Taken};
 use crate::class::{ClassChoice, SnapshotClass, SnapshotClasses};
 use crate::facts::{Claim, ClaimKey};
@@ -54,8 +54,7 @@ pub struct CsiSnapshots {
 struct Shared {
     classes: OnceCell<SnapshotClasses>,
     look: OnceCell<Result<Look, ActionError>>,
-    /// By type and namespace.
-    followed: Mutex<HashMap<(GroupResource, String), Arc<Followed>>>,
+    followed: Mutex<HashMap<GroupResource, Arc<Followed>>>,
     outcomes: Arc<Outcomes>,
     /// Namespaces and names of groups that were asked for in vain, and may be in the cluster.
     left_groups: Mutex<BTreeSet<(String, String)>>,
@@ -244,18 +243,18 @@ impl CsiSnapshots {
         self.shared.classes.get_or_try_init(load).await
     }
 
+    /// What follows the objects of a type, those of this namespace among them.
     pub(super) fn followed(&self, resource: &Arc<ApiResource>, namespace: &str) -> Arc<Followed> {
         let mut all = lock(&self.shared.followed);
-        let key = (resource.group_resource(), namespace.to_owned());
-        if let Some(followed) = all.get(&key) {
-            return Arc::clone(followed);
-        }
-        let followed = Arc::new(Followed::new());
-        all.insert(key, Arc::clone(&followed));
-        let resource = Arc::clone(resource);
-        let (namespace, uid) = (namespace.to_owned(), self.of.backup.metadata.uid.clone());
-        lock(&self.shared.tasks).spawn(Arc::clone(&followed).follow(self.cluster.clone(), resource, namespace, uid));
-        followed
+        let followed = all.entry(resource.group_resource()).or_insert_with(|| {
+            let followed = Arc::new(Followed::new());
+            let selector = selector(&self.of.backup.metadata.uid);
+            let source = Source { cluster: self.cluster.clone(), resource: Arc::clone(resource), selector };
+            lock(&self.shared.tasks).spawn(Arc::clone(&followed).follow(source));
+            followed
+        });
+        followed.want(namespace);
+        Arc::clone(followed)
     }
 
     /// Creates an object, or finds the one that an attempt before has created, and gives its UID. One that is being removed is waited
@@ -302,8 +301,10 @@ impl CsiSnapshots {
         created: Created<'_>,
         deadline: Instant,
     ) -> Result<(String, Option<Time>), Waited> {
-        let until = followed.until(created.name, deadline, |state| {
-            let state = state.filter(|state| state.is(created.uid))?;
+        let until = followed.until((created.namespace, created.name), deadline, |state| {
+            if !state.is(created.uid) {
+                return None;
+            }
             if state.is_deleted() {
                 return Some(None);
             }
