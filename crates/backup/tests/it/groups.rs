@@ -343,6 +343,17 @@ async fn a_group_is_deleted_also_when_the_first_try_fails_in_passing() {
 }
 
 #[tokio::test]
+async fn snapshots_of_a_backup_whose_archive_is_gone_are_deleted_by_its_volume_information() {
+    let (ground, snapshotter) = ground(&[("a", "db"), ("b", "db"), ("c", "")], &["v1"]).await;
+    made(&ground, &request()).await;
+    let backup = ended(&ground).await;
+    eventually("no object of snapshots", async || objects(&ground).await.is_empty()).await;
+    ground.bucket.delete(&[BackupFile::Tarball.key(NAME)]).await.unwrap();
+    assert_eq!(Box::pin(run_delete_actions(&backup, "u", &ground.env(ground.store()))).await, Ok(()));
+    until_nothing_is_left(&ground, &snapshotter).await;
+}
+
+#[tokio::test]
 async fn single_snapshots_are_removed_also_where_groups_cannot_be_listed() {
     let (ground, snapshotter) = ground(&[("a", "")], &["v1"]).await;
     made(&ground, &request()).await;

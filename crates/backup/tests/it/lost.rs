@@ -1,14 +1,19 @@
 //! Nothing of CSI snapshots is lost because the cluster does not say all of them for a moment.
 
-use crate::driver::{all_ready, claim, claims, look, request, serve, snapshots, types, waiting};
+use crate::driver::{DRIVER, all_ready, claim, claims, look, request, serve, snapshots, types, waiting};
 use crate::ground::{Ground, NAME};
 use lifeboat_api::BackupPhase;
 use lifeboat_archive::layout::BackupFile;
-use lifeboat_archive::volume_info::BackupVolumeInfo;
-use lifeboat_backup::{Outcome, Request, finalize, remove_snapshots, run};
+use lifeboat_archive::sidecar;
+use lifeboat_archive::volume_info::{BackupVolumeInfo, CSI_SNAPSHOT, CsiSnapshotInfo};
+use lifeboat_backup::{Outcome, Request, finalize, remove_snapshots, run, run_delete_actions};
+use lifeboat_bucket::PutOptions;
+use lifeboat_cluster::MergePatch;
 use lifeboat_object::Results;
 use lifeboat_testbed::{Fault, Nth, Rule};
-use serde_json::json;
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::sleep;
 
 /// What a discovery finds while the API server does not know its definitions.
 fn names_nothing(nth: Nth) -> Rule {
@@ -148,5 +153,65 @@ async fn all_snapshots_of_a_backup_are_followed_by_one_watch_in_however_many_nam
         let outcome = made(&ground, &request).await;
         assert_eq!((outcome.results, ground.proxy.is_met()), (Results::default(), is_met));
         assert_eq!(left(&ground).await, 5);
+    }
+}
+
+/// A backup of which only the volume information is left.
+async fn without_archive(ground: &Ground) {
+    let volume = BackupVolumeInfo {
+        pvc_namespace: "shop".to_owned(),
+        pvc_name: "a".to_owned(),
+        backup_method: CSI_SNAPSHOT.to_owned(),
+        csi_snapshot_info: Some(CsiSnapshotInfo {
+            snapshot_handle: "snap-1".to_owned(),
+            driver: DRIVER.to_owned(),
+            vsc_name: "gone".to_owned(),
+            ..CsiSnapshotInfo::default()
+        }),
+        ..BackupVolumeInfo::default()
+    };
+    let bytes = sidecar::encode(&[volume]).unwrap();
+    ground.bucket.put(&BackupFile::VolumeInfo.key(NAME), bytes.into(), PutOptions::default()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_snapshot_of_a_backup_without_an_archive_that_cannot_be_deleted_is_named() {
+    let ground = Ground::start(&[], Vec::new()).await;
+    without_archive(&ground).await;
+    let errors = run_delete_actions(&request().backup, "u", &ground.env(ground.store())).await.unwrap_err();
+    let expected = "the snapshot snap-1 of the claim shop/a: error of the action velero.io/csi-volumesnapshotcontent-delete: the snapshot \
+        snap-1 of the driver disk.example.com cannot be deleted: the cluster does not serve snapshot.storage.k8s.io";
+    assert_eq!(errors, [expected]);
+}
+
+#[tokio::test]
+async fn what_a_slow_controller_takes_out_of_a_content_that_is_to_be_deleted_is_put_there_again() {
+    let ground = claims(0).await;
+    without_archive(&ground).await;
+    let cluster = ground.cluster().await;
+    let contents = types(&cluster).await.contents;
+    let controller = async {
+        let found = async || ground.list("volumesnapshotcontents.snapshot.storage.k8s.io").await.pop();
+        let until = async |is_so: &dyn Fn(&Value) -> bool| loop {
+            match found().await.filter(|content| is_so(content)) {
+                Some(content) => return content,
+                None => sleep(Duration::from_millis(5)).await,
+            }
+        };
+        let name = until(&|_| true).await["metadata"]["name"].as_str().unwrap().to_owned();
+        let patch = async |patch: Value| {
+            cluster.patch(&contents, None, &name, MergePatch::of(patch.to_string().into())).await.unwrap();
+        };
+        patch(json!({"status": {"error": {"message": "the driver was slow"}}})).await;
+        until(&|content| content["metadata"]["deletionTimestamp"].is_string()).await;
+        patch(json!({"status": {"snapshotHandle": null}})).await;
+        until(&|content| content["status"]["snapshotHandle"] == "snap-1").await;
+        patch(json!({"metadata": {"finalizers": null}})).await;
+    };
+    let (backup, env) = (request().backup, ground.env(ground.store()));
+    let both = async { tokio::join!(run_delete_actions(&backup, "u", &env), controller) };
+    tokio::select! {
+        (deleted, ()) = both => assert_eq!(deleted, Ok(())),
+        () = sleep(Duration::from_secs(60)) => panic!("it was not put there again"),
     }
 }

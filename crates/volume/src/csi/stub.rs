@@ -18,6 +18,10 @@ use lifeboat_cluster::{Cluster, MergePatch, Wanted};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// How long the csi-snapshotter may take to look at a stub.
+const LOOKED: Duration = Duration::from_secs(5);
 
 /// The group of a VolumeSnapshot of a backup; `None` when it was taken by itself.
 #[must_use]
@@ -75,8 +79,8 @@ pub async fn make_stub(
         Err(e) if e.is_already_exists() => {}
         Err(e) => return Err(e.into()),
     }
-    // Not all drivers can tell it.
-    Ok(say_handle(cluster, &types.contents, &name, ("volumeGroupSnapshotHandle", &group.handle)).await?)
+    // A driver need not answer questions about groups, so that the csi-snapshotter may never fill the status in.
+    Ok(say_handle(cluster, &types.contents, &name, ("volumeGroupSnapshotHandle", &group.handle), LOOKED).await?)
 }
 
 /// The stubs of a restore: the name of each, with the group that it stands for.
