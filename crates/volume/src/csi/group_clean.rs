@@ -239,7 +239,8 @@ impl Groups<'_> {
         name: &str,
     ) -> Result<Option<Value>, CsiError> {
         let body = self.cluster.get(resource, namespace, name).await?;
-        Ok(body.and_then(|body| serde_json::from_slice(&body).ok()))
+        let odd = |_| CsiError::Odd("object of a VolumeGroupSnapshot");
+        body.map(|body| serde_json::from_slice(&body).map_err(odd)).transpose()
     }
 
     async fn list(

@@ -239,6 +239,10 @@ impl RestoreItemAction for ClaimAction {
     }
 }
 
+/// Why nothing can be restored from a snapshot, and what to do.
+const UNTAKEN: &str = "its driver had not taken it when the backup was made, so it holds no data; restore from another backup, or without \
+                       it (--restore-volumes=false)";
+
 /// `velero.io/csi-volumesnapshot-restorer`: a VolumeSnapshot stands for what is in the storage, instead of asking for a new snapshot.
 ///
 /// compat: also those of users get another name, and their contents the policy Retain.
@@ -263,7 +267,10 @@ impl RestoreItemAction for SnapshotAction {
         let (namespace, name) = (backup("/metadata/namespace"), backup("/metadata/name"));
         let content = backup("/status/boundVolumeSnapshotContentName");
         if content.is_empty() {
-            return Err(ActionError::item(format!("VS {name} doesn't have bound VSC")));
+            let why = format!(
+                "the backup does not say which VolumeSnapshotContent {namespace}/{name} is bound to: {UNTAKEN}"
+            );
+            return Err(ActionError::item(why));
         }
         let restored = restored_name(&restore.metadata.uid, namespace, name);
         item["metadata"]["name"] = restored.as_str().into();
@@ -354,7 +361,7 @@ impl RestoreItemAction for ContentAction {
         let handle = backup("/status/snapshotHandle");
         if handle.is_empty() {
             let name = backup("/metadata/name");
-            return Err(ActionError::item(format!("fail to get snapshot handle from VSC {name} status")));
+            return Err(ActionError::item(format!("{name} has no snapshot handle in the backup: {UNTAKEN}")));
         }
         let (namespace, snapshot) =
             (backup("/spec/volumeSnapshotRef/namespace"), backup("/spec/volumeSnapshotRef/name"));

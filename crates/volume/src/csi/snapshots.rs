@@ -280,7 +280,8 @@ impl CsiSnapshots {
                 }
             }
             if Instant::now() + PAUSE > deadline {
-                return Err(CsiError::Deleted(place()));
+                let said = "an attempt before has asked for it, and it has not gone in time; look at its finalizers";
+                return Err(CsiError::Remains(place(), said.to_owned()));
             }
             self.pause().await?;
         }
