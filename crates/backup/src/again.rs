@@ -13,7 +13,7 @@ use crate::output::Output;
 use crate::save::{Desk, Turn, Worker};
 use crate::scope::Scope;
 use crate::shelf::Shelf;
-use crate::snapshots::csi_snapshots;
+use crate::snapshots::csi_snapshots_of;
 use crate::stopped::{Refusal, Stopped};
 use crate::tally::Tally;
 use crate::volumes::VolumeRules;
@@ -22,6 +22,7 @@ use lifeboat_hook::BackupHooks;
 use lifeboat_object::{Item, ObjectKey, Place, Severity};
 use lifeboat_select::BackupFilter;
 use lifeboat_store::{Broken, StreamReceiver, stream};
+use lifeboat_volume::csi::{GROUP, SnapshotTypes, served_by};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +44,9 @@ pub(crate) async fn save_again(
     record: &Backup,
     env: &Env,
 ) -> Result<Vec<Entry>, FinalizeError> {
-    let scope = match scope(record, env).await? {
+    let is_snapshot = |key: &ObjectKey| key.resource.group == GROUP;
+    let has_snapshots = wanted.keys().any(is_snapshot);
+    let scope = match scope(record, has_snapshots, env).await? {
         Ok(scope) => Arc::new(scope),
         Err(e) => {
             env.operation.journal.error(&Place::Velero, format!("no object is saved again after its operation: {e}"));
@@ -96,10 +99,12 @@ pub(crate) async fn save_again(
 }
 
 /// Everything in scope; the inner error says why no action can be called.
-async fn scope(record: &Backup, env: &Env) -> Result<Result<Scope, BackupError>, FinalizeError> {
+async fn scope(record: &Backup, has_snapshots: bool, env: &Env) -> Result<Result<Scope, BackupError>, FinalizeError> {
     let catalog = env.cluster.discover().await?;
     let filter = BackupFilter::new(&BackupSpec::default(), None, &catalog, &[]);
-    let lane = Lane::new(&catalog, &env.actions, csi_snapshots(record, &catalog, env));
+    // Types that only this discovery lacks would be taken for snapshots that are gone.
+    let types = if has_snapshots { served_by(&env.cluster, &catalog).await? } else { SnapshotTypes::of(&catalog) };
+    let lane = Lane::new(&catalog, &env.actions, types.map(|types| csi_snapshots_of(record, types, env)));
     Ok(match (filter, lane) {
         (Ok(filter), Ok(lane)) => {
             Ok(Scope {

@@ -12,9 +12,10 @@ use lifeboat_api::Backup;
 use lifeboat_archive::index::Row;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::native_snapshot::NativeSnapshot;
+use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_object::{ApiResource, Catalog, GroupResource};
-use lifeboat_store::{Archive, ArchiveItem, StoreError};
-use lifeboat_volume::csi::{ArchivedSnapshots, GROUP, delete_actions};
+use lifeboat_store::{Archive, StoreError};
+use lifeboat_volume::csi::{ArchivedSnapshots, GROUP, delete_actions, recorded_contents};
 use lifeboat_volume::native::delete_recorded;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -31,7 +32,8 @@ const MOST_TOLD: usize = 200;
 /// it by, which is another one than its own when it was made by another cluster.
 ///
 /// Every object has its turn, whatever comes of the others. It can be cut off anywhere and done again, and must be before the files
-/// are deleted: nothing else knows what lies in the storage. A backup without an archive has nothing there.
+/// are deleted: nothing else knows what lies in the storage. Of a backup whose archive is gone, the CSI snapshots are deleted that its
+/// volume information names.
 ///
 /// # Errors
 /// What was not removed and why, for people: the files are to stay. At most some hundreds, the last one says how many more there are.
@@ -68,8 +70,10 @@ async fn call_actions(backup: &Backup, uid: &str, env: &Env, failed: &mut Failed
     let archive = match env.store.open_archive(name, &open_options(env)).await {
         Ok(archive) => archive,
         Err(StoreError::NoBackup { .. }) => {
-            env.operation.journal.info("The backup has no archive: no delete item actions are called", &[]);
-            return Ok(());
+            env.operation
+                .journal
+                .info("The backup has no archive: no delete item actions are called for its objects", &[]);
+            return Box::pin(delete_recorded_csi(backup, uid, env, failed)).await;
         }
         Err(e) => return Err(unreadable(e)),
     };
@@ -89,8 +93,13 @@ async fn call_actions(backup: &Backup, uid: &str, env: &Env, failed: &mut Failed
     let mut calls: FuturesUnordered<BoxFuture<'_, Vec<String>>> = FuturesUnordered::new();
     while let Some(item) = contents.next().await.map_err(unreadable)? {
         let Some(row) = archive.row(item.row) else { continue };
-        let of_item = actions.iter().filter(|action| action.applies(&row.resource, &item.head)).collect();
-        calls.push(Call { actions: of_item, row, item, backup, env }.make().boxed());
+        let of_item = actions.iter().filter(|action| action.applies(&row.resource, &item.head));
+        let of_item: Vec<&dyn DeleteItemAction> = of_item.map(|action| &*action.action).collect();
+        if of_item.is_empty() {
+            continue;
+        }
+        let (key, object) = (row.key().to_string(), serde_json::from_slice(&item.body).map_err(|e| e.to_string()));
+        calls.push(Call { actions: of_item, key, object, backup, env }.make().boxed());
         if calls.len() >= AT_ONCE {
             calls.next().await.into_iter().flatten().for_each(|e| failed.add(e));
         }
@@ -99,6 +108,36 @@ async fn call_actions(backup: &Backup, uid: &str, env: &Env, failed: &mut Failed
         errors.into_iter().for_each(|e| failed.add(e));
     }
     Ok(())
+}
+
+/// Deletes the CSI snapshots of a backup that has no archive, by what its volume information says of them.
+async fn delete_recorded_csi(backup: &Backup, uid: &str, env: &Env, failed: &mut Failed) -> Result<(), String> {
+    let volumes = env.store.backup_file::<Option<Vec<BackupVolumeInfo>>>(&backup.metadata.name, BackupFile::VolumeInfo);
+    let volumes = volumes.await.map_err(|e| format!("error reading which snapshots the backup has: {e}"))?;
+    let contents = recorded_contents(&volumes.flatten().unwrap_or_default(), backup);
+    if contents.is_empty() {
+        return Ok(());
+    }
+    let served = env.cluster.discover().await.map_err(|e| format!("error discovering what the cluster serves: {e}"))?;
+    let mut archived = ArchivedSnapshots::of(uid);
+    contents.iter().for_each(|(_, content)| archived.take(content));
+    let own = delete_actions(&env.cluster, &served, archived);
+    let calls = contents.into_iter().map(|(claim, content)| {
+        let actions = own.iter().map(|action| &**action).collect();
+        let key = format!("the snapshot {} of the claim {claim}", handle(&content));
+        Call { actions, key, object: Ok(content), backup, env }.make().boxed()
+    });
+    let calls: Vec<BoxFuture<'_, Vec<String>>> = calls.collect();
+    let mut calls = futures::stream::iter(calls).buffer_unordered(AT_ONCE);
+    while let Some(errors) = calls.next().await {
+        errors.into_iter().for_each(|e| failed.add(e));
+    }
+    Ok(())
+}
+
+/// The driver's name of the snapshot that a content stands for.
+fn handle(content: &Value) -> &str {
+    content["status"]["snapshotHandle"].as_str().unwrap_or_default()
 }
 
 /// What an archive says of its snapshots.
@@ -133,9 +172,11 @@ fn with_archived_types(served: &Catalog, archive: &Archive) -> Catalog {
 
 /// The calls of the actions of one object.
 struct Call<'a> {
-    actions: Vec<&'a Scoped<dyn DeleteItemAction>>,
-    row: &'a Row,
-    item: ArchiveItem,
+    actions: Vec<&'a dyn DeleteItemAction>,
+    /// What the object is called in errors.
+    key: String,
+    /// The object, or why it cannot be read.
+    object: Result<Value, String>,
     backup: &'a Backup,
     env: &'a Env,
 }
@@ -143,22 +184,19 @@ struct Call<'a> {
 impl Call<'_> {
     /// Makes them one after the other; one that fails does not keep the next from its turn.
     async fn make(self) -> Vec<String> {
-        let Self { actions, row, item, backup, env } = self;
-        if actions.is_empty() {
-            return Vec::new();
-        }
-        let object: Value = match serde_json::from_slice(&item.body) {
+        let Self { actions, key, object, backup, env } = self;
+        let object = match object {
             Ok(object) => object,
-            Err(e) => return vec![format!("{}: it cannot be read: {e}", row.key())],
+            Err(e) => return vec![format!("{key}: it cannot be read: {e}")],
         };
         let mut errors = Vec::new();
-        for Scoped { action, .. } in actions {
+        for action in actions {
             let called = call(&env.operation.cancel, || async {
                 (env.operation.fence)().map_err(ActionError::item)?;
                 caught(action.execute(&object, backup)).await
             });
             if let Err(e) = called.await {
-                errors.push(format!("{}: error of the action {}: {e}", row.key(), action.name()));
+                errors.push(format!("{key}: error of the action {}: {e}", action.name()));
             }
         }
         errors

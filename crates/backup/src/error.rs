@@ -5,6 +5,7 @@ use crate::stopped::Refusal;
 use lifeboat_cluster::ClusterError;
 use lifeboat_select::SelectorError;
 use lifeboat_store::{Broken, StoreError};
+use lifeboat_volume::csi::CsiError;
 
 /// A backup that did not come to its end: nothing is visible under its name.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +79,9 @@ pub enum FinalizeError {
     /// The cluster as a whole did not answer.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    /// The cluster does not say whether it serves the snapshots of the backup.
+    #[error(transparent)]
+    Snapshots(#[from] CsiError),
     /// A thread of ours died.
     #[error("a worker thread died while {0}")]
     Worker(&'static str),
@@ -92,7 +96,7 @@ impl FinalizeError {
     pub fn can_pass(&self) -> bool {
         match self {
             Self::Store(e) => e.can_pass(),
-            Self::Cluster(_) | Self::Worker(_) | Self::Stopped => true,
+            Self::Cluster(_) | Self::Snapshots(_) | Self::Worker(_) | Self::Stopped => true,
         }
     }
 }

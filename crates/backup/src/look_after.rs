@@ -2,7 +2,7 @@
 
 use crate::actions::{Known, built_in};
 use crate::env::Env;
-use crate::snapshots::csi_snapshots;
+use crate::snapshots::csi_snapshots_of;
 use futures::FutureExt;
 use jiff::SignedDuration;
 use lifeboat_action::{ActionError, Answer, BackupItemAction, Inquiry, OperationCounts, ask_all};
@@ -12,6 +12,7 @@ use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::operations::BackupOperation;
 use lifeboat_archive::sidecar;
 use lifeboat_store::{OpenOptions, Rewrite, StoreError};
+use lifeboat_volume::csi::{GROUP, served};
 use std::sync::Arc;
 
 /// Asks each operation of a pending backup how far it is, and ends those whose time is over; all of them when the user has
@@ -66,22 +67,28 @@ pub(crate) fn open_options(env: &Env) -> OpenOptions {
     OpenOptions { limits: ReadLimits::default(), scratch: env.operation.scratch.clone(), ignore_index: false }
 }
 
-/// What the engine's own actions go by that have begun these operations.
-async fn known(operations: &[BackupOperation], record: &Backup, env: &Env) -> Known {
-    let is_csi = |operation: &BackupOperation| operation.spec.backup_item_action.starts_with("velero.io/csi-");
-    if !operations.iter().any(|operation| !operation.status.has_ended() && is_csi(operation)) {
-        return Known::default();
+/// Whether an action is one of those of CSI snapshots.
+fn is_of_csi(action: &str) -> bool {
+    action.starts_with("velero.io/csi-")
+}
+
+/// What the engine's own actions go by that have begun these operations; or why those of CSI snapshots cannot be asked just now.
+async fn known(operations: &[BackupOperation], record: &Backup, env: &Env) -> Result<Known, String> {
+    let is_asked =
+        |operation: &BackupOperation| !operation.status.has_ended() && is_of_csi(&operation.spec.backup_item_action);
+    if !operations.iter().any(is_asked) {
+        return Ok(Known::default());
     }
-    match env.cluster.discover().await {
-        Ok(catalog) => Known { csi: csi_snapshots(record, &catalog, env), ..Known::default() },
-        // The operations are asked again later.
-        Err(_) => Known::default(),
+    match served(&env.cluster).await {
+        Ok(Some(types)) => Ok(Known { csi: Some(csi_snapshots_of(record, types, env)), ..Known::default() }),
+        Ok(None) => Err(format!("the cluster does not serve {GROUP}")),
+        Err(e) => Err(e.to_string()),
     }
 }
 
 /// What it takes to ask.
 struct Asker<'a> {
-    known: &'a Known,
+    known: &'a Result<Known, String>,
     record: &'a Backup,
     is_cancelled: bool,
     env: &'a Env,
@@ -101,7 +108,7 @@ impl Asker<'_> {
         };
         let action = self.action(&operation.spec.backup_item_action);
         let (id, record) = (&operation.spec.operation_id, self.record);
-        let missing = || ActionError::missing(&operation.spec.backup_item_action);
+        let missing = || self.missing(&operation.spec.backup_item_action);
         let progress = async { action.as_ref().ok_or_else(missing)?.progress(id, record).await };
         let cancel = async { action.as_ref().ok_or_else(missing)?.cancel(id, record).await };
         let mut answer = inquiry.ask(progress, cancel).await;
@@ -112,9 +119,17 @@ impl Asker<'_> {
         Some(answer)
     }
 
+    /// That there is no action of a name. One of CSI snapshots is there again when the cluster serves these again.
+    fn missing(&self, name: &str) -> ActionError {
+        match self.known {
+            Err(why) if is_of_csi(name) => ActionError::passing(why.clone()),
+            _ => ActionError::missing(name),
+        }
+    }
+
     /// The action of a name, one of the engine's own first.
     fn action(&self, name: &str) -> Option<Arc<dyn BackupItemAction>> {
-        let own = built_in(self.known);
+        let own = self.known.as_ref().map_or_else(|_| built_in(&Known::default()), built_in);
         own.into_iter().chain(self.env.actions.backup_item.iter().cloned()).find(|action| action.name() == name)
     }
 }

@@ -17,7 +17,7 @@ use lifeboat_hook::BackupHooks;
 use lifeboat_object::{GroupResource, Place};
 use lifeboat_select::{BackupFilter, ResourcePolicies, SelectorError};
 use lifeboat_volume::Flags;
-use lifeboat_volume::csi::{GroupTypes, SnapshotTypes};
+use lifeboat_volume::csi::{GroupTypes, SnapshotTypes, served_by};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
@@ -112,6 +112,10 @@ pub(crate) async fn scope(wanted: Wanted<'_>, hands: Option<&Hands>, env: &Env) 
         }
     }
     let takes_snapshots = settings.features.csi && hands.is_some();
+    if takes_snapshots && let Err(e) = Box::pin(served_by(&env.cluster, &catalog)).await {
+        // Otherwise there would only be a warning of volumes that nothing protects.
+        env.operation.journal.error(&Place::Velero, format!("not all CSI snapshots can be taken: {e}"));
+    }
     let csi = takes_snapshots.then(|| csi_snapshots(backup, &catalog, env)).flatten();
     if let (Some(hands), Some(csi)) = (hands, &csi) {
         hands.hold(csi);

@@ -11,7 +11,7 @@ use lifeboat_cluster::{ClusterError, ListRequest};
 use lifeboat_hook::BackupHooks;
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Item, Place};
 use lifeboat_select::{BackupFilter, NamespaceFacts, ObjectFacts, is_kept_out};
-use lifeboat_volume::csi::is_group_of_backup;
+use lifeboat_volume::csi::{is_group_of_backup, is_snapshot_of_backup};
 use lifeboat_volume::native::NativeSnapshots;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -61,8 +61,9 @@ impl Scope {
     /// Whether an object goes into the backup; the error says why not. One that an action must have goes in whatever the
     /// filters say, unless it is being deleted (backup.md 1.12) or is there only because of this backup.
     pub(crate) fn includes(&self, item: &Item, must_include: bool) -> Result<(), &'static str> {
-        let head = &item.head;
-        if is_group_of_backup(&self.backup.metadata.uid, item) {
+        let (head, uid) = (&item.head, &self.backup.metadata.uid);
+        // An attempt before has left them. A VolumeSnapshot comes with the claim whose data it has, as it is then.
+        if is_group_of_backup(uid, item) || (!must_include && is_snapshot_of_backup(uid, item)) {
             return Err("taken for this backup");
         }
         if must_include && !head.deleting {
@@ -184,4 +185,24 @@ pub(crate) fn test_scope(more: Vec<ApiResource>, actions: &lifeboat_action::Acti
         commands: None,
         native: None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_that_an_attempt_before_has_taken_is_saved_only_where_an_action_names_it() {
+        let snapshots = ApiResource::new("snapshot.storage.k8s.io", "v1", "volumesnapshots", "VolumeSnapshot");
+        let mut scope = test_scope(vec![snapshots.clone()], &lifeboat_action::Actions::default());
+        Arc::get_mut(&mut scope).unwrap().backup.metadata.uid = "u".to_owned();
+        let of = |uid: &str| {
+            let body =
+                format!(r#"{{"metadata":{{"name":"s","namespace":"a","labels":{{"velero.io/backup-uid":"{uid}"}}}}}}"#);
+            Item::parse(Arc::new(snapshots.clone()), body.into()).unwrap()
+        };
+        assert_eq!(scope.includes(&of("u"), false), Err("taken for this backup"));
+        assert_eq!(scope.includes(&of("u"), true), Ok(()));
+        assert_eq!(scope.includes(&of("v"), false), Ok(()));
+    }
 }

@@ -11,7 +11,7 @@ use lifeboat_object::{Catalog, ObjectKey, Place};
 use lifeboat_operation::Operation;
 use lifeboat_volume::csi::{
     self, ClaimGroup, CsiBackup, CsiError, CsiSnapshots, GROUP, GroupMember, SnapshotTypes, release_all, remove_all,
-    untaken,
+    served, untaken,
 };
 use lifeboat_volume::facts::{ClaimKey, PersistentVolume};
 use lifeboat_volume::native::{Left, NativeBackup, NativeSnapshots, Removal, SnapshotNote, noted, remove_noted};
@@ -29,8 +29,12 @@ const IN_ALL: Duration = Duration::from_secs(900);
 
 /// What takes the CSI snapshots of a backup; `None` when the cluster serves none.
 pub(crate) fn csi_snapshots(backup: &Backup, catalog: &Catalog, env: &Env) -> Option<CsiSnapshots> {
-    let of = CsiBackup { backup: backup.clone(), types: SnapshotTypes::of(catalog)? };
-    Some(CsiSnapshots::new(&env.cluster, &env.operation, of))
+    Some(csi_snapshots_of(backup, SnapshotTypes::of(catalog)?, env))
+}
+
+/// The same, of a cluster whose types of snapshots are known.
+pub(crate) fn csi_snapshots_of(backup: &Backup, types: SnapshotTypes, env: &Env) -> CsiSnapshots {
+    CsiSnapshots::new(&env.cluster, &env.operation, CsiBackup { backup: backup.clone(), types })
 }
 
 /// What takes the native snapshots of an attempt at a backup; `None` when there is no location for them.
@@ -150,8 +154,7 @@ pub async fn remove_snapshots(backup: &Backup, env: &Env) -> bool {
 pub async fn snapshots_that_stay(backup: &Backup, cluster: &Cluster) -> Option<String> {
     let uid = &backup.metadata.uid;
     let found = async {
-        let catalog = cluster.discover().await.map_err(|e| e.to_string())?;
-        let Some(types) = SnapshotTypes::of(&catalog) else { return Ok(0) };
+        let Some(types) = served(cluster).await.map_err(|e| e.to_string())? else { return Ok(0) };
         csi::count(cluster, &types, uid).await.map_err(|e| e.to_string())
     };
     let label = format!("they have the label {LABEL_BACKUP_UID}={uid}");
@@ -188,8 +191,7 @@ async fn removed_csi(
     let (steps, seen) = watch::channel(0_u64);
     let step = || steps.send_modify(|count| *count += 1);
     let removing = async {
-        let catalog = cluster.discover().await.map_err(|e| e.to_string())?;
-        let Some(types) = SnapshotTypes::of(&catalog) else { return Ok(Vec::new()) };
+        let Some(types) = served(cluster).await.map_err(|e| e.to_string())? else { return Ok(Vec::new()) };
         remove_all(cluster, &types, backup_uid, is_kept, &step).await.map_err(|e| e.to_string())
     };
     match timeout(IN_ALL, unless_stalled(seen, Box::pin(removing))).await {
@@ -225,8 +227,7 @@ pub(crate) async fn asked_for_in_vain(
         return None;
     }
     let found = async {
-        let catalog = env.cluster.discover().await.map_err(|e| e.to_string())?;
-        match SnapshotTypes::of(&catalog) {
+        match served(&env.cluster).await.map_err(|e| e.to_string())? {
             Some(types) => untaken(&env.cluster, &types, backup_uid).await.map_err(|e| e.to_string()),
             None => Ok(BTreeSet::new()),
         }
@@ -323,15 +324,19 @@ pub(crate) async fn release_snapshots<'a>(objects: impl Iterator<Item = &'a Obje
     if snapshots.is_empty() {
         return;
     }
-    let types = match env.cluster.discover().await {
-        Ok(catalog) => SnapshotTypes::of(&catalog),
-        Err(e) => {
-            let text = format!("the objects of {} snapshots stay in the cluster: {e}", snapshots.len());
+    let types = match Box::pin(served(&env.cluster)).await {
+        Ok(Some(types)) => types,
+        untold => {
+            let why = untold.err().map_or_else(|| format!("it does not serve {GROUP} any more"), |e| e.to_string());
+            let text = format!(
+                "the objects of {} snapshots could not be taken out of the cluster: {why}; they do no harm, but whoever deletes a \
+                 VolumeSnapshot of a backup may delete its data in the storage",
+                snapshots.len()
+            );
             env.operation.journal.warn(&Place::Velero, text);
             return;
         }
     };
-    let Some(types) = types else { return };
     for (name, e) in release_all(&env.cluster, &types, &snapshots).await {
         let text = format!("the objects of the snapshot {name} stay in the cluster: {e}");
         let namespace = name.split('/').next().unwrap_or_default();

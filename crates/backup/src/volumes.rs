@@ -8,7 +8,7 @@ use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_object::{Item, Place, Severity, first_names};
 use lifeboat_operation::Journal;
 use lifeboat_select::ResourcePolicies;
-use lifeboat_volume::csi::CsiSnapshots;
+use lifeboat_volume::csi::{self, CsiSnapshots, Taken};
 use lifeboat_volume::facts::ClaimKey;
 use lifeboat_volume::native::NativeSnapshots;
 use lifeboat_volume::{
@@ -42,11 +42,51 @@ pub(crate) struct VolumeDeeds {
     saved: Saved,
     /// Claims and volumes that came after the decisions.
     late: Survey,
+    snapshots: SavedSnapshots,
+}
+
+/// The objects of CSI snapshots that are in the backup.
+#[derive(Clone, Debug, Default)]
+struct SavedSnapshots {
+    /// Namespaces and names of VolumeSnapshots.
+    snapshots: BTreeSet<(String, String)>,
+    /// Names of VolumeSnapshotContents.
+    contents: BTreeSet<String>,
+}
+
+impl SavedSnapshots {
+    fn note(&mut self, item: &Item) {
+        let name = item.head.name.clone();
+        match item.resource.resource.as_str() {
+            "volumesnapshots" => {
+                self.snapshots.insert((item.head.namespace.clone().unwrap_or_default(), name));
+            }
+            "volumesnapshotcontents" => {
+                self.contents.insert(name);
+            }
+            _ => {}
+        }
+    }
+
+    /// Why nobody could restore from a snapshot: an object of it is missing.
+    fn lacks(&self, taken: &Taken) -> Option<String> {
+        let Taken { namespace, name, content, .. } = taken;
+        let is_there = self.snapshots.contains(&(namespace.clone(), name.clone()));
+        let missing = match (is_there, self.contents.contains(&content.name)) {
+            (true, true) => return None,
+            (false, _) => format!("its VolumeSnapshot {namespace}/{name}"),
+            (true, false) => format!("the VolumeSnapshotContent {} of its VolumeSnapshot {name}", content.name),
+        };
+        Some(format!("its snapshot was taken, but {missing} is not in the backup: was it deleted meanwhile?"))
+    }
 }
 
 impl VolumeDeeds {
     /// Notes an object that is saved.
     pub(crate) fn note(&mut self, item: &Item, verdicts: &Verdicts) {
+        if item.resource.group == csi::GROUP {
+            self.snapshots.note(item);
+        }
         if !concerns_volumes(item) {
             return;
         }
@@ -79,6 +119,8 @@ impl VolumeDeeds {
     pub(crate) fn add(&mut self, other: Self) {
         self.saved.add(other.saved);
         self.late.add(other.late);
+        self.snapshots.snapshots.extend(other.snapshots.snapshots);
+        self.snapshots.contents.extend(other.snapshots.contents);
     }
 }
 
@@ -93,6 +135,8 @@ pub(crate) struct Volumes {
     reports: Reports,
     /// Namespaces and names of the VolumeSnapshots that were taken, and of their groups.
     snapshots: BTreeSet<(String, String)>,
+    /// Whether a group that no claim goes by any more may be in the cluster.
+    may_have_left_groups: bool,
 }
 
 impl Volumes {
@@ -101,24 +145,30 @@ impl Volumes {
         deeds: VolumeDeeds,
         (csi, native): (Option<&CsiSnapshots>, Option<&NativeSnapshots>),
     ) -> Self {
-        let VolumeDeeds { saved, late } = deeds;
+        let VolumeDeeds { saved, late, snapshots } = deeds;
         verdicts.came_late(late);
         let mut reports = Reports {
             of_claims: csi.map(CsiSnapshots::reports).unwrap_or_default(),
             of_volumes: native.map(NativeSnapshots::reports).unwrap_or_default(),
         };
-        for (claim, report) in &mut reports.of_claims {
-            if report.is_saved() && !saved.claims.contains(claim) {
-                // Nobody could restore from it: without the claim nothing in the backup names it.
-                *report = Report::Failed { why: "the claim itself is not in the backup".to_owned() };
+        let taken = csi.map(CsiSnapshots::all_taken).unwrap_or_default();
+        for (claim, report) in reports.of_claims.iter_mut().filter(|(_, report)| report.is_saved()) {
+            let why = match taken.get(claim) {
+                // Without the claim nothing in the backup names it.
+                _ if !saved.claims.contains(claim) => Some("the claim itself is not in the backup".to_owned()),
+                taken => taken.and_then(|taken| snapshots.lacks(taken)),
+            };
+            if let Some(why) = why {
+                *report = Report::Failed { why };
             }
         }
-        let names = csi.map(CsiSnapshots::names).unwrap_or_default();
-        let of_saved = names.into_iter().filter(|(claim, _)| saved.claims.contains(claim));
-        let snapshots = of_saved
-            .flat_map(|(claim, names)| names.into_iter().map(move |name| (claim.namespace.clone(), name)))
-            .collect();
-        Self { verdicts, saved, reports, snapshots }
+        let is_saved = |claim: &ClaimKey| reports.of_claims.get(claim).is_some_and(Report::is_saved);
+        let names = taken.into_iter().filter(|(claim, _)| is_saved(claim)).flat_map(|(_, taken)| {
+            let group = taken.group.as_ref().map(|group| group.name.clone());
+            group.into_iter().chain([taken.name.clone()]).map(move |name| (taken.namespace.clone(), name))
+        });
+        let (snapshots, may_have_left_groups) = (names.collect(), csi.is_some_and(CsiSnapshots::may_have_left_groups));
+        Self { verdicts, saved, reports, snapshots, may_have_left_groups }
     }
 
     /// Whether this VolumeSnapshot, or VolumeGroupSnapshot, holds the data of a volume of the backup.
@@ -128,7 +178,7 @@ impl Volumes {
 
     /// Whether objects of CSI snapshots may be in the cluster that hold the data of no volume of the backup.
     pub(crate) fn may_have_left_snapshots(&self) -> bool {
-        self.reports.of_claims.values().any(|report| !report.is_saved())
+        self.may_have_left_groups || self.reports.of_claims.values().any(|report| !report.is_saved())
     }
 
     /// The names of PersistentVolumes of whose volumes native snapshots were taken, and that are not in the backup.

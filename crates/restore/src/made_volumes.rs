@@ -51,6 +51,20 @@ pub(crate) fn waits(info: &RestoreVolumeInfo) -> bool {
     info.restore_method == CSI_SNAPSHOT && !info.snapshot_data_moved
 }
 
+/// What a person must know of claims that get their volumes after a restore has ended early; `None` when there are none.
+pub(crate) fn unwaited(infos: &[RestoreVolumeInfo]) -> Option<String> {
+    let names = infos.iter().filter(|info| waits(info));
+    let names: Vec<String> = names.map(|info| format!("{}/{}", info.pvc_namespace, info.pvc_name)).collect();
+    let text = || {
+        format!(
+            "nobody looks whether these claims get their volumes from their snapshots, nor gives those the reclaim policies and labels \
+             of the backup: {}",
+            first_names(&names)
+        )
+    };
+    (!names.is_empty()).then(text)
+}
+
 /// Looks after the claims of a restore; says whether nothing is left to wait for. What failed, or was not there in time, is in the
 /// journal then, and the volume information of the restore names the volumes. Doing it again does no harm.
 pub(crate) async fn look(restore: &Restore, patience: Duration, env: &Env) -> Result<bool, StoreError> {
@@ -323,5 +337,27 @@ fn name_volumes(infos: &mut [RestoreVolumeInfo], due: &[Due], came: &[Came]) {
                 info.message = "the claim had no volume when the restore ended: its errors say why".to_owned();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_whose_volumes_nobody_waits_for_are_named() {
+        let info = |name: &str, method: &str, snapshot_data_moved: bool| RestoreVolumeInfo {
+            pvc_namespace: "shop".to_owned(),
+            pvc_name: name.to_owned(),
+            restore_method: method.to_owned(),
+            snapshot_data_moved,
+            ..RestoreVolumeInfo::default()
+        };
+        let others =
+            [info("moved", CSI_SNAPSHOT, true), info("native", "NativeSnapshot", false), info("empty", "", false)];
+        assert_eq!(unwaited(&others), None);
+        let all = [&others[..], &[info("a", CSI_SNAPSHOT, false), info("b", CSI_SNAPSHOT, false)]].concat();
+        let told = unwaited(&all).unwrap();
+        assert!(told.ends_with("of the backup: shop/a, shop/b"), "{told}");
     }
 }

@@ -48,6 +48,8 @@ pub(crate) async fn record(mut restore: Restore, mut walked: Walked, env: &Env) 
     }
     if !cancelled && broken_off.is_none() {
         env.operation.journal.info("restore completed", &[]);
+    } else if let Some(warning) = made_volumes::unwaited(&volumes.records) {
+        env.operation.journal.warn(&Place::Velero, warning);
     }
     let name = restore.metadata.name.clone();
     let mut files = Files::of(&name, broken_off.is_some(), env);

@@ -212,6 +212,32 @@ async fn a_group_that_fails_is_taken_one_by_one_where_the_user_allows_it() {
     assert_eq!((storage.groups.len(), storage.snapshots.len()), (0, 2));
 }
 
+/// The group is of no claim then, and no report says that anything failed.
+#[tokio::test]
+async fn a_group_that_was_given_up_goes_at_the_end_where_its_claims_have_snapshots_of_their_own() {
+    let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "InternalError", "code": 500,
+        "message": "Internal error occurred: failed calling webhook \"guard\": context deadline exceeded"});
+    let unheard = Fault::AnswerAfter { status: 500, body: body.to_string() };
+    let kept = Fault::Answer { status: 403, headers: Vec::new(), body: "{}".to_owned() };
+    for (mood, rule) in [
+        (Mood::Good, Rule::new("POST", "*/volumegroupsnapshots*", Nth::Only(1), unheard)),
+        (Mood::Refuses("no groups here"), Rule::new("DELETE", "*/volumegroupsnapshots/*", Nth::Only(1), kept)),
+    ] {
+        let (ground, snapshotter) = ground(&[("a", "db"), ("b", "db")], &["v1"]).await;
+        snapshotter.be(mood.clone());
+        ground.proxy.script(vec![rule]);
+        let mut request = request();
+        request.backup.spec.volume_group_fallback = Some(VolumeGroupFallback::Single);
+        let outcome = made(&ground, &request).await;
+        assert!(ground.proxy.is_met());
+        assert_eq!(errors(&outcome.results), Vec::<String>::new(), "{mood:?}");
+        let groups = "volumegroupsnapshots.groupsnapshot.storage.k8s.io";
+        eventually("no group", async || !objects(&ground).await.contains_key(groups)).await;
+        let storage = snapshotter.storage();
+        assert_eq!((storage.groups.len(), storage.snapshots.len()), (0, 2), "{mood:?}: {storage:?}");
+    }
+}
+
 #[tokio::test]
 async fn controllers_that_do_not_answer_are_waited_for_as_long_as_was_said() {
     let (ground, snapshotter) = ground(&[("a", "db"), ("b", "db")], &["v1"]).await;
@@ -313,6 +339,17 @@ async fn a_group_is_deleted_also_when_the_first_try_fails_in_passing() {
     ground.proxy.script(vec![Rule::new("POST", "*/volumegroupsnapshotcontents*", Nth::Only(1), busy)]);
     assert_eq!(Box::pin(run_delete_actions(&backup, "u", &ground.env(ground.store()))).await, Ok(()));
     assert!(ground.proxy.is_met());
+    until_nothing_is_left(&ground, &snapshotter).await;
+}
+
+#[tokio::test]
+async fn snapshots_of_a_backup_whose_archive_is_gone_are_deleted_by_its_volume_information() {
+    let (ground, snapshotter) = ground(&[("a", "db"), ("b", "db"), ("c", "")], &["v1"]).await;
+    made(&ground, &request()).await;
+    let backup = ended(&ground).await;
+    eventually("no object of snapshots", async || objects(&ground).await.is_empty()).await;
+    ground.bucket.delete(&[BackupFile::Tarball.key(NAME)]).await.unwrap();
+    assert_eq!(Box::pin(run_delete_actions(&backup, "u", &ground.env(ground.store()))).await, Ok(()));
     until_nothing_is_left(&ground, &snapshotter).await;
 }
 

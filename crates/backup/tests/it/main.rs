@@ -3,10 +3,12 @@
 
 mod cloud;
 mod deletion;
+mod driver;
 mod finalize;
 mod ground;
 mod groups;
 mod hooks;
+mod lost;
 mod native;
 mod native_kills;
 mod related;

@@ -1,141 +1,21 @@
 //! CSI snapshots of a backup, in a cluster in which the test itself is the driver with its controllers.
 
+use crate::driver::{DRIVER, FINALIZER, all_ready, claims, look, request, saved, serve, snapshots, types, waiting};
 use crate::ground::{Ground, NAME, Scripted};
 use lifeboat_action::BackupItemOutput;
-use lifeboat_api::{Backup, BackupPhase, Features, Time};
+use lifeboat_api::{Backup, BackupPhase, Time};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
-use lifeboat_backup::{Env, FinalizeError, Request, finalize, look_after_operations, remove_snapshots, run};
-use lifeboat_cluster::{Cluster, ListRequest};
+use lifeboat_backup::{Env, FinalizeError, finalize, remove_snapshots, run};
 use lifeboat_hook::{HookPod, Owed};
 use lifeboat_object::{GroupResource, ObjectKey, Results};
 use lifeboat_operation::InMemory;
 use lifeboat_testbed::{Fault, Nth, Ran, Rule};
-use lifeboat_volume::csi::{GROUP, SnapshotTypes};
 use serde_json::{Value, json};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::task::JoinSet;
 use tokio::time::sleep;
-
-const DRIVER: &str = "disk.example.com";
-/// What the snapshot controller puts on a content that is bound.
-const FINALIZER: &str = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection";
-
-/// A cluster that serves snapshots, with this many claims that are bound to volumes of a driver.
-async fn claims(count: usize) -> Ground {
-    let ground = Ground::start(&[], Vec::new()).await;
-    for (plural, kind, scope) in [
-        ("volumesnapshots", "VolumeSnapshot", "Namespaced"),
-        ("volumesnapshotcontents", "VolumeSnapshotContent", "Cluster"),
-        ("volumesnapshotclasses", "VolumeSnapshotClass", "Cluster"),
-    ] {
-        let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
-        ground
-            .put(json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-                "metadata": {"name": format!("{plural}.{GROUP}"),
-                    "annotations": {"api-approved.kubernetes.io": "https://github.com/kubernetes-csi/external-snapshotter"}},
-                "spec": {"group": GROUP, "scope": scope, "names": {"plural": plural, "kind": kind},
-                    "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]}}))
-            .await;
-    }
-    ground
-        .put(json!({"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotClass",
-            "metadata": {"name": "class"}, "driver": DRIVER, "deletionPolicy": "Delete"}))
-        .await;
-    for number in 0..count {
-        let (claim, volume) = (format!("data-{number}"), format!("pv-{number}"));
-        ground
-            .put(json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": volume},
-                "spec": {"csi": {"driver": DRIVER, "volumeHandle": volume}, "claimRef": {"namespace": "shop", "name": claim}}}))
-            .await;
-        ground
-            .put(json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": claim, "namespace": "shop"},
-                "spec": {"volumeName": volume, "resources": {"requests": {"storage": "1Gi"}}}, "status": {"phase": "Bound"}}))
-            .await;
-    }
-    ground
-}
-
-async fn types(cluster: &Cluster) -> SnapshotTypes {
-    SnapshotTypes::of(&cluster.discover().await.unwrap()).unwrap()
-}
-
-/// All VolumeSnapshots.
-async fn snapshots(cluster: &Cluster, types: &SnapshotTypes) -> Vec<Value> {
-    let request = ListRequest {
-        resource: Arc::clone(&types.snapshots),
-        namespace: None,
-        selector: String::new(),
-        metadata_only: false,
-    };
-    let (mut list, mut all) = (cluster.list(request), Vec::new());
-    while let Some(bodies) = list.next().await.unwrap() {
-        all.extend(bodies.iter().map(|body| serde_json::from_slice::<Value>(body).unwrap()));
-    }
-    all
-}
-
-/// Takes the snapshots that are asked for, until it is dropped.
-async fn serve(ground: &Ground) {
-    // Not through the proxy, whose requests tests count.
-    let cluster = ground.cluster().await;
-    let types = types(&cluster).await;
-    loop {
-        for mut snapshot in snapshots(&cluster, &types).await {
-            if !snapshot["status"].is_null() {
-                continue;
-            }
-            let uid = snapshot["metadata"]["uid"].as_str().unwrap();
-            let content = format!("snapcontent-{uid}");
-            ground
-                .put(json!({"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotContent",
-                    "metadata": {"name": content}, "spec": {"driver": DRIVER, "deletionPolicy": "Delete"},
-                    "status": {"snapshotHandle": format!("snap-{uid}"), "restoreSize": 1 << 30, "readyToUse": false}}))
-                .await;
-            snapshot["apiVersion"] = "snapshot.storage.k8s.io/v1".into();
-            snapshot["kind"] = "VolumeSnapshot".into();
-            snapshot["status"] = json!({"boundVolumeSnapshotContentName": content, "creationTime": "1970-01-01T00:00:00Z", "readyToUse": false});
-            ground.put(snapshot).await;
-        }
-        sleep(Duration::from_millis(10)).await;
-    }
-}
-
-/// Lets all snapshots be ready.
-async fn all_ready(ground: &Ground) {
-    let cluster = ground.env(ground.store()).cluster;
-    let types = types(&cluster).await;
-    for snapshot in snapshots(&cluster, &types).await {
-        let name = snapshot["status"]["boundVolumeSnapshotContentName"].as_str().unwrap();
-        let body = cluster.get(&types.contents, None, name).await.unwrap().unwrap();
-        let mut content: Value = serde_json::from_slice(&body).unwrap();
-        content["status"]["readyToUse"] = true.into();
-        ground.put(content).await;
-    }
-}
-
-fn request() -> Request {
-    let mut request = Ground::request();
-    request.settings.features = Features { csi: true, ..Features::default() };
-    request
-}
-
-/// Makes the backup up to where it waits for its snapshots.
-async fn waiting(ground: &Ground) -> Backup {
-    let (env, request) = (ground.env(ground.store()), request());
-    let outcome = tokio::select! {
-        outcome = Box::pin(run(&request, &env)) => outcome.unwrap(),
-        () = serve(ground) => unreachable!("it serves for ever"),
-    };
-    assert_eq!(outcome.backup.status.phase, Some(BackupPhase::WaitingForPluginOperations), "{:?}", outcome.results);
-    outcome.backup
-}
-
-async fn look(ground: &Ground, record: Backup) -> Backup {
-    look_after_operations(record, false, &ground.env(ground.store())).await.unwrap()
-}
 
 /// Requests for snapshots, without what they asked for. The watch of the backup itself is seen to have ended some time later.
 fn requests(ground: &Ground) -> Vec<String> {
@@ -384,20 +264,6 @@ async fn a_claim_that_another_object_names_waits_for_the_hooks_of_its_pod_and_na
     let saved = saved(&ground, "persistentvolumeclaims").await;
     assert_eq!((taken.len(), saved.len()), (1, 1));
     assert_eq!(saved[0]["metadata"]["annotations"]["velero.io/volume-snapshot-name"], taken[0]["metadata"]["name"]);
-}
-
-/// The objects of a type in the archive.
-async fn saved(ground: &Ground, resource: &str) -> Vec<Value> {
-    let archive = ground.store().open_archive(NAME, &crate::ground::open()).await.unwrap();
-    let rows = archive.rows().enumerate().filter(|(_, row)| row.key().resource.resource == resource);
-    let rows = rows.map(|(number, _)| number).collect();
-    let mut tasks = JoinSet::new();
-    let mut contents = archive.read(rows, &mut tasks);
-    let mut found = Vec::new();
-    while let Some(item) = contents.next().await.unwrap() {
-        found.push(serde_json::from_slice(&item.body).unwrap());
-    }
-    found
 }
 
 #[tokio::test]

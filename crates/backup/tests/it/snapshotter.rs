@@ -381,6 +381,10 @@ impl Works {
             }
             return self.let_go(&resource, content, &[CONTENT]).await;
         }
+        if content["status"].is_null() && source["snapshotHandle"].is_string() {
+            let status = json!({"status": {"snapshotHandle": source["snapshotHandle"], "readyToUse": true}});
+            return self.patch(&resource, content, status).await;
+        }
         if content["status"].is_null() && source["volumeHandle"].is_string() && !is_of_group {
             let handle = format!("snap-{}", text(content, "/metadata/name"));
             self.storage.lock().unwrap().snapshots.insert(handle.clone());

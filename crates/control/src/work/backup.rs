@@ -308,8 +308,11 @@ async fn remove_with_snapshots(backup: &Backup, env: &lifeboat_backup::Env, has_
     } else if let Ok(Err(StoreError::NoBackup { .. })) =
         timeout(RECORDING, env.store.backup(&backup.metadata.name)).await
     {
-        // With a record of an attempt before the backup comes back, and its snapshots are needed.
-        remove_snapshots(backup, env).await;
+        // With a record of an attempt before the backup comes back, and its snapshots are needed. The claim among the files is all by
+        // which the sweep finds them later.
+        if !remove_snapshots(backup, env).await {
+            return Err("its snapshots could not all be removed: both are removed later".to_owned());
+        }
     }
     let swept = timeout(RECORDING, sweep_own(&env.store, backup, has_put)).await.map_err(|_| silent_for(RECORDING))?;
     swept.map_err(|e| e.to_string())

@@ -6,7 +6,8 @@ use super::look::Bound;
 use super::members::leave_group;
 use super::names::BACKUP_ACTIONS;
 use super::objects::{GROUP, is_snapshot_of};
-use super::snapshots::{CsiSnapshots, TakenGroup};
+use super::outcomes::TakenGroup;
+use super::snapshots::CsiSnapshots;
 use crate::facts::ClaimKey;
 use crate::survey::Verdicts;
 use crate::verdict::Way;
@@ -307,18 +308,20 @@ impl BackupItemAction for SnapshotAction {
         };
         let snapshot = self.snapshot(namespace, name).await?;
         let now = self.snapshots.now();
-        let progress = |completed: bool| OperationProgress {
+        // compat: an error of its driver does not end it: drivers try again, and its backup waits as long as operations may take.
+        let progress = |completed: bool, error: &str| OperationProgress {
             completed,
-            description: if completed { String::new() } else { snapshot.error.clone() },
+            description: if completed { String::new() } else { error.to_owned() },
             started: started.parse().ok(),
             updated: Some(now),
             ..OperationProgress::default()
         };
         if snapshot.content.is_empty() {
-            return Ok(progress(false));
+            return Ok(progress(false, &snapshot.error));
         }
         let content = self.content_named(&snapshot.content).await?;
-        Ok(progress(content.is_ready == Some(true)))
+        let error = if snapshot.error.is_empty() { &content.error } else { &snapshot.error };
+        Ok(progress(content.is_ready == Some(true), error))
     }
 }
 

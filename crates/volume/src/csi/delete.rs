@@ -5,7 +5,7 @@ use super::clean::set_policy;
 use super::group_delete::{ArchivedSnapshots, GroupDeletion};
 use super::names::DELETE_ACTIONS;
 use super::objects::{FINALIZER, GROUP, SnapshotTypes};
-use super::settle::say_handle;
+use super::settle::{delete_by_content, temporary_name};
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, DeleteItemAction};
 use lifeboat_api::well_known::LABEL_BACKUP_NAME;
@@ -13,7 +13,6 @@ use lifeboat_api::{Backup, label_value};
 use lifeboat_cluster::{Cluster, Wanted};
 use lifeboat_object::{ApiResource, Catalog};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -102,10 +101,9 @@ impl<'a> Archived<'a> {
         })
     }
 
-    /// The name of the content by which the snapshot is deleted: the same each time that it is tried.
+    /// The name of the content by which the snapshot is deleted.
     fn temporary_name(&self) -> String {
-        let hash = Sha256::digest(format!("{}/{}/{}", self.backup_uid, self.driver, self.handle));
-        format!("velero-delete-{}", &hex::encode(hash)[..20])
+        temporary_name(self.backup_uid, self.driver, self.handle)
     }
 
     /// A content that stands for the same snapshot, of no VolumeSnapshot. Its annotations name the secrets that the driver needs.
@@ -184,10 +182,9 @@ impl ContentAction {
             Err(e) if e.is_already_exists() => {}
             Err(e) => return Err(failed(e)),
         }
-        // The csi-snapshotter deletes nothing of which the status does not say what it is.
         let handle = ("snapshotHandle", archived.handle);
-        say_handle(&self.cluster, &types.contents, &name, handle).await.map_err(failed)?;
-        self.delete_content(types, &name, archived).await
+        let left = delete_by_content(&self.cluster, &types.contents, &name, handle, DELETED).await.map_err(failed)?;
+        left.map_or(Ok(()), |content| Err(archived.not_deleted(&content)))
     }
 
     /// Deletes a content, and waits until its driver has deleted the snapshot.

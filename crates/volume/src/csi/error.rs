@@ -51,6 +51,14 @@ pub enum CsiError {
     /// Somebody deletes it.
     #[error("the {0} was deleted before it was taken")]
     Deleted(String),
+    /// Whether the cluster serves snapshots is not known just now.
+    #[error("it is not known whether the cluster serves {group}: {why}")]
+    NotKnown {
+        /// The API group.
+        group: String,
+        /// Why not.
+        why: String,
+    },
     /// The cluster has no group snapshots.
     #[error("the cluster serves no VolumeGroupSnapshots")]
     NoGroups,

@@ -1,12 +1,13 @@
-//! Follows the VolumeSnapshots of a backup in one namespace by one watch, however many there are; the VolumeGroupSnapshots, which say
-//! the same of themselves, by another.
+//! Follows the VolumeSnapshots of a backup by one watch, however many there are and in however many namespaces; the
+//! VolumeGroupSnapshots, which say the same of themselves, by another.
 
-use super::objects::selector;
 use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest, WatchEvent, WatchRequest};
 use lifeboat_object::ApiResource;
 use serde::Deserialize;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -28,6 +29,7 @@ pub(crate) struct SnapshotState {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Metadata {
+    namespace: String,
     name: String,
     uid: String,
     resource_version: String,
@@ -60,10 +62,14 @@ impl SnapshotState {
         self.metadata.uid == uid
     }
 
-    /// The last that was seen of an object that is gone.
-    fn gone(mut self) -> Self {
+    /// Notes that this is the last that was seen of an object.
+    fn set_gone(&mut self) {
         self.metadata.deletion_timestamp.get_or_insert_default();
-        self
+    }
+
+    /// Its namespace and name.
+    fn key(&self) -> (String, String) {
+        (self.metadata.namespace.clone(), self.metadata.name.clone())
     }
 
     /// Whether it is gone, or goes.
@@ -85,89 +91,118 @@ impl SnapshotState {
     }
 }
 
-/// Those of one namespace.
+/// What is followed: the objects of a type that a label selects.
+pub(crate) struct Source {
+    pub(crate) cluster: Cluster,
+    pub(crate) resource: Arc<ApiResource>,
+    pub(crate) selector: String,
+}
+
+/// What is known of the objects of a type, by namespace and name.
 #[derive(Debug)]
 pub(crate) struct Followed {
-    states: Mutex<HashMap<String, Option<SnapshotState>>>,
+    states: Mutex<HashMap<(String, String), SnapshotState>>,
     changed: watch::Sender<u64>,
+    /// In which somebody waits for some.
+    namespaces: watch::Sender<BTreeSet<String>>,
 }
 
 impl Followed {
     pub(crate) fn new() -> Self {
-        Self { states: Mutex::default(), changed: watch::Sender::new(0) }
+        Self { states: Mutex::default(), changed: watch::Sender::new(0), namespaces: watch::Sender::default() }
     }
 
-    /// Waits until `wanted` gives something for a snapshot. Gives its last state when the deadline comes before.
+    /// Says that somebody waits for objects of a namespace.
+    pub(crate) fn want(&self, namespace: &str) {
+        self.namespaces.send_if_modified(|all| !all.contains(namespace) && all.insert(namespace.to_owned()));
+    }
+
+    /// Waits until `wanted` gives something for an object. Gives its last state when the deadline comes before.
     pub(crate) async fn until<T>(
         &self,
-        name: &str,
+        (namespace, name): (&str, &str),
         deadline: Instant,
-        wanted: impl Fn(Option<&SnapshotState>) -> Option<T>,
+        wanted: impl Fn(&SnapshotState) -> Option<T>,
     ) -> Result<T, Option<SnapshotState>> {
+        let key = (namespace.to_owned(), name.to_owned());
         let mut changes = self.changed.subscribe();
         loop {
             changes.mark_unchanged();
             // An object that the watch has not shown yet is not there and not gone.
-            let state = self.lock().get(name).cloned();
-            if let Some(state) = &state
-                && let Some(wanted) = wanted(state.as_ref())
-            {
-                return Ok(wanted);
+            let found = self.lock().get(&key).and_then(&wanted);
+            if let Some(found) = found {
+                return Ok(found);
             }
             match timeout_at(deadline, changes.changed()).await {
                 Ok(Ok(())) => {}
                 // The sender lives as long as this.
-                Ok(Err(_)) | Err(_) => return Err(state.flatten()),
+                Ok(Err(_)) | Err(_) => return Err(self.lock().get(&key).cloned()),
             }
         }
     }
 
-    /// Follows them for ever; the caller ends it by dropping it.
-    pub(crate) async fn follow(
-        self: Arc<Self>,
-        cluster: Cluster,
-        resource: Arc<ApiResource>,
-        namespace: String,
-        backup_uid: String,
-    ) {
-        let selector = selector(&backup_uid);
+    /// Follows them for ever; the caller ends it by dropping it. Where the user may not look at all namespaces together, each in which
+    /// somebody waits is followed by itself.
+    pub(crate) async fn follow(self: Arc<Self>, source: Source) {
         loop {
-            // Whoever waits has a deadline; an error is tried again until then.
-            let _ = self.once(&cluster, &resource, &namespace, &selector).await;
-            sleep(PAUSE).await;
+            match self.once(&source, None).await {
+                Err(e) if e.is_denied() => return self.each_namespace(&source).await,
+                // Whoever waits has a deadline; an error is tried again until then.
+                Ok(()) | Err(_) => sleep(PAUSE).await,
+            }
         }
     }
 
-    async fn once(
-        &self,
-        cluster: &Cluster,
-        resource: &Arc<ApiResource>,
-        namespace: &str,
-        selector: &str,
-    ) -> Result<(), ClusterError> {
+    async fn each_namespace(&self, source: &Source) {
+        let mut wanted = self.namespaces.subscribe();
+        let (mut begun, mut following) = (BTreeSet::new(), FuturesUnordered::new());
+        loop {
+            let all = wanted.borrow_and_update().clone();
+            for namespace in all {
+                if begun.insert(namespace.clone()) {
+                    following.push(async move {
+                        loop {
+                            let _ = self.once(source, Some(&namespace)).await;
+                            sleep(PAUSE).await;
+                        }
+                    });
+                }
+            }
+            tokio::select! {
+                changed = wanted.changed() => if changed.is_err() { return },
+                // They go on for ever.
+                Some(()) = following.next() => {}
+            }
+        }
+    }
+
+    /// Lists and then watches, in one namespace or in all, until there is an error.
+    async fn once(&self, source: &Source, namespace: Option<&str>) -> Result<(), ClusterError> {
+        let Source { cluster, resource, selector } = source;
         let mut list = cluster.list(ListRequest {
             resource: Arc::clone(resource),
-            namespace: Some(namespace.to_owned()),
-            selector: selector.to_owned(),
+            namespace: namespace.map(str::to_owned),
+            selector: selector.clone(),
             metadata_only: false,
         });
-        let mut listed: HashMap<String, Option<SnapshotState>> = HashMap::new();
+        let mut listed: HashMap<(String, String), SnapshotState> = HashMap::new();
         while let Some(bodies) = list.next().await? {
-            listed.extend(bodies.iter().filter_map(read).map(|state| (state.metadata.name.clone(), Some(state))));
+            listed.extend(bodies.iter().filter_map(read).map(|state| (state.key(), state)));
         }
         let mut resource_version = list.end().resource_version.clone();
         {
             let mut states = self.lock();
+            let is_listed = |place: &str| namespace.is_none_or(|namespace| namespace == place);
             // Those that went while nothing was watched.
-            states.values_mut().for_each(|state| *state = state.take().map(SnapshotState::gone));
+            states.iter_mut().filter(|((place, _), _)| is_listed(place)).for_each(|(_, state)| state.set_gone());
             states.extend(listed);
         }
         self.changed.send_modify(|version| *version += 1);
         loop {
             let request = WatchRequest {
                 resource: Arc::clone(resource),
-                namespace: Some(namespace.to_owned()),
-                selector: selector.to_owned(),
+                namespace: namespace.map(str::to_owned),
+                selector: selector.clone(),
                 resource_version: resource_version.clone(),
                 lasting: LASTING,
             };
@@ -181,16 +216,18 @@ impl Followed {
                         continue;
                     }
                 };
-                let Some(state) = read(&body) else { continue };
+                let Some(mut state) = read(&body) else { continue };
                 resource_version.clone_from(&state.metadata.resource_version);
-                let name = state.metadata.name.clone();
-                self.lock().insert(name, Some(if is_gone { state.gone() } else { state }));
+                if is_gone {
+                    state.set_gone();
+                }
+                self.lock().insert(state.key(), state);
                 self.changed.send_modify(|version| *version += 1);
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Option<SnapshotState>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(String, String), SnapshotState>> {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,6 +5,7 @@
 use super::answer::text;
 use super::clean::set_policy;
 use super::error::CsiError;
+use super::listed::{each, selected};
 use super::members::{
     BEING_DELETED, CONTENT_FINALIZER, GROUP_FINALIZER, GroupName, HANDLE_OF_GROUP, is_content_of, is_member,
 };
@@ -238,7 +239,8 @@ impl Groups<'_> {
         name: &str,
     ) -> Result<Option<Value>, CsiError> {
         let body = self.cluster.get(resource, namespace, name).await?;
-        Ok(body.and_then(|body| serde_json::from_slice(&body).ok()))
+        let odd = |_| CsiError::Odd("object of a VolumeGroupSnapshot");
+        body.map(|body| serde_json::from_slice(&body).map_err(odd)).transpose()
     }
 
     async fn list(
@@ -247,17 +249,9 @@ impl Groups<'_> {
         namespace: Option<&str>,
         wanted: impl Fn(&Value) -> bool,
     ) -> Result<Vec<Value>, CsiError> {
-        let mut list = self.cluster.list(ListRequest {
-            resource: Arc::clone(resource),
-            namespace: namespace.map(str::to_owned),
-            selector: String::new(),
-            metadata_only: false,
-        });
+        let request = ListRequest { namespace: namespace.map(str::to_owned), ..selected(resource, String::new()) };
         let mut out = Vec::new();
-        while let Some(bodies) = list.next().await? {
-            let read = bodies.iter().filter_map(|body| serde_json::from_slice::<Value>(body).ok());
-            out.extend(read.filter(|object| wanted(object)));
-        }
+        each(self.cluster, request, |object| out.extend(Some(object).filter(|object| wanted(object)))).await?;
         Ok(out)
     }
 }

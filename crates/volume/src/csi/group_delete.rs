@@ -5,7 +5,7 @@ use super::answer::{failed, text};
 use super::group_clean::Groups;
 use super::members::CONTENT_FINALIZER;
 use super::objects::{GROUPS, SnapshotTypes};
-use super::settle::say_handle;
+use super::settle::{delete_by_content, temporary_name};
 use lifeboat_action::{ActionError, ActionErrorKind};
 use lifeboat_api::well_known::{
     ANNOTATION_CSI_DRIVER_NAME, ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE, ANNOTATION_VOLUME_GROUP_SNAPSHOT_MEMBERS,
@@ -15,16 +15,12 @@ use lifeboat_api::{Backup, label_value};
 use lifeboat_cluster::{Cluster, Wanted};
 use lifeboat_object::first_names;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
 
 /// How long a driver may take to delete a group.
 const DELETED: Duration = Duration::from_secs(120);
-/// Between two looks at a content, at first and at most.
-const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(3)];
 /// The annotations by which the csi-snapshotter finds the Secret for the deletion of a group, and of a member.
 const SECRETS: [(&str, &str); 2] = [
     ("groupsnapshot.storage.kubernetes.io/deletion-secret-name", "snapshot.storage.kubernetes.io/deletion-secret-name"),
@@ -206,37 +202,24 @@ impl One<'_> {
             Err(e) if e.is_already_exists() => {}
             Err(e) => return Err(failed(e)),
         }
-        // The csi-snapshotter deletes nothing of which the status does not say what it is.
         let handle = ("volumeGroupSnapshotHandle", self.group.handle.as_str());
-        say_handle(cluster, resource, &name, handle).await.map_err(failed)?;
-        cluster.delete(resource, None, &name).await.map_err(failed)?;
-        let deadline = Instant::now() + DELETED;
-        let [mut pause, longest] = PAUSES;
-        let item = |e: super::error::CsiError| ActionError::item(e.to_string());
-        while let Some(content) = groups.read(resource, None, &name).await.map_err(item)? {
-            if Instant::now() + pause > deadline {
-                let said = match text(&content, "/status/error/message") {
-                    "" => {
-                        "nothing; do the driver and its csi-snapshotter run, with CSIVolumeGroupSnapshot switched on? its log says more"
-                    }
-                    said => said,
-                };
-                return Err(ActionError::item(format!(
-                    "its driver has not done it within {} s; it says on the VolumeGroupSnapshotContent {name}: {said}",
-                    DELETED.as_secs()
-                )));
+        let left = delete_by_content(cluster, resource, &name, handle, DELETED).await.map_err(failed)?;
+        let Some(content) = left else { return Ok(()) };
+        let said = match text(&content, "/status/error/message") {
+            "" => {
+                "nothing; do the driver and its csi-snapshotter run, with CSIVolumeGroupSnapshot switched on? its log says more"
             }
-            sleep(pause).await;
-            pause = (pause * 2).min(longest);
-        }
-        Ok(())
+            said => said,
+        };
+        Err(ActionError::item(format!(
+            "its driver has not done it within {} s; it says on the VolumeGroupSnapshotContent {name}: {said}",
+            DELETED.as_secs()
+        )))
     }
 
-    /// The name of the content by which the group is deleted: the same each time that it is tried.
+    /// The name of the content by which the group is deleted.
     fn temporary_name(&self) -> String {
-        let GroupHandle { driver, handle } = self.group;
-        let hash = Sha256::digest(format!("{}/{driver}/{handle}", self.backup.metadata.uid));
-        format!("velero-delete-{}", &hex::encode(hash)[..20])
+        temporary_name(&self.backup.metadata.uid, &self.group.driver, &self.group.handle)
     }
 
     fn temporary(&self, groups: Groups<'_>) -> Value {

@@ -6,7 +6,8 @@ use super::error::CsiError;
 use super::group_clean::{Groups, content_of};
 use super::members::{GroupName, Wanted, group_snapshot, name_of_group};
 use super::objects::GroupTypes;
-use super::snapshots::{Created, CsiSnapshots, Outcome, PAUSE, Taken, TakenGroup, ToCreate, Waited};
+use super::outcomes::{Promise, Taken, TakenGroup};
+use super::snapshots::{Created, CsiSnapshots, PAUSE, ToCreate, Waited};
 use crate::facts::{Claim, ClaimKey};
 use crate::line::Line;
 use bytes::Bytes;
@@ -19,7 +20,6 @@ use lifeboat_object::{Place, first_names};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// Members that are read and labelled at once.
@@ -53,8 +53,6 @@ pub struct GroupMember {
     pub class: String,
 }
 
-type Promise = watch::Sender<Option<Outcome>>;
-
 impl CsiSnapshots {
     /// Begins to take one snapshot of several claims, of those for which none was begun before.
     pub fn begin_group(&self, mut group: ClaimGroup, line: Line) {
@@ -74,12 +72,10 @@ impl CsiSnapshots {
 
     /// Takes the group, or each of its members where the backup allows that, and tells what came of each.
     async fn take_group(&self, group: &ClaimGroup, line: Line, promises: Vec<Promise>) {
-        // Whoever waits for it may be gone.
-        let tell = |promise: &Promise, outcome: Outcome| drop(promise.send(Some(outcome)));
         let why = match self.take_together(group, line).await {
             Ok(taken) => {
-                for (promise, taken) in promises.iter().zip(taken) {
-                    tell(promise, Ok(Arc::new(taken)));
+                for (promise, taken) in promises.into_iter().zip(taken) {
+                    promise.keep(Ok(Arc::new(taken)));
                 }
                 return;
             }
@@ -89,7 +85,7 @@ impl CsiSnapshots {
             && !matches!(why, CsiError::Cancelled | CsiError::Fenced(_));
         if !may_fall_back {
             let why: Arc<str> = Arc::from(why.to_string());
-            promises.iter().for_each(|promise| tell(promise, Err(Arc::clone(&why))));
+            promises.into_iter().for_each(|promise| promise.keep(Err(Arc::clone(&why))));
             return;
         }
         let text = format!(
@@ -97,9 +93,9 @@ impl CsiSnapshots {
             group.names()
         );
         self.operation.journal.warn(&Place::Namespace(group.namespace.clone()), text);
-        let each = group.members.iter().zip(&promises).map(|(member, promise)| async move {
+        let each = group.members.iter().zip(promises).map(|(member, promise)| async move {
             let taken = self.take(&member.claim, line, &group.driver, &member.class).await;
-            drop(promise.send(Some(taken.map(Arc::new).map_err(|e| Arc::from(e.to_string())))));
+            promise.keep(taken.map(Arc::new).map_err(|e| Arc::from(e.to_string())));
         });
         futures::future::join_all(each).await;
     }
@@ -118,7 +114,15 @@ impl CsiSnapshots {
         let wanted = Wanted { name: &name, namespace, label, class: &group.class };
         let body = Bytes::from(group_snapshot(backup, wanted, types).to_string());
         let wanted = ToCreate { resource: &types.groups, namespace, name: &name, body, is_it: &|_| true };
-        let uid = self.create(wanted, deadline).await?;
+        let uid = match self.create(wanted, deadline).await {
+            Ok(uid) => uid,
+            Err(e) => {
+                if may_be_there(&e) {
+                    self.note_left_group(namespace, &name);
+                }
+                return Err(e);
+            }
+        };
         let created = Created { what: "VolumeGroupSnapshot", namespace, name: &name, uid: &uid };
         let taken = match self.bound(&followed, created, deadline).await {
             Ok(bound) => self.all_members(group, created, bound, deadline).await,
@@ -263,7 +267,8 @@ impl CsiSnapshots {
         }
     }
 
-    /// Removes what was begun and failed. Where that fails too, the sweep of the backup does it.
+    /// Removes what was begun and failed. Where that fails too, the end of the backup does it, also where its claims have other
+    /// snapshots by then.
     async fn give_up_group(&self, types: &GroupTypes, created: Created<'_>) {
         if (self.operation.fence)().is_err() {
             // Who has taken the backup over has taken up what is there.
@@ -271,10 +276,20 @@ impl CsiSnapshots {
         }
         let groups = Groups { cluster: &self.cluster, types: &self.of.types, groups: types };
         if let Err(e) = groups.remove(created.namespace, created.name).await {
+            self.note_left_group(created.namespace, created.name);
             let fields = [("volumegroupsnapshot", created.place()), ("why", e.to_string())];
             let fields = fields.each_ref().map(|(key, value)| (*key, value.as_str()));
             self.operation.journal.info("A group snapshot that failed cannot be removed yet", &fields);
         }
+    }
+}
+
+/// Whether an object that could not be created may be there all the same: an answer that was lost says nothing.
+fn may_be_there(error: &CsiError) -> bool {
+    match error {
+        CsiError::Cluster(e) => e.can_pass(),
+        CsiError::Foreign(_) => false,
+        _ => true,
     }
 }
 

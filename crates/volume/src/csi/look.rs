@@ -1,14 +1,13 @@
 //! One look at the snapshots of a backup: two lists, however many there are.
 
 use super::content::Content;
+use super::listed::{each, selected};
 use super::objects::{SnapshotTypes, selector};
 use lifeboat_api::well_known::LABEL_BACKUP_NAME;
 use lifeboat_api::{Backup, label_value};
-use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
-use lifeboat_object::ApiResource;
+use lifeboat_cluster::{Cluster, ClusterError};
 use serde_json::Value;
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// What the cluster said of the VolumeSnapshots of a backup and of their contents at one moment.
 #[derive(Debug, Default)]
@@ -39,12 +38,12 @@ impl Look {
     pub(crate) async fn at(cluster: &Cluster, types: &SnapshotTypes, backup: &Backup) -> Result<Self, ClusterError> {
         let mut look = Self::default();
         let text = |object: &Value, key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
-        each(cluster, &types.snapshots, selector(&backup.metadata.uid), |snapshot| {
+        each(cluster, selected(&types.snapshots, selector(&backup.metadata.uid)), |snapshot| {
             look.snapshots.insert((text(&snapshot, "namespace"), text(&snapshot, "name")), Bound::of(&snapshot));
         })
         .await?;
         let of_backup = format!("{LABEL_BACKUP_NAME}={}", label_value(&backup.metadata.name));
-        each(cluster, &types.contents, of_backup, |content| {
+        each(cluster, selected(&types.contents, of_backup), |content| {
             let content = Content::of(&content);
             look.contents.insert(content.name.clone(), content);
         })
@@ -61,18 +60,4 @@ impl Look {
     pub(crate) fn content(&self, name: &str) -> Option<&Content> {
         self.contents.get(name)
     }
-}
-
-async fn each(
-    cluster: &Cluster,
-    resource: &Arc<ApiResource>,
-    selector: String,
-    mut take: impl FnMut(Value),
-) -> Result<(), ClusterError> {
-    let resource = Arc::clone(resource);
-    let mut list = cluster.list(ListRequest { resource, namespace: None, selector, metadata_only: false });
-    while let Some(bodies) = list.next().await? {
-        bodies.iter().filter_map(|body| serde_json::from_slice(body).ok()).for_each(&mut take);
-    }
-    Ok(())
 }

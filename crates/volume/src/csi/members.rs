@@ -1,7 +1,7 @@
 //! What belongs to a VolumeGroupSnapshot: its members, its contents, and how it is named (backup.md 3.7). Pure.
 
 use super::answer::text;
-use super::objects::{GROUPS, GroupTypes};
+use super::objects::{GROUP, GROUPS, GroupTypes};
 use lifeboat_api::well_known::{LABEL_BACKUP_NAME, LABEL_BACKUP_UID};
 use lifeboat_api::{Backup, label_value};
 use lifeboat_object::Item;
@@ -117,6 +117,19 @@ pub(crate) fn is_named_for(backup_uid: &str, name: &str) -> bool {
     !backup_uid.is_empty() && name.starts_with("velero-") && is_hash && parts.next() == Some(&mark_of(backup_uid))
 }
 
+/// Whether an object is a VolumeSnapshot that a backup has taken, by itself or with a group. What is in a list is older than what the
+/// backup goes by, and may be of a claim that is gone.
+#[must_use]
+pub fn is_snapshot_of_backup(backup_uid: &str, item: &Item) -> bool {
+    if backup_uid.is_empty() || item.resource.group != GROUP || item.resource.resource != "volumesnapshots" {
+        return false;
+    }
+    let is_of_its_group = |snapshot: &Value| group_of(snapshot).is_some_and(|group| is_named_for(backup_uid, &group));
+    item.head.labels.get(LABEL_BACKUP_UID).is_some_and(|uid| uid == backup_uid)
+        // A member is labelled when all of them are there.
+        || serde_json::from_slice(&item.body).as_ref().is_ok_and(is_of_its_group)
+}
+
 /// Whether an object is a VolumeGroupSnapshot that a backup takes, or the content of one. These are means of the backup: restored,
 /// they would take a group of what is then in the cluster.
 #[must_use]
@@ -164,6 +177,27 @@ mod tests {
         json!({"metadata": {"name": "s", "finalizers": [FINALIZERS[0], "example.com/mine", FINALIZERS[1]], "ownerReferences": [
                 {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "1"},
                 {"apiVersion": api_version, "kind": kind, "name": "g", "uid": "2"}]}})
+    }
+
+    #[test]
+    fn a_snapshot_of_a_backup_is_known_by_its_label_and_by_its_group() {
+        let own = name_of_group("u", "n", "pair", &["1"]);
+        let item = |resource: &str, uid: &str, group: &str| {
+            let resource = ApiResource::new(GROUP, "v1", resource, "Any");
+            let object = json!({"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "Any",
+                "metadata": {"name": "s", "labels": {LABEL_BACKUP_UID: uid}}, "status": {"volumeGroupSnapshotName": group}});
+            Item::parse(Arc::new(resource), object.to_string().into()).unwrap()
+        };
+        for (item, expected) in [
+            (item("volumesnapshots", "u", ""), true),
+            (item("volumesnapshots", "", &own), true),
+            (item("volumesnapshots", "v", "users"), false),
+            (item("volumesnapshots", "", &name_of_group("v", "n", "pair", &["1"])), false),
+            (item("volumesnapshotclasses", "u", &own), false),
+        ] {
+            assert_eq!(is_snapshot_of_backup("u", &item), expected, "{item:?}");
+        }
+        assert!(!is_snapshot_of_backup("", &item("volumesnapshots", "", "")));
     }
 
     #[test]

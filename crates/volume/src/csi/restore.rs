@@ -2,6 +2,7 @@
 //! keeps in the storage.
 
 use super::answer::{failed, text};
+use super::listed::{each, selected};
 use super::names::RESTORE_ACTIONS;
 use super::objects::{GROUP, SnapshotTypes};
 use crate::class::SnapshotClass;
@@ -15,7 +16,7 @@ use lifeboat_api::well_known::{
     ANNOTATION_SNAPSHOTTER_SECRET_NAMESPACE, ANNOTATION_VSC_DELETION_POLICY, LABEL_BACKUP_UID,
     LABEL_VOLUME_SNAPSHOT_NAME,
 };
-use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
+use lifeboat_cluster::{Cluster, ClusterError};
 use lifeboat_object::{ApiResource, Catalog, GroupResource, ObjectKey};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -238,6 +239,10 @@ impl RestoreItemAction for ClaimAction {
     }
 }
 
+/// Why nothing can be restored from a snapshot, and what to do.
+const UNTAKEN: &str = "its driver had not taken it when the backup was made, so it holds no data; restore from another backup, or without \
+                       it (--restore-volumes=false)";
+
 /// `velero.io/csi-volumesnapshot-restorer`: a VolumeSnapshot stands for what is in the storage, instead of asking for a new snapshot.
 ///
 /// compat: also those of users get another name, and their contents the policy Retain.
@@ -262,7 +267,10 @@ impl RestoreItemAction for SnapshotAction {
         let (namespace, name) = (backup("/metadata/namespace"), backup("/metadata/name"));
         let content = backup("/status/boundVolumeSnapshotContentName");
         if content.is_empty() {
-            return Err(ActionError::item(format!("VS {name} doesn't have bound VSC")));
+            let why = format!(
+                "the backup does not say which VolumeSnapshotContent {namespace}/{name} is bound to: {UNTAKEN}"
+            );
+            return Err(ActionError::item(why));
         }
         let restored = restored_name(&restore.metadata.uid, namespace, name);
         item["metadata"]["name"] = restored.as_str().into();
@@ -324,18 +332,9 @@ impl ContentAction {
     async fn class(&self, driver: &str) -> Result<Option<&str>, ActionError> {
         let Some(types) = &self.types else { return Ok(None) };
         let load = || async {
-            let mut list = self.cluster.list(ListRequest {
-                resource: Arc::clone(&types.classes),
-                namespace: None,
-                selector: String::new(),
-                metadata_only: false,
-            });
-            let mut classes = Vec::new();
-            while let Some(bodies) = list.next().await? {
-                let read = bodies.iter().filter_map(|body| serde_json::from_slice(body).ok());
-                classes.extend(read.map(|class: Value| SnapshotClass::of(&class)));
-            }
-            classes.sort_by(|a: &SnapshotClass, b| a.name.cmp(&b.name));
+            let (request, mut classes) = (selected(&types.classes, String::new()), Vec::new());
+            each(&self.cluster, request, |class| classes.push(SnapshotClass::of(&class))).await?;
+            classes.sort_by(|a, b| a.name.cmp(&b.name));
             Ok::<_, ClusterError>(classes)
         };
         let classes = self.classes.get_or_try_init(load).await.map_err(failed)?;
@@ -362,7 +361,7 @@ impl RestoreItemAction for ContentAction {
         let handle = backup("/status/snapshotHandle");
         if handle.is_empty() {
             let name = backup("/metadata/name");
-            return Err(ActionError::item(format!("fail to get snapshot handle from VSC {name} status")));
+            return Err(ActionError::item(format!("{name} has no snapshot handle in the backup: {UNTAKEN}")));
         }
         let (namespace, snapshot) =
             (backup("/spec/volumeSnapshotRef/namespace"), backup("/spec/volumeSnapshotRef/name"));

@@ -1,22 +1,23 @@
-//! Lets the status of a content that was made for what is in the storage say what that is.
+//! Lets the status of a content that was made for what is in the storage say what that is, and deletes by one.
 
 use super::answer::text;
 use lifeboat_cluster::{Cluster, ClusterError, MergePatch};
 use lifeboat_object::ApiResource;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long the csi-snapshotter may take to look at a content.
-const LOOKED: Duration = Duration::from_secs(5);
-/// Between two looks, at first and at most.
+/// Between two looks at a content that the csi-snapshotter is to look at, at first and at most.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
+/// Between two looks at a content that its driver is to delete, at first and at most.
+const PAUSES_OF_DELETION: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(3)];
 
 /// Puts the driver's name of a snapshot, or of a group of them, into this field of the status of a content, unless the csi-snapshotter
 /// has done so: as long as it is not there, nothing of the content is deleted in the storage, and nothing restored from it.
 ///
 /// A csi-snapshotter asks the driver when it sees a content for the first time, and writes the whole status when that fails. So its
-/// answer is waited for, for a while: there may be none.
+/// answer is waited for, for so long: there may be none.
 ///
 /// # Errors
 /// [`ClusterError`]. A content that is gone is none.
@@ -25,8 +26,9 @@ pub(crate) async fn say_handle(
     resource: &ApiResource,
     name: &str,
     (field, handle): (&str, &str),
+    within: Duration,
 ) -> Result<(), ClusterError> {
-    let deadline = Instant::now() + LOOKED;
+    let deadline = Instant::now() + within;
     let [mut pause, longest] = PAUSES;
     loop {
         let Some(body) = cluster.get(resource, None, name).await? else { return Ok(()) };
@@ -34,12 +36,67 @@ pub(crate) async fn say_handle(
         if text(&content, &format!("/status/{field}")) == handle {
             return Ok(());
         }
-        if content["status"].is_object() || Instant::now() + pause > deadline {
-            break;
+        // Nobody asks for one that is being deleted.
+        let is_looked_at = content["status"].is_object() || is_being_deleted(&content);
+        if is_looked_at || Instant::now() + pause > deadline {
+            return put_handle(cluster, resource, name, (field, handle)).await;
         }
         sleep(pause).await;
         pause = (pause * 2).min(longest);
     }
+}
+
+/// The name of the content by which a snapshot in the storage, or a group of them, is deleted with its backup: the same each time that it is
+/// tried.
+pub(crate) fn temporary_name(backup_uid: &str, driver: &str, handle: &str) -> String {
+    let hash = Sha256::digest(format!("{backup_uid}/{driver}/{handle}"));
+    format!("velero-delete-{}", &hex::encode(hash)[..20])
+}
+
+/// Deletes a content that was made for a snapshot, or for a group of them, and waits until its driver has deleted that. Gives the content
+/// when it is still there after so long.
+///
+/// A csi-snapshotter lets a content go without a word to the driver when the status does not say what it stands for, and one that was
+/// slow to answer may take that out of the status again: it is put there until the content is gone.
+///
+/// # Errors
+/// [`ClusterError`].
+pub(crate) async fn delete_by_content(
+    cluster: &Cluster,
+    resource: &ApiResource,
+    name: &str,
+    (field, handle): (&str, &str),
+    within: Duration,
+) -> Result<Option<Value>, ClusterError> {
+    let deadline = Instant::now() + within;
+    say_handle(cluster, resource, name, (field, handle), within).await?;
+    cluster.delete(resource, None, name).await?;
+    let [mut pause, longest] = PAUSES_OF_DELETION;
+    while let Some(body) = cluster.get(resource, None, name).await? {
+        let content: Value = serde_json::from_slice(&body).unwrap_or_default();
+        if text(&content, &format!("/status/{field}")) != handle {
+            put_handle(cluster, resource, name, (field, handle)).await?;
+        }
+        if Instant::now() + pause > deadline {
+            return Ok(Some(content));
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(longest);
+    }
+    Ok(None)
+}
+
+fn is_being_deleted(content: &Value) -> bool {
+    content["metadata"]["deletionTimestamp"].is_string()
+}
+
+/// Puts the handle into the status, whatever is there.
+async fn put_handle(
+    cluster: &Cluster,
+    resource: &ApiResource,
+    name: &str,
+    (field, handle): (&str, &str),
+) -> Result<(), ClusterError> {
     let status = json!({"status": {field: handle, "readyToUse": true}}).to_string();
     let subresource = resource.has_subresource("status").then_some("status");
     match cluster.patch(resource, None, name, MergePatch { body: status.into(), subresource }).await {

@@ -4,9 +4,11 @@ use super::answer::{failed, text};
 use super::clean::remove;
 use super::content::Content;
 use super::error::CsiError;
-use super::follow::Followed;
+use super::follow::{Followed, Source};
+use super::listed::{each, selected};
 use super::look::Look;
-use super::objects::{SnapshotTypes, is_snapshot_of, name_of, snapshot_of};
+use super::objects::{SnapshotTypes, is_snapshot_of, name_of, selector, snapshot_of};
+use super::outcomes::{Outcomes, Promise, Taken};
 use crate::class::{ClassChoice, SnapshotClass, SnapshotClasses};
 use crate::facts::{Claim, ClaimKey};
 use crate::line::{Line, Places};
@@ -15,15 +17,14 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use lifeboat_action::ActionError;
 use lifeboat_api::{Backup, Time};
-use lifeboat_archive::volume_info::CsiSnapshotInfo;
-use lifeboat_cluster::{Cluster, ClusterError, ListRequest, Wanted};
+use lifeboat_cluster::{Cluster, ClusterError, Wanted};
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Severity};
 use lifeboat_operation::Operation;
 use serde_json::Value;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{AcquireError, OnceCell, SemaphorePermit, watch};
+use tokio::sync::{AcquireError, OnceCell, SemaphorePermit};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -41,35 +42,6 @@ pub struct CsiBackup {
     pub types: SnapshotTypes,
 }
 
-/// A snapshot that was taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Taken {
-    /// Its namespace: that of its claim.
-    pub namespace: String,
-    /// The name of its VolumeSnapshot.
-    pub name: String,
-    /// What its VolumeSnapshotContent says.
-    pub content: Content,
-    /// When its driver says that it was taken.
-    pub at: Option<Time>,
-    /// The group that it was taken with, if any.
-    pub group: Option<Arc<TakenGroup>>,
-}
-
-/// A group of snapshots that were taken at one moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TakenGroup {
-    /// The name of its VolumeGroupSnapshot.
-    pub name: String,
-    /// The value of the label that its claims have in common.
-    pub value: String,
-    /// The driver's names of all its snapshots, also of claims that are not in the backup.
-    pub snapshots: Vec<String>,
-}
-
-/// What becomes of the snapshot of a claim.
-pub(super) type Outcome = Result<Arc<Taken>, Arc<str>>;
-
 /// Takes the snapshots of a backup as tasks, until [`CsiSnapshots::end`]. Clones are the same.
 #[derive(Clone)]
 pub struct CsiSnapshots {
@@ -82,11 +54,10 @@ pub struct CsiSnapshots {
 struct Shared {
     classes: OnceCell<SnapshotClasses>,
     look: OnceCell<Result<Look, ActionError>>,
-    /// By type and namespace.
-    followed: Mutex<HashMap<(GroupResource, String), Arc<Followed>>>,
-    begun: Mutex<BTreeMap<ClaimKey, watch::Receiver<Option<Outcome>>>>,
-    /// The operations that wait until a snapshot is ready, by the name of its claim.
-    operations: Mutex<BTreeMap<ClaimKey, String>>,
+    followed: Mutex<HashMap<GroupResource, Arc<Followed>>>,
+    outcomes: Arc<Outcomes>,
+    /// Namespaces and names of groups that were asked for in vain, and may be in the cluster.
+    left_groups: Mutex<BTreeSet<(String, String)>>,
     tasks: Mutex<JoinSet<()>>,
     places: Places,
 }
@@ -99,8 +70,8 @@ impl CsiSnapshots {
             classes: OnceCell::new(),
             look: OnceCell::new(),
             followed: Mutex::default(),
-            begun: Mutex::default(),
-            operations: Mutex::default(),
+            outcomes: Arc::default(),
+            left_groups: Mutex::default(),
             tasks: Mutex::default(),
             places: Places::new(AT_ONCE),
         };
@@ -141,26 +112,18 @@ impl CsiSnapshots {
 
     /// Begins to take a snapshot of a claim, unless that was done before. `class` is what a policy names, or empty.
     pub fn begin(&self, claim: &Claim, line: Line, driver: &str, class: &str) {
-        let Some(sender) = self.promise(&claim.key) else { return };
+        let Some(promise) = self.promise(&claim.key) else { return };
         let (this, claim, driver, class) = (self.clone(), claim.clone(), driver.to_owned(), class.to_owned());
         let task = async move {
             let taken = this.take(&claim, line, &driver, &class).await;
-            let outcome = taken.map(Arc::new).map_err(|e| Arc::from(e.to_string()));
-            // Whoever waits for it may be gone.
-            let _ = sender.send(Some(outcome));
+            promise.keep(taken.map(Arc::new).map_err(|e| Arc::from(e.to_string())));
         };
         self.spawn(task);
     }
 
-    /// What the outcome of a claim is told by; `None` when it was promised before.
-    pub(super) fn promise(&self, claim: &ClaimKey) -> Option<watch::Sender<Option<Outcome>>> {
-        let mut begun = lock(&self.shared.begun);
-        if begun.contains_key(claim) {
-            return None;
-        }
-        let (sender, receiver) = watch::channel(None);
-        begun.insert(claim.clone(), receiver);
-        Some(sender)
+    /// Notes that the snapshot of a claim is begun; `None` when it was before.
+    pub(super) fn promise(&self, claim: &ClaimKey) -> Option<Promise> {
+        self.shared.outcomes.promise(claim)
     }
 
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
@@ -177,63 +140,46 @@ impl CsiSnapshots {
     /// Whether the snapshot of a claim was begun.
     #[must_use]
     pub fn has_begun(&self, claim: &ClaimKey) -> bool {
-        lock(&self.shared.begun).contains_key(claim)
+        self.shared.outcomes.has_begun(claim)
     }
 
     /// Waits for the snapshot of a claim: until it was taken, or it is certain that it will not be. `None` when none was begun.
     pub async fn taken(&self, claim: &ClaimKey) -> Option<Result<Arc<Taken>, Arc<str>>> {
-        let mut outcome = lock(&self.shared.begun).get(claim).cloned()?;
-        let outcome = outcome.wait_for(Option::is_some).await.map(|outcome| outcome.clone());
-        Some(outcome.ok().flatten().unwrap_or_else(|| Err(Arc::from("the task that took the snapshot died"))))
+        self.shared.outcomes.of(claim).await
     }
 
     /// The snapshot of this name, if this has taken it.
     #[must_use]
     pub fn named(&self, namespace: &str, name: &str) -> Option<Arc<Taken>> {
-        let begun = lock(&self.shared.begun);
-        let taken = begun.values().filter_map(|outcome| outcome.borrow().clone()?.ok());
-        let mut found = taken.filter(|taken| taken.namespace == namespace && taken.name == name);
-        found.next()
+        self.shared.outcomes.named(namespace, name)
     }
 
     /// Notes the operation that waits until the snapshot of this name is ready.
     pub fn note_operation(&self, namespace: &str, name: &str, operation: &str) {
-        let claim = lock(&self.shared.begun).iter().find_map(|(claim, outcome)| {
-            let outcome = outcome.borrow();
-            let taken = outcome.as_ref()?.as_ref().ok()?;
-            (taken.namespace == namespace && taken.name == name).then(|| claim.clone())
-        });
-        if let Some(claim) = claim {
-            lock(&self.shared.operations).insert(claim, operation.to_owned());
-        }
+        self.shared.outcomes.note_operation(namespace, name, operation);
     }
 
     /// What came of each claim of which a snapshot was begun.
     #[must_use]
     pub fn reports(&self) -> BTreeMap<ClaimKey, Report> {
-        let operations = lock(&self.shared.operations);
-        let report = |claim: &ClaimKey, outcome: &Option<Outcome>| match outcome {
-            Some(Ok(taken)) => Report::CsiSnapshot {
-                taken: taken.at,
-                info: taken.info(operations.get(claim).cloned().unwrap_or_default()),
-            },
-            Some(Err(why)) => Report::Failed { why: why.to_string() },
-            None => Report::Failed { why: "the backup ended before it was taken".to_owned() },
-        };
-        let begun = lock(&self.shared.begun);
-        begun.iter().map(|(claim, outcome)| (claim.clone(), report(claim, &outcome.borrow()))).collect()
+        self.shared.outcomes.reports()
     }
 
-    /// The names of what was taken of each claim, in its namespace: the VolumeSnapshot, and the VolumeGroupSnapshot if it is of one.
+    /// The snapshots that were taken, by their claims.
     #[must_use]
-    pub fn names(&self) -> BTreeMap<ClaimKey, Vec<String>> {
-        let begun = lock(&self.shared.begun);
-        let taken = begun.iter().filter_map(|(claim, outcome)| Some((claim, outcome.borrow().clone()?.ok()?)));
-        let names = taken.map(|(claim, taken)| {
-            let group = taken.group.as_ref().map(|group| group.name.clone());
-            (claim.clone(), group.into_iter().chain([taken.name.clone()]).collect())
-        });
-        names.collect()
+    pub fn all_taken(&self) -> BTreeMap<ClaimKey, Arc<Taken>> {
+        self.shared.outcomes.taken()
+    }
+
+    /// Whether groups may be in the cluster that were not taken, whatever became of their claims.
+    #[must_use]
+    pub fn may_have_left_groups(&self) -> bool {
+        !lock(&self.shared.left_groups).is_empty()
+    }
+
+    /// Notes that a group may be in the cluster that no claim goes by.
+    pub(super) fn note_left_group(&self, namespace: &str, name: &str) {
+        lock(&self.shared.left_groups).insert((namespace.to_owned(), name.to_owned()));
     }
 
     /// Ends the tasks that still take snapshots. What they have begun stays until it is removed.
@@ -290,34 +236,25 @@ impl CsiSnapshots {
 
     async fn classes(&self) -> Result<&SnapshotClasses, CsiError> {
         let load = || async {
-            let mut list = self.cluster.list(ListRequest {
-                resource: Arc::clone(&self.of.types.classes),
-                namespace: None,
-                selector: String::new(),
-                metadata_only: false,
-            });
-            let mut classes = Vec::new();
-            while let Some(bodies) = list.next().await? {
-                let read = bodies.iter().filter_map(|body| serde_json::from_slice::<Value>(body).ok());
-                classes.extend(read.map(|class| SnapshotClass::of(&class)));
-            }
+            let (request, mut classes) = (selected(&self.of.types.classes, String::new()), Vec::new());
+            each(&self.cluster, request, |class| classes.push(SnapshotClass::of(&class))).await?;
             Ok(SnapshotClasses::new(classes, &self.of.backup.metadata.annotations))
         };
         self.shared.classes.get_or_try_init(load).await
     }
 
+    /// What follows the objects of a type, those of this namespace among them.
     pub(super) fn followed(&self, resource: &Arc<ApiResource>, namespace: &str) -> Arc<Followed> {
         let mut all = lock(&self.shared.followed);
-        let key = (resource.group_resource(), namespace.to_owned());
-        if let Some(followed) = all.get(&key) {
-            return Arc::clone(followed);
-        }
-        let followed = Arc::new(Followed::new());
-        all.insert(key, Arc::clone(&followed));
-        let resource = Arc::clone(resource);
-        let (namespace, uid) = (namespace.to_owned(), self.of.backup.metadata.uid.clone());
-        lock(&self.shared.tasks).spawn(Arc::clone(&followed).follow(self.cluster.clone(), resource, namespace, uid));
-        followed
+        let followed = all.entry(resource.group_resource()).or_insert_with(|| {
+            let followed = Arc::new(Followed::new());
+            let selector = selector(&self.of.backup.metadata.uid);
+            let source = Source { cluster: self.cluster.clone(), resource: Arc::clone(resource), selector };
+            lock(&self.shared.tasks).spawn(Arc::clone(&followed).follow(source));
+            followed
+        });
+        followed.want(namespace);
+        Arc::clone(followed)
     }
 
     /// Creates an object, or finds the one that an attempt before has created, and gives its UID. One that is being removed is waited
@@ -343,7 +280,8 @@ impl CsiSnapshots {
                 }
             }
             if Instant::now() + PAUSE > deadline {
-                return Err(CsiError::Deleted(place()));
+                let said = "an attempt before has asked for it, and it has not gone in time; look at its finalizers";
+                return Err(CsiError::Remains(place(), said.to_owned()));
             }
             self.pause().await?;
         }
@@ -364,8 +302,10 @@ impl CsiSnapshots {
         created: Created<'_>,
         deadline: Instant,
     ) -> Result<(String, Option<Time>), Waited> {
-        let until = followed.until(created.name, deadline, |state| {
-            let state = state.filter(|state| state.is(created.uid))?;
+        let until = followed.until((created.namespace, created.name), deadline, |state| {
+            if !state.is(created.uid) {
+                return None;
+            }
             if state.is_deleted() {
                 return Some(None);
             }
@@ -404,23 +344,6 @@ impl CsiSnapshots {
         let body = body.map_err(|e| Waited::Failed(e.into()))?;
         let odd = |_| Waited::Failed(CsiError::Odd("VolumeSnapshotContent"));
         body.map(|body| serde_json::from_slice(&body).map_err(odd)).transpose()
-    }
-}
-
-impl Taken {
-    fn info(&self, operation_id: String) -> CsiSnapshotInfo {
-        let Content { name, driver, handle, restore_size, is_ready, group_handle, .. } = self.content.clone();
-        CsiSnapshotInfo {
-            snapshot_handle: handle,
-            size: restore_size,
-            driver,
-            vsc_name: name,
-            operation_id,
-            ready_to_use: is_ready,
-            volume_group_snapshot_handle: group_handle,
-            volume_group: self.group.as_ref().map(|group| group.value.clone()).unwrap_or_default(),
-            ..CsiSnapshotInfo::default()
-        }
     }
 }
 

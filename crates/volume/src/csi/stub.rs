@@ -7,17 +7,21 @@ use super::answer::text;
 use super::content::Content;
 use super::error::CsiError;
 use super::group_delete::GroupHandle;
+use super::listed::{each, selected};
 use super::objects::{GroupTypes, SnapshotTypes};
 use super::settle::say_handle;
 use lifeboat_api::well_known::{
     ANNOTATION_CSI_DRIVER_NAME, ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE, LABEL_RESTORE_NAME,
 };
 use lifeboat_api::{Restore, label_value};
-use lifeboat_cluster::{Cluster, ListRequest, MergePatch, Wanted};
+use lifeboat_cluster::{Cluster, MergePatch, Wanted};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the csi-snapshotter may take to look at a stub.
+const LOOKED: Duration = Duration::from_secs(5);
 
 /// The group of a VolumeSnapshot of a backup; `None` when it was taken by itself.
 #[must_use]
@@ -75,8 +79,8 @@ pub async fn make_stub(
         Err(e) if e.is_already_exists() => {}
         Err(e) => return Err(e.into()),
     }
-    // Not all drivers can tell it.
-    Ok(say_handle(cluster, &types.contents, &name, ("volumeGroupSnapshotHandle", &group.handle)).await?)
+    // A driver need not answer questions about groups, so that the csi-snapshotter may never fill the status in.
+    Ok(say_handle(cluster, &types.contents, &name, ("volumeGroupSnapshotHandle", &group.handle), LOOKED).await?)
 }
 
 /// The stubs of a restore: the name of each, with the group that it stands for.
@@ -88,27 +92,20 @@ pub async fn stubs(
     types: &GroupTypes,
     restore: &Restore,
 ) -> Result<Vec<(String, GroupHandle)>, CsiError> {
-    let mut list = cluster.list(ListRequest {
-        resource: Arc::clone(&types.contents),
-        namespace: None,
-        selector: format!("{LABEL_RESTORE_NAME}={}", label_value(&restore.metadata.name)),
-        metadata_only: false,
-    });
+    let of_restore = format!("{LABEL_RESTORE_NAME}={}", label_value(&restore.metadata.name));
     let mut out = Vec::new();
-    while let Some(bodies) = list.next().await? {
-        for content in bodies.iter().filter_map(|body| serde_json::from_slice::<Value>(body).ok()) {
-            let group = GroupHandle {
-                driver: text(&content, "/spec/driver").to_owned(),
-                handle: text(&content, "/spec/source/groupSnapshotHandles/volumeGroupSnapshotHandle").to_owned(),
-            };
-            let name = text(&content, "/metadata/name");
-            // A restore of the name that was before may have left another one, which nobody else looks after.
-            if text(&content, "/spec/volumeGroupSnapshotRef/name").starts_with("stub-vgs-") && !group.handle.is_empty()
-            {
-                out.push((name.to_owned(), group));
-            }
+    let take = |content: Value| {
+        let group = GroupHandle {
+            driver: text(&content, "/spec/driver").to_owned(),
+            handle: text(&content, "/spec/source/groupSnapshotHandles/volumeGroupSnapshotHandle").to_owned(),
+        };
+        let name = text(&content, "/metadata/name");
+        // A restore of the name that was before may have left another one, which nobody else looks after.
+        if text(&content, "/spec/volumeGroupSnapshotRef/name").starts_with("stub-vgs-") && !group.handle.is_empty() {
+            out.push((name.to_owned(), group));
         }
-    }
+    };
+    each(cluster, selected(&types.contents, of_restore), take).await?;
     Ok(out)
 }
 
@@ -168,6 +165,7 @@ mod tests {
     use super::*;
     use crate::csi::objects::GROUPS;
     use lifeboat_object::ApiResource;
+    use std::sync::Arc;
 
     #[test]
     fn a_stub_stands_for_a_group_and_keeps_what_is_in_the_storage() {

@@ -4,6 +4,7 @@ use super::answer::text;
 use super::clean::{remove, until_ended};
 use super::error::CsiError;
 use super::group_clean::Groups;
+use super::listed::{each, selected};
 use super::members::is_named_for;
 use super::objects::{GroupTypes, SnapshotTypes, selector};
 use futures::StreamExt;
@@ -156,18 +157,14 @@ async fn found(
     backup_uid: &str,
     is_wanted: Option<fn(&Value) -> bool>,
 ) -> Result<Vec<(String, String)>, ClusterError> {
-    let mut list = cluster.list(ListRequest {
-        resource: Arc::clone(resource),
-        namespace: None,
-        selector: selector(backup_uid),
-        metadata_only: is_wanted.is_none(),
-    });
+    let request = ListRequest { metadata_only: is_wanted.is_none(), ..selected(resource, selector(backup_uid)) };
     let mut found = Vec::new();
-    while let Some(bodies) = list.next().await? {
-        let objects = bodies.iter().filter_map(|body| serde_json::from_slice::<Value>(body).ok());
-        let wanted = objects.filter(|object| is_wanted.is_none_or(|is_wanted| is_wanted(object)));
-        found.extend(wanted.filter_map(|object| names(&object)));
-    }
+    each(cluster, request, |object| {
+        if is_wanted.is_none_or(|is_wanted| is_wanted(&object)) {
+            found.extend(names(&object));
+        }
+    })
+    .await?;
     Ok(found)
 }
 

@@ -105,7 +105,8 @@ async fn a_snapshot_stands_for_what_is_in_the_storage() {
     assert_eq!(output, RestoreItemOutput { additional_items: vec![content], ..RestoreItemOutput::with(expected) });
     let mut unbound = object.clone();
     unbound["status"] = json!({});
-    assert_eq!(run(&SnapshotAction, &unbound, &restore()).await, Err("VS s doesn't have bound VSC".to_owned()));
+    let refused = format!("the backup does not say which VolumeSnapshotContent shop/s is bound to: {UNTAKEN}");
+    assert_eq!(run(&SnapshotAction, &unbound, &restore()).await, Err(refused));
     let mut without = restore();
     without.spec.restore_pvs = Some(false);
     assert_eq!(run(&SnapshotAction, &object, &without).await, Ok(RestoreItemOutput::skip()));
@@ -131,7 +132,7 @@ async fn a_content_names_its_handle_and_keeps_what_is_in_the_storage() {
     let mut untaken = object.clone();
     untaken["status"] = json!({});
     let refused = run(&action, &untaken, &restore()).await;
-    assert_eq!(refused, Err("fail to get snapshot handle from VSC content status".to_owned()));
+    assert_eq!(refused, Err(format!("content has no snapshot handle in the backup: {UNTAKEN}")));
 }
 
 #[tokio::test]
