@@ -3,6 +3,7 @@
 use crate::phase::backup::is_running;
 use crate::phase::restore::has_ended;
 use crate::phase::schedule::next_run;
+use crate::phase::taken_over::is_of_another_cluster;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{
@@ -14,7 +15,8 @@ use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What lies in the cluster: of the resources those of one namespace.
+/// What lies in the cluster: of the resources those of one namespace. Backups that another cluster has made protect nothing of this
+/// one.
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
     /// The backups.
@@ -150,8 +152,7 @@ const TOLD: SignedDuration = SignedDuration::from_hours(24);
 /// Tells it. `zone` is that of schedules that name none; `program` is what commands begin with.
 #[must_use]
 pub fn coverage(inventory: &Inventory, zone: &TimeZone, now: Timestamp, program: &str) -> Coverage {
-    let mut newest_first: Vec<&Backup> = inventory.backups.iter().collect();
-    sort_newest_first(&mut newest_first);
+    let newest_first = own_newest_first(inventory.backups.iter());
     let mut coverage = Coverage {
         locations: inventory.locations.iter().map(location).collect(),
         schedules: inventory.schedules.iter().map(|one| schedule(one, &newest_first, zone)).collect(),
@@ -199,11 +200,6 @@ fn label_of(meta: &ObjectMeta) -> Option<&str> {
     meta.labels.get(well_known::LABEL_SCHEDULE_NAME).map(String::as_str)
 }
 
-fn has_result(backup: &Backup) -> bool {
-    use BackupPhase as P;
-    matches!(backup.status.phase, Some(P::Completed | P::PartiallyFailed | P::Failed | P::FailedValidation))
-}
-
 fn ended(backup: &Backup) -> Ended {
     Ended {
         backup: backup.metadata.name.clone(),
@@ -240,11 +236,26 @@ fn is_whole(spec: &BackupSpec) -> bool {
     !selects && all(&spec.included_resources) && all(&spec.included_namespace_scoped_resources)
 }
 
-pub(crate) fn sort_newest_first(backups: &mut [&Backup]) {
-    backups.sort_by_key(|backup| Reverse((backup.status.start_timestamp.map(Time::timestamp), &backup.metadata.name)));
+/// The backups that this cluster has made, the newest first.
+pub(crate) fn own_newest_first<'b>(backups: impl Iterator<Item = &'b Backup>) -> Vec<&'b Backup> {
+    let mut own: Vec<&Backup> = backups.filter(|backup| !is_of_another_cluster(backup)).collect();
+    own.sort_by_key(|backup| Reverse((begun(backup), &backup.metadata.name)));
+    own
 }
 
-/// What is known of each of these namespaces, those without a good backup first, then by the age of the last one.
+/// When a backup began, or else was made: one that was refused, or ended in the queue, never began.
+fn begun(backup: &Backup) -> Option<Timestamp> {
+    backup.status.start_timestamp.or(backup.metadata.creation_timestamp).map(Time::timestamp)
+}
+
+/// Whether a backup has ended, and how is known.
+pub(crate) fn has_result(backup: &Backup) -> bool {
+    use BackupPhase as P;
+    matches!(backup.status.phase, Some(P::Completed | P::PartiallyFailed | P::Failed | P::FailedValidation))
+}
+
+/// What is known of each of these namespaces, those without a good backup first, then by the age of the last one. The backups are those
+/// of this cluster.
 pub(crate) fn namespaces<'a>(
     newest_first: &[&Backup],
     schedules: impl Iterator<Item = &'a Schedule>,
@@ -380,7 +391,8 @@ impl Notes<'_> {
             let when = start.or(meta.creation_timestamp).map(Time::timestamp);
             when.is_some_and(|when| now.duration_since(when) <= TOLD)
         };
-        let alone = inventory.backups.iter().filter(|backup| label_of(&backup.metadata).is_none());
+        let own = inventory.backups.iter().filter(|backup| !is_of_another_cluster(backup));
+        let alone = own.filter(|backup| label_of(&backup.metadata).is_none());
         for backup in alone.filter(|backup| has_result(backup) && !is_good(backup)) {
             let name = &backup.metadata.name;
             if is_new(backup.status.start_timestamp, &backup.metadata) {

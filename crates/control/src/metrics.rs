@@ -1,8 +1,9 @@
 //! What the server counts, under Velero's names (api-and-controllers.md 4.6).
 
-use crate::coverage::NamespaceState;
+use crate::coverage::{NamespaceState, has_result, own_newest_first};
 use crate::phase::backup::is_running;
-use crate::phase::schedule::interval;
+use crate::phase::schedule::{interval, next_run};
+use crate::phase::taken_over::is_of_another_cluster;
 use crate::world::World;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -215,7 +216,9 @@ impl Metrics {
         self.backup_total.with_label_values(&none).set(world.backups.len() as f64);
         self.restore_total.with_label_values(&none).set(world.restores.len() as f64);
         let mut last: BTreeMap<&str, Time> = BTreeMap::new();
-        for backup in world.backups.iter().filter(|b| b.status.phase == Some(BackupPhase::Completed)) {
+        // What another cluster has saved says nothing of a schedule of ours that has the name of one of its.
+        let own = || world.backups.iter().filter(|backup| !is_of_another_cluster(backup));
+        for backup in own().filter(|backup| backup.status.phase == Some(BackupPhase::Completed)) {
             if let Some(end) = backup.status.completion_timestamp {
                 let latest = last.entry(schedule_of(backup)).or_insert(end);
                 *latest = end.max(*latest);
@@ -226,7 +229,7 @@ impl Metrics {
         // compat: Velero never removes these, so that their number grows with all backups that ever were.
         let backups: BTreeSet<&str> = world.backups.iter().map(|backup| backup.metadata.name.as_str()).collect();
         self.csi().into_iter().for_each(|counter| keep_backups(counter, &backups));
-        self.see_unprotected(world);
+        self.see_unprotected(own());
         world.locations.iter().for_each(|location| self.location(location));
         keep(&self.backup_last_success, |schedule| last.contains_key(schedule));
         for (schedule, end) in last {
@@ -249,10 +252,10 @@ impl Metrics {
     }
 
     /// What the newest backups say that have run.
-    fn see_unprotected(&self, world: &World) {
+    fn see_unprotected<'b>(&self, own: impl Iterator<Item = &'b Backup>) {
         let mut newest: BTreeMap<&str, &Backup> = BTreeMap::new();
         let has_run = |backup: &&Backup| backup.status.start_timestamp.is_some() && !is_running(backup);
-        for backup in world.backups.iter().filter(has_run) {
+        for backup in own.filter(has_run) {
             let other = newest.entry(schedule_of(backup)).or_insert(backup);
             if other.status.start_timestamp < backup.status.start_timestamp {
                 *other = backup;
@@ -359,13 +362,9 @@ impl Metrics {
 
 /// Whether the newest backup of a schedule that has ended was completed, if there is one.
 fn last_was_good(world: &World, schedule: &str) -> bool {
-    use BackupPhase as P;
-    let ended = |backup: &&Backup| {
-        matches!(backup.status.phase, Some(P::Completed | P::PartiallyFailed | P::Failed))
-            && schedule_of(backup) == schedule
-    };
-    let last = world.backups.iter().filter(ended).max_by_key(|backup| backup.status.completion_timestamp);
-    last.is_none_or(|backup| backup.status.phase == Some(P::Completed))
+    let ended = |backup: &&Backup| schedule_of(backup) == schedule && has_result(backup);
+    let newest_first = own_newest_first(world.backups.iter().filter(ended));
+    newest_first.first().is_none_or(|backup| backup.status.phase == Some(BackupPhase::Completed))
 }
 
 /// A count of a status; a negative one, which nobody writes, is none.
@@ -404,6 +403,7 @@ fn keep(gauge: &GaugeVec, is_there: impl Fn(&str) -> bool) {
 mod tests {
     use super::*;
     use crate::coverage::Ended;
+    use crate::phase::taken_over::note_taken_over;
 
     fn lines(metrics: &Metrics, part: &str) -> Vec<String> {
         let text = String::from_utf8(metrics.text().unwrap()).unwrap();
@@ -524,6 +524,31 @@ mod tests {
         assert_eq!(lines(&metrics, "csi_snapshot_a"), [csi("attempt") + " 5"]);
         see(&World::default());
         assert!(lines(&metrics, "csi_snapshot").is_empty() && lines(&metrics, "unprotected").is_empty());
+    }
+
+    #[test]
+    fn what_another_cluster_has_saved_does_not_count_for_a_schedule_of_its_name() {
+        let metrics = Metrics::new().unwrap();
+        let mut world = World::default();
+        let mut schedule = Schedule::default();
+        schedule.metadata.name = "daily".into();
+        world.schedules.put(schedule);
+        let mut found = backup(BackupPhase::Completed);
+        found.metadata.name = "daily-2".into();
+        (found.status.start_timestamp, found.status.completion_timestamp) =
+            (found.status.completion_timestamp, found.status.completion_timestamp);
+        found.status.unprotected_volumes = 9;
+        note_taken_over(&mut found.metadata, false);
+        world.backups.put(found);
+        let mut own = backup(BackupPhase::PartiallyFailed);
+        own.status.unprotected_volumes = 1;
+        world.backups.put(own);
+        metrics.see(&world, &TimeZone::UTC, Timestamp::UNIX_EPOCH);
+        let own = r#"lifeboat_backup_unprotected_volumes{schedule="daily"} 1"#;
+        assert_eq!(lines(&metrics, "unprotected_volumes{schedule=\"daily\"}"), [own]);
+        for zero in ["last_successful_timestamp{schedule=\"daily\"}", "last_status{schedule=\"daily\"}"] {
+            assert!(lines(&metrics, zero).is_empty(), "{zero}");
+        }
     }
 
     #[test]

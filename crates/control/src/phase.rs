@@ -13,6 +13,7 @@ pub(crate) mod restore;
 pub(crate) mod retention;
 pub(crate) mod schedule;
 pub(crate) mod snapshot_location;
+pub(crate) mod taken_over;
 pub(crate) mod unreadable;
 
 use jiff::Timestamp;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::phase::taken_over::note_taken_over;
 use serde_json::{Value, json};
 
 const NOW: &str = "2026-11-22T12:00:00Z";
@@ -92,6 +93,39 @@ fn a_namespace_is_in_a_backup_of_all_of_it_that_is_good_and_not_older() {
         .collect();
     assert_eq!(last, [("new", None), ("web", Some("nightly-20261122030000")), ("shop", Some("by-hand"))]);
     assert_eq!(texts(&found), ["backup partly is PartiallyFailed, with 2 errors"]);
+}
+
+/// It never began, so that it has no time of that.
+#[test]
+fn a_run_that_was_refused_is_the_last_one() {
+    let mut inventory = well();
+    let mut refused: Backup =
+        read("Backup", "nightly-20261122090000", &json!({}), &json!({"phase": "FailedValidation"}));
+    refused.metadata.creation_timestamp = Some(Time::new("2026-11-22T09:00:00Z".parse().unwrap()));
+    inventory.backups.push(of_schedule(refused, "nightly"));
+    let found = told(&inventory);
+    let expected = "the last backup of schedule nightly, nightly-20261122090000, is FailedValidation";
+    assert_eq!(texts(&found), [expected]);
+}
+
+/// Two clusters share a bucket, and have namespaces and schedules of the same names.
+#[test]
+fn what_another_cluster_has_saved_protects_nothing_here() {
+    let mut inventory = well();
+    let spec = json!({"includedNamespaces": ["*"]});
+    for (name, phase) in [("nightly-20261122060000", "Completed"), ("by-hand", "Completed"), ("wrong", "Failed")] {
+        let status = json!({"phase": phase, "startTimestamp": "2026-11-22T06:00:00Z"});
+        let mut backup: Backup = read("Backup", name, &spec, &status);
+        note_taken_over(&mut backup.metadata, false);
+        inventory.backups.push(if name == "nightly-20261122060000" { of_schedule(backup, "nightly") } else { backup });
+    }
+    assert_eq!(told(&inventory), told(&well()));
+    for backup in &mut inventory.backups {
+        note_taken_over(&mut backup.metadata, true);
+    }
+    let found = told(&inventory);
+    let last: Vec<&str> = found.namespaces.iter().map(|one| one.last_good.as_ref().unwrap().backup.as_str()).collect();
+    assert_eq!(last, ["nightly-20261122060000"; 2], "its own, of before its server was installed anew");
 }
 
 #[test]

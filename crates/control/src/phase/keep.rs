@@ -3,6 +3,7 @@
 use super::hold::Hold;
 use super::retention::{Candidate, Reason, kept};
 use super::schedule::run_time;
+use super::taken_over::is_of_another_cluster;
 use crate::cron::zone_of;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -79,17 +80,22 @@ impl Kept {
         }
     }
 
-    /// By these rules, whatever those of the schedule are.
+    /// By these rules, whatever those of the schedule are. Backups that another cluster has made, whose schedule has the name of ours,
+    /// are counted by themselves: they take no place of our own.
     pub(crate) fn by<'b>(
         schedule: &str,
         rules: &Retention,
         zone: &TimeZone,
         backups: impl Iterator<Item = (&'b Backup, bool)>,
     ) -> Self {
-        let candidates: Vec<Candidate> = backups.map(|(backup, asked)| candidate(schedule, backup, asked)).collect();
-        let reasons = kept(rules, zone, &candidates);
-        let backups = candidates.into_iter().map(|candidate| candidate.name).zip(reasons);
-        let backups = backups.filter(|(_, reasons)| !reasons.is_empty()).collect();
+        let (others, own): (Vec<_>, Vec<_>) = backups.partition(|(backup, _)| is_of_another_cluster(backup));
+        let of = |backups: Vec<(&Backup, bool)>| {
+            let candidates = backups.into_iter().map(|(backup, asked)| candidate(schedule, backup, asked));
+            let candidates: Vec<Candidate> = candidates.collect();
+            let reasons = kept(rules, zone, &candidates);
+            candidates.into_iter().map(|candidate| candidate.name).zip(reasons)
+        };
+        let backups = of(own).chain(of(others)).filter(|(_, reasons)| !reasons.is_empty()).collect();
         Self { schedule: schedule.to_owned(), wrong: None, backups }
     }
 
@@ -156,6 +162,7 @@ pub(crate) fn lasts_until(backup: &Backup, keepers: &[Keeper], now: Timestamp) -
 
 #[cfg(test)]
 mod tests {
+    use super::super::taken_over::note_taken_over;
     use super::*;
     use lifeboat_api::{Duration, well_known};
 
@@ -208,6 +215,24 @@ mod tests {
         assert_eq!(found(&nightly(Some("7"))).unwrap(), [why, why, why, "", ""]);
     }
 
+    /// Two clusters with a schedule of the same name share a bucket.
+    #[test]
+    fn what_another_cluster_has_made_takes_no_place_of_our_own() {
+        let of_days = |days: [u8; 3], minute: u8| {
+            days.map(|day| backup(&format!("nightly-202611{day}23{minute}00"), BackupPhase::Completed))
+        };
+        let (mut own, mut others) = (of_days([20, 21, 22], 30), of_days([21, 22, 23], 50));
+        // Its own, of before its server was installed anew.
+        note_taken_over(&mut own[1].metadata, true);
+        others.iter_mut().for_each(|backup| note_taken_over(&mut backup.metadata, false));
+        let all = own.iter().chain(&others).map(|backup| (backup, false));
+        let kept = Kept::of(&nightly(Some(r#"{"keepLast": 2}"#)), &TimeZone::UTC, all).unwrap();
+        let names: Vec<&str> = kept.backups.keys().map(String::as_str).collect();
+        assert_eq!(
+            names,
+            ["nightly-20261121233000", "nightly-20261122233000", "nightly-20261122235000", "nightly-20261123235000"]
+        );
+    }
     #[test]
     fn what_is_kept_lasts_until_it_is_looked_at_again_and_what_is_held_until_its_end() {
         let now = at("22T00:00:00");
