@@ -229,11 +229,15 @@ fn running(inventory: &Inventory) -> Vec<RunningState> {
     backups.chain(restores).collect()
 }
 
-/// Whether everything in its namespaces is saved. What a list excludes was left out on purpose.
+/// Whether everything in its namespaces is saved. What a list excludes was left out on purpose, but for one that excludes all types.
 fn is_whole(spec: &BackupSpec) -> bool {
-    let all = |list: &[String]| list.is_empty() || list.iter().any(|one| one == "*");
+    let is_star = |one: &String| one == "*";
+    let all = |list: &[String]| list.is_empty() || list.iter().any(is_star);
+    let excludes_all = |list: &[String]| list.iter().any(is_star);
     let selects = spec.label_selector.is_some() || !spec.or_label_selectors.is_empty();
-    !selects && all(&spec.included_resources) && all(&spec.included_namespace_scoped_resources)
+    let includes = all(&spec.included_resources) && all(&spec.included_namespace_scoped_resources);
+    let excludes = excludes_all(&spec.excluded_resources) || excludes_all(&spec.excluded_namespace_scoped_resources);
+    includes && !excludes && !selects
 }
 
 /// The backups that this cluster has made, the newest first.

@@ -129,6 +129,24 @@ fn what_another_cluster_has_saved_protects_nothing_here() {
 }
 
 #[test]
+fn a_backup_that_leaves_all_types_out_has_no_namespace() {
+    for field in ["excludedNamespaceScopedResources", "excludedResources"] {
+        let mut inventory = well();
+        let mut without = |list: &[&str], name: &str, start: &str| {
+            let spec = json!({"includedNamespaces": ["*"], field: list});
+            let status = json!({"phase": "Completed", "startTimestamp": start});
+            inventory.backups.push(read("Backup", name, &spec, &status));
+        };
+        without(&["events"], "without-events", "2026-11-22T05:00:00Z");
+        without(&["events", "*"], "without-all", "2026-11-22T06:00:00Z");
+        let found = told(&inventory);
+        let last: Vec<&str> =
+            found.namespaces.iter().map(|one| one.last_good.as_ref().unwrap().backup.as_str()).collect();
+        assert_eq!(last, ["without-events"; 2], "{field}");
+    }
+}
+
+#[test]
 fn what_needs_attention_is_said_with_the_next_step() {
     let check = |change: &dyn Fn(&mut Inventory), expected: &[&str]| {
         let mut inventory = well();
