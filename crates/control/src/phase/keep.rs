@@ -127,10 +127,18 @@ fn candidate(schedule: &str, backup: &Backup, asked: bool) -> Candidate {
     Candidate { name, of, is_good: is_good(backup, asked) }
 }
 
-/// The time that a backup of a schedule stands for: that of the run that it was made for, or else when it began.
+/// A run may be ahead of the making of its backup by so much: the clock of the server may be a little fast.
+const SKEW: SignedDuration = SignedDuration::from_mins(1);
+
+/// The time that a backup of a schedule stands for: that of the run that it was made for, or else when it began. A run that is later
+/// than the making of its backup is of a clock that was wrong, or of a name that somebody gave: with it, a backup would count as the
+/// newest until that time comes, so it stands for the time when it was made, by the clock of the API server.
 pub(crate) fn stands_for(schedule: &str, backup: &Backup) -> Option<Timestamp> {
-    let made = || backup.status.start_timestamp.or(backup.metadata.creation_timestamp).map(Time::timestamp);
-    run_time(schedule, &backup.metadata.name).or_else(made)
+    let made = backup.metadata.creation_timestamp.map(Time::timestamp);
+    let Some(run) = run_time(schedule, &backup.metadata.name) else {
+        return backup.status.start_timestamp.map(Time::timestamp).or(made);
+    };
+    Some(made.filter(|made| run.duration_since(*made) > SKEW).unwrap_or(run))
 }
 
 /// What is kept has its expiration moved when so much time is left, or half of its `ttl` where that is less.
@@ -233,6 +241,31 @@ mod tests {
             ["nightly-20261121233000", "nightly-20261122233000", "nightly-20261122235000", "nightly-20261123235000"]
         );
     }
+
+    #[test]
+    fn a_backup_stands_for_its_run_unless_that_is_later_than_its_making() {
+        let of = |name: &str, made: Option<&str>, began: Option<&str>| {
+            let mut backup = backup(name, BackupPhase::Completed);
+            let time = |text: Option<&str>| text.map(|text| Time::new(at(text)));
+            backup.metadata.creation_timestamp = time(made);
+            backup.status.start_timestamp = time(began);
+            stands_for("nightly", &backup)
+        };
+        let (run, late) = ("nightly-20261122030000", Some("22T05:00:00"));
+        for (name, made, began, expected) in [
+            (run, None, None, Some("22T03:00:00")),
+            (run, late, late, Some("22T03:00:00")),
+            (run, Some("22T02:59:00"), late, Some("22T03:00:00")),
+            (run, Some("22T02:58:59"), late, Some("22T02:58:59")),
+            ("nightly-29991122030000", Some("22T02:58:59"), Some("30T00:00:00"), Some("22T02:58:59")),
+            ("by-hand", Some("22T02:58:59"), late, late),
+            ("by-hand", late, None, late),
+            ("by-hand", None, None, None),
+        ] {
+            assert_eq!(of(name, made, began), expected.map(at), "{name} {made:?} {began:?}");
+        }
+    }
+
     #[test]
     fn what_is_kept_lasts_until_it_is_looked_at_again_and_what_is_held_until_its_end() {
         let now = at("22T00:00:00");
