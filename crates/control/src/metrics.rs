@@ -8,8 +8,8 @@ use crate::world::World;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_api::{
-    Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase, Schedule, Time,
-    well_known,
+    Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase, Schedule,
+    SchedulePhase, Time, well_known,
 };
 use prometheus::core::Collector;
 use prometheus::proto::LabelPair;
@@ -96,6 +96,7 @@ metrics! {
     namespace_schedules: GaugeVec "lifeboat_namespace_schedules" [&["namespace"]] "Schedules that save all of a namespace";
     location_status: GaugeVec "velero_backup_location_status_gauge" [&["backup_location_name"]] "Whether a storage location is available: 1 or 0";
     schedule_interval: GaugeVec "velero_schedule_expected_interval_seconds" [SCHEDULE] "Time from the next run of a schedule to the one after";
+    schedule_next_run: GaugeVec "lifeboat_schedule_next_run_timestamp" [SCHEDULE] "When the next run of a schedule is due, or has been since, in Unix seconds; none for one that is paused or not valid";
     restore_total: GaugeVec "velero_restore_total" [&[]] "Restores there are";
     restore_attempt: IntCounterVec "velero_restore_attempt_total" [SCHEDULE] "Restores looked at, also those refused";
     restore_invalid: IntCounterVec "velero_restore_validation_failed_total" [SCHEDULE] "Restores that were refused";
@@ -177,6 +178,7 @@ impl Metrics {
             &self.backup_size,
             &self.backup_last_status,
             &self.schedule_interval,
+            &self.schedule_next_run,
         ] {
             let _ = gauge.remove_label_values(&[schedule]);
         }
@@ -198,6 +200,11 @@ impl Metrics {
             match interval(schedule, zone, now) {
                 Some(seconds) => self.schedule_interval.with_label_values(&[label.as_str()]).set(seconds as f64),
                 None => drop(self.schedule_interval.remove_label_values(&[label.as_str()])),
+            }
+            let is_enabled = schedule.status.phase == Some(SchedulePhase::Enabled) && !schedule.spec.paused;
+            match next_run(schedule, zone).filter(|_| is_enabled) {
+                Some(due) => self.schedule_next_run.with_label_values(&[label.as_str()]).set(due.as_second() as f64),
+                None => drop(self.schedule_next_run.remove_label_values(&[label.as_str()])),
             }
         }
     }
@@ -549,6 +556,40 @@ mod tests {
         for zero in ["last_successful_timestamp{schedule=\"daily\"}", "last_status{schedule=\"daily\"}"] {
             assert!(lines(&metrics, zero).is_empty(), "{zero}");
         }
+    }
+
+    #[test]
+    fn a_schedule_that_is_enabled_has_a_next_run() {
+        let metrics = Metrics::new().unwrap();
+        let mut world = World::default();
+        for name in ["due", "later", "paused", "wrong", "new"] {
+            let mut schedule = Schedule::default();
+            schedule.metadata.name = name.into();
+            schedule.metadata.creation_timestamp = Some(Time::new(Timestamp::UNIX_EPOCH));
+            schedule.spec.schedule = "30 0 * * *".into();
+            schedule.spec.paused = name == "paused";
+            schedule.status.phase = match name {
+                "new" => None,
+                "wrong" => Some(SchedulePhase::FailedValidation),
+                _ => Some(SchedulePhase::Enabled),
+            };
+            if name == "later" {
+                schedule.status.last_backup = Some(Time::new(Timestamp::from_second(3600).unwrap()));
+            }
+            world.schedules.put(schedule);
+        }
+        let see = |world: &World| metrics.see(world, &TimeZone::UTC, Timestamp::from_second(90_000).unwrap());
+        see(&world);
+        let line = |name: &str, at: u32| format!("lifeboat_schedule_next_run_timestamp{{schedule={name:?}}} {at}");
+        let shown = || lines(&metrics, "next_run_timestamp{");
+        assert_eq!(shown(), [line("due", 1800), line("later", 88_200)], "of yesterday, and never made");
+        let mut paused = world.schedules.iter().find(|s| s.metadata.name == "due").unwrap().clone();
+        paused.spec.paused = true;
+        world.schedules.put(paused);
+        see(&world);
+        assert_eq!(shown(), [line("later", 88_200)]);
+        see(&World::default());
+        assert!(shown().is_empty());
     }
 
     #[test]
