@@ -41,7 +41,8 @@ pub enum Obstacle {
 
 impl Obstacle {
     /// Why nothing can be deleted from this location; `None` when something can.
-    pub(crate) fn of(location: Option<&BackupStorageLocation>) -> Option<Self> {
+    #[must_use]
+    pub fn of(location: Option<&BackupStorageLocation>) -> Option<Self> {
         let Some(location) = location else { return Some(Self::NoLocation) };
         if location.status.phase != Some(BackupStorageLocationPhase::Available) {
             return Some(Self::Unavailable);

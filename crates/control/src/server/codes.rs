@@ -111,6 +111,7 @@ pub(super) fn of_wait(why: &Reason) -> &'static str {
         Reason::Unreadable(_) => "Unreadable",
         Reason::EarlierRun { .. } => "EarlierRun",
         Reason::Kept { .. } => "Kept",
+        Reason::Unrecorded { .. } => "Unrecorded",
         Reason::ReadBy(_) => "Restore",
         Reason::KeptBy(by) if by.iter().any(|keeper| matches!(keeper, Keeper::Hold(_))) => "Held",
         Reason::KeptBy(_) => "Retention",

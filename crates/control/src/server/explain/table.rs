@@ -106,6 +106,7 @@ fn every_reason_to_wait_has_its_word() {
         (Reason::Unreadable("no".into()), "Unreadable"),
         (Reason::EarlierRun { backup: named("b"), since: Timestamp::UNIX_EPOCH }, "EarlierRun"),
         (Reason::Kept { location: "l".into(), obstacle: Obstacle::ReadOnly }, "Kept"),
+        (Reason::Unrecorded { location: "l".into(), obstacle: Obstacle::ReadOnly }, "Unrecorded"),
         (Reason::ReadBy(named("r")), "Restore"),
     ] {
         assert_eq!(codes::of_wait(&why), expected, "{why:?}");
