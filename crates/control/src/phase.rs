@@ -7,6 +7,7 @@ pub(crate) mod fate;
 pub(crate) mod hold;
 pub(crate) mod keep;
 pub(crate) mod location;
+pub(crate) mod pending;
 pub(crate) mod queue;
 pub(crate) mod request;
 pub(crate) mod restore;
