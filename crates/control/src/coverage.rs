@@ -146,6 +146,10 @@ pub struct Attention {
 
 /// How late a run may be before that is told.
 const LATE: SignedDuration = SignedDuration::from_mins(5);
+/// A location that was not looked at for so long is told of.
+const UNSEEN: SignedDuration = SignedDuration::from_hours(1);
+/// Where it is checked more rarely: when so many checks are missing.
+const MISSED: i64 = 3;
 /// How long the failure of a backup or restore that no schedule has made is told.
 const TOLD: SignedDuration = SignedDuration::from_hours(24);
 
@@ -161,7 +165,7 @@ pub fn coverage(inventory: &Inventory, zone: &TimeZone, now: Timestamp, program:
         attention: Vec::new(),
     };
     let mut notes = Notes { attention: Vec::new(), program };
-    notes.locations(inventory);
+    notes.locations(inventory, now);
     notes.schedules(&coverage.schedules, inventory, now);
     notes.failures(inventory, now);
     notes.namespaces(&coverage.namespaces);
@@ -337,7 +341,7 @@ impl Notes<'_> {
         self.attention.push(Attention { what, next });
     }
 
-    fn locations(&mut self, inventory: &Inventory) {
+    fn locations(&mut self, inventory: &Inventory, now: Timestamp) {
         let program = self.program;
         if inventory.locations.is_empty() {
             let what = "there is no backup storage location: nothing can be backed up";
@@ -352,6 +356,9 @@ impl Notes<'_> {
                 };
                 let next = format!("mend it, then `{program} backup-location get {name}`");
                 self.add(format!("location {name} is not available: {why}"), next);
+            } else if let Some(looked) = looked_at_long_ago(location, now) {
+                let next = format!("look whether the server runs (`{program} version`), and whether the storage hangs");
+                self.add(format!("location {name} was looked at last at {looked}"), next);
             }
         }
     }
@@ -441,6 +448,16 @@ impl Notes<'_> {
             self.add(what, format!("`{program} schedule describe`: Velero-Native Snapshot PVs"));
         }
     }
+}
+
+/// When a location was looked at last, where that is long ago; `None` too for one that is to be checked once only.
+fn looked_at_long_ago(location: &BackupStorageLocation, now: Timestamp) -> Option<Time> {
+    let frequency = location.spec.validation_frequency.map(|frequency| frequency.nanoseconds());
+    if frequency.is_some_and(|frequency| frequency <= 0) {
+        return None;
+    }
+    let most = SignedDuration::from_nanos(frequency.unwrap_or_default().saturating_mul(MISSED)).max(UNSEEN);
+    location.status.last_validation_time.filter(|looked| now.duration_since(looked.timestamp()) > most)
 }
 
 fn reason(inventory: &Inventory, backup: &str) -> String {

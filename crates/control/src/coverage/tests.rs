@@ -168,6 +168,16 @@ fn what_needs_attention_is_said_with_the_next_step() {
         &["location main is not available: no route"],
     );
     check(&|i| i.locations[0].status.phase = None, &["location main is not available: no server has looked at it yet"]);
+    let looked = |i: &mut Inventory, text: &str, frequency: Option<i64>| {
+        i.locations[0].status.last_validation_time = Some(Time::new(text.parse().unwrap()));
+        i.locations[0].spec.validation_frequency = frequency.map(lifeboat_api::Duration::from_secs);
+    };
+    let long_ago: &[&str] = &["location main was looked at last at 2026-11-22T10:59:59Z"];
+    check(&|i| looked(i, "2026-11-22T10:59:59Z", None), long_ago);
+    check(&|i| looked(i, "2026-11-22T11:00:00Z", None), &[]);
+    check(&|i| looked(i, "2026-11-22T10:59:59Z", Some(1)), long_ago);
+    check(&|i| looked(i, "2026-11-22T10:59:59Z", Some(3600)), &[]);
+    check(&|i| looked(i, "2026-11-22T10:59:59Z", Some(0)), &[]);
     check(
         &|i| i.schedules[0].status.last_backup = Some(Time::new("2026-11-21T03:00:00Z".parse().unwrap())),
         &["a run of schedule nightly is due since 2026-11-22T03:00:00Z, and no server has begun it"],
