@@ -87,6 +87,13 @@ pub const ANNOTATION_HOLD_RECORDED: &str = "lifeboat.io/hold-recorded";
 pub const HOLD_FOREVER: &str = "forever";
 /// A value of [`ANNOTATION_HOLD`] in the record of a backup: it is held no more.
 pub const HOLD_RELEASED: &str = "released";
+/// On backups that were made from what a bucket holds: which cluster has made them, [`TAKEN_OVER_OWN`] or [`TAKEN_OVER_OTHER`]; an
+/// addition of Lifeboat.
+pub const ANNOTATION_TAKEN_OVER: &str = "lifeboat.io/taken-over";
+/// A value of [`ANNOTATION_TAKEN_OVER`]: the claim in the bucket is of this cluster.
+pub const TAKEN_OVER_OWN: &str = "this-cluster";
+/// A value of [`ANNOTATION_TAKEN_OVER`]: the claim is of another cluster, or nothing says of which.
+pub const TAKEN_OVER_OTHER: &str = "another-cluster";
 /// On schedules: their retention as JSON, where their definition has no such field; an addition of Lifeboat.
 pub const ANNOTATION_RETENTION: &str = "lifeboat.io/retention";
 /// Version of the cluster a backup was made of, such as `v1.34.4`.

@@ -3,6 +3,7 @@
 mod folder;
 mod walk;
 
+use crate::gate::{Died, Gate};
 use crate::key::{TEMPORARY, components, is_temporary};
 use crate::page::page_of;
 use crate::{BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, ObjectInfo, Page, PutOptions};
@@ -32,6 +33,7 @@ use walk::Walk;
 #[derive(Clone, Debug)]
 pub struct Directory {
     inner: Arc<Inner>,
+    gate: Gate,
 }
 
 #[derive(Debug)]
@@ -69,7 +71,13 @@ impl Directory {
         make_root(&path).map_err(wrap)?;
         let root =
             rustix::fs::open(&path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(|e| wrap(e.into()))?;
-        Ok(Self { inner: Arc::new(Inner { path, root, counter: AtomicU64::new(0) }) })
+        Ok(Self { inner: Arc::new(Inner { path, root, counter: AtomicU64::new(0) }), gate: Gate::default() })
+    }
+
+    /// The same directory, whose calls go through this gate.
+    #[must_use]
+    pub fn through(self, gate: Gate) -> Self {
+        Self { gate, ..self }
     }
 
     async fn blocking<T: Send + 'static>(
@@ -79,10 +87,9 @@ impl Directory {
         work: impl FnOnce(&Inner) -> Result<T, Errno> + Send + 'static,
     ) -> Result<T, BucketError> {
         let inner = Arc::clone(&self.inner);
-        let done = tokio::task::spawn_blocking(move || work(&inner)).await;
-        match done {
+        match self.gate.run(move || work(&inner)).await {
             Ok(result) => result.map_err(|e| self.inner.error(operation, key, e)),
-            Err(_) => Err(self.inner.fail(ErrorKind::Other, operation, key, "the thread died")),
+            Err(Died) => Err(self.inner.fail(ErrorKind::Other, operation, key, &Died.to_string())),
         }
     }
 

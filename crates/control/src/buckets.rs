@@ -14,6 +14,10 @@ use tokio::time::Instant;
 /// credentials, may be another by then.
 const LONGEST: Duration = Duration::from_secs(600);
 
+/// For so long visits use a client without reading its Secrets again: with many locations these reads are most of what a server asks the
+/// API server for. Credentials that are refused meanwhile are read anew at once.
+const UNASKED: Duration = Duration::from_secs(300);
+
 /// One client a location, as long as that and its Secrets stay the same.
 #[derive(Debug, Default)]
 pub(crate) struct Buckets {
@@ -25,12 +29,14 @@ struct Kept {
     spec: BackupStorageLocationSpec,
     access: LocationAccess,
     since: Instant,
+    /// When its Secrets were read last.
+    confirmed: Instant,
     bucket: Arc<dyn BlobStore>,
 }
 
 impl Kept {
-    fn is_of(&self, location: &BackupStorageLocation, access: &LocationAccess) -> bool {
-        self.spec == location.spec && self.access == *access && self.since.elapsed() < LONGEST
+    fn is_of(&self, location: &BackupStorageLocation) -> bool {
+        self.spec == location.spec && self.since.elapsed() < LONGEST
     }
 }
 
@@ -52,6 +58,12 @@ impl Buckets {
         location: &BackupStorageLocation,
         purpose: Purpose,
     ) -> Result<Arc<dyn BlobStore>, String> {
+        if purpose == Purpose::Visit
+            && providers.may_keep(location)
+            && let Some(bucket) = self.confirmed(location)
+        {
+            return Ok(bucket);
+        }
         let access = access(client, location).await?;
         // Credentials that are not those of a Secret may have been replaced without our knowledge.
         let is_known = access.credentials.is_some() || purpose == Purpose::Visit;
@@ -59,13 +71,23 @@ impl Buckets {
             return providers.open(location, access).await;
         }
         let key = location.key();
-        if let Some(kept) = self.lock().get(&key).filter(|kept| kept.is_of(location, &access)) {
+        let now = Instant::now();
+        if let Some(kept) = self.lock().get_mut(&key).filter(|kept| kept.is_of(location) && kept.access == access) {
+            kept.confirmed = now;
             return Ok(Arc::clone(&kept.bucket));
         }
         let bucket = providers.open(location, access.clone()).await?;
-        let kept = Kept { spec: location.spec.clone(), access, since: Instant::now(), bucket: Arc::clone(&bucket) };
+        let (since, confirmed) = (Instant::now(), now);
+        let kept = Kept { spec: location.spec.clone(), access, since, confirmed, bucket: Arc::clone(&bucket) };
         self.lock().insert(key, kept);
         Ok(bucket)
+    }
+
+    /// The client of a location whose Secrets were read just before.
+    fn confirmed(&self, location: &BackupStorageLocation) -> Option<Arc<dyn BlobStore>> {
+        let kept = self.lock();
+        let kept = kept.get(&location.key()).filter(|kept| kept.is_of(location))?;
+        (kept.confirmed.elapsed() < UNASKED).then(|| Arc::clone(&kept.bucket))
     }
 
     /// Drops the client of a location, so that the next one is made anew.
@@ -199,6 +221,25 @@ mod tests {
         }
         let expected = [("first", 1), ("same", 1), ("secret", 2), ("status", 2), ("spec", 3), ("same", 3)];
         assert_eq!(opened, expected);
+    }
+
+    #[tokio::test]
+    async fn a_visit_reads_no_secret_that_was_read_just_before() {
+        let mut tasks = JoinSet::new();
+        let client = client(&mut tasks, &["one", "two", "three", "three"]).await;
+        let (buckets, providers) = (Buckets::default(), Counting::default());
+        let mut place = location("main");
+        place.spec.credential = Some(serde_json::from_value(json!({"name": "cloud", "key": "cloud"})).unwrap());
+        let opened = async |purpose| {
+            buckets.open(&client, &providers, &place, purpose).await.unwrap();
+            providers.0.load(Ordering::Relaxed)
+        };
+        assert_eq!([opened(Purpose::Visit).await, opened(Purpose::Visit).await], [1, 1]);
+        assert_eq!([opened(Purpose::Operation).await, opened(Purpose::Visit).await], [2, 2]);
+        tokio::time::pause();
+        tokio::time::advance(UNASKED).await;
+        tokio::time::resume();
+        assert_eq!([opened(Purpose::Visit).await, opened(Purpose::Operation).await], [3, 3]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,6 +3,7 @@
 use crate::phase::backup::is_running;
 use crate::phase::restore::has_ended;
 use crate::phase::schedule::next_run;
+use crate::phase::taken_over::is_of_another_cluster;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{
@@ -14,7 +15,8 @@ use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What lies in the cluster: of the resources those of one namespace.
+/// What lies in the cluster: of the resources those of one namespace. Backups that another cluster has made protect nothing of this
+/// one.
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
     /// The backups.
@@ -144,14 +146,17 @@ pub struct Attention {
 
 /// How late a run may be before that is told.
 const LATE: SignedDuration = SignedDuration::from_mins(5);
+/// A location that was not looked at for so long is told of.
+const UNSEEN: SignedDuration = SignedDuration::from_hours(1);
+/// Where it is checked more rarely: when so many checks are missing.
+const MISSED: i64 = 3;
 /// How long the failure of a backup or restore that no schedule has made is told.
 const TOLD: SignedDuration = SignedDuration::from_hours(24);
 
 /// Tells it. `zone` is that of schedules that name none; `program` is what commands begin with.
 #[must_use]
 pub fn coverage(inventory: &Inventory, zone: &TimeZone, now: Timestamp, program: &str) -> Coverage {
-    let mut newest_first: Vec<&Backup> = inventory.backups.iter().collect();
-    sort_newest_first(&mut newest_first);
+    let newest_first = own_newest_first(inventory.backups.iter());
     let mut coverage = Coverage {
         locations: inventory.locations.iter().map(location).collect(),
         schedules: inventory.schedules.iter().map(|one| schedule(one, &newest_first, zone)).collect(),
@@ -160,7 +165,7 @@ pub fn coverage(inventory: &Inventory, zone: &TimeZone, now: Timestamp, program:
         attention: Vec::new(),
     };
     let mut notes = Notes { attention: Vec::new(), program };
-    notes.locations(inventory);
+    notes.locations(inventory, now);
     notes.schedules(&coverage.schedules, inventory, now);
     notes.failures(inventory, now);
     notes.namespaces(&coverage.namespaces);
@@ -199,11 +204,6 @@ fn label_of(meta: &ObjectMeta) -> Option<&str> {
     meta.labels.get(well_known::LABEL_SCHEDULE_NAME).map(String::as_str)
 }
 
-fn has_result(backup: &Backup) -> bool {
-    use BackupPhase as P;
-    matches!(backup.status.phase, Some(P::Completed | P::PartiallyFailed | P::Failed | P::FailedValidation))
-}
-
 fn ended(backup: &Backup) -> Ended {
     Ended {
         backup: backup.metadata.name.clone(),
@@ -233,18 +233,37 @@ fn running(inventory: &Inventory) -> Vec<RunningState> {
     backups.chain(restores).collect()
 }
 
-/// Whether everything in its namespaces is saved. What a list excludes was left out on purpose.
+/// Whether everything in its namespaces is saved. What a list excludes was left out on purpose, but for one that excludes all types.
 fn is_whole(spec: &BackupSpec) -> bool {
-    let all = |list: &[String]| list.is_empty() || list.iter().any(|one| one == "*");
+    let is_star = |one: &String| one == "*";
+    let all = |list: &[String]| list.is_empty() || list.iter().any(is_star);
+    let excludes_all = |list: &[String]| list.iter().any(is_star);
     let selects = spec.label_selector.is_some() || !spec.or_label_selectors.is_empty();
-    !selects && all(&spec.included_resources) && all(&spec.included_namespace_scoped_resources)
+    let includes = all(&spec.included_resources) && all(&spec.included_namespace_scoped_resources);
+    let excludes = excludes_all(&spec.excluded_resources) || excludes_all(&spec.excluded_namespace_scoped_resources);
+    includes && !excludes && !selects
 }
 
-pub(crate) fn sort_newest_first(backups: &mut [&Backup]) {
-    backups.sort_by_key(|backup| Reverse((backup.status.start_timestamp.map(Time::timestamp), &backup.metadata.name)));
+/// The backups that this cluster has made, the newest first.
+pub(crate) fn own_newest_first<'b>(backups: impl Iterator<Item = &'b Backup>) -> Vec<&'b Backup> {
+    let mut own: Vec<&Backup> = backups.filter(|backup| !is_of_another_cluster(backup)).collect();
+    own.sort_by_key(|backup| Reverse((begun(backup), &backup.metadata.name)));
+    own
 }
 
-/// What is known of each of these namespaces, those without a good backup first, then by the age of the last one.
+/// When a backup began, or else was made: one that was refused, or ended in the queue, never began.
+fn begun(backup: &Backup) -> Option<Timestamp> {
+    backup.status.start_timestamp.or(backup.metadata.creation_timestamp).map(Time::timestamp)
+}
+
+/// Whether a backup has ended, and how is known.
+pub(crate) fn has_result(backup: &Backup) -> bool {
+    use BackupPhase as P;
+    matches!(backup.status.phase, Some(P::Completed | P::PartiallyFailed | P::Failed | P::FailedValidation))
+}
+
+/// What is known of each of these namespaces, those without a good backup first, then by the age of the last one. The backups are those
+/// of this cluster.
 pub(crate) fn namespaces<'a>(
     newest_first: &[&Backup],
     schedules: impl Iterator<Item = &'a Schedule>,
@@ -322,7 +341,7 @@ impl Notes<'_> {
         self.attention.push(Attention { what, next });
     }
 
-    fn locations(&mut self, inventory: &Inventory) {
+    fn locations(&mut self, inventory: &Inventory, now: Timestamp) {
         let program = self.program;
         if inventory.locations.is_empty() {
             let what = "there is no backup storage location: nothing can be backed up";
@@ -337,6 +356,9 @@ impl Notes<'_> {
                 };
                 let next = format!("mend it, then `{program} backup-location get {name}`");
                 self.add(format!("location {name} is not available: {why}"), next);
+            } else if let Some(looked) = looked_at_long_ago(location, now) {
+                let next = format!("look whether the server runs (`{program} version`), and whether the storage hangs");
+                self.add(format!("location {name} was looked at last at {looked}"), next);
             }
         }
     }
@@ -380,7 +402,8 @@ impl Notes<'_> {
             let when = start.or(meta.creation_timestamp).map(Time::timestamp);
             when.is_some_and(|when| now.duration_since(when) <= TOLD)
         };
-        let alone = inventory.backups.iter().filter(|backup| label_of(&backup.metadata).is_none());
+        let own = inventory.backups.iter().filter(|backup| !is_of_another_cluster(backup));
+        let alone = own.filter(|backup| label_of(&backup.metadata).is_none());
         for backup in alone.filter(|backup| has_result(backup) && !is_good(backup)) {
             let name = &backup.metadata.name;
             if is_new(backup.status.start_timestamp, &backup.metadata) {
@@ -425,6 +448,16 @@ impl Notes<'_> {
             self.add(what, format!("`{program} schedule describe`: Velero-Native Snapshot PVs"));
         }
     }
+}
+
+/// When a location was looked at last, where that is long ago; `None` too for one that is to be checked once only.
+fn looked_at_long_ago(location: &BackupStorageLocation, now: Timestamp) -> Option<Time> {
+    let frequency = location.spec.validation_frequency.map(|frequency| frequency.nanoseconds());
+    if frequency.is_some_and(|frequency| frequency <= 0) {
+        return None;
+    }
+    let most = SignedDuration::from_nanos(frequency.unwrap_or_default().saturating_mul(MISSED)).max(UNSEEN);
+    location.status.last_validation_time.filter(|looked| now.duration_since(looked.timestamp()) > most)
 }
 
 fn reason(inventory: &Inventory, backup: &str) -> String {

@@ -1,14 +1,15 @@
 //! What the server counts, under Velero's names (api-and-controllers.md 4.6).
 
-use crate::coverage::NamespaceState;
+use crate::coverage::{NamespaceState, has_result, own_newest_first};
 use crate::phase::backup::is_running;
-use crate::phase::schedule::interval;
+use crate::phase::schedule::{interval, next_run};
+use crate::phase::taken_over::is_of_another_cluster;
 use crate::world::World;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_api::{
-    Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase, Schedule, Time,
-    well_known,
+    Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase, Schedule,
+    SchedulePhase, Time, well_known,
 };
 use prometheus::core::Collector;
 use prometheus::proto::LabelPair;
@@ -95,6 +96,7 @@ metrics! {
     namespace_schedules: GaugeVec "lifeboat_namespace_schedules" [&["namespace"]] "Schedules that save all of a namespace";
     location_status: GaugeVec "velero_backup_location_status_gauge" [&["backup_location_name"]] "Whether a storage location is available: 1 or 0";
     schedule_interval: GaugeVec "velero_schedule_expected_interval_seconds" [SCHEDULE] "Time from the next run of a schedule to the one after";
+    schedule_next_run: GaugeVec "lifeboat_schedule_next_run_timestamp" [SCHEDULE] "When the next run of a schedule is due, or has been since, in Unix seconds; none for one that is paused or not valid";
     restore_total: GaugeVec "velero_restore_total" [&[]] "Restores there are";
     restore_attempt: IntCounterVec "velero_restore_attempt_total" [SCHEDULE] "Restores looked at, also those refused";
     restore_invalid: IntCounterVec "velero_restore_validation_failed_total" [SCHEDULE] "Restores that were refused";
@@ -176,6 +178,7 @@ impl Metrics {
             &self.backup_size,
             &self.backup_last_status,
             &self.schedule_interval,
+            &self.schedule_next_run,
         ] {
             let _ = gauge.remove_label_values(&[schedule]);
         }
@@ -198,6 +201,11 @@ impl Metrics {
                 Some(seconds) => self.schedule_interval.with_label_values(&[label.as_str()]).set(seconds as f64),
                 None => drop(self.schedule_interval.remove_label_values(&[label.as_str()])),
             }
+            let is_enabled = schedule.status.phase == Some(SchedulePhase::Enabled) && !schedule.spec.paused;
+            match next_run(schedule, zone).filter(|_| is_enabled) {
+                Some(due) => self.schedule_next_run.with_label_values(&[label.as_str()]).set(due.as_second() as f64),
+                None => drop(self.schedule_next_run.remove_label_values(&[label.as_str()])),
+            }
         }
     }
 
@@ -215,7 +223,9 @@ impl Metrics {
         self.backup_total.with_label_values(&none).set(world.backups.len() as f64);
         self.restore_total.with_label_values(&none).set(world.restores.len() as f64);
         let mut last: BTreeMap<&str, Time> = BTreeMap::new();
-        for backup in world.backups.iter().filter(|b| b.status.phase == Some(BackupPhase::Completed)) {
+        // What another cluster has saved says nothing of a schedule of ours that has the name of one of its.
+        let own = || world.backups.iter().filter(|backup| !is_of_another_cluster(backup));
+        for backup in own().filter(|backup| backup.status.phase == Some(BackupPhase::Completed)) {
             if let Some(end) = backup.status.completion_timestamp {
                 let latest = last.entry(schedule_of(backup)).or_insert(end);
                 *latest = end.max(*latest);
@@ -226,7 +236,7 @@ impl Metrics {
         // compat: Velero never removes these, so that their number grows with all backups that ever were.
         let backups: BTreeSet<&str> = world.backups.iter().map(|backup| backup.metadata.name.as_str()).collect();
         self.csi().into_iter().for_each(|counter| keep_backups(counter, &backups));
-        self.see_unprotected(world);
+        self.see_unprotected(own());
         world.locations.iter().for_each(|location| self.location(location));
         keep(&self.backup_last_success, |schedule| last.contains_key(schedule));
         for (schedule, end) in last {
@@ -249,10 +259,10 @@ impl Metrics {
     }
 
     /// What the newest backups say that have run.
-    fn see_unprotected(&self, world: &World) {
+    fn see_unprotected<'b>(&self, own: impl Iterator<Item = &'b Backup>) {
         let mut newest: BTreeMap<&str, &Backup> = BTreeMap::new();
         let has_run = |backup: &&Backup| backup.status.start_timestamp.is_some() && !is_running(backup);
-        for backup in world.backups.iter().filter(has_run) {
+        for backup in own.filter(has_run) {
             let other = newest.entry(schedule_of(backup)).or_insert(backup);
             if other.status.start_timestamp < backup.status.start_timestamp {
                 *other = backup;
@@ -363,13 +373,9 @@ impl Metrics {
 
 /// Whether the newest backup of a schedule that has ended was completed, if there is one.
 fn last_was_good(world: &World, schedule: &str) -> bool {
-    use BackupPhase as P;
-    let ended = |backup: &&Backup| {
-        matches!(backup.status.phase, Some(P::Completed | P::PartiallyFailed | P::Failed))
-            && schedule_of(backup) == schedule
-    };
-    let last = world.backups.iter().filter(ended).max_by_key(|backup| backup.status.completion_timestamp);
-    last.is_none_or(|backup| backup.status.phase == Some(P::Completed))
+    let ended = |backup: &&Backup| schedule_of(backup) == schedule && has_result(backup);
+    let newest_first = own_newest_first(world.backups.iter().filter(ended));
+    newest_first.first().is_none_or(|backup| backup.status.phase == Some(BackupPhase::Completed))
 }
 
 /// A count of a status; a negative one, which nobody writes, is none.
@@ -408,6 +414,7 @@ fn keep(gauge: &GaugeVec, is_there: impl Fn(&str) -> bool) {
 mod tests {
     use super::*;
     use crate::coverage::Ended;
+    use crate::phase::taken_over::note_taken_over;
 
     fn lines(metrics: &Metrics, part: &str) -> Vec<String> {
         let text = String::from_utf8(metrics.text().unwrap()).unwrap();
@@ -528,6 +535,65 @@ mod tests {
         assert_eq!(lines(&metrics, "csi_snapshot_a"), [csi("attempt") + " 5"]);
         see(&World::default());
         assert!(lines(&metrics, "csi_snapshot").is_empty() && lines(&metrics, "unprotected").is_empty());
+    }
+
+    #[test]
+    fn what_another_cluster_has_saved_does_not_count_for_a_schedule_of_its_name() {
+        let metrics = Metrics::new().unwrap();
+        let mut world = World::default();
+        let mut schedule = Schedule::default();
+        schedule.metadata.name = "daily".into();
+        world.schedules.put(schedule);
+        let mut found = backup(BackupPhase::Completed);
+        found.metadata.name = "daily-2".into();
+        (found.status.start_timestamp, found.status.completion_timestamp) =
+            (found.status.completion_timestamp, found.status.completion_timestamp);
+        found.status.unprotected_volumes = 9;
+        note_taken_over(&mut found.metadata, false);
+        world.backups.put(found);
+        let mut own = backup(BackupPhase::PartiallyFailed);
+        own.status.unprotected_volumes = 1;
+        world.backups.put(own);
+        metrics.see(&world, &TimeZone::UTC, Timestamp::UNIX_EPOCH);
+        let own = r#"lifeboat_backup_unprotected_volumes{schedule="daily"} 1"#;
+        assert_eq!(lines(&metrics, "unprotected_volumes{schedule=\"daily\"}"), [own]);
+        for zero in ["last_successful_timestamp{schedule=\"daily\"}", "last_status{schedule=\"daily\"}"] {
+            assert!(lines(&metrics, zero).is_empty(), "{zero}");
+        }
+    }
+
+    #[test]
+    fn a_schedule_that_is_enabled_has_a_next_run() {
+        let metrics = Metrics::new().unwrap();
+        let mut world = World::default();
+        for name in ["due", "later", "paused", "wrong", "new"] {
+            let mut schedule = Schedule::default();
+            schedule.metadata.name = name.into();
+            schedule.metadata.creation_timestamp = Some(Time::new(Timestamp::UNIX_EPOCH));
+            schedule.spec.schedule = "30 0 * * *".into();
+            schedule.spec.paused = name == "paused";
+            schedule.status.phase = match name {
+                "new" => None,
+                "wrong" => Some(SchedulePhase::FailedValidation),
+                _ => Some(SchedulePhase::Enabled),
+            };
+            if name == "later" {
+                schedule.status.last_backup = Some(Time::new(Timestamp::from_second(3600).unwrap()));
+            }
+            world.schedules.put(schedule);
+        }
+        let see = |world: &World| metrics.see(world, &TimeZone::UTC, Timestamp::from_second(90_000).unwrap());
+        see(&world);
+        let line = |name: &str, at: u32| format!("lifeboat_schedule_next_run_timestamp{{schedule={name:?}}} {at}");
+        let shown = || lines(&metrics, "next_run_timestamp{");
+        assert_eq!(shown(), [line("due", 1800), line("later", 88_200)], "of yesterday, and never made");
+        let mut paused = world.schedules.iter().find(|s| s.metadata.name == "due").unwrap().clone();
+        paused.spec.paused = true;
+        world.schedules.put(paused);
+        see(&world);
+        assert_eq!(shown(), [line("later", 88_200)]);
+        see(&World::default());
+        assert!(shown().is_empty());
     }
 
     #[test]

@@ -7,12 +7,14 @@ pub(crate) mod fate;
 pub(crate) mod hold;
 pub(crate) mod keep;
 pub(crate) mod location;
+pub(crate) mod pending;
 pub(crate) mod queue;
 pub(crate) mod request;
 pub(crate) mod restore;
 pub(crate) mod retention;
 pub(crate) mod schedule;
 pub(crate) mod snapshot_location;
+pub(crate) mod taken_over;
 pub(crate) mod unreadable;
 
 use jiff::Timestamp;

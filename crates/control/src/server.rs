@@ -13,7 +13,7 @@ mod words;
 
 use crate::buckets::Buckets;
 use crate::census::{Census, look_again_and_again};
-use crate::coverage::{namespaces, sort_newest_first};
+use crate::coverage::{namespaces, own_newest_first};
 use crate::event::{emit, event};
 use crate::guard::{Own, wait_for_velero_to_end};
 use crate::health::Health;
@@ -36,7 +36,7 @@ use memory::Memory;
 use perform::perform;
 use plan::{View, is_wanted, plan};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -143,7 +143,16 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
     // Stops the work when the leadership ends before the process does.
     let env = Env { cancel: cancel.child_token(), ..env };
     let stop = env.cancel.clone();
-    let context = Context { client, env, options, leadership: leadership.clone(), metrics, buckets, signer };
+    let context = Context {
+        client,
+        env,
+        options,
+        leadership: leadership.clone(),
+        metrics,
+        buckets,
+        signer,
+        cluster_uid: OnceLock::new(),
+    };
     let mut server = Server::new(context, health);
     let ended = tokio::select! {
         () = server.run() => Ok(()),
@@ -240,8 +249,7 @@ impl Server {
         }
         let Some(census) = self.census.borrow().clone() else { return };
         self.compared = Some(now);
-        let mut newest_first: Vec<_> = self.world.backups.iter().collect();
-        sort_newest_first(&mut newest_first);
+        let newest_first = own_newest_first(self.world.backups.iter());
         let states = namespaces(&newest_first, self.world.schedules.iter(), &census, self.context.env.now());
         self.context.metrics.see_namespaces(&states);
     }

@@ -3,13 +3,14 @@
 use crate::buckets::Buckets;
 use crate::extensions::{Extensions, NoPlugins};
 use crate::metrics::Metrics;
-use crate::options::{Env, Options, Providers, ServerClock, SigningKey};
+use crate::options::{Env, LocationAccess, Options, Providers, ServerClock, SigningKey};
 use crate::work::Context;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_action::{Actions, VolumeSnapshotter};
-use lifeboat_api::{Duration, PluginInfo, VolumeSnapshotLocation};
+use lifeboat_api::{BackupStorageLocation, Duration, PluginInfo, VolumeSnapshotLocation};
+use lifeboat_bucket::BlobStore;
 use lifeboat_client::{Client, NamespacedName};
 use lifeboat_cluster::{Cluster, ConnectOptions};
 use lifeboat_operation::Journal;
@@ -17,7 +18,7 @@ use lifeboat_reconcile::Leadership;
 use lifeboat_sandbox::{Sandbox, SandboxOptions};
 use lifeboat_testbed::scripted_api_server;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -72,6 +73,21 @@ pub(crate) fn options(concurrent: usize) -> Options {
     }
 }
 
+/// Each location is this bucket.
+#[derive(Debug)]
+pub(crate) struct OneBucket(pub(crate) Arc<dyn BlobStore>);
+
+#[async_trait]
+impl Providers for OneBucket {
+    async fn open(&self, _: &BackupStorageLocation, _: LocationAccess) -> Result<Arc<dyn BlobStore>, String> {
+        Ok(Arc::clone(&self.0))
+    }
+
+    fn may_keep(&self, _: &BackupStorageLocation) -> bool {
+        false
+    }
+}
+
 /// Gives each operation these actions.
 #[derive(Debug)]
 pub(crate) struct Given(pub(crate) Actions);
@@ -118,5 +134,6 @@ pub(crate) fn context(cluster: Cluster, providers: Arc<dyn Providers>) -> Contex
         metrics: Arc::new(Metrics::new().unwrap()),
         buckets: Arc::new(Buckets::default()),
         signer: None,
+        cluster_uid: OnceLock::new(),
     }
 }

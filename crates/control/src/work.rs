@@ -36,7 +36,7 @@ use lifeboat_operation::Journal;
 use lifeboat_reconcile::Leadership;
 use lifeboat_store::{Store, StoreError};
 use std::error::Error;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What every task is given.
 #[derive(Debug)]
@@ -49,6 +49,8 @@ pub(crate) struct Context {
     pub(crate) buckets: Arc<Buckets>,
     /// Signs URLs of our own port, when there is one.
     pub(crate) signer: Option<Signer>,
+    /// The UID of the cluster, once it was read.
+    pub(crate) cluster_uid: OnceLock<String>,
 }
 
 /// Something that a task has changed, ahead of the mirrors.
@@ -121,6 +123,19 @@ pub(crate) enum SnapshotLocations<'a> {
 }
 
 impl Context {
+    /// The UID of the cluster; empty when it may not be read, which is asked again.
+    pub(crate) async fn cluster_uid(&self) -> Result<String, ClusterError> {
+        if let Some(known) = self.cluster_uid.get() {
+            return Ok(known.clone());
+        }
+        let uid = self.client.cluster.uid().await?;
+        if !uid.is_empty() {
+            // Another task may have been faster, with the same answer.
+            let _ = self.cluster_uid.set(uid.clone());
+        }
+        Ok(uid)
+    }
+
     /// The bucket of a location for an operation, below its prefix and behind the fence.
     pub(crate) async fn bucket(&self, location: &BackupStorageLocation) -> Result<Arc<dyn BlobStore>, String> {
         self.opened(location, Purpose::Operation).await

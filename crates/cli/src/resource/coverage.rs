@@ -21,12 +21,12 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How the status is shown.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// Show it again every five seconds, until ctrl-c
+    /// Show it again every five seconds, or less often where the cluster answers slowly, until ctrl-c
     #[arg(long)]
     watch: bool,
     /// Show all namespaces; without it ten at most, the worst ones
@@ -42,6 +42,10 @@ pub(crate) struct StatusArgs {
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_secs(5);
+/// A look takes a tenth of the time at most: the pause after it is so many times as long.
+const SHARE: u32 = 9;
+/// Between two counts of the claims of the cluster, of which there may be very many.
+const COUNT: Duration = Duration::from_secs(60);
 /// Namespaces that are shown.
 const SHOWN: usize = 10;
 /// The exit code where something needs attention.
@@ -49,11 +53,12 @@ const ATTENTION: u8 = 2;
 
 impl StatusArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        let (machine, mut claims) = (self.output.and_then(Format::machine), Claims::default());
         loop {
-            let mut text = Vec::new();
-            let is_well = match self.look(globals).await {
+            let (mut text, begun) = (Vec::new(), Instant::now());
+            let is_well = match self.look(globals, &mut claims).await {
                 Ok(status) => {
-                    match self.output.and_then(Format::machine) {
+                    match machine {
                         Some(output) => print_resource(&status.value(), output)?,
                         None => status.write(&mut text, self.details)?,
                     }
@@ -61,13 +66,20 @@ impl StatusArgs {
                 }
                 // What fails once may work at the next look.
                 Err(e) if self.watch => {
-                    writeln!(text, "The status is not known now: {e:#}")?;
+                    let told = format!("The status is not known now: {e:#}");
+                    // Programs read one document after the other.
+                    if machine.is_some() {
+                        writeln!(std::io::stderr(), "{told}")?
+                    } else {
+                        writeln!(text, "{told}")?
+                    }
                     false
                 }
                 Err(e) => return Err(e),
             };
+            let took = begun.elapsed();
             let mut out = std::io::stdout();
-            if self.watch && out.is_terminal() {
+            if self.watch && machine.is_none() && out.is_terminal() {
                 // To the upper left corner, and nothing below.
                 write!(out, "\x1b[H\x1b[2J")?;
             }
@@ -76,14 +88,14 @@ impl StatusArgs {
             if !self.watch {
                 return Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::from(ATTENTION) });
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(pause(took)).await;
         }
     }
 
-    async fn look(&self, globals: &Globals) -> Result<Status> {
+    async fn look(&self, globals: &Globals, claims: &mut Claims) -> Result<Status> {
         let own = client(globals).await?;
         let asking = client(&globals.with_requests_within(self.timeout)).await?;
-        let (inventory, server) = tokio::join!(inventory(&own), server_status(&asking, self.timeout.to_std()));
+        let (inventory, server) = tokio::join!(inventory(&own, claims), server_status(&asking, self.timeout.to_std()));
         let now = Timestamp::now();
         let coverage = coverage(&inventory?, &TimeZone::UTC, now, &globals.program.name);
         let server = server.map(|answer| answer.server_version).map_err(|e| format!("{e:#}"));
@@ -97,9 +109,32 @@ struct Partial {
     metadata: ObjectMeta,
 }
 
-async fn inventory(client: &Client) -> Result<Inventory> {
-    let mut claims = BTreeMap::<String, u64>::new();
-    let (backups, restores, schedules, locations, mut namespaces, ()) = tokio::try_join!(
+/// How long it is until the next look, after one that took so long.
+fn pause(took: Duration) -> Duration {
+    LOOK.max(took.saturating_mul(SHARE))
+}
+
+/// How many claims each namespace has, and when they were counted.
+#[derive(Debug, Default)]
+struct Claims {
+    of: BTreeMap<String, u64>,
+    counted: Option<Instant>,
+}
+
+impl Claims {
+    /// Counts them, unless that was done just before.
+    async fn count(&mut self, client: &Client) -> Result<&BTreeMap<String, u64>> {
+        if self.counted.is_none_or(|at| at.elapsed() >= COUNT) {
+            let mut of = BTreeMap::<String, u64>::new();
+            each_claim(client, |meta| *of.entry(meta.namespace).or_default() += 1).await?;
+            (self.of, self.counted) = (of, Some(Instant::now()));
+        }
+        Ok(&self.of)
+    }
+}
+
+async fn inventory(client: &Client, claims: &mut Claims) -> Result<Inventory> {
+    let (backups, restores, schedules, locations, mut namespaces, claims) = tokio::try_join!(
         async { Ok::<_, anyhow::Error>(client.list("").await?) },
         async { Ok(client.list("").await?) },
         async { Ok(client.list("").await?) },
@@ -108,9 +143,7 @@ async fn inventory(client: &Client) -> Result<Inventory> {
             let found = namespaces_to_protect(&client.cluster, &client.namespace).await;
             found.context("without the namespaces of the cluster nobody knows what is not protected")
         },
-        each_claim(client, |meta| {
-            *claims.entry(meta.namespace).or_default() += 1;
-        }),
+        claims.count(client),
     )?;
     for one in &mut namespaces {
         one.claims = claims.get(&one.facts.name).copied().unwrap_or_default();
@@ -211,7 +244,7 @@ impl Status {
         let columns = ["NAMESPACE", "LAST GOOD BACKUP", "BEGAN", "SCHEDULES", "CLAIMS"];
         table(out, &columns, all.iter().take(shown).map(row).collect())?;
         if shown < all.len() {
-            writeln!(out, "and {} more, with younger backups (--details shows them)", all.len() - shown)?;
+            writeln!(out, "and {} more (--details shows them)", all.len() - shown)?;
         }
         Ok(())
     }
@@ -225,4 +258,17 @@ fn table(out: &mut Vec<u8>, columns: &[&str], rows: Vec<Vec<String>>) -> Result<
     writeln!(out)?;
     print(out, columns, rows.into_iter().map(|row| (row, &none)), &labels)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_that_take_long_are_rare() {
+        let seconds = Duration::from_secs;
+        for (took, expected) in [(0, 5), (1, 9), (30, 270)] {
+            assert_eq!(pause(seconds(took)), seconds(expected));
+        }
+    }
 }

@@ -1,14 +1,14 @@
 //! `lifeboat backup hold` and `release`: a backup that is held is not deleted, neither when its time is over nor when somebody asks
 //! for it.
 
-use super::{client, missing, together};
+use super::{client, missing, said, together};
 use crate::globals::Globals;
 use anyhow::{Result, bail};
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
-use lifeboat_api::{Backup, BackupPhase, DeleteBackupRequest, Duration, well_known};
+use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, DeleteBackupRequest, Duration, well_known};
 use lifeboat_client::Client;
-use lifeboat_control::{Hold, deletion_is_asked};
+use lifeboat_control::{Hold, Obstacle, deletion_is_asked, location_of};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -39,6 +39,7 @@ impl HoldArgs {
         let hold = until(&self.until, Timestamp::now())?;
         let client = client(globals).await?;
         let requests: Vec<DeleteBackupRequest> = client.list("").await?;
+        let locations = client.list("").await.ok();
         let mut errors = Vec::new();
         for name in &self.names {
             let may_be_held = |backup: &Backup| match is_going(backup, &requests) {
@@ -46,7 +47,10 @@ impl HoldArgs {
                 false => Ok(()),
             };
             match change(&client, name, Some(&hold.value()), may_be_held).await {
-                Ok(_) => writeln!(std::io::stdout(), "Backup \"{name}\" is {hold}.")?,
+                Ok((backup, _)) => {
+                    writeln!(std::io::stdout(), "Backup \"{name}\" is {hold}.")?;
+                    said(unrecorded(&backup, locations.as_deref(), "may delete it"))?;
+                }
                 Err(e) => errors.push(e),
             }
         }
@@ -57,11 +61,15 @@ impl HoldArgs {
 impl ReleaseArgs {
     pub(super) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let client = client(globals).await?;
+        let locations = client.list("").await.ok();
         let mut errors = Vec::new();
         for name in &self.names {
             match change(&client, name, None, |_| Ok(())).await {
-                Ok(true) => writeln!(std::io::stdout(), "Backup \"{name}\" is released.")?,
-                Ok(false) => writeln!(std::io::stdout(), "Backup \"{name}\" is not held.")?,
+                Ok((backup, true)) => {
+                    writeln!(std::io::stdout(), "Backup \"{name}\" is released.")?;
+                    said(unrecorded(&backup, locations.as_deref(), "goes on holding it"))?;
+                }
+                Ok((_, false)) => writeln!(std::io::stdout(), "Backup \"{name}\" is not held.")?,
                 Err(e) => errors.push(e),
             }
         }
@@ -93,13 +101,25 @@ fn is_going(backup: &Backup, requests: &[DeleteBackupRequest]) -> bool {
         || deletion_is_asked(backup, requests)
 }
 
-/// Writes the annotation, or takes it off; false when it said so already.
+/// Why another cluster that has the backup of the same bucket is not told: nothing can be written into its location. Without the right
+/// to list locations nothing is said.
+fn unrecorded(backup: &Backup, locations: Option<&[BackupStorageLocation]>, so: &str) -> Option<String> {
+    let location = location_of(backup, locations?);
+    let obstacle = Obstacle::of(location)?;
+    let name = location.map_or(&backup.spec.storage_location, |location| &location.metadata.name);
+    Some(format!(
+        "That is not written into the bucket, because {}: another cluster that has the backup {so}.",
+        obstacle.told(name)
+    ))
+}
+
+/// Writes the annotation, or takes it off; gives the backup, and false when it said so already.
 async fn change(
     client: &Client,
     name: &str,
     hold: Option<&str>,
     check: impl Fn(&Backup) -> Result<()>,
-) -> Result<bool> {
+) -> Result<(Backup, bool)> {
     for _ in 0..TRIES {
         let before: Backup = client.get(name).await?.ok_or_else(|| missing::<Backup>(name))?;
         check(&before)?;
@@ -110,11 +130,11 @@ async fn change(
             None => drop(annotations.remove(well_known::ANNOTATION_HOLD)),
         }
         if after.metadata.annotations == before.metadata.annotations {
-            return Ok(false);
+            return Ok((before, false));
         }
         match client.change(&before, &after).await {
             Err(e) if e.is_conflict() => {}
-            stored => return Ok(stored.map(|_| true)?),
+            stored => return Ok(stored.map(|stored| (stored, true))?),
         }
     }
     bail!("backup {name} changes too often: try again")
@@ -123,6 +143,39 @@ async fn change(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_api::{BackupStorageLocationAccessMode, BackupStorageLocationPhase};
+
+    #[test]
+    fn where_nothing_can_be_written_it_is_said_that_only_this_cluster_knows() {
+        let location = |name: &str, mode, phase| {
+            let mut location = BackupStorageLocation::default();
+            location.metadata.name = name.into();
+            (location.spec.access_mode, location.status.phase) = (mode, phase);
+            location
+        };
+        let available = Some(BackupStorageLocationPhase::Available);
+        let locations = [
+            location("good", None, available),
+            location("sealed", Some(BackupStorageLocationAccessMode::ReadOnly), available),
+            location("away", None, Some(BackupStorageLocationPhase::Unavailable)),
+        ];
+        let mut backup = Backup::default();
+        for (name, expected) in [
+            ("good", None),
+            ("sealed", Some("location sealed is read-only")),
+            ("away", Some("location away is not available")),
+            ("gone", Some("there is no location gone")),
+        ] {
+            backup.spec.storage_location = name.into();
+            let expected = expected.map(|why| {
+                format!(
+                    "That is not written into the bucket, because {why}: another cluster that has the backup may delete it."
+                )
+            });
+            assert_eq!(unrecorded(&backup, Some(&locations), "may delete it"), expected);
+            assert_eq!(unrecorded(&backup, None, "may delete it"), None);
+        }
+    }
 
     #[test]
     fn until_is_a_time_or_how_long_from_now() {

@@ -59,37 +59,55 @@ pub(super) fn shown(rules: &Retention) -> String {
 pub(super) fn annotated(schedule: &Schedule) -> Result<Schedule> {
     let mut annotated = schedule.clone();
     if let Some(rules) = annotated.spec.retention.take() {
-        let text = serde_json::to_string(&rules)?;
-        annotated.metadata.annotations.insert(well_known::ANNOTATION_RETENTION.to_owned(), text);
-        writeln!(
-            std::io::stderr(),
-            "The cluster's definition of schedules has no spec.retention: the annotation {} says it instead. \
-             `install --crds-only --apply` brings the field.",
-            well_known::ANNOTATION_RETENTION
-        )?;
+        annotate(&mut annotated, &rules)?;
+        tell_of_annotation()?;
     }
     Ok(annotated)
+}
+
+fn annotate(schedule: &mut Schedule, rules: &Retention) -> Result<()> {
+    let text = serde_json::to_string(rules)?;
+    schedule.metadata.annotations.insert(well_known::ANNOTATION_RETENTION.to_owned(), text);
+    Ok(())
+}
+
+fn tell_of_annotation() -> Result<()> {
+    writeln!(
+        std::io::stderr(),
+        "The cluster's definition of schedules has no spec.retention: the annotation {} says it instead. \
+         `install --crds-only --apply` brings the field.",
+        well_known::ANNOTATION_RETENTION
+    )?;
+    Ok(())
 }
 
 /// How often a change is tried when the server writes the schedule too.
 const TRIES: u32 = 8;
 
-/// Gives a schedule these rules, or none.
+/// Gives a schedule these rules, or none. The first write has them twice, in the field and in the annotation, because it is not known
+/// whether the definition has the field: so there is no moment at which a server finds none. Where the field was stored, the annotation is
+/// taken off then.
 pub(super) async fn set(client: &Client, name: &str, rules: Option<&Retention>) -> Result<()> {
     for _ in 0..TRIES {
         let before: Schedule = client.get(name).await?.ok_or_else(|| missing::<Schedule>(name))?;
         let mut after = before.clone();
         after.metadata.annotations.remove(well_known::ANNOTATION_RETENTION);
         after.spec.retention = rules.cloned();
+        if let Some(rules) = rules {
+            annotate(&mut after, rules)?;
+        }
         let stored = match client.change(&before, &after).await {
             Err(e) if e.is_conflict() => continue,
             stored => stored?,
         };
-        if stored.spec.retention.as_ref() == rules {
-            return Ok(());
+        match rules {
+            None => return Ok(()),
+            Some(_) if stored.spec.retention.as_ref() != rules => return tell_of_annotation(),
+            Some(_) => {}
         }
-        after.metadata.resource_version.clone_from(&stored.metadata.resource_version);
-        match client.change(&stored, &annotated(&after)?).await {
+        let mut with_field = stored.clone();
+        with_field.metadata.annotations.remove(well_known::ANNOTATION_RETENTION);
+        match client.change(&stored, &with_field).await {
             Err(e) if e.is_conflict() => {}
             stored => return Ok(stored.map(drop)?),
         }
@@ -100,6 +118,51 @@ pub(super) async fn set(client: &Client, name: &str, rules: Option<&Retention>) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_client::api_resource;
+    use lifeboat_cluster::{Cluster, ConnectOptions};
+    use lifeboat_reconcile::{Mirrored, Seen};
+    use lifeboat_sandbox::{Sandbox, SandboxOptions};
+    use serde_json::json;
+    use tokio::sync::mpsc;
+    use tokio::task::JoinSet;
+
+    /// A server sees each state that a schedule goes through, and may delete backups in each.
+    #[tokio::test]
+    async fn a_schedule_whose_rules_are_changed_has_rules_at_every_moment() {
+        let sandbox = Sandbox::start(SandboxOptions::for_tests()).await.unwrap();
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "velero"}});
+        sandbox.apply([namespace].into_iter().chain(lifeboat_api::crds()).collect()).await.unwrap();
+        let kubeconfig = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(&kubeconfig, sandbox.kubeconfig()).unwrap();
+        let options = ConnectOptions { kubeconfig: Some(kubeconfig.path().into()), ..ConnectOptions::default() };
+        let client = Client { cluster: Cluster::connect(&options).await.unwrap(), namespace: "velero".into() };
+        // Made before the definition had the field.
+        let mut schedule = Schedule::default();
+        (schedule.metadata.name, schedule.metadata.namespace) = ("s".into(), "velero".into());
+        annotate(&mut schedule, &Retention { keep_weekly: Some(3), ..Retention::default() }).unwrap();
+        client.create("s", &schedule).await.unwrap().unwrap();
+        let (sender, mut changes) = mpsc::channel(16);
+        let mut tasks = JoinSet::new();
+        let (cluster, resource) = (client.cluster.clone(), api_resource::<Schedule>());
+        let mirrored = Mirrored { cluster, resource, namespace: "velero".into() };
+        tasks.spawn(mirrored.mirror(|seen| seen, sender));
+        assert!(matches!(changes.recv().await, Some(Seen::All(_))));
+
+        let rules = Retention { keep_daily: Some(7), ..Retention::default() };
+        set(&client, "s", Some(&rules)).await.unwrap();
+        let last: Schedule = client.get("s").await.unwrap().unwrap();
+        assert_eq!((last.spec.retention.as_ref(), last.metadata.annotations.len()), (Some(&rules), 0));
+        loop {
+            let Some(Seen::Applied(body)) = changes.recv().await else { panic!("a change") };
+            let seen: Schedule = serde_json::from_slice(&body).unwrap();
+            assert_eq!(seen.retention(), Ok(Some(rules.clone())));
+            if seen == last {
+                break;
+            }
+        }
+        set(&client, "s", None).await.unwrap();
+        assert_eq!(client.get::<Schedule>("s").await.unwrap().unwrap().retention(), Ok(None));
+    }
 
     #[test]
     fn any_flag_makes_rules() {

@@ -4,12 +4,13 @@ use super::plugins::Plugins;
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use lifeboat_api::BackupStorageLocation;
-use lifeboat_bucket::{BlobStore, Directory, Prefixed};
+use lifeboat_bucket::{BlobStore, Deadlined, Deadlines, Directory, Gates, Prefixed};
 use lifeboat_control::{LocationAccess, Providers};
 use lifeboat_s3::{CredentialsFile, S3, S3Config};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::timeout;
 
 /// The provider of directories.
 const DIRECTORY: &str = "lifeboat.io/directory";
@@ -18,6 +19,7 @@ const DIRECTORY: &str = "lifeboat.io/directory";
 #[derive(Debug)]
 pub(crate) struct BuiltIn {
     directory_root: Option<PathBuf>,
+    gates: Gates,
     /// For one request with all its attempts.
     patience: Duration,
     /// What provides all other storage; `None` outside a server.
@@ -29,7 +31,8 @@ impl BuiltIn {
         let canonical = |root: &Path| {
             root.canonicalize().with_context(|| format!("--directory-root {}: it must be there", root.display()))
         };
-        Ok(Self { directory_root: directory_root.map(canonical).transpose()?, patience, plugins: None })
+        let directory_root = directory_root.map(canonical).transpose()?;
+        Ok(Self { directory_root, gates: Gates::default(), patience, plugins: None })
     }
 
     /// The same, and the object stores of plugins.
@@ -52,24 +55,35 @@ impl BuiltIn {
         S3::connect(config).await.map_err(|e| e.to_string())
     }
 
-    fn directory(&self, location: &BackupStorageLocation) -> Result<Directory, String> {
-        let root = self.directory_root.as_ref().ok_or(
+    /// The directory of a location. Whoever opens it, or calls it later, waits for a storage that hangs no longer than for any other
+    /// bucket; what hangs all the same takes a part of the threads only.
+    async fn directory(&self, location: &BackupStorageLocation) -> Result<Deadlined, String> {
+        let root = self.directory_root.clone().ok_or(
             "directories are not served: start the server with --directory-root, the directory that holds them",
         )?;
-        let bucket = &location.spec.object_storage.bucket;
-        let path = location.spec.config.get("path").filter(|path| !path.is_empty());
+        let bucket = location.spec.object_storage.bucket.clone();
+        let path = location.spec.config.get("path").filter(|path| !path.is_empty()).cloned();
         let path = path.ok_or("config.path is missing: the directory that holds the bucket's folder")?;
-        if bucket.is_empty() || Path::new(bucket).components().any(|part| !matches!(part, Component::Normal(_))) {
+        if bucket.is_empty() || Path::new(&bucket).components().any(|part| !matches!(part, Component::Normal(_))) {
             return Err(format!("objectStorage.bucket {bucket:?} is no name of a folder"));
         }
-        let outside = || format!("config.path {path} is not below the server's --directory-root {}", root.display());
-        // Links are followed before it is compared; the store itself follows none below it.
-        let base = Path::new(path).canonicalize().map_err(|e| format!("config.path {path}: {e}"))?;
-        if !base.starts_with(root) {
-            return Err(outside());
-        }
-        Directory::open(base.join(bucket)).map_err(|e| e.to_string())
+        let gate = self.gates.of(&Path::new(&path).join(&bucket));
+        let late = format!("config.path {path}: the storage has not answered for {} s", self.patience.as_secs());
+        let opened = timeout(self.patience, gate.run(move || open_below(&root, &path, &bucket))).await;
+        let directory = opened.map_err(|_| late)?.map_err(|died| died.to_string())??;
+        let deadlines = Deadlines { answer: self.patience, silence: self.patience };
+        Ok(Deadlined::new(Arc::new(directory.through(gate)), deadlines))
     }
+}
+
+/// Opens the folder of a bucket in a directory, which must be below the root.
+fn open_below(root: &Path, path: &str, bucket: &str) -> Result<Directory, String> {
+    // Links are followed before it is compared; the store itself follows none below it.
+    let base = Path::new(path).canonicalize().map_err(|e| format!("config.path {path}: {e}"))?;
+    if !base.starts_with(root) {
+        return Err(format!("config.path {path} is not below the server's --directory-root {}", root.display()));
+    }
+    Directory::open(base.join(bucket)).map_err(|e| e.to_string())
 }
 
 #[async_trait]
@@ -83,7 +97,7 @@ impl Providers for BuiltIn {
             ("", _) => return Err("object storage provider name must not be empty".to_owned()),
             (provider, Some(plugins)) if plugins.has_store(provider) => plugins.object_store(location, access).await?,
             ("aws" | "velero.io/aws", _) => Arc::new(self.s3(location, access).await?),
-            (DIRECTORY, _) => Arc::new(self.directory(location)?),
+            (DIRECTORY, _) => Arc::new(self.directory(location).await?),
             (other, plugins) => {
                 let elsewhere = match plugins {
                     Some(_) => "no plugin of this server has it: add it with `plugin add IMAGE`",
@@ -107,23 +121,23 @@ impl Providers for BuiltIn {
 mod tests {
     use super::*;
 
-    #[test]
-    fn directories_stay_below_the_root() {
+    #[tokio::test]
+    async fn directories_stay_below_the_root() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("root");
         std::fs::create_dir_all(root.join("in")).unwrap();
         std::fs::create_dir_all(folder.path().join("out")).unwrap();
         std::os::unix::fs::symlink(folder.path().join("out"), root.join("link")).unwrap();
-        let opened = |root: Option<&Path>| BuiltIn::new(root, Duration::ZERO);
+        let opened = |root: Option<&Path>| BuiltIn::new(root, Duration::from_secs(60));
         let built_in = opened(Some(&root)).unwrap();
-        let open = |path: PathBuf, bucket: &str| {
+        let open = async |path: PathBuf, bucket: &str| {
             let mut location = BackupStorageLocation::default();
             location.spec.config.insert("path".into(), path.display().to_string());
             location.spec.object_storage.bucket = bucket.into();
-            built_in.directory(&location).map(drop)
+            built_in.directory(&location).await.map(drop)
         };
-        assert_eq!(open(root.join("in"), "b"), Ok(()));
-        assert_eq!(open(root.clone(), "b"), Ok(()));
+        assert_eq!(open(root.join("in"), "b").await, Ok(()));
+        assert_eq!(open(root.clone(), "b").await, Ok(()));
         for (path, bucket, expected) in [
             (folder.path().join("out"), "b", "is not below the server's --directory-root"),
             (root.join("link"), "b", "is not below the server's --directory-root"),
@@ -133,10 +147,10 @@ mod tests {
             (root.join("in"), "/etc", "is no name of a folder"),
             (root.join("in"), "", "is no name of a folder"),
         ] {
-            let why = open(path.clone(), bucket).unwrap_err();
+            let why = open(path.clone(), bucket).await.unwrap_err();
             assert!(why.contains(expected), "{} {bucket}: {why}", path.display());
         }
-        assert!(opened(None).unwrap().directory(&BackupStorageLocation::default()).is_err());
+        assert!(opened(None).unwrap().directory(&BackupStorageLocation::default()).await.is_err());
         assert!(opened(Some(&root.join("missing"))).is_err());
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::phase::taken_over::note_taken_over;
 use serde_json::{Value, json};
 
 const NOW: &str = "2026-11-22T12:00:00Z";
@@ -94,6 +95,57 @@ fn a_namespace_is_in_a_backup_of_all_of_it_that_is_good_and_not_older() {
     assert_eq!(texts(&found), ["backup partly is PartiallyFailed, with 2 errors"]);
 }
 
+/// It never began, so that it has no time of that.
+#[test]
+fn a_run_that_was_refused_is_the_last_one() {
+    let mut inventory = well();
+    let mut refused: Backup =
+        read("Backup", "nightly-20261122090000", &json!({}), &json!({"phase": "FailedValidation"}));
+    refused.metadata.creation_timestamp = Some(Time::new("2026-11-22T09:00:00Z".parse().unwrap()));
+    inventory.backups.push(of_schedule(refused, "nightly"));
+    let found = told(&inventory);
+    let expected = "the last backup of schedule nightly, nightly-20261122090000, is FailedValidation";
+    assert_eq!(texts(&found), [expected]);
+}
+
+/// Two clusters share a bucket, and have namespaces and schedules of the same names.
+#[test]
+fn what_another_cluster_has_saved_protects_nothing_here() {
+    let mut inventory = well();
+    let spec = json!({"includedNamespaces": ["*"]});
+    for (name, phase) in [("nightly-20261122060000", "Completed"), ("by-hand", "Completed"), ("wrong", "Failed")] {
+        let status = json!({"phase": phase, "startTimestamp": "2026-11-22T06:00:00Z"});
+        let mut backup: Backup = read("Backup", name, &spec, &status);
+        note_taken_over(&mut backup.metadata, false);
+        inventory.backups.push(if name == "nightly-20261122060000" { of_schedule(backup, "nightly") } else { backup });
+    }
+    assert_eq!(told(&inventory), told(&well()));
+    for backup in &mut inventory.backups {
+        note_taken_over(&mut backup.metadata, true);
+    }
+    let found = told(&inventory);
+    let last: Vec<&str> = found.namespaces.iter().map(|one| one.last_good.as_ref().unwrap().backup.as_str()).collect();
+    assert_eq!(last, ["nightly-20261122060000"; 2], "its own, of before its server was installed anew");
+}
+
+#[test]
+fn a_backup_that_leaves_all_types_out_has_no_namespace() {
+    for field in ["excludedNamespaceScopedResources", "excludedResources"] {
+        let mut inventory = well();
+        let mut without = |list: &[&str], name: &str, start: &str| {
+            let spec = json!({"includedNamespaces": ["*"], field: list});
+            let status = json!({"phase": "Completed", "startTimestamp": start});
+            inventory.backups.push(read("Backup", name, &spec, &status));
+        };
+        without(&["events"], "without-events", "2026-11-22T05:00:00Z");
+        without(&["events", "*"], "without-all", "2026-11-22T06:00:00Z");
+        let found = told(&inventory);
+        let last: Vec<&str> =
+            found.namespaces.iter().map(|one| one.last_good.as_ref().unwrap().backup.as_str()).collect();
+        assert_eq!(last, ["without-events"; 2], "{field}");
+    }
+}
+
 #[test]
 fn what_needs_attention_is_said_with_the_next_step() {
     let check = |change: &dyn Fn(&mut Inventory), expected: &[&str]| {
@@ -116,6 +168,16 @@ fn what_needs_attention_is_said_with_the_next_step() {
         &["location main is not available: no route"],
     );
     check(&|i| i.locations[0].status.phase = None, &["location main is not available: no server has looked at it yet"]);
+    let looked = |i: &mut Inventory, text: &str, frequency: Option<i64>| {
+        i.locations[0].status.last_validation_time = Some(Time::new(text.parse().unwrap()));
+        i.locations[0].spec.validation_frequency = frequency.map(lifeboat_api::Duration::from_secs);
+    };
+    let long_ago: &[&str] = &["location main was looked at last at 2026-11-22T10:59:59Z"];
+    check(&|i| looked(i, "2026-11-22T10:59:59Z", None), long_ago);
+    check(&|i| looked(i, "2026-11-22T11:00:00Z", None), &[]);
+    check(&|i| looked(i, "2026-11-22T10:59:59Z", Some(1)), long_ago);
+    check(&|i| looked(i, "2026-11-22T10:59:59Z", Some(3600)), &[]);
+    check(&|i| looked(i, "2026-11-22T10:59:59Z", Some(0)), &[]);
     check(
         &|i| i.schedules[0].status.last_backup = Some(Time::new("2026-11-21T03:00:00Z".parse().unwrap())),
         &["a run of schedule nightly is due since 2026-11-22T03:00:00Z, and no server has begun it"],

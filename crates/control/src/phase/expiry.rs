@@ -41,7 +41,8 @@ pub enum Obstacle {
 
 impl Obstacle {
     /// Why nothing can be deleted from this location; `None` when something can.
-    pub(crate) fn of(location: Option<&BackupStorageLocation>) -> Option<Self> {
+    #[must_use]
+    pub fn of(location: Option<&BackupStorageLocation>) -> Option<Self> {
         let Some(location) = location else { return Some(Self::NoLocation) };
         if location.status.phase != Some(BackupStorageLocationPhase::Available) {
             return Some(Self::Unavailable);
@@ -80,6 +81,8 @@ pub(crate) struct Requests {
 
 /// A deletion that has failed is asked for again after so long when the server's flag does not say.
 const FREQUENCY: Duration = Duration::from_secs(3600);
+/// One that fails again and again is asked for again after so long at the latest, unless the flag says more.
+const LONGEST: SignedDuration = SignedDuration::from_hours(24);
 
 /// When the time of a backup is over; `None` for one that has not begun.
 pub(crate) fn end(backup: &Backup) -> Option<Timestamp> {
@@ -130,7 +133,7 @@ pub(crate) fn step(backup: &Backup, around: Around, frequency: Duration, now: Ti
         None => Decision::Rest,
         Some(_) if until.is_some() && !is_soon => begins(backup).map_or(Decision::Rest, Decision::Wait),
         Some(end) if end > now => Decision::Wait(end),
-        Some(_) => delete(requests, frequency, now),
+        Some(end) => delete(end, requests, frequency, now),
     }
 }
 
@@ -140,12 +143,16 @@ fn say(backup: &Backup, obstacle: Obstacle) -> Decision<Step> {
     if is_said { Decision::Rest } else { Decision::Do(Step::Keep(obstacle)) }
 }
 
-fn delete(requests: Requests, frequency: Duration, now: Timestamp) -> Decision<Step> {
+/// The time of a backup is over since its end. What has failed is asked for again after as long as it has been failing, so that the pauses
+/// become longer.
+fn delete(end: Timestamp, requests: Requests, frequency: Duration, now: Timestamp) -> Decision<Step> {
     let frequency = if frequency.nanoseconds() <= 0 { FREQUENCY } else { frequency };
-    let pause = SignedDuration::from_nanos(frequency.nanoseconds());
+    let pause = |failed: Timestamp| {
+        SignedDuration::from_nanos(frequency.nanoseconds()).max(failed.duration_since(end).min(LONGEST))
+    };
     // A time to come is that of another clock.
     let failed = requests.failed.filter(|failed| *failed <= now);
-    match failed.and_then(|failed| failed.checked_add(pause).ok()) {
+    match failed.and_then(|failed| failed.checked_add(pause(failed)).ok()) {
         Some(again) if again > now => Decision::Wait(again),
         _ => Decision::Do(Step::Delete),
     }
@@ -181,9 +188,14 @@ mod tests {
             (P::Finalizing, Requests::default(), 500, Decision::Rest),
             (P::Completed, Requests { is_open: true, failed: None }, 500, Decision::Rest),
             // It has failed, and is tried again.
-            (P::Deleting, Requests { is_open: false, failed: Some(at(480)) }, 500, Decision::Wait(at(540))),
-            (P::Deleting, Requests { is_open: false, failed: Some(at(480)) }, 540, delete.clone()),
+            (P::Deleting, Requests { is_open: false, failed: Some(at(40)) }, 50, Decision::Wait(at(100))),
+            (P::Deleting, Requests { is_open: false, failed: Some(at(40)) }, 100, delete.clone()),
+            // It fails since long.
+            (P::Deleting, Requests { is_open: false, failed: Some(at(480)) }, 900, Decision::Wait(at(960))),
+            (P::Deleting, Requests { is_open: false, failed: Some(at(90_000)) }, 90_000, Decision::Wait(at(176_400))),
+            // By another clock, and before its time was over.
             (P::Deleting, Requests { is_open: false, failed: Some(at(9000)) }, 540, delete.clone()),
+            (P::Completed, Requests { is_open: false, failed: Some(at(-40)) }, 10, Decision::Wait(at(20))),
         ] {
             let mut backup = over();
             backup.status.phase = Some(phase);
@@ -198,6 +210,9 @@ mod tests {
             let decided = step(&over(), around, unset, at(10));
             assert_eq!(decided, Decision::Wait(at(3600)), "every hour");
         }
+        let around = Around { requests: Requests { failed: Some(at(90_000)), ..failed }, ..Around::default() };
+        let two_days = Duration::from_secs(2 * 86_400);
+        assert_eq!(step(&over(), around, two_days, at(90_000)), Decision::Wait(at(90_000 + 2 * 86_400)));
     }
 
     #[test]

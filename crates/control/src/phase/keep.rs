@@ -3,6 +3,7 @@
 use super::hold::Hold;
 use super::retention::{Candidate, Reason, kept};
 use super::schedule::run_time;
+use super::taken_over::is_of_another_cluster;
 use crate::cron::zone_of;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -79,17 +80,22 @@ impl Kept {
         }
     }
 
-    /// By these rules, whatever those of the schedule are.
+    /// By these rules, whatever those of the schedule are. Backups that another cluster has made, whose schedule has the name of ours,
+    /// are counted by themselves: they take no place of our own.
     pub(crate) fn by<'b>(
         schedule: &str,
         rules: &Retention,
         zone: &TimeZone,
         backups: impl Iterator<Item = (&'b Backup, bool)>,
     ) -> Self {
-        let candidates: Vec<Candidate> = backups.map(|(backup, asked)| candidate(schedule, backup, asked)).collect();
-        let reasons = kept(rules, zone, &candidates);
-        let backups = candidates.into_iter().map(|candidate| candidate.name).zip(reasons);
-        let backups = backups.filter(|(_, reasons)| !reasons.is_empty()).collect();
+        let (others, own): (Vec<_>, Vec<_>) = backups.partition(|(backup, _)| is_of_another_cluster(backup));
+        let of = |backups: Vec<(&Backup, bool)>| {
+            let candidates = backups.into_iter().map(|(backup, asked)| candidate(schedule, backup, asked));
+            let candidates: Vec<Candidate> = candidates.collect();
+            let reasons = kept(rules, zone, &candidates);
+            candidates.into_iter().map(|candidate| candidate.name).zip(reasons)
+        };
+        let backups = of(own).chain(of(others)).filter(|(_, reasons)| !reasons.is_empty()).collect();
         Self { schedule: schedule.to_owned(), wrong: None, backups }
     }
 
@@ -121,10 +127,18 @@ fn candidate(schedule: &str, backup: &Backup, asked: bool) -> Candidate {
     Candidate { name, of, is_good: is_good(backup, asked) }
 }
 
-/// The time that a backup of a schedule stands for: that of the run that it was made for, or else when it began.
+/// A run may be ahead of the making of its backup by so much: the clock of the server may be a little fast.
+const SKEW: SignedDuration = SignedDuration::from_mins(1);
+
+/// The time that a backup of a schedule stands for: that of the run that it was made for, or else when it began. A run that is later
+/// than the making of its backup is of a clock that was wrong, or of a name that somebody gave: with it, a backup would count as the
+/// newest until that time comes, so it stands for the time when it was made, by the clock of the API server.
 pub(crate) fn stands_for(schedule: &str, backup: &Backup) -> Option<Timestamp> {
-    let made = || backup.status.start_timestamp.or(backup.metadata.creation_timestamp).map(Time::timestamp);
-    run_time(schedule, &backup.metadata.name).or_else(made)
+    let made = backup.metadata.creation_timestamp.map(Time::timestamp);
+    let Some(run) = run_time(schedule, &backup.metadata.name) else {
+        return backup.status.start_timestamp.map(Time::timestamp).or(made);
+    };
+    Some(made.filter(|made| run.duration_since(*made) > SKEW).unwrap_or(run))
 }
 
 /// What is kept has its expiration moved when so much time is left, or half of its `ttl` where that is less.
@@ -156,6 +170,7 @@ pub(crate) fn lasts_until(backup: &Backup, keepers: &[Keeper], now: Timestamp) -
 
 #[cfg(test)]
 mod tests {
+    use super::super::taken_over::note_taken_over;
     use super::*;
     use lifeboat_api::{Duration, well_known};
 
@@ -206,6 +221,49 @@ mod tests {
         let why = "kept, because the retention of schedule nightly cannot be followed: invalid annotation \
                    lifeboat.io/retention: it is no JSON object";
         assert_eq!(found(&nightly(Some("7"))).unwrap(), [why, why, why, "", ""]);
+    }
+
+    /// Two clusters with a schedule of the same name share a bucket.
+    #[test]
+    fn what_another_cluster_has_made_takes_no_place_of_our_own() {
+        let of_days = |days: [u8; 3], minute: u8| {
+            days.map(|day| backup(&format!("nightly-202611{day}23{minute}00"), BackupPhase::Completed))
+        };
+        let (mut own, mut others) = (of_days([20, 21, 22], 30), of_days([21, 22, 23], 50));
+        // Its own, of before its server was installed anew.
+        note_taken_over(&mut own[1].metadata, true);
+        others.iter_mut().for_each(|backup| note_taken_over(&mut backup.metadata, false));
+        let all = own.iter().chain(&others).map(|backup| (backup, false));
+        let kept = Kept::of(&nightly(Some(r#"{"keepLast": 2}"#)), &TimeZone::UTC, all).unwrap();
+        let names: Vec<&str> = kept.backups.keys().map(String::as_str).collect();
+        assert_eq!(
+            names,
+            ["nightly-20261121233000", "nightly-20261122233000", "nightly-20261122235000", "nightly-20261123235000"]
+        );
+    }
+
+    #[test]
+    fn a_backup_stands_for_its_run_unless_that_is_later_than_its_making() {
+        let of = |name: &str, made: Option<&str>, began: Option<&str>| {
+            let mut backup = backup(name, BackupPhase::Completed);
+            let time = |text: Option<&str>| text.map(|text| Time::new(at(text)));
+            backup.metadata.creation_timestamp = time(made);
+            backup.status.start_timestamp = time(began);
+            stands_for("nightly", &backup)
+        };
+        let (run, late) = ("nightly-20261122030000", Some("22T05:00:00"));
+        for (name, made, began, expected) in [
+            (run, None, None, Some("22T03:00:00")),
+            (run, late, late, Some("22T03:00:00")),
+            (run, Some("22T02:59:00"), late, Some("22T03:00:00")),
+            (run, Some("22T02:58:59"), late, Some("22T02:58:59")),
+            ("nightly-29991122030000", Some("22T02:58:59"), Some("30T00:00:00"), Some("22T02:58:59")),
+            ("by-hand", Some("22T02:58:59"), late, late),
+            ("by-hand", late, None, late),
+            ("by-hand", None, None, None),
+        ] {
+            assert_eq!(of(name, made, began), expected.map(at), "{name} {made:?} {began:?}");
+        }
     }
 
     #[test]

@@ -112,6 +112,7 @@ pub(super) fn of_wait(why: &Reason) -> &'static str {
         Reason::EarlierRun { .. } => "EarlierRun",
         Reason::Kept { .. } => "Kept",
         Reason::ReadBy(_) => "ReadByRestore",
+        Reason::Unrecorded { .. } => "Unrecorded",
         Reason::KeptBy(by) if by.iter().any(|keeper| matches!(keeper, Keeper::Hold(_))) => "Held",
         Reason::KeptBy(_) => "Retention",
     }

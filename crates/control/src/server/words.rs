@@ -156,6 +156,10 @@ pub(super) fn waits_for(why: &Reason, now: (Timestamp, Instant)) -> String {
         Reason::Kept { location, obstacle } => {
             format!("its location: its time is over, and it is not deleted, because {}", obstacle.told(location))
         }
+        Reason::Unrecorded { location, obstacle } => format!(
+            "its location: its hold was changed here, and no other cluster on the bucket knows of that, because {}",
+            obstacle.told(location)
+        ),
         Reason::KeptBy(by) => format!("what keeps it though its time is over: it is {}", told(by)),
     }
 }

@@ -33,6 +33,8 @@ pub(crate) struct Target {
     restores: Vec<(Identity, bool)>,
     /// Other requests for the same backup.
     others: Vec<Identity>,
+    /// Those of them that were for this very backup and have failed.
+    failed: Vec<Identity>,
     /// When this was seen.
     now: Timestamp,
 }
@@ -55,12 +57,18 @@ impl Target {
         let is_other = |other: &&DeleteBackupRequest| {
             other.metadata.name != request.metadata.name && other.spec.backup_name == name.name
         };
-        let others = world.delete_requests.beside(request).filter(is_other);
+        let others: Vec<&DeleteBackupRequest> = world.delete_requests.beside(request).filter(is_other).collect();
+        let has_failed = |other: &&&DeleteBackupRequest| {
+            let is_processed = other.status.phase == Some(DeleteBackupRequestPhase::Processed);
+            is_processed && backup.as_ref().is_some_and(|backup| is_meant(other, backup))
+        };
+        let identity = |other: &&DeleteBackupRequest| Identity::of(&other.metadata);
         Self {
             location: location.cloned(),
-            backup,
             restores,
-            others: others.map(|other| Identity::of(&other.metadata)).collect(),
+            failed: others.iter().filter(has_failed).map(identity).collect(),
+            others: others.iter().map(identity).collect(),
+            backup,
             now,
         }
     }
@@ -100,28 +108,31 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
         Err(_) if target.backup.is_none() && request.status.phase == Some(DeleteBackupRequestPhase::InProgress) => {
             return forget(context, &request, &target.others).await;
         }
-        Err(why) => return processed(context, &request, vec![why]).await,
+        Err(why) => return processed(context, &request, &target.failed, vec![why]).await,
     };
+    let failed = &target.failed;
     let mut begun = request.clone();
     begun.status.phase = Some(DeleteBackupRequestPhase::InProgress);
     let store = match context.store(location).await {
         Ok(store) => store,
-        Err(why) => return processed(context, &request, vec![format!("error getting the backup store: {why}")]).await,
+        Err(why) => {
+            return processed(context, &request, failed, vec![format!("error getting the backup store: {why}")]).await;
+        }
     };
     let labels = &mut begun.metadata.labels;
     labels.insert(well_known::LABEL_BACKUP_NAME.to_owned(), label_value(&backup.metadata.name));
     labels.insert(well_known::LABEL_BACKUP_UID.to_owned(), backup.metadata.uid.clone());
     let request = match context.client.change(&request, &begun).await {
-        Err(e) if is_refused(&e) => return processed(context, &request, vec![not_noted(&e)]).await,
+        Err(e) if is_refused(&e) => return processed(context, &request, failed, vec![not_noted(&e)]).await,
         noted => noted?,
     };
     let files = match files(&store, backup, context.env.now()).await {
         Ok(Files::Held(hold)) => {
             let why = hold.refusal(&backup.metadata.name);
-            return processed(context, &request, vec![format!("{why} (it was held in another cluster)")]).await;
+            return processed(context, &request, failed, vec![format!("{why} (it was held in another cluster)")]).await;
         }
         Ok(files) => files,
-        Err(e) => return processed(context, &request, vec![unknown(backup, &e)]).await,
+        Err(e) => return processed(context, &request, failed, vec![unknown(backup, &e)]).await,
     };
     let mut deleting = backup.clone();
     deleting.status.phase = Some(BackupPhase::Deleting);
@@ -129,7 +140,7 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
         deleting.metadata.annotations.insert(ANNOTATION_FILES.to_owned(), uid.clone());
     }
     match context.client.change_unread(backup, &deleting).await {
-        Err(e) if is_refused(&e) => return processed(context, &request, vec![not_noted(&e)]).await,
+        Err(e) if is_refused(&e) => return processed(context, &request, failed, vec![not_noted(&e)]).await,
         noted => drop(noted?),
     }
 
@@ -147,7 +158,7 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
             };
             if let Err(errors) = removed {
                 context.metrics.deletion_ends(backup, false);
-                return processed(context, &request, errors).await;
+                return processed(context, &request, failed, errors).await;
             }
             context.leadership.check().map_err(|lost| Unfinished::Because(lost.to_string()))?;
             store.delete_backup(name).await
@@ -156,7 +167,8 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
     };
     if let Err(e) = deleted {
         context.metrics.deletion_ends(backup, false);
-        return processed(context, &request, vec![format!("error deleting backup from backup storage: {e}")]).await;
+        return processed(context, &request, failed, vec![format!("error deleting backup from backup storage: {e}")])
+            .await;
     }
     let mut errors = Vec::new();
     let mut patience = PATIENCE;
@@ -170,14 +182,16 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
             errors.push(e);
         }
     }
+    let gone = Identity::of(&backup.metadata);
+    if errors.is_empty() {
+        match context.client.delete_exactly::<Backup>(&gone).await {
+            Err(e) if is_refused(&e) => errors.push(e.to_string()),
+            deleted => drop(deleted?),
+        }
+    }
     context.metrics.deletion_ends(backup, errors.is_empty());
     if !errors.is_empty() {
-        return processed(context, &request, errors).await;
-    }
-    let gone = Identity::of(&backup.metadata);
-    match context.client.delete_exactly::<Backup>(&gone).await {
-        Err(e) if is_refused(&e) => return processed(context, &request, vec![e.to_string()]).await,
-        deleted => drop(deleted?),
+        return processed(context, &request, failed, errors).await;
     }
     tracing::info!(backup = name, "deletion ends");
     let mut effects = vec![Effect::Gone(Kind::Backup, gone)];
@@ -273,18 +287,33 @@ pub(crate) async fn expire(context: &Context, request: DeleteBackupRequest) -> F
     forget(context, &request, &[]).await
 }
 
-async fn processed(context: &Context, request: &DeleteBackupRequest, errors: Vec<String>) -> Finished {
+/// Notes why a deletion has failed. What requests before it have noted is not needed any more: of a backup whose deletion fails again and
+/// again one stays.
+async fn processed(
+    context: &Context,
+    request: &DeleteBackupRequest,
+    before: &[Identity],
+    errors: Vec<String>,
+) -> Finished {
     tracing::error!(backup = request.spec.backup_name, errors = errors.join("; "), "deletion failed");
     let mut after = request.clone();
     after.status.phase = Some(DeleteBackupRequestPhase::Processed);
     after.status.errors = capped(errors);
-    let stored = context.client.change(request, &after).await?;
-    Ok(vec![Effect::stored(stored)])
+    let mut effects = vec![Effect::stored(context.client.change(request, &after).await?)];
+    for gone in before {
+        match context.client.delete_exactly::<DeleteBackupRequest>(gone).await {
+            Ok(_) => effects.push(Effect::Gone(Kind::DeleteBackupRequest, gone.clone())),
+            // Its own time comes to an end, too.
+            Err(e) => tracing::warn!(request = gone.key.name, error = %e, "an old request could not be removed"),
+        }
+    }
+    Ok(effects)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stub::{OneBucket, api_server, context, sandbox};
     use crate::world::Change;
     use lifeboat_api::Time;
     use lifeboat_api::{BackupStorageLocationAccessMode, BackupStorageLocationPhase};
@@ -420,6 +449,63 @@ mod tests {
         assert_eq!(files(&store, &begun("v", 7), NOW).await.unwrap(), Files::Another);
     }
 
+    #[tokio::test]
+    async fn a_deletion_is_counted_when_the_backup_is_gone() {
+        for (code, counted) in [(200, ["success", "attempt"]), (403, ["failure", "attempt"])] {
+            // It never began, so that no file is its own.
+            let mut backup = begun("u", 0);
+            (backup.status.start_timestamp, backup.metadata.resource_version) = (None, "1".into());
+            let mut request = DeleteBackupRequest::default();
+            (request.metadata.name, request.spec.backup_name) = ("d".into(), "b".into());
+            let mut location = BackupStorageLocation::default();
+            location.spec.provider = "aws".into();
+            location.status.phase = Some(BackupStorageLocationPhase::Available);
+            let status = serde_json::json!({"kind": "Status", "apiVersion": "v1", "code": code, "message": "no"});
+            let begins = [(200, serde_json::json!(request)), (200, serde_json::json!(backup)), (code, status)];
+            let ends = (200, serde_json::json!(request));
+            let mut tasks = tokio::task::JoinSet::new();
+            let cluster = api_server(&mut tasks, begins.into_iter().chain([ends]).collect()).await;
+            let context = context(cluster, Arc::new(OneBucket(Arc::new(Memory::default()))));
+            let target = Target {
+                backup: Some(backup),
+                location: Some(location),
+                restores: vec![],
+                others: vec![],
+                failed: vec![],
+                now: NOW,
+            };
+            let effects = delete(&context, request, target).await.unwrap();
+            let is_gone = effects.iter().any(|effect| matches!(effect, Effect::Gone(Kind::Backup, _)));
+            assert_eq!(is_gone, code == 200);
+            let text = String::from_utf8(context.metrics.text().unwrap()).unwrap();
+            for what in ["attempt", "success", "failure"] {
+                let line = format!("velero_backup_deletion_{what}_total{{schedule=\"\"}}");
+                let expected = format!("{line} {}", i32::from(counted.contains(&what)));
+                assert!(text.lines().any(|line| line == expected), "{code}: {expected} in {text}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn of_the_requests_that_have_failed_the_last_one_stays() {
+        let (_sandbox, cluster) = sandbox().await;
+        let context = context(cluster, Arc::new(OneBucket(Arc::new(Memory::default()))));
+        let mut made = Vec::new();
+        for name in ["d1", "d2", "of-another"] {
+            let mut request = DeleteBackupRequest::default();
+            (request.metadata.name, request.metadata.namespace) = (name.into(), "velero".into());
+            request.spec.backup_name = "b".into();
+            made.push(context.client.create(name, &request).await.unwrap().unwrap());
+        }
+        let failed = [Identity::of(&made[0].metadata)];
+        let effects = processed(&context, &made[1], &failed, vec!["no".to_owned()]).await.unwrap();
+        assert_eq!(effects.len(), 2);
+        let left: Vec<DeleteBackupRequest> = context.client.list("").await.unwrap();
+        let left: Vec<(&str, &[String])> =
+            left.iter().map(|one| (one.metadata.name.as_str(), &one.status.errors[..])).collect();
+        assert_eq!(left, [("d2", &["no".to_owned()][..]), ("of-another", &[])]);
+    }
+
     #[test]
     fn a_request_is_for_one_backup_of_the_name() {
         let mut world = World::default();
@@ -457,19 +543,28 @@ mod tests {
             world.see(Change { kind: Kind::Restore, what: Seen::Applied(unreadable.into()) });
             world.delete_requests.put(request(namespace, "d1"));
             world.delete_requests.put(request(namespace, "d2"));
+            for (name, uid) in [("d3", namespace), ("d4", "another backup of the name")] {
+                let mut failed = request(namespace, name);
+                failed.status.phase = Some(DeleteBackupRequestPhase::Processed);
+                failed.metadata.labels.insert(well_known::LABEL_BACKUP_UID.into(), uid.into());
+                world.delete_requests.put(failed);
+            }
         }
         let key = |name: &str| NamespacedName { namespace: "here".into(), name: name.into() };
         let target = Target::of(&request("here", "d1"), &world, NOW);
         assert_eq!(target.backup.map(|backup| backup.metadata.uid).as_deref(), Some("here"));
         let restores: Vec<NamespacedName> = target.restores.into_iter().map(|(restore, _)| restore.key).collect();
         assert_eq!(restores, [key("r"), key("u")]);
-        assert_eq!(target.others.into_iter().map(|other| other.key).collect::<Vec<_>>(), [key("d2")]);
+        let keys = |all: Vec<Identity>| all.into_iter().map(|other| other.key).collect::<Vec<_>>();
+        assert_eq!(keys(target.others), [key("d2"), key("d3"), key("d4")]);
+        assert_eq!(keys(target.failed), [key("d3")]);
     }
 
     #[test]
     fn what_cannot_be_deleted_is_said_before_anything_is_changed() {
         let mut request = DeleteBackupRequest::default();
-        let mut target = Target { backup: None, location: None, restores: vec![], others: vec![], now: NOW };
+        let mut target =
+            Target { backup: None, location: None, restores: vec![], others: vec![], failed: vec![], now: NOW };
         let why = |request: &DeleteBackupRequest, target: &Target| target.check(request).err();
         assert_eq!(why(&request, &target).as_deref(), Some("spec.backupName is required"));
         request.spec.backup_name = "b".into();

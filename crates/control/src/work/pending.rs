@@ -4,5 +4,43 @@
 pub(crate) mod backup;
 pub(crate) mod restore;
 
+use super::running::{Phased, until_written};
+use super::{Context, Unfinished};
+use crate::phase::pending::{ANNOTATION_UNREACHABLE, Patience, patience};
+use lifeboat_api::{Duration, ObjectMeta, Time};
+
+/// What a pending object needs cannot be reached now, for this reason. Gives why it is to end, when it has waited for that for too
+/// long; `begun` and `timeout` are those of [`patience`].
+///
+/// # Errors
+/// The reason: it is tried again later.
+async fn given_up<T: Phased>(
+    context: &Context,
+    pending: &T,
+    (begun, timeout): (Option<Time>, Duration),
+    why: Unfinished,
+) -> Result<String, Unfinished> {
+    // What a server fails at that is told to stop, or leads no more, says nothing.
+    if context.leadership.check().is_err() || context.env.cancel.is_cancelled() {
+        return Err(why);
+    }
+    match patience(pending.meta(), begun, timeout, context.env.now()) {
+        Patience::Wait => Err(why),
+        Patience::End(since) => Ok(format!("{why}; it has been so since {since}")),
+        Patience::Note(now) => {
+            let note = |object: &mut T| {
+                object.meta_mut().annotations.insert(ANNOTATION_UNREACHABLE.to_owned(), now.to_string());
+            };
+            until_written(context, pending, note).await?;
+            Err(why)
+        }
+    }
+}
+
+/// What a pending object needs was reached.
+fn note_reached(meta: &mut ObjectMeta) {
+    meta.annotations.remove(ANNOTATION_UNREACHABLE);
+}
+
 #[cfg(test)]
 mod tests;

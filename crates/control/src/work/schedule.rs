@@ -1,8 +1,8 @@
 //! Makes the backups of schedules (api-and-controllers.md 3.9).
 
-use super::sync::was_taken_over;
 use super::{Context, Effect, Finished, Unfinished};
 use crate::phase::schedule::{Run, run_name};
+use crate::phase::taken_over::was_taken_over;
 use lifeboat_api::{Backup, Schedule, SchedulePhase, Time, well_known};
 use lifeboat_client::is_refused;
 
@@ -176,7 +176,7 @@ mod tests {
         let mut found = Backup::default();
         found.metadata.name = "nightly-20261122040000".into();
         found.metadata.labels.insert(well_known::LABEL_SCHEDULE_NAME.into(), "nightly".into());
-        found.status.completion_timestamp = Some(Time::new(Timestamp::from_second(-60).unwrap()));
+        found.status.completion_timestamp = Some(Time::new(Timestamp::from_second(-3600).unwrap()));
         context.client.create(&found.metadata.name, &found).await.unwrap().unwrap();
         let noted: Schedule = context.client.get("nightly").await.unwrap().unwrap();
         let why = run(&context, &noted, due("04")).await.unwrap_err().to_string();

@@ -38,7 +38,7 @@ async fn found_left(context: &Context, store: &Store, name: &str) -> Result<bool
     if claim.namespace != *namespace {
         return Ok(false);
     }
-    let cluster = context.client.cluster.uid().await?;
+    let cluster = context.cluster_uid().await?;
     Ok(is_ours_and_old(&claim, &cluster, namespace, context.env.now())
         // Asked after its claim was read: a Backup is older than its claim.
         && context.client.get::<Backup>(name).await?.is_none())

@@ -2,6 +2,7 @@
 
 use super::{Context, Effect, Finished, Unfinished, sweep};
 use crate::phase::hold::agree_alone;
+use crate::phase::taken_over::{note_taken_over, was_taken_over};
 use crate::world::{Kind, Left, World};
 use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
@@ -61,12 +62,6 @@ impl Known {
     }
 }
 
-/// Whether a Backup was made from what a bucket held: after the backup had ended.
-pub(super) fn was_taken_over(backup: &Backup) -> bool {
-    let times = backup.metadata.creation_timestamp.zip(backup.status.completion_timestamp);
-    times.is_some_and(|(made, ended)| made > ended)
-}
-
 /// Searches a location, and notes that.
 pub(crate) async fn sync(context: &Context, location: BackupStorageLocation, known: Known) -> Finished {
     let mut effects = search(context, &location, &known).await?;
@@ -85,10 +80,10 @@ pub(super) async fn search(context: &Context, location: &BackupStorageLocation, 
     let folders: BTreeSet<String> = store.folders().await.map_err(failed)?.into_iter().collect();
     let mut effects = Vec::new();
     let store = &store;
-    let mut new = Vec::new();
-    for name in folders.difference(&known.backups) {
-        new.push(take_over(context, store, location, known, name).boxed());
-    }
+    let names: Vec<&String> = folders.difference(&known.backups).collect();
+    let cluster = if names.is_empty() { String::new() } else { context.cluster_uid().await? };
+    let finder = Finder { context, store, location, known, cluster: &cluster };
+    let new: Vec<_> = names.into_iter().map(|name| finder.take_over(name).boxed()).collect();
     let taken: Vec<_> = futures::stream::iter(new).buffer_unordered(AT_ONCE).collect().await;
     effects.extend(taken.into_iter().flatten());
     for (name, backup) in known.stored.iter().filter(|(name, _)| !folders.contains(*name)) {
@@ -113,43 +108,67 @@ pub(super) async fn search(context: &Context, location: &BackupStorageLocation, 
     Ok(effects)
 }
 
-/// Makes a Backup of one that was found; one that cannot be read or taken over is left out.
-async fn take_over(
-    context: &Context,
-    store: &Store,
-    location: &BackupStorageLocation,
-    known: &Known,
-    name: &str,
-) -> Option<Effect> {
-    let found = match store.backup(name).await {
-        Ok(found) => found,
-        // Being written, or given up.
-        Err(StoreError::NoBackup { .. }) => {
-            let left = sweep::is_left(context, store, location, name).await;
-            return left.then(|| Effect::Left(Box::new(Left { location: location.clone(), name: name.to_owned() })));
-        }
-        Err(e) => {
-            tracing::warn!(backup = name, error = %e, "a backup in the bucket cannot be read and is left out");
+/// Takes backups over that were found in the bucket of a location.
+struct Finder<'a> {
+    context: &'a Context,
+    store: &'a Store,
+    location: &'a BackupStorageLocation,
+    known: &'a Known,
+    /// The UID of this cluster; empty when it cannot be read.
+    cluster: &'a str,
+}
+
+impl Finder<'_> {
+    /// Makes a Backup of one that was found; one that cannot be read or taken over is left out.
+    async fn take_over(&self, name: &str) -> Option<Effect> {
+        let Self { context, store, location, known, .. } = *self;
+        let found = match store.backup(name).await {
+            Ok(found) => found,
+            // Being written, or given up.
+            Err(StoreError::NoBackup { .. }) => {
+                let left = sweep::is_left(context, store, location, name).await;
+                return left
+                    .then(|| Effect::Left(Box::new(Left { location: location.clone(), name: name.to_owned() })));
+            }
+            Err(e) => {
+                tracing::warn!(backup = name, error = %e, "a backup in the bucket cannot be read and is left out");
+                return None;
+            }
+        };
+        let mut backup = adopted(found, location, &known.schedules, context.env.now())?;
+        if backup.metadata.name != *name {
+            tracing::warn!(folder = name, backup = backup.metadata.name, "a folder holds a backup of another name");
             return None;
         }
-    };
-    let backup = adopted(found, location, &known.schedules, context.env.now())?;
-    if backup.metadata.name != *name {
-        tracing::warn!(folder = name, backup = backup.metadata.name, "a folder holds a backup of another name");
-        return None;
-    }
-    match context.client.create(name, &backup).await {
-        Ok(stored) => {
-            let stored = stored?;
-            tracing::info!(backup = name, location = location.metadata.name, "took over a backup");
-            if let Err(why) = take_over_volumes(context, store, &stored).await {
-                tracing::warn!(backup = name, why, "not all PodVolumeBackups of a backup could be taken over");
+        note_taken_over(&mut backup.metadata, self.is_own(name).await?);
+        match context.client.create(name, &backup).await {
+            Ok(stored) => {
+                let stored = stored?;
+                tracing::info!(backup = name, location = location.metadata.name, "took over a backup");
+                if let Err(why) = take_over_volumes(context, store, &stored).await {
+                    tracing::warn!(backup = name, why, "not all PodVolumeBackups of a backup could be taken over");
+                }
+                Some(Effect::stored(stored))
             }
-            Some(Effect::stored(stored))
+            Err(e) => {
+                tracing::warn!(backup = name, error = %e, "a backup could not be taken over");
+                None
+            }
         }
-        Err(e) => {
-            tracing::warn!(backup = name, error = %e, "a backup could not be taken over");
-            None
+    }
+
+    /// Whether this cluster has made a backup, as its claim says: Velero's have none. `None` when the bucket does not tell now, so
+    /// that the backup is taken over by the next search.
+    async fn is_own(&self, name: &str) -> Option<bool> {
+        match self.store.claim_of(name).await {
+            Ok(claim) => {
+                Some(claim.is_some_and(|claim| !claim.cluster_uid.is_empty() && claim.cluster_uid == self.cluster))
+            }
+            Err(e) if e.is_damage() => Some(false),
+            Err(e) => {
+                tracing::warn!(backup = name, error = %e, "it is not known which cluster has made a backup, which is left out");
+                None
+            }
         }
     }
 }
@@ -229,8 +248,63 @@ fn adopted(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stub::named;
+    use crate::stub::{OneBucket, context, named, sandbox};
     use lifeboat_api::OwnerReference;
+    use lifeboat_archive::sidecar::{CLAIM_FORMAT, Claim};
+    use lifeboat_bucket::{BlobStore, Memory, PutOptions};
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn what_is_taken_over_says_which_cluster_has_made_it() {
+        let (_sandbox, cluster) = sandbox().await;
+        let (bucket, own) = (Arc::new(Memory::default()), cluster.uid().await.unwrap());
+        let context = context(cluster, Arc::new(OneBucket(bucket.clone())));
+        let put = async |file: BackupFile, name: &str, bytes: Vec<u8>| {
+            bucket.put(&file.key(name), bytes.into(), PutOptions::default()).await.unwrap();
+        };
+        let claim = |cluster: &str| Claim {
+            format: CLAIM_FORMAT.into(),
+            cluster_uid: cluster.into(),
+            backup_uid: "u".into(),
+            namespace: "velero".into(),
+            attempt: 1,
+            claimed: Timestamp::UNIX_EPOCH,
+            refreshed: None,
+        };
+        for (name, claimed) in [
+            ("by-this", Some(serde_json::to_vec(&claim(&own)).unwrap())),
+            ("by-that", Some(serde_json::to_vec(&claim("that")).unwrap())),
+            ("by-nobody", Some(serde_json::to_vec(&claim("")).unwrap())),
+            ("by-velero", None),
+            ("damaged", Some(b"{".to_vec())),
+        ] {
+            let mut record = Backup::default();
+            record.metadata.name = name.into();
+            record.status.phase = Some(BackupPhase::Completed);
+            put(BackupFile::Metadata, name, serde_json::to_vec(&record).unwrap()).await;
+            if let Some(claim) = claimed {
+                put(BackupFile::Claim, name, claim).await;
+            }
+        }
+        let mut location = BackupStorageLocation::default();
+        (location.metadata.name, location.metadata.namespace) = ("main".into(), "velero".into());
+        location.spec.provider = "aws".into();
+        let known = Known::of(&World::default(), &location, std::iter::empty());
+        search(&context, &location, &known).await.unwrap();
+        let found: Vec<Backup> = context.client.list("").await.unwrap();
+        let origin = |backup: &Backup| backup.metadata.annotations[well_known::ANNOTATION_TAKEN_OVER].clone();
+        let found: Vec<String> = found.iter().map(|b| format!("{}: {}", b.metadata.name, origin(b))).collect();
+        assert_eq!(
+            found,
+            [
+                "by-nobody: another-cluster",
+                "by-that: another-cluster",
+                "by-this: this-cluster",
+                "by-velero: another-cluster",
+                "damaged: another-cluster"
+            ]
+        );
+    }
 
     #[test]
     fn what_is_taken_over() {
@@ -273,7 +347,7 @@ mod tests {
             ("running", "here", P::InProgress, 5, 9),
             ("deleting", "here", P::Deleting, 5, 9),
             ("failed-here", "here", P::Failed, 5, 9),
-            ("failed-and-found", "here", P::Failed, 10, 9),
+            ("failed-and-found", "here", P::Failed, 100, 9),
         ];
         for (name, location, phase, made, ended) in all {
             let time = |second| Some(Time::new(Timestamp::from_second(second).unwrap()));

@@ -107,6 +107,7 @@ fn every_reason_to_wait_has_its_word() {
         (Reason::EarlierRun { backup: named("b"), since: Timestamp::UNIX_EPOCH }, "EarlierRun"),
         (Reason::Kept { location: "l".into(), obstacle: Obstacle::ReadOnly }, "Kept"),
         (Reason::ReadBy(named("r")), "ReadByRestore"),
+        (Reason::Unrecorded { location: "l".into(), obstacle: Obstacle::ReadOnly }, "Unrecorded"),
     ] {
         assert_eq!(codes::of_wait(&why), expected, "{why:?}");
     }

@@ -58,6 +58,8 @@ impl Planner<'_> {
         let is_over = expiry::end(backup).is_some_and(|end| end <= now);
         if let Some(obstacle) = obstacle.filter(|_| is_over) {
             self.note(|_| (key.object(), Reason::Kept { location: name, obstacle }));
+        } else if let Some(obstacle) = obstacle.filter(|_| is_to_be_recorded(&backup.metadata, backup.status.phase)) {
+            self.note(|_| (key.object(), Reason::Unrecorded { location: name, obstacle }));
         }
         if decision == Decision::Rest || !self.may(Controller::Gc, || key.object()) {
             return;

@@ -60,7 +60,9 @@ fn location(key: &Key, world: &World) -> NamespacedName {
     let found = match key {
         Key::Validation(key) | Key::Sync(key) => Some(key.clone()),
         Key::Sweep { location, .. } => Some(location.clone()),
-        Key::Backup(key) | Key::CancelBackup(key) | Key::Deletion { backup: key, .. } => of_backup(key),
+        Key::Backup(key) | Key::CancelBackup(key) | Key::Expiry(key) | Key::Deletion { backup: key, .. } => {
+            of_backup(key)
+        }
         Key::Restore(key) | Key::Upkeep(key) | Key::CancelRestore(key) | Key::CleanUp(key) => {
             world.restores.get(key).and_then(|restore| of_backup(&key.beside(&restore.spec.backup_name)))
         }
@@ -75,8 +77,7 @@ fn location(key: &Key, world: &World) -> NamespacedName {
         // A URL is signed without its bucket.
         | Key::Download(_)
         | Key::Status(_)
-        | Key::Schedule(_)
-        | Key::Expiry(_) => None,
+        | Key::Schedule(_) => None,
     };
     found.unwrap_or_default()
 }
@@ -122,6 +123,7 @@ mod tests {
             let mut request = DeleteBackupRequest::default();
             request.metadata.name = format!("{name}-deletion-{n}");
             request.spec.backup_name = backup("deleted", BackupPhase::Completed);
+            let expired = backup("expired", BackupPhase::Completed);
             world.delete_requests.put(request);
             let mut restore = Restore::default();
             restore.metadata.name = format!("{name}-gone-{n}");
@@ -130,6 +132,9 @@ mod tests {
             restore.spec.backup_name = completed;
             world.restores.put(restore);
             world.left.push(Left { location: location.clone(), name: format!("{name}-left-{n}") });
+            let mut expired = world.backups.get(&named(&expired)).unwrap().clone();
+            expired.status.expiration = Some(Time::new(NOW));
+            world.backups.put(expired);
         }
         world.locations.put(location);
     }
@@ -161,6 +166,7 @@ mod tests {
                 Key::CancelBackup(with("cancelled")),
                 Key::Deletion { backup: with("deleted"), request: with("deletion") },
                 Key::CleanUp(with("gone")),
+                Key::Expiry(with("expired")),
                 Key::Sweep { backup: with("left"), location: named(name) },
                 Key::Validation(named(name)),
             ]

@@ -4,6 +4,7 @@ use super::{Key, Planner, Reason, Step};
 use crate::options::Controller;
 use crate::phase::Decision;
 use crate::phase::schedule::{self, Defaults, Runs, Step as S, held};
+use crate::phase::taken_over::is_of_another_cluster;
 use crate::world::{Meta, World};
 use jiff::Timestamp;
 use lifeboat_api::{Backup, BackupPhase, Schedule, Time, well_known};
@@ -30,7 +31,8 @@ impl Runs for Of<'_> {
 
     fn newest(&self, until: Timestamp) -> Option<Timestamp> {
         let label = self.schedule.label();
-        let own = self.world.backups.beside(self.schedule).filter(|backup| schedule_of(backup) == Some(&label));
+        let is_own = |backup: &&Backup| schedule_of(backup) == Some(&label) && !is_of_another_cluster(backup);
+        let own = self.world.backups.beside(self.schedule).filter(is_own);
         let made = own.filter_map(|backup| backup.metadata.creation_timestamp.map(Time::timestamp));
         made.filter(|made| *made <= until).max()
     }

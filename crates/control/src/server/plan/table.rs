@@ -419,6 +419,10 @@ fn backups_that_are_held_or_kept_by_their_schedule_stay() {
     put(&mut scene, "unreadable-1", json!({}), early(over));
     put(&mut scene, "held", json!({held: "forever", recorded: "forever"}), early(over));
     put(&mut scene, "holds", json!({held: "2026-11-23T00:00:00Z"}), early("2026-11-22T12:31:00Z"));
+    put(&mut scene, "holds-nowhere", json!({held: "forever"}), early("2026-11-24T00:00:00Z"));
+    let mut nowhere = scene.world.backups.get(&named("holds-nowhere")).unwrap().clone();
+    nowhere.spec.storage_location = "gone".into();
+    scene.world.backups.put(nowhere);
     put(&mut scene, "held-out", json!({held: "2026-11-22T12:00:00Z", recorded: "2026-11-22T12:00:00Z"}), early(over));
     put(&mut scene, "lasts", json!({held: "forever", recorded: "forever"}), early("2026-11-24T00:00:00Z"));
     put(
@@ -456,6 +460,8 @@ fn backups_that_are_held_or_kept_by_their_schedule_stay() {
             &format!(
                 "Backup wrong-1: {moved} {wrong} wrong cannot be followed: invalid retention: keepDaily is -1, and must not be negative"
             ),
+            "Backup holds-nowhere: waits for its location: its hold was changed here, and no other cluster on the bucket knows of that, \
+             because there is no location gone",
             "Backup lasts: waits for what keeps it though its time is over: it is held until it is released",
         ]
     );

@@ -1,11 +1,12 @@
 //! Backups that wait for operations that their actions have begun (api-and-controllers.md 3.4 and 3.5).
 
+use super::{given_up, note_reached};
 use crate::work::backup::{Target, engine_env, is_record_of, note_failure, store_change, take_status};
 use crate::work::running::{shortened, unfinalized, until_written, while_leading};
 use crate::work::{Context, Effect, Finished, SnapshotLocations, Unfinished};
 use crate::world::Meta;
-use lifeboat_api::{Backup, BackupPhase, BackupStorageLocationAccessMode, Time};
-use lifeboat_backup::{finalize, look_after_operations};
+use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationAccessMode, Time};
+use lifeboat_backup::{Env, finalize, look_after_operations};
 use lifeboat_object::chain;
 use lifeboat_store::{Store, StoreError};
 
@@ -19,22 +20,20 @@ pub(crate) async fn look_after(context: &Context, backup: Backup, target: Target
         }
         Err(why) => return end_unfinalized(context, &backup, &why).await,
     };
-    let store = context.store(&location).await.map_err(Unfinished::Because)?;
-    let record = match own_record(context, &backup, &store).await? {
-        Ok(record) => record,
+    let (env, record) = match reached(context, &backup, &location).await? {
+        Ok(reached) => reached,
         Err(ended) => return Ok(ended),
     };
-    let (locations, cancel) = (SnapshotLocations::Named(&[]), context.env.cancel.child_token());
-    let env = engine_env(context, &backup, store, locations, cancel).await.map_err(Unfinished::Because)?;
     let looking = look_after_operations(record, backup.spec.cancel, &env);
     let record = match while_leading(&context.leadership, &env.operation.cancel, looking).await {
         Ok(record) => record,
-        Err(e) if !e.is_damage() => return Err(e.into()),
+        Err(e) if !e.is_damage() => return give_up(context, &backup, e.into()).await,
         Err(e) => return end_unfinalized(context, &backup, &chain(&e)).await,
     };
     let mut after = backup.clone();
     take_status(&mut after, &record.status);
-    if after.status == backup.status {
+    note_reached(&mut after.metadata);
+    if after == backup {
         return Err(Unfinished::NotYet(context.options.operation_frequency.to_std()));
     }
     let stored = context.client.change(&backup, &after).await?;
@@ -47,21 +46,19 @@ pub(crate) async fn end(context: &Context, backup: Backup, target: Target) -> Fi
         Ok(location) => location,
         Err(why) => return end_unfinalized(context, &backup, &why).await,
     };
-    let store = context.store(&location).await.map_err(Unfinished::Because)?;
-    let record = match own_record(context, &backup, &store).await? {
-        Ok(record) => record,
+    let (env, record) = match reached(context, &backup, &location).await? {
+        Ok(reached) => reached,
         Err(ended) => return Ok(ended),
     };
-    let (locations, cancel) = (SnapshotLocations::Named(&[]), context.env.cancel.child_token());
-    let env = engine_env(context, &backup, store, locations, cancel).await.map_err(Unfinished::Because)?;
     let finalizing = finalize(record, backup.spec.cancel, &env);
     let record = match while_leading(&context.leadership, &env.operation.cancel, finalizing).await {
         Ok(record) => record,
-        Err(e) if e.can_pass() => return Err(Unfinished::because(&e)),
+        Err(e) if e.can_pass() => return give_up(context, &backup, Unfinished::because(&e)).await,
         Err(e) => return end_unfinalized(context, &backup, &chain(&e)).await,
     };
     let mut after = backup.clone();
     take_status(&mut after, &record.status);
+    note_reached(&mut after.metadata);
     let saved = store_change(context, &backup, &after).await?;
     tracing::info!(backup = after.metadata.name, phase = after.phase(), "backup ends");
     context.metrics.backup_ends(&after, None);
@@ -77,10 +74,39 @@ async fn end_unfinalized(context: &Context, backup: &Backup, why: &str) -> Finis
         after.status.errors += 1;
         after.status.failure_reason = shortened(unfinalized(why));
         after.status.completion_timestamp = Some(Time::new(now));
+        note_reached(&mut after.metadata);
     })
     .await?;
     context.metrics.backup_ends(&ended, None);
     Ok(vec![Effect::stored(ended)])
+}
+
+/// What a pending backup needs: what its engine is given, and its own record. When that cannot be had and the backup has ended, the
+/// inner error has the effects of that.
+async fn reached(
+    context: &Context,
+    backup: &Backup,
+    location: &BackupStorageLocation,
+) -> Result<Result<(Env, Backup), Vec<Effect>>, Unfinished> {
+    let store = match context.store(location).await {
+        Ok(store) => store,
+        Err(why) => return give_up(context, backup, Unfinished::Because(why)).await.map(Err),
+    };
+    let record = match own_record(context, backup, &store).await? {
+        Ok(record) => record,
+        Err(ended) => return Ok(Err(ended)),
+    };
+    let (locations, cancel) = (SnapshotLocations::Named(&[]), context.env.cancel.child_token());
+    match engine_env(context, backup, store, locations, cancel).await {
+        Ok(env) => Ok(Ok((env, record))),
+        Err(why) => give_up(context, backup, Unfinished::Because(why)).await.map(Err),
+    }
+}
+
+/// Ends a backup that cannot be gone on with for this reason, when that has been so for too long.
+async fn give_up(context: &Context, backup: &Backup, why: Unfinished) -> Finished {
+    let times = (backup.status.start_timestamp, backup.spec.item_operation_timeout);
+    end_unfinalized(context, backup, &given_up(context, backup, times, why).await?).await
 }
 
 /// The record of this very backup in its location. When there is none, or that of another one, the backup is noted as failed,
@@ -94,7 +120,7 @@ async fn own_record(
         Ok(record) if is_record_of(&record, backup) => return Ok(Ok(record)),
         Ok(_) => "the files in the bucket are those of another backup",
         Err(StoreError::NoBackup { .. }) => "the files of the backup are not in the bucket",
-        Err(e) if !e.is_damage() => return Err(e.into()),
+        Err(e) if !e.is_damage() => return give_up(context, backup, e.into()).await.map(Err),
         Err(e) => return end_unfinalized(context, backup, &chain(&e)).await.map(Err),
     };
     note_failure(context, backup, why.to_owned()).await.map(Err)

@@ -1,24 +1,26 @@
 //! Restores that wait for operations that their actions have begun (api-and-controllers.md 3.11 and 3.12).
 
+use super::{given_up, note_reached};
 use crate::records::RecordMap;
 use crate::work::restore::{Place, engine_env, store_change};
 use crate::work::running::{shortened, unfinalized, while_leading};
 use crate::work::{Context, Effect, Finished, Unfinished};
-use lifeboat_api::{Restore, RestorePhase, Time};
+use lifeboat_api::{BackupStorageLocation, Restore, RestorePhase, Time};
 use lifeboat_object::chain;
-use lifeboat_restore::{finalize, look_after_operations};
+use lifeboat_restore::{Env, finalize, look_after_operations};
 use std::time::Duration;
 
 /// Asks the operations of a restore how far they are; when none goes on it can be finalized.
 pub(crate) async fn look_after(context: &Context, restore: Restore, place: Option<Place>) -> Finished {
-    let after = if let Some((_, location)) = place {
-        let store = context.store(&location).await.map_err(Unfinished::Because)?;
-        let env = engine_env(context, &restore, store, context.env.cancel.child_token()).await;
-        let env = env.map_err(Unfinished::Because)?;
+    let mut after = if let Some((_, location)) = place {
+        let env = match reached(context, &restore, &location).await? {
+            Ok(env) => env,
+            Err(ended) => return Ok(ended),
+        };
         let looking = look_after_operations(restore.clone(), &env);
         match while_leading(&context.leadership, &env.operation.cancel, looking).await {
             Ok(after) => after,
-            Err(e) if !e.is_damage() => return Err(e.into()),
+            Err(e) if !e.is_damage() => return give_up(context, &restore, e.into()).await,
             Err(e) => {
                 // The next step ends it, and says this.
                 tracing::error!(restore = restore.metadata.name, error = %chain(&e), "its operations cannot be read");
@@ -33,7 +35,8 @@ pub(crate) async fn look_after(context: &Context, restore: Restore, place: Optio
         after.status.phase = Some(RestorePhase::FinalizingPartiallyFailed);
         after
     };
-    if after.status == restore.status {
+    note_reached(&mut after.metadata);
+    if after == restore {
         return Err(Unfinished::NotYet(context.options.operation_frequency.to_std()));
     }
     let stored = context.client.change(&restore, &after).await?;
@@ -45,26 +48,59 @@ pub(crate) async fn look_after(context: &Context, restore: Restore, place: Optio
 pub(crate) async fn end(context: &Context, restore: Restore, place: Option<Place>) -> Finished {
     let after = match place {
         Some((_, location)) => {
-            let store = context.store(&location).await.map_err(Unfinished::Because)?;
-            let env = engine_env(context, &restore, store, context.env.cancel.child_token()).await;
-            let env = env.map_err(Unfinished::Because)?;
+            let env = match reached(context, &restore, &location).await? {
+                Ok(env) => env,
+                Err(ended) => return Ok(ended),
+            };
             let patience = context.options.restore.resource_timeout.to_std();
             let finalizing = finalize(restore.clone(), patience, &env);
             match while_leading(&context.leadership, &env.operation.cancel, finalizing).await {
                 Ok(after) if after.status.phase.is_some_and(RestorePhase::is_finalizing) => {
+                    let mut reached = restore.clone();
+                    note_reached(&mut reached.metadata);
+                    context.client.change(&restore, &reached).await?;
                     return Err(Unfinished::NotYet(FINALIZE_AGAIN));
                 }
                 Ok(after) => after,
-                Err(e) if e.can_pass() => return Err(e.into()),
+                Err(e) if e.can_pass() => return give_up(context, &restore, e.into()).await,
                 Err(e) => mark_unfinalized(context, restore.clone(), &chain(&e)),
             }
         }
         None => mark_unfinalized(context, restore.clone(), WITHOUT_ORIGIN),
     };
-    let finished = store_change(context, &restore, &after).await?;
+    note_ended(context, &restore, after).await
+}
+
+async fn note_ended(context: &Context, restore: &Restore, mut after: Restore) -> Finished {
+    note_reached(&mut after.metadata);
+    let finished = store_change(context, restore, &after).await?;
     context.metrics.restore_ends(&after);
-    RecordMap::new(context, &restore).forget().await;
+    RecordMap::new(context, restore).forget().await;
     Ok(finished)
+}
+
+/// What the engine of a pending restore is given. When that cannot be had and the restore has ended, the inner error has the effects of
+/// that.
+async fn reached(
+    context: &Context,
+    restore: &Restore,
+    location: &BackupStorageLocation,
+) -> Result<Result<Env, Vec<Effect>>, Unfinished> {
+    let opened = match context.store(location).await {
+        Ok(store) => engine_env(context, restore, store, context.env.cancel.child_token()).await,
+        Err(why) => Err(why),
+    };
+    match opened {
+        Ok(env) => Ok(Ok(env)),
+        Err(why) => give_up(context, restore, Unfinished::Because(why)).await.map(Err),
+    }
+}
+
+/// Ends a restore that cannot be gone on with for this reason, when that has been so for too long.
+async fn give_up(context: &Context, restore: &Restore, why: Unfinished) -> Finished {
+    let times = (restore.status.start_timestamp, restore.spec.item_operation_timeout);
+    let why = given_up(context, restore, times, why).await?;
+    note_ended(context, restore, mark_unfinalized(context, restore.clone(), &why)).await
 }
 
 /// Between two looks at claims that have no volumes yet.

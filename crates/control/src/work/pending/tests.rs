@@ -1,13 +1,15 @@
 //! Backups and restores whose actions have begun operations, step by step.
 
 use super::{backup as pending_backup, restore as pending_restore};
-use crate::options::{LocationAccess, Providers};
+use crate::options::{LocationAccess, Providers, ServerClock};
+use crate::phase::pending::ANNOTATION_UNREACHABLE;
 use crate::stub::{Given, context, sandbox};
 use crate::work::backup::Target;
 use crate::work::restore::Origin;
 use crate::work::{Context, SnapshotLocations, Unfinished, backup, restore};
 use crate::world::{Stored, World};
 use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
 use lifeboat_action::{
     ActionError, ActionScope, Actions, BackupItemAction, BackupItemInput, BackupItemOutput, OperationProgress,
     RestoreItemAction, RestoreItemInput, RestoreItemOutput,
@@ -28,8 +30,11 @@ struct OneBucket(Arc<dyn BlobStore>);
 
 #[async_trait]
 impl Providers for OneBucket {
-    async fn open(&self, _: &BackupStorageLocation, _: LocationAccess) -> Result<Arc<dyn BlobStore>, String> {
-        Ok(Arc::clone(&self.0))
+    async fn open(&self, location: &BackupStorageLocation, _: LocationAccess) -> Result<Arc<dyn BlobStore>, String> {
+        match location.spec.provider.as_str() {
+            "memory" => Ok(Arc::clone(&self.0)),
+            other => Err(format!("there is no provider {other}")),
+        }
     }
 
     fn may_keep(&self, _: &BackupStorageLocation) -> bool {
@@ -206,6 +211,79 @@ async fn a_server_takes_over_what_a_dead_one_has_stored_of_a_backup_but_not_note
         };
         assert_eq!(ground.backup().await.status, ended.status, "{step}");
     }
+}
+
+impl Ground {
+    /// So many hours after everything began.
+    fn set_clock(&mut self, hours: i64) {
+        let now = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(hours);
+        self.context.env.clock = ServerClock(Arc::new(move || now));
+    }
+
+    /// The location, whose provider is a plugin that somebody has taken away.
+    fn away(&self) -> BackupStorageLocation {
+        let mut away = self.location.clone();
+        away.spec.provider = "gone".into();
+        away
+    }
+}
+
+const AWAY: &str = "there is no provider gone";
+const GIVEN_UP: &str = "there is no provider gone; it has been so since 1970-01-01T03:00:00Z: it is not finalized, and its files \
+                        stay as they were";
+
+/// What comes of looks at these hours, each with whether the provider is there, and the annotation after each.
+const LOOKS: [(i64, bool, &str, &str); 5] = [
+    (1, false, AWAY, "1970-01-01T01:00:00Z"),
+    (2, true, "done", ""),
+    (3, false, AWAY, "1970-01-01T03:00:00Z"),
+    // Its operations have four hours.
+    (27, false, AWAY, "1970-01-01T03:00:00Z"),
+    (28, false, "done", ""),
+];
+
+#[tokio::test]
+async fn a_backup_that_waits_ends_when_its_bucket_was_away_for_a_day() {
+    let mut ground = Ground::start().await;
+    ground.run().await;
+    for (hour, is_there, expected, noted) in LOOKS {
+        ground.set_clock(hour);
+        let location = if is_there { ground.location.clone() } else { ground.away() };
+        let looked = pending_backup::look_after(&ground.context, ground.backup().await, Ok(location)).await;
+        assert_eq!(looked.map_or_else(|why| why.to_string(), |_| "done".to_owned()), expected, "{hour}");
+        let annotations = ground.backup().await.metadata.annotations;
+        assert_eq!(annotations.get(ANNOTATION_UNREACHABLE).map_or("", String::as_str), noted, "{hour}");
+    }
+    let status = ground.backup().await.status;
+    let expected = (Some(BackupPhase::PartiallyFailed), GIVEN_UP, 1);
+    assert_eq!((status.phase, status.failure_reason.as_str(), status.errors), expected);
+}
+
+#[tokio::test]
+async fn a_restore_that_waits_ends_when_its_bucket_was_away_for_a_day() {
+    let mut ground = Ground::start().await;
+    ground.run().await;
+    for _ in 0..2 {
+        let _ = pending_backup::look_after(&ground.context, ground.backup().await, ground.target()).await;
+    }
+    pending_backup::end(&ground.context, ground.backup().await, ground.target()).await.unwrap();
+    let mut world = World::default();
+    world.put(Stored::from(ground.backup().await));
+    world.put(Stored::from(ground.location.clone()));
+    let origin = Origin::of(&ground.restore().await, &world);
+    restore::run(&ground.context, ground.restore().await, origin, CancellationToken::new()).await.unwrap();
+    for (hour, is_there, expected, noted) in LOOKS {
+        ground.set_clock(hour);
+        let location = if is_there { ground.location.clone() } else { ground.away() };
+        let place = Some((ground.backup().await, location));
+        let looked = pending_restore::look_after(&ground.context, ground.restore().await, place).await;
+        assert_eq!(looked.map_or_else(|why| why.to_string(), |_| "done".to_owned()), expected, "{hour}");
+        let annotations = ground.restore().await.metadata.annotations;
+        assert_eq!(annotations.get(ANNOTATION_UNREACHABLE).map_or("", String::as_str), noted, "{hour}");
+    }
+    let status = ground.restore().await.status;
+    let expected = (Some(RestorePhase::PartiallyFailed), GIVEN_UP, 1);
+    assert_eq!((status.phase, status.failure_reason.as_str(), status.errors), expected);
 }
 
 #[tokio::test]

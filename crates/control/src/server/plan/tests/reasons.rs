@@ -65,7 +65,7 @@ impl Play {
             Reason::ReadBy(restore) => {
                 self.world.restores.get(restore).is_some_and(|restore| !crate::phase::restore::has_ended(restore))
             }
-            Reason::Kept { .. } => true,
+            Reason::Kept { .. } | Reason::Unrecorded { .. } => true,
             Reason::KeptBy(by) => !by.is_empty(),
             Reason::Disabled(_) | Reason::Unreadable(_) => false,
         };

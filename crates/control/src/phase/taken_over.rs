@@ -1,0 +1,71 @@
+//! Which Backups were made from what a bucket holds, and whether another cluster has made these backups.
+//!
+//! Such a Backup says so itself: its annotation is set when it is made. Those that an earlier version or Velero has taken over are
+//! told by their times: they were made after the backup had ended.
+
+use jiff::SignedDuration;
+use lifeboat_api::{Backup, ObjectMeta, well_known};
+
+/// By so much may the clock of a server lag behind that of the API server: a Backup that was made no longer than that after its end
+/// was not taken over.
+const SKEW: SignedDuration = SignedDuration::from_mins(1);
+
+/// Notes on a Backup that it was taken over; `is_own`: this cluster has made it, as its claim says.
+pub(crate) fn note_taken_over(meta: &mut ObjectMeta, is_own: bool) {
+    let origin = if is_own { well_known::TAKEN_OVER_OWN } else { well_known::TAKEN_OVER_OTHER };
+    meta.annotations.insert(well_known::ANNOTATION_TAKEN_OVER.to_owned(), origin.to_owned());
+}
+
+/// Whether a Backup was made from what a bucket held.
+pub(crate) fn was_taken_over(backup: &Backup) -> bool {
+    origin(backup).is_some() || is_younger_than_its_end(backup)
+}
+
+/// Whether another cluster has made a backup, as far as is known: it was taken over, and nothing says that it is of this one.
+pub(crate) fn is_of_another_cluster(backup: &Backup) -> bool {
+    match origin(backup) {
+        Some(origin) => origin != well_known::TAKEN_OVER_OWN,
+        None => is_younger_than_its_end(backup),
+    }
+}
+
+fn origin(backup: &Backup) -> Option<&str> {
+    backup.metadata.annotations.get(well_known::ANNOTATION_TAKEN_OVER).map(String::as_str)
+}
+
+fn is_younger_than_its_end(backup: &Backup) -> bool {
+    let times = backup.metadata.creation_timestamp.zip(backup.status.completion_timestamp);
+    times.is_some_and(|(made, ended)| made.timestamp().duration_since(ended.timestamp()) > SKEW)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::Timestamp;
+    use lifeboat_api::Time;
+
+    #[test]
+    fn the_annotation_says_it_and_without_it_the_times() {
+        let of = |annotation: Option<&str>, made: i64, ended: Option<i64>| {
+            let time = |second| Time::new(Timestamp::from_second(second).unwrap());
+            let mut backup = Backup::default();
+            let noted = annotation.map(|origin| (well_known::ANNOTATION_TAKEN_OVER.to_owned(), origin.to_owned()));
+            backup.metadata.annotations = noted.into_iter().collect();
+            backup.metadata.creation_timestamp = Some(time(made));
+            backup.status.completion_timestamp = ended.map(time);
+            (was_taken_over(&backup), is_of_another_cluster(&backup))
+        };
+        let noted = |is_own: bool, ended| {
+            let mut meta = ObjectMeta::default();
+            note_taken_over(&mut meta, is_own);
+            of(meta.annotations.values().next().map(String::as_str), 0, Some(ended))
+        };
+        assert_eq!([noted(true, 500), noted(true, -500)], [(true, false); 2]);
+        assert_eq!([noted(false, 500), noted(false, -500)], [(true, true); 2]);
+        for (made, ended, expected) in
+            [(500, Some(440), false), (500, Some(439), true), (500, Some(900), false), (500, None, false)]
+        {
+            assert_eq!(of(None, made, ended), (expected, expected), "{made} {ended:?}");
+        }
+    }
+}
