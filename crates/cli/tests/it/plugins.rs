@@ -285,6 +285,10 @@ fn a_backup_goes_through_the_plugins_of_its_server_and_comes_back() {
     let marked = log.lines().filter(|line| line.contains("msg=marked") && line.contains("pluginName=disks-and-files"));
     assert_eq!(marked.count(), before.len() + 1, "with kube-root-ca.crt: {log}");
 
+    // The plugin signs no URLs: the server serves the files itself.
+    let served = cli("backup logs b");
+    assert_eq!(served.trim(), log.trim(), "the log by way of the server");
+
     cli("backup delete b --confirm");
     ground.until_gone("backup", "b");
     assert_eq!(files(&folder("snapshots")), [""; 0]);
