@@ -182,7 +182,11 @@ impl BlobStore for RemoteObjectStore {
             // The plugin itself has said no: it cannot sign at all, or not with these credentials. Trying again would change nothing.
             Err(failure) if matches!(failure.cause, Cause::Said(_)) && !may_pass(&failure) => {
                 let place = self.place.describe();
-                tracing::info!(place, why = failure.text, "the plugin signs no URLs, so files are served by this server");
+                tracing::info!(
+                    place,
+                    why = failure.text,
+                    "the plugin signs no URLs, so files are served by this server"
+                );
                 Ok(None)
             }
             Err(failure) => Err(self.place.failed("presign", key, failure)),

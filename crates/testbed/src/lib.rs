@@ -14,6 +14,7 @@ mod certificates;
 mod control_plane;
 mod image;
 mod node;
+mod plugins;
 mod process;
 mod proxy;
 mod s3;
@@ -23,6 +24,9 @@ pub use binaries::{Binaries, cache_folder};
 pub use control_plane::{ControlPlane, Kubectl};
 pub use image::{Entry, Image};
 pub use node::{DRIVER, Driver, NODE_STATE, Node, in_namespaces};
+pub use plugins::{
+    REAL_PLUGINS, RealPlugin, plugin_fixture, plugin_fixture_that_detects_races, plugin_host, real_plugin,
+};
 pub use process::{Daemon, free_port};
 pub use proxy::{ContainerCommand, Containers, Fault, Kill, Nth, Proxy, Ran, Rule, Seen};
 pub use s3::S3Server;

@@ -11,3 +11,4 @@ mod logs;
 mod memory;
 mod object;
 mod storage;
+mod velero_sdk;
