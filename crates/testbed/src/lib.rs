@@ -12,6 +12,7 @@
 mod binaries;
 mod certificates;
 mod control_plane;
+mod ec2;
 mod image;
 mod node;
 mod plugins;
@@ -22,6 +23,7 @@ mod scripted;
 
 pub use binaries::{Binaries, cache_folder};
 pub use control_plane::{ControlPlane, Kubectl};
+pub use ec2::Ec2Server;
 pub use image::{Entry, Image};
 pub use node::{DRIVER, Driver, NODE_STATE, Node, in_namespaces};
 pub use plugins::{
