@@ -3,13 +3,13 @@
 //!
 //! Their programs take some minutes to build, so these tests belong to `make test-long`.
 
-use crate::bed::{Bed, journal, log};
+use crate::bed::{Bed, journal};
 use crate::object::{backup, restore};
 use bytes::Bytes;
 use lifeboat_action::{ActionError, Actions, BackupItemInput, RestoreItemInput, VolumeFacts, VolumeRequest};
 use lifeboat_api::Backup;
 use lifeboat_bucket::conformance::{self, IfAbsent};
-use lifeboat_bucket::{BlobStore, PutOptions, collect};
+use lifeboat_bucket::{PutOptions, collect};
 use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_plugin::PluginName;
 use lifeboat_testbed::{Ec2Server, S3Server, real_plugin};
@@ -201,9 +201,8 @@ async fn long_the_plugin_for_gcp_takes_its_configuration_and_tells_what_is_wrong
     assert_eq!(listed(&bed).await, ["VolumeSnapshotter velero.io/gcp", "ObjectStore velero.io/gcp"]);
     let host = bed.discover().await.unwrap();
     let none = bed.path("none").display().to_string();
-    let error =
-        host.object_store(&provider("gcp"), config(&[("bucket", "b"), ("prefix", ""), ("credentialsFile", &none)]));
-    let error = error.await.unwrap_err().to_string();
+    let missing = config(&[("bucket", "b"), ("prefix", ""), ("credentialsFile", &none)]);
+    let error = host.object_store(&provider("gcp"), missing).await.unwrap_err().to_string();
     assert!(error.contains("error reading provided credentials file") && error.contains("no such file"), "{error}");
 
     let account = json!({"type": "service_account", "project_id": "p", "private_key_id": "k", "private_key": "none",

@@ -325,7 +325,7 @@ async fn times_that_an_operation_does_not_tell_are_none() {
     assert_eq!(action.progress("unset", &backup()).await, Ok(OperationProgress { updated: None, ..far("unset") }));
     let done = OperationProgress { completed: true, updated: None, ..far("done") };
     assert_eq!(action.progress("done", &backup()).await, Ok(done.clone()));
-    let failed = OperationProgress { err: "the disk is full".to_owned(), description: "failed".to_owned(), ..done };
+    let failed = OperationProgress { error: "the disk is full".to_owned(), description: "failed".to_owned(), ..done };
     assert_eq!(action.progress("failed", &backup()).await, Ok(failed));
 }
 
