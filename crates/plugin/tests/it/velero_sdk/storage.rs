@@ -129,7 +129,7 @@ async fn a_process_that_ended_is_started_and_initialised_again() {
     };
     snapshot("exit-after").await.unwrap();
     gone(&bed).await;
-    assert_eq!(snapshot("v1").await.unwrap(), "snap of v1 in z1 with {}");
+    assert_eq!(snapshot("v1").await.unwrap(), "snap of v1 in z1 with null");
     // Whether it was made nobody knows.
     assert_eq!(snapshot("crash").await.unwrap_err().kind, ActionErrorKind::Gone);
     snapshot("v1").await.unwrap();
