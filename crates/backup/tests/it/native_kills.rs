@@ -150,7 +150,7 @@ async fn whenever_a_backup_dies_whose_notes_are_gone_what_lies_beside_its_claim_
         let cloud = Cloud::new("east");
         ground.actions.volume_snapshotters = vec![cloud.located()];
         if attempt(&ground, &cloud, &Kept::default(), steps).await.is_some() {
-            assert!(steps > 15 && deleted > 5, "{steps} {deleted}");
+            assert!(steps > 15 && deleted > 0, "{steps} {deleted}");
             return;
         }
         let (env, _) = process(&ground, &cloud, &Kept::default(), usize::MAX);
