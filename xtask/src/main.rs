@@ -29,9 +29,7 @@ fn main() -> Result<()> {
         "test" => test::some(&args.iter().map(String::as_str).collect::<Vec<_>>(), &[]),
         "test-node" => test::on_a_node(&args),
         "test-node-inside" => test::on_this_node(&args),
-        "test-long" => {
-            test::some(&["--package", "lifeboat-cli", "--test", "it"], &["--ignored", "--nocapture", "long_"])
-        }
+        "test-long" => test::long(),
         "bench" => bench::run(&args),
         "bench-snapshots-inside" => bench::snapshots_inside(&args),
         "bench-large" => bench::run_large(&args),

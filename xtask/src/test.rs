@@ -2,7 +2,9 @@
 
 use crate::{cargo, setup};
 use anyhow::{Context, Result, bail};
-use lifeboat_testbed::{ControlPlane, Node, S3Server, in_namespaces};
+use lifeboat_testbed::{
+    ControlPlane, Ec2Server, Node, REAL_PLUGINS, S3Server, in_namespaces, plugin_fixture_that_detects_races,
+};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -21,7 +23,25 @@ pub(crate) fn all() -> Result<()> {
     let times = watch(&mut tests)?;
     slowest(times, begun.elapsed().as_secs());
     let mut examples = bed.give(cargo());
-    crate::run("examples in documentation", examples.args(["test", "--workspace", "--doc", "--quiet"]))
+    crate::run("examples in documentation", examples.args(["test", "--workspace", "--doc", "--quiet"]))?;
+    let plugins = REAL_PLUGINS.map(|plugin| plugin.name).join(", ");
+    println!(
+        "-- deferred to make test-long: plugins that people use ({plugins}), first calls of a plugin under the detector of races, an \
+         object of 1 GiB through a plugin, commands and servers killed at random requests"
+    );
+    Ok(())
+}
+
+/// Runs the tests that take long: those of plugins that have to be built for them, and those that kill commands and servers at random.
+pub(crate) fn long() -> Result<()> {
+    for plugin in REAL_PLUGINS {
+        crate::timed(&format!("plugin for {}", plugin.name), || plugin.build().map(drop))?;
+    }
+    crate::timed("plugin that detects races", || plugin_fixture_that_detects_races().map(drop))?;
+    crate::timed("EC2 server", || Ec2Server::ensure().map(drop))?;
+    let how = ["--ignored", "--nocapture", "long_"];
+    let of = ["lifeboat-plugin", "lifeboat-plugin-sdk", "lifeboat-cli"].map(|package| ["--package", package]).concat();
+    some(&[&of[..], &["--test", "it"]].concat(), &how)
 }
 
 /// Runs `cargo test WHICH -- HOW`.

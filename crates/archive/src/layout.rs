@@ -21,6 +21,27 @@ pub fn attempt_key(name: &str, attempt: u32) -> String {
     format!("{BACKUPS}{name}/lifeboat-claim-{attempt}.json")
 }
 
+/// What the keys of the notes of a backup begin with whose names begin with this.
+#[must_use]
+pub fn notes_prefix(name: &str, prefix: &str) -> String {
+    format!("{BACKUPS}{name}/lifeboat-{prefix}")
+}
+
+/// The key of a note beside the claim of a backup.
+#[must_use]
+pub fn note_key(name: &str, note: &str) -> String {
+    format!("{}{NOTE}", notes_prefix(name, note))
+}
+
+/// The name of a note by its key; `None` when that is the key of another file.
+#[must_use]
+pub fn note_of<'a>(name: &str, key: &'a str) -> Option<&'a str> {
+    key.strip_prefix(&*notes_prefix(name, ""))?.strip_suffix(NOTE)
+}
+
+/// How the file names of notes end.
+const NOTE: &str = ".json";
+
 /// A file of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BackupFile {
@@ -156,6 +177,10 @@ mod tests {
         let key = "restores/r/replaced/roles.rbac.authorization.k8s.io/namespaces/n/a:b/u-1.json.gz";
         assert_eq!(replaced_key("r", &role, "u-1"), key);
         let namespace = ObjectKey::new(GroupResource::new("", "namespaces"), None, "n");
+        assert_eq!(note_key("b", "snapshot-1"), "backups/b/lifeboat-snapshot-1.json");
+        let note = |key| note_of("b", key);
+        assert_eq!(note("backups/b/lifeboat-snapshot-1.json"), Some("snapshot-1"));
+        assert_eq!((note("backups/b/b.tar.gz"), note("backups/c/lifeboat-snapshot-1.json")), (None, None));
         assert_eq!(replaced_key("r", &namespace, "u"), "restores/r/replaced/namespaces/cluster/n/u.json.gz");
     }
 }

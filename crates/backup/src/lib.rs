@@ -15,6 +15,7 @@
 mod actions;
 mod again;
 mod ask;
+mod beside_claim;
 mod block;
 mod collect;
 mod deeds;
@@ -64,6 +65,7 @@ mod work;
 mod write;
 
 pub use actions::{BUILT_IN_ACTIONS, BUILT_IN_BLOCK_ACTIONS};
+pub use beside_claim::noted_beside_claim;
 pub use deletion::run_delete_actions;
 pub use env::Env;
 pub use error::{BackupError, FinalizeError};

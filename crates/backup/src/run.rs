@@ -1,5 +1,6 @@
 //! The door: makes a backup, from the claim of its name to its record.
 
+use crate::beside_claim::forget_beside_claim;
 use crate::entry::Entries;
 use crate::env::Env;
 use crate::error::BackupError;
@@ -84,6 +85,7 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
     let sealed = match made {
         Ok(Made::Archive(unsealed)) => sealed(*unsealed, env).await,
         Ok(Made::Before(backup)) => {
+            forget_beside_claim(&backup.metadata.name, env).await;
             let results = Results::default();
             return Ok(Outcome { backup: *backup, results, was_complete: true, archive_size: None });
         }
@@ -98,6 +100,9 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
     };
     // A cancellation does not end this wait: it must be known whether the backup is visible.
     sealed.publish(&backup).await?;
+    if hands.native().is_some() || may_be_again(request) {
+        forget_beside_claim(&backup.metadata.name, env).await;
+    }
     Ok(Outcome { backup, results: closed.results, was_complete: false, archive_size: Some(archive_size) })
 }
 

@@ -142,11 +142,13 @@ impl Due {
 }
 
 /// Removes the snapshots of a backup that nobody will use, because it did not come to its end: those of CSI drivers, and the native
-/// ones that are noted among its records. Gives whether all are gone; what is left is told, and another call finds it.
+/// ones that are noted among its records. Gives whether all are gone whose names are known; what is left is told, and another call finds
+/// those. Whether there is one whose name nobody has heard, only people can find out.
 pub async fn remove_snapshots(backup: &Backup, env: &Env) -> bool {
     let left = remove_native(env, |_| true).await;
     tell_native(left.as_deref().unwrap_or_default(), &backup.metadata.name, env);
-    remove_csi(&backup.metadata.uid, env, |_, _| false).await && left.is_some_and(|left| left.is_empty())
+    let is_unheard = |left: &Left| left.note.snapshot_id.is_empty();
+    remove_csi(&backup.metadata.uid, env, |_, _| false).await && left.is_some_and(|left| left.iter().all(is_unheard))
 }
 
 /// What is to be said of the CSI snapshots of a backup that ends where nobody can see whether its bucket has its record: they stay, for

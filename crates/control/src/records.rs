@@ -241,10 +241,13 @@ impl RecordMap {
             },
             "binaryData": made,
         });
+        let is_removal = notes.values().all(Option::is_none);
         // After the loss of the lease the notes belong to the next leader, which may be further.
         self.leadership.check().map_err(|lost| lost.to_string())?;
         match self.cluster.patch(&resource, namespace, &name, MergePatch::of(patch)).await {
             Ok(_) => return Ok(Written::Into),
+            // There is nothing to remove, and its owner may be gone for long.
+            Err(e) if e.is_not_found() && is_removal => return Ok(Written::Anew),
             Err(e) if e.is_not_found() => {}
             Err(e) => return Err(e.to_string()),
         }

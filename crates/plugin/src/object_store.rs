@@ -21,7 +21,6 @@ use lifeboat_plugin_proto::generated;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
-use tonic::Code;
 
 /// Objects that are deleted at the same time.
 const DELETED_AT_ONCE: usize = 8;
@@ -107,6 +106,10 @@ impl RemoteObjectStore {
     }
 }
 
+fn may_pass(failure: &Failure) -> bool {
+    matches!(kind(failure), ErrorKind::Transient | ErrorKind::Throttled)
+}
+
 #[async_trait]
 impl BlobStore for RemoteObjectStore {
     fn describe(&self) -> String {
@@ -176,7 +179,16 @@ impl BlobStore for RemoteObjectStore {
         let sign = |channel| async move { client::object_store(channel).create_signed_url(request).await };
         match self.at.call(sign).await {
             Ok(answer) => Ok(Some(answer.url).filter(|url| !url.is_empty())),
-            Err(failure) if failure.cause == Cause::Said(Code::Unimplemented) => Ok(None),
+            // The plugin itself has said no: it cannot sign at all, or not with these credentials. Trying again would change nothing.
+            Err(failure) if matches!(failure.cause, Cause::Said(_)) && !may_pass(&failure) => {
+                let bucket = self.at.describe();
+                tracing::info!(
+                    bucket,
+                    why = failure.text,
+                    "the plugin signs no URLs, so files are served by this server"
+                );
+                Ok(None)
+            }
             Err(failure) => Err(self.at.failed("presign", key, failure)),
         }
     }

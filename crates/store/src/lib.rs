@@ -11,6 +11,7 @@ mod bridge;
 mod change;
 mod content;
 mod error;
+mod notes;
 mod open;
 mod refresh;
 mod rewrite;

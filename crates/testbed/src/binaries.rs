@@ -8,8 +8,6 @@ use std::process::Command;
 const KUBERNETES: &str = "v1.34.4";
 /// Version of the S3 server.
 const VERSITYGW: &str = "v1.8.0";
-/// Version of Velero whose code runs plugins, which the Go module pins.
-const VELERO: &str = "v1.18.1";
 
 /// Where the built programs are.
 #[derive(Clone, Debug)]
@@ -94,22 +92,6 @@ impl Binaries {
         Ok(binaries)
     }
 
-    /// Builds the host of plugins that consists of Velero's own code, and gives its path; it needs nothing else of the test bed.
-    /// Cold about two minutes on two cores, and what it takes to load 60 modules.
-    ///
-    /// # Errors
-    /// When there is no Go toolchain or a build fails.
-    pub fn plugin_host() -> Result<PathBuf> {
-        let folder = cache_folder().join("testbed").join(format!("plugin-host-{VELERO}"));
-        std::fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
-        let program = folder.join("plugin-host");
-        // It is ours and changes: go itself knows whether there is anything to do.
-        let mut build = go(&module("plugin-host"));
-        build.args(["build", "-trimpath", "-ldflags", "-s -w", "-o"]).arg(&program).arg(".");
-        run(build, "the host of plugins")?;
-        Ok(program)
-    }
-
     /// The folder of the definitions of snapshots and groups of snapshots.
     #[must_use]
     pub fn snapshot_definitions(&self) -> PathBuf {
@@ -148,7 +130,8 @@ const SIDECARS: [(&str, &str); 3] = [
     ("github.com/kubernetes-csi/external-snapshotter/v8/cmd/snapshot-controller", "v8.6.0"),
 ];
 
-fn module(name: &str) -> PathBuf {
+/// The folder of a Go module of ours.
+pub(crate) fn module(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("go").join(name)
 }
 
@@ -159,13 +142,15 @@ fn slash(folder: &Path) -> PathBuf {
     text.into()
 }
 
-fn go(module: &Path) -> Command {
+/// The go tool in a module.
+pub(crate) fn go(module: &Path) -> Command {
     let mut command = Command::new("go");
     command.current_dir(module).env("CGO_ENABLED", "0");
     command
 }
 
-fn run(mut command: Command, what: &str) -> Result<()> {
+/// Runs the go tool.
+pub(crate) fn run(mut command: Command, what: &str) -> Result<()> {
     let status = command
         .status()
         .with_context(|| format!("run go to build {what}: a Go toolchain of 1.26 or later is needed"))?;

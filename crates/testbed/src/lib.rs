@@ -12,8 +12,10 @@
 mod binaries;
 mod certificates;
 mod control_plane;
+mod ec2;
 mod image;
 mod node;
+mod plugins;
 mod process;
 mod proxy;
 mod s3;
@@ -21,8 +23,12 @@ mod scripted;
 
 pub use binaries::{Binaries, cache_folder};
 pub use control_plane::{ControlPlane, Kubectl};
+pub use ec2::Ec2Server;
 pub use image::{Entry, Image};
 pub use node::{DRIVER, Driver, NODE_STATE, Node, in_namespaces};
+pub use plugins::{
+    REAL_PLUGINS, RealPlugin, plugin_fixture, plugin_fixture_that_detects_races, plugin_host, real_plugin,
+};
 pub use process::{Daemon, free_port};
 pub use proxy::{ContainerCommand, Containers, Fault, Kill, Nth, Proxy, Ran, Rule, Seen};
 pub use s3::S3Server;

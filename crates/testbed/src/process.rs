@@ -2,10 +2,11 @@
 
 use anyhow::{Context, Result, bail};
 use std::fs::File;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 /// A background process. It is killed when this value is dropped, and also when our process dies in any way: a shell
 /// between us holds a pipe to us and kills the process when the pipe closes.
@@ -75,4 +76,25 @@ pub fn free_port() -> Result<u16> {
         }
     }
     bail!("every port from {} to {} is taken", PORTS.start, PORTS.end)
+}
+
+/// How long a server may take until it listens.
+const START: Duration = Duration::from_secs(60);
+
+/// Waits until a server listens.
+pub(crate) fn wait_for_port(what: &str, port: u16, daemon: &Daemon) -> Result<()> {
+    let end = Instant::now() + START;
+    while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+        if Instant::now() > end {
+            bail!("the {what} server is not ready after {} s:\n{}", START.as_secs(), daemon.tail());
+        }
+        pause();
+    }
+    Ok(())
+}
+
+/// Between two looks at something that another process does.
+#[allow(clippy::disallowed_methods, reason = "there is nothing to wait on but time")]
+fn pause() {
+    std::thread::sleep(Duration::from_millis(20));
 }

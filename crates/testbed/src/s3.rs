@@ -2,13 +2,11 @@
 
 use crate::Binaries;
 use crate::certificates::Certificates;
-use crate::process::{Daemon, free_port};
-use anyhow::{Context, Result, bail};
+use crate::process::{Daemon, free_port, wait_for_port};
+use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, TcpStream};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A running S3 server (versitygw) that checks signatures. Dropping it kills it and removes its data.
@@ -31,7 +29,7 @@ impl S3Server {
     /// Starts one that speaks plain HTTP on a free port of the loopback interface, without buckets.
     ///
     /// # Errors
-    /// When it does not start within ten seconds; the message holds the end of its log.
+    /// When it does not start within a minute; the message holds the end of its log.
     pub fn start() -> Result<Self> {
         Self::launch(false)
     }
@@ -67,7 +65,7 @@ impl S3Server {
         }
         args.extend(["posix".to_owned(), "--versioning-dir".to_owned(), at("versions"), at("buckets")]);
         let daemon = Daemon::start(&binaries.path("versitygw"), &args, &folder.path().join("s3.log"))?;
-        wait_for(port, &daemon)?;
+        wait_for_port("S3", port, &daemon)?;
         let scheme = if tls { "https" } else { "http" };
         Ok(Self { _daemon: daemon, folder, endpoint: format!("{scheme}://{address}"), authority })
     }
@@ -130,21 +128,4 @@ impl S3Server {
             Err(e) => Err(e).with_context(|| format!("read {}", folder.display())),
         }
     }
-}
-
-fn wait_for(port: u16, daemon: &Daemon) -> Result<()> {
-    let end = Instant::now() + Duration::from_secs(10);
-    while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
-        if Instant::now() > end {
-            bail!("the S3 server is not ready after ten seconds:\n{}", daemon.tail());
-        }
-        pause();
-    }
-    Ok(())
-}
-
-/// Between two looks at something that another process does.
-#[allow(clippy::disallowed_methods, reason = "there is nothing to wait on but time")]
-fn pause() {
-    std::thread::sleep(Duration::from_millis(20));
 }

@@ -5,7 +5,7 @@ use crate::ground::{Ground, NAME};
 use crate::native::{ground, recorded, request};
 use crate::trip::{Kept, Trip};
 use lifeboat_api::{Backup, BackupPhase};
-use lifeboat_backup::{Env, record_failure, remove_snapshots, run, run_delete_actions};
+use lifeboat_backup::{Env, noted_beside_claim, record_failure, remove_snapshots, run, run_delete_actions};
 use lifeboat_bucket::Memory;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ fn process(ground: &Ground, cloud: &Cloud, kept: &Kept, steps: usize) -> (Env, A
     let trip = Arc::new(Trip::after(steps));
     cloud.count_steps(&trip);
     let mut env = ground.env(ground.store());
-    env.operation.records = kept.by(&trip);
+    env.operation.records = noted_beside_claim(kept.by(&trip), &env.store, NAME, &env.operation.cancel);
     (env, trip)
 }
 
@@ -47,6 +47,17 @@ async fn orphans(ground: &Ground, cloud: &Cloud, warnings: &[String]) -> BTreeSe
     orphans.into_iter().collect()
 }
 
+async fn notes_beside_claim(ground: &Ground) -> Vec<String> {
+    ground
+        .store()
+        .note_names(NAME, "")
+        .await
+        .unwrap()
+        .into_iter()
+        .filter(|name| name.starts_with("snapshot-"))
+        .collect()
+}
+
 const DISKS: [(&str, &str); 2] = [("a", "east-1"), ("bb", "east-2")];
 /// More than any run has.
 const MANY: usize = 200;
@@ -74,6 +85,7 @@ async fn whenever_a_backup_dies_no_snapshot_is_lost_and_none_is_there_twice() {
         let mut volumes: Vec<String> = recorded(&ground).await.into_values().collect();
         volumes.sort();
         assert_eq!(volumes, ["east-1", "east-2"], "after {steps} steps");
+        assert_eq!(notes_beside_claim(&ground).await, [""; 0], "after {steps} steps");
         let orphans = orphans(&ground, &cloud, &warnings).await;
         with_orphans += usize::from(!orphans.is_empty());
         let (env, _) = process(&ground, &cloud, &kept, usize::MAX);
@@ -126,6 +138,68 @@ async fn whenever_a_backup_dies_that_is_given_up_nothing_is_lost() {
         assert!(ground.store().backup(NAME).await.is_ok());
     }
     panic!("it never comes to its end");
+}
+
+/// Its Backup is deleted while no server runs, and all notes in the cluster with it: what is left is the bucket.
+#[tokio::test]
+async fn whenever_a_backup_dies_whose_notes_are_gone_what_lies_beside_its_claim_tells_of_its_snapshots() {
+    let (mut ground, _) = ground(&DISKS).await;
+    let mut deleted = 0;
+    for steps in 0..MANY {
+        ground.bucket = Arc::new(Memory::default());
+        let cloud = Cloud::new("east");
+        ground.actions.volume_snapshotters = vec![cloud.located()];
+        if attempt(&ground, &cloud, &Kept::default(), steps).await.is_some() {
+            assert!(steps > 15 && deleted > 0, "{steps} {deleted}");
+            return;
+        }
+        let (env, _) = process(&ground, &cloud, &Kept::default(), usize::MAX);
+        assert!(remove_snapshots(&request().backup, &env).await, "after {steps} steps");
+        let warnings: Vec<String> =
+            env.operation.journal.close().results.warnings.messages().map(str::to_owned).collect();
+        let orphans = orphans(&ground, &cloud, &warnings).await;
+        // One call is under way at a time at most whose answer nobody has noted, for each volume.
+        assert!(orphans.len() <= DISKS.len(), "after {steps} steps");
+        deleted += cloud.calls().iter().filter(|call| call.contains("delete_snapshot")).count();
+        env.store.sweep(NAME).await.unwrap();
+        assert_eq!(notes_beside_claim(&ground).await, [""; 0]);
+    }
+    panic!("it never comes to its end");
+}
+
+/// The same, and somebody makes another backup of that name.
+#[tokio::test]
+async fn a_backup_that_takes_up_the_name_of_one_that_is_gone_deletes_its_snapshots() {
+    let (mut ground, _) = ground(&DISKS).await;
+    for steps in 0..MANY {
+        ground.bucket = Arc::new(Memory::default());
+        let cloud = Cloud::new("east");
+        ground.actions.volume_snapshotters = vec![cloud.located()];
+        assert!(
+            attempt(&ground, &cloud, &Kept::default(), steps).await.is_none(),
+            "it has never noted what it has taken"
+        );
+        let mut known = Vec::new();
+        for note in notes_beside_claim(&ground).await {
+            let note = ground.store().note(NAME, &note).await.unwrap().unwrap();
+            let note: serde_json::Value = serde_json::from_slice(&note).unwrap();
+            known.extend(note["snapshotID"].as_str().map(str::to_owned));
+        }
+        if known.is_empty() {
+            continue;
+        }
+        let (env, _) = process(&ground, &cloud, &Kept::default(), usize::MAX);
+        let mut another = request();
+        another.backup.metadata.uid = "another".to_owned();
+        // As a server does that finds a claim of its own cluster and namespace.
+        another.settings.take_over = true;
+        let outcome = Box::pin(run(&another, &env)).await.unwrap();
+        let warnings: Vec<String> = outcome.results.warnings.messages().map(str::to_owned).collect();
+        orphans(&ground, &cloud, &warnings).await;
+        assert!(known.iter().all(|id| !cloud.snapshots().contains_key(id)), "after {steps} steps");
+        assert_eq!(notes_beside_claim(&ground).await, [""; 0]);
+        return;
+    }
 }
 
 /// What cannot be deleted at the next attempt either is deleted with the backup.

@@ -228,7 +228,7 @@ fn a_backup_goes_through_the_plugins_of_its_server_and_comes_back() {
     ground.velero(
         "BackupStorageLocation",
         "main",
-        &json!({"default": true, "provider": "example.io/files", "objectStorage": {"bucket": "b", "prefix": "p"},
+        &json!({"default": true, "provider": "example.io/files", "backupSyncPeriod": "1s", "objectStorage": {"bucket": "b", "prefix": "p"},
             "config": {"root": text(folder("root"))}}),
     );
     ground.velero(
@@ -285,11 +285,38 @@ fn a_backup_goes_through_the_plugins_of_its_server_and_comes_back() {
     let marked = log.lines().filter(|line| line.contains("msg=marked") && line.contains("pluginName=disks-and-files"));
     assert_eq!(marked.count(), before.len() + 1, "with kube-root-ca.crt: {log}");
 
+    // The plugin signs no URLs: the server serves the files itself.
+    let served = cli("backup logs b");
+    assert_eq!(served.trim(), log.trim(), "the log by way of the server");
+
+    what_a_backup_has_left_goes_with_its_snapshots(&ground, &folder("root/b/p/backups/left"), &folder("snapshots"));
+
     cli("backup delete b --confirm");
     ground.until_gone("backup", "b");
     assert_eq!(files(&folder("snapshots")), [""; 0]);
     assert_eq!(files(&folder("root/b/p/backups")), [""; 0]);
     assert_eq!(server.stop(), Some(0));
+}
+
+/// A backup whose Backup was deleted while no server ran, after its snapshot was taken.
+fn what_a_backup_has_left_goes_with_its_snapshots(ground: &Ground, left: &Path, snapshots: &Path) {
+    let here = ground.bed.kubectl(&["get", "namespace", "kube-system", "--output=jsonpath={.metadata.uid}"]);
+    let claimed = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(2);
+    let claim = json!({"format": "lifeboat.io/claim/v1", "clusterUID": here, "backupUID": "gone", "namespace": "velero",
+        "attempt": 1, "claimed": claimed});
+    let note = json!({"attempt": 1, "persistentVolume": "pv-gone", "location": "disks", "volumeID": "disk-9",
+        "snapshotID": "snapshot-of-disk-9"});
+    std::fs::create_dir_all(left).expect("a folder");
+    for (path, content) in [
+        (snapshots.join("snapshot-of-disk-9"), "z pv-gone".to_owned()),
+        (left.join("lifeboat-snapshot-9-1.json"), note.to_string()),
+        (left.join("lifeboat-claim.json"), claim.to_string()),
+    ] {
+        std::fs::write(path, content).expect("a file");
+    }
+    eventually("the sweep", || !left.join("lifeboat-claim.json").exists());
+    assert_eq!(files(left), [""; 0]);
+    assert_eq!(files(snapshots), ["snapshot-of-disk-1"], "that of the backup that is there stays");
 }
 
 /// What a backup names itself and cannot be used refuses it; what it takes because it is there is an error of the volume.

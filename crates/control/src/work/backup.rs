@@ -19,8 +19,8 @@ use lifeboat_api::{
     Backup, BackupPhase, BackupSpec, BackupStatus, BackupStorageLocation, Time, VolumeSnapshotLocation,
 };
 use lifeboat_backup::{
-    BackupError, Outcome, Request, has_noted_snapshots, prepared, record_failure, remove_snapshots, run_delete_actions,
-    run_owed_hooks, snapshots_that_stay,
+    BackupError, Outcome, Request, has_noted_snapshots, noted_beside_claim, prepared, record_failure, remove_snapshots,
+    run_delete_actions, run_owed_hooks, snapshots_that_stay,
 };
 use lifeboat_client::Identity;
 use lifeboat_client::is_refused;
@@ -308,10 +308,12 @@ async fn remove_with_snapshots(backup: &Backup, env: &lifeboat_backup::Env, has_
     } else if let Ok(Err(StoreError::NoBackup { .. })) =
         timeout(RECORDING, env.store.backup(&backup.metadata.name)).await
     {
-        // With a record of an attempt before the backup comes back, and its snapshots are needed. The claim among the files is all by
-        // which the sweep finds them later.
+        // With a record of an attempt before the backup comes back, and its snapshots are needed. The claim among the files, and the notes
+        // beside it, are all by which the sweep finds them later.
         if !remove_snapshots(backup, env).await {
-            return Err("its snapshots could not all be removed: both are removed later".to_owned());
+            return Err(
+                "its snapshots could not all be removed: they are tried again by the sweep of its location".to_owned()
+            );
         }
     }
     let swept = timeout(RECORDING, sweep_own(&env.store, backup, has_put)).await.map_err(|_| silent_for(RECORDING))?;
@@ -367,7 +369,9 @@ pub(super) async fn engine_env(
     locations: SnapshotLocations<'_>,
     cancel: CancellationToken,
 ) -> Result<lifeboat_backup::Env, String> {
-    let operation = operation(context, backup, cancel);
+    let mut operation = operation(context, backup, cancel);
+    operation.records =
+        noted_beside_claim(Arc::clone(&operation.records), &store, &backup.metadata.name, &operation.cancel);
     let actions = context.actions(&operation.journal, locations).await?;
     Ok(lifeboat_backup::Env { cluster: context.client.cluster.clone(), store, actions, operation })
 }

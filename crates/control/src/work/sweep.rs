@@ -71,7 +71,7 @@ async fn removed(context: &Context, left: &Left) -> Result<bool, Unfinished> {
     if has_record(&store, name).await.map_err(unfinished)? || !found_left(context, &store, name).await? {
         return Ok(false);
     }
-    // The claim is all that knows its UID, by which its snapshots are found.
+    // The claim is all that knows its UID, by which its CSI snapshots are found; beside it lie the notes of the native ones.
     if let Some(claim) = store.claim_of(name).await.map_err(unfinished)? {
         let backup = gone(location, name, claim.backup_uid);
         let cancel = context.env.cancel.child_token();

@@ -4,10 +4,11 @@ use jiff::Timestamp;
 use lifeboat_archive::gzip;
 use lifeboat_operation::Journal;
 use lifeboat_plugin::{DiscoveryError, HostOptions, PluginHost};
+use lifeboat_testbed::plugin_fixture;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -52,6 +53,22 @@ impl Bed {
              exec 3>&1 >/dev/null\n\
              exec '{}' {test}\n",
             fixture.display()
+        );
+        self.with_script(program, &script)
+    }
+
+    /// With the plugin that is made with Velero's library as the program of this name: what it has, as `Kind=name`, and how it
+    /// misbehaves.
+    pub(crate) fn with_go(self, program: &str, plugins: &str, switches: &str) -> Self {
+        static FIXTURE: LazyLock<PathBuf> = LazyLock::new(|| plugin_fixture().unwrap());
+        self.with_program(program, &FIXTURE, plugins, switches)
+    }
+
+    /// The same, with this program.
+    pub(crate) fn with_program(self, program: &str, path: &Path, plugins: &str, switches: &str) -> Self {
+        let script = format!(
+            "export FIXTURE_PLUGINS='{plugins}' FIXTURE_SWITCHES='{switches}'\nexec '{}' \"$@\"\n",
+            path.display()
         );
         self.with_script(program, &script)
     }

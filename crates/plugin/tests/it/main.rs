@@ -10,4 +10,6 @@ mod life;
 mod logs;
 mod memory;
 mod object;
+mod real_plugins;
 mod storage;
+mod velero_sdk;

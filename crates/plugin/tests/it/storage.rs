@@ -243,8 +243,20 @@ async fn a_url_is_signed_by_the_plugin() {
     let store = store(&host, &bed).await;
     let url = store.presign("a/b", Duration::from_secs(600)).await.unwrap();
     assert_eq!(url.as_deref(), Some("https://b/a/b?ttl=600000000000"));
-    let error = store.presign("unsigned", Duration::from_secs(600)).await.unwrap_err();
-    assert_eq!(error.message, "rpc error: code = Unknown desc = these credentials cannot sign");
+}
+
+/// Credentials of some kinds cannot sign.
+#[tokio::test]
+async fn a_plugin_that_refuses_to_sign_is_a_bucket_without_urls_and_one_that_cannot_be_asked_an_error() {
+    let mut bed = Bed::new().with("p", PLUGINS, "");
+    bed.options.call_timeout = Duration::from_millis(500);
+    let host = bed.discover().await.unwrap();
+    let store = store(&host, &bed).await;
+    let sign = |key: &'static str| store.presign(key, Duration::from_secs(600));
+    assert_eq!(sign("unsigned").await.unwrap(), None);
+    for (key, kind) in [("busy", ErrorKind::Transient), ("never-signed", ErrorKind::Transient)] {
+        assert_eq!(sign(key).await.unwrap_err().kind, kind, "{key}");
+    }
 }
 
 #[tokio::test]

@@ -40,6 +40,12 @@ impl ObjectStore for Files {
         if key == "refused" {
             return Err(ActionError::item("the quota is used up"));
         }
+        if key.ends_with("counted") {
+            // As a store does that hands the pieces on.
+            let size = body.try_fold(0, |size, piece| async move { Ok(size + piece.len()) }).await?;
+            self.objects().insert(format!("{bucket}/{key}"), size.to_string().into());
+            return Ok(());
+        }
         let pieces: Result<Vec<Bytes>, ActionError> = body.try_collect().await;
         let pieces = pieces.inspect_err(|why| tracing::warn!(key, error = %why, "given up"))?;
         self.objects().insert(format!("{bucket}/{key}"), pieces.concat().into());
@@ -51,6 +57,10 @@ impl ObjectStore for Files {
     }
 
     async fn get_object(&self, bucket: &str, key: &str) -> Result<ByteStream, ActionError> {
+        if let Some(mebibytes) = key.strip_prefix("mebibytes-").and_then(|count| count.parse::<u64>().ok()) {
+            let piece = Bytes::from(vec![7; 1 << 20]);
+            return Ok(stream::iter((0..mebibytes).map(move |_| Ok(piece.clone()))).boxed());
+        }
         let object = self.objects().get(&format!("{bucket}/{key}")).cloned();
         let object = object.ok_or_else(|| ActionError::item(format!("{key} was not found in {bucket}")))?;
         Ok(stream::iter([Ok(object)]).boxed())

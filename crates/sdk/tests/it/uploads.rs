@@ -93,3 +93,44 @@ async fn what_a_store_refuses_is_told_and_nothing_is_a_question() {
         "the server has sent nothing, so that nobody knows where it belongs: Velero does so with an empty object";
     assert_eq!((error.code(), error.message()), (Code::Unknown, text));
 }
+
+#[tokio::test]
+async fn an_object_passes_through_in_a_bounded_part_of_memory() {
+    pass_through(100).await;
+}
+
+#[tokio::test]
+#[ignore = "it takes its time: make test-long"]
+async fn long_an_object_of_a_gibibyte_passes_through_in_a_bounded_part_of_memory() {
+    pass_through(1024).await;
+}
+
+/// What the process of a plugin may take, in KiB.
+const MOST: u64 = 64 << 10;
+
+/// Sends an object of this size through a plugin that hands it on, and reads one of that size.
+async fn pass_through(mebibytes: u64) {
+    let plugin = Plugin::start(&[]).await;
+    let mut client = store(&plugin).await;
+    let body = Bytes::from(vec![7; 1 << 20]);
+    let pieces = stream::iter(0..mebibytes).map(move |_| piece("counted", body.clone()));
+    client.put_object(pieces).await.unwrap();
+    assert_eq!(get(&mut client, "counted").await.unwrap(), (mebibytes << 20).to_string().into_bytes());
+    let key = format!("mebibytes-{mebibytes}");
+    let request = GetObjectRequest { plugin: STORE.to_owned(), bucket: "b".to_owned(), key };
+    let mut pieces = client.get_object(request).await.unwrap().into_inner();
+    let mut read = 0;
+    while let Some(piece) = pieces.message().await.unwrap() {
+        read += piece.data.len() as u64;
+    }
+    assert_eq!(read, mebibytes << 20);
+    let peak = peak(plugin.child.id().unwrap());
+    assert!(peak < MOST, "{peak} KiB");
+}
+
+/// The most memory that a process had, in KiB.
+fn peak(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}

@@ -1,7 +1,7 @@
 //! The plugin under Velero's own code, which runs as a program of the test bed (crates/testbed/go/plugin-host).
 
 use crate::process::{PATIENCE, PROGRAM};
-use lifeboat_testbed::Binaries;
+use lifeboat_testbed::plugin_host;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-static HOST: LazyLock<PathBuf> = LazyLock::new(|| Binaries::plugin_host().unwrap());
+static HOST: LazyLock<PathBuf> = LazyLock::new(|| plugin_host().unwrap());
 
 /// What every call comes to, but for those whose answers are long or tell the time.
 const CALLS: &str = include_str!("velero_calls.json");

@@ -35,8 +35,13 @@ pub struct SnapshotNote {
     pub snapshot_id: String,
 }
 
+impl SnapshotNote {
+    /// What the keys of these notes begin with, and of no others.
+    pub const KEYS: &'static str = "snapshot-";
+}
+
 impl Note for SnapshotNote {
-    const PREFIX: &'static str = "snapshot-";
+    const PREFIX: &'static str = Self::KEYS;
 
     /// The snapshots of one attempt are not those of another.
     fn rest_of_key(&self) -> String {
