@@ -95,18 +95,18 @@ mod tests {
     use futures::future::BoxFuture;
     use futures::{FutureExt, poll};
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
     /// Calls that hang until somebody ends them.
     struct Hanging {
         begun: Arc<AtomicUsize>,
-        ends: Vec<Sender<()>>,
+        ends: Vec<SyncSender<()>>,
     }
 
     impl Hanging {
         /// A call that was asked for; whoever asked may give it up.
         async fn call(&mut self, gate: &Gate) -> BoxFuture<'static, Result<(), Died>> {
-            let (end, hangs): (Sender<()>, Receiver<()>) = channel();
+            let (end, hangs): (SyncSender<()>, Receiver<()>) = sync_channel(1);
             let (gate, begun) = (gate.clone(), Arc::clone(&self.begun));
             self.ends.push(end);
             let work = move || {

@@ -452,7 +452,7 @@ impl Notes<'_> {
 
 /// When a location was looked at last, where that is long ago; `None` too for one that is to be checked once only.
 fn looked_at_long_ago(location: &BackupStorageLocation, now: Timestamp) -> Option<Time> {
-    let frequency = location.spec.validation_frequency.map(|frequency| frequency.nanoseconds());
+    let frequency = location.spec.validation_frequency.map(lifeboat_api::Duration::nanoseconds);
     if frequency.is_some_and(|frequency| frequency <= 0) {
         return None;
     }

@@ -69,9 +69,9 @@ impl StatusArgs {
                     let told = format!("The status is not known now: {e:#}");
                     // Programs read one document after the other.
                     if machine.is_some() {
-                        writeln!(std::io::stderr(), "{told}")?
+                        writeln!(std::io::stderr(), "{told}")?;
                     } else {
-                        writeln!(text, "{told}")?
+                        writeln!(text, "{told}")?;
                     }
                     false
                 }

@@ -4,6 +4,7 @@ use crate::bed::Bed;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use lifeboat_bucket::{Body, PutOptions};
+use std::io::Write;
 use std::process::Command;
 
 /// Says that this process has no other work than to measure. Its value is the size of the object in MiB.
@@ -30,7 +31,7 @@ fn measured(size: u64) {
     measuring.args(["--exact", "memory::measures", "--nocapture"]).env(ALONE, size.to_string());
     let output = measuring.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    print!("{text}");
+    std::io::stdout().write_all(text.as_bytes()).unwrap();
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("peak in KiB"), "nothing was measured: {text}");
 }

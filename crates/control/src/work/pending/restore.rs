@@ -13,14 +13,14 @@ use std::time::Duration;
 /// Asks the operations of a restore how far they are; when none goes on it can be finalized.
 pub(crate) async fn look_after(context: &Context, restore: Restore, place: Option<Place>) -> Finished {
     let mut after = if let Some((_, location)) = place {
-        let env = match reached(context, &restore, &location).await? {
+        let env = match Box::pin(reached(context, &restore, &location)).await? {
             Ok(env) => env,
             Err(ended) => return Ok(ended),
         };
-        let looking = look_after_operations(restore.clone(), &env);
+        let looking = Box::pin(look_after_operations(restore.clone(), &env));
         match while_leading(&context.leadership, &env.operation.cancel, looking).await {
             Ok(after) => after,
-            Err(e) if !e.is_damage() => return give_up(context, &restore, e.into()).await,
+            Err(e) if !e.is_damage() => return Box::pin(give_up(context, &restore, e.into())).await,
             Err(e) => {
                 // The next step ends it, and says this.
                 tracing::error!(restore = restore.metadata.name, error = %chain(&e), "its operations cannot be read");
