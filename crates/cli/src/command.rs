@@ -177,7 +177,7 @@ impl Lifeboat {
             Command::Bug(args) => args.run(&self.globals).await,
             Command::Version(version) => version.run(&self.globals).await,
             Command::Completion(completion) => completion.run(&self.globals),
-            Command::Man(man) => man.run(&self.globals),
+            Command::Man(man) => man.run(&self.globals, Self::grammar),
             Command::Install(install) => install.run(&self.globals).await,
             Command::Uninstall(uninstall) => uninstall.run(&self.globals).await,
             Command::Server(server) => server.run(&self.globals).await,

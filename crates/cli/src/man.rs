@@ -1,9 +1,8 @@
 //! `lifeboat man DIRECTORY`: the help of all commands as man pages, for those who pack the program.
 
-use crate::command::Lifeboat;
 use crate::globals::Globals;
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{Args, Command};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -15,10 +14,11 @@ pub(crate) struct ManArgs {
 }
 
 impl ManArgs {
-    pub(crate) fn run(self, globals: &Globals) -> Result<ExitCode> {
+    /// Writes them. `grammar` gives the commands of a program of this name.
+    pub(crate) fn run(self, globals: &Globals, grammar: fn(&str) -> Command) -> Result<ExitCode> {
         let wrong = || format!("write man pages into {}", self.directory.display());
         std::fs::create_dir_all(&self.directory).with_context(wrong)?;
-        clap_mangen::generate_to(Lifeboat::grammar(&globals.program.name), &self.directory).with_context(wrong)?;
+        clap_mangen::generate_to(grammar(&globals.program.name), &self.directory).with_context(wrong)?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -26,6 +26,7 @@ impl ManArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::Lifeboat;
     use crate::program::Program;
 
     #[test]
@@ -35,7 +36,7 @@ mod tests {
         let mut program = Program::default();
         program.name = "lifeboat".to_owned();
         let globals = Lifeboat::parsed("version").globals.settled(program);
-        ManArgs { directory: directory.clone() }.run(&globals).unwrap();
+        ManArgs { directory: directory.clone() }.run(&globals, Lifeboat::grammar).unwrap();
         let page = |name: &str| std::fs::read_to_string(directory.join(name)).unwrap();
         assert!(page("lifeboat.1").contains("lifeboat\\-backup(1)"), "{}", page("lifeboat.1"));
         let create = page("lifeboat-backup-create.1");
