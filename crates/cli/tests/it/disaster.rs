@@ -91,10 +91,11 @@ fn blocks(page: &str) -> Vec<String> {
     blocks.map(lines).filter(|block| !block.is_empty()).collect()
 }
 
-/// Name and data of a ConfigMap, but of the one that each namespace has.
+/// Name and number of a ConfigMap, but of the one that each namespace has.
 fn data(map: &Value) -> Option<(String, String)> {
     let name = map["metadata"]["name"].as_str()?.to_owned();
-    (name != "kube-root-ca.crt").then(|| (name, map["data"].to_string()))
+    let number = map["data"]["number"].as_str()?.to_owned();
+    (name != "kube-root-ca.crt").then_some((name, number))
 }
 
 #[test]
