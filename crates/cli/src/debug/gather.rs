@@ -55,11 +55,11 @@ impl<'a> Gathering<'a> {
     pub(super) async fn all(&mut self, backup: &str, restore: &str) -> Result<()> {
         let namespace = &self.client.namespace;
         say(&format!("Collecting velero resources in namespace: {namespace}"))?;
-        self.resources().await?;
+        let pods = self.resources().await?;
         let version = version::text(self.globals, version::PATIENCE).await;
         self.put_text("version.txt", Ok(version))?;
         say(&format!("Collecting velero deployment logs in namespace: {namespace}"))?;
-        self.pod_logs().await?;
+        self.pod_logs(pods).await?;
         if !backup.is_empty() {
             say(&format!("Collecting log for backup: {backup}"))?;
             let page = backup_page(self.client, self.globals, backup).await;
@@ -90,7 +90,9 @@ impl<'a> Gathering<'a> {
         Ok(self.gaps.len())
     }
 
-    async fn resources(&mut self) -> Result<()> {
+    /// All objects, those of each type in a file of their own; gives the pods among them.
+    async fn resources(&mut self) -> Result<Vec<PodContainers>> {
+        let mut pods = Vec::new();
         let mut types: Vec<Arc<ApiResource>> = Vec::new();
         match self.client.cluster.discover().await {
             Ok(catalog) => types.extend(
@@ -105,14 +107,19 @@ impl<'a> Gathering<'a> {
             let group = if resource.group.is_empty() { "core" } else { &resource.group };
             let (version, namespace) = (&resource.version, &self.client.namespace);
             let name = format!("{CAPTURED}/{group}_{version}/{namespace}/{}.json", resource.resource);
-            let listed = self.listed(&resource).await;
+            let is_of_pods = resource.group.is_empty() && resource.resource == "pods";
+            let listed =
+                self.listed(&resource, |object| pods.extend(is_of_pods.then(|| PodContainers::of(object)))).await;
+            if is_of_pods && let Err(e) = &listed {
+                self.miss("the logs of pods that were not listed", &anyhow::anyhow!("{e:#}"))?;
+            }
             self.put(&name, listed)?;
         }
-        Ok(())
+        Ok(pods)
     }
 
-    /// The objects of a type, one line each within a list.
-    async fn listed(&self, resource: &Arc<ApiResource>) -> Result<Part> {
+    /// The objects of a type, one line each within a list; `see` is shown each before anything is taken out of it.
+    async fn listed(&self, resource: &Arc<ApiResource>, mut see: impl FnMut(&Value)) -> Result<Part> {
         let mut part = Part::new()?;
         let api_version = resource.api_version();
         write!(part, "{{\"apiVersion\":\"{api_version}\",\"kind\":\"{}List\",\"items\":[", resource.kind)?;
@@ -126,6 +133,7 @@ impl<'a> Gathering<'a> {
         while let Some(bodies) = list.next().await? {
             for body in bodies {
                 let object: Value = serde_json::from_slice(&body).context("read an object")?;
+                see(&object);
                 write!(part, "{between}{}", clean(object))?;
                 between = ",\n";
                 if part.bytes > MOST_BYTES {
@@ -137,11 +145,7 @@ impl<'a> Gathering<'a> {
         Ok(part)
     }
 
-    async fn pod_logs(&mut self) -> Result<()> {
-        let pods = match self.pods().await {
-            Ok(pods) => pods,
-            Err(e) => return self.miss("the logs of pods", &e),
-        };
+    async fn pod_logs(&mut self, pods: Vec<PodContainers>) -> Result<()> {
         for PodContainers { pod, containers } in pods {
             for ContainerRuns { name, has_run_before } in containers {
                 for previous in [false, true].into_iter().filter(|previous| !previous || has_run_before) {
@@ -153,22 +157,6 @@ impl<'a> Gathering<'a> {
             }
         }
         Ok(())
-    }
-
-    async fn pods(&self) -> Result<Vec<PodContainers>> {
-        let mut list = self.client.cluster.list(ListRequest {
-            resource: Arc::new(ApiResource::new("", "v1", "pods", "Pod")),
-            namespace: Some(self.client.namespace.clone()),
-            selector: String::new(),
-            metadata_only: false,
-        });
-        let mut pods = Vec::new();
-        while let Some(bodies) = list.next().await? {
-            for body in bodies {
-                pods.push(PodContainers::of(&serde_json::from_slice(&body).context("read a pod")?));
-            }
-        }
-        Ok(pods)
     }
 
     async fn pod_log(&self, pod: &str, container: &str, previous: bool) -> Result<Part> {
