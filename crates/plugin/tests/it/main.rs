@@ -4,6 +4,7 @@
 
 mod actions;
 mod bed;
+mod bucket;
 mod discovery;
 mod fixture;
 mod life;

@@ -1,55 +1,32 @@
 //! Buckets and snapshotters of plugins.
 
 use crate::bed::{Bed, exists, journal, log, until};
+use crate::bucket::{STORAGE, aws, config, put, read, store};
 use bytes::Bytes;
 use futures::StreamExt;
 use lifeboat_action::{ActionError, VolumeFacts, VolumeRequest, VolumeSnapshotter};
 use lifeboat_bucket::conformance::{self, IfAbsent};
-use lifeboat_bucket::{BlobStore, Body, BucketError, Entry, ErrorKind, ListOptions, PutOptions, collect};
+use lifeboat_bucket::{Body, BucketError, Entry, ErrorKind, ListOptions, collect};
 use lifeboat_plugin::{PluginError, PluginHost, PluginName};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-const PLUGINS: &str = "VolumeSnapshotter=velero.io/aws ObjectStore=velero.io/aws";
-
-fn aws() -> PluginName {
-    PluginName::of_provider("aws").unwrap()
-}
-
-/// A configuration whose objects are in this folder.
-fn config(bed: &Bed, root: &str) -> BTreeMap<String, String> {
-    let root = bed.path(root).display().to_string();
-    [("bucket", "b"), ("prefix", "p"), ("root", &root)].map(|(key, value)| (key.to_owned(), value.to_owned())).into()
-}
-
-async fn store(host: &PluginHost, bed: &Bed) -> Arc<dyn BlobStore> {
-    host.object_store(&aws(), config(bed, "objects")).await.unwrap()
-}
-
 fn stream(pieces: Vec<Result<Bytes, BucketError>>) -> Body {
     Body::Stream(futures::stream::iter(pieces).boxed())
 }
 
-async fn put(store: &dyn BlobStore, key: &str, body: impl Into<Body>) -> Result<u64, BucketError> {
-    store.put(key, body.into(), PutOptions::default()).await
-}
-
-async fn read(store: &dyn BlobStore, key: &str) -> Result<Bytes, BucketError> {
-    collect(store.get(key, None).await?, 100 << 20).await
-}
-
 #[tokio::test]
 async fn a_bucket_by_plugin_conforms_but_for_conditional_puts() {
-    let bed = Bed::new().with("p", PLUGINS, "");
+    let bed = Bed::new().with("p", STORAGE, "");
     let host = bed.discover().await.unwrap();
     conformance::run_where(store(&host, &bed).await, IfAbsent::LooksFirst).await;
 }
 
 #[tokio::test]
 async fn objects_go_in_pieces_that_a_plugin_in_go_takes_and_an_empty_one_in_one() {
-    let bed = Bed::new().with("p", PLUGINS, "");
+    let bed = Bed::new().with("p", STORAGE, "");
     let host = bed.discover().await.unwrap();
     let store = store(&host, &bed).await;
     bed.forget();
@@ -62,7 +39,7 @@ async fn objects_go_in_pieces_that_a_plugin_in_go_takes_and_an_empty_one_in_one(
 
 #[tokio::test]
 async fn a_source_that_breaks_stores_nothing_and_its_error_is_told() {
-    let bed = Bed::new().with("p", PLUGINS, "");
+    let bed = Bed::new().with("p", STORAGE, "");
     let host = bed.discover().await.unwrap();
     let store = store(&host, &bed).await;
     let broken = || BucketError {
@@ -96,7 +73,7 @@ async fn a_source_that_breaks_stores_nothing_and_its_error_is_told() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_that_is_given_up_stores_nothing() {
-    let bed = Bed::new().with("p", PLUGINS, "");
+    let bed = Bed::new().with("p", STORAGE, "");
     let host = bed.discover().await.unwrap();
     let store = store(&host, &bed).await;
     for round in 0..20 {
@@ -115,7 +92,7 @@ async fn an_upload_that_is_given_up_stores_nothing() {
 
 #[tokio::test]
 async fn an_upload_that_fails_early_tells_the_cause() {
-    let bed = Bed::new().with("p", PLUGINS, "");
+    let bed = Bed::new().with("p", STORAGE, "");
     let host = bed.discover().await.unwrap();
     let store = store(&host, &bed).await;
     let endless = || {
@@ -139,7 +116,7 @@ async fn an_upload_that_fails_early_tells_the_cause() {
 
 #[tokio::test]
 async fn an_upload_that_is_not_taken_is_given_up() {
-    let mut bed = Bed::new().with("p", PLUGINS, "");
+    let mut bed = Bed::new().with("p", STORAGE, "");
     bed.options.call_timeout = Duration::from_millis(500);
     let host = bed.discover().await.unwrap();
     let store = store(&host, &bed).await;
@@ -160,7 +137,7 @@ async fn an_upload_that_is_not_taken_is_given_up() {
 
 #[tokio::test]
 async fn objects_come_in_pieces_of_any_size_or_not_at_all() {
-    let mut bed = Bed::new().with("p", PLUGINS, "");
+    let mut bed = Bed::new().with("p", STORAGE, "");
     bed.options.call_timeout = Duration::from_secs(2);
     let host = bed.discover().await.unwrap();
     let store = store(&host, &bed).await;
@@ -186,7 +163,7 @@ async fn objects_come_in_pieces_of_any_size_or_not_at_all() {
 
 #[tokio::test]
 async fn a_download_that_is_dropped_ends_at_the_plugin() {
-    let bed = Bed::new().with("p", PLUGINS, "");
+    let bed = Bed::new().with("p", STORAGE, "");
     let host = bed.discover().await.unwrap();
     let store = store(&host, &bed).await;
     put(&*store, "watched", vec![7; 64 << 20]).await.unwrap();
@@ -199,7 +176,7 @@ async fn a_download_that_is_dropped_ends_at_the_plugin() {
 
 #[tokio::test]
 async fn deleting_tells_what_stays_and_keeps_no_other() {
-    let bed = Bed::new().with("p", PLUGINS, "");
+    let bed = Bed::new().with("p", STORAGE, "");
     let host = bed.discover().await.unwrap();
     let store = store(&host, &bed).await;
     for key in ["a", "protected", "z"] {
@@ -218,7 +195,7 @@ async fn deleting_tells_what_stays_and_keeps_no_other() {
 
 #[tokio::test]
 async fn prefixes_alone_are_asked_for_without_all_keys() {
-    let bed = Bed::new().with("p", PLUGINS, "");
+    let bed = Bed::new().with("p", STORAGE, "");
     let host = bed.discover().await.unwrap();
     let store = store(&host, &bed).await;
     for key in ["p/backups/a/1", "p/backups/a/2", "p/backups/b/1", "p/kopia/x"] {
@@ -238,7 +215,7 @@ async fn prefixes_alone_are_asked_for_without_all_keys() {
 
 #[tokio::test]
 async fn a_url_is_signed_by_the_plugin() {
-    let bed = Bed::new().with("p", PLUGINS, "");
+    let bed = Bed::new().with("p", STORAGE, "");
     let host = bed.discover().await.unwrap();
     let store = store(&host, &bed).await;
     let url = store.presign("a/b", Duration::from_secs(600)).await.unwrap();
@@ -248,7 +225,7 @@ async fn a_url_is_signed_by_the_plugin() {
 /// Credentials of some kinds cannot sign.
 #[tokio::test]
 async fn a_plugin_that_refuses_to_sign_is_a_bucket_without_urls_and_one_that_cannot_be_asked_an_error() {
-    let mut bed = Bed::new().with("p", PLUGINS, "");
+    let mut bed = Bed::new().with("p", STORAGE, "");
     bed.options.call_timeout = Duration::from_millis(500);
     let host = bed.discover().await.unwrap();
     let store = store(&host, &bed).await;
@@ -261,7 +238,7 @@ async fn a_plugin_that_refuses_to_sign_is_a_bucket_without_urls_and_one_that_can
 
 #[tokio::test]
 async fn each_configuration_has_its_own_process_and_is_given_exactly_as_it_is() {
-    let bed = Bed::new().with("p", PLUGINS, "");
+    let bed = Bed::new().with("p", STORAGE, "");
     let host = bed.discover().await.unwrap();
     bed.forget();
     let one = host.object_store(&aws(), config(&bed, "one")).await.unwrap();
@@ -289,7 +266,7 @@ async fn each_configuration_has_its_own_process_and_is_given_exactly_as_it_is() 
 
 #[tokio::test]
 async fn a_configuration_that_is_refused_is_told() {
-    let bed = Bed::new().with("p", PLUGINS, "refuses-again");
+    let bed = Bed::new().with("p", STORAGE, "refuses-again");
     let host = bed.discover().await.unwrap();
     let mut wrong = config(&bed, "objects");
     wrong.insert("wrong".to_owned(), "x".to_owned());
@@ -318,7 +295,7 @@ async fn names_that_no_program_has_are_told_as_by_velero() {
 
 #[tokio::test]
 async fn a_bucket_whose_process_has_ended_is_initialised_again() {
-    let bed = Bed::new().with("p", PLUGINS, "");
+    let bed = Bed::new().with("p", STORAGE, "");
     let host = bed.discover().await.unwrap();
     let store = store(&host, &bed).await;
     assert!(put(&*store, "crash", vec![7]).await.is_err());
@@ -334,7 +311,7 @@ async fn snapshotter(host: &PluginHost, bed: &Bed, name: &str) -> Arc<dyn Volume
 
 #[tokio::test]
 async fn a_snapshotter_makes_snapshots_and_volumes() {
-    let bed = Bed::new().with("p", PLUGINS, "");
+    let bed = Bed::new().with("p", STORAGE, "");
     let host = bed.discover().await.unwrap();
     let snapshotter = snapshotter(&host, &bed, "b").await;
     assert_eq!(snapshotter.name(), "velero.io/aws");
@@ -370,7 +347,7 @@ async fn a_snapshotter_makes_snapshots_and_volumes() {
 
 #[tokio::test]
 async fn a_snapshotter_logs_to_its_operation_and_is_initialised_again_after_an_end() {
-    let bed = Bed::new().with("p", PLUGINS, "");
+    let bed = Bed::new().with("p", STORAGE, "");
     let host = bed.discover().await.unwrap();
     let journal = journal("b");
     let snapshotter = host.volume_snapshotter(&aws(), config(&bed, "volumes"), &journal).await.unwrap();

@@ -1,40 +1,18 @@
 //! Buckets and snapshotters.
 
 use super::{go, gone};
-use crate::bed::{Bed, journal, until};
+use crate::bed::{journal, until};
+use crate::bucket::{STORAGE, aws, put, read, store};
 use bytes::Bytes;
 use futures::StreamExt;
 use lifeboat_action::{ActionErrorKind, VolumeFacts, VolumeRequest, VolumeSnapshotter};
 use lifeboat_bucket::conformance::{self, IfAbsent};
-use lifeboat_bucket::{BlobStore, Body, BucketError, ErrorKind, PutOptions, collect};
-use lifeboat_plugin::{PluginHost, PluginName};
+use lifeboat_bucket::{Body, BucketError, ErrorKind};
+use lifeboat_plugin::PluginHost;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-
-const STORAGE: &str = "VolumeSnapshotter=velero.io/aws ObjectStore=velero.io/aws";
-
-fn aws() -> PluginName {
-    PluginName::of_provider("aws").unwrap()
-}
-
-fn config(bed: &Bed) -> BTreeMap<String, String> {
-    let root = bed.path("objects").display().to_string();
-    [("bucket", "b"), ("prefix", "p"), ("root", &root)].map(|(key, value)| (key.to_owned(), value.to_owned())).into()
-}
-
-async fn store(host: &PluginHost, bed: &Bed) -> Arc<dyn BlobStore> {
-    host.object_store(&aws(), config(bed)).await.unwrap()
-}
-
-async fn put(store: &dyn BlobStore, key: &str, body: impl Into<Body>) -> Result<u64, BucketError> {
-    store.put(key, body.into(), PutOptions::default()).await
-}
-
-async fn read(store: &dyn BlobStore, key: &str) -> Result<Bytes, BucketError> {
-    collect(store.get(key, None).await?, 100 << 20).await
-}
 
 #[tokio::test]
 async fn a_bucket_of_the_library_conforms_but_for_conditional_puts() {
