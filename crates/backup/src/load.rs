@@ -60,11 +60,12 @@ async fn own(backup: &Backup, settings: &Settings, env: &Env) -> Result<Option<R
     }
 }
 
-/// Checks the ConfigMap with the policies for the volumes of all backups; an empty name is none.
+/// Checks a ConfigMap with resource policies of backups, such as that with the policies for the volumes of all of them; an empty name
+/// is none.
 ///
 /// # Errors
-/// What is wrong with it: no backup would be made.
-pub async fn check_global_policies(namespace: &str, name: &str, cluster: &Cluster) -> Result<(), String> {
+/// What is wrong with it: no backup that it counts for would be made.
+pub async fn check_policies(namespace: &str, name: &str, cluster: &Cluster) -> Result<(), String> {
     if name.is_empty() {
         return Ok(());
     }

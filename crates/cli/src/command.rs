@@ -9,6 +9,7 @@ use crate::globals::Globals;
 use crate::install::InstallArgs;
 use crate::local::Local;
 use crate::man::ManArgs;
+use crate::migrate::MigrateCommand;
 use crate::pflag;
 use crate::program::Program;
 use crate::resource::backup::BackupCommand;
@@ -102,6 +103,9 @@ enum Command {
     Install(Box<InstallArgs>),
     /// Take the server, its resources and its definitions out of the cluster; what lies in buckets stays
     Uninstall(UninstallArgs),
+    /// Take over from Velero
+    #[command(subcommand)]
+    Migrate(MigrateCommand),
     /// Run the server: make what the velero.io resources of a namespace ask for
     Server(Box<ServerArgs>),
     /// Run an in-memory Kubernetes API server and write its kubeconfig to the file named by --kubeconfig
@@ -135,6 +139,19 @@ impl Lifeboat {
             Self::grammar(name).try_get_matches_from(words)?;
         }
         Self::from_arg_matches_mut(&mut matches).map_err(|e| e.format(&mut grammar))
+    }
+
+    /// The flags of a server that is started with these arguments.
+    ///
+    /// # Errors
+    /// When they are wrong, or not those of a server.
+    pub(crate) fn server(args: &[String]) -> Result<(Globals, ServerArgs), clap::Error> {
+        let words = std::iter::once("velero").chain(args.iter().map(String::as_str)).map(Into::into);
+        let Self { globals, command } = Self::parse_line("velero", words)?;
+        match command {
+            Command::Server(server) => Ok((globals, *server)),
+            _ => Err(clap::Error::raw(clap::error::ErrorKind::InvalidSubcommand, "it does not start a server")),
+        }
     }
 
     /// The command of words separated by blanks.
@@ -180,6 +197,7 @@ impl Lifeboat {
             Command::Man(man) => man.run(&self.globals, Self::grammar),
             Command::Install(install) => install.run(&self.globals).await,
             Command::Uninstall(uninstall) => uninstall.run(&self.globals).await,
+            Command::Migrate(command) => Box::pin(command.run(&self.globals)).await,
             Command::Server(server) => server.run(&self.globals).await,
             Command::Sandbox(sandbox) => sandbox.run(&self.globals).await,
         }

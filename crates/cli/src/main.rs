@@ -19,6 +19,7 @@ mod install;
 mod local;
 mod log;
 mod man;
+mod migrate;
 mod output;
 mod pflag;
 mod preview;

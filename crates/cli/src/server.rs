@@ -18,7 +18,7 @@ use credentials::CredentialFiles;
 use jiff::tz::TimeZone;
 use lifeboat_api::Duration;
 use lifeboat_archive::ReadLimits;
-use lifeboat_backup::check_global_policies;
+use lifeboat_backup::check_policies;
 use lifeboat_client::Client;
 use lifeboat_control::{Controller, Env, Extensions, Listeners, Options, OwnPod, ServerClock, SigningKey, serve};
 use lifeboat_plugin::PluginName;
@@ -239,7 +239,7 @@ impl ServerArgs {
         let cluster = globals.connect_with_pages_of(Some(self.client_page_size)).await?;
         let pod = cluster.token_file().and_then(OwnPod::of_token_file);
         let options = self.options(globals, self.identity(pod.as_ref())?)?;
-        check_global_policies(&options.namespace, &options.backup.global_volume_policies, &cluster)
+        check_policies(&options.namespace, &options.backup.global_volume_policies, &cluster)
             .await
             .map_err(|why| anyhow::anyhow!("--global-backup-volume-policies-configmap: {why}"))?;
         let built_in = BuiltIn::new(self.directory_root.as_deref(), globals.patience())?;
@@ -305,8 +305,23 @@ impl ServerArgs {
         Ok(())
     }
 
+    /// The ConfigMaps that it reads: with the policies for the volumes of all backups, and with the resource modifiers of restores that
+    /// name none; empty for none.
+    pub(crate) fn config_maps(&self) -> (&str, &str) {
+        (&self.global_backup_volume_policies_configmap, &self.default_resource_modifier_configmap)
+    }
+
+    /// Flags that were given and that ask for movers of the data of volumes, which this version does not have.
+    pub(crate) fn for_movers(&self) -> Vec<&'static str> {
+        let flags = [
+            ("default-volumes-to-fs-backup", self.default_volumes_to_fs_backup),
+            ("default-snapshot-move-data", self.default_snapshot_move_data),
+        ];
+        flags.into_iter().filter_map(|(flag, given)| given.then_some(flag)).collect()
+    }
+
     /// Flags that were given and that nothing of this version looks at.
-    fn without_effect(&self, globals: &Globals) -> Vec<&'static str> {
+    pub(crate) fn without_effect(&self, globals: &Globals) -> Vec<&'static str> {
         [
             ("profiler-address", !matches!(self.profiler_address.as_str(), "" | "localhost:6060")),
             ("fs-backup-timeout", self.fs_backup_timeout != Duration::from_secs(4 * 3600)),

@@ -117,6 +117,7 @@ pub use actions::BUILT_IN_ACTIONS;
 pub use env::Env;
 pub use failure::record_failure;
 pub use finalize::finalize;
+pub use load::check_modifiers;
 pub use look_after::look_after_operations;
 pub use outcome::{Outcome, RestoreError};
 pub use pin::Pin;

@@ -5,7 +5,7 @@ use crate::modifier::{Modifiers, NotModifiers};
 use crate::request::{Settings, ValidationErrors};
 use crate::versions::VersionPriorities;
 use lifeboat_api::Restore;
-use lifeboat_cluster::ConfigMapError;
+use lifeboat_cluster::{Cluster, ConfigMapError};
 use lifeboat_object::Place;
 use lifeboat_select::{PolicyUse, ResourcePolicies, RulesText};
 
@@ -28,7 +28,7 @@ pub(crate) async fn modifiers(
         )])),
         (None, Some(RulesText { source, text })) => parsed(source, text).map_err(|e| ValidationErrors(vec![e])),
         (Some(reference), None) if reference.kind.eq_ignore_ascii_case("configmap") => {
-            read(namespace, &reference.name, env).await.map_err(|e| ValidationErrors(vec![e]))
+            read(namespace, &reference.name, &env.cluster).await.map_err(|e| ValidationErrors(vec![e]))
         }
         (Some(reference), None) => {
             let text = format!(
@@ -43,7 +43,7 @@ pub(crate) async fn modifiers(
             if default.is_empty() || spec.skip_default_resource_modifier == Some(true) {
                 return Ok(Modifiers::default());
             }
-            Ok(read(namespace, default, env).await.unwrap_or_else(|why| {
+            Ok(read(namespace, default, &env.cluster).await.unwrap_or_else(|why| {
                 env.operation
                     .journal
                     .warn(&Place::Velero, format!("the default resource modifiers are not used: {why}"));
@@ -53,9 +53,17 @@ pub(crate) async fn modifiers(
     }
 }
 
-async fn read(namespace: &str, name: &str, env: &Env) -> Result<Modifiers, String> {
+/// Checks the ConfigMap with the resource modifiers of restores that name none.
+///
+/// # Errors
+/// What is wrong with it: no restore would be modified.
+pub async fn check_modifiers(namespace: &str, name: &str, cluster: &Cluster) -> Result<(), String> {
+    read(namespace, name, cluster).await.map(drop)
+}
+
+async fn read(namespace: &str, name: &str, cluster: &Cluster) -> Result<Modifiers, String> {
     let source = format!("configmap {namespace}/{name}");
-    let text = env.cluster.config_map_text(namespace, name).await.map_err(|e| match e {
+    let text = cluster.config_map_text(namespace, name).await.map_err(|e| match e {
         ConfigMapError::NotOneKey(_) => {
             format!("Error in parsing resource modifiers provided in {source}: illegal resource modifiers {namespace}/{name} configmap: {e}")
         }

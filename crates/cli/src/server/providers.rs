@@ -15,6 +15,14 @@ use tokio::time::timeout;
 /// The provider of directories.
 const DIRECTORY: &str = "lifeboat.io/directory";
 
+/// The names of S3 buckets.
+const S3_NAMES: [&str; 2] = ["aws", "velero.io/aws"];
+
+/// Whether no plugin is needed for the storage of a provider.
+pub(crate) fn is_built_in(provider: &str) -> bool {
+    provider == DIRECTORY || S3_NAMES.contains(&provider)
+}
+
 /// Opens directories and S3 buckets.
 #[derive(Debug)]
 pub(crate) struct BuiltIn {
@@ -96,7 +104,7 @@ impl Providers for BuiltIn {
         let store: Arc<dyn BlobStore> = match (location.spec.provider.as_str(), &self.plugins) {
             ("", _) => return Err("object storage provider name must not be empty".to_owned()),
             (provider, Some(plugins)) if plugins.has_store(provider) => plugins.object_store(location, access).await?,
-            ("aws" | "velero.io/aws", _) => Arc::new(self.s3(location, access).await?),
+            (provider, _) if S3_NAMES.contains(&provider) => Arc::new(self.s3(location, access).await?),
             (DIRECTORY, _) => Arc::new(self.directory(location).await?),
             (other, plugins) => {
                 let elsewhere = match plugins {

@@ -32,6 +32,7 @@ mod large;
 mod leaders;
 mod leaving;
 mod many;
+mod migrate;
 mod modifiers;
 mod moved;
 mod namespaces;

@@ -1,0 +1,278 @@
+//! What becomes of the resources of an installation, and of what its users have told it.
+
+use super::found::Found;
+use super::verdict::{Finding, Verdict};
+use crate::server::providers::is_built_in;
+use jiff::tz::TimeZone;
+use lifeboat_api::well_known::LABEL_PLUGIN_CONFIG;
+use lifeboat_api::{
+    Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, ObjectMeta, RestorePhase, Schedule,
+};
+use lifeboat_control::schedule_refusal;
+use lifeboat_install::DIRECTORY_PROVIDER;
+use lifeboat_s3::S3Config;
+
+/// What becomes of them.
+pub(super) fn findings(found: &Found, program: &str) -> Vec<Finding> {
+    let mut out = Vec::new();
+    out.extend(found.locations.iter().map(|one| location(one, found)));
+    for one in &found.snapshot_locations {
+        let name = &one.metadata.name;
+        out.push(by_plugin(found, &format!("volume snapshot location {name}"), &one.spec.provider));
+    }
+    for one in &found.schedules {
+        schedule(one, &mut out);
+    }
+    backups(found, &mut out);
+    rules(found, &mut out);
+    annotations(found, &mut out);
+    out.extend(in_progress(found, program));
+    out
+}
+
+fn location(location: &BackupStorageLocation, found: &Found) -> Finding {
+    let subject = format!("backup storage location {}", location.metadata.name);
+    let spec = &location.spec;
+    if !is_built_in(&spec.provider) {
+        return by_plugin(found, &subject, &spec.provider);
+    }
+    let config = S3Config::from_velero(&spec.object_storage.bucket, &spec.config);
+    if let (Err(why), true) = (config, spec.provider != DIRECTORY_PROVIDER) {
+        return Finding::new(Verdict::Mend, subject, format!("it could not be used: {why}"))
+            .next("change its spec.config");
+    }
+    match location.status.phase {
+        Some(BackupStorageLocationPhase::Unavailable) => {
+            let what = format!("is not available now, of Velero's server: {}", location.status.message);
+            Finding::new(Verdict::Differs, subject, what)
+        }
+        _ => Finding::new(Verdict::Works, subject, "is built in"),
+    }
+}
+
+/// What a plugin has to bring: told by the images of the plugins, whose programs cannot be asked.
+fn by_plugin(found: &Found, subject: &str, provider: &str) -> Finding {
+    let short = provider.rsplit('/').next().unwrap_or(provider);
+    let images = found.server.iter().flat_map(|server| &server.init_images);
+    match images.filter(|_| !short.is_empty()).find(|image| image.contains(short)) {
+        Some(image) => Finding::new(Verdict::Works, subject, format!("by the plugin of {image}, which runs as it is")),
+        None => Finding::new(
+            Verdict::Differs,
+            subject,
+            format!("its provider {provider} is a plugin's, and no image of an init container has its name"),
+        )
+        .next("look which plugin it is: it has to stay among the init containers"),
+    }
+}
+
+fn schedule(one: &Schedule, out: &mut Vec<Finding>) {
+    let subject = format!("schedule {}", one.metadata.name);
+    if let Some(why) = schedule_refusal(one, &TimeZone::UTC) {
+        let next = "change spec.schedule, or delete it";
+        out.push(Finding::new(Verdict::Mend, subject, format!("Lifeboat refuses it: {why}")).next(next));
+        return;
+    }
+    let template = &one.spec.template;
+    let by_files = template.default_volumes_to_fs_backup.or(template.default_volumes_to_restic) == Some(true);
+    if by_files || template.snapshot_move_data == Some(true) {
+        let what = "it asks for movers of data, which this version does not have: its backups are refused where they have volumes \
+                    that need one";
+        let next =
+            "save these volumes by snapshots, or set spec.template.allowUnprotected where it may go on without them";
+        out.push(Finding::new(Verdict::Missing, subject, what).next(next));
+        return;
+    }
+    out.push(Finding::new(Verdict::Works, subject, format!("{} goes on", one.spec.schedule)));
+}
+
+fn backups(found: &Found, out: &mut Vec<Finding>) {
+    if !found.backups.is_empty() {
+        let what = format!("the cluster keeps {}, to be restored from as before", count(found.backups.len(), "backup"));
+        out.push(Finding::new(Verdict::Works, "backups", what));
+    }
+    if !found.restores.is_empty() {
+        let what = format!("the cluster keeps {}", count(found.restores.len(), "restore"));
+        out.push(Finding::new(Verdict::Works, "restores", what));
+    }
+    if !found.moved.is_empty() {
+        let what = format!(
+            "the data of volumes of {} lies in repositories, which this version does not read: their claims come back empty, which each \
+             restore says",
+            count(found.moved.len(), "backup")
+        );
+        let next = "keep what you need to run Velero once more, for the case that you need this data";
+        out.push(Finding::new(Verdict::Missing, "data of volumes", what).next(next));
+    }
+    if found.repositories > 0 {
+        let what = format!("{} of data are neither maintained nor deleted by this version", found.repositories);
+        out.push(Finding::new(Verdict::Missing, "backup repositories", what));
+    }
+}
+
+fn rules(found: &Found, out: &mut Vec<Finding>) {
+    let all = [("resource policies", &found.policies), ("resource modifiers", &found.modifiers)];
+    for (what, of) in all {
+        for (name, wrong) in of {
+            let subject = format!("ConfigMap {name}");
+            out.push(match wrong {
+                None => Finding::new(Verdict::Works, subject, format!("its {what} are read as before")),
+                Some(why) => Finding::new(Verdict::Mend, subject, why.clone()).next("change it, or do without it"),
+            });
+        }
+    }
+    out.extend(found.action_config_maps.iter().map(action));
+}
+
+/// The name of the action that a ConfigMap configures is a label beside the one that all of them have.
+fn action(config_map: &ObjectMeta) -> Finding {
+    let subject = format!("ConfigMap {}", config_map.name);
+    let named = config_map.labels.keys().find(|key| *key != LABEL_PLUGIN_CONFIG && key.contains('/'));
+    match named.map(String::as_str) {
+        Some(action @ ("velero.io/pod-volume-restore" | "velero.io/change-pvc-node-selector")) => {
+            Finding::new(Verdict::Missing, subject, format!("configures {action}, which this version does not have"))
+        }
+        Some(action) => Finding::new(Verdict::Works, subject, format!("configures {action} as before")),
+        None => Finding::new(Verdict::Differs, subject, "does not say which action it configures; nothing reads it"),
+    }
+}
+
+fn annotations(found: &Found, out: &mut Vec<Finding>) {
+    let pods = &found.pods;
+    let hooks = [("backup hooks", pods.with_backup_hooks), ("restore hooks", pods.with_restore_hooks)];
+    for (what, number) in hooks.into_iter().filter(|(_, number)| *number > 0) {
+        out.push(Finding::new(
+            Verdict::Works,
+            format!("annotations with {what}"),
+            format!("of {number} pods count as before"),
+        ));
+    }
+    if pods.with_volumes_by_files > 0 {
+        let what = format!(
+            "of {} pods ask for volumes to be saved by their files, which this version cannot: an error of each volume, and the backup \
+             ends PartiallyFailed",
+            pods.with_volumes_by_files
+        );
+        let next = "take the annotation off where snapshots do as well";
+        out.push(Finding::new(Verdict::Missing, "annotations backup.velero.io/backup-volumes", what).next(next));
+    }
+}
+
+fn in_progress(found: &Found, program: &str) -> Option<Finding> {
+    let runs = |backup: &&Backup| {
+        use BackupPhase as P;
+        let ended = |phase| matches!(phase, P::Completed | P::PartiallyFailed | P::Failed | P::FailedValidation);
+        backup.status.phase.is_some_and(|phase| !ended(phase) && phase != P::New)
+    };
+    let restores = found.restores.iter().filter(|restore| {
+        use RestorePhase as P;
+        let ended = |phase| matches!(phase, P::Completed | P::PartiallyFailed | P::Failed | P::FailedValidation);
+        restore.status.phase.is_some_and(|phase| !ended(phase) && phase != P::New)
+    });
+    let backups = found.backups.iter().filter(runs).map(|one| format!("backup {}", one.metadata.name));
+    let all: Vec<String> = backups.chain(restores.map(|one| format!("restore {}", one.metadata.name))).collect();
+    let first = all.first()?;
+    let others = if all.len() > 1 { format!(" and {} more", all.len() - 1) } else { String::new() };
+    let what =
+        format!("{first}{others}: Lifeboat would begin it again, or end it as failed where Velero had moved data");
+    Some(Finding::new(Verdict::Mend, "in progress", what).next(format!("wait until they have ended: {program} status")))
+}
+
+fn count(number: usize, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::migrate::workload::Workload;
+    use serde_json::json;
+
+    fn told(found: &Found) -> Vec<String> {
+        findings(found, "lifeboat")
+            .into_iter()
+            .map(|one| format!("{:?} {}: {}", one.verdict, one.subject, one.what))
+            .collect()
+    }
+
+    #[test]
+    fn locations_are_built_in_or_by_a_plugin() {
+        let location = |name: &str, provider: &str, config: serde_json::Value, phase: &str| {
+            serde_json::from_value(json!({"apiVersion": "velero.io/v1", "kind": "BackupStorageLocation", "metadata": {"name": name}, "spec": {"provider": provider, "config": config,
+                "objectStorage": {"bucket": "b"}}, "status": {"phase": phase, "message": "no route"}}))
+            .unwrap()
+        };
+        let server =
+            Workload { init_images: vec!["velero/velero-plugin-for-gcp:v1.14.2".to_owned()], ..Workload::default() };
+        let found = Found {
+            server: Some(server),
+            locations: vec![
+                location("a", "aws", json!({"region": "x"}), "Available"),
+                location("b", "velero.io/aws", json!({"region": "x"}), "Unavailable"),
+                location("c", "aws", json!({"regoin": "x"}), "Available"),
+                location("d", "velero.io/gcp", json!({}), "Available"),
+                location("e", "example.io/mine", json!({}), "Available"),
+            ],
+            ..Found::default()
+        };
+        let all = told(&found);
+        assert_eq!(all[0], "Works backup storage location a: is built in");
+        assert_eq!(all[1], "Differs backup storage location b: is not available now, of Velero's server: no route");
+        assert!(all[2].starts_with("Mend backup storage location c: it could not be used: "), "{}", all[2]);
+        assert_eq!(
+            all[3],
+            "Works backup storage location d: by the plugin of velero/velero-plugin-for-gcp:v1.14.2, which runs as it is"
+        );
+        assert_eq!(
+            all[4],
+            "Differs backup storage location e: its provider example.io/mine is a plugin's, and no image of an init container has its name"
+        );
+        assert_eq!(all.len(), 5);
+    }
+
+    #[test]
+    fn what_runs_is_waited_for_and_what_needs_movers_is_named() {
+        let backup = |name: &str, phase: &str| {
+            serde_json::from_value(json!({"apiVersion": "velero.io/v1", "kind": "Backup", "metadata": {"name": name}, "spec": {}, "status": {"phase": phase}})).unwrap()
+        };
+        let schedule = |name: &str, template: serde_json::Value| {
+            serde_json::from_value(
+                json!({"apiVersion": "velero.io/v1", "kind": "Schedule", "metadata": {"name": name}, "spec": {"schedule": "@daily", "template": template}}),
+            )
+            .unwrap()
+        };
+        let config_map = |name: &str, action: &str| ObjectMeta {
+            name: name.to_owned(),
+            labels: [LABEL_PLUGIN_CONFIG, action].map(|key| (key.to_owned(), String::new())).into(),
+            ..ObjectMeta::default()
+        };
+        let found = Found {
+            backups: vec![backup("done", "Completed"), backup("runs", "InProgress"), backup("waits", "Queued")],
+            schedules: vec![schedule("plain", json!({})), schedule("files", json!({"defaultVolumesToRestic": true}))],
+            moved: ["done".to_owned()].into(),
+            repositories: 2,
+            action_config_maps: vec![
+                config_map("classes", "velero.io/change-storage-class"),
+                config_map("helper", "velero.io/pod-volume-restore"),
+            ],
+            policies: [("p".to_owned(), None), ("q".to_owned(), Some("it is wrong".to_owned()))].into(),
+            ..Found::default()
+        };
+        assert_eq!(
+            told(&found),
+            [
+                "Works schedule plain: @daily goes on",
+                "Missing schedule files: it asks for movers of data, which this version does not have: its backups are refused where they \
+                 have volumes that need one",
+                "Works backups: the cluster keeps 3 backups, to be restored from as before",
+                "Missing data of volumes: the data of volumes of 1 backup lies in repositories, which this version does not read: their \
+                 claims come back empty, which each restore says",
+                "Missing backup repositories: 2 of data are neither maintained nor deleted by this version",
+                "Works ConfigMap p: its resource policies are read as before",
+                "Mend ConfigMap q: it is wrong",
+                "Works ConfigMap classes: configures velero.io/change-storage-class as before",
+                "Missing ConfigMap helper: configures velero.io/pod-volume-restore, which this version does not have",
+                "Mend in progress: backup runs and 1 more: Lifeboat would begin it again, or end it as failed where Velero had moved data",
+            ]
+        );
+    }
+}

@@ -1,0 +1,51 @@
+//! What is said of one thing of an installation.
+
+use serde::Serialize;
+
+/// What becomes of it, the gravest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Verdict {
+    /// It would fail: something is to be done first.
+    Mend,
+    /// This version of Lifeboat does not have it yet.
+    Missing,
+    /// It works in another way.
+    Differs,
+    /// It works as before.
+    Works,
+}
+
+impl Verdict {
+    pub(super) fn heading(self) -> &'static str {
+        match self {
+            Self::Mend => "To mend before the switch",
+            Self::Missing => "Not there yet in this version",
+            Self::Differs => "Works differently",
+            Self::Works => "Works as before",
+        }
+    }
+}
+
+/// One thing, and what becomes of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Finding {
+    pub(super) verdict: Verdict,
+    /// What it is, such as `schedule nightly`.
+    pub(super) subject: String,
+    pub(super) what: String,
+    /// What to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next: Option<String>,
+}
+
+impl Finding {
+    pub(super) fn new(verdict: Verdict, subject: impl Into<String>, what: impl Into<String>) -> Self {
+        Self { verdict, subject: subject.into(), what: what.into(), next: None }
+    }
+
+    /// The same, with what to do.
+    pub(super) fn next(self, next: impl Into<String>) -> Self {
+        Self { next: Some(next.into()), ..self }
+    }
+}

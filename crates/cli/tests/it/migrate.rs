@@ -1,0 +1,181 @@
+//! From Velero to Lifeboat and back.
+
+use crate::ground::Ground;
+use crate::support::{Run, eventually, run, with_object};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn lifeboat(ground: &Ground, args: &[&str]) -> Run {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
+    run(command.args(args).env("KUBECONFIG", ground.bed.plane.kubeconfig()).env("TZ", "UTC"))
+}
+
+fn fixture(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
+}
+
+/// Velero 1.18.2 as its installer leaves it with many flags, on a cluster that was never anyone else's.
+fn with_velero() -> Ground {
+    let ground = Ground::start();
+    velero_definitions(&ground);
+    for name in ["high", "low"] {
+        ground.bed.kubectl(&["create", "priorityclass", name, "--value=1"]);
+    }
+    let file = fixture("testbed/fixtures/velero/install/full.yaml").display().to_string();
+    ground.bed.kubectl(&["apply", "--server-side", "--force-conflicts", "-f", &file]);
+    ground
+}
+
+fn velero_definitions(ground: &Ground) {
+    let folder = fixture("api/tests/golden/crds").display().to_string();
+    ground.bed.kubectl(&["replace", "-f", &folder]);
+    let established = ["wait", "--for=condition=Established", "customresourcedefinitions", "--all", "--timeout=30s"];
+    ground.bed.kubectl(&established);
+}
+
+/// What `migrate check` says, a line each.
+fn findings(report: &Value) -> Vec<String> {
+    let all = report["findings"].as_array().expect("a list").iter();
+    let text = |value: &Value| value.as_str().expect("text").to_owned();
+    all.map(|one| format!("{} {}: {}", text(&one["verdict"]), text(&one["subject"]), text(&one["what"]))).collect()
+}
+
+/// The resources of Velero that there are.
+fn resources(ground: &Ground) -> Vec<Value> {
+    let mut all = Vec::new();
+    for kind in [
+        "backups",
+        "restores",
+        "schedules",
+        "backupstoragelocations",
+        "volumesnapshotlocations",
+        "deletebackuprequests",
+    ] {
+        let list = ground.bed.kubectl(&["get", &format!("{kind}.velero.io"), "-n", "velero", "--output=json"]);
+        let list: Value = serde_json::from_str(&list).expect("JSON");
+        all.extend(list["items"].as_array().expect("a list").clone());
+    }
+    all
+}
+
+#[test]
+fn an_installation_of_velero_is_looked_at_taken_over_and_given_back() {
+    let ground = with_velero();
+    ground.many("shop", 3);
+    let policies = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "policies", "namespace": "velero"},
+        "data": {"p": "version: v1\nvolumePolicies:\n- conditions: {}\n  action: {type: fly}\n"}});
+    ground.create(&policies);
+    let of_schedule = |template: Value| json!({"schedule": "0 3 * * *", "template": template});
+    ground.velero(
+        "Schedule",
+        "nightly",
+        &of_schedule(json!({"includedNamespaces": ["shop"], "snapshotVolumes": false,
+        "defaultVolumesToFsBackup": false, "snapshotMoveData": false})),
+    );
+    let with_policies = json!({"resourcePolicy": {"kind": "configmap", "name": "policies"}});
+    ground.velero("Schedule", "ruled", &of_schedule(with_policies));
+    ground.create(
+        &json!({"apiVersion": "velero.io/v1", "kind": "Backup", "metadata": {"name": "old", "namespace": "velero"},
+        "spec": {}, "status": {"phase": "InProgress"}}),
+    );
+    let hooks = json!({"pre.hook.backup.velero.io/command": "[\"true\"]"});
+    ground.create(&json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "db", "namespace": "shop", "annotations": hooks},
+        "spec": {"automountServiceAccountToken": false, "containers": [{"name": "c", "image": "i"}]}}));
+
+    let before = resources(&ground);
+    let check = lifeboat(&ground, &["migrate", "check", "--output", "json"]);
+    assert_eq!((check.code, check.err.as_str()), (2, ""), "{check:?}");
+    let report: Value = serde_json::from_str(&check.out).expect("JSON");
+    assert_eq!(
+        findings(&report),
+        [
+            "mend ConfigMap policies: fail to validate ResourcePolicies in ConfigMap velero/policies with error volumePolicies[0]: invalid \
+             action type fly (line 3)",
+            "mend in progress: backup old: Lifeboat would begin it again, or end it as failed where Velero had moved data",
+            "missing flag --default-volumes-to-fs-backup: this version has no mover: backups with volumes that need one are refused",
+            "missing flag --default-snapshot-move-data: this version has no mover: backups with volumes that need one are refused",
+            "missing daemonset node-agent: this version has no node agent: it stays, and nothing asks it to move data",
+            "differs flag --fs-backup-timeout: is taken, with a warning in the log, and has no effect in this version",
+            "differs flag --default-repo-maintain-frequency: is taken, with a warning in the log, and has no effect in this version",
+            "differs volume snapshot location default: its provider aws is a plugin's, and no image of an init container has its name",
+            "works deployment velero: is of velero/velero:v1.18.2, whose behaviour Lifeboat follows",
+            "works plugins of example/plugin:1: run as they are",
+            "works backup storage location default: is built in",
+            "works schedule nightly: 0 3 * * * goes on",
+            "works schedule ruled: 0 3 * * * goes on",
+            "works backups: the cluster keeps 1 backup, to be restored from as before",
+            "works annotations with backup hooks: of 1 pods count as before",
+        ]
+    );
+    assert_eq!(resources(&ground), before, "it changes nothing");
+    let text = lifeboat(&ground, &["migrate", "check", "--differences"]);
+    assert!(
+        text.out.contains("\nTo switch, run:\n  lifeboat --namespace velero install --crds-only --apply\n"),
+        "{}",
+        text.out
+    );
+    let differences = report["differences"].as_array().expect("a list");
+    assert!(differences.iter().all(|one| text.out.contains(one["topic"].as_str().expect("text"))), "{}", text.out);
+
+    // There.
+    let location = json!([{"op": "replace", "path": "/spec", "value": {"provider": "aws", "default": true,
+        "objectStorage": {"bucket": "server", "prefix": "there"}, "credential": {"name": "cloud", "key": "cloud"},
+        "config": {"region": ground.s3.region(), "s3ForcePathStyle": "true", "s3Url": ground.s3.endpoint()}}}]);
+    let patch = |kind: &str, name: &str, patch: &Value| {
+        ground.bed.kubectl(&["patch", kind, name, "-n", "velero", "--type=json", "-p", &patch.to_string()]);
+    };
+    patch("backupstoragelocation", "default", &location);
+    patch("backup", "old", &json!([{"op": "replace", "path": "/status/phase", "value": "Failed"}]));
+    ground.bed.kubectl(&["delete", "schedule", "ruled", "-n", "velero"]);
+    ground.bed.kubectl(&["delete", "configmap", "policies", "-n", "velero"]);
+    for step in report["steps"].as_array().expect("a list") {
+        let words: Vec<&str> = step.as_str().expect("text").split(' ').collect();
+        match words[0] {
+            "lifeboat" if words.contains(&"install") => {
+                let run = lifeboat(&ground, &words[1..]);
+                assert_eq!(run.code, 0, "{run:?}");
+            }
+            "kubectl" => drop(ground.bed.kubectl(&words[1..])),
+            _ => {}
+        }
+    }
+    let check = lifeboat(&ground, &["migrate", "check"]);
+    assert!(
+        check.out.contains("  deployment velero: is Lifeboat's already, of the image lifeboat/lifeboat:v"),
+        "{}",
+        check.out
+    );
+    let server = ground.server("one");
+    ground.until("backupstoragelocation", "default", "Available");
+    assert_eq!(lifeboat(&ground, &["backup", "create", "b", "--from-schedule", "nightly", "--wait"]).code, 0);
+    ground.until("backup", "b", "Completed");
+    ground.lose("shop");
+    assert_eq!(lifeboat(&ground, &["restore", "create", "r", "--from-backup", "b", "--wait"]).code, 0);
+    assert_eq!(ground.maps("shop").len(), 3);
+    assert_eq!(lifeboat(&ground, &["backup", "hold", "b"]).code, 0);
+    eventually("the hold in the record", || {
+        ground.get("backup", "b")["metadata"]["annotations"]["lifeboat.io/hold-recorded"].is_string()
+    });
+    assert_eq!(server.stop(), Some(0));
+
+    // And back: each object is one that Velero's definitions take, and nobody but Velero holds it.
+    velero_definitions(&ground);
+    let mut finalizers = BTreeSet::new();
+    for object in resources(&ground) {
+        let name = format!("{} {}", object["kind"], object["metadata"]["name"]);
+        let own = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        finalizers.extend(own.iter().map(ToString::to_string));
+        with_object(&ground.kubectl(), &["replace", "--dry-run=server"], &object)
+            .unwrap_or_else(|e| panic!("{name}: {e:#}"));
+    }
+    assert_eq!(finalizers, BTreeSet::from(["\"restores.velero.io/external-resources-finalizer\"".to_owned()]));
+    let back = lifeboat(&ground, &["migrate", "check"]);
+    assert!(
+        back.out.contains("  backups: the cluster keeps 2 backups, to be restored from as before\n"),
+        "{}",
+        back.out
+    );
+}
