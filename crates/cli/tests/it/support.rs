@@ -225,8 +225,13 @@ pub(crate) fn eventually(what: &str, holds: impl FnMut() -> bool) {
 }
 
 /// Waits until a condition holds, for a minute at most, and gives whether it does.
-pub(crate) fn comes_to_be(mut holds: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + Duration::from_secs(60);
+pub(crate) fn comes_to_be(holds: impl FnMut() -> bool) -> bool {
+    comes_to_be_within(Duration::from_secs(60), holds)
+}
+
+/// The same for another time.
+pub(crate) fn comes_to_be_within(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + limit;
     while !holds() {
         if Instant::now() >= end {
             return false;

@@ -5,11 +5,12 @@ use super::driver::{Stored, recorded, stored};
 use super::groups::{class, group_objects, pod, take_class, without_class};
 use super::place::Place;
 use crate::ground::{BUCKET, Server};
-use crate::support::{comes_to_be, eventually};
+use crate::support::{comes_to_be, comes_to_be_within, eventually};
 use lifeboat_testbed::{DRIVER, Fault, Kill, Nth, Proxy, Rule};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A request at which a server dies.
 struct Death {
@@ -66,6 +67,9 @@ const GROUPED: [Death; 11] = [
 
 const LABEL: &str = "velero.io/volume-group";
 
+/// How long a backup may take to come to its step: the sidecars of drivers try again what was changed under them after pauses that double.
+const PATIENCE: Duration = Duration::from_secs(240);
+
 /// An application with two claims and a pod that is frozen while they are snapshotted, and servers that reach the cluster by a
 /// proxy which kills them.
 struct Stage {
@@ -103,11 +107,12 @@ impl Stage {
         self.proxy.script(vec![rule]);
         self.proxy.victim(server.0.id());
         self.place.backup(backup, &json!({}));
-        let mut ended = None;
-        eventually(&format!("the death of the server at {} {}", death.method, death.path), || {
-            ended = server.0.try_wait().expect("its state");
-            ended.is_some()
-        });
+        if !comes_to_be_within(PATIENCE, || server.0.try_wait().expect("its state").is_some()) {
+            let kinds = "backups.velero.io,volumesnapshots,volumesnapshotcontents,volumegroupsnapshots,volumegroupsnapshotcontents";
+            let there = self.place.ground.bed.kubectl(&["get", kinds, "--all-namespaces", "--output=yaml"]);
+            let (step, log) = (format!("{} {}", death.method, death.path), self.place.ground.log("one"));
+            panic!("the server of {backup} has not died at {step} within {PATIENCE:?}: {there}\n{log}");
+        }
         self.proxy.no_victim();
         self.proxy.script(Vec::new());
     }
