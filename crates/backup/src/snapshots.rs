@@ -318,8 +318,8 @@ fn tell_left(operation: &Operation, why: &str) {
 }
 
 /// Takes the objects of snapshots out of the cluster whose backup has ended, and leaves the snapshots in the storage. What could not
-/// be is a warning: it does no harm, but whoever deletes these objects deletes the snapshot.
-pub(crate) async fn release_snapshots<'a>(objects: impl Iterator<Item = &'a ObjectKey>, env: &Env) {
+/// be is a warning: it does no harm, for its contents keep the snapshots.
+pub(crate) async fn release_snapshots<'a>(backup_uid: &str, objects: impl Iterator<Item = &'a ObjectKey>, env: &Env) {
     let is_snapshot = |key: &&ObjectKey| key.resource.group == GROUP && key.resource.resource == "volumesnapshots";
     let names = |key: &ObjectKey| (key.namespace.clone().unwrap_or_default(), key.name.clone());
     let snapshots: Vec<(String, String)> = objects.filter(is_snapshot).map(names).collect();
@@ -331,15 +331,15 @@ pub(crate) async fn release_snapshots<'a>(objects: impl Iterator<Item = &'a Obje
         untold => {
             let why = untold.err().map_or_else(|| format!("it does not serve {GROUP} any more"), |e| e.to_string());
             let text = format!(
-                "the objects of {} snapshots could not be taken out of the cluster: {why}; they do no harm, but whoever deletes a \
-                 VolumeSnapshot of a backup may delete its data in the storage",
+                "the objects of {} snapshots could not be taken out of the cluster: {why}; they do no harm, and may be deleted when it \
+                 serves it again",
                 snapshots.len()
             );
             env.operation.journal.warn(&Place::Velero, text);
             return;
         }
     };
-    for (name, e) in release_all(&env.cluster, &types, &snapshots).await {
+    for (name, e) in release_all(&env.cluster, &types, backup_uid, &snapshots).await {
         let text = format!("the objects of the snapshot {name} stay in the cluster: {e}");
         let namespace = name.split('/').next().unwrap_or_default();
         env.operation.journal.warn(&Place::Namespace(namespace.to_owned()), text);

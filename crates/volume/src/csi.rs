@@ -21,6 +21,7 @@ mod look;
 mod members;
 mod names;
 mod objects;
+mod orphans;
 mod outcomes;
 mod recorded;
 mod release;

@@ -20,7 +20,7 @@ use lifeboat_api::well_known::{
     ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAMESPACE, ANNOTATION_SNAPSHOTTER_SECRET_NAME,
     ANNOTATION_SNAPSHOTTER_SECRET_NAMESPACE, ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE,
     ANNOTATION_VOLUME_GROUP_SNAPSHOT_MEMBERS, ANNOTATION_VOLUME_SNAPSHOT_HANDLE,
-    ANNOTATION_VOLUME_SNAPSHOT_RESTORE_SIZE, ANNOTATION_VSC_DELETION_POLICY, LABEL_BACKUP_NAME,
+    ANNOTATION_VOLUME_SNAPSHOT_RESTORE_SIZE, ANNOTATION_VSC_DELETION_POLICY, LABEL_BACKUP_NAME, LABEL_BACKUP_UID,
     LABEL_VOLUME_SNAPSHOT_NAME,
 };
 use lifeboat_api::{Backup, BackupPhase, Time, label_value};
@@ -153,7 +153,12 @@ impl SnapshotAction {
         if let Some(taken) =
             self.snapshots.named(text(snapshot, "/metadata/namespace"), text(snapshot, "/metadata/name"))
         {
-            return Ok(Some(StandsFor { content: taken.content.clone(), group: taken.group.clone() }));
+            let mut content = taken.content.clone();
+            // An attempt before may have noted it, and let the content keep the snapshot then.
+            if let Some(noted) = snapshot["metadata"]["annotations"][ANNOTATION_VSC_DELETION_POLICY].as_str() {
+                noted.clone_into(&mut content.deletion_policy);
+            }
+            return Ok(Some(StandsFor { content, group: taken.group.clone() }));
         }
         let name = text(snapshot, "/status/boundVolumeSnapshotContentName");
         if name.is_empty() {
@@ -166,15 +171,23 @@ impl SnapshotAction {
         Ok(Some(StandsFor { content, group: None }))
     }
 
-    /// A VolumeSnapshot, as the look at all of the backup has seen it, or read alone when that has not.
+    /// A VolumeSnapshot, as the look at all of the backup has seen it, or read alone when that has not. One that is gone is bound still to
+    /// the content that keeps its snapshot.
     async fn snapshot(&self, namespace: &str, name: &str) -> Result<Bound, ActionError> {
-        if let Some(seen) = self.snapshots.look().await?.snapshot(namespace, name) {
+        let look = self.snapshots.look().await?;
+        if let Some(seen) = look.snapshot(namespace, name) {
             return Ok(seen.clone());
         }
         let types = self.snapshots.types();
         let body = self.snapshots.cluster().get(&types.snapshots, Some(namespace), name).await.map_err(failed)?;
-        let body = body.ok_or_else(|| ActionError::item(format!("the VolumeSnapshot {namespace}/{name} is gone")))?;
-        serde_json::from_slice(&body).map(|body| Bound::of(&body)).map_err(|e| ActionError::item(e.to_string()))
+        match (body, look.kept_of(namespace, name)) {
+            (Some(body), _) => {
+                let body = serde_json::from_slice(&body).map_err(|e| ActionError::item(e.to_string()))?;
+                Ok(Bound::of(&body))
+            }
+            (None, Some(content)) => Ok(Bound { content: content.to_owned(), error: String::new() }),
+            (None, None) => Err(ActionError::item(format!("the VolumeSnapshot {namespace}/{name} is gone"))),
+        }
     }
 
     /// The same of a content.
@@ -200,13 +213,17 @@ impl SnapshotAction {
         let [snapshot, of_content] =
             [key("volumesnapshots", Some(namespace), name), key("volumesnapshotcontents", None, &of.content.name)];
         self.note_in_cluster(&snapshot, &of.notes(), &of_content, backup).await?;
+        if let Some(group) = &of.group {
+            self.snapshots.keep_group(namespace, group).await;
+        }
         let operation_id = format!("{namespace}/{name}/{}", Time::new(self.snapshots.now()));
         self.snapshots.note_operation(namespace, name, &operation_id);
         let post_operation_items = vec![snapshot, of_content];
         Ok(BackupItemOutput { operation_id, post_operation_items, ..with_content(item, of) })
     }
 
-    /// Notes in the cluster what a snapshot of the backup stands for, and which backup its content is of.
+    /// Notes in the cluster what a snapshot of the backup stands for, and lets its content keep that: from now on nothing is lost when
+    /// somebody deletes the VolumeSnapshot, or its namespace.
     async fn note_in_cluster(
         &self,
         snapshot: &ObjectKey,
@@ -220,11 +237,13 @@ impl SnapshotAction {
         let patch = MergePatch::of(json!({"metadata": {"annotations": annotations}}).to_string().into());
         let namespace = snapshot.namespace.as_deref();
         cluster.patch(&types.snapshots, namespace, &snapshot.name, patch).await.map_err(failed)?;
-        let label = json!({"metadata": {"labels": {LABEL_BACKUP_NAME: label_value(&backup.metadata.name)}}});
-        let patch = MergePatch::of(label.to_string().into());
+        let labels =
+            json!({LABEL_BACKUP_NAME: label_value(&backup.metadata.name), LABEL_BACKUP_UID: backup.metadata.uid});
+        let kept = json!({"metadata": {"labels": labels}, "spec": {"deletionPolicy": "Retain"}});
+        let patch = MergePatch::of(kept.to_string().into());
         // compat: an error of this is none of the snapshot; Velero finds the content by its name too.
         if let Err(e) = cluster.patch(&types.contents, None, &content.name, patch).await {
-            self.snapshots.tell_unlabelled(content, &e);
+            self.snapshots.tell_unkept(content, &e);
         }
         Ok(())
     }

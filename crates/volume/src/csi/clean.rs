@@ -15,8 +15,11 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const BEGUN: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(250);
 
+/// On a content: its VolumeSnapshot goes, and it is to follow. Its driver is not told of a deletion before.
+const BEING_DELETED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted";
+
 /// Removes a VolumeSnapshot of a backup with its content, and leaves what lies in the storage: the content is told to retain it
-/// first. Done again, it finds less to do.
+/// first. Done again, it finds less to do. Says whether there was one.
 ///
 /// # Errors
 /// [`CsiError`]: what is left can be released by another call.
@@ -25,15 +28,15 @@ pub(crate) async fn release(
     types: &SnapshotTypes,
     namespace: &str,
     name: &str,
-) -> Result<(), CsiError> {
-    let Some(found) = find(cluster, types, namespace, name).await? else { return Ok(()) };
+) -> Result<bool, CsiError> {
+    let Some(found) = find(cluster, types, namespace, name).await? else { return Ok(false) };
     if let Some(content) = found.bound {
         // Nothing is removed from the cluster before the content is known to keep what it stands for.
         set_policy(cluster, types, &content, "Retain").await?;
         cluster.delete(&types.contents, None, &content).await?;
     }
     cluster.delete(&types.snapshots, Some(namespace), name).await?;
-    Ok(())
+    Ok(true)
 }
 
 /// Removes a VolumeSnapshot, and with it the snapshot in the storage, whatever its class says.
@@ -50,11 +53,12 @@ pub(crate) async fn remove(
     let content = found.content();
     set_policy(cluster, types, &content, "Delete").await?;
     cluster.delete(&types.snapshots, Some(namespace), name).await?;
-    if found.bound.is_some() {
+    if found.bound.is_some() && !found.is_being_deleted {
         return Ok(());
     }
-    // The controller may have made the content in between, and leaves it there if the class says so. One without the finalizer it
-    // has not looked at yet: then it sees the policy, and the object may not go before its driver has been told.
+    // The controller may have made the content in between, and leaves it there if the class says so; or it has let go of a content that was
+    // to keep its snapshot, when somebody else deleted the VolumeSnapshot. One without the finalizer it has not looked at yet: then it sees
+    // the policy, and the object may not go before its driver has been told.
     if set_policy(cluster, types, &content, "Delete").await?.is_some_and(|content| is_kept_for_driver(&content)) {
         cluster.delete(&types.contents, None, &content).await?;
     }
@@ -110,6 +114,7 @@ struct Found {
     uid: String,
     /// The content that it is bound to, if it is.
     bound: Option<String>,
+    is_being_deleted: bool,
 }
 
 impl Found {
@@ -132,6 +137,7 @@ async fn find(
     Ok(Some(Found {
         uid: text("/metadata/uid").unwrap_or_default(),
         bound: text("/status/boundVolumeSnapshotContentName"),
+        is_being_deleted: text("/metadata/deletionTimestamp").is_some(),
     }))
 }
 
@@ -153,6 +159,23 @@ pub(crate) async fn set_policy(
         Err(e) if e.is_not_found() => Ok(None),
         Err(e) => Err(e.into()),
     }
+}
+
+/// Removes a content whose VolumeSnapshot is gone; what it stands for goes with it, or stays, as this policy says. One that is gone is no
+/// error.
+pub(crate) async fn remove_orphan(
+    cluster: &Cluster,
+    types: &SnapshotTypes,
+    content: &str,
+    policy: &str,
+) -> Result<(), CsiError> {
+    let patch = json!({"metadata": {"annotations": {BEING_DELETED: "yes"}}, "spec": {"deletionPolicy": policy}});
+    match cluster.patch(&types.contents, None, content, MergePatch::of(patch.to_string().into())).await {
+        Ok(_) => drop(cluster.delete(&types.contents, None, content).await?),
+        Err(e) if e.is_not_found() => {}
+        Err(e) => return Err(e.into()),
+    }
+    Ok(())
 }
 
 #[cfg(test)]

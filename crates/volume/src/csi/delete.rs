@@ -1,7 +1,8 @@
 //! Velero's delete item action of CSI snapshots (backup.md 5.2): removes what a backup keeps in the storage.
 
 use super::answer::{failed, text};
-use super::clean::set_policy;
+use super::clean::{remove_orphan, set_policy};
+use super::error::CsiError;
 use super::group_delete::{ArchivedSnapshots, GroupDeletion};
 use super::names::DELETE_ACTIONS;
 use super::objects::{FINALIZER, GROUP, SnapshotTypes};
@@ -164,11 +165,13 @@ impl ContentAction {
         archived: &Archived<'_>,
         snapshot: Option<(String, String)>,
     ) -> Result<(), ActionError> {
-        set_policy(&self.cluster, types, archived.name, "Delete")
-            .await
-            .map_err(|e| ActionError::item(e.to_string()))?;
-        if let Some((namespace, name)) = snapshot {
-            self.cluster.delete(&types.snapshots, Some(&namespace), &name).await.map_err(failed)?;
+        let item = |e: CsiError| ActionError::item(e.to_string());
+        match snapshot {
+            Some((namespace, name)) => {
+                set_policy(&self.cluster, types, archived.name, "Delete").await.map_err(item)?;
+                self.cluster.delete(&types.snapshots, Some(&namespace), &name).await.map_err(failed)?;
+            }
+            None => remove_orphan(&self.cluster, types, archived.name, "Delete").await.map_err(item)?,
         }
         self.delete_content(types, archived.name, archived).await
     }

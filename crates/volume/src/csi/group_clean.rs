@@ -3,11 +3,12 @@
 //! As long as a VolumeGroupSnapshot is there, whatever is done to it and its members can be taken up again: it goes last.
 
 use super::answer::text;
-use super::clean::set_policy;
+use super::clean::{remove_orphan, set_policy};
 use super::error::CsiError;
 use super::listed::{each, selected};
 use super::members::{
     BEING_DELETED, CONTENT_FINALIZER, GROUP_FINALIZER, GroupName, HANDLE_OF_GROUP, is_content_of, is_member,
+    is_named_for,
 };
 use super::objects::{GroupTypes, SnapshotTypes};
 use futures::future::BoxFuture;
@@ -27,8 +28,6 @@ const GONE: Duration = Duration::from_secs(15);
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(2)];
 /// How often an object that others change meanwhile is changed.
 const TRIES: usize = 5;
-/// On VolumeSnapshotContents: their VolumeSnapshot goes, and they are to follow.
-const SNAPSHOT_BEING_DELETED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted";
 
 /// The groups of a cluster.
 #[derive(Clone, Copy)]
@@ -52,7 +51,7 @@ impl Groups<'_> {
         // Nothing is removed from the cluster before all contents are known to keep what they stand for.
         let Belongings { contents, members } = &belongings;
         for content in contents {
-            self.set_group_policy(content, "Retain").await?;
+            self.set_policy_of_group(text(content, "/metadata/name"), "Retain").await?;
         }
         self.set_policies(members, "Retain").await?;
         let (cluster, types) = (self.cluster, self.types);
@@ -83,14 +82,14 @@ impl Groups<'_> {
         let Some((group, Belongings { contents, members })) = self.look(namespace, name).await? else { return Ok(()) };
         self.set_policies(&members, "Delete").await?;
         for content in &contents {
-            self.set_group_policy(content, "Delete").await?;
+            self.set_policy_of_group(text(content, "/metadata/name"), "Delete").await?;
         }
         self.cluster.delete(&self.groups.groups, Some(namespace), name).await?;
         let is_gone = self.wait_until_gone(namespace, &group).await?;
         // The controller may have made contents while the group was deleted, and does not delete those that it had not bound yet.
         let left = self.contents(|content| is_content_of(content, &group.uid)).await?;
         for content in left.iter().filter(|content| is_gone || !is_being_deleted(content)) {
-            self.remove_content(content).await?;
+            self.remove_content(content, "Delete").await?;
         }
         let handles: Vec<&str> = contents.iter().map(|c| text(c, "/status/volumeGroupSnapshotHandle")).collect();
         self.remove_contents_of_members(namespace, &handles).await?;
@@ -111,8 +110,25 @@ impl Groups<'_> {
         }
     }
 
-    /// Removes a content whose group is gone, and with it what lies in the storage.
-    pub(crate) async fn remove_content(&self, content: &Value) -> Result<(), CsiError> {
+    /// The contents of the groups of a backup that are gone.
+    pub(crate) async fn orphans(&self, backup_uid: &str) -> Result<Vec<Value>, CsiError> {
+        let reference =
+            |content: &Value, field: &str| text(content, &format!("/spec/volumeGroupSnapshotRef/{field}")).to_owned();
+        let is_of_backup = |content: &Value| {
+            !reference(content, "uid").is_empty() && is_named_for(backup_uid, &reference(content, "name"))
+        };
+        let mut orphans = Vec::new();
+        for content in self.contents(is_of_backup).await? {
+            let group = self.group(&reference(&content, "namespace"), &reference(&content, "name")).await?;
+            if group.is_none_or(|group| text(&group, "/metadata/uid") != reference(&content, "uid")) {
+                orphans.push(content);
+            }
+        }
+        Ok(orphans)
+    }
+
+    /// Removes a content whose group is gone; what lies in the storage goes with it, or stays, as this policy says.
+    pub(crate) async fn remove_content(&self, content: &Value, policy: &str) -> Result<(), CsiError> {
         let name = text(content, "/metadata/name");
         let mut metadata = json!({"annotations": {BEING_DELETED: "yes"}});
         if !is_being_deleted(content) {
@@ -121,7 +137,7 @@ impl Groups<'_> {
             let own = (!finalizers.iter().any(|one| one == CONTENT_FINALIZER)).then(|| CONTENT_FINALIZER.into());
             metadata["finalizers"] = finalizers.into_iter().chain(own).collect();
         }
-        let patch = json!({"metadata": metadata, "spec": {"deletionPolicy": "Delete"}}).to_string();
+        let patch = json!({"metadata": metadata, "spec": {"deletionPolicy": policy}}).to_string();
         match self.cluster.patch(&self.groups.contents, None, name, MergePatch::of(patch.into())).await {
             Ok(_) => drop(self.cluster.delete(&self.groups.contents, None, name).await?),
             Err(e) if e.is_not_found() => {}
@@ -146,12 +162,7 @@ impl Groups<'_> {
             if self.read(&self.types.snapshots, Some(namespace), of).await?.is_some() {
                 continue;
             }
-            let patch = json!({"metadata": {"annotations": {SNAPSHOT_BEING_DELETED: "yes"}}, "spec": {"deletionPolicy": "Delete"}});
-            match self.cluster.patch(&self.types.contents, None, name, MergePatch::of(patch.to_string().into())).await {
-                Ok(_) => drop(self.cluster.delete(&self.types.contents, None, name).await?),
-                Err(e) if e.is_not_found() => {}
-                Err(e) => return Err(e.into()),
-            }
+            remove_orphan(self.cluster, self.types, name, "Delete").await?;
         }
         Ok(())
     }
@@ -179,10 +190,10 @@ impl Groups<'_> {
         Ok(Some((group, Belongings { contents, members })))
     }
 
-    async fn set_group_policy(&self, content: &Value, policy: &str) -> Result<(), CsiError> {
+    /// Sets the deletion policy of the content of a group. One that is gone is no error.
+    pub(crate) async fn set_policy_of_group(&self, content: &str, policy: &str) -> Result<(), CsiError> {
         let patch = json!({"spec": {"deletionPolicy": policy}}).to_string();
-        let name = text(content, "/metadata/name");
-        match self.cluster.patch(&self.groups.contents, None, name, MergePatch::of(patch.into())).await {
+        match self.cluster.patch(&self.groups.contents, None, content, MergePatch::of(patch.into())).await {
             Ok(_) => Ok(()),
             Err(e) if e.is_not_found() => Ok(()),
             Err(e) => Err(e.into()),

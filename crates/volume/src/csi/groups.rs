@@ -233,6 +233,7 @@ impl CsiSnapshots {
             found.iter().chain(&beside).map(|found| found.content.handle.clone()).chain(of_content).collect();
         let taken = Arc::new(TakenGroup {
             name: created.name.to_owned(),
+            content: text(&content, "/metadata/name").to_owned(),
             value: group.value.clone(),
             snapshots: all.into_iter().filter(|handle| !handle.is_empty()).collect(),
         });
@@ -244,6 +245,24 @@ impl CsiSnapshots {
             group: Some(Arc::clone(&taken)),
         });
         Ok(taken.collect())
+    }
+
+    /// Lets the content of a group keep what it stands for, once, however many of its members ask for it: from now on nothing is lost when
+    /// somebody deletes the VolumeGroupSnapshot, or its namespace. An error is a warning.
+    pub(crate) async fn keep_group(&self, namespace: &str, group: &TakenGroup) {
+        let Some(types) = &self.of.types.groups else { return };
+        if group.content.is_empty() || !self.note_kept_group(&group.content) {
+            return;
+        }
+        let groups = Groups { cluster: &self.cluster, types: &self.of.types, groups: types };
+        if let Err(e) = groups.set_policy_of_group(&group.content, "Retain").await {
+            let text = format!(
+                "the content of the group snapshot {} could not be told to keep it: who deletes the VolumeGroupSnapshot, or its \
+                 namespace, before the backup ends may delete the data in the storage: {e}",
+                group.name
+            );
+            self.operation.journal.warn(&Place::Namespace(namespace.to_owned()), text);
+        }
     }
 
     /// What the controllers or the driver say of a group that was not taken.

@@ -14,6 +14,8 @@ use std::collections::HashMap;
 pub(crate) struct Look {
     snapshots: HashMap<(String, String), Bound>,
     contents: HashMap<String, Content>,
+    /// The names of the contents that stay, and keep what they stand for, when their VolumeSnapshots go; by namespace and name of these.
+    kept: HashMap<(String, String), String>,
 }
 
 /// What a VolumeSnapshot says of itself.
@@ -43,8 +45,13 @@ impl Look {
         })
         .await?;
         let of_backup = format!("{LABEL_BACKUP_NAME}={}", label_value(&backup.metadata.name));
-        each(cluster, selected(&types.contents, of_backup), |content| {
-            let content = Content::of(&content);
+        each(cluster, selected(&types.contents, of_backup), |object| {
+            let content = Content::of(&object);
+            let reference = &object["spec"]["volumeSnapshotRef"];
+            let of = |field: &str| reference[field].as_str().unwrap_or_default().to_owned();
+            if content.deletion_policy == "Retain" && object["metadata"]["deletionTimestamp"].is_null() {
+                look.kept.insert((of("namespace"), of("name")), content.name.clone());
+            }
             look.contents.insert(content.name.clone(), content);
         })
         .await?;
@@ -54,6 +61,11 @@ impl Look {
     /// A VolumeSnapshot that was seen.
     pub(crate) fn snapshot(&self, namespace: &str, name: &str) -> Option<&Bound> {
         self.snapshots.get(&(namespace.to_owned(), name.to_owned()))
+    }
+
+    /// The name of the content that keeps what a VolumeSnapshot stands for, also when that is gone.
+    pub(crate) fn kept_of(&self, namespace: &str, name: &str) -> Option<&str> {
+        self.kept.get(&(namespace.to_owned(), name.to_owned())).map(String::as_str)
     }
 
     /// A content that was seen. One without the label of its backup is not.

@@ -113,6 +113,13 @@ fn annotate(item: &mut Value, key: &str, value: &str) {
     item["metadata"]["annotations"][key] = value.into();
 }
 
+/// Takes off the label by which the deletion of the backup finds what its attempts have left in the cluster: a restored object stays.
+fn leave_backup(item: &mut Value) {
+    if let Some(labels) = item.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
+        labels.remove(LABEL_BACKUP_UID);
+    }
+}
+
 /// Goes on with an object after others of the backup, past all filters.
 fn after(mut item: Value, additional_items: Vec<ObjectKey>) -> RestoreItemOutput {
     annotate(&mut item, ANNOTATION_RESTORE_MUST_INCLUDE, "true");
@@ -276,10 +283,7 @@ impl RestoreItemAction for SnapshotAction {
         item["metadata"]["name"] = restored.as_str().into();
         item["spec"] = json!({"source": {"volumeSnapshotContentName": restored}});
         annotate(&mut item, ANNOTATION_VSC_DELETION_POLICY, "Retain");
-        if let Some(labels) = item.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
-            // By this label the deletion of the backup finds what its attempts have left in the cluster; this one stays.
-            labels.remove(LABEL_BACKUP_UID);
-        }
+        leave_backup(&mut item);
         let contents = GroupResource::new(GROUP, "volumesnapshotcontents");
         Ok(after(item, vec![ObjectKey::new(contents, None, content)]))
     }
@@ -368,6 +372,7 @@ impl RestoreItemAction for ContentAction {
         let target = restore.spec.namespace_mapping.get(namespace).map_or(namespace, String::as_str);
         let name = restored_name(&restore.metadata.uid, namespace, snapshot);
         item["metadata"]["name"] = name.as_str().into();
+        leave_backup(&mut item);
         item["spec"]["source"] = json!({"snapshotHandle": handle});
         item["spec"]["deletionPolicy"] = "Retain".into();
         let reference = &mut item["spec"]["volumeSnapshotRef"];

@@ -58,6 +58,8 @@ struct Shared {
     outcomes: Arc<Outcomes>,
     /// Namespaces and names of groups that were asked for in vain, and may be in the cluster.
     left_groups: Mutex<BTreeSet<(String, String)>>,
+    /// The names of the contents of groups that were told to keep what they stand for.
+    kept_groups: Mutex<BTreeSet<String>>,
     tasks: Mutex<JoinSet<()>>,
     places: Places,
 }
@@ -72,6 +74,7 @@ impl CsiSnapshots {
             followed: Mutex::default(),
             outcomes: Arc::default(),
             left_groups: Mutex::default(),
+            kept_groups: Mutex::default(),
             tasks: Mutex::default(),
             places: Places::new(AT_ONCE),
         };
@@ -104,9 +107,10 @@ impl CsiSnapshots {
         (self.operation.clock)()
     }
 
-    /// Tells that a content could not be labelled with its backup.
-    pub(crate) fn tell_unlabelled(&self, content: &ObjectKey, error: &ClusterError) {
-        let message = "it could not be labelled with the name of its backup";
+    /// Tells that a content could not be labelled with its backup, and told to keep its snapshot.
+    pub(crate) fn tell_unkept(&self, content: &ObjectKey, error: &ClusterError) {
+        let message = "it could not be labelled with its backup and told to keep its snapshot: who deletes its VolumeSnapshot, or the \
+                       namespace of that, before the backup ends may delete the data in the storage";
         self.operation.journal.item(Severity::Warning, content, message, Some(&error.to_string()));
     }
 
@@ -180,6 +184,11 @@ impl CsiSnapshots {
     /// Notes that a group may be in the cluster that no claim goes by.
     pub(super) fn note_left_group(&self, namespace: &str, name: &str) {
         lock(&self.shared.left_groups).insert((namespace.to_owned(), name.to_owned()));
+    }
+
+    /// Notes that the content of a group is told to keep what it stands for; says whether that is new.
+    pub(super) fn note_kept_group(&self, content: &str) -> bool {
+        lock(&self.shared.kept_groups).insert(content.to_owned())
     }
 
     /// Ends the tasks that still take snapshots. What they have begun stays until it is removed.

@@ -92,7 +92,8 @@ async fn a_claim_whose_snapshot_cannot_be_restored_is_refused_unless_no_volumes_
 
 #[tokio::test]
 async fn a_snapshot_stands_for_what_is_in_the_storage() {
-    let object = json!({"kind": "VolumeSnapshot", "metadata": {"namespace": "shop", "name": "s", "labels": {"a": "b"}},
+    let labels = json!({"a": "b", "velero.io/backup-uid": "of its backup"});
+    let object = json!({"kind": "VolumeSnapshot", "metadata": {"namespace": "shop", "name": "s", "labels": labels},
         "spec": {"source": {"persistentVolumeClaimName": "data"}, "volumeSnapshotClassName": "c"},
         "status": {"boundVolumeSnapshotContentName": "content"}});
     let name = restored_name("u", "shop", "s");
@@ -115,7 +116,8 @@ async fn a_snapshot_stands_for_what_is_in_the_storage() {
 #[tokio::test]
 async fn a_content_names_its_handle_and_keeps_what_is_in_the_storage() {
     let action = ContentAction { cluster: nowhere().await, types: None, classes: OnceCell::new() };
-    let object = json!({"kind": "VolumeSnapshotContent", "metadata": {"name": "content", "annotations": {
+    let labels = json!({"a": "b", "velero.io/backup-uid": "of its backup"});
+    let object = json!({"kind": "VolumeSnapshotContent", "metadata": {"name": "content", "labels": labels, "annotations": {
             "csi.storage.k8s.io/snapshotter-secret-name": "key", "csi.storage.k8s.io/snapshotter-secret-namespace": "vault"}},
         "spec": {"driver": "d", "deletionPolicy": "Delete", "source": {"volumeHandle": "v"}, "sourceVolumeMode": "Block",
             "volumeSnapshotClassName": "gone",
@@ -124,6 +126,7 @@ async fn a_content_names_its_handle_and_keeps_what_is_in_the_storage() {
     let name = restored_name("u", "shop", "s");
     let output = run(&action, &object, &restore()).await.unwrap();
     assert_eq!(output.item["metadata"]["name"], name.as_str());
+    assert_eq!(output.item["metadata"]["labels"], json!({"a": "b"}));
     let spec = json!({"driver": "d", "deletionPolicy": "Retain", "source": {"snapshotHandle": "snap-1"}, "sourceVolumeMode": "Block",
         "volumeSnapshotRef": {"kind": "VolumeSnapshot", "namespace": "copy", "name": name}});
     assert_eq!(output.item["spec"], spec);
