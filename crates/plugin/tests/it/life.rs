@@ -162,13 +162,15 @@ async fn dropping_everything_kills_the_processes() {
     until("removed", || bed.sockets() == 0).await;
 }
 
+/// What is said of a plugin that has 0.3 s.
+const LATE: &str = "a.io/a has not answered within 0.3 s (give it longer by --plugin-call-timeout, or look at its log)";
+
 #[tokio::test]
 async fn a_call_that_takes_too_long_is_an_error_and_a_process_that_answers_something_goes_on() {
     let mut bed = Bed::new().with("p", PLUGIN, "");
     bed.options.call_timeout = Duration::from_millis(300);
     let (_host, actions) = begin(&bed).await;
-    let text = "rpc error: code = DeadlineExceeded desc = the plugin has not answered within 0.3 s (--plugin-call-timeout gives it \
-                longer)";
+    let text = format!("rpc error: code = DeadlineExceeded desc = {LATE}");
     assert_eq!(execute(&actions, "hang").await, Err(ActionError::item(text)));
     execute(&actions, "none").await.unwrap();
     assert_eq!(bed.started().len(), 1);
@@ -179,8 +181,10 @@ async fn a_process_that_answers_nothing_at_all_is_ended_and_started_anew() {
     let mut bed = Bed::new().with("p", PLUGIN, "");
     bed.options.call_timeout = Duration::from_millis(300);
     let (_host, actions) = begin(&bed).await;
-    let text = "rpc error: code = DeadlineExceeded desc = the plugin has not answered within 0.3 s (--plugin-call-timeout gives it \
-                longer); it did not say either which plugins it has, so its process was ended, and the next call starts another";
+    let text = format!(
+        "rpc error: code = DeadlineExceeded desc = {LATE}; its process did not say either which plugins it has, so it was ended, and \
+         the next call starts another"
+    );
     assert_eq!(execute(&actions, "hang-all").await, Err(ActionError::item(text)));
     assert!(!exists(bed.started()[0]));
     std::fs::remove_file(bed.path("hung")).unwrap();
@@ -208,7 +212,7 @@ async fn an_action_that_does_not_say_what_it_applies_to_holds_nothing_up_for_eve
     bed.options.call_timeout = Duration::from_millis(300);
     let host = bed.discover().await.unwrap();
     let error = host.actions(&journal("b")).await.unwrap_err().to_string();
-    let late = "rpc error: code = DeadlineExceeded desc = no answer within 300ms";
+    let late = format!("rpc error: code = DeadlineExceeded desc = {LATE}");
     assert_eq!(error, format!("the BackupItemActionV2 a.io/a does not say what it applies to: {late}"));
 }
 

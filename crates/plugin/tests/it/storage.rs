@@ -123,8 +123,8 @@ async fn an_upload_that_is_not_taken_is_given_up() {
     for size in [1, 8 << 20] {
         let error = put(&*store, "never-taken", vec![7; size]).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Transient);
-        let late = "rpc error: code = DeadlineExceeded desc = the plugin has not answered within 0.5 s (--plugin-call-timeout gives \
-                    it longer)";
+        let late = "rpc error: code = DeadlineExceeded desc = velero.io/aws has not answered within 0.5 s (give it longer by \
+                    --plugin-call-timeout, or look at its log)";
         assert_eq!(error.message, late);
     }
     // How slow the source is does not count.
