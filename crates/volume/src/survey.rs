@@ -306,7 +306,7 @@ impl Verdicts {
                 Ok(name) => *class = name,
                 Err(trouble) => {
                     let because = Box::new(std::mem::replace(why, Why::NotAskedFor));
-                    *why = Why::NoClass { because, driver: driver.to_owned(), why: trouble };
+                    *why = Why::NoClass { because, driver: driver.to_owned(), trouble };
                     *way = Way::Skip;
                 }
             }

@@ -201,7 +201,7 @@ impl CsiSnapshots {
         let _place = self.place(line).await;
         let choice = ClassChoice { of_claim: &claim.snapshot_class, of_policy: class };
         let class = self.classes().await?.choose(driver, choice);
-        let class = class.map_err(|why| CsiError::NoClass { driver: driver.to_owned(), why })?;
+        let class = class.map_err(|trouble| CsiError::NoClass { driver: driver.to_owned(), trouble })?;
         let (namespace, name) = (claim.key.namespace.as_str(), name_of(&self.of.backup.metadata.uid, claim));
         let types = &self.of.types;
         let followed = self.followed(&types.snapshots, namespace);
