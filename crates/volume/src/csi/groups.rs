@@ -9,6 +9,7 @@ use super::objects::GroupTypes;
 use super::outcomes::{Promise, Taken, TakenGroup};
 use super::snapshots::{Created, CsiSnapshots, PAUSE, ToCreate, Waited};
 use crate::facts::{Claim, ClaimKey};
+use crate::group::{beside_note, fallback_note};
 use crate::line::Line;
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -88,10 +89,7 @@ impl CsiSnapshots {
             promises.into_iter().for_each(|promise| promise.keep(Err(Arc::clone(&why))));
             return;
         }
-        let text = format!(
-            "the snapshots of {} are of different moments, because they could not be taken together: {why} (volumeGroupFallback is single)",
-            group.names()
-        );
+        let text = fallback_note(&group.all_names(), &format!("they could not be taken together: {why}"));
         self.operation.journal.warn(&Place::Namespace(group.namespace.clone()), text);
         let each = group.members.iter().zip(promises).map(|(member, promise)| async move {
             let taken = self.take(&member.claim, line, &group.driver, &member.class).await;
@@ -220,12 +218,7 @@ impl CsiSnapshots {
         let untold: Vec<String> =
             beside.iter().map(|found| found.claim.clone()).filter(|name| !group.beside.contains(name)).collect();
         if !untold.is_empty() {
-            let text = format!(
-                "the group {} took volumes of claims along that this backup does not snapshot: {}; their snapshots stay in the storage \
-                 until the backup is deleted",
-                group.value,
-                first_names(&untold)
-            );
+            let text = beside_note(&group.value, &self.of.backup.spec.volume_group_snapshot_label_key, &untold);
             self.operation.journal.warn(&Place::Namespace(group.namespace.clone()), text);
         }
         let of_content = snapshots_in(&content);
@@ -373,8 +366,11 @@ impl ClaimGroup {
     }
 
     fn names(&self) -> String {
-        let names: Vec<String> = self.members.iter().map(|member| member.claim.key.name.clone()).collect();
-        first_names(&names)
+        first_names(&self.all_names())
+    }
+
+    fn all_names(&self) -> Vec<String> {
+        self.members.iter().map(|member| member.claim.key.name.clone()).collect()
     }
 
     /// What a driver says, its names of volumes with the claims that they are of.
