@@ -5,7 +5,7 @@ use super::content::Content;
 use super::look::Bound;
 use super::members::leave_group;
 use super::names::BACKUP_ACTIONS;
-use super::objects::{GROUP, is_snapshot_of};
+use super::objects::{SNAPSHOT_API, is_snapshot_of};
 use super::outcomes::TakenGroup;
 use super::snapshots::CsiSnapshots;
 use crate::facts::ClaimKey;
@@ -117,7 +117,7 @@ impl BackupItemAction for ClaimAction {
         let annotations = [(LABEL_VOLUME_SNAPSHOT_NAME, snapshot), (ANNOTATION_BACKUP_MUST_INCLUDE, "true".to_owned())];
         put(&mut item, "annotations", &annotations);
         raise_request(&mut item, &taken.content);
-        let snapshots = GroupResource::new(GROUP, "volumesnapshots");
+        let snapshots = GroupResource::new(SNAPSHOT_API, "volumesnapshots");
         let additional_items = vec![ObjectKey::new(snapshots, Some(&key.namespace), &taken.name)];
         Ok(BackupItemOutput { additional_items, ..BackupItemOutput::changed(item) })
     }
@@ -250,7 +250,7 @@ impl SnapshotAction {
 }
 
 fn key(resource: &str, namespace: Option<&str>, name: &str) -> ObjectKey {
-    ObjectKey::new(GroupResource::new(GROUP, resource), namespace, name)
+    ObjectKey::new(GroupResource::new(SNAPSHOT_API, resource), namespace, name)
 }
 
 /// A VolumeSnapshot with what it stands for noted on it, and with its class and its content beside it.

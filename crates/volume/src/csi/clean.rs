@@ -1,7 +1,7 @@
 //! Takes the objects of snapshots out of the cluster (backup.md 3.5).
 
 use super::error::CsiError;
-use super::objects::{FINALIZER, SnapshotTypes};
+use super::objects::{SNAPSHOT_CONTENT_FINALIZER, SnapshotTypes};
 use lifeboat_cluster::{Cluster, MergePatch};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -143,7 +143,9 @@ async fn find(
 
 /// Whether a content stays until its driver has deleted what it stands for.
 fn is_kept_for_driver(content: &Value) -> bool {
-    content["metadata"]["finalizers"].as_array().is_some_and(|all| all.iter().any(|one| one == FINALIZER))
+    content["metadata"]["finalizers"]
+        .as_array()
+        .is_some_and(|all| all.iter().any(|one| one == SNAPSHOT_CONTENT_FINALIZER))
 }
 
 /// Sets the deletion policy of a content, and gives the content. One that is gone is no error.

@@ -4,8 +4,9 @@ use super::answer::{failed, text};
 use super::clean::{remove_orphan, set_policy};
 use super::error::CsiError;
 use super::group_delete::{ArchivedSnapshots, GroupDeletion};
+use super::group_handle::GroupHandle;
 use super::names::DELETE_ACTIONS;
-use super::objects::{FINALIZER, GROUP, SnapshotTypes};
+use super::objects::{SNAPSHOT_API, SNAPSHOT_CONTENT_FINALIZER, SnapshotTypes};
 use super::settle::{delete_by_content, temporary_name};
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, DeleteItemAction};
@@ -60,11 +61,11 @@ impl DeleteItemAction for ContentAction {
         let Some(archived) = Archived::of(item, self.groups.archived(), backup) else { return Ok(()) };
         let types = self.types.as_ref().ok_or_else(|| {
             ActionError::item(format!(
-                "the snapshot {} of the driver {} cannot be deleted: the cluster does not serve {GROUP}",
+                "the snapshot {} of the driver {} cannot be deleted: the cluster does not serve {SNAPSHOT_API}",
                 archived.handle, archived.driver
             ))
         })?;
-        if let Some(group) = GroupDeletion::group_of(item) {
+        if let Some(group) = GroupHandle::of_content(item) {
             return self.groups.delete((&self.cluster, types), group, item, backup).await;
         }
         match self.live(types, &archived).await? {
@@ -122,7 +123,7 @@ impl<'a> Archived<'a> {
         }
         json!({
             "apiVersion": types.contents.api_version(), "kind": types.contents.kind,
-            "metadata": {"name": name, "labels": {LABEL_BACKUP_NAME: self.label}, "annotations": annotations, "finalizers": [FINALIZER]},
+            "metadata": {"name": name, "labels": {LABEL_BACKUP_NAME: self.label}, "annotations": annotations, "finalizers": [SNAPSHOT_CONTENT_FINALIZER]},
             "spec": spec,
         })
     }
@@ -254,7 +255,7 @@ mod tests {
     }
 
     fn content() -> Value {
-        json!({"metadata": {"name": "snapcontent-1", "uid": "1", "resourceVersion": "7", "finalizers": [FINALIZER],
+        json!({"metadata": {"name": "snapcontent-1", "uid": "1", "resourceVersion": "7", "finalizers": [SNAPSHOT_CONTENT_FINALIZER],
                 "labels": {LABEL_BACKUP_NAME: "nightly", "x": "y"},
                 "annotations": {"snapshot.storage.kubernetes.io/deletion-secret-name": "key"}},
             "spec": {"driver": "d", "deletionPolicy": "Retain", "source": {"volumeHandle": "v"}, "sourceVolumeMode": "Block",
@@ -263,7 +264,7 @@ mod tests {
     }
 
     fn types() -> SnapshotTypes {
-        let of = |resource: &str, kind: &str| Arc::new(ApiResource::new(GROUP, "v1", resource, kind));
+        let of = |resource: &str, kind: &str| Arc::new(ApiResource::new(SNAPSHOT_API, "v1", resource, kind));
         SnapshotTypes {
             snapshots: of("volumesnapshots", "VolumeSnapshot"),
             contents: of("volumesnapshotcontents", "VolumeSnapshotContent"),
@@ -281,7 +282,7 @@ mod tests {
         let expected = json!({
             "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotContent",
             "metadata": {"name": name, "labels": {LABEL_BACKUP_NAME: "nightly"},
-                "annotations": {"snapshot.storage.kubernetes.io/deletion-secret-name": "key"}, "finalizers": [FINALIZER]},
+                "annotations": {"snapshot.storage.kubernetes.io/deletion-secret-name": "key"}, "finalizers": [SNAPSHOT_CONTENT_FINALIZER]},
             "spec": {"driver": "d", "deletionPolicy": "Delete", "source": {"snapshotHandle": "snap-1"}, "sourceVolumeMode": "Block",
                 "volumeSnapshotRef": {"kind": "VolumeSnapshot", "namespace": name, "name": name}}});
         assert_eq!(archived.temporary(&types()), expected);

@@ -7,7 +7,7 @@ use super::clean::{remove_orphan, set_policy};
 use super::error::CsiError;
 use super::listed::{each, selected};
 use super::members::{
-    BEING_DELETED, CONTENT_FINALIZER, GROUP_FINALIZER, GroupName, HANDLE_OF_GROUP, is_content_of, is_member,
+    BEING_DELETED, GROUP_CONTENT_FINALIZER, GROUP_FINALIZER, GroupName, HANDLE_OF_GROUP, is_content_of, is_member,
     is_named_for,
 };
 use super::objects::{GroupTypes, SnapshotTypes};
@@ -134,7 +134,8 @@ impl Groups<'_> {
         if !is_being_deleted(content) {
             // Without the finalizer it would be gone before its driver has deleted anything.
             let finalizers = content["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
-            let own = (!finalizers.iter().any(|one| one == CONTENT_FINALIZER)).then(|| CONTENT_FINALIZER.into());
+            let own =
+                (!finalizers.iter().any(|one| one == GROUP_CONTENT_FINALIZER)).then(|| GROUP_CONTENT_FINALIZER.into());
             metadata["finalizers"] = finalizers.into_iter().chain(own).collect();
         }
         let patch = json!({"metadata": metadata, "spec": {"deletionPolicy": policy}}).to_string();

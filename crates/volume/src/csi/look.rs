@@ -1,4 +1,4 @@
-//! One look at the snapshots of a backup: two lists, however many there are.
+//! One look at the snapshots of a backup: two lists, however many there are. It is not read again.
 
 use super::content::Content;
 use super::listed::{each, selected};

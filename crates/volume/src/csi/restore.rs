@@ -4,7 +4,7 @@
 use super::answer::{failed, text};
 use super::listed::{each, selected};
 use super::names::RESTORE_ACTIONS;
-use super::objects::{GROUP, SnapshotTypes};
+use super::objects::{SNAPSHOT_API, SnapshotTypes};
 use crate::class::SnapshotClass;
 use crate::facts::ClaimKey;
 use async_trait::async_trait;
@@ -221,7 +221,7 @@ impl RestoreItemAction for ClaimAction {
         if !item["spec"].is_object() || self.stays(target, &claim.name).await? {
             return Ok(RestoreItemOutput::with(item));
         }
-        let key = ObjectKey::new(GroupResource::new(GROUP, "volumesnapshots"), Some(namespace), snapshot);
+        let key = ObjectKey::new(GroupResource::new(SNAPSHOT_API, "volumesnapshots"), Some(namespace), snapshot);
         if !leaves_volumes(restore) {
             self.check(&claim, &item, &key).await?;
         }
@@ -232,7 +232,7 @@ impl RestoreItemAction for ClaimAction {
             return Ok(RestoreItemOutput::with(item));
         }
         let name = restored_name(&restore.metadata.uid, namespace, snapshot);
-        item["spec"]["dataSource"] = json!({"apiGroup": GROUP, "kind": "VolumeSnapshot", "name": name});
+        item["spec"]["dataSource"] = json!({"apiGroup": SNAPSHOT_API, "kind": "VolumeSnapshot", "name": name});
         Ok(after(item, vec![key]))
     }
 
@@ -284,7 +284,7 @@ impl RestoreItemAction for SnapshotAction {
         item["spec"] = json!({"source": {"volumeSnapshotContentName": restored}});
         annotate(&mut item, ANNOTATION_VSC_DELETION_POLICY, "Retain");
         leave_backup(&mut item);
-        let contents = GroupResource::new(GROUP, "volumesnapshotcontents");
+        let contents = GroupResource::new(SNAPSHOT_API, "volumesnapshotcontents");
         Ok(after(item, vec![ObjectKey::new(contents, None, content)]))
     }
 

@@ -93,8 +93,7 @@ impl CsiSnapshots {
         &self.cluster
     }
 
-    /// The one look that this takes at all snapshots of the backup in the cluster, when it is asked for the first time: whoever wants
-    /// to know how far they are by now makes this anew.
+    /// What is said of all snapshots of the backup in the cluster. Read once, and as old as that: make new [`CsiSnapshots`] to look again.
     pub(crate) async fn look(&self) -> Result<&Look, ActionError> {
         let look = || async { Look::at(&self.cluster, &self.of.types, &self.of.backup).await.map_err(failed) };
         // An error too: as many as ask would ask again.
