@@ -8,6 +8,7 @@
 
 mod actions;
 mod answer;
+mod at;
 mod clean;
 mod content;
 mod delete;
@@ -17,9 +18,9 @@ mod group_clean;
 mod group_delete;
 mod group_handle;
 mod groups;
-mod listed;
 mod look;
 mod members;
+mod metadata;
 mod names;
 mod objects;
 mod orphans;

@@ -1,9 +1,11 @@
 //! Velero's backup item actions of CSI snapshots (backup.md 3.2).
 
 use super::answer::{failed, text};
+use super::at::At;
 use super::content::Content;
 use super::look::Bound;
 use super::members::leave_group;
+use super::metadata::{put, secret};
 use super::names::BACKUP_ACTIONS;
 use super::objects::{SNAPSHOT_API, is_snapshot_of};
 use super::outcomes::TakenGroup;
@@ -46,23 +48,6 @@ pub fn actions(snapshots: &CsiSnapshots, verdicts: &Arc<Verdicts>) -> Vec<Arc<dy
             annotations: [ANNOTATION_SNAPSHOTTER_SECRET_NAME, ANNOTATION_SNAPSHOTTER_SECRET_NAMESPACE],
         }),
     ]
-}
-
-/// Puts texts into a part of the metadata of an object.
-fn put(object: &mut Value, part: &str, texts: &[(&str, String)]) {
-    if texts.is_empty() || !object.is_object() {
-        return;
-    }
-    let metadata = &mut object["metadata"];
-    if !metadata.is_object() {
-        return;
-    }
-    if !metadata[part].is_object() {
-        metadata[part] = json!({});
-    }
-    for (key, value) in texts {
-        metadata[part][*key] = value.clone().into();
-    }
 }
 
 fn finalizes(backup: &Backup) -> bool {
@@ -164,10 +149,8 @@ impl SnapshotAction {
         if name.is_empty() {
             return Ok(None);
         }
-        let types = self.snapshots.types();
-        let body = self.snapshots.cluster().get(&types.contents, None, name).await.map_err(failed)?;
-        let body = body.ok_or_else(|| ActionError::item(format!("its VolumeSnapshotContent {name} is gone")))?;
-        let content = Content::of(&serde_json::from_slice(&body).unwrap_or_default());
+        let content = self.content(name).await?;
+        let content = content.ok_or_else(|| ActionError::item(format!("its VolumeSnapshotContent {name} is gone")))?;
         Ok(Some(StandsFor { content, group: None }))
     }
 
@@ -178,13 +161,10 @@ impl SnapshotAction {
         if let Some(seen) = look.snapshot(namespace, name) {
             return Ok(seen.clone());
         }
-        let types = self.snapshots.types();
-        let body = self.snapshots.cluster().get(&types.snapshots, Some(namespace), name).await.map_err(failed)?;
-        match (body, look.kept_of(namespace, name)) {
-            (Some(body), _) => {
-                let body = serde_json::from_slice(&body).map_err(|e| ActionError::item(e.to_string()))?;
-                Ok(Bound::of(&body))
-            }
+        let at = self.snapshots.at();
+        let found = at.read(&at.types.snapshots, Some(namespace), name).await.map_err(failed)?;
+        match (found, look.kept_of(namespace, name)) {
+            (Some(found), _) => Ok(Bound::of(&found)),
             (None, Some(content)) => Ok(Bound { content: content.to_owned(), error: String::new() }),
             (None, None) => Err(ActionError::item(format!("the VolumeSnapshot {namespace}/{name} is gone"))),
         }
@@ -195,10 +175,14 @@ impl SnapshotAction {
         if let Some(seen) = self.snapshots.look().await?.content(name) {
             return Ok(seen.clone());
         }
-        let types = self.snapshots.types();
-        let body = self.snapshots.cluster().get(&types.contents, None, name).await.map_err(failed)?;
-        let body = body.ok_or_else(|| ActionError::item(format!("the VolumeSnapshotContent {name} is gone")))?;
-        serde_json::from_slice(&body).map(|body| Content::of(&body)).map_err(|e| ActionError::item(e.to_string()))
+        let content = self.content(name).await?;
+        content.ok_or_else(|| ActionError::item(format!("the VolumeSnapshotContent {name} is gone")))
+    }
+
+    async fn content(&self, name: &str) -> Result<Option<Content>, ActionError> {
+        let at = self.snapshots.at();
+        let found = at.read(&at.types.contents, None, name).await.map_err(failed)?;
+        Ok(found.as_ref().map(Content::of))
     }
 
     /// Saves a snapshot that the backup has taken, and begins to wait until it is ready.
@@ -231,7 +215,7 @@ impl SnapshotAction {
         content: &ObjectKey,
         backup: &Backup,
     ) -> Result<(), ActionError> {
-        let (cluster, types) = (self.snapshots.cluster(), self.snapshots.types());
+        let At { cluster, types } = self.snapshots.at();
         let annotations: Map<String, Value> =
             annotations.iter().map(|(key, value)| ((*key).to_owned(), value.clone().into())).collect();
         let patch = MergePatch::of(json!({"metadata": {"annotations": annotations}}).to_string().into());
@@ -352,15 +336,6 @@ struct SecretAction {
     annotations: [&'static str; 2],
 }
 
-impl SecretAction {
-    fn secret(&self, object: &Value) -> Option<ObjectKey> {
-        let annotation = |key: &str| object["metadata"]["annotations"].get(key).and_then(Value::as_str);
-        let [name, namespace] = self.annotations;
-        let (name, namespace) = (annotation(name)?, annotation(namespace)?);
-        Some(ObjectKey::new(GroupResource::new("", "secrets"), Some(namespace), name))
-    }
-}
-
 #[async_trait]
 impl BackupItemAction for SecretAction {
     fn name(&self) -> &str {
@@ -373,7 +348,7 @@ impl BackupItemAction for SecretAction {
 
     async fn execute(&self, input: BackupItemInput<'_>) -> Result<BackupItemOutput, ActionError> {
         let BackupItemInput { mut item, backup } = input;
-        match self.secret(&item).filter(|_| !finalizes(backup)) {
+        match secret(&item, self.annotations).filter(|_| !finalizes(backup)) {
             None => Ok(BackupItemOutput::unchanged(item)),
             Some(secret) => {
                 put(&mut item, "annotations", &[(ANNOTATION_BACKUP_MUST_INCLUDE, "true".to_owned())]);

@@ -1,19 +1,19 @@
 //! Velero's delete item action of CSI snapshots (backup.md 5.2): removes what a backup keeps in the storage.
 
 use super::answer::{failed, text};
-use super::clean::{remove_orphan, set_policy};
-use super::error::CsiError;
+use super::at::At;
+use super::clean::remove_orphan;
 use super::group_delete::{ArchivedSnapshots, GroupDeletion};
 use super::group_handle::GroupHandle;
 use super::names::DELETE_ACTIONS;
 use super::objects::{SNAPSHOT_API, SNAPSHOT_CONTENT_FINALIZER, SnapshotTypes};
-use super::settle::{delete_by_content, temporary_name};
+use super::settle::{ContentOf, delete_by_content, temporary_name};
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, DeleteItemAction};
 use lifeboat_api::well_known::LABEL_BACKUP_NAME;
 use lifeboat_api::{Backup, label_value};
 use lifeboat_cluster::{Cluster, Wanted};
-use lifeboat_object::{ApiResource, Catalog};
+use lifeboat_object::Catalog;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,7 +66,7 @@ impl DeleteItemAction for ContentAction {
             ))
         })?;
         if let Some(group) = GroupHandle::of_content(item) {
-            return self.groups.delete((&self.cluster, types), group, item, backup).await;
+            return self.groups.delete(At { cluster: &self.cluster, types }, group, item, backup).await;
         }
         match self.live(types, &archived).await? {
             Live::OfUser => Ok(()),
@@ -142,13 +142,16 @@ enum Live {
 
 impl ContentAction {
     async fn live(&self, types: &SnapshotTypes, archived: &Archived<'_>) -> Result<Live, ActionError> {
-        let Some(live) = self.read(&types.contents, None, archived.name).await? else { return Ok(Live::Gone) };
+        let at = At { cluster: &self.cluster, types };
+        let Some(live) = at.read(&types.contents, None, archived.name).await.map_err(failed)? else {
+            return Ok(Live::Gone);
+        };
         if !stands_for(&live, archived) {
             return Ok(Live::Gone);
         }
         let reference = &live["spec"]["volumeSnapshotRef"];
         let (namespace, name) = (text(reference, "/namespace"), text(reference, "/name"));
-        let Some(snapshot) = self.read(&types.snapshots, Some(namespace), name).await? else {
+        let Some(snapshot) = at.read(&types.snapshots, Some(namespace), name).await.map_err(failed)? else {
             return Ok(Live::Ours { snapshot: None });
         };
         let label = snapshot["metadata"]["labels"][LABEL_BACKUP_NAME].as_str();
@@ -166,13 +169,13 @@ impl ContentAction {
         archived: &Archived<'_>,
         snapshot: Option<(String, String)>,
     ) -> Result<(), ActionError> {
-        let item = |e: CsiError| ActionError::item(e.to_string());
+        let at = At { cluster: &self.cluster, types };
         match snapshot {
             Some((namespace, name)) => {
-                set_policy(&self.cluster, types, archived.name, "Delete").await.map_err(item)?;
+                at.set_policy(&types.contents, archived.name, "Delete").await.map_err(failed)?;
                 self.cluster.delete(&types.snapshots, Some(&namespace), &name).await.map_err(failed)?;
             }
-            None => remove_orphan(&self.cluster, types, archived.name, "Delete").await.map_err(item)?,
+            None => remove_orphan(at, archived.name, "Delete").await.map_err(failed)?,
         }
         self.delete_content(types, archived.name, archived).await
     }
@@ -186,8 +189,8 @@ impl ContentAction {
             Err(e) if e.is_already_exists() => {}
             Err(e) => return Err(failed(e)),
         }
-        let handle = ("snapshotHandle", archived.handle);
-        let left = delete_by_content(&self.cluster, &types.contents, &name, handle, DELETED).await.map_err(failed)?;
+        let of = ContentOf { resource: &types.contents, name: &name, field: "snapshotHandle", handle: archived.handle };
+        let left = delete_by_content(&self.cluster, of, DELETED).await.map_err(failed)?;
         left.map_or(Ok(()), |content| Err(archived.not_deleted(&content)))
     }
 
@@ -198,10 +201,11 @@ impl ContentAction {
         name: &str,
         archived: &Archived<'_>,
     ) -> Result<(), ActionError> {
-        self.cluster.delete(&types.contents, None, name).await.map_err(failed)?;
+        let at = At { cluster: &self.cluster, types };
+        at.cluster.delete(&types.contents, None, name).await.map_err(failed)?;
         let deadline = Instant::now() + DELETED;
         let [mut pause, longest] = PAUSES;
-        while let Some(content) = self.read(&types.contents, None, name).await? {
+        while let Some(content) = at.read(&types.contents, None, name).await.map_err(failed)? {
             if Instant::now() + pause > deadline {
                 return Err(archived.not_deleted(&content));
             }
@@ -209,17 +213,6 @@ impl ContentAction {
             pause = (pause * 2).min(longest);
         }
         Ok(())
-    }
-
-    async fn read(
-        &self,
-        resource: &ApiResource,
-        namespace: Option<&str>,
-        name: &str,
-    ) -> Result<Option<Value>, ActionError> {
-        let body = self.cluster.get(resource, namespace, name).await.map_err(failed)?;
-        let odd = |e: serde_json::Error| ActionError::item(format!("the API server gave no {}: {e}", resource.kind));
-        body.map(|body| serde_json::from_slice(&body).map_err(odd)).transpose()
     }
 }
 
@@ -248,6 +241,7 @@ fn stands_for(live: &Value, archived: &Archived<'_>) -> bool {
 mod tests {
     use super::*;
     use lifeboat_api::ObjectMeta;
+    use lifeboat_object::ApiResource;
 
     fn backup() -> Backup {
         let metadata = ObjectMeta { name: "nightly".into(), uid: "u".into(), ..ObjectMeta::default() };

@@ -70,7 +70,7 @@ pub enum CsiError {
     Cancelled,
     /// The API server answered with something else.
     #[error("the API server answered with no {0}")]
-    Odd(&'static str),
+    Odd(String),
 }
 
 fn format_duration(duration: Duration) -> String {

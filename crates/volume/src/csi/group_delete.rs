@@ -2,17 +2,18 @@
 //! snapshots: an archive says both (docs/formats/README.md).
 
 use super::answer::{failed, text};
+use super::at::At;
 use super::group_clean::Groups;
 use super::group_handle::GroupHandle;
 use super::members::GROUP_CONTENT_FINALIZER;
-use super::objects::{GROUP_SNAPSHOT_API, SnapshotTypes};
-use super::settle::{delete_by_content, temporary_name};
+use super::objects::GROUP_SNAPSHOT_API;
+use super::settle::{ContentOf, delete_by_content, temporary_name};
 use lifeboat_action::{ActionError, ActionErrorKind};
 use lifeboat_api::well_known::{
     ANNOTATION_VOLUME_GROUP_SNAPSHOT_MEMBERS, ANNOTATION_VOLUME_SNAPSHOT_HANDLE, LABEL_BACKUP_NAME, LABEL_BACKUP_UID,
 };
 use lifeboat_api::{Backup, label_value};
-use lifeboat_cluster::{Cluster, Wanted};
+use lifeboat_cluster::Wanted;
 use lifeboat_object::first_names;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -110,7 +111,7 @@ impl GroupDeletion {
     /// Why it was not deleted, with the claims whose snapshots are in it.
     pub(crate) async fn delete(
         &self,
-        (cluster, types): (&Cluster, &SnapshotTypes),
+        at: At<'_>,
         group: GroupHandle,
         content: &Value,
         backup: &Backup,
@@ -120,11 +121,11 @@ impl GroupDeletion {
         }
         let archived = self.archived.groups.get(&group).cloned().unwrap_or_default();
         let one = One { backup, group: &group, archived: &archived, content };
-        let Some(of) = &types.groups else {
+        let Some(of) = &at.types.groups else {
             let why = format!("the cluster does not serve {GROUP_SNAPSHOT_API}, and without it no driver is told");
             return Err(one.not_deleted(&why));
         };
-        let groups = Groups { cluster, types, groups: of };
+        let groups = Groups { at, groups: of };
         let deleted = one.delete(groups).await;
         deleted.map_err(|e| {
             if matches!(e.kind, ActionErrorKind::Passing | ActionErrorKind::Gone) {
@@ -171,7 +172,7 @@ impl One<'_> {
 
     /// Makes a content that stands for the group, of no VolumeGroupSnapshot, deletes it, and waits until its driver has deleted the group.
     async fn delete_by_handle(&self, groups: Groups<'_>) -> Result<(), ActionError> {
-        let (cluster, resource, name) = (groups.cluster, &groups.groups.contents, self.temporary_name());
+        let (cluster, resource, name) = (groups.at.cluster, &groups.groups.contents, self.temporary_name());
         let wanted = Wanted::of(self.temporary(groups).to_string().into());
         match cluster.create(resource, None, &name, wanted).await {
             Ok(_) => {}
@@ -179,8 +180,8 @@ impl One<'_> {
             Err(e) if e.is_already_exists() => {}
             Err(e) => return Err(failed(e)),
         }
-        let handle = ("volumeGroupSnapshotHandle", self.group.handle.as_str());
-        let left = delete_by_content(cluster, resource, &name, handle, DELETED).await.map_err(failed)?;
+        let of = ContentOf { resource, name: &name, field: "volumeGroupSnapshotHandle", handle: &self.group.handle };
+        let left = delete_by_content(cluster, of, DELETED).await.map_err(failed)?;
         let Some(content) = left else { return Ok(()) };
         let said = match text(&content, "/status/error/message") {
             "" => {

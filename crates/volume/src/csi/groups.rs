@@ -153,7 +153,7 @@ impl CsiSnapshots {
         deadline: Instant,
     ) -> Result<Vec<Taken>, Waited> {
         let types = self.of.types.groups.as_ref().ok_or(Waited::Failed(CsiError::NoGroups))?;
-        let groups = Groups { cluster: &self.cluster, types: &self.of.types, groups: types };
+        let groups = Groups { at: self.at(), groups: types };
         let name = GroupName { name: created.name.to_owned(), uid: created.uid.to_owned() };
         loop {
             if groups.group(created.namespace, created.name).await.map_err(Waited::Failed)?.is_none() {
@@ -162,7 +162,7 @@ impl CsiSnapshots {
             let found = groups.members(created.namespace, &name).await.map_err(Waited::Failed)?;
             let matched = group.matched(self.with_contents(found).await?);
             if matched.missing.is_empty() {
-                let content = groups.read(&types.contents, None, &content).await.map_err(Waited::Failed)?;
+                let content = groups.at.read(&types.contents, None, &content).await.map_err(Waited::Failed)?;
                 return self.adopt(group, created, matched, (content.unwrap_or_default(), at)).await;
             }
             if Instant::now() + PAUSE > deadline {
@@ -247,8 +247,7 @@ impl CsiSnapshots {
         if group.content.is_empty() || !self.note_kept_group(&group.content) {
             return;
         }
-        let groups = Groups { cluster: &self.cluster, types: &self.of.types, groups: types };
-        if let Err(e) = groups.set_policy_of_group(&group.content, "Retain").await {
+        if let Err(e) = self.at().set_policy(&types.contents, &group.content, "Retain").await {
             let text = format!(
                 "the content of the group snapshot {} could not be told to keep it: who deletes the VolumeGroupSnapshot, or its \
                  namespace, before the backup ends may delete the data in the storage: {e}",
@@ -260,7 +259,7 @@ impl CsiSnapshots {
 
     /// What the controllers or the driver say of a group that was not taken.
     async fn said_of(&self, types: &GroupTypes, created: Created<'_>, said: String) -> String {
-        let groups = Groups { cluster: &self.cluster, types: &self.of.types, groups: types };
+        let groups = Groups { at: self.at(), groups: types };
         let group = groups.group(created.namespace, created.name).await.ok().flatten().unwrap_or_default();
         let is_taken = !text(&group, "/status/creationTime").is_empty();
         if is_taken || !text(&group, "/status/error/message").is_empty() {
@@ -270,7 +269,7 @@ impl CsiSnapshots {
         if name.is_empty() {
             return "no controller has taken it up: does the snapshot-controller run, with CSIVolumeGroupSnapshot switched on?".to_owned();
         }
-        let content = groups.read(&types.contents, None, name).await.ok().flatten().unwrap_or_default();
+        let content = groups.at.read(&types.contents, None, name).await.ok().flatten().unwrap_or_default();
         match text(&content, "/status/error/message") {
             "" => "its driver has not answered: can it take groups, and does its csi-snapshotter run with CSIVolumeGroupSnapshot switched \
                  on?"
@@ -286,7 +285,7 @@ impl CsiSnapshots {
             // Who has taken the backup over has taken up what is there.
             return;
         }
-        let groups = Groups { cluster: &self.cluster, types: &self.of.types, groups: types };
+        let groups = Groups { at: self.at(), groups: types };
         if let Err(e) = groups.remove(created.namespace, created.name).await {
             self.note_left_group(created.namespace, created.name);
             let fields = [("volumegroupsnapshot", created.place()), ("why", e.to_string())];

@@ -2,10 +2,9 @@
 //! VolumeSnapshot, or its namespace.
 
 use super::answer::text;
+use super::at::{At, selected};
 use super::error::CsiError;
-use super::listed::{each, selected};
-use super::objects::{SnapshotTypes, selector};
-use lifeboat_cluster::Cluster;
+use super::objects::selector;
 use serde_json::Value;
 use std::collections::HashSet;
 
@@ -22,14 +21,10 @@ pub(crate) struct Orphan {
 }
 
 /// Finds those of a backup; none that goes already.
-pub(crate) async fn orphans(
-    cluster: &Cluster,
-    types: &SnapshotTypes,
-    backup_uid: &str,
-) -> Result<Vec<Orphan>, CsiError> {
+pub(crate) async fn orphans(at: At<'_>, backup_uid: &str) -> Result<Vec<Orphan>, CsiError> {
     let mut contents = Vec::new();
     // Before the VolumeSnapshots: that of each was there earlier.
-    each(cluster, selected(&types.contents, selector(backup_uid)), |content| {
+    at.list(selected(&at.types.contents, selector(backup_uid)), |content| {
         let is_being_deleted = content["metadata"]["deletionTimestamp"].is_string();
         contents.extend(Some(content).filter(|_| !is_being_deleted));
     })
@@ -38,7 +33,7 @@ pub(crate) async fn orphans(
         return Ok(Vec::new());
     }
     let mut there = HashSet::new();
-    each(cluster, selected(&types.snapshots, selector(backup_uid)), |snapshot| {
+    at.list(selected(&at.types.snapshots, selector(backup_uid)), |snapshot| {
         there.insert(text(&snapshot, "/metadata/uid").to_owned());
     })
     .await?;
@@ -49,9 +44,7 @@ pub(crate) async fn orphans(
         if name.is_empty() || there.contains(uid) {
             continue;
         }
-        let found = cluster.get(&types.snapshots, Some(namespace), name).await?;
-        let found: Option<Value> =
-            found.map(|body| serde_json::from_slice(&body).map_err(|_| CsiError::Odd("VolumeSnapshot"))).transpose()?;
+        let found = at.read(&at.types.snapshots, Some(namespace), name).await?;
         let is_its_own = |found: &Value| uid.is_empty() || text(found, "/metadata/uid") == uid;
         if found.as_ref().is_some_and(is_its_own) {
             continue;

@@ -1,15 +1,15 @@
 //! Takes the CSI snapshots of one backup.
 
 use super::answer::{failed, text};
+use super::at::At;
 use super::clean::remove;
 use super::content::Content;
 use super::error::CsiError;
 use super::follow::{Followed, Source};
-use super::listed::{each, selected};
 use super::look::Look;
 use super::objects::{SnapshotTypes, is_snapshot_of, name_of, selector, snapshot_of};
 use super::outcomes::{Outcomes, Promise, Taken};
-use crate::class::{ClassChoice, SnapshotClass, SnapshotClasses};
+use crate::class::{ClassChoice, SnapshotClasses};
 use crate::facts::{Claim, ClaimKey};
 use crate::line::{Line, Places};
 use crate::record::Report;
@@ -81,28 +81,20 @@ impl CsiSnapshots {
         Self { cluster: cluster.clone(), operation: operation.clone(), of: Arc::new(of), shared: Arc::new(shared) }
     }
 
-    /// The types of snapshots.
-    #[must_use]
-    pub fn types(&self) -> &SnapshotTypes {
-        &self.of.types
-    }
-
     /// The cluster.
-    #[must_use]
-    pub fn cluster(&self) -> &Cluster {
-        &self.cluster
+    pub(crate) fn at(&self) -> At<'_> {
+        At { cluster: &self.cluster, types: &self.of.types }
     }
 
     /// What is said of all snapshots of the backup in the cluster. Read once, and as old as that: make new [`CsiSnapshots`] to look again.
     pub(crate) async fn look(&self) -> Result<&Look, ActionError> {
-        let look = || async { Look::at(&self.cluster, &self.of.types, &self.of.backup).await.map_err(failed) };
+        let look = || async { Look::take(self.at(), &self.of.backup).await.map_err(failed) };
         // An error too: as many as ask would ask again.
         self.shared.look.get_or_init(look).await.as_ref().map_err(Clone::clone)
     }
 
     /// The time.
-    #[must_use]
-    pub fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         (self.operation.clock)()
     }
 
@@ -235,7 +227,7 @@ impl CsiSnapshots {
             // Who has taken the backup over has taken up what is there.
             return;
         }
-        if let Err(e) = remove(&self.cluster, &self.of.types, namespace, name).await {
+        if let Err(e) = remove(self.at(), namespace, name).await {
             let snapshot = format!("{namespace}/{name}");
             let fields = [("volumesnapshot", snapshot.as_str()), ("why", &e.to_string())];
             self.operation.journal.info("A snapshot that failed cannot be removed yet", &fields);
@@ -243,11 +235,8 @@ impl CsiSnapshots {
     }
 
     async fn classes(&self) -> Result<&SnapshotClasses, CsiError> {
-        let load = || async {
-            let (request, mut classes) = (selected(&self.of.types.classes, String::new()), Vec::new());
-            each(&self.cluster, request, |class| classes.push(SnapshotClass::of(&class))).await?;
-            Ok(SnapshotClasses::new(classes, &self.of.backup.metadata.annotations))
-        };
+        let load =
+            || async { Ok(SnapshotClasses::new(self.at().classes().await?, &self.of.backup.metadata.annotations)) };
         self.shared.classes.get_or_try_init(load).await
     }
 
@@ -348,10 +337,7 @@ impl CsiSnapshots {
 
     /// A VolumeSnapshotContent, if it is there.
     pub(super) async fn content(&self, name: &str) -> Result<Option<Value>, Waited> {
-        let body = self.cluster.get(&self.of.types.contents, None, name).await;
-        let body = body.map_err(|e| Waited::Failed(e.into()))?;
-        let odd = |_| Waited::Failed(CsiError::Odd("VolumeSnapshotContent"));
-        body.map(|body| serde_json::from_slice(&body).map_err(odd)).transpose()
+        self.at().read(&self.of.types.contents, None, name).await.map_err(Waited::Failed)
     }
 }
 

@@ -4,12 +4,12 @@
 //! VolumeGroupSnapshotContent stands for that group. A restore makes such a content, a stub, and removes it when it ends.
 
 use super::answer::text;
+use super::at::{At, each, selected};
 use super::content::Content;
 use super::error::CsiError;
 use super::group_handle::GroupHandle;
-use super::listed::{each, selected};
 use super::objects::{GroupTypes, SnapshotTypes};
-use super::settle::say_handle;
+use super::settle::{ContentOf, say_handle};
 use lifeboat_api::well_known::LABEL_RESTORE_NAME;
 use lifeboat_api::{Restore, label_value};
 use lifeboat_cluster::{Cluster, MergePatch, Wanted};
@@ -67,8 +67,10 @@ pub async fn make_stub(
         Err(e) if e.is_already_exists() => {}
         Err(e) => return Err(e.into()),
     }
+    let of =
+        ContentOf { resource: &types.contents, name: &name, field: "volumeGroupSnapshotHandle", handle: &group.handle };
     // A driver need not answer questions about groups, so that the csi-snapshotter may never fill the status in.
-    Ok(say_handle(cluster, &types.contents, &name, ("volumeGroupSnapshotHandle", &group.handle), LOOKED).await?)
+    Ok(say_handle(cluster, of, LOOKED).await?)
 }
 
 /// The stubs of a restore: the name of each, with the group that it stands for.
@@ -117,14 +119,14 @@ pub async fn make_ready(
     namespace: &str,
     name: &str,
 ) -> Result<Readiness, CsiError> {
-    let read = |body: Option<bytes::Bytes>| body.and_then(|body| serde_json::from_slice::<Value>(&body).ok());
-    let Some(snapshot) = read(cluster.get(&types.snapshots, Some(namespace), name).await?) else {
+    let at = At { cluster, types };
+    let Some(snapshot) = at.read(&types.snapshots, Some(namespace), name).await? else {
         return Ok(Readiness::Ready);
     };
     if snapshot["status"]["readyToUse"] == true {
         return Ok(Readiness::Ready);
     }
-    let Some(body) = read(cluster.get(&types.contents, None, name).await?) else { return Ok(Readiness::Waits) };
+    let Some(body) = at.read(&types.contents, None, name).await? else { return Ok(Readiness::Waits) };
     let content = Content::of(&body);
     if content.is_ready != Some(true) {
         return Ok(Readiness::Waits);

@@ -1,10 +1,10 @@
 //! Removes what a backup has begun and nobody will use: snapshots of a cancelled one, of one that failed, of an attempt before.
 
 use super::answer::text;
+use super::at::{At, selected};
 use super::clean::{remove, remove_orphan, until_ended};
 use super::error::CsiError;
 use super::group_clean::Groups;
-use super::listed::{each, selected};
 use super::objects::{GroupTypes, SnapshotTypes, selector};
 use super::orphans::{Orphan, orphans};
 use futures::StreamExt;
@@ -36,25 +36,26 @@ pub async fn remove_all(
         // Its label would select the snapshots of others that have none.
         return Ok(Vec::new());
     }
+    let at = At { cluster, types };
     let of = Of { backup_uid, is_kept: &is_kept, step };
     // The members of a group go with it, and cannot go before it.
     let groups = match &types.groups {
-        Some(groups) => remove_groups(cluster, types, groups, of).await,
+        Some(groups) => remove_groups(at, groups, of).await,
         None => Ok(Vec::new()),
     };
-    let mut found = objects_of_backup(cluster, &types.snapshots, backup_uid).await?;
+    let mut found = objects_of_backup(at, &types.snapshots, backup_uid).await?;
     found.retain(|(namespace, name)| !is_kept(namespace, name));
     let removed = found.into_iter().map(|(namespace, name)| async move {
         let removed = async {
-            until_ended(cluster, types, &namespace, &name).await?;
-            remove(cluster, types, &namespace, &name).await
+            until_ended(at, &namespace, &name).await?;
+            remove(at, &namespace, &name).await
         };
         let removed = removed.await;
         step();
         removed.err().map(|e| (format!("{namespace}/{name}"), e))
     });
     let removed: Vec<Option<Left>> = futures::stream::iter(removed).buffer_unordered(AT_ONCE).collect().await;
-    let orphans = remove_orphans(cluster, types, of).await;
+    let orphans = remove_orphans(at, of).await;
     let mut left = groups?;
     left.extend(removed.into_iter().flatten());
     left.extend(orphans?);
@@ -69,17 +70,12 @@ struct Of<'a> {
     step: &'a (dyn Fn() + Sync),
 }
 
-async fn remove_groups(
-    cluster: &Cluster,
-    types: &SnapshotTypes,
-    groups: &GroupTypes,
-    of: Of<'_>,
-) -> Result<Vec<Left>, CsiError> {
-    let at = Groups { cluster, types, groups };
-    let mut found = objects_of_backup(cluster, &groups.groups, of.backup_uid).await?;
+async fn remove_groups(at: At<'_>, groups: &GroupTypes, of: Of<'_>) -> Result<Vec<Left>, CsiError> {
+    let all_groups = Groups { at, groups };
+    let mut found = objects_of_backup(at, &groups.groups, of.backup_uid).await?;
     found.retain(|(namespace, name)| !(of.is_kept)(namespace, name));
     let removed = found.into_iter().map(|(namespace, name)| async move {
-        let removed = at.remove(&namespace, &name).await;
+        let removed = all_groups.remove(&namespace, &name).await;
         (of.step)();
         removed.err().map(|e| (format!("{namespace}/{name}"), e))
     });
@@ -90,12 +86,12 @@ async fn remove_groups(
     }
     // Contents that the controller has made of a group while that was deleted, by a process that died then, and those that were to keep
     // what they stand for when their group was deleted.
-    for content in at.orphans(of.backup_uid).await? {
+    for content in all_groups.orphans(of.backup_uid).await? {
         let reference = |field: &str| text(&content, &format!("/spec/volumeGroupSnapshotRef/{field}"));
         if (of.is_kept)(reference("namespace"), reference("name")) {
             continue;
         }
-        if let Err(e) = at.remove_content(&content, "Delete").await {
+        if let Err(e) = all_groups.remove_content(&content, "Delete").await {
             left.push((text(&content, "/metadata/name").to_owned(), e));
         }
     }
@@ -103,11 +99,11 @@ async fn remove_groups(
 }
 
 /// Contents of a backup whose VolumeSnapshots are gone, such as with their namespace: they keep what they stand for.
-async fn remove_orphans(cluster: &Cluster, types: &SnapshotTypes, of: Of<'_>) -> Result<Vec<Left>, CsiError> {
-    let orphans = orphans(cluster, types, of.backup_uid).await?;
+async fn remove_orphans(at: At<'_>, of: Of<'_>) -> Result<Vec<Left>, CsiError> {
+    let orphans = orphans(at, of.backup_uid).await?;
     let unwanted = orphans.into_iter().filter(|one| one.is_replaced || !(of.is_kept)(&one.namespace, &one.snapshot));
     let removed = unwanted.map(|Orphan { content, .. }| async move {
-        let removed = remove_orphan(cluster, types, &content, "Delete").await;
+        let removed = remove_orphan(at, &content, "Delete").await;
         (of.step)();
         removed.err().map(|e| (content, e))
     });
@@ -117,11 +113,11 @@ async fn remove_orphans(cluster: &Cluster, types: &SnapshotTypes, of: Of<'_>) ->
 
 /// Namespaces and names of the objects of a type that say that they are of a backup.
 async fn objects_of_backup(
-    cluster: &Cluster,
+    at: At<'_>,
     resource: &Arc<ApiResource>,
     backup_uid: &str,
 ) -> Result<Vec<(String, String)>, ClusterError> {
-    found(cluster, resource, backup_uid, None).await
+    found(at, resource, backup_uid, None).await
 }
 
 /// How many VolumeSnapshots, their contents, and VolumeGroupSnapshots in the cluster say that they are of a backup.
@@ -135,7 +131,7 @@ pub async fn count(cluster: &Cluster, types: &SnapshotTypes, backup_uid: &str) -
     let mut count = 0;
     let groups = types.groups.as_ref().map(|groups| &groups.groups);
     for resource in groups.into_iter().chain([&types.snapshots, &types.contents]) {
-        count += objects_of_backup(cluster, resource, backup_uid).await?.len();
+        count += objects_of_backup(At { cluster, types }, resource, backup_uid).await?.len();
     }
     Ok(count)
 }
@@ -156,7 +152,7 @@ pub async fn untaken(
     let is_untaken = |object: &Value| text(object, "/status/creationTime").is_empty();
     let groups = types.groups.as_ref().map(|groups| &groups.groups);
     for resource in groups.into_iter().chain([&types.snapshots]) {
-        all.extend(found(cluster, resource, backup_uid, Some(is_untaken)).await?);
+        all.extend(found(At { cluster, types }, resource, backup_uid, Some(is_untaken)).await?);
     }
     Ok(all)
 }
@@ -164,14 +160,14 @@ pub async fn untaken(
 /// Namespaces and names of the objects of a type that say that they are of a backup; of some of them only, where it depends on more
 /// than that.
 async fn found(
-    cluster: &Cluster,
+    at: At<'_>,
     resource: &Arc<ApiResource>,
     backup_uid: &str,
     is_wanted: Option<fn(&Value) -> bool>,
 ) -> Result<Vec<(String, String)>, ClusterError> {
     let request = ListRequest { metadata_only: is_wanted.is_none(), ..selected(resource, selector(backup_uid)) };
     let mut found = Vec::new();
-    each(cluster, request, |object| {
+    at.list(request, |object| {
         if is_wanted.is_none_or(|is_wanted| is_wanted(&object)) {
             found.extend(names(&object));
         }
