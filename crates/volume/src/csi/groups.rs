@@ -7,7 +7,7 @@ use super::group_clean::{Groups, content_of};
 use super::members::{GroupName, Wanted, group_snapshot, name_of_group};
 use super::objects::GroupTypes;
 use super::outcomes::{Promise, Taken, TakenGroup};
-use super::snapshots::{Created, CsiSnapshots, PAUSE, ToCreate, Waited};
+use super::snapshots::{BoundTo, Created, CsiSnapshots, PAUSE, ToCreate, Waited};
 use crate::facts::{Claim, ClaimKey};
 use crate::group::{beside_note, fallback_note};
 use crate::line::Line;
@@ -15,7 +15,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use lifeboat_api::well_known::{LABEL_BACKUP_NAME, LABEL_BACKUP_UID};
-use lifeboat_api::{Time, VolumeGroupFallback, label_value};
+use lifeboat_api::{VolumeGroupFallback, label_value};
 use lifeboat_cluster::{ClusterError, MergePatch};
 use lifeboat_object::{Place, first_names};
 use serde_json::{Value, json};
@@ -149,7 +149,7 @@ impl CsiSnapshots {
         &self,
         group: &ClaimGroup,
         created: Created<'_>,
-        (content, at): (String, Option<Time>),
+        bound: BoundTo,
         deadline: Instant,
     ) -> Result<Vec<Taken>, Waited> {
         let types = self.of.types.groups.as_ref().ok_or(Waited::Failed(CsiError::NoGroups))?;
@@ -162,8 +162,7 @@ impl CsiSnapshots {
             let found = groups.members(created.namespace, &name).await.map_err(Waited::Failed)?;
             let matched = group.matched(self.with_contents(found).await?);
             if matched.missing.is_empty() {
-                let content = groups.at.read(&types.contents, None, &content).await.map_err(Waited::Failed)?;
-                return self.adopt(group, created, matched, (content.unwrap_or_default(), at)).await;
+                return self.adopt(group, created, matched, bound).await;
             }
             if Instant::now() + PAUSE > deadline {
                 let missing = first_names(&matched.missing);
@@ -198,9 +197,11 @@ impl CsiSnapshots {
         group: &ClaimGroup,
         created: Created<'_>,
         matched: Matched,
-        (content, at): (Value, Option<Time>),
+        bound: BoundTo,
     ) -> Result<Vec<Taken>, Waited> {
         let Matched { found, beside, .. } = matched;
+        let types = self.of.types.groups.as_ref().ok_or(Waited::Failed(CsiError::NoGroups))?;
+        let content = self.at().read(&types.contents, None, &bound.content).await.map_err(Waited::Failed)?;
         let backup = &self.of.backup.metadata;
         let labels = json!({LABEL_BACKUP_NAME: label_value(&backup.name), LABEL_BACKUP_UID: backup.uid});
         let patch = Bytes::from(json!({"metadata": {"labels": labels}}).to_string());
@@ -221,12 +222,12 @@ impl CsiSnapshots {
             let text = beside_note(&group.value, &self.of.backup.spec.volume_group_snapshot_label_key, &untold);
             self.operation.journal.warn(&Place::Namespace(group.namespace.clone()), text);
         }
-        let of_content = snapshots_in(&content);
+        let of_content = snapshots_in(&content.unwrap_or_default());
         let all: BTreeSet<String> =
             found.iter().chain(&beside).map(|found| found.content.handle.clone()).chain(of_content).collect();
         let taken = Arc::new(TakenGroup {
             name: created.name.to_owned(),
-            content: text(&content, "/metadata/name").to_owned(),
+            content: bound.content,
             value: group.value.clone(),
             snapshots: all.into_iter().filter(|handle| !handle.is_empty()).collect(),
         });
@@ -234,7 +235,7 @@ impl CsiSnapshots {
             namespace: created.namespace.to_owned(),
             name: found.name,
             content: found.content,
-            at,
+            at: bound.at,
             group: Some(Arc::clone(&taken)),
         });
         Ok(taken.collect())
@@ -244,7 +245,7 @@ impl CsiSnapshots {
     /// somebody deletes the VolumeGroupSnapshot, or its namespace. An error is a warning.
     pub(crate) async fn keep_group(&self, namespace: &str, group: &TakenGroup) {
         let Some(types) = &self.of.types.groups else { return };
-        if group.content.is_empty() || !self.note_kept_group(&group.content) {
+        if !self.note_kept_group(&group.content) {
             return;
         }
         if let Err(e) = self.at().set_policy(&types.contents, &group.content, "Retain").await {

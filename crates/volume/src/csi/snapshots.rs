@@ -292,13 +292,13 @@ impl CsiSnapshots {
         }
     }
 
-    /// Waits until an object is bound to a content that says that it was taken; gives the name of the content and when that was.
+    /// Waits until an object is bound to a content that says that it was taken.
     pub(super) async fn bound(
         &self,
         followed: &Followed,
         created: Created<'_>,
         deadline: Instant,
-    ) -> Result<(String, Option<Time>), Waited> {
+    ) -> Result<BoundTo, Waited> {
         let until = followed.until((created.namespace, created.name), deadline, |state| {
             if !state.is(created.uid) {
                 return None;
@@ -306,7 +306,11 @@ impl CsiSnapshots {
             if state.is_deleted() {
                 return Some(None);
             }
-            state.taken().map(|(content, at)| Some((content.to_owned(), at.parse().ok().map(Time::new))))
+            let bound = |(content, at): (&str, &str)| BoundTo {
+                content: content.to_owned(),
+                at: at.parse().ok().map(Time::new),
+            };
+            state.taken().map(bound).map(Some)
         });
         let until = tokio::select! {
             until = until => until,
@@ -320,7 +324,7 @@ impl CsiSnapshots {
     }
 
     async fn wait(&self, followed: &Followed, created: Created<'_>, deadline: Instant) -> Result<Taken, Waited> {
-        let (content, at) = self.bound(followed, created, deadline).await?;
+        let BoundTo { content, at } = self.bound(followed, created, deadline).await?;
         loop {
             let content = self.content(&content).await?.ok_or_else(|| created.gone())?;
             let content = Content::of(&content);
@@ -371,6 +375,14 @@ impl Created<'_> {
     pub(super) fn gone(&self) -> Waited {
         Waited::Failed(CsiError::Deleted(format!("{} {}", self.what, self.place())))
     }
+}
+
+/// What an object is bound to that was taken.
+pub(super) struct BoundTo {
+    /// The name of the content.
+    pub(super) content: String,
+    /// When its driver says that it was taken.
+    pub(super) at: Option<Time>,
 }
 
 /// Why something was not taken.
