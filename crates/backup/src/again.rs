@@ -22,7 +22,7 @@ use lifeboat_hook::BackupHooks;
 use lifeboat_object::{Item, ObjectKey, Place, Severity};
 use lifeboat_select::BackupFilter;
 use lifeboat_store::{Broken, StreamReceiver, stream};
-use lifeboat_volume::csi::{GROUP, SnapshotTypes, served_by};
+use lifeboat_volume::csi::{SNAPSHOT_API, SnapshotTypes, served_by};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub(crate) async fn save_again(
     record: &Backup,
     env: &Env,
 ) -> Result<Vec<Entry>, FinalizeError> {
-    let is_snapshot = |key: &ObjectKey| key.resource.group == GROUP;
+    let is_snapshot = |key: &ObjectKey| key.resource.group == SNAPSHOT_API;
     let has_snapshots = wanted.keys().any(is_snapshot);
     let scope = match scope(record, has_snapshots, env).await? {
         Ok(scope) => Arc::new(scope),

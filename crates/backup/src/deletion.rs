@@ -15,7 +15,7 @@ use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_object::{ApiResource, Catalog, GroupResource};
 use lifeboat_store::{Archive, StoreError};
-use lifeboat_volume::csi::{ArchivedSnapshots, GROUP, delete_actions, recorded_contents};
+use lifeboat_volume::csi::{ArchivedSnapshots, SNAPSHOT_API, delete_actions, recorded_contents};
 use lifeboat_volume::native::delete_recorded;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -143,7 +143,7 @@ fn handle(content: &Value) -> &str {
 /// What an archive says of its snapshots.
 async fn snapshots(archive: &Archive, uid: &str) -> Result<ArchivedSnapshots, StoreError> {
     let says = |row: &Row| {
-        let is_one = |name: &str| *row.resource == GroupResource::new(GROUP, name);
+        let is_one = |name: &str| *row.resource == GroupResource::new(SNAPSHOT_API, name);
         row.preferred && (is_one("volumesnapshots") || is_one("volumesnapshotcontents"))
     };
     let rows: Vec<usize> = archive.rows().enumerate().filter(|(_, row)| says(row)).map(|(n, _)| n).collect();

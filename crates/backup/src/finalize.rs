@@ -60,7 +60,7 @@ pub async fn finalize(mut record: Backup, is_cancelled: bool, env: &Env) -> Resu
             take_over(&mut record.status, &change);
             store(std::mem::take(&mut change), &record, env).await?;
             let named = to_be_saved_again(operations.iter());
-            Box::pin(release_snapshots(named.keys(), env)).await;
+            Box::pin(release_snapshots(&record.metadata.uid, named.keys(), env)).await;
             if env.operation.journal.counts() != told {
                 change = before.told(env)?;
             }

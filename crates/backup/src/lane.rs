@@ -121,7 +121,7 @@ mod tests {
     use async_trait::async_trait;
     use lifeboat_action::{ActionError, BackupItemInput, BackupItemOutput};
     use lifeboat_api::Backup;
-    use lifeboat_volume::csi::{BACKUP_ACTIONS, CsiBackup, GROUP, SnapshotTypes};
+    use lifeboat_volume::csi::{BACKUP_ACTIONS, CsiBackup, SNAPSHOT_API, SnapshotTypes};
 
     struct Given(&'static str);
 
@@ -143,7 +143,7 @@ mod tests {
     #[tokio::test]
     async fn built_in_actions_come_before_those_of_csi_snapshots_and_given_ones_last() {
         let types = ["volumesnapshots", "volumesnapshotcontents", "volumesnapshotclasses"];
-        let types = types.map(|name| Arc::new(ApiResource::new(GROUP, "v1", name, "Any")));
+        let types = types.map(|name| Arc::new(ApiResource::new(SNAPSHOT_API, "v1", name, "Any")));
         let catalog = Catalog::new(types.into(), vec![]);
         let backup_item: Vec<Arc<dyn BackupItemAction>> = vec![Arc::new(Given("b/second")), Arc::new(Given("a/first"))];
         let given = Actions { backup_item, ..Actions::default() };

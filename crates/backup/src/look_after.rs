@@ -12,7 +12,7 @@ use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::operations::BackupOperation;
 use lifeboat_archive::sidecar;
 use lifeboat_store::{OpenOptions, Rewrite, StoreError};
-use lifeboat_volume::csi::{GROUP, served};
+use lifeboat_volume::csi::{SNAPSHOT_API, served};
 use std::sync::Arc;
 
 /// Asks each operation of a pending backup how far it is, and ends those whose time is over; all of them when the user has
@@ -81,7 +81,7 @@ async fn known(operations: &[BackupOperation], record: &Backup, env: &Env) -> Re
     }
     match served(&env.cluster).await {
         Ok(Some(types)) => Ok(Known { csi: Some(csi_snapshots_of(record, types, env)), ..Known::default() }),
-        Ok(None) => Err(format!("the cluster does not serve {GROUP}")),
+        Ok(None) => Err(format!("the cluster does not serve {SNAPSHOT_API}")),
         Err(e) => Err(e.to_string()),
     }
 }

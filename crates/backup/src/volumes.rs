@@ -84,7 +84,7 @@ impl SavedSnapshots {
 impl VolumeDeeds {
     /// Notes an object that is saved.
     pub(crate) fn note(&mut self, item: &Item, verdicts: &Verdicts) {
-        if item.resource.group == csi::GROUP {
+        if item.resource.group == csi::SNAPSHOT_API {
             self.snapshots.note(item);
         }
         if !concerns_volumes(item) {

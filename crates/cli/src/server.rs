@@ -25,7 +25,7 @@ use lifeboat_plugin::PluginName;
 use lifeboat_reconcile::LeaseTimes;
 use logrus::LogLevel;
 use plugins::{Plugins, Search};
-use providers::BuiltIn;
+use providers::StorageProviders;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -242,7 +242,7 @@ impl ServerArgs {
         check_policies(&options.namespace, &options.backup.global_volume_policies, &cluster)
             .await
             .map_err(|why| anyhow::anyhow!("--global-backup-volume-policies-configmap: {why}"))?;
-        let built_in = BuiltIn::new(self.directory_root.as_deref(), globals.patience())?;
+        let built_in = StorageProviders::new(self.directory_root.as_deref(), globals.patience())?;
         let credentials = CredentialFiles::new(std::env::temp_dir().join("credentials"));
         let plugins = Arc::new(Plugins::discover(self.search()?, credentials).await?);
         let cancel = CancellationToken::new();

@@ -48,7 +48,7 @@ pub enum PluginChangeError {
         there: Vec<String>,
     },
     /// Others wrote the Deployment all the time.
-    #[error("the deployment {0} changes too often: try again")]
+    #[error("the deployment {0} could not be changed, because others write it all the time: try again")]
     Busy(String),
 }
 

@@ -129,7 +129,7 @@ impl Caller {
         let failure = match timeout(self.limit(), make(entry.connection.channel.clone())).await {
             Ok(Ok(answer)) => return Ok(answer.into_inner()),
             Ok(Err(status)) => self.failed(&entry, plugin, &status).await,
-            Err(_) => self.late(&entry).await,
+            Err(_) => self.late(&entry, plugin).await,
         };
         Err(failure)
     }
@@ -155,15 +155,14 @@ impl Caller {
     }
 
     /// What a call comes to that was not answered in time. A process that answers nothing at all is ended.
-    pub(crate) async fn late(&self, entry: &Entry) -> Failure {
-        let seconds = self.limit().as_secs_f64();
-        let why = format!("the plugin has not answered within {seconds} s (--plugin-call-timeout gives it longer)");
+    pub(crate) async fn late(&self, entry: &Entry, plugin: &PluginName) -> Failure {
+        let why = failure::unanswered(plugin, self.limit());
         if answers(&entry.connection).await {
             return Failure::late(&why);
         }
         entry.connection.kill().await;
         Failure::late(&format!(
-            "{why}; it did not say either which plugins it has, so its process was ended, and the next call starts another"
+            "{why}; its process did not say either which plugins it has, so it was ended, and the next call starts another"
         ))
     }
 

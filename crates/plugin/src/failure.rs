@@ -1,9 +1,11 @@
 //! What a call that failed comes to (plugin-protocol.md 3.13).
 
+use crate::identity::PluginName;
 use lifeboat_action::ActionError;
 use lifeboat_plugin_proto::{DetailedStatus, STACK_TYPE};
 use prost::Message;
 use std::error::Error;
+use std::time::Duration;
 use tonic::{Code, Status};
 
 /// Why a call failed, as far as it decides what follows.
@@ -95,6 +97,14 @@ impl From<Failure> for ActionError {
             Cause::Late | Cause::Said(_) | Cause::Refused => Self::item(failure.text),
         }
     }
+}
+
+/// That a plugin has not answered for so long, and what helps.
+pub(crate) fn unanswered(plugin: &PluginName, limit: Duration) -> String {
+    let seconds = limit.as_secs_f64();
+    format!(
+        "{plugin} has not answered within {seconds} s (give it longer by --plugin-call-timeout, or look at its log)"
+    )
 }
 
 /// Whether a call failed on the way, so that nobody has answered it.

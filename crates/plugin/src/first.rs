@@ -54,7 +54,7 @@ impl First {
                 Failure::broken(Cause::Gone, &failure::chain(&status))
             }
             Ok(Err(status)) => Failure::said(&status),
-            Err(_) => Failure::late(&format!("no answer within {limit:?}")),
+            Err(_) => Failure::late(&failure::unanswered(self.name(), limit)),
         };
         Err(PluginError::Call(format!("{}: {}", self.what(), failure.text)))
     }
@@ -62,6 +62,12 @@ impl First {
     /// Whether it changes what other calls do.
     pub(crate) fn changes_state(&self) -> bool {
         matches!(self, Self::Init(..))
+    }
+
+    fn name(&self) -> &PluginName {
+        match self {
+            Self::AppliesTo(_, name) | Self::Init(_, name, _) => name,
+        }
     }
 
     fn what(&self) -> String {

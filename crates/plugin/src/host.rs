@@ -198,7 +198,7 @@ async fn plugins_of(launch: &Launch, program: &Path) -> Result<Vec<PluginIdentif
     let why = match listed {
         Ok(Ok(plugins)) => return Ok(plugins),
         Ok(Err(status)) => Failure::said(&status).text,
-        Err(_) => Failure::late(&format!("no answer within {LISTING:?}")).text,
+        Err(_) => Failure::late(&format!("it has not answered within {} s; look at its log", LISTING.as_secs())).text,
     };
     let why = format!("it does not say which plugins it has: {why}");
     Err(PluginError::Start { program: program.to_owned(), why })

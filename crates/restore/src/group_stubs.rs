@@ -8,7 +8,7 @@ use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_cluster::{Cluster, ListRequest};
 use lifeboat_object::{Place, first_names};
 use lifeboat_store::StoreError;
-use lifeboat_volume::csi::{GroupHandle, GroupTypes, SnapshotTypes, group_of_archived, stubs};
+use lifeboat_volume::csi::{GroupHandle, GroupTypes, SnapshotTypes, stubs};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,7 +91,7 @@ async fn unready(
     let mut out = Vec::new();
     while let Some(bodies) = list.next().await.map_err(|e| e.to_string())? {
         for snapshot in bodies.iter().filter_map(|body| serde_json::from_slice::<Value>(body).ok()) {
-            if group_of_archived(&snapshot).as_ref() == Some(group) && snapshot["status"]["readyToUse"] != true {
+            if GroupHandle::of_archived(&snapshot).as_ref() == Some(group) && snapshot["status"]["readyToUse"] != true {
                 let text = |field: &str| snapshot["metadata"][field].as_str().unwrap_or_default();
                 out.push(format!("{}/{}", text("namespace"), text("name")));
             }

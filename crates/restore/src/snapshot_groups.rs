@@ -8,7 +8,7 @@ use crate::volumes::Recorded;
 use lifeboat_api::well_known::ANNOTATION_VOLUME_SNAPSHOT_HANDLE;
 use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_volume::csi::{
-    Alone, CsiError, GROUP, GroupHandle, GroupTypes, SnapshotTypes, StubOf, group_of_archived, make_ready, make_stub,
+    CsiError, GroupHandle, GroupTypes, Readiness, SNAPSHOT_API, SnapshotTypes, StubOf, make_ready, make_stub,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -72,8 +72,8 @@ impl SnapshotGroups {
         let why = loop {
             let state = make_ready(&self.env.cluster, &types, namespace, name).await;
             let why = match state {
-                Ok(Alone::Ready) => return,
-                Ok(Alone::Waits) => format!("its content {name} is not ready"),
+                Ok(Readiness::Ready) => return,
+                Ok(Readiness::Waits) => format!("its content {name} is not ready"),
                 Err(e @ (CsiError::Cluster(_) | CsiError::Odd(_))) => e.to_string(),
                 Err(e) => break e.to_string(),
             };
@@ -94,7 +94,9 @@ impl SnapshotGroups {
 
 /// The group of a VolumeSnapshot of the backup.
 fn of_group(target: &ObjectKey, from_backup: &Value) -> Option<GroupHandle> {
-    (target.resource == GroupResource::new(GROUP, "volumesnapshots")).then(|| group_of_archived(from_backup)).flatten()
+    (target.resource == GroupResource::new(SNAPSHOT_API, "volumesnapshots"))
+        .then(|| GroupHandle::of_archived(from_backup))
+        .flatten()
 }
 
 /// The groups that the files of a backup record.

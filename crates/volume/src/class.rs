@@ -44,6 +44,19 @@ pub struct ClassChoice<'a> {
     pub of_policy: &'a str,
 }
 
+/// Why no class is chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassTrouble {
+    /// Why, as the end of a sentence.
+    pub why: String,
+    /// What would have to change.
+    pub advice: &'static str,
+}
+
+const NAME_ONE: &str =
+    "name one in the annotation velero.io/csi-volumesnapshot-class of the claim, or put the label of that name on one";
+const MAKE_ONE: &str = "make a VolumeSnapshotClass of the driver";
+
 /// The classes of a cluster, and what a backup's annotations say of them.
 #[derive(Clone, Debug, Default)]
 pub struct SnapshotClasses {
@@ -70,7 +83,8 @@ impl SnapshotClasses {
     ///
     /// # Errors
     /// Why none is chosen.
-    pub fn choose(&self, driver: &str, choice: ClassChoice<'_>) -> Result<&SnapshotClass, String> {
+    pub fn choose(&self, driver: &str, choice: ClassChoice<'_>) -> Result<&SnapshotClass, ClassTrouble> {
+        let trouble = |why: String, advice| Err(ClassTrouble { why, advice });
         let of_backup = self.of_backup.get(&driver.to_lowercase()).map_or("", String::as_str);
         let named = [choice.of_claim, choice.of_policy, of_backup].into_iter().filter(|name| !name.is_empty());
         let is_it = |class: &&SnapshotClass, name: &str| {
@@ -90,10 +104,13 @@ impl SnapshotClasses {
             (Some(class), ..) | (None, Some(class), None) => Ok(class),
             (None, Some(_), Some(_)) => {
                 let names: Vec<&str> = of_driver().map(|class| class.name.as_str()).collect();
-                Err(format!("the cluster has several, {}, and nothing says which to take", names.join(", ")))
+                let why = format!("the cluster has several, {}, and nothing says which to take", names.join(", "));
+                trouble(why, NAME_ONE)
             }
-            (None, None, _) if unknown.is_empty() => Err("the cluster has none".to_owned()),
-            (None, None, _) => Err(format!("the cluster has none, and none of the name {}", unknown.join(", "))),
+            (None, None, _) if unknown.is_empty() => trouble("the cluster has none".to_owned(), MAKE_ONE),
+            (None, None, _) => {
+                trouble(format!("the cluster has none, and none of the name {}", unknown.join(", ")), MAKE_ONE)
+            }
         }
     }
 }
@@ -145,12 +162,19 @@ mod tests {
             (&all, &none, "", "other", Ok("l")),
             (&[plain[0].clone(), default.clone()], &none, "", "", Ok("k")),
             (&plain[..1], &none, "", "", Ok("a")),
-            (&plain, &none, "", "", Err("the cluster has several, a, b, c, and nothing says which to take")),
-            (&[], &none, "", "", Err("the cluster has none")),
-            (&all[5..], &none, "other", "x", Err("the cluster has none, and none of the name other, x")),
+            (
+                &plain,
+                &none,
+                "",
+                "",
+                Err(("the cluster has several, a, b, c, and nothing says which to take", NAME_ONE)),
+            ),
+            (&[], &none, "", "", Err(("the cluster has none", MAKE_ONE))),
+            (&all[5..], &none, "other", "x", Err(("the cluster has none, and none of the name other, x", MAKE_ONE))),
         ] {
             let chosen = choose(classes, annotations, of_claim, of_policy);
-            assert_eq!(chosen.as_deref().map_err(String::as_str), expected, "{of_claim} {of_policy}");
+            let chosen = chosen.as_deref().map_err(|trouble| (trouble.why.as_str(), trouble.advice));
+            assert_eq!(chosen, expected, "{of_claim} {of_policy}");
         }
     }
 }

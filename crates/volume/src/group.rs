@@ -1,5 +1,11 @@
 //! Decides whether the claims of a group can be snapshotted together (backup.md 3.7). Pure.
 
+mod members;
+mod settle;
+
+pub(crate) use members::Member;
+pub(crate) use settle::{Label, Labelled, apply, beside_note, fallback_note, members_of};
+
 use crate::facts::{Claim, PersistentVolume};
 use crate::verdict::GroupTrouble;
 use lifeboat_api::well_known::{ANNOTATION_VOLUME_GROUP_SNAPSHOT_CLASS_PREFIX, LABEL_VOLUME_GROUP_SNAPSHOT_CLASS};
@@ -132,15 +138,6 @@ const ONE_NAME: &str = "let the claims of the group name one class";
 const NAME_ONE: &str = "name a class of the driver in the annotation velero.io/csi-volume-group-snapshot-class of a claim, or put the \
      label velero.io/csi-volumegroupsnapshot-class=true on one";
 const MAKE_ONE: &str = "make a VolumeGroupSnapshotClass of the driver";
-
-/// A claim with the label of a group.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Member<'a> {
-    /// The claim.
-    pub(crate) claim: &'a Claim,
-    /// Its volume, as far as it is known.
-    pub(crate) volume: Option<&'a PersistentVolume>,
-}
 
 /// The class with which a group is snapshotted. `due` are the claims whose snapshots are wanted, `others` all others of their namespace
 /// with the label: the snapshot-controller selects by the label alone, and refuses the whole group for one of them.

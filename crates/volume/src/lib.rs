@@ -19,7 +19,7 @@ mod record;
 mod survey;
 mod verdict;
 
-pub use class::{ClassChoice, SnapshotClass, SnapshotClasses};
+pub use class::{ClassChoice, ClassTrouble, SnapshotClass, SnapshotClasses};
 pub use decide::{Rules, Volume, decide};
 pub use group::{GroupClass, GroupRules};
 pub use line::Line;

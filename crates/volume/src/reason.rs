@@ -45,9 +45,9 @@ impl Verdict {
                 ),
             };
         }
-        if let Why::NoClass { because, driver, why } = &self.why {
+        if let Why::NoClass { because, driver, trouble } = &self.why {
             let (because, _) = because.words();
-            return format!("{because}, but no VolumeSnapshotClass of the driver {driver} is chosen: {why}");
+            return format!("{because}, but no VolumeSnapshotClass of the driver {driver} is chosen: {}", trouble.why);
         }
         let (why, hindrance) = self.why.words();
         match hindrance {
@@ -99,7 +99,7 @@ impl Verdict {
             Why::VolumeUnread { volume } => {
                 format!("let the backup read the PersistentVolume {volume}: it may be missing, or denied")
             }
-            Why::NoClass { .. } => NAME_A_CLASS.to_owned(),
+            Why::NoClass { trouble, .. } => trouble.advice.to_owned(),
             Why::Group { trouble, .. } => format!(
                 "{}; or let each claim be snapshotted by itself, at different moments (--volume-group-fallback=single)",
                 trouble.advice
@@ -108,10 +108,6 @@ impl Verdict {
         })
     }
 }
-
-/// What helps where no class is chosen, whether there are none or several.
-const NAME_A_CLASS: &str = "make a VolumeSnapshotClass of the driver, or name one in the annotation velero.io/csi-volumesnapshot-class of \
-     the claim, or put the label of that name on one";
 
 fn named(source: &str) -> &str {
     if source.is_empty() { "the resource policies" } else { source }
@@ -142,8 +138,8 @@ impl Why {
                 ("an action of a plugin brought it into the backup after the snapshots were decided about".into(), None)
             }
             Self::VolumeUnread { volume } => (format!("its volume {volume} is not known").into(), None),
-            Self::NoClass { driver, why, .. } => {
-                (format!("no VolumeSnapshotClass of the driver {driver} is chosen: {why}").into(), None)
+            Self::NoClass { driver, trouble, .. } => {
+                (format!("no VolumeSnapshotClass of the driver {driver} is chosen: {}", trouble.why).into(), None)
             }
             Self::Group { value, trouble, .. } => {
                 (format!("the group {value} cannot be snapshotted: {}", trouble.why).into(), None)

@@ -3,9 +3,9 @@
 use crate::class::{ClassChoice, SnapshotClasses};
 use crate::decide::{Rules, Volume, decide};
 use crate::facts::{Claim, ClaimKey, PersistentVolume, Pod, PodVolume};
-use crate::group::{GroupRules, Member, class_of};
-use crate::verdict::{Flags, Group, Verdict, Way, Why};
-use lifeboat_object::{Item, first_names};
+use crate::group::{GroupRules, Label, Labelled, apply, beside_note, class_of, fallback_note, members_of};
+use crate::verdict::{Flags, Verdict, Way, Why};
+use lifeboat_object::Item;
 use lifeboat_select::ResourcePolicies;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -228,58 +228,27 @@ impl Verdicts {
     pub fn settle_groups(&mut self, flags: &Flags, rules: &GroupRules) -> Vec<GroupNote> {
         let mut notes = Vec::new();
         for ((namespace, value), due) in self.groups() {
-            let is_due: BTreeSet<&ClaimKey> = due.iter().collect();
-            let has_label = |claim: &&Claim| {
-                claim.key.namespace == namespace && claim.labels.get(&flags.group_label) == Some(&value)
-            };
-            let volume = |claim: &Claim| claim.volume.as_ref().and_then(|name| self.survey.volumes.get(name));
-            let member = |claim| Member { claim, volume: volume(claim) };
-            let (known, outside) = (self.survey.claims.values(), rules.outside.iter());
-            let outside = outside.filter(|claim| !self.survey.claims.contains_key(&claim.key));
-            let (members, others): (Vec<&Claim>, Vec<&Claim>) =
-                known.chain(outside).filter(has_label).partition(|claim| is_due.contains(&claim.key));
-            let members: Vec<Member<'_>> = members.into_iter().map(member).collect();
-            let mut beside: Vec<String> = others.iter().map(|claim| claim.key.name.clone()).collect();
-            beside.sort();
-            let others: Vec<Member<'_>> = others.into_iter().map(member).collect();
+            let known = self.survey.claims.values();
+            let outside = rules.outside.iter().filter(|claim| !self.survey.claims.contains_key(&claim.key));
+            let label = Label { namespace: &namespace, key: &flags.group_label, value: &value };
+            let Labelled { members, others } = members_of(known.chain(outside), &self.survey.volumes, label, &due);
             let settled = class_of(&members, &others, flags.serves_groups, rules);
-            let mut note = |text: String| notes.push(GroupNote { namespace: namespace.clone(), text });
-            match &settled {
-                Ok(_) if !beside.is_empty() => note(format!(
-                    "the group {value} takes volumes of claims along that this backup does not snapshot, because they have the label \
-                     {} too: {}; their snapshots stay in the storage until the backup is deleted",
-                    flags.group_label,
-                    first_names(&beside)
-                )),
-                Err(trouble) if flags.falls_back => {
+            let mut beside: Vec<String> = others.iter().map(|other| other.claim.key.name.clone()).collect();
+            beside.sort();
+            let text = match &settled {
+                Ok(_) => (!beside.is_empty()).then(|| beside_note(&value, &flags.group_label, &beside)),
+                Err(trouble) => flags.falls_back.then(|| {
                     let names: Vec<String> = due.iter().map(|claim| claim.name.clone()).collect();
-                    note(format!(
-                        "the snapshots of {} are of different moments: the group {value} cannot be snapshotted: {} \
-                         (volumeGroupFallback is single)",
-                        first_names(&names),
-                        trouble.why
-                    ));
-                }
-                Ok(_) | Err(_) => {}
-            }
+                    fallback_note(&names, &format!("the group {value} cannot be snapshotted: {}", trouble.why))
+                }),
+            };
+            notes.extend(text.map(|text| GroupNote { namespace: namespace.clone(), text }));
             if settled.is_ok() {
                 self.beside_groups.insert((namespace, value.clone()), beside);
             }
             for claim in &due {
-                let decided = self.of_claims.get(claim).and_then(|at| self.all.get_mut(*at));
-                let Some(Decided { verdict: Verdict { way, why }, .. }) = decided else { continue };
-                let Way::CsiSnapshot { group, .. } = way else { continue };
-                match &settled {
-                    Ok(class) => *group = Some(Group { value: value.clone(), class: class.clone() }),
-                    Err(trouble) => {
-                        if flags.falls_back {
-                            *group = None;
-                        } else {
-                            *way = Way::Skip;
-                        }
-                        let because = Box::new(std::mem::replace(why, Why::NotAskedFor));
-                        *why = Why::Group { because, value: value.clone(), trouble: trouble.clone() };
-                    }
+                if let Some(decided) = self.of_claims.get(claim).and_then(|at| self.all.get_mut(*at)) {
+                    apply(&mut decided.verdict, &value, &settled, flags.falls_back);
                 }
             }
         }
@@ -306,7 +275,7 @@ impl Verdicts {
                 Ok(name) => *class = name,
                 Err(trouble) => {
                     let because = Box::new(std::mem::replace(why, Why::NotAskedFor));
-                    *why = Why::NoClass { because, driver: driver.to_owned(), why: trouble };
+                    *why = Why::NoClass { because, driver: driver.to_owned(), trouble };
                     *way = Way::Skip;
                 }
             }

@@ -1,5 +1,6 @@
 //! What is done with a volume, and why.
 
+use crate::class::ClassTrouble;
 use lifeboat_api::{BackupSpec, Features, VolumeGroupFallback};
 
 /// What the backup and the server say of all volumes.
@@ -157,7 +158,7 @@ pub enum Why {
         /// Its phase.
         phase: String,
     },
-    /// An action brought it into the backup, when snapshots were decided about.
+    /// An action brought it into the backup after it was decided about snapshots.
     CameLate,
     /// The volume that the claim names could not be read.
     VolumeUnread {
@@ -171,7 +172,7 @@ pub enum Why {
         /// The CSI driver.
         driver: String,
         /// Why none is chosen.
-        why: String,
+        trouble: ClassTrouble,
     },
     /// It should be snapshotted with others, and cannot be: it is not at all, or by itself where the backup allows that.
     Group {

@@ -4,7 +4,7 @@ use crate::ground::{Ground, NAME, open};
 use lifeboat_api::{Backup, BackupPhase, Features};
 use lifeboat_backup::{Request, look_after_operations, run};
 use lifeboat_cluster::{Cluster, ListRequest};
-use lifeboat_volume::csi::{GROUP, SnapshotTypes};
+use lifeboat_volume::csi::{SNAPSHOT_API, SnapshotTypes};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,9 +26,9 @@ pub(crate) async fn claims(count: usize) -> Ground {
         let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
         ground
             .put(json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-                "metadata": {"name": format!("{plural}.{GROUP}"),
+                "metadata": {"name": format!("{plural}.{SNAPSHOT_API}"),
                     "annotations": {"api-approved.kubernetes.io": "https://github.com/kubernetes-csi/external-snapshotter"}},
-                "spec": {"group": GROUP, "scope": scope, "names": {"plural": plural, "kind": kind},
+                "spec": {"group": SNAPSHOT_API, "scope": scope, "names": {"plural": plural, "kind": kind},
                     "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]}}))
             .await;
     }

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 const LABEL: &str = "velero.io/volume-group";
 
 /// A cluster with claims of these names and labels, whose volumes are the driver's, and with pods that mount each.
-async fn ground(claims: &[(&str, &str)], versions: &[&str]) -> (Ground, Snapshotter) {
+pub(crate) async fn ground(claims: &[(&str, &str)], versions: &[&str]) -> (Ground, Snapshotter) {
     let ground = Ground::start(&["settings"], Vec::new()).await;
     for definition in definitions(versions) {
         ground.put(definition).await;
@@ -53,19 +53,19 @@ fn claim(name: &str, group: &str, is_bound: bool) -> Value {
         "status": {"phase": phase}})
 }
 
-fn request() -> Request {
+pub(crate) fn request() -> Request {
     let mut request = Ground::request();
     request.settings.features = Features { csi: true, ..Features::default() };
     request.backup.spec.csi_snapshot_timeout = Span::from_secs(3);
     request
 }
 
-async fn made(ground: &Ground, request: &Request) -> Outcome {
+pub(crate) async fn made(ground: &Ground, request: &Request) -> Outcome {
     Box::pin(run(request, &ground.env(ground.store()))).await.unwrap()
 }
 
 /// Ends a backup whose snapshots are ready.
-async fn ended(ground: &Ground) -> Backup {
+pub(crate) async fn ended(ground: &Ground) -> Backup {
     let env = ground.env(ground.store());
     let record = env.store.backup(NAME).await.unwrap();
     let looked = Box::pin(look_after_operations(record, false, &env)).await.unwrap();
@@ -76,16 +76,16 @@ async fn infos(ground: &Ground) -> Vec<BackupVolumeInfo> {
     ground.store().backup_file(NAME, BackupFile::VolumeInfo).await.unwrap().unwrap()
 }
 
-fn errors(results: &Results) -> Vec<String> {
+pub(crate) fn errors(results: &Results) -> Vec<String> {
     results.errors.messages().map(str::to_owned).collect()
 }
 
-fn warnings(results: &Results) -> Vec<String> {
+pub(crate) fn warnings(results: &Results) -> Vec<String> {
     results.warnings.messages().map(str::to_owned).collect()
 }
 
 /// Waits until the controllers have done what they do by themselves.
-async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+pub(crate) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     for _ in 0..500 {
         if is_so().await {
             return;
@@ -96,7 +96,7 @@ async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
 }
 
 /// How many objects of snapshots of each type are in the cluster.
-async fn objects(ground: &Ground) -> BTreeMap<&'static str, usize> {
+pub(crate) async fn objects(ground: &Ground) -> BTreeMap<&'static str, usize> {
     let mut out = BTreeMap::new();
     for resource in [
         "volumesnapshots.snapshot.storage.k8s.io",
@@ -112,14 +112,14 @@ async fn objects(ground: &Ground) -> BTreeMap<&'static str, usize> {
     out
 }
 
-async fn until_nothing_is_left(ground: &Ground, snapshotter: &Snapshotter) {
+pub(crate) async fn until_nothing_is_left(ground: &Ground, snapshotter: &Snapshotter) {
     eventually("no object of snapshots", async || objects(ground).await.is_empty()).await;
     let Storage { snapshots, groups, .. } = snapshotter.storage();
     assert!(snapshots.is_empty() && groups.is_empty(), "{snapshots:?} {groups:?}");
 }
 
 /// An object of the archive, by its path.
-async fn archived(ground: &Ground, resource: &str) -> Vec<Value> {
+pub(crate) async fn archived(ground: &Ground, resource: &str) -> Vec<Value> {
     let archive = ground.store().open_archive(NAME, &open()).await.unwrap();
     let rows = archive.rows().enumerate().filter(|(_, row)| row.preferred && row.resource.to_string() == resource);
     let rows: Vec<usize> = rows.map(|(n, _)| n).collect();

@@ -8,6 +8,7 @@ mod finalize;
 mod ground;
 mod groups;
 mod hooks;
+mod kept;
 mod lost;
 mod native;
 mod native_kills;

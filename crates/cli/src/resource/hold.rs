@@ -137,7 +137,7 @@ async fn change(
             stored => return Ok(stored.map(|stored| (stored, true))?),
         }
     }
-    bail!("backup {name} changes too often: try again")
+    bail!("backup {name} could not be changed, because others write it all the time: try again")
 }
 
 #[cfg(test)]

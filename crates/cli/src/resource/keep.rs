@@ -112,7 +112,7 @@ pub(super) async fn set(client: &Client, name: &str, rules: Option<&Retention>) 
             stored => return Ok(stored.map(drop)?),
         }
     }
-    bail!("schedule {name} changes too often: try again")
+    bail!("schedule {name} could not be changed, because others write it all the time: try again")
 }
 
 #[cfg(test)]

@@ -227,7 +227,7 @@ impl SetArgs {
                 }
             }
         }
-        bail!("storage location {} changes too often: try again", self.name)
+        bail!("storage location {} could not be changed, because others write it all the time: try again", self.name)
     }
 }
 

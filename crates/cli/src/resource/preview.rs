@@ -7,7 +7,7 @@ use crate::globals::Globals;
 use crate::local::journal::{clock, watched};
 use crate::output::Output;
 use crate::preview::{PlanFiles, Show, Validate, print_backup, print_restore};
-use crate::server::providers::BuiltIn;
+use crate::server::providers::StorageProviders;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lifeboat_action::Actions;
@@ -135,7 +135,7 @@ async fn store(location: &str, client: &Client, globals: &Globals) -> Result<Sto
         return Err(missing::<BackupStorageLocation>(location));
     };
     // Whatever the user may read on this machine.
-    let providers = BuiltIn::new(Some(Path::new("/")), globals.patience())?;
+    let providers = StorageProviders::new(Some(Path::new("/")), globals.patience())?;
     let bucket = open_location(client, &providers, &found).await.map_err(|why| {
         anyhow::anyhow!("the storage location {:?} cannot be read from here: {why}", found.metadata.name)
     })?;

@@ -179,7 +179,7 @@ async fn turn(client: &Client, schedule: &Schedule, paused: bool, skips: Option<
         }
         before = client.get(name).await?.ok_or_else(|| missing::<Schedule>(name))?;
     }
-    bail!("schedule {name} changes too often: try again")
+    bail!("schedule {name} could not be changed, because others write it all the time: try again")
 }
 
 async fn delete(args: &DeleteArgs, globals: &Globals) -> Result<ExitCode> {

@@ -103,7 +103,7 @@ impl SnapshotLocationSetArgs {
                 }
             }
         }
-        bail!("snapshot location {} changes too often: try again", self.name)
+        bail!("snapshot location {} could not be changed, because others write it all the time: try again", self.name)
     }
 }
 

@@ -14,8 +14,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The object store of S3 and what speaks like it.
+pub(crate) const AWS: &str = "velero.io/aws";
+/// The object store of directories.
+pub(crate) const DIRECTORY: &str = "lifeboat.io/directory";
 /// The object stores that are built in.
-const BUILT_IN_STORES: [&str; 2] = ["velero.io/aws", "lifeboat.io/directory"];
+pub(crate) const BUILT_IN_STORES: [&str; 2] = [AWS, DIRECTORY];
 /// How long a program runs on that nothing uses.
 const IDLE: Duration = Duration::from_secs(60);
 /// What a location may not set itself: the server says where the file with its credentials is (plugin-protocol.md 4.4).
@@ -48,7 +52,7 @@ impl Plugins {
     /// Everything that is wrong with any of them, or that one is preferred which none has.
     pub(crate) async fn discover(search: Search, credentials: CredentialFiles) -> anyhow::Result<Self> {
         let Search { directory, call_timeout, preferred } = search;
-        let built_in = built_in();
+        let (place, built_in) = (directory.display().to_string(), built_in());
         let is_store = |plugin: &&PluginIdentity| plugin.kind == Kind::ObjectStore;
         let options = HostOptions {
             directory,
@@ -63,7 +67,8 @@ impl Plugins {
         for name in &plugins.preferred {
             if !plugins.host.plugins().iter().any(|plugin| plugin.kind == Kind::ObjectStore && plugin.name == *name) {
                 anyhow::bail!(
-                    "--prefer-plugins {name}: no program in the plugin directory has an object store of this name"
+                    "--prefer-plugins {name}: no program in the plugin directory, which is {place}, has an object store of this name: \
+                     add it with `plugin add IMAGE`, or take the name off --prefer-plugins"
                 );
             }
         }

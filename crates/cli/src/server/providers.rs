@@ -1,6 +1,6 @@
-//! The storage providers that are built in.
+//! Where the storage of locations comes from.
 
-use super::plugins::Plugins;
+use super::plugins::{AWS, BUILT_IN_STORES, DIRECTORY, Plugins};
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use lifeboat_api::BackupStorageLocation;
@@ -12,20 +12,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// The provider of directories.
-const DIRECTORY: &str = "lifeboat.io/directory";
-
-/// The names of S3 buckets.
-const S3_NAMES: [&str; 2] = ["aws", "velero.io/aws"];
+/// The short name of [`AWS`].
+const AWS_SHORT: &str = "aws";
 
 /// Whether no plugin is needed for the storage of a provider.
 pub(crate) fn is_built_in(provider: &str) -> bool {
-    provider == DIRECTORY || S3_NAMES.contains(&provider)
+    [AWS_SHORT, AWS, DIRECTORY].contains(&provider)
 }
 
-/// Opens directories and S3 buckets.
+/// Opens the storage of locations: by a program where one is used, else what is built in.
 #[derive(Debug)]
-pub(crate) struct BuiltIn {
+pub(crate) struct StorageProviders {
     directory_root: Option<PathBuf>,
     gates: Gates,
     /// For one request with all its attempts.
@@ -34,7 +31,7 @@ pub(crate) struct BuiltIn {
     plugins: Option<Arc<Plugins>>,
 }
 
-impl BuiltIn {
+impl StorageProviders {
     pub(crate) fn new(directory_root: Option<&Path>, patience: Duration) -> Result<Self> {
         let canonical = |root: &Path| {
             root.canonicalize().with_context(|| format!("--directory-root {}: it must be there", root.display()))
@@ -95,7 +92,7 @@ fn open_below(root: &Path, path: &str, bucket: &str) -> Result<Directory, String
 }
 
 #[async_trait]
-impl Providers for BuiltIn {
+impl Providers for StorageProviders {
     async fn open(
         &self,
         location: &BackupStorageLocation,
@@ -104,7 +101,7 @@ impl Providers for BuiltIn {
         let store: Arc<dyn BlobStore> = match (location.spec.provider.as_str(), &self.plugins) {
             ("", _) => return Err("object storage provider name must not be empty".to_owned()),
             (provider, Some(plugins)) if plugins.has_store(provider) => plugins.object_store(location, access).await?,
-            (provider, _) if S3_NAMES.contains(&provider) => Arc::new(self.s3(location, access).await?),
+            (AWS_SHORT | AWS, _) => Arc::new(self.s3(location, access).await?),
             (DIRECTORY, _) => Arc::new(self.directory(location).await?),
             (other, plugins) => {
                 let elsewhere = match plugins {
@@ -112,7 +109,8 @@ impl Providers for BuiltIn {
                     None => "those of plugins are known to the server alone",
                 };
                 return Err(format!(
-                    "there is no provider {other:?}: built in are velero.io/aws and lifeboat.io/directory, and {elsewhere}"
+                    "there is no provider {other:?}: built in are {}, and {elsewhere}",
+                    BUILT_IN_STORES.join(" and ")
                 ));
             }
         };
@@ -136,7 +134,7 @@ mod tests {
         std::fs::create_dir_all(root.join("in")).unwrap();
         std::fs::create_dir_all(folder.path().join("out")).unwrap();
         std::os::unix::fs::symlink(folder.path().join("out"), root.join("link")).unwrap();
-        let opened = |root: Option<&Path>| BuiltIn::new(root, Duration::from_secs(60));
+        let opened = |root: Option<&Path>| StorageProviders::new(root, Duration::from_secs(60));
         let built_in = opened(Some(&root)).unwrap();
         let open = async |path: PathBuf, bucket: &str| {
             let mut location = BackupStorageLocation::default();

@@ -39,7 +39,7 @@ impl Download {
         let pieces = match opening {
             Ok(Ok(answer)) => answer.into_inner(),
             Ok(Err(status)) => return Err(store.caller.failed(&entry, &store.name, &status).await),
-            Err(_) => return Err(store.caller.late(&entry).await),
+            Err(_) => return Err(store.caller.late(&entry, &store.name).await),
         };
         let mut download = Self { store: store.clone(), key: key.to_owned(), entry, pieces, ready: Bytes::new() };
         download.ready = download.next().await?.unwrap_or_default();
@@ -57,7 +57,7 @@ impl Download {
                 Ok(Ok(Some(piece))) if piece.data.is_empty() => continue,
                 Ok(Ok(piece)) => return Ok(piece.map(|piece| piece.data)),
                 Ok(Err(status)) => status,
-                Err(_) => return Err(caller.late(&self.entry).await),
+                Err(_) => return Err(caller.late(&self.entry, &self.store.name).await),
             };
             return Err(caller.failed(&self.entry, &self.store.name, &status).await);
         }

@@ -86,7 +86,7 @@ pub(crate) async fn upload(store: &RemoteBucket, key: &str, body: ByteStream) ->
             // What the plugin has not taken of it may fill the connection, so that no question gets through.
             drop(waited_for);
             answer_within(2 * BREAKING, &mut call).await;
-            Err(fail(caller.late(&entry).await))
+            Err(fail(caller.late(&entry, &store.name).await))
         }
     }
 }

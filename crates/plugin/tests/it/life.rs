@@ -135,16 +135,25 @@ async fn a_process_that_does_not_end_is_killed_and_its_socket_removed() {
 }
 
 #[tokio::test]
-async fn a_process_is_kept_while_an_operation_has_it_and_then_for_a_while() {
+async fn a_process_is_kept_for_a_while_when_nothing_uses_it() {
     let mut bed = Bed::new().with("p", PLUGIN, "");
-    bed.options.idle_timeout = Duration::from_millis(300);
+    bed.options.idle_timeout = Duration::from_secs(3600);
     let (host, actions) = begin(&bed).await;
-    tokio::time::sleep(Duration::from_millis(600)).await;
-    execute(&actions, "none").await.unwrap();
     drop(actions);
-    let actions = host.actions(&journal("c")).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(600)).await;
-    assert_eq!(bed.started().len(), 1, "it was taken up again in time");
+    execute(&host.actions(&journal("c")).await.unwrap(), "none").await.unwrap();
+    assert_eq!(bed.started().len(), 1);
+}
+
+#[tokio::test]
+async fn a_process_is_kept_while_an_operation_has_it() {
+    let mut bed = Bed::new().with("p", PLUGIN, "");
+    bed.options.idle_timeout = Duration::from_millis(1);
+    let (host, actions) = begin(&bed).await;
+    // Each call takes longer than a process is kept that nothing uses.
+    for _ in 0..20 {
+        execute(&actions, "sleep=2").await.unwrap();
+    }
+    assert_eq!(bed.started().len(), 1);
     drop(actions);
     gone(&bed).await;
     execute(&host.actions(&journal("d")).await.unwrap(), "none").await.unwrap();
@@ -162,13 +171,15 @@ async fn dropping_everything_kills_the_processes() {
     until("removed", || bed.sockets() == 0).await;
 }
 
+/// What is said of a plugin that has 2 s.
+const LATE: &str = "a.io/a has not answered within 2 s (give it longer by --plugin-call-timeout, or look at its log)";
+
 #[tokio::test]
 async fn a_call_that_takes_too_long_is_an_error_and_a_process_that_answers_something_goes_on() {
     let mut bed = Bed::new().with("p", PLUGIN, "");
-    bed.options.call_timeout = Duration::from_millis(300);
+    bed.options.call_timeout = Duration::from_secs(2);
     let (_host, actions) = begin(&bed).await;
-    let text = "rpc error: code = DeadlineExceeded desc = the plugin has not answered within 0.3 s (--plugin-call-timeout gives it \
-                longer)";
+    let text = format!("rpc error: code = DeadlineExceeded desc = {LATE}");
     assert_eq!(execute(&actions, "hang").await, Err(ActionError::item(text)));
     execute(&actions, "none").await.unwrap();
     assert_eq!(bed.started().len(), 1);
@@ -177,10 +188,12 @@ async fn a_call_that_takes_too_long_is_an_error_and_a_process_that_answers_somet
 #[tokio::test]
 async fn a_process_that_answers_nothing_at_all_is_ended_and_started_anew() {
     let mut bed = Bed::new().with("p", PLUGIN, "");
-    bed.options.call_timeout = Duration::from_millis(300);
+    bed.options.call_timeout = Duration::from_secs(2);
     let (_host, actions) = begin(&bed).await;
-    let text = "rpc error: code = DeadlineExceeded desc = the plugin has not answered within 0.3 s (--plugin-call-timeout gives it \
-                longer); it did not say either which plugins it has, so its process was ended, and the next call starts another";
+    let text = format!(
+        "rpc error: code = DeadlineExceeded desc = {LATE}; its process did not say either which plugins it has, so it was ended, and \
+         the next call starts another"
+    );
     assert_eq!(execute(&actions, "hang-all").await, Err(ActionError::item(text)));
     assert!(!exists(bed.started()[0]));
     std::fs::remove_file(bed.path("hung")).unwrap();
@@ -205,10 +218,10 @@ async fn a_process_that_answers_nothing_to_who_begins_to_use_it_is_ended_and_ano
 #[tokio::test]
 async fn an_action_that_does_not_say_what_it_applies_to_holds_nothing_up_for_ever() {
     let mut bed = Bed::new().with("p", PLUGIN, "applies-never");
-    bed.options.call_timeout = Duration::from_millis(300);
+    bed.options.call_timeout = Duration::from_secs(2);
     let host = bed.discover().await.unwrap();
     let error = host.actions(&journal("b")).await.unwrap_err().to_string();
-    let late = "rpc error: code = DeadlineExceeded desc = no answer within 300ms";
+    let late = format!("rpc error: code = DeadlineExceeded desc = {LATE}");
     assert_eq!(error, format!("the BackupItemActionV2 a.io/a does not say what it applies to: {late}"));
 }
 

@@ -68,9 +68,12 @@ async fn lines_go_to_the_operation_that_has_a_call_in_the_process_until_it_has_n
     let [a, b] = [host.actions(&journals[0]).await.unwrap(), host.actions(&journals[1]).await.unwrap()];
     execute(&a, "log=[INFO] for-a").await;
     execute(&b, "log=[INFO] for-b").await;
-    tokio::join!(execute(&a, "sleep=300"), async {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+    let go_on = bed.path("go");
+    let order = format!("wait-for={}", go_on.display());
+    tokio::join!(execute(&a, &order), async {
+        until("called", || go_on.with_extension("begun").exists()).await;
         execute(&b, "log=[INFO] for-both").await;
+        std::fs::write(&go_on, "").unwrap();
     });
     drop(a);
     execute(&b, "log=[INFO] for-b-alone").await;

@@ -20,11 +20,9 @@ async fn it_ends_at_once_when_the_server_says_so_and_takes_its_socket_along() {
     let plugin = Plugin::start(&[]).await;
     let channel = plugin.connect().await;
     // Streams that are open as a Velero server holds them do not keep it.
-    let mut printed = GrpcStdioClient::new(channel.clone()).stream_stdio(()).await.unwrap().into_inner();
+    let _printed = GrpcStdioClient::new(channel.clone()).stream_stdio(()).await.unwrap().into_inner();
     let offers = futures::stream::pending();
-    let mut brokered = GrpcBrokerClient::new(channel).start_stream(offers).await.unwrap().into_inner();
-    let quiet = async { tokio::join!(printed.message(), brokered.message()) };
-    assert!(timeout(Duration::from_millis(100), quiet).await.is_err());
+    let _brokered = GrpcBrokerClient::new(channel).start_stream(offers).await.unwrap().into_inner();
     let began = Instant::now();
     let left = plugin.shut_down().await;
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());

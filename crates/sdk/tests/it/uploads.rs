@@ -1,13 +1,13 @@
 //! Objects on their way into a store.
 
-use crate::process::{Plugin, messages};
+use crate::process::{PATIENCE, Plugin, messages};
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use lifeboat_plugin_proto::generated::object_store_client::ObjectStoreClient;
 use lifeboat_plugin_proto::generated::{GetObjectRequest, ObjectStoreInitRequest, PutObjectRequest};
 use std::collections::HashMap;
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tonic::Code;
 use tonic::transport::Channel;
 
@@ -36,6 +36,16 @@ async fn get(client: &mut ObjectStoreClient<Channel>, key: &str) -> Result<Vec<u
     Ok(object)
 }
 
+/// Waits until the plugin has the first piece of the object `half`.
+async fn until_begun(client: &mut ObjectStoreClient<Channel>) {
+    let begun = async {
+        while get(client, "half-begun").await.is_err() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(PATIENCE, begun).await.unwrap();
+}
+
 #[tokio::test]
 async fn an_object_comes_back_as_it_was() {
     let plugin = Plugin::start(&[]).await;
@@ -57,7 +67,10 @@ async fn a_server_that_breaks_off_leaves_no_object() {
     let mut client = store(&plugin).await;
     let pieces = stream::iter([piece("half", Bytes::from("x"))]).chain(stream::pending());
     let mut other = client.clone();
-    assert!(timeout(Duration::from_millis(500), other.put_object(pieces)).await.is_err());
+    tokio::select! {
+        put = other.put_object(pieces) => panic!("it has ended: {put:?}"),
+        () = until_begun(&mut client) => {}
+    }
     let given_up = ("warn".to_owned(), "given up".to_owned());
     let error = get(&mut client, "half").await.unwrap_err();
     assert_eq!(error.message(), "half was not found in b");
@@ -70,9 +83,10 @@ async fn a_server_that_breaks_off_leaves_no_object() {
 async fn an_upload_that_goes_on_sees_the_end_of_the_plugin() {
     let plugin = Plugin::start(&[]).await;
     let mut client = store(&plugin).await;
+    let mut other = client.clone();
     let pieces = stream::iter([piece("half", Bytes::from("x"))]).chain(stream::pending());
     let (put, left) = tokio::join!(client.put_object(pieces), async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        until_begun(&mut other).await;
         plugin.shut_down().await
     });
     let why = "the server does not send the rest: the plugin is to end";

@@ -1,11 +1,13 @@
 //! Velero's backup item actions of CSI snapshots (backup.md 3.2).
 
 use super::answer::{failed, text};
+use super::at::At;
 use super::content::Content;
 use super::look::Bound;
 use super::members::leave_group;
+use super::metadata::{put, secret};
 use super::names::BACKUP_ACTIONS;
-use super::objects::{GROUP, is_snapshot_of};
+use super::objects::{SNAPSHOT_API, is_snapshot_of};
 use super::outcomes::TakenGroup;
 use super::snapshots::CsiSnapshots;
 use crate::facts::ClaimKey;
@@ -20,7 +22,7 @@ use lifeboat_api::well_known::{
     ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAMESPACE, ANNOTATION_SNAPSHOTTER_SECRET_NAME,
     ANNOTATION_SNAPSHOTTER_SECRET_NAMESPACE, ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE,
     ANNOTATION_VOLUME_GROUP_SNAPSHOT_MEMBERS, ANNOTATION_VOLUME_SNAPSHOT_HANDLE,
-    ANNOTATION_VOLUME_SNAPSHOT_RESTORE_SIZE, ANNOTATION_VSC_DELETION_POLICY, LABEL_BACKUP_NAME,
+    ANNOTATION_VOLUME_SNAPSHOT_RESTORE_SIZE, ANNOTATION_VSC_DELETION_POLICY, LABEL_BACKUP_NAME, LABEL_BACKUP_UID,
     LABEL_VOLUME_SNAPSHOT_NAME,
 };
 use lifeboat_api::{Backup, BackupPhase, Time, label_value};
@@ -46,23 +48,6 @@ pub fn actions(snapshots: &CsiSnapshots, verdicts: &Arc<Verdicts>) -> Vec<Arc<dy
             annotations: [ANNOTATION_SNAPSHOTTER_SECRET_NAME, ANNOTATION_SNAPSHOTTER_SECRET_NAMESPACE],
         }),
     ]
-}
-
-/// Puts texts into a part of the metadata of an object.
-fn put(object: &mut Value, part: &str, texts: &[(&str, String)]) {
-    if texts.is_empty() || !object.is_object() {
-        return;
-    }
-    let metadata = &mut object["metadata"];
-    if !metadata.is_object() {
-        return;
-    }
-    if !metadata[part].is_object() {
-        metadata[part] = json!({});
-    }
-    for (key, value) in texts {
-        metadata[part][*key] = value.clone().into();
-    }
 }
 
 fn finalizes(backup: &Backup) -> bool {
@@ -117,7 +102,7 @@ impl BackupItemAction for ClaimAction {
         let annotations = [(LABEL_VOLUME_SNAPSHOT_NAME, snapshot), (ANNOTATION_BACKUP_MUST_INCLUDE, "true".to_owned())];
         put(&mut item, "annotations", &annotations);
         raise_request(&mut item, &taken.content);
-        let snapshots = GroupResource::new(GROUP, "volumesnapshots");
+        let snapshots = GroupResource::new(SNAPSHOT_API, "volumesnapshots");
         let additional_items = vec![ObjectKey::new(snapshots, Some(&key.namespace), &taken.name)];
         Ok(BackupItemOutput { additional_items, ..BackupItemOutput::changed(item) })
     }
@@ -153,28 +138,36 @@ impl SnapshotAction {
         if let Some(taken) =
             self.snapshots.named(text(snapshot, "/metadata/namespace"), text(snapshot, "/metadata/name"))
         {
-            return Ok(Some(StandsFor { content: taken.content.clone(), group: taken.group.clone() }));
+            let mut content = taken.content.clone();
+            // An attempt before may have noted it, and let the content keep the snapshot then.
+            if let Some(noted) = snapshot["metadata"]["annotations"][ANNOTATION_VSC_DELETION_POLICY].as_str() {
+                noted.clone_into(&mut content.deletion_policy);
+            }
+            return Ok(Some(StandsFor { content, group: taken.group.clone() }));
         }
         let name = text(snapshot, "/status/boundVolumeSnapshotContentName");
         if name.is_empty() {
             return Ok(None);
         }
-        let types = self.snapshots.types();
-        let body = self.snapshots.cluster().get(&types.contents, None, name).await.map_err(failed)?;
-        let body = body.ok_or_else(|| ActionError::item(format!("its VolumeSnapshotContent {name} is gone")))?;
-        let content = Content::of(&serde_json::from_slice(&body).unwrap_or_default());
+        let content = self.content(name).await?;
+        let content = content.ok_or_else(|| ActionError::item(format!("its VolumeSnapshotContent {name} is gone")))?;
         Ok(Some(StandsFor { content, group: None }))
     }
 
-    /// A VolumeSnapshot, as the look at all of the backup has seen it, or read alone when that has not.
+    /// A VolumeSnapshot, as the look at all of the backup has seen it, or read alone when that has not. One that is gone is bound still to
+    /// the content that keeps its snapshot.
     async fn snapshot(&self, namespace: &str, name: &str) -> Result<Bound, ActionError> {
-        if let Some(seen) = self.snapshots.look().await?.snapshot(namespace, name) {
+        let look = self.snapshots.look().await?;
+        if let Some(seen) = look.snapshot(namespace, name) {
             return Ok(seen.clone());
         }
-        let types = self.snapshots.types();
-        let body = self.snapshots.cluster().get(&types.snapshots, Some(namespace), name).await.map_err(failed)?;
-        let body = body.ok_or_else(|| ActionError::item(format!("the VolumeSnapshot {namespace}/{name} is gone")))?;
-        serde_json::from_slice(&body).map(|body| Bound::of(&body)).map_err(|e| ActionError::item(e.to_string()))
+        let at = self.snapshots.at();
+        let found = at.read(&at.types.snapshots, Some(namespace), name).await.map_err(failed)?;
+        match (found, look.kept_of(namespace, name)) {
+            (Some(found), _) => Ok(Bound::of(&found)),
+            (None, Some(content)) => Ok(Bound { content: content.to_owned(), error: String::new() }),
+            (None, None) => Err(ActionError::item(format!("the VolumeSnapshot {namespace}/{name} is gone"))),
+        }
     }
 
     /// The same of a content.
@@ -182,10 +175,14 @@ impl SnapshotAction {
         if let Some(seen) = self.snapshots.look().await?.content(name) {
             return Ok(seen.clone());
         }
-        let types = self.snapshots.types();
-        let body = self.snapshots.cluster().get(&types.contents, None, name).await.map_err(failed)?;
-        let body = body.ok_or_else(|| ActionError::item(format!("the VolumeSnapshotContent {name} is gone")))?;
-        serde_json::from_slice(&body).map(|body| Content::of(&body)).map_err(|e| ActionError::item(e.to_string()))
+        let content = self.content(name).await?;
+        content.ok_or_else(|| ActionError::item(format!("the VolumeSnapshotContent {name} is gone")))
+    }
+
+    async fn content(&self, name: &str) -> Result<Option<Content>, ActionError> {
+        let at = self.snapshots.at();
+        let found = at.read(&at.types.contents, None, name).await.map_err(failed)?;
+        Ok(found.as_ref().map(Content::of))
     }
 
     /// Saves a snapshot that the backup has taken, and begins to wait until it is ready.
@@ -200,13 +197,17 @@ impl SnapshotAction {
         let [snapshot, of_content] =
             [key("volumesnapshots", Some(namespace), name), key("volumesnapshotcontents", None, &of.content.name)];
         self.note_in_cluster(&snapshot, &of.notes(), &of_content, backup).await?;
+        if let Some(group) = &of.group {
+            self.snapshots.keep_group(namespace, group).await;
+        }
         let operation_id = format!("{namespace}/{name}/{}", Time::new(self.snapshots.now()));
         self.snapshots.note_operation(namespace, name, &operation_id);
         let post_operation_items = vec![snapshot, of_content];
         Ok(BackupItemOutput { operation_id, post_operation_items, ..with_content(item, of) })
     }
 
-    /// Notes in the cluster what a snapshot of the backup stands for, and which backup its content is of.
+    /// Notes in the cluster what a snapshot of the backup stands for, and lets its content keep that: from now on nothing is lost when
+    /// somebody deletes the VolumeSnapshot, or its namespace.
     async fn note_in_cluster(
         &self,
         snapshot: &ObjectKey,
@@ -214,24 +215,26 @@ impl SnapshotAction {
         content: &ObjectKey,
         backup: &Backup,
     ) -> Result<(), ActionError> {
-        let (cluster, types) = (self.snapshots.cluster(), self.snapshots.types());
+        let At { cluster, types } = self.snapshots.at();
         let annotations: Map<String, Value> =
             annotations.iter().map(|(key, value)| ((*key).to_owned(), value.clone().into())).collect();
         let patch = MergePatch::of(json!({"metadata": {"annotations": annotations}}).to_string().into());
         let namespace = snapshot.namespace.as_deref();
         cluster.patch(&types.snapshots, namespace, &snapshot.name, patch).await.map_err(failed)?;
-        let label = json!({"metadata": {"labels": {LABEL_BACKUP_NAME: label_value(&backup.metadata.name)}}});
-        let patch = MergePatch::of(label.to_string().into());
+        let labels =
+            json!({LABEL_BACKUP_NAME: label_value(&backup.metadata.name), LABEL_BACKUP_UID: backup.metadata.uid});
+        let kept = json!({"metadata": {"labels": labels}, "spec": {"deletionPolicy": "Retain"}});
+        let patch = MergePatch::of(kept.to_string().into());
         // compat: an error of this is none of the snapshot; Velero finds the content by its name too.
         if let Err(e) = cluster.patch(&types.contents, None, &content.name, patch).await {
-            self.snapshots.tell_unlabelled(content, &e);
+            self.snapshots.tell_unkept(content, &e);
         }
         Ok(())
     }
 }
 
 fn key(resource: &str, namespace: Option<&str>, name: &str) -> ObjectKey {
-    ObjectKey::new(GroupResource::new(GROUP, resource), namespace, name)
+    ObjectKey::new(GroupResource::new(SNAPSHOT_API, resource), namespace, name)
 }
 
 /// A VolumeSnapshot with what it stands for noted on it, and with its class and its content beside it.
@@ -333,15 +336,6 @@ struct SecretAction {
     annotations: [&'static str; 2],
 }
 
-impl SecretAction {
-    fn secret(&self, object: &Value) -> Option<ObjectKey> {
-        let annotation = |key: &str| object["metadata"]["annotations"].get(key).and_then(Value::as_str);
-        let [name, namespace] = self.annotations;
-        let (name, namespace) = (annotation(name)?, annotation(namespace)?);
-        Some(ObjectKey::new(GroupResource::new("", "secrets"), Some(namespace), name))
-    }
-}
-
 #[async_trait]
 impl BackupItemAction for SecretAction {
     fn name(&self) -> &str {
@@ -354,7 +348,7 @@ impl BackupItemAction for SecretAction {
 
     async fn execute(&self, input: BackupItemInput<'_>) -> Result<BackupItemOutput, ActionError> {
         let BackupItemInput { mut item, backup } = input;
-        match self.secret(&item).filter(|_| !finalizes(backup)) {
+        match secret(&item, self.annotations).filter(|_| !finalizes(backup)) {
             None => Ok(BackupItemOutput::unchanged(item)),
             Some(secret) => {
                 put(&mut item, "annotations", &[(ANNOTATION_BACKUP_MUST_INCLUDE, "true".to_owned())]);

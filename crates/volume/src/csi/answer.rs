@@ -1,7 +1,7 @@
 //! What the API server answers, as the actions of snapshots take it.
 
+use super::error::CsiError;
 use lifeboat_action::ActionError;
-use lifeboat_cluster::ClusterError;
 use serde_json::Value;
 
 /// The text at a JSON pointer of an object; empty when there is none.
@@ -10,7 +10,10 @@ pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
 }
 
 /// What a request that failed means for the object of an action: whether the action is called again.
-#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
-pub(crate) fn failed(error: ClusterError) -> ActionError {
-    if error.can_pass() { ActionError::passing(error.to_string()) } else { ActionError::item(error.to_string()) }
+pub(crate) fn failed(error: impl Into<CsiError>) -> ActionError {
+    let error = error.into();
+    match &error {
+        CsiError::Cluster(e) if e.can_pass() => ActionError::passing(e.to_string()),
+        other => ActionError::item(other.to_string()),
+    }
 }

@@ -1,8 +1,8 @@
 //! Takes the objects of snapshots out of the cluster (backup.md 3.5).
 
+use super::at::At;
 use super::error::CsiError;
-use super::objects::{FINALIZER, SnapshotTypes};
-use lifeboat_cluster::{Cluster, MergePatch};
+use super::objects::SNAPSHOT_CONTENT_FINALIZER;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -15,48 +15,43 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const BEGUN: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(250);
 
+/// On a content: its VolumeSnapshot goes, and it is to follow. Its driver is not told of a deletion before.
+const BEING_DELETED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted";
+
 /// Removes a VolumeSnapshot of a backup with its content, and leaves what lies in the storage: the content is told to retain it
-/// first. Done again, it finds less to do.
+/// first. Done again, it finds less to do. Says whether there was one.
 ///
 /// # Errors
 /// [`CsiError`]: what is left can be released by another call.
-pub(crate) async fn release(
-    cluster: &Cluster,
-    types: &SnapshotTypes,
-    namespace: &str,
-    name: &str,
-) -> Result<(), CsiError> {
-    let Some(found) = find(cluster, types, namespace, name).await? else { return Ok(()) };
+pub(crate) async fn release(at: At<'_>, namespace: &str, name: &str) -> Result<bool, CsiError> {
+    let Some(found) = find(at, namespace, name).await? else { return Ok(false) };
     if let Some(content) = found.bound {
         // Nothing is removed from the cluster before the content is known to keep what it stands for.
-        set_policy(cluster, types, &content, "Retain").await?;
-        cluster.delete(&types.contents, None, &content).await?;
+        at.set_policy(&at.types.contents, &content, "Retain").await?;
+        at.cluster.delete(&at.types.contents, None, &content).await?;
     }
-    cluster.delete(&types.snapshots, Some(namespace), name).await?;
-    Ok(())
+    at.cluster.delete(&at.types.snapshots, Some(namespace), name).await?;
+    Ok(true)
 }
 
 /// Removes a VolumeSnapshot, and with it the snapshot in the storage, whatever its class says.
 ///
 /// # Errors
 /// [`CsiError`]: the rest can be removed by another call.
-pub(crate) async fn remove(
-    cluster: &Cluster,
-    types: &SnapshotTypes,
-    namespace: &str,
-    name: &str,
-) -> Result<(), CsiError> {
-    let Some(found) = find(cluster, types, namespace, name).await? else { return Ok(()) };
+pub(crate) async fn remove(at: At<'_>, namespace: &str, name: &str) -> Result<(), CsiError> {
+    let Some(found) = find(at, namespace, name).await? else { return Ok(()) };
     let content = found.content();
-    set_policy(cluster, types, &content, "Delete").await?;
-    cluster.delete(&types.snapshots, Some(namespace), name).await?;
-    if found.bound.is_some() {
+    at.set_policy(&at.types.contents, &content, "Delete").await?;
+    at.cluster.delete(&at.types.snapshots, Some(namespace), name).await?;
+    if found.bound.is_some() && !found.is_being_deleted {
         return Ok(());
     }
-    // The controller may have made the content in between, and leaves it there if the class says so. One without the finalizer it
-    // has not looked at yet: then it sees the policy, and the object may not go before its driver has been told.
-    if set_policy(cluster, types, &content, "Delete").await?.is_some_and(|content| is_kept_for_driver(&content)) {
-        cluster.delete(&types.contents, None, &content).await?;
+    // The controller may have made the content in between, and leaves it there if the class says so; or it has let go of a content that was
+    // to keep its snapshot, when somebody else deleted the VolumeSnapshot. One without the finalizer it has not looked at yet: then it sees
+    // the policy, and the object may not go before its driver has been told.
+    if at.set_policy(&at.types.contents, &content, "Delete").await?.is_some_and(|content| is_kept_for_driver(&content))
+    {
+        at.cluster.delete(&at.types.contents, None, &content).await?;
     }
     Ok(())
 }
@@ -67,21 +62,13 @@ pub(crate) async fn remove(
 ///
 /// # Errors
 /// [`CsiError`]: of the API server.
-pub(crate) async fn until_ended(
-    cluster: &Cluster,
-    types: &SnapshotTypes,
-    namespace: &str,
-    name: &str,
-) -> Result<(), CsiError> {
+pub(crate) async fn until_ended(at: At<'_>, namespace: &str, name: &str) -> Result<(), CsiError> {
     let since = Instant::now();
-    let Some(found) = find(cluster, types, namespace, name).await? else { return Ok(()) };
+    let Some(found) = find(at, namespace, name).await? else { return Ok(()) };
     let content = found.content();
     loop {
-        let patience = match cluster.get(&types.contents, None, &content).await? {
-            Some(body) => {
-                let body = serde_json::from_slice(&body).map_err(|_| CsiError::Odd("VolumeSnapshotContent"))?;
-                patience(&body)
-            }
+        let patience = match at.read(&at.types.contents, None, &content).await? {
+            Some(content) => patience(&content),
             // Not yet made, or gone.
             None if found.bound.is_none() => BEGUN,
             None => Duration::ZERO,
@@ -110,6 +97,7 @@ struct Found {
     uid: String,
     /// The content that it is bound to, if it is.
     bound: Option<String>,
+    is_being_deleted: bool,
 }
 
 impl Found {
@@ -120,39 +108,31 @@ impl Found {
 }
 
 /// `None` when there is no such VolumeSnapshot.
-async fn find(
-    cluster: &Cluster,
-    types: &SnapshotTypes,
-    namespace: &str,
-    name: &str,
-) -> Result<Option<Found>, CsiError> {
-    let Some(body) = cluster.get(&types.snapshots, Some(namespace), name).await? else { return Ok(None) };
-    let snapshot: Value = serde_json::from_slice(&body).map_err(|_| CsiError::Odd("VolumeSnapshot"))?;
+async fn find(at: At<'_>, namespace: &str, name: &str) -> Result<Option<Found>, CsiError> {
+    let Some(snapshot) = at.read(&at.types.snapshots, Some(namespace), name).await? else { return Ok(None) };
     let text = |pointer: &str| snapshot.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     Ok(Some(Found {
         uid: text("/metadata/uid").unwrap_or_default(),
         bound: text("/status/boundVolumeSnapshotContentName"),
+        is_being_deleted: text("/metadata/deletionTimestamp").is_some(),
     }))
 }
 
 /// Whether a content stays until its driver has deleted what it stands for.
 fn is_kept_for_driver(content: &Value) -> bool {
-    content["metadata"]["finalizers"].as_array().is_some_and(|all| all.iter().any(|one| one == FINALIZER))
+    content["metadata"]["finalizers"]
+        .as_array()
+        .is_some_and(|all| all.iter().any(|one| one == SNAPSHOT_CONTENT_FINALIZER))
 }
 
-/// Sets the deletion policy of a content, and gives the content. One that is gone is no error.
-pub(crate) async fn set_policy(
-    cluster: &Cluster,
-    types: &SnapshotTypes,
-    content: &str,
-    policy: &str,
-) -> Result<Option<Value>, CsiError> {
-    let patch = json!({"spec": {"deletionPolicy": policy}}).to_string();
-    match cluster.patch(&types.contents, None, content, MergePatch::of(patch.into())).await {
-        Ok(body) => serde_json::from_slice(&body).map(Some).map_err(|_| CsiError::Odd("VolumeSnapshotContent")),
-        Err(e) if e.is_not_found() => Ok(None),
-        Err(e) => Err(e.into()),
+/// Removes a content whose VolumeSnapshot is gone; what it stands for goes with it, or stays, as this policy says. One that is gone is no
+/// error.
+pub(crate) async fn remove_orphan(at: At<'_>, content: &str, policy: &str) -> Result<(), CsiError> {
+    let patch = json!({"metadata": {"annotations": {BEING_DELETED: "yes"}}, "spec": {"deletionPolicy": policy}});
+    if at.patch_content(&at.types.contents, content, patch).await?.is_some() {
+        at.cluster.delete(&at.types.contents, None, content).await?;
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What a VolumeSnapshotContent says of a snapshot.
 
+use super::answer::text;
 use serde_json::Value;
 
 /// A snapshot in the storage, as its VolumeSnapshotContent describes it.
@@ -27,7 +28,7 @@ impl Content {
     /// Reads one.
     #[must_use]
     pub fn of(content: &Value) -> Self {
-        let text = |pointer: &str| content.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = |pointer: &str| text(content, pointer).to_owned();
         Self {
             name: text("/metadata/name"),
             deletion_policy: text("/spec/deletionPolicy"),

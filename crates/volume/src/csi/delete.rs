@@ -1,17 +1,19 @@
 //! Velero's delete item action of CSI snapshots (backup.md 5.2): removes what a backup keeps in the storage.
 
 use super::answer::{failed, text};
-use super::clean::set_policy;
+use super::at::At;
+use super::clean::remove_orphan;
 use super::group_delete::{ArchivedSnapshots, GroupDeletion};
+use super::group_handle::GroupHandle;
 use super::names::DELETE_ACTIONS;
-use super::objects::{FINALIZER, GROUP, SnapshotTypes};
-use super::settle::{delete_by_content, temporary_name};
+use super::objects::{SNAPSHOT_API, SNAPSHOT_CONTENT_FINALIZER, SnapshotTypes};
+use super::settle::{ContentOf, delete_by_content, temporary_name};
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, DeleteItemAction};
 use lifeboat_api::well_known::LABEL_BACKUP_NAME;
 use lifeboat_api::{Backup, label_value};
 use lifeboat_cluster::{Cluster, Wanted};
-use lifeboat_object::{ApiResource, Catalog};
+use lifeboat_object::Catalog;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,12 +61,12 @@ impl DeleteItemAction for ContentAction {
         let Some(archived) = Archived::of(item, self.groups.archived(), backup) else { return Ok(()) };
         let types = self.types.as_ref().ok_or_else(|| {
             ActionError::item(format!(
-                "the snapshot {} of the driver {} cannot be deleted: the cluster does not serve {GROUP}",
+                "the snapshot {} of the driver {} cannot be deleted: the cluster does not serve {SNAPSHOT_API}",
                 archived.handle, archived.driver
             ))
         })?;
-        if let Some(group) = GroupDeletion::group_of(item) {
-            return self.groups.delete((&self.cluster, types), group, item, backup).await;
+        if let Some(group) = GroupHandle::of_content(item) {
+            return self.groups.delete(At { cluster: &self.cluster, types }, group, item, backup).await;
         }
         match self.live(types, &archived).await? {
             Live::OfUser => Ok(()),
@@ -121,7 +123,7 @@ impl<'a> Archived<'a> {
         }
         json!({
             "apiVersion": types.contents.api_version(), "kind": types.contents.kind,
-            "metadata": {"name": name, "labels": {LABEL_BACKUP_NAME: self.label}, "annotations": annotations, "finalizers": [FINALIZER]},
+            "metadata": {"name": name, "labels": {LABEL_BACKUP_NAME: self.label}, "annotations": annotations, "finalizers": [SNAPSHOT_CONTENT_FINALIZER]},
             "spec": spec,
         })
     }
@@ -140,13 +142,16 @@ enum Live {
 
 impl ContentAction {
     async fn live(&self, types: &SnapshotTypes, archived: &Archived<'_>) -> Result<Live, ActionError> {
-        let Some(live) = self.read(&types.contents, None, archived.name).await? else { return Ok(Live::Gone) };
+        let at = At { cluster: &self.cluster, types };
+        let Some(live) = at.read(&types.contents, None, archived.name).await.map_err(failed)? else {
+            return Ok(Live::Gone);
+        };
         if !stands_for(&live, archived) {
             return Ok(Live::Gone);
         }
         let reference = &live["spec"]["volumeSnapshotRef"];
         let (namespace, name) = (text(reference, "/namespace"), text(reference, "/name"));
-        let Some(snapshot) = self.read(&types.snapshots, Some(namespace), name).await? else {
+        let Some(snapshot) = at.read(&types.snapshots, Some(namespace), name).await.map_err(failed)? else {
             return Ok(Live::Ours { snapshot: None });
         };
         let label = snapshot["metadata"]["labels"][LABEL_BACKUP_NAME].as_str();
@@ -164,11 +169,13 @@ impl ContentAction {
         archived: &Archived<'_>,
         snapshot: Option<(String, String)>,
     ) -> Result<(), ActionError> {
-        set_policy(&self.cluster, types, archived.name, "Delete")
-            .await
-            .map_err(|e| ActionError::item(e.to_string()))?;
-        if let Some((namespace, name)) = snapshot {
-            self.cluster.delete(&types.snapshots, Some(&namespace), &name).await.map_err(failed)?;
+        let at = At { cluster: &self.cluster, types };
+        match snapshot {
+            Some((namespace, name)) => {
+                at.set_policy(&types.contents, archived.name, "Delete").await.map_err(failed)?;
+                self.cluster.delete(&types.snapshots, Some(&namespace), &name).await.map_err(failed)?;
+            }
+            None => remove_orphan(at, archived.name, "Delete").await.map_err(failed)?,
         }
         self.delete_content(types, archived.name, archived).await
     }
@@ -182,8 +189,8 @@ impl ContentAction {
             Err(e) if e.is_already_exists() => {}
             Err(e) => return Err(failed(e)),
         }
-        let handle = ("snapshotHandle", archived.handle);
-        let left = delete_by_content(&self.cluster, &types.contents, &name, handle, DELETED).await.map_err(failed)?;
+        let of = ContentOf { resource: &types.contents, name: &name, field: "snapshotHandle", handle: archived.handle };
+        let left = delete_by_content(&self.cluster, of, DELETED).await.map_err(failed)?;
         left.map_or(Ok(()), |content| Err(archived.not_deleted(&content)))
     }
 
@@ -194,10 +201,11 @@ impl ContentAction {
         name: &str,
         archived: &Archived<'_>,
     ) -> Result<(), ActionError> {
-        self.cluster.delete(&types.contents, None, name).await.map_err(failed)?;
+        let at = At { cluster: &self.cluster, types };
+        at.cluster.delete(&types.contents, None, name).await.map_err(failed)?;
         let deadline = Instant::now() + DELETED;
         let [mut pause, longest] = PAUSES;
-        while let Some(content) = self.read(&types.contents, None, name).await? {
+        while let Some(content) = at.read(&types.contents, None, name).await.map_err(failed)? {
             if Instant::now() + pause > deadline {
                 return Err(archived.not_deleted(&content));
             }
@@ -205,17 +213,6 @@ impl ContentAction {
             pause = (pause * 2).min(longest);
         }
         Ok(())
-    }
-
-    async fn read(
-        &self,
-        resource: &ApiResource,
-        namespace: Option<&str>,
-        name: &str,
-    ) -> Result<Option<Value>, ActionError> {
-        let body = self.cluster.get(resource, namespace, name).await.map_err(failed)?;
-        let odd = |e: serde_json::Error| ActionError::item(format!("the API server gave no {}: {e}", resource.kind));
-        body.map(|body| serde_json::from_slice(&body).map_err(odd)).transpose()
     }
 }
 
@@ -244,6 +241,7 @@ fn stands_for(live: &Value, archived: &Archived<'_>) -> bool {
 mod tests {
     use super::*;
     use lifeboat_api::ObjectMeta;
+    use lifeboat_object::ApiResource;
 
     fn backup() -> Backup {
         let metadata = ObjectMeta { name: "nightly".into(), uid: "u".into(), ..ObjectMeta::default() };
@@ -251,7 +249,7 @@ mod tests {
     }
 
     fn content() -> Value {
-        json!({"metadata": {"name": "snapcontent-1", "uid": "1", "resourceVersion": "7", "finalizers": [FINALIZER],
+        json!({"metadata": {"name": "snapcontent-1", "uid": "1", "resourceVersion": "7", "finalizers": [SNAPSHOT_CONTENT_FINALIZER],
                 "labels": {LABEL_BACKUP_NAME: "nightly", "x": "y"},
                 "annotations": {"snapshot.storage.kubernetes.io/deletion-secret-name": "key"}},
             "spec": {"driver": "d", "deletionPolicy": "Retain", "source": {"volumeHandle": "v"}, "sourceVolumeMode": "Block",
@@ -260,7 +258,7 @@ mod tests {
     }
 
     fn types() -> SnapshotTypes {
-        let of = |resource: &str, kind: &str| Arc::new(ApiResource::new(GROUP, "v1", resource, kind));
+        let of = |resource: &str, kind: &str| Arc::new(ApiResource::new(SNAPSHOT_API, "v1", resource, kind));
         SnapshotTypes {
             snapshots: of("volumesnapshots", "VolumeSnapshot"),
             contents: of("volumesnapshotcontents", "VolumeSnapshotContent"),
@@ -278,7 +276,7 @@ mod tests {
         let expected = json!({
             "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotContent",
             "metadata": {"name": name, "labels": {LABEL_BACKUP_NAME: "nightly"},
-                "annotations": {"snapshot.storage.kubernetes.io/deletion-secret-name": "key"}, "finalizers": [FINALIZER]},
+                "annotations": {"snapshot.storage.kubernetes.io/deletion-secret-name": "key"}, "finalizers": [SNAPSHOT_CONTENT_FINALIZER]},
             "spec": {"driver": "d", "deletionPolicy": "Delete", "source": {"snapshotHandle": "snap-1"}, "sourceVolumeMode": "Block",
                 "volumeSnapshotRef": {"kind": "VolumeSnapshot", "namespace": name, "name": name}}});
         assert_eq!(archived.temporary(&types()), expected);

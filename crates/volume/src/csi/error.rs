@@ -1,5 +1,6 @@
 //! Why a snapshot was not taken.
 
+use crate::class::ClassTrouble;
 use lifeboat_cluster::ClusterError;
 use std::time::Duration;
 
@@ -11,14 +12,13 @@ pub enum CsiError {
     Cluster(#[from] ClusterError),
     /// No class fits.
     #[error(
-        "no VolumeSnapshotClass of the driver {driver} is chosen: {why}; name one in the annotation \
-         velero.io/csi-volumesnapshot-class of the claim, or put the label of that name on one class"
+        "no VolumeSnapshotClass of the driver {driver} is chosen: {}; {}", trouble.why, trouble.advice
     )]
     NoClass {
         /// The driver.
         driver: String,
-        /// Why.
-        why: String,
+        /// Why, and what helps.
+        trouble: ClassTrouble,
     },
     /// The driver did not take it in time.
     #[error("the snapshot {name} was not taken within {}: {said}", format_duration(*within))]
@@ -70,7 +70,7 @@ pub enum CsiError {
     Cancelled,
     /// The API server answered with something else.
     #[error("the API server answered with no {0}")]
-    Odd(&'static str),
+    Odd(String),
 }
 
 fn format_duration(duration: Duration) -> String {

@@ -3,16 +3,17 @@
 //! As long as a VolumeGroupSnapshot is there, whatever is done to it and its members can be taken up again: it goes last.
 
 use super::answer::text;
-use super::clean::set_policy;
+use super::at::{At, selected};
+use super::clean::remove_orphan;
 use super::error::CsiError;
-use super::listed::{each, selected};
 use super::members::{
-    BEING_DELETED, CONTENT_FINALIZER, GROUP_FINALIZER, GroupName, HANDLE_OF_GROUP, is_content_of, is_member,
+    BEING_DELETED, GROUP_CONTENT_FINALIZER, GROUP_FINALIZER, GroupName, HANDLE_OF_GROUP, is_content_of, is_member,
+    is_named_for,
 };
-use super::objects::{GroupTypes, SnapshotTypes};
+use super::objects::GroupTypes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
-use lifeboat_cluster::{Cluster, ListRequest, MergePatch};
+use lifeboat_cluster::{ListRequest, MergePatch};
 use lifeboat_object::ApiResource;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -27,14 +28,11 @@ const GONE: Duration = Duration::from_secs(15);
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(2)];
 /// How often an object that others change meanwhile is changed.
 const TRIES: usize = 5;
-/// On VolumeSnapshotContents: their VolumeSnapshot goes, and they are to follow.
-const SNAPSHOT_BEING_DELETED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted";
 
 /// The groups of a cluster.
 #[derive(Clone, Copy)]
 pub(crate) struct Groups<'a> {
-    pub(crate) cluster: &'a Cluster,
-    pub(crate) types: &'a SnapshotTypes,
+    pub(crate) at: At<'a>,
     pub(crate) groups: &'a GroupTypes,
 }
 
@@ -52,10 +50,10 @@ impl Groups<'_> {
         // Nothing is removed from the cluster before all contents are known to keep what they stand for.
         let Belongings { contents, members } = &belongings;
         for content in contents {
-            self.set_group_policy(content, "Retain").await?;
+            self.at.set_policy(&self.groups.contents, text(content, "/metadata/name"), "Retain").await?;
         }
         self.set_policies(members, "Retain").await?;
-        let (cluster, types) = (self.cluster, self.types);
+        let At { cluster, types } = self.at;
         let mut removals: Vec<Work<'_>> = Vec::with_capacity(members.len());
         for member in members {
             let removal = async move {
@@ -83,14 +81,14 @@ impl Groups<'_> {
         let Some((group, Belongings { contents, members })) = self.look(namespace, name).await? else { return Ok(()) };
         self.set_policies(&members, "Delete").await?;
         for content in &contents {
-            self.set_group_policy(content, "Delete").await?;
+            self.at.set_policy(&self.groups.contents, text(content, "/metadata/name"), "Delete").await?;
         }
-        self.cluster.delete(&self.groups.groups, Some(namespace), name).await?;
+        self.at.cluster.delete(&self.groups.groups, Some(namespace), name).await?;
         let is_gone = self.wait_until_gone(namespace, &group).await?;
         // The controller may have made contents while the group was deleted, and does not delete those that it had not bound yet.
         let left = self.contents(|content| is_content_of(content, &group.uid)).await?;
         for content in left.iter().filter(|content| is_gone || !is_being_deleted(content)) {
-            self.remove_content(content).await?;
+            self.remove_content(content, "Delete").await?;
         }
         let handles: Vec<&str> = contents.iter().map(|c| text(c, "/status/volumeGroupSnapshotHandle")).collect();
         self.remove_contents_of_members(namespace, &handles).await?;
@@ -111,21 +109,37 @@ impl Groups<'_> {
         }
     }
 
-    /// Removes a content whose group is gone, and with it what lies in the storage.
-    pub(crate) async fn remove_content(&self, content: &Value) -> Result<(), CsiError> {
+    /// The contents of the groups of a backup that are gone.
+    pub(crate) async fn orphans(&self, backup_uid: &str) -> Result<Vec<Value>, CsiError> {
+        let reference =
+            |content: &Value, field: &str| text(content, &format!("/spec/volumeGroupSnapshotRef/{field}")).to_owned();
+        let is_of_backup = |content: &Value| {
+            !reference(content, "uid").is_empty() && is_named_for(backup_uid, &reference(content, "name"))
+        };
+        let mut orphans = Vec::new();
+        for content in self.contents(is_of_backup).await? {
+            let group = self.group(&reference(&content, "namespace"), &reference(&content, "name")).await?;
+            if group.is_none_or(|group| text(&group, "/metadata/uid") != reference(&content, "uid")) {
+                orphans.push(content);
+            }
+        }
+        Ok(orphans)
+    }
+
+    /// Removes a content whose group is gone; what lies in the storage goes with it, or stays, as this policy says.
+    pub(crate) async fn remove_content(&self, content: &Value, policy: &str) -> Result<(), CsiError> {
         let name = text(content, "/metadata/name");
         let mut metadata = json!({"annotations": {BEING_DELETED: "yes"}});
         if !is_being_deleted(content) {
             // Without the finalizer it would be gone before its driver has deleted anything.
             let finalizers = content["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
-            let own = (!finalizers.iter().any(|one| one == CONTENT_FINALIZER)).then(|| CONTENT_FINALIZER.into());
+            let own =
+                (!finalizers.iter().any(|one| one == GROUP_CONTENT_FINALIZER)).then(|| GROUP_CONTENT_FINALIZER.into());
             metadata["finalizers"] = finalizers.into_iter().chain(own).collect();
         }
-        let patch = json!({"metadata": metadata, "spec": {"deletionPolicy": "Delete"}}).to_string();
-        match self.cluster.patch(&self.groups.contents, None, name, MergePatch::of(patch.into())).await {
-            Ok(_) => drop(self.cluster.delete(&self.groups.contents, None, name).await?),
-            Err(e) if e.is_not_found() => {}
-            Err(e) => return Err(e.into()),
+        let patch = json!({"metadata": metadata, "spec": {"deletionPolicy": policy}});
+        if self.at.patch_content(&self.groups.contents, name, patch).await?.is_some() {
+            self.at.cluster.delete(&self.groups.contents, None, name).await?;
         }
         Ok(())
     }
@@ -141,24 +155,19 @@ impl Groups<'_> {
             of.is_some_and(|of| handles.contains(&of))
                 && text(content, "/spec/volumeSnapshotRef/namespace") == namespace
         };
-        for content in self.list(&self.types.contents, None, is_of_group).await? {
+        for content in self.list(&self.at.types.contents, None, is_of_group).await? {
             let (name, of) = (text(&content, "/metadata/name"), text(&content, "/spec/volumeSnapshotRef/name"));
-            if self.read(&self.types.snapshots, Some(namespace), of).await?.is_some() {
+            if self.at.read(&self.at.types.snapshots, Some(namespace), of).await?.is_some() {
                 continue;
             }
-            let patch = json!({"metadata": {"annotations": {SNAPSHOT_BEING_DELETED: "yes"}}, "spec": {"deletionPolicy": "Delete"}});
-            match self.cluster.patch(&self.types.contents, None, name, MergePatch::of(patch.to_string().into())).await {
-                Ok(_) => drop(self.cluster.delete(&self.types.contents, None, name).await?),
-                Err(e) if e.is_not_found() => {}
-                Err(e) => return Err(e.into()),
-            }
+            remove_orphan(self.at, name, "Delete").await?;
         }
         Ok(())
     }
 
     /// A group, if it is there.
     pub(crate) async fn group(&self, namespace: &str, name: &str) -> Result<Option<Value>, CsiError> {
-        self.read(&self.groups.groups, Some(namespace), name).await
+        self.at.read(&self.groups.groups, Some(namespace), name).await
     }
 
     /// The contents of groups that are wanted.
@@ -168,7 +177,7 @@ impl Groups<'_> {
 
     /// The VolumeSnapshots of a group.
     pub(crate) async fn members(&self, namespace: &str, group: &GroupName) -> Result<Vec<Value>, CsiError> {
-        self.list(&self.types.snapshots, Some(namespace), |snapshot| is_member(snapshot, group)).await
+        self.list(&self.at.types.snapshots, Some(namespace), |snapshot| is_member(snapshot, group)).await
     }
 
     async fn look(&self, namespace: &str, name: &str) -> Result<Option<(GroupName, Belongings)>, CsiError> {
@@ -179,20 +188,10 @@ impl Groups<'_> {
         Ok(Some((group, Belongings { contents, members })))
     }
 
-    async fn set_group_policy(&self, content: &Value, policy: &str) -> Result<(), CsiError> {
-        let patch = json!({"spec": {"deletionPolicy": policy}}).to_string();
-        let name = text(content, "/metadata/name");
-        match self.cluster.patch(&self.groups.contents, None, name, MergePatch::of(patch.into())).await {
-            Ok(_) => Ok(()),
-            Err(e) if e.is_not_found() => Ok(()),
-            Err(e) => Err(e.into()),
-        }
-    }
-
     async fn set_policies(&self, members: &[Value], policy: &str) -> Result<(), CsiError> {
         let mut works: Vec<Work<'_>> = Vec::with_capacity(members.len());
         for content in members.iter().filter_map(content_of) {
-            works.push(set_policy(self.cluster, self.types, content, policy).map(|set| set.map(drop)).boxed());
+            works.push(self.at.set_policy(&self.at.types.contents, content, policy).map(|set| set.map(drop)).boxed());
         }
         all(works).await
     }
@@ -222,7 +221,8 @@ impl Groups<'_> {
             finalizers.retain(|finalizer| finalizer != GROUP_FINALIZER);
             let version = text(&group, "/metadata/resourceVersion");
             let patch = json!({"metadata": {"resourceVersion": version, "finalizers": finalizers}}).to_string();
-            match self.cluster.patch(&self.groups.groups, Some(namespace), name, MergePatch::of(patch.into())).await {
+            match self.at.cluster.patch(&self.groups.groups, Some(namespace), name, MergePatch::of(patch.into())).await
+            {
                 Ok(_) => return Ok(()),
                 Err(e) if e.is_not_found() => return Ok(()),
                 Err(e) if e.is_conflict() => {}
@@ -230,17 +230,6 @@ impl Groups<'_> {
             }
         }
         Err(CsiError::Remains(format!("VolumeGroupSnapshot {namespace}/{name}"), "it changes all the time".to_owned()))
-    }
-
-    pub(crate) async fn read(
-        &self,
-        resource: &ApiResource,
-        namespace: Option<&str>,
-        name: &str,
-    ) -> Result<Option<Value>, CsiError> {
-        let body = self.cluster.get(resource, namespace, name).await?;
-        let odd = |_| CsiError::Odd("object of a VolumeGroupSnapshot");
-        body.map(|body| serde_json::from_slice(&body).map_err(odd)).transpose()
     }
 
     async fn list(
@@ -251,7 +240,7 @@ impl Groups<'_> {
     ) -> Result<Vec<Value>, CsiError> {
         let request = ListRequest { namespace: namespace.map(str::to_owned), ..selected(resource, String::new()) };
         let mut out = Vec::new();
-        each(self.cluster, request, |object| out.extend(Some(object).filter(|object| wanted(object)))).await?;
+        self.at.list(request, |object| out.extend(Some(object).filter(|object| wanted(object)))).await?;
         Ok(out)
     }
 }

@@ -2,17 +2,18 @@
 //! snapshots: an archive says both (docs/formats/README.md).
 
 use super::answer::{failed, text};
+use super::at::At;
 use super::group_clean::Groups;
-use super::members::CONTENT_FINALIZER;
-use super::objects::{GROUPS, SnapshotTypes};
-use super::settle::{delete_by_content, temporary_name};
+use super::group_handle::GroupHandle;
+use super::members::GROUP_CONTENT_FINALIZER;
+use super::objects::GROUP_SNAPSHOT_API;
+use super::settle::{ContentOf, delete_by_content, temporary_name};
 use lifeboat_action::{ActionError, ActionErrorKind};
 use lifeboat_api::well_known::{
-    ANNOTATION_CSI_DRIVER_NAME, ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE, ANNOTATION_VOLUME_GROUP_SNAPSHOT_MEMBERS,
-    ANNOTATION_VOLUME_SNAPSHOT_HANDLE, LABEL_BACKUP_NAME, LABEL_BACKUP_UID,
+    ANNOTATION_VOLUME_GROUP_SNAPSHOT_MEMBERS, ANNOTATION_VOLUME_SNAPSHOT_HANDLE, LABEL_BACKUP_NAME, LABEL_BACKUP_UID,
 };
 use lifeboat_api::{Backup, label_value};
-use lifeboat_cluster::{Cluster, Wanted};
+use lifeboat_cluster::Wanted;
 use lifeboat_object::first_names;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,15 +30,6 @@ const SECRETS: [(&str, &str); 2] = [
         "snapshot.storage.kubernetes.io/deletion-secret-namespace",
     ),
 ];
-
-/// The driver and its name of a group.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GroupHandle {
-    /// The driver.
-    pub driver: String,
-    /// Its name of the group.
-    pub handle: String,
-}
 
 /// What the archive of a backup says of its snapshots: which belong to a group, and which VolumeSnapshots the backup has taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,20 +70,13 @@ impl ArchivedSnapshots {
             self.taken.insert(content.to_owned());
         }
         let annotation = |key: &str| object["metadata"]["annotations"][key].as_str().unwrap_or_default();
-        let of_content = text(object, "/status/volumeGroupSnapshotHandle");
-        let (driver, handle, snapshot) = match of_content {
-            "" => (
-                annotation(ANNOTATION_CSI_DRIVER_NAME),
-                annotation(ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE),
-                annotation(ANNOTATION_VOLUME_SNAPSHOT_HANDLE),
-            ),
-            handle => (text(object, "/spec/driver"), handle, text(object, "/status/snapshotHandle")),
+        let (of_content, of_snapshot) = (GroupHandle::of_content(object), GroupHandle::of_archived(object));
+        let snapshot = match of_content {
+            Some(_) => text(object, "/status/snapshotHandle"),
+            None => annotation(ANNOTATION_VOLUME_SNAPSHOT_HANDLE),
         };
-        if driver.is_empty() || handle.is_empty() {
-            return;
-        }
-        let key = GroupHandle { driver: driver.to_owned(), handle: handle.to_owned() };
-        let group = self.groups.entry(key).or_default();
+        let Some(group) = of_content.or(of_snapshot) else { return };
+        let group = self.groups.entry(group).or_default();
         let all: Vec<String> =
             serde_json::from_str(annotation(ANNOTATION_VOLUME_GROUP_SNAPSHOT_MEMBERS)).unwrap_or_default();
         let own = (!snapshot.is_empty()).then(|| snapshot.to_owned());
@@ -120,20 +105,13 @@ impl GroupDeletion {
         &self.archived
     }
 
-    /// Whether an archived content is of a group, which it cannot be deleted without.
-    pub(crate) fn group_of(content: &Value) -> Option<GroupHandle> {
-        let handle = text(content, "/status/volumeGroupSnapshotHandle");
-        (!handle.is_empty())
-            .then(|| GroupHandle { driver: text(content, "/spec/driver").to_owned(), handle: handle.to_owned() })
-    }
-
     /// Deletes the group of an archived content, and waits until its driver has. One that another member has asked for is that one's.
     ///
     /// # Errors
     /// Why it was not deleted, with the claims whose snapshots are in it.
     pub(crate) async fn delete(
         &self,
-        (cluster, types): (&Cluster, &SnapshotTypes),
+        at: At<'_>,
         group: GroupHandle,
         content: &Value,
         backup: &Backup,
@@ -143,11 +121,11 @@ impl GroupDeletion {
         }
         let archived = self.archived.groups.get(&group).cloned().unwrap_or_default();
         let one = One { backup, group: &group, archived: &archived, content };
-        let Some(of) = &types.groups else {
-            let why = format!("the cluster does not serve {GROUPS}, and without it no driver is told");
+        let Some(of) = &at.types.groups else {
+            let why = format!("the cluster does not serve {GROUP_SNAPSHOT_API}, and without it no driver is told");
             return Err(one.not_deleted(&why));
         };
-        let groups = Groups { cluster, types, groups: of };
+        let groups = Groups { at, groups: of };
         let deleted = one.delete(groups).await;
         deleted.map_err(|e| {
             if matches!(e.kind, ActionErrorKind::Passing | ActionErrorKind::Gone) {
@@ -194,7 +172,7 @@ impl One<'_> {
 
     /// Makes a content that stands for the group, of no VolumeGroupSnapshot, deletes it, and waits until its driver has deleted the group.
     async fn delete_by_handle(&self, groups: Groups<'_>) -> Result<(), ActionError> {
-        let (cluster, resource, name) = (groups.cluster, &groups.groups.contents, self.temporary_name());
+        let (cluster, resource, name) = (groups.at.cluster, &groups.groups.contents, self.temporary_name());
         let wanted = Wanted::of(self.temporary(groups).to_string().into());
         match cluster.create(resource, None, &name, wanted).await {
             Ok(_) => {}
@@ -202,8 +180,8 @@ impl One<'_> {
             Err(e) if e.is_already_exists() => {}
             Err(e) => return Err(failed(e)),
         }
-        let handle = ("volumeGroupSnapshotHandle", self.group.handle.as_str());
-        let left = delete_by_content(cluster, resource, &name, handle, DELETED).await.map_err(failed)?;
+        let of = ContentOf { resource, name: &name, field: "volumeGroupSnapshotHandle", handle: &self.group.handle };
+        let left = delete_by_content(cluster, of, DELETED).await.map_err(failed)?;
         let Some(content) = left else { return Ok(()) };
         let said = match text(&content, "/status/error/message") {
             "" => {
@@ -233,7 +211,7 @@ impl One<'_> {
         json!({
             "apiVersion": resource.api_version(), "kind": resource.kind,
             "metadata": {"name": name, "labels": {LABEL_BACKUP_NAME: label_value(&self.backup.metadata.name)},
-                "annotations": annotations, "finalizers": [CONTENT_FINALIZER]},
+                "annotations": annotations, "finalizers": [GROUP_CONTENT_FINALIZER]},
             "spec": {
                 "driver": self.group.driver, "deletionPolicy": "Delete",
                 "source": {"groupSnapshotHandles": {"volumeGroupSnapshotHandle": self.group.handle,
@@ -302,8 +280,8 @@ mod tests {
             (key("h"), of(&["s-other"], &[])),
         ]);
         assert_eq!(groups, ArchivedSnapshots { groups: expected, ..ArchivedSnapshots::default() });
-        assert_eq!(GroupDeletion::group_of(&content("s-a", &json!("g"))), Some(key("g")));
-        assert_eq!(GroupDeletion::group_of(&content("s-single", &Value::Null)), None);
+        assert_eq!(GroupHandle::of_content(&content("s-a", &json!("g"))), Some(key("g")));
+        assert_eq!(GroupHandle::of_content(&content("s-single", &Value::Null)), None);
     }
 
     #[test]

@@ -7,14 +7,15 @@ use super::group_clean::{Groups, content_of};
 use super::members::{GroupName, Wanted, group_snapshot, name_of_group};
 use super::objects::GroupTypes;
 use super::outcomes::{Promise, Taken, TakenGroup};
-use super::snapshots::{Created, CsiSnapshots, PAUSE, ToCreate, Waited};
+use super::snapshots::{BoundTo, Created, CsiSnapshots, PAUSE, ToCreate, Waited};
 use crate::facts::{Claim, ClaimKey};
+use crate::group::{beside_note, fallback_note};
 use crate::line::Line;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use lifeboat_api::well_known::{LABEL_BACKUP_NAME, LABEL_BACKUP_UID};
-use lifeboat_api::{Time, VolumeGroupFallback, label_value};
+use lifeboat_api::{VolumeGroupFallback, label_value};
 use lifeboat_cluster::{ClusterError, MergePatch};
 use lifeboat_object::{Place, first_names};
 use serde_json::{Value, json};
@@ -88,10 +89,7 @@ impl CsiSnapshots {
             promises.into_iter().for_each(|promise| promise.keep(Err(Arc::clone(&why))));
             return;
         }
-        let text = format!(
-            "the snapshots of {} are of different moments, because they could not be taken together: {why} (volumeGroupFallback is single)",
-            group.names()
-        );
+        let text = fallback_note(&group.all_names(), &format!("they could not be taken together: {why}"));
         self.operation.journal.warn(&Place::Namespace(group.namespace.clone()), text);
         let each = group.members.iter().zip(promises).map(|(member, promise)| async move {
             let taken = self.take(&member.claim, line, &group.driver, &member.class).await;
@@ -151,11 +149,11 @@ impl CsiSnapshots {
         &self,
         group: &ClaimGroup,
         created: Created<'_>,
-        (content, at): (String, Option<Time>),
+        bound: BoundTo,
         deadline: Instant,
     ) -> Result<Vec<Taken>, Waited> {
         let types = self.of.types.groups.as_ref().ok_or(Waited::Failed(CsiError::NoGroups))?;
-        let groups = Groups { cluster: &self.cluster, types: &self.of.types, groups: types };
+        let groups = Groups { at: self.at(), groups: types };
         let name = GroupName { name: created.name.to_owned(), uid: created.uid.to_owned() };
         loop {
             if groups.group(created.namespace, created.name).await.map_err(Waited::Failed)?.is_none() {
@@ -164,8 +162,7 @@ impl CsiSnapshots {
             let found = groups.members(created.namespace, &name).await.map_err(Waited::Failed)?;
             let matched = group.matched(self.with_contents(found).await?);
             if matched.missing.is_empty() {
-                let content = groups.read(&types.contents, None, &content).await.map_err(Waited::Failed)?;
-                return self.adopt(group, created, matched, (content.unwrap_or_default(), at)).await;
+                return self.adopt(group, created, matched, bound).await;
             }
             if Instant::now() + PAUSE > deadline {
                 let missing = first_names(&matched.missing);
@@ -200,9 +197,11 @@ impl CsiSnapshots {
         group: &ClaimGroup,
         created: Created<'_>,
         matched: Matched,
-        (content, at): (Value, Option<Time>),
+        bound: BoundTo,
     ) -> Result<Vec<Taken>, Waited> {
         let Matched { found, beside, .. } = matched;
+        let types = self.of.types.groups.as_ref().ok_or(Waited::Failed(CsiError::NoGroups))?;
+        let content = self.at().read(&types.contents, None, &bound.content).await.map_err(Waited::Failed)?;
         let backup = &self.of.backup.metadata;
         let labels = json!({LABEL_BACKUP_NAME: label_value(&backup.name), LABEL_BACKUP_UID: backup.uid});
         let patch = Bytes::from(json!({"metadata": {"labels": labels}}).to_string());
@@ -220,19 +219,15 @@ impl CsiSnapshots {
         let untold: Vec<String> =
             beside.iter().map(|found| found.claim.clone()).filter(|name| !group.beside.contains(name)).collect();
         if !untold.is_empty() {
-            let text = format!(
-                "the group {} took volumes of claims along that this backup does not snapshot: {}; their snapshots stay in the storage \
-                 until the backup is deleted",
-                group.value,
-                first_names(&untold)
-            );
+            let text = beside_note(&group.value, &self.of.backup.spec.volume_group_snapshot_label_key, &untold);
             self.operation.journal.warn(&Place::Namespace(group.namespace.clone()), text);
         }
-        let of_content = snapshots_in(&content);
+        let of_content = snapshots_in(&content.unwrap_or_default());
         let all: BTreeSet<String> =
             found.iter().chain(&beside).map(|found| found.content.handle.clone()).chain(of_content).collect();
         let taken = Arc::new(TakenGroup {
             name: created.name.to_owned(),
+            content: bound.content,
             value: group.value.clone(),
             snapshots: all.into_iter().filter(|handle| !handle.is_empty()).collect(),
         });
@@ -240,15 +235,32 @@ impl CsiSnapshots {
             namespace: created.namespace.to_owned(),
             name: found.name,
             content: found.content,
-            at,
+            at: bound.at,
             group: Some(Arc::clone(&taken)),
         });
         Ok(taken.collect())
     }
 
+    /// Lets the content of a group keep what it stands for, once, however many of its members ask for it: from now on nothing is lost when
+    /// somebody deletes the VolumeGroupSnapshot, or its namespace. An error is a warning.
+    pub(crate) async fn keep_group(&self, namespace: &str, group: &TakenGroup) {
+        let Some(types) = &self.of.types.groups else { return };
+        if !self.note_kept_group(&group.content) {
+            return;
+        }
+        if let Err(e) = self.at().set_policy(&types.contents, &group.content, "Retain").await {
+            let text = format!(
+                "the content of the group snapshot {} could not be told to keep it: who deletes the VolumeGroupSnapshot, or its \
+                 namespace, before the backup ends may delete the data in the storage: {e}",
+                group.name
+            );
+            self.operation.journal.warn(&Place::Namespace(namespace.to_owned()), text);
+        }
+    }
+
     /// What the controllers or the driver say of a group that was not taken.
     async fn said_of(&self, types: &GroupTypes, created: Created<'_>, said: String) -> String {
-        let groups = Groups { cluster: &self.cluster, types: &self.of.types, groups: types };
+        let groups = Groups { at: self.at(), groups: types };
         let group = groups.group(created.namespace, created.name).await.ok().flatten().unwrap_or_default();
         let is_taken = !text(&group, "/status/creationTime").is_empty();
         if is_taken || !text(&group, "/status/error/message").is_empty() {
@@ -258,7 +270,7 @@ impl CsiSnapshots {
         if name.is_empty() {
             return "no controller has taken it up: does the snapshot-controller run, with CSIVolumeGroupSnapshot switched on?".to_owned();
         }
-        let content = groups.read(&types.contents, None, name).await.ok().flatten().unwrap_or_default();
+        let content = groups.at.read(&types.contents, None, name).await.ok().flatten().unwrap_or_default();
         match text(&content, "/status/error/message") {
             "" => "its driver has not answered: can it take groups, and does its csi-snapshotter run with CSIVolumeGroupSnapshot switched \
                  on?"
@@ -274,7 +286,7 @@ impl CsiSnapshots {
             // Who has taken the backup over has taken up what is there.
             return;
         }
-        let groups = Groups { cluster: &self.cluster, types: &self.of.types, groups: types };
+        let groups = Groups { at: self.at(), groups: types };
         if let Err(e) = groups.remove(created.namespace, created.name).await {
             self.note_left_group(created.namespace, created.name);
             let fields = [("volumegroupsnapshot", created.place()), ("why", e.to_string())];
@@ -354,8 +366,11 @@ impl ClaimGroup {
     }
 
     fn names(&self) -> String {
-        let names: Vec<String> = self.members.iter().map(|member| member.claim.key.name.clone()).collect();
-        first_names(&names)
+        first_names(&self.all_names())
+    }
+
+    fn all_names(&self) -> Vec<String> {
+        self.members.iter().map(|member| member.claim.key.name.clone()).collect()
     }
 
     /// What a driver says, its names of volumes with the claims that they are of.

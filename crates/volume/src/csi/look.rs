@@ -1,11 +1,12 @@
-//! One look at the snapshots of a backup: two lists, however many there are.
+//! One look at the snapshots of a backup: two lists, however many there are. It is not read again.
 
+use super::answer::text;
+use super::at::{At, selected};
 use super::content::Content;
-use super::listed::{each, selected};
-use super::objects::{SnapshotTypes, selector};
+use super::objects::selector;
 use lifeboat_api::well_known::LABEL_BACKUP_NAME;
 use lifeboat_api::{Backup, label_value};
-use lifeboat_cluster::{Cluster, ClusterError};
+use lifeboat_cluster::ClusterError;
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -14,6 +15,8 @@ use std::collections::HashMap;
 pub(crate) struct Look {
     snapshots: HashMap<(String, String), Bound>,
     contents: HashMap<String, Content>,
+    /// The names of the contents that stay, and keep what they stand for, when their VolumeSnapshots go; by namespace and name of these.
+    kept: HashMap<(String, String), String>,
 }
 
 /// What a VolumeSnapshot says of itself.
@@ -28,23 +31,27 @@ pub(crate) struct Bound {
 impl Bound {
     /// Reads one.
     pub(crate) fn of(snapshot: &Value) -> Self {
-        let text = |pointer: &str| snapshot.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = |pointer: &str| text(snapshot, pointer).to_owned();
         Self { content: text("/status/boundVolumeSnapshotContentName"), error: text("/status/error/message") }
     }
 }
 
 impl Look {
     /// Looks at those of a backup.
-    pub(crate) async fn at(cluster: &Cluster, types: &SnapshotTypes, backup: &Backup) -> Result<Self, ClusterError> {
+    pub(crate) async fn take(at: At<'_>, backup: &Backup) -> Result<Self, ClusterError> {
         let mut look = Self::default();
-        let text = |object: &Value, key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
-        each(cluster, selected(&types.snapshots, selector(&backup.metadata.uid)), |snapshot| {
-            look.snapshots.insert((text(&snapshot, "namespace"), text(&snapshot, "name")), Bound::of(&snapshot));
+        at.list(selected(&at.types.snapshots, selector(&backup.metadata.uid)), |snapshot| {
+            let (namespace, name) = (text(&snapshot, "/metadata/namespace"), text(&snapshot, "/metadata/name"));
+            look.snapshots.insert((namespace.to_owned(), name.to_owned()), Bound::of(&snapshot));
         })
         .await?;
         let of_backup = format!("{LABEL_BACKUP_NAME}={}", label_value(&backup.metadata.name));
-        each(cluster, selected(&types.contents, of_backup), |content| {
-            let content = Content::of(&content);
+        at.list(selected(&at.types.contents, of_backup), |object| {
+            let content = Content::of(&object);
+            let of = |field: &str| text(&object, &format!("/spec/volumeSnapshotRef/{field}")).to_owned();
+            if content.deletion_policy == "Retain" && object["metadata"]["deletionTimestamp"].is_null() {
+                look.kept.insert((of("namespace"), of("name")), content.name.clone());
+            }
             look.contents.insert(content.name.clone(), content);
         })
         .await?;
@@ -54,6 +61,11 @@ impl Look {
     /// A VolumeSnapshot that was seen.
     pub(crate) fn snapshot(&self, namespace: &str, name: &str) -> Option<&Bound> {
         self.snapshots.get(&(namespace.to_owned(), name.to_owned()))
+    }
+
+    /// The name of the content that keeps what a VolumeSnapshot stands for, also when that is gone.
+    pub(crate) fn kept_of(&self, namespace: &str, name: &str) -> Option<&str> {
+        self.kept.get(&(namespace.to_owned(), name.to_owned())).map(String::as_str)
     }
 
     /// A content that was seen. One without the label of its backup is not.

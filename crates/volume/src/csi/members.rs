@@ -1,7 +1,7 @@
 //! What belongs to a VolumeGroupSnapshot: its members, its contents, and how it is named (backup.md 3.7). Pure.
 
 use super::answer::text;
-use super::objects::{GROUP, GROUPS, GroupTypes};
+use super::objects::{GROUP_SNAPSHOT_API, GroupTypes, SNAPSHOT_API};
 use lifeboat_api::well_known::{LABEL_BACKUP_NAME, LABEL_BACKUP_UID};
 use lifeboat_api::{Backup, label_value};
 use lifeboat_object::Item;
@@ -15,14 +15,14 @@ const KIND: &str = "VolumeGroupSnapshot";
 /// controller makes of it meanwhile would stay.
 pub(crate) const GROUP_FINALIZER: &str = "groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-bound-protection";
 /// The same of VolumeGroupSnapshotContents, by which the csi-snapshotter does it.
-pub(crate) const CONTENT_FINALIZER: &str =
+pub(crate) const GROUP_CONTENT_FINALIZER: &str =
     "groupsnapshot.storage.kubernetes.io/volumegroupsnapshotcontent-bound-protection";
 /// On VolumeGroupSnapshotContents: their VolumeGroupSnapshot goes, and they are to follow.
 pub(crate) const BEING_DELETED: &str = "groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-being-deleted";
 /// On VolumeSnapshotContents: the driver's name of the group.
 pub(crate) const HANDLE_OF_GROUP: &str = "groupsnapshot.storage.k8s.io/volumeGroupSnapshotHandle";
 /// The finalizers of members that mean nothing without their group (backup.md 3.7 step 7).
-const FINALIZERS: [&str; 2] = [
+const MEMBER_FINALIZERS: [&str; 2] = [
     "snapshot.storage.kubernetes.io/volumesnapshot-in-group-protection",
     "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection",
 ];
@@ -37,7 +37,7 @@ pub(crate) struct GroupName {
 /// Whether an entry of `ownerReferences` names a group, in whatever version of the API: v1beta1, v1beta2, v1.
 fn is_group(owner: &Value) -> bool {
     let group = owner["apiVersion"].as_str().unwrap_or_default().split('/').next();
-    owner["kind"] == KIND && group == Some(GROUPS)
+    owner["kind"] == KIND && group == Some(GROUP_SNAPSHOT_API)
 }
 
 /// The group that owns a VolumeSnapshot.
@@ -79,7 +79,7 @@ pub(crate) fn leave_group(snapshot: &mut Value) -> bool {
         }
     };
     keep("ownerReferences", &|owner| !is_group(owner));
-    keep("finalizers", &|finalizer| !FINALIZERS.iter().any(|one| finalizer == one));
+    keep("finalizers", &|finalizer| !MEMBER_FINALIZERS.iter().any(|one| finalizer == one));
     is_changed
 }
 
@@ -121,7 +121,7 @@ pub(crate) fn is_named_for(backup_uid: &str, name: &str) -> bool {
 /// backup goes by, and may be of a claim that is gone.
 #[must_use]
 pub fn is_snapshot_of_backup(backup_uid: &str, item: &Item) -> bool {
-    if backup_uid.is_empty() || item.resource.group != GROUP || item.resource.resource != "volumesnapshots" {
+    if backup_uid.is_empty() || item.resource.group != SNAPSHOT_API || item.resource.resource != "volumesnapshots" {
         return false;
     }
     let is_of_its_group = |snapshot: &Value| group_of(snapshot).is_some_and(|group| is_named_for(backup_uid, &group));
@@ -134,7 +134,7 @@ pub fn is_snapshot_of_backup(backup_uid: &str, item: &Item) -> bool {
 /// they would take a group of what is then in the cluster.
 #[must_use]
 pub fn is_group_of_backup(backup_uid: &str, item: &Item) -> bool {
-    if item.resource.group != GROUPS {
+    if item.resource.group != GROUP_SNAPSHOT_API {
         return false;
     }
     match item.resource.resource.as_str() {
@@ -174,7 +174,7 @@ mod tests {
     use std::sync::Arc;
 
     fn owned(api_version: &str, kind: &str) -> Value {
-        json!({"metadata": {"name": "s", "finalizers": [FINALIZERS[0], "example.com/mine", FINALIZERS[1]], "ownerReferences": [
+        json!({"metadata": {"name": "s", "finalizers": [MEMBER_FINALIZERS[0], "example.com/mine", MEMBER_FINALIZERS[1]], "ownerReferences": [
                 {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "1"},
                 {"apiVersion": api_version, "kind": kind, "name": "g", "uid": "2"}]}})
     }
@@ -183,7 +183,7 @@ mod tests {
     fn a_snapshot_of_a_backup_is_known_by_its_label_and_by_its_group() {
         let own = name_of_group("u", "n", "pair", &["1"]);
         let item = |resource: &str, uid: &str, group: &str| {
-            let resource = ApiResource::new(GROUP, "v1", resource, "Any");
+            let resource = ApiResource::new(SNAPSHOT_API, "v1", resource, "Any");
             let object = json!({"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "Any",
                 "metadata": {"name": "s", "labels": {LABEL_BACKUP_UID: uid}}, "status": {"volumeGroupSnapshotName": group}});
             Item::parse(Arc::new(resource), object.to_string().into()).unwrap()
@@ -204,7 +204,7 @@ mod tests {
     fn groups_of_a_backup_and_their_contents_are_known_by_the_name_of_the_group() {
         let own = name_of_group("u", "n", "pair", &["1"]);
         let item = |resource: &str, kind: &str, name: &str, group: &str| {
-            let resource = ApiResource::new(GROUPS, "v1", resource, kind);
+            let resource = ApiResource::new(GROUP_SNAPSHOT_API, "v1", resource, kind);
             let object = json!({"apiVersion": "groupsnapshot.storage.k8s.io/v1", "kind": kind,
                 "metadata": {"name": name}, "spec": {"volumeGroupSnapshotRef": {"name": group}}});
             Item::parse(Arc::new(resource), object.to_string().into()).unwrap()
@@ -256,11 +256,11 @@ mod tests {
             assert!(!leave_group(&mut snapshot), "{version}");
         }
         let mut alone =
-            json!({"metadata": {"finalizers": [FINALIZERS[1]]}, "status": {"volumeGroupSnapshotName": "g"}});
+            json!({"metadata": {"finalizers": [MEMBER_FINALIZERS[1]]}, "status": {"volumeGroupSnapshotName": "g"}});
         assert!(leave_group(&mut alone));
         assert_eq!(alone["metadata"], json!({}));
         // One of no group keeps what its controller has put on it.
-        let single = json!({"metadata": {"finalizers": [FINALIZERS[1]]}});
+        let single = json!({"metadata": {"finalizers": [MEMBER_FINALIZERS[1]]}});
         let mut same = single.clone();
         assert!(!leave_group(&mut same) && same == single);
         assert!(!leave_group(&mut json!([])));
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_group_selects_its_claims_by_their_label_and_says_whose_it_is() {
-        let of = |resource: &str, kind: &str| Arc::new(ApiResource::new(GROUPS, "v1beta2", resource, kind));
+        let of = |resource: &str, kind: &str| Arc::new(ApiResource::new(GROUP_SNAPSHOT_API, "v1beta2", resource, kind));
         let types = GroupTypes {
             groups: of("volumegroupsnapshots", KIND),
             contents: of("volumegroupsnapshotcontents", "VolumeGroupSnapshotContent"),

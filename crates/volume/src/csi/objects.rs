@@ -10,10 +10,10 @@ use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
 /// The API group of snapshots.
-pub const GROUP: &str = "snapshot.storage.k8s.io";
+pub const SNAPSHOT_API: &str = "snapshot.storage.k8s.io";
 
 /// The API group of snapshots of several volumes.
-pub const GROUPS: &str = "groupsnapshot.storage.k8s.io";
+pub const GROUP_SNAPSHOT_API: &str = "groupsnapshot.storage.k8s.io";
 
 /// The types of snapshots of several volumes, as a cluster serves them, in whatever version.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ impl GroupTypes {
     /// Those of a cluster; `None` when it does not serve them.
     #[must_use]
     pub fn of(catalog: &Catalog) -> Option<Self> {
-        let find = |name: &str| catalog.find(&GroupResource::new(GROUPS, name)).cloned();
+        let find = |name: &str| catalog.find(&GroupResource::new(GROUP_SNAPSHOT_API, name)).cloned();
         Some(Self {
             groups: find("volumegroupsnapshots")?,
             contents: find("volumegroupsnapshotcontents")?,
@@ -56,7 +56,7 @@ impl SnapshotTypes {
     /// Those of a cluster; `None` when it does not serve them.
     #[must_use]
     pub fn of(catalog: &Catalog) -> Option<Self> {
-        let find = |name: &str| catalog.find(&GroupResource::new(GROUP, name)).cloned();
+        let find = |name: &str| catalog.find(&GroupResource::new(SNAPSHOT_API, name)).cloned();
         Some(Self {
             snapshots: find("volumesnapshots")?,
             contents: find("volumesnapshotcontents")?,
@@ -66,9 +66,10 @@ impl SnapshotTypes {
     }
 }
 
-/// The finalizer that keeps a content until its driver has deleted the snapshot. The snapshot controller puts it on contents that are
+/// The finalizer that keeps a VolumeSnapshotContent until its driver has deleted the snapshot. The snapshot controller puts it on contents that are
 /// bound; one that is made to be deleted has it from the beginning, or it would be gone before the driver sees it.
-pub(crate) const FINALIZER: &str = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection";
+pub(crate) const SNAPSHOT_CONTENT_FINALIZER: &str =
+    "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection";
 
 /// Selects the VolumeSnapshots of a backup.
 pub(crate) fn selector(backup_uid: &str) -> String {

@@ -29,6 +29,8 @@ pub struct Taken {
 pub struct TakenGroup {
     /// The name of its VolumeGroupSnapshot.
     pub name: String,
+    /// The name of its VolumeGroupSnapshotContent.
+    pub content: String,
     /// The value of the label that its claims have in common.
     pub value: String,
     /// The driver's names of all its snapshots, also of claims that are not in the backup.

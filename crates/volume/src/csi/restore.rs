@@ -2,9 +2,10 @@
 //! keeps in the storage.
 
 use super::answer::{failed, text};
-use super::listed::{each, selected};
+use super::at::At;
+use super::metadata::{put, secret};
 use super::names::RESTORE_ACTIONS;
-use super::objects::{GROUP, SnapshotTypes};
+use super::objects::{SNAPSHOT_API, SnapshotTypes};
 use crate::class::SnapshotClass;
 use crate::facts::ClaimKey;
 use async_trait::async_trait;
@@ -106,24 +107,17 @@ fn leaves_volumes(restore: &Restore) -> bool {
     restore.spec.restore_pvs == Some(false)
 }
 
-fn annotate(item: &mut Value, key: &str, value: &str) {
-    if !item["metadata"]["annotations"].is_object() {
-        item["metadata"]["annotations"] = json!({});
+/// Takes off the label by which the deletion of the backup finds what its attempts have left in the cluster: a restored object stays.
+fn leave_backup(item: &mut Value) {
+    if let Some(labels) = item.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
+        labels.remove(LABEL_BACKUP_UID);
     }
-    item["metadata"]["annotations"][key] = value.into();
 }
 
 /// Goes on with an object after others of the backup, past all filters.
 fn after(mut item: Value, additional_items: Vec<ObjectKey>) -> RestoreItemOutput {
-    annotate(&mut item, ANNOTATION_RESTORE_MUST_INCLUDE, "true");
+    put(&mut item, "annotations", &[(ANNOTATION_RESTORE_MUST_INCLUDE, "true".to_owned())]);
     RestoreItemOutput { additional_items, ..RestoreItemOutput::with(item) }
-}
-
-/// The Secret that annotations of an object of the backup name.
-fn secret(object: &Value, [name, namespace]: [&str; 2]) -> Vec<ObjectKey> {
-    let annotation = |key: &str| object["metadata"]["annotations"].get(key).and_then(Value::as_str);
-    let (Some(name), Some(namespace)) = (annotation(name), annotation(namespace)) else { return Vec::new() };
-    vec![ObjectKey::new(GroupResource::new("", "secrets"), Some(namespace), name)]
 }
 
 /// `velero.io/csi-pvc-restorer`: a claim asks for a volume from the snapshot of its data.
@@ -214,7 +208,7 @@ impl RestoreItemAction for ClaimAction {
         if !item["spec"].is_object() || self.stays(target, &claim.name).await? {
             return Ok(RestoreItemOutput::with(item));
         }
-        let key = ObjectKey::new(GroupResource::new(GROUP, "volumesnapshots"), Some(namespace), snapshot);
+        let key = ObjectKey::new(GroupResource::new(SNAPSHOT_API, "volumesnapshots"), Some(namespace), snapshot);
         if !leaves_volumes(restore) {
             self.check(&claim, &item, &key).await?;
         }
@@ -225,7 +219,7 @@ impl RestoreItemAction for ClaimAction {
             return Ok(RestoreItemOutput::with(item));
         }
         let name = restored_name(&restore.metadata.uid, namespace, snapshot);
-        item["spec"]["dataSource"] = json!({"apiGroup": GROUP, "kind": "VolumeSnapshot", "name": name});
+        item["spec"]["dataSource"] = json!({"apiGroup": SNAPSHOT_API, "kind": "VolumeSnapshot", "name": name});
         Ok(after(item, vec![key]))
     }
 
@@ -275,12 +269,9 @@ impl RestoreItemAction for SnapshotAction {
         let restored = restored_name(&restore.metadata.uid, namespace, name);
         item["metadata"]["name"] = restored.as_str().into();
         item["spec"] = json!({"source": {"volumeSnapshotContentName": restored}});
-        annotate(&mut item, ANNOTATION_VSC_DELETION_POLICY, "Retain");
-        if let Some(labels) = item.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
-            // By this label the deletion of the backup finds what its attempts have left in the cluster; this one stays.
-            labels.remove(LABEL_BACKUP_UID);
-        }
-        let contents = GroupResource::new(GROUP, "volumesnapshotcontents");
+        put(&mut item, "annotations", &[(ANNOTATION_VSC_DELETION_POLICY, "Retain".to_owned())]);
+        leave_backup(&mut item);
+        let contents = GroupResource::new(SNAPSHOT_API, "volumesnapshotcontents");
         Ok(after(item, vec![ObjectKey::new(contents, None, content)]))
     }
 
@@ -307,7 +298,7 @@ impl RestoreItemAction for ClassAction {
             return Ok(RestoreItemOutput::skip());
         }
         let names = [ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAME, ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAMESPACE];
-        let additional_items = secret(input.item_from_backup, names);
+        let additional_items = secret(input.item_from_backup, names).into_iter().collect();
         Ok(RestoreItemOutput { additional_items, ..RestoreItemOutput::with(input.item) })
     }
 
@@ -332,8 +323,7 @@ impl ContentAction {
     async fn class(&self, driver: &str) -> Result<Option<&str>, ActionError> {
         let Some(types) = &self.types else { return Ok(None) };
         let load = || async {
-            let (request, mut classes) = (selected(&types.classes, String::new()), Vec::new());
-            each(&self.cluster, request, |class| classes.push(SnapshotClass::of(&class))).await?;
+            let mut classes = At { cluster: &self.cluster, types }.classes().await?;
             classes.sort_by(|a, b| a.name.cmp(&b.name));
             Ok::<_, ClusterError>(classes)
         };
@@ -368,6 +358,7 @@ impl RestoreItemAction for ContentAction {
         let target = restore.spec.namespace_mapping.get(namespace).map_or(namespace, String::as_str);
         let name = restored_name(&restore.metadata.uid, namespace, snapshot);
         item["metadata"]["name"] = name.as_str().into();
+        leave_backup(&mut item);
         item["spec"]["source"] = json!({"snapshotHandle": handle});
         item["spec"]["deletionPolicy"] = "Retain".into();
         let reference = &mut item["spec"]["volumeSnapshotRef"];
@@ -383,7 +374,7 @@ impl RestoreItemAction for ContentAction {
             (_, None) => {}
         }
         let names = [ANNOTATION_SNAPSHOTTER_SECRET_NAME, ANNOTATION_SNAPSHOTTER_SECRET_NAMESPACE];
-        let additional_items = secret(item_from_backup, names);
+        let additional_items = secret(item_from_backup, names).into_iter().collect();
         Ok(RestoreItemOutput { additional_items, ..RestoreItemOutput::with(item) })
     }
 

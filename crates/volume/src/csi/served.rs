@@ -4,7 +4,7 @@
 //! there, and that of a server with a broken part names them as failures.
 
 use super::error::CsiError;
-use super::objects::{GROUP, GROUPS, SnapshotTypes};
+use super::objects::{GROUP_SNAPSHOT_API, SNAPSHOT_API, SnapshotTypes};
 use lifeboat_cluster::{Cluster, ListRequest};
 use lifeboat_object::{ApiResource, Catalog};
 use std::sync::Arc;
@@ -34,8 +34,8 @@ pub async fn served_by(cluster: &Cluster, catalog: &Catalog) -> Result<Option<Sn
 fn discovered(catalog: &Catalog) -> Result<Option<SnapshotTypes>, CsiError> {
     let types = SnapshotTypes::of(catalog);
     let lacks = |group: &str| match &types {
-        None => group == GROUP || group == GROUPS,
-        Some(types) => group == GROUPS && types.groups.is_none(),
+        None => group == SNAPSHOT_API || group == GROUP_SNAPSHOT_API,
+        Some(types) => group == GROUP_SNAPSHOT_API && types.groups.is_none(),
     };
     for failure in &catalog.failures {
         let group = failure.group_version.split('/').next().unwrap_or_default();
@@ -49,7 +49,7 @@ fn discovered(catalog: &Catalog) -> Result<Option<SnapshotTypes>, CsiError> {
 /// Asks for VolumeSnapshots although the discovery has none: an API server that does not know its definitions yet says so, and one
 /// without them answers that there is no such type. Who may not ask has taken none.
 async fn confirm_absence(cluster: &Cluster) -> Result<(), CsiError> {
-    let resource = Arc::new(ApiResource::new(GROUP, "v1", "volumesnapshots", "VolumeSnapshot"));
+    let resource = Arc::new(ApiResource::new(SNAPSHOT_API, "v1", "volumesnapshots", "VolumeSnapshot"));
     let mut list =
         cluster.list(ListRequest { resource, namespace: None, selector: String::new(), metadata_only: true });
     let why = match list.next().await {
@@ -57,7 +57,7 @@ async fn confirm_absence(cluster: &Cluster) -> Result<(), CsiError> {
         Err(e) => e.to_string(),
         Ok(_) => "the API server answers for it, but does not name it among its types just now".to_owned(),
     };
-    Err(CsiError::NotKnown { group: GROUP.to_owned(), why })
+    Err(CsiError::NotKnown { group: SNAPSHOT_API.to_owned(), why })
 }
 
 #[cfg(test)]
@@ -70,7 +70,7 @@ mod tests {
         let single = ["volumesnapshots", "volumesnapshotcontents", "volumesnapshotclasses"];
         let groups = ["volumegroupsnapshots", "volumegroupsnapshotcontents", "volumegroupsnapshotclasses"];
         let of = |group: &str, names: [&str; 3]| names.map(|name| Arc::new(ApiResource::new(group, "v1", name, "Any")));
-        let (single, groups) = (of(GROUP, single), of(GROUPS, groups));
+        let (single, groups) = (of(SNAPSHOT_API, single), of(GROUP_SNAPSHOT_API, groups));
         let both = [single.clone(), groups].concat();
         let (ours, theirs) = ("snapshot.storage.k8s.io/v1", "groupsnapshot.storage.k8s.io/v1beta2");
         // Whether single ones are there, and groups; or the group that is not known.
@@ -80,10 +80,10 @@ mod tests {
             (both.as_slice(), "snapshot.storage.k8s.io/v1beta1", known(true, true)),
             (both.as_slice(), "groupsnapshot.storage.k8s.io/v1beta1", known(true, true)),
             (single.as_slice(), "metrics.k8s.io/v1beta1", known(true, false)),
-            (single.as_slice(), theirs, Err(GROUPS)),
+            (single.as_slice(), theirs, Err(GROUP_SNAPSHOT_API)),
             (&[], "metrics.k8s.io/v1beta1", known(false, false)),
-            (&[], ours, Err(GROUP)),
-            (&[], theirs, Err(GROUPS)),
+            (&[], ours, Err(SNAPSHOT_API)),
+            (&[], theirs, Err(GROUP_SNAPSHOT_API)),
         ] {
             let failures = vec![DiscoveryFailure { group_version: failure.to_owned(), message: "silent".to_owned() }];
             let found = discovered(&Catalog::new(types.to_vec(), failures));

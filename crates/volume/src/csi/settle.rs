@@ -13,7 +13,27 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)
 /// Between two looks at a content that its driver is to delete, at first and at most.
 const PAUSES_OF_DELETION: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(3)];
 
-/// Puts the driver's name of a snapshot, or of a group of them, into this field of the status of a content, unless the csi-snapshotter
+/// A content that stands for a snapshot in the storage, or for a group of them.
+#[derive(Clone, Copy)]
+pub(crate) struct ContentOf<'a> {
+    /// Its type.
+    pub(crate) resource: &'a ApiResource,
+    /// Its name.
+    pub(crate) name: &'a str,
+    /// The field of its status that says what it stands for.
+    pub(crate) field: &'static str,
+    /// The driver's name of that.
+    pub(crate) handle: &'a str,
+}
+
+impl ContentOf<'_> {
+    /// Whether the status says so.
+    fn is_said(&self, content: &Value) -> bool {
+        text(content, &format!("/status/{}", self.field)) == self.handle
+    }
+}
+
+/// Puts the driver's name of a snapshot, or of a group of them, into the status of its content, unless the csi-snapshotter
 /// has done so: as long as it is not there, nothing of the content is deleted in the storage, and nothing restored from it.
 ///
 /// A csi-snapshotter asks the driver when it sees a content for the first time, and writes the whole status when that fails. So its
@@ -21,25 +41,20 @@ const PAUSES_OF_DELETION: [Duration; 2] = [Duration::from_millis(200), Duration:
 ///
 /// # Errors
 /// [`ClusterError`]. A content that is gone is none.
-pub(crate) async fn say_handle(
-    cluster: &Cluster,
-    resource: &ApiResource,
-    name: &str,
-    (field, handle): (&str, &str),
-    within: Duration,
-) -> Result<(), ClusterError> {
+pub(crate) async fn say_handle(cluster: &Cluster, of: ContentOf<'_>, within: Duration) -> Result<(), ClusterError> {
+    let ContentOf { resource, name, .. } = of;
     let deadline = Instant::now() + within;
     let [mut pause, longest] = PAUSES;
     loop {
         let Some(body) = cluster.get(resource, None, name).await? else { return Ok(()) };
         let content: Value = serde_json::from_slice(&body).unwrap_or_default();
-        if text(&content, &format!("/status/{field}")) == handle {
+        if of.is_said(&content) {
             return Ok(());
         }
         // Nobody asks for one that is being deleted.
         let is_looked_at = content["status"].is_object() || is_being_deleted(&content);
         if is_looked_at || Instant::now() + pause > deadline {
-            return put_handle(cluster, resource, name, (field, handle)).await;
+            return put_handle(cluster, of).await;
         }
         sleep(pause).await;
         pause = (pause * 2).min(longest);
@@ -63,19 +78,18 @@ pub(crate) fn temporary_name(backup_uid: &str, driver: &str, handle: &str) -> St
 /// [`ClusterError`].
 pub(crate) async fn delete_by_content(
     cluster: &Cluster,
-    resource: &ApiResource,
-    name: &str,
-    (field, handle): (&str, &str),
+    of: ContentOf<'_>,
     within: Duration,
 ) -> Result<Option<Value>, ClusterError> {
+    let ContentOf { resource, name, .. } = of;
     let deadline = Instant::now() + within;
-    say_handle(cluster, resource, name, (field, handle), within).await?;
+    say_handle(cluster, of, within).await?;
     cluster.delete(resource, None, name).await?;
     let [mut pause, longest] = PAUSES_OF_DELETION;
     while let Some(body) = cluster.get(resource, None, name).await? {
         let content: Value = serde_json::from_slice(&body).unwrap_or_default();
-        if text(&content, &format!("/status/{field}")) != handle {
-            put_handle(cluster, resource, name, (field, handle)).await?;
+        if !of.is_said(&content) {
+            put_handle(cluster, of).await?;
         }
         if Instant::now() + pause > deadline {
             return Ok(Some(content));
@@ -91,12 +105,8 @@ fn is_being_deleted(content: &Value) -> bool {
 }
 
 /// Puts the handle into the status, whatever is there.
-async fn put_handle(
-    cluster: &Cluster,
-    resource: &ApiResource,
-    name: &str,
-    (field, handle): (&str, &str),
-) -> Result<(), ClusterError> {
+async fn put_handle(cluster: &Cluster, of: ContentOf<'_>) -> Result<(), ClusterError> {
+    let ContentOf { resource, name, field, handle } = of;
     let status = json!({"status": {field: handle, "readyToUse": true}}).to_string();
     let subresource = resource.has_subresource("status").then_some("status");
     match cluster.patch(resource, None, name, MergePatch { body: status.into(), subresource }).await {

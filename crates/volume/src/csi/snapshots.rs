@@ -1,15 +1,15 @@
 //! Takes the CSI snapshots of one backup.
 
 use super::answer::{failed, text};
+use super::at::At;
 use super::clean::remove;
 use super::content::Content;
 use super::error::CsiError;
 use super::follow::{Followed, Source};
-use super::listed::{each, selected};
 use super::look::Look;
 use super::objects::{SnapshotTypes, is_snapshot_of, name_of, selector, snapshot_of};
 use super::outcomes::{Outcomes, Promise, Taken};
-use crate::class::{ClassChoice, SnapshotClass, SnapshotClasses};
+use crate::class::{ClassChoice, SnapshotClasses};
 use crate::facts::{Claim, ClaimKey};
 use crate::line::{Line, Places};
 use crate::record::Report;
@@ -58,6 +58,8 @@ struct Shared {
     outcomes: Arc<Outcomes>,
     /// Namespaces and names of groups that were asked for in vain, and may be in the cluster.
     left_groups: Mutex<BTreeSet<(String, String)>>,
+    /// The names of the contents of groups that were told to keep what they stand for.
+    kept_groups: Mutex<BTreeSet<String>>,
     tasks: Mutex<JoinSet<()>>,
     places: Places,
 }
@@ -72,41 +74,34 @@ impl CsiSnapshots {
             followed: Mutex::default(),
             outcomes: Arc::default(),
             left_groups: Mutex::default(),
+            kept_groups: Mutex::default(),
             tasks: Mutex::default(),
             places: Places::new(AT_ONCE),
         };
         Self { cluster: cluster.clone(), operation: operation.clone(), of: Arc::new(of), shared: Arc::new(shared) }
     }
 
-    /// The types of snapshots.
-    #[must_use]
-    pub fn types(&self) -> &SnapshotTypes {
-        &self.of.types
-    }
-
     /// The cluster.
-    #[must_use]
-    pub fn cluster(&self) -> &Cluster {
-        &self.cluster
+    pub(crate) fn at(&self) -> At<'_> {
+        At { cluster: &self.cluster, types: &self.of.types }
     }
 
-    /// The one look that this takes at all snapshots of the backup in the cluster, when it is asked for the first time: whoever wants
-    /// to know how far they are by now makes this anew.
+    /// What is said of all snapshots of the backup in the cluster. Read once, and as old as that: make new [`CsiSnapshots`] to look again.
     pub(crate) async fn look(&self) -> Result<&Look, ActionError> {
-        let look = || async { Look::at(&self.cluster, &self.of.types, &self.of.backup).await.map_err(failed) };
+        let look = || async { Look::take(self.at(), &self.of.backup).await.map_err(failed) };
         // An error too: as many as ask would ask again.
         self.shared.look.get_or_init(look).await.as_ref().map_err(Clone::clone)
     }
 
     /// The time.
-    #[must_use]
-    pub fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         (self.operation.clock)()
     }
 
-    /// Tells that a content could not be labelled with its backup.
-    pub(crate) fn tell_unlabelled(&self, content: &ObjectKey, error: &ClusterError) {
-        let message = "it could not be labelled with the name of its backup";
+    /// Tells that a content could not be labelled with its backup, and told to keep its snapshot.
+    pub(crate) fn tell_unkept(&self, content: &ObjectKey, error: &ClusterError) {
+        let message = "it could not be labelled with its backup and told to keep its snapshot: who deletes its VolumeSnapshot, or the \
+                       namespace of that, before the backup ends may delete the data in the storage";
         self.operation.journal.item(Severity::Warning, content, message, Some(&error.to_string()));
     }
 
@@ -182,6 +177,11 @@ impl CsiSnapshots {
         lock(&self.shared.left_groups).insert((namespace.to_owned(), name.to_owned()));
     }
 
+    /// Notes that the content of a group is told to keep what it stands for; says whether that is new.
+    pub(super) fn note_kept_group(&self, content: &str) -> bool {
+        lock(&self.shared.kept_groups).insert(content.to_owned())
+    }
+
     /// Ends the tasks that still take snapshots. What they have begun stays until it is removed.
     pub async fn end(&self) {
         let mut tasks = std::mem::take(&mut *lock(&self.shared.tasks));
@@ -192,7 +192,7 @@ impl CsiSnapshots {
         let _place = self.place(line).await;
         let choice = ClassChoice { of_claim: &claim.snapshot_class, of_policy: class };
         let class = self.classes().await?.choose(driver, choice);
-        let class = class.map_err(|why| CsiError::NoClass { driver: driver.to_owned(), why })?;
+        let class = class.map_err(|trouble| CsiError::NoClass { driver: driver.to_owned(), trouble })?;
         let (namespace, name) = (claim.key.namespace.as_str(), name_of(&self.of.backup.metadata.uid, claim));
         let types = &self.of.types;
         let followed = self.followed(&types.snapshots, namespace);
@@ -227,7 +227,7 @@ impl CsiSnapshots {
             // Who has taken the backup over has taken up what is there.
             return;
         }
-        if let Err(e) = remove(&self.cluster, &self.of.types, namespace, name).await {
+        if let Err(e) = remove(self.at(), namespace, name).await {
             let snapshot = format!("{namespace}/{name}");
             let fields = [("volumesnapshot", snapshot.as_str()), ("why", &e.to_string())];
             self.operation.journal.info("A snapshot that failed cannot be removed yet", &fields);
@@ -235,11 +235,8 @@ impl CsiSnapshots {
     }
 
     async fn classes(&self) -> Result<&SnapshotClasses, CsiError> {
-        let load = || async {
-            let (request, mut classes) = (selected(&self.of.types.classes, String::new()), Vec::new());
-            each(&self.cluster, request, |class| classes.push(SnapshotClass::of(&class))).await?;
-            Ok(SnapshotClasses::new(classes, &self.of.backup.metadata.annotations))
-        };
+        let load =
+            || async { Ok(SnapshotClasses::new(self.at().classes().await?, &self.of.backup.metadata.annotations)) };
         self.shared.classes.get_or_try_init(load).await
     }
 
@@ -295,13 +292,13 @@ impl CsiSnapshots {
         }
     }
 
-    /// Waits until an object is bound to a content that says that it was taken; gives the name of the content and when that was.
+    /// Waits until an object is bound to a content that says that it was taken.
     pub(super) async fn bound(
         &self,
         followed: &Followed,
         created: Created<'_>,
         deadline: Instant,
-    ) -> Result<(String, Option<Time>), Waited> {
+    ) -> Result<BoundTo, Waited> {
         let until = followed.until((created.namespace, created.name), deadline, |state| {
             if !state.is(created.uid) {
                 return None;
@@ -309,7 +306,11 @@ impl CsiSnapshots {
             if state.is_deleted() {
                 return Some(None);
             }
-            state.taken().map(|(content, at)| Some((content.to_owned(), at.parse().ok().map(Time::new))))
+            let bound = |(content, at): (&str, &str)| BoundTo {
+                content: content.to_owned(),
+                at: at.parse().ok().map(Time::new),
+            };
+            state.taken().map(bound).map(Some)
         });
         let until = tokio::select! {
             until = until => until,
@@ -323,7 +324,7 @@ impl CsiSnapshots {
     }
 
     async fn wait(&self, followed: &Followed, created: Created<'_>, deadline: Instant) -> Result<Taken, Waited> {
-        let (content, at) = self.bound(followed, created, deadline).await?;
+        let BoundTo { content, at } = self.bound(followed, created, deadline).await?;
         loop {
             let content = self.content(&content).await?.ok_or_else(|| created.gone())?;
             let content = Content::of(&content);
@@ -340,10 +341,7 @@ impl CsiSnapshots {
 
     /// A VolumeSnapshotContent, if it is there.
     pub(super) async fn content(&self, name: &str) -> Result<Option<Value>, Waited> {
-        let body = self.cluster.get(&self.of.types.contents, None, name).await;
-        let body = body.map_err(|e| Waited::Failed(e.into()))?;
-        let odd = |_| Waited::Failed(CsiError::Odd("VolumeSnapshotContent"));
-        body.map(|body| serde_json::from_slice(&body).map_err(odd)).transpose()
+        self.at().read(&self.of.types.contents, None, name).await.map_err(Waited::Failed)
     }
 }
 
@@ -377,6 +375,14 @@ impl Created<'_> {
     pub(super) fn gone(&self) -> Waited {
         Waited::Failed(CsiError::Deleted(format!("{} {}", self.what, self.place())))
     }
+}
+
+/// What an object is bound to that was taken.
+pub(super) struct BoundTo {
+    /// The name of the content.
+    pub(super) content: String,
+    /// When its driver says that it was taken.
+    pub(super) at: Option<Time>,
 }
 
 /// Why something was not taken.

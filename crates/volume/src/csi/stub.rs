@@ -4,15 +4,13 @@
 //! VolumeGroupSnapshotContent stands for that group. A restore makes such a content, a stub, and removes it when it ends.
 
 use super::answer::text;
+use super::at::{At, each, selected};
 use super::content::Content;
 use super::error::CsiError;
-use super::group_delete::GroupHandle;
-use super::listed::{each, selected};
+use super::group_handle::GroupHandle;
 use super::objects::{GroupTypes, SnapshotTypes};
-use super::settle::say_handle;
-use lifeboat_api::well_known::{
-    ANNOTATION_CSI_DRIVER_NAME, ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE, LABEL_RESTORE_NAME,
-};
+use super::settle::{ContentOf, say_handle};
+use lifeboat_api::well_known::LABEL_RESTORE_NAME;
 use lifeboat_api::{Restore, label_value};
 use lifeboat_cluster::{Cluster, MergePatch, Wanted};
 use serde_json::{Value, json};
@@ -22,16 +20,6 @@ use std::time::Duration;
 
 /// How long the csi-snapshotter may take to look at a stub.
 const LOOKED: Duration = Duration::from_secs(5);
-
-/// The group of a VolumeSnapshot of a backup; `None` when it was taken by itself.
-#[must_use]
-pub fn group_of_archived(snapshot: &Value) -> Option<GroupHandle> {
-    let annotation = |key: &str| snapshot["metadata"]["annotations"].get(key).and_then(Value::as_str);
-    let (driver, handle) =
-        (annotation(ANNOTATION_CSI_DRIVER_NAME)?, annotation(ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE)?);
-    (!driver.is_empty() && !handle.is_empty())
-        .then(|| GroupHandle { driver: driver.to_owned(), handle: handle.to_owned() })
-}
 
 /// The name of the stub of a group, as Velero names it.
 fn stub_name(restore_uid: &str, group: &GroupHandle) -> String {
@@ -79,8 +67,10 @@ pub async fn make_stub(
         Err(e) if e.is_already_exists() => {}
         Err(e) => return Err(e.into()),
     }
+    let of =
+        ContentOf { resource: &types.contents, name: &name, field: "volumeGroupSnapshotHandle", handle: &group.handle };
     // A driver need not answer questions about groups, so that the csi-snapshotter may never fill the status in.
-    Ok(say_handle(cluster, &types.contents, &name, ("volumeGroupSnapshotHandle", &group.handle), LOOKED).await?)
+    Ok(say_handle(cluster, of, LOOKED).await?)
 }
 
 /// The stubs of a restore: the name of each, with the group that it stands for.
@@ -111,8 +101,8 @@ pub async fn stubs(
 
 /// How far a VolumeSnapshot of a group is in a cluster that serves no groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Alone {
-    /// It is ready, or becomes so without help.
+pub enum Readiness {
+    /// It is ready, becomes so without help, or is gone: nobody has to do anything for it.
     Ready,
     /// Its content is not ready yet.
     Waits,
@@ -128,57 +118,60 @@ pub async fn make_ready(
     types: &SnapshotTypes,
     namespace: &str,
     name: &str,
-) -> Result<Alone, CsiError> {
-    let read = |body: Option<bytes::Bytes>| body.and_then(|body| serde_json::from_slice::<Value>(&body).ok());
-    let Some(snapshot) = read(cluster.get(&types.snapshots, Some(namespace), name).await?) else {
-        return Ok(Alone::Ready);
+) -> Result<Readiness, CsiError> {
+    let at = At { cluster, types };
+    let Some(snapshot) = at.read(&types.snapshots, Some(namespace), name).await? else {
+        return Ok(Readiness::Ready);
     };
     if snapshot["status"]["readyToUse"] == true {
-        return Ok(Alone::Ready);
+        return Ok(Readiness::Ready);
     }
-    let Some(body) = read(cluster.get(&types.contents, None, name).await?) else { return Ok(Alone::Waits) };
+    let Some(body) = at.read(&types.contents, None, name).await? else { return Ok(Readiness::Waits) };
     let content = Content::of(&body);
     if content.is_ready != Some(true) {
-        return Ok(Alone::Waits);
+        return Ok(Readiness::Waits);
     }
     if content.group_handle.is_empty() {
         // Its driver does not say that it is of a group, and nobody asks for that.
-        return Ok(Alone::Ready);
+        return Ok(Readiness::Ready);
     }
     let (own, bound) = (text(&snapshot, "/metadata/uid"), text(&body, "/spec/volumeSnapshotRef/uid"));
     if bound.is_empty() {
         let patch = json!({"spec": {"volumeSnapshotRef": {"uid": own}}}).to_string();
         cluster.patch(&types.contents, None, name, MergePatch::of(patch.into())).await?;
     } else if bound != own {
-        return Ok(Alone::Waits);
+        return Ok(Readiness::Waits);
     }
     let status = json!({"status": {"boundVolumeSnapshotContentName": name, "readyToUse": true,
         "restoreSize": content.restore_quantity()}});
     let subresource = types.snapshots.has_subresource("status").then_some("status");
     let patch = MergePatch { body: status.to_string().into(), subresource };
     cluster.patch(&types.snapshots, Some(namespace), name, patch).await?;
-    Ok(Alone::Ready)
+    Ok(Readiness::Ready)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::csi::objects::GROUPS;
+    use crate::csi::objects::GROUP_SNAPSHOT_API;
     use lifeboat_object::ApiResource;
     use std::sync::Arc;
 
     #[test]
     fn a_stub_stands_for_a_group_and_keeps_what_is_in_the_storage() {
-        let of = |resource: &str, kind: &str| Arc::new(ApiResource::new(GROUPS, "v1", resource, kind));
+        let of = |resource: &str, kind: &str| Arc::new(ApiResource::new(GROUP_SNAPSHOT_API, "v1", resource, kind));
         let types = GroupTypes {
             groups: of("volumegroupsnapshots", "VolumeGroupSnapshot"),
             contents: of("volumegroupsnapshotcontents", "VolumeGroupSnapshotContent"),
             classes: of("volumegroupsnapshotclasses", "VolumeGroupSnapshotClass"),
         };
         let archived = json!({"metadata": {"annotations": {"velero.io/csi-driver-name": "d", "velero.io/csi-volumegroupsnapshot-handle": "g"}}});
-        let group = group_of_archived(&archived).unwrap();
+        let group = GroupHandle::of_archived(&archived).unwrap();
         assert_eq!(group, GroupHandle { driver: "d".into(), handle: "g".into() });
-        assert_eq!(group_of_archived(&json!({"metadata": {"annotations": {"velero.io/csi-driver-name": "d"}}})), None);
+        assert_eq!(
+            GroupHandle::of_archived(&json!({"metadata": {"annotations": {"velero.io/csi-driver-name": "d"}}})),
+            None
+        );
         let mut restore = Restore::default();
         (restore.metadata.name, restore.metadata.uid) = ("r".repeat(70), "u".into());
         let snapshots = BTreeSet::from(["s-a".to_owned(), "s-b".to_owned()]);

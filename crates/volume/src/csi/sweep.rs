@@ -1,12 +1,12 @@
 //! Removes what a backup has begun and nobody will use: snapshots of a cancelled one, of one that failed, of an attempt before.
 
 use super::answer::text;
-use super::clean::{remove, until_ended};
+use super::at::{At, selected};
+use super::clean::{remove, remove_orphan, until_ended};
 use super::error::CsiError;
 use super::group_clean::Groups;
-use super::listed::{each, selected};
-use super::members::is_named_for;
 use super::objects::{GroupTypes, SnapshotTypes, selector};
+use super::orphans::{Orphan, orphans};
 use futures::StreamExt;
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
 use lifeboat_object::ApiResource;
@@ -21,7 +21,7 @@ const AT_ONCE: usize = 16;
 pub type Left = (String, CsiError);
 
 /// Removes all VolumeSnapshots and VolumeGroupSnapshots of a backup, but those that are to be kept, and what they stand for in the
-/// storage. Gives the namespaces and names of those that could not be, with the reason. Calls `step` after each, whatever came of it.
+/// storage; also the contents of those that somebody else has deleted. Gives the namespaces and names of those that could not be, with the reason. Calls `step` after each, whatever came of it.
 ///
 /// # Errors
 /// When some cannot be listed; the others are removed all the same.
@@ -36,25 +36,29 @@ pub async fn remove_all(
         // Its label would select the snapshots of others that have none.
         return Ok(Vec::new());
     }
+    let at = At { cluster, types };
+    let of = Of { backup_uid, is_kept: &is_kept, step };
     // The members of a group go with it, and cannot go before it.
     let groups = match &types.groups {
-        Some(groups) => remove_groups(cluster, types, groups, Of { backup_uid, is_kept: &is_kept, step }).await,
+        Some(groups) => remove_groups(at, groups, of).await,
         None => Ok(Vec::new()),
     };
-    let mut found = objects_of_backup(cluster, &types.snapshots, backup_uid).await?;
+    let mut found = objects_of_backup(at, &types.snapshots, backup_uid).await?;
     found.retain(|(namespace, name)| !is_kept(namespace, name));
     let removed = found.into_iter().map(|(namespace, name)| async move {
         let removed = async {
-            until_ended(cluster, types, &namespace, &name).await?;
-            remove(cluster, types, &namespace, &name).await
+            until_ended(at, &namespace, &name).await?;
+            remove(at, &namespace, &name).await
         };
         let removed = removed.await;
         step();
         removed.err().map(|e| (format!("{namespace}/{name}"), e))
     });
     let removed: Vec<Option<Left>> = futures::stream::iter(removed).buffer_unordered(AT_ONCE).collect().await;
+    let orphans = remove_orphans(at, of).await;
     let mut left = groups?;
     left.extend(removed.into_iter().flatten());
+    left.extend(orphans?);
     Ok(left)
 }
 
@@ -66,17 +70,12 @@ struct Of<'a> {
     step: &'a (dyn Fn() + Sync),
 }
 
-async fn remove_groups(
-    cluster: &Cluster,
-    types: &SnapshotTypes,
-    groups: &GroupTypes,
-    of: Of<'_>,
-) -> Result<Vec<Left>, CsiError> {
-    let at = Groups { cluster, types, groups };
-    let mut found = objects_of_backup(cluster, &groups.groups, of.backup_uid).await?;
+async fn remove_groups(at: At<'_>, groups: &GroupTypes, of: Of<'_>) -> Result<Vec<Left>, CsiError> {
+    let all_groups = Groups { at, groups };
+    let mut found = objects_of_backup(at, &groups.groups, of.backup_uid).await?;
     found.retain(|(namespace, name)| !(of.is_kept)(namespace, name));
     let removed = found.into_iter().map(|(namespace, name)| async move {
-        let removed = at.remove(&namespace, &name).await;
+        let removed = all_groups.remove(&namespace, &name).await;
         (of.step)();
         removed.err().map(|e| (format!("{namespace}/{name}"), e))
     });
@@ -85,34 +84,43 @@ async fn remove_groups(
     while let Some(one) = removed.next().await {
         left.extend(one);
     }
-    // A content that the controller has made of a group while that was deleted, by a process that died then.
-    for content in at.contents(|_| true).await? {
+    // Contents that the controller has made of a group while that was deleted, by a process that died then, and those that were to keep
+    // what they stand for when their group was deleted.
+    for content in all_groups.orphans(of.backup_uid).await? {
         let reference = |field: &str| text(&content, &format!("/spec/volumeGroupSnapshotRef/{field}"));
-        let (namespace, name, uid) = (reference("namespace"), reference("name"), reference("uid"));
-        if uid.is_empty() || !is_named_for(of.backup_uid, name) || (of.is_kept)(namespace, name) {
+        if (of.is_kept)(reference("namespace"), reference("name")) {
             continue;
         }
-        let group = at.group(namespace, name).await?;
-        if group.is_some_and(|group| text(&group, "/metadata/uid") == uid) {
-            continue;
-        }
-        if let Err(e) = at.remove_content(&content).await {
+        if let Err(e) = all_groups.remove_content(&content, "Delete").await {
             left.push((text(&content, "/metadata/name").to_owned(), e));
         }
     }
     Ok(left)
 }
 
+/// Contents of a backup whose VolumeSnapshots are gone, such as with their namespace: they keep what they stand for.
+async fn remove_orphans(at: At<'_>, of: Of<'_>) -> Result<Vec<Left>, CsiError> {
+    let orphans = orphans(at, of.backup_uid).await?;
+    let unwanted = orphans.into_iter().filter(|one| one.is_replaced || !(of.is_kept)(&one.namespace, &one.snapshot));
+    let removed = unwanted.map(|Orphan { content, .. }| async move {
+        let removed = remove_orphan(at, &content, "Delete").await;
+        (of.step)();
+        removed.err().map(|e| (content, e))
+    });
+    let removed: Vec<Option<Left>> = futures::stream::iter(removed).buffer_unordered(AT_ONCE).collect().await;
+    Ok(removed.into_iter().flatten().collect())
+}
+
 /// Namespaces and names of the objects of a type that say that they are of a backup.
 async fn objects_of_backup(
-    cluster: &Cluster,
+    at: At<'_>,
     resource: &Arc<ApiResource>,
     backup_uid: &str,
 ) -> Result<Vec<(String, String)>, ClusterError> {
-    found(cluster, resource, backup_uid, None).await
+    found(at, resource, backup_uid, None).await
 }
 
-/// How many VolumeSnapshots and VolumeGroupSnapshots in the cluster say that they are of a backup.
+/// How many VolumeSnapshots, their contents, and VolumeGroupSnapshots in the cluster say that they are of a backup.
 ///
 /// # Errors
 /// When they cannot be listed.
@@ -122,8 +130,8 @@ pub async fn count(cluster: &Cluster, types: &SnapshotTypes, backup_uid: &str) -
     }
     let mut count = 0;
     let groups = types.groups.as_ref().map(|groups| &groups.groups);
-    for resource in groups.into_iter().chain([&types.snapshots]) {
-        count += objects_of_backup(cluster, resource, backup_uid).await?.len();
+    for resource in groups.into_iter().chain([&types.snapshots, &types.contents]) {
+        count += objects_of_backup(At { cluster, types }, resource, backup_uid).await?.len();
     }
     Ok(count)
 }
@@ -144,7 +152,7 @@ pub async fn untaken(
     let is_untaken = |object: &Value| text(object, "/status/creationTime").is_empty();
     let groups = types.groups.as_ref().map(|groups| &groups.groups);
     for resource in groups.into_iter().chain([&types.snapshots]) {
-        all.extend(found(cluster, resource, backup_uid, Some(is_untaken)).await?);
+        all.extend(found(At { cluster, types }, resource, backup_uid, Some(is_untaken)).await?);
     }
     Ok(all)
 }
@@ -152,14 +160,14 @@ pub async fn untaken(
 /// Namespaces and names of the objects of a type that say that they are of a backup; of some of them only, where it depends on more
 /// than that.
 async fn found(
-    cluster: &Cluster,
+    at: At<'_>,
     resource: &Arc<ApiResource>,
     backup_uid: &str,
     is_wanted: Option<fn(&Value) -> bool>,
 ) -> Result<Vec<(String, String)>, ClusterError> {
     let request = ListRequest { metadata_only: is_wanted.is_none(), ..selected(resource, selector(backup_uid)) };
     let mut found = Vec::new();
-    each(cluster, request, |object| {
+    at.list(request, |object| {
         if is_wanted.is_none_or(|is_wanted| is_wanted(&object)) {
             found.extend(names(&object));
         }

@@ -170,7 +170,7 @@ impl<'a> Deleting<'a> {
         let Some(location) = self.locations.iter().find(|one| one.name == location) else {
             return Err(missing(location));
         };
-        delete(location, snapshot, (&self.goes_on, self.operation)).await
+        delete(location, snapshot, &self.goes_on, self.operation).await
     }
 }
 
@@ -178,7 +178,8 @@ impl<'a> Deleting<'a> {
 pub(crate) async fn delete(
     location: &Location,
     snapshot: &str,
-    (stop, operation): (&CancellationToken, &Operation),
+    stop: &CancellationToken,
+    operation: &Operation,
 ) -> Result<(), String> {
     let deleted = location.ask(Line::Common, stop, |snapshotter| async move {
         (operation.fence)().map_err(ActionError::item)?;

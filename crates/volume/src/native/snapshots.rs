@@ -195,7 +195,7 @@ impl NativeSnapshots {
         let Some(location) = inner.locations.iter().find(|one| one.name == spec.location) else { return Ok(()) };
         // It goes also when the backup was cancelled: that is why it goes.
         let goes_on = CancellationToken::new();
-        delete(location, &status.provider_snapshot_id, (&goes_on, &inner.operation)).await?;
+        delete(location, &status.provider_snapshot_id, &goes_on, &inner.operation).await?;
         if let Err(e) = inner.notes.remove(&inner.note(volume, location, &spec.provider_volume_id)).await {
             tell_note_stays(&inner.operation, &status.provider_snapshot_id, &e);
         }
@@ -252,6 +252,16 @@ impl Failure {
     }
 }
 
+/// What is known of a volume that is to be snapshotted.
+struct Known<'a> {
+    /// The name of its PersistentVolume.
+    volume: &'a str,
+    /// The provider's name of it.
+    volume_id: String,
+    zone: String,
+    facts: VolumeFacts,
+}
+
 impl Inner {
     async fn take<F>(&self, volume: &str, line: Line, object: F) -> Result<Report, Failure>
     where
@@ -275,7 +285,7 @@ impl Inner {
         let Some(_place) = location.place(line, &self.stop).await else {
             return Err(Failure::Because(ENDED.to_owned()));
         };
-        let snapshot = self.record(volume, location, (volume_id, zone, facts));
+        let snapshot = self.record(location, Known { volume, volume_id, zone, facts });
         self.create(location, snapshot).await
     }
 
@@ -319,12 +329,8 @@ impl Inner {
         error.is_fatal().then(|| Failure::Fatal(refusal()))
     }
 
-    fn record(
-        &self,
-        volume: &str,
-        location: &Location,
-        (volume_id, zone, facts): (String, String, VolumeFacts),
-    ) -> NativeSnapshot {
+    fn record(&self, location: &Location, known: Known<'_>) -> NativeSnapshot {
+        let Known { volume, volume_id, zone, facts } = known;
         let metadata = &self.of.backup.metadata;
         NativeSnapshot {
             spec: NativeSnapshotSpec {

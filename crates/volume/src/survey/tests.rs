@@ -47,14 +47,15 @@ fn a_claim_for_whose_driver_no_class_is_chosen_is_not_snapshotted_and_says_why()
     };
     assert_eq!(of("one"), taken("s"));
     assert_eq!(of("named"), taken("b"));
-    let skipped = |driver: &str, why: &str| {
+    let skipped = |driver: &str, why: &str, advice: &str| {
         let reason = format!(
             "snapshots are taken by default, but no VolumeSnapshotClass of the driver {driver} is chosen: {why}"
         );
-        let advice = "make a VolumeSnapshotClass of the driver, or name one in the annotation \
-                      velero.io/csi-volumesnapshot-class of the claim, or put the label of that name on one";
         ("nothing".to_owned(), reason.clone(), format!("csiSnapshot: {reason};"), Some(advice.to_owned()))
     };
-    assert_eq!(of("unnamed"), skipped("several", "the cluster has several, a, b, and nothing says which to take"));
-    assert_eq!(of("none"), skipped("bare", "the cluster has none, and none of the name b"));
+    let name_one = "name one in the annotation velero.io/csi-volumesnapshot-class of the claim, or put the label of that name on one";
+    let several = "the cluster has several, a, b, and nothing says which to take";
+    assert_eq!(of("unnamed"), skipped("several", several, name_one));
+    let none = "the cluster has none, and none of the name b";
+    assert_eq!(of("none"), skipped("bare", none, "make a VolumeSnapshotClass of the driver"));
 }

@@ -140,9 +140,15 @@ fn what_velero_has_backed_up_comes_back_from_the_snapshots_of_its_driver() {
 }
 
 /// Where the files beside our archive differ from Velero's of the same application, and why.
-const DEVIATIONS: [(&str, &str); 10] = [
+const DEVIATIONS: [(&str, &str); 18] = [
+    ("csi1: volumesnapshotcontents null\"Block\".spec.deletionPolicy: Velero Delete, ours Retain", KEPT),
+    ("csi1: volumesnapshotcontents null\"Filesystem\".spec.deletionPolicy: Velero Delete, ours Retain", KEPT),
+    ("csi1: ours only: volumesnapshotcontents null\"Block\".metadata.labels.velero.io/backup-uid = UID", BY_UID),
+    ("csi1: ours only: volumesnapshotcontents null\"Filesystem\".metadata.labels.velero.io/backup-uid = UID", BY_UID),
     ("csi1: ours only: volumesnapshots \"blk\"null.metadata.labels.velero.io/backup-uid = UID", BY_UID),
     ("csi1: ours only: volumesnapshots \"data-web-0\"null.metadata.labels.velero.io/backup-uid = UID", BY_UID),
+    ("vgs2: volumesnapshotcontents null\"Block\".spec.deletionPolicy: Velero Delete, ours Retain", KEPT),
+    ("vgs2: volumesnapshotcontents null\"Filesystem\".spec.deletionPolicy: Velero Delete, ours Retain", KEPT),
     (
         "vgs2: Velero's only: volumesnapshots \"blk\"null.status.error.message = Failed to set default snapshot class with error cannot find \
          default snapshot class",
@@ -157,6 +163,8 @@ const DEVIATIONS: [(&str, &str); 10] = [
     ("vgs2: Velero's only: volumesnapshots \"data-web-0\"null.status.error.time = TIME", OF_CONTROLLER),
     ("vgs2: ours only: volumeinfo[0].csiSnapshotInfo.volumeGroup = g1", GROUP),
     ("vgs2: ours only: volumeinfo[1].csiSnapshotInfo.volumeGroup = g1", GROUP),
+    ("vgs2: ours only: volumesnapshotcontents null\"Block\".metadata.labels.velero.io/backup-uid = UID", BY_UID),
+    ("vgs2: ours only: volumesnapshotcontents null\"Filesystem\".metadata.labels.velero.io/backup-uid = UID", BY_UID),
     (
         "vgs2: ours only: volumesnapshots \"blk\"null.metadata.annotations.lifeboat.io/volume-group-snapshot-members = HANDLES",
         MEMBERS,
@@ -167,6 +175,8 @@ const DEVIATIONS: [(&str, &str); 10] = [
     ),
 ];
 const BY_UID: &str = "by this label a snapshot is known as one of the backup, and not by its name alone";
+const KEPT: &str =
+    "so that nothing is lost when its VolumeSnapshot is deleted before the backup ends; a restore sets it anyway";
 const OF_CONTROLLER: &str = "what the snapshot-controller says of a member that names no class is a matter of time";
 const GROUP: &str = "describe names the group of each snapshot";
 const MEMBERS: &str = "with them the group is deleted in the storage";

@@ -42,7 +42,7 @@ const SINGLE: [Death; 10] = [
     during("PATCH", "*/volumesnapshots/*", 1, Kill::Before),
     during("PATCH", "*/volumesnapshots/*", 2, Kill::After),
     afterwards("GET", LOOK, 1, Kill::After),
-    // Contents are labelled first, and told to keep what they stand for at the end.
+    // Contents are labelled and told to keep what they stand for when they are saved, and told once more at the end.
     afterwards("PATCH", "*/volumesnapshotcontents/*", 3, Kill::After),
     afterwards("DELETE", "*/volumesnapshotcontents/*", 1, Kill::After),
     afterwards("DELETE", "*/volumesnapshots/*", 1, Kill::Before),
@@ -50,15 +50,17 @@ const SINGLE: [Death; 10] = [
 ];
 
 /// The steps of a group of two.
-const GROUPED: [Death; 11] = [
+const GROUPED: [Death; 12] = [
     during("POST", "*/volumegroupsnapshots*", 1, Kill::Before),
     during("POST", "*/volumegroupsnapshots*", 1, Kill::After),
     // Its members are looked for, and then labelled.
     during("GET", "*/volumegroupsnapshots/*", 1, Kill::Before),
     during("PATCH", "*/volumesnapshots/*", 1, Kill::After),
     during("PATCH", "*/volumesnapshots/*", 3, Kill::Before),
+    // The content of the group is told to keep it when the first member is saved, and once more at the end.
+    during("PATCH", "*/volumegroupsnapshotcontents/*", 1, Kill::After),
     afterwards("GET", LOOK, 1, Kill::After),
-    afterwards("PATCH", "*/volumegroupsnapshotcontents/*", 1, Kill::After),
+    afterwards("PATCH", "*/volumegroupsnapshotcontents/*", 2, Kill::After),
     afterwards("DELETE", "*/volumesnapshotcontents/*", 1, Kill::After),
     afterwards("DELETE", "*/volumesnapshots/*", 2, Kill::Before),
     afterwards("DELETE", "*/volumegroupsnapshotcontents/*", 1, Kill::After),

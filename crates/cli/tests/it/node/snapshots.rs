@@ -1,5 +1,7 @@
 //! Snapshots by a real CSI driver: what a backup takes, keeps, and cleans up.
 
+use super::driver::stored;
+use super::groups::{class, group_objects, take_class, without_class};
 use super::place::Place;
 use crate::support::{eventually, run, with_object};
 use lifeboat_testbed::DRIVER;
@@ -85,6 +87,47 @@ fn a_backup_that_is_cancelled_leaves_no_snapshot() {
     place.ground.until_in(&place.own, "backup", "b", "Failed");
     eventually("no objects of snapshots", || place.snapshot_objects() == (0, 0));
     place.end();
+}
+
+#[test]
+#[ignore = "needs a node: make test-node"]
+fn the_snapshots_of_a_namespace_that_is_deleted_while_its_backup_waits_stay_in_the_storage() {
+    let place = Place::start("lost-namespace");
+    for (claim, labels) in [
+        ("a", json!({"velero.io/volume-group": "pair"})),
+        ("b", json!({"velero.io/volume-group": "pair"})),
+        ("c", json!({})),
+    ] {
+        place.claim(claim, &labels);
+    }
+    let slow = json!({"readyAfter": "15s"});
+    class(&place, "lost-namespace", &slow);
+    take_class(&place, &["a", "b"], "lost-namespace");
+    place.ground.create(&json!({"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotClass",
+        "metadata": {"name": "lost-namespace"}, "driver": DRIVER, "deletionPolicy": "Delete", "parameters": slow}));
+    let annotation = "velero.io/csi-volumesnapshot-class=lost-namespace";
+    place.ground.bed.kubectl(&["annotate", "pvc", "c", "-n", &place.shop, annotation]);
+    let _server = place.server();
+    place.backup("b", &json!({}));
+    place.ground.until_in(&place.own, "backup", "b", "WaitingForPluginOperations");
+    let taken = stored(&place.shop);
+    assert_eq!(taken.len(), 3, "{taken:?}");
+    place.lose(&place.shop);
+    assert_eq!(stored(&place.shop), taken, "after the deletion of the namespace");
+    let backup = place.ground.until_in(&place.own, "backup", "b", "Completed");
+    assert_eq!(
+        (&backup["status"]["errors"], &backup["status"]["csiVolumeSnapshotsCompleted"]),
+        (&Value::Null, &json!(3))
+    );
+    eventually("no objects of snapshots", || (place.snapshot_objects().1, group_objects(&place).1) == (0, 0));
+    assert_eq!(stored(&place.shop), taken, "after the end of the backup");
+
+    let deleted = place.lifeboat(&["backup", "delete", "b", "--confirm"]);
+    assert_eq!(deleted.code, 0, "{deleted:?}");
+    eventually("an empty storage", || stored(&place.shop).is_empty());
+    without_class(&place, "lost-namespace");
+    place.ground.bed.kubectl(&["delete", "volumesnapshotclass", "lost-namespace"]);
+    place.ground.bed.kubectl(&["delete", "namespace", &place.own, "--wait=false"]);
 }
 
 #[test]

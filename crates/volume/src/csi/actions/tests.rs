@@ -3,7 +3,7 @@
 use super::*;
 
 fn secret_of(action: &SecretAction, annotations: &Value) -> Option<ObjectKey> {
-    action.secret(&json!({"metadata": {"name": "a", "annotations": annotations}}))
+    secret(&json!({"metadata": {"name": "a", "annotations": annotations}}), action.annotations)
 }
 
 #[tokio::test]

@@ -51,7 +51,7 @@ async fn a_claim_asks_for_a_volume_from_its_snapshot_and_for_that_snapshot() {
             "velero.io/volume-snapshot-name": "velero-data-1", "restore.velero.io/must-include-additional-items": "true"}},
         "spec": {"storageClassName": "csi",
             "dataSource": {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": name}}});
-    let key = ObjectKey::new(GroupResource::new(GROUP, "volumesnapshots"), Some("shop"), "velero-data-1");
+    let key = ObjectKey::new(GroupResource::new(SNAPSHOT_API, "volumesnapshots"), Some("shop"), "velero-data-1");
     assert_eq!(output, RestoreItemOutput { additional_items: vec![key], ..RestoreItemOutput::with(expected) });
 }
 
@@ -92,7 +92,8 @@ async fn a_claim_whose_snapshot_cannot_be_restored_is_refused_unless_no_volumes_
 
 #[tokio::test]
 async fn a_snapshot_stands_for_what_is_in_the_storage() {
-    let object = json!({"kind": "VolumeSnapshot", "metadata": {"namespace": "shop", "name": "s", "labels": {"a": "b"}},
+    let labels = json!({"a": "b", "velero.io/backup-uid": "of its backup"});
+    let object = json!({"kind": "VolumeSnapshot", "metadata": {"namespace": "shop", "name": "s", "labels": labels},
         "spec": {"source": {"persistentVolumeClaimName": "data"}, "volumeSnapshotClassName": "c"},
         "status": {"boundVolumeSnapshotContentName": "content"}});
     let name = restored_name("u", "shop", "s");
@@ -101,7 +102,7 @@ async fn a_snapshot_stands_for_what_is_in_the_storage() {
         "metadata": {"namespace": "shop", "name": name, "labels": {"a": "b"}, "annotations": {
             "velero.io/csi-vsc-deletion-policy": "Retain", "restore.velero.io/must-include-additional-items": "true"}},
         "spec": {"source": {"volumeSnapshotContentName": name}}, "status": {"boundVolumeSnapshotContentName": "content"}});
-    let content = ObjectKey::new(GroupResource::new(GROUP, "volumesnapshotcontents"), None, "content");
+    let content = ObjectKey::new(GroupResource::new(SNAPSHOT_API, "volumesnapshotcontents"), None, "content");
     assert_eq!(output, RestoreItemOutput { additional_items: vec![content], ..RestoreItemOutput::with(expected) });
     let mut unbound = object.clone();
     unbound["status"] = json!({});
@@ -115,7 +116,8 @@ async fn a_snapshot_stands_for_what_is_in_the_storage() {
 #[tokio::test]
 async fn a_content_names_its_handle_and_keeps_what_is_in_the_storage() {
     let action = ContentAction { cluster: nowhere().await, types: None, classes: OnceCell::new() };
-    let object = json!({"kind": "VolumeSnapshotContent", "metadata": {"name": "content", "annotations": {
+    let labels = json!({"a": "b", "velero.io/backup-uid": "of its backup"});
+    let object = json!({"kind": "VolumeSnapshotContent", "metadata": {"name": "content", "labels": labels, "annotations": {
             "csi.storage.k8s.io/snapshotter-secret-name": "key", "csi.storage.k8s.io/snapshotter-secret-namespace": "vault"}},
         "spec": {"driver": "d", "deletionPolicy": "Delete", "source": {"volumeHandle": "v"}, "sourceVolumeMode": "Block",
             "volumeSnapshotClassName": "gone",
@@ -124,6 +126,7 @@ async fn a_content_names_its_handle_and_keeps_what_is_in_the_storage() {
     let name = restored_name("u", "shop", "s");
     let output = run(&action, &object, &restore()).await.unwrap();
     assert_eq!(output.item["metadata"]["name"], name.as_str());
+    assert_eq!(output.item["metadata"]["labels"], json!({"a": "b"}));
     let spec = json!({"driver": "d", "deletionPolicy": "Retain", "source": {"snapshotHandle": "snap-1"}, "sourceVolumeMode": "Block",
         "volumeSnapshotRef": {"kind": "VolumeSnapshot", "namespace": "copy", "name": name}});
     assert_eq!(output.item["spec"], spec);
@@ -184,7 +187,7 @@ async fn a_plan_does_not_know_the_names_that_follow_from_the_uid_of_its_restore(
 async fn the_actions_are_those_of_the_lists_of_names_in_their_order() {
     use crate::csi::{BACKUP_ACTIONS, CsiBackup, CsiSnapshots, DELETE_ACTIONS, actions, delete_actions};
     let types = ["volumesnapshots", "volumesnapshotcontents", "volumesnapshotclasses"];
-    let types = types.map(|name| Arc::new(ApiResource::new(GROUP, "v1", name, "Any")));
+    let types = types.map(|name| Arc::new(ApiResource::new(SNAPSHOT_API, "v1", name, "Any")));
     let catalog = Catalog::new(types.into(), vec![]);
     let cluster = nowhere().await;
     let of = CsiBackup { backup: lifeboat_api::Backup::default(), types: SnapshotTypes::of(&catalog).unwrap() };
