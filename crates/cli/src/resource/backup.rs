@@ -22,7 +22,7 @@ use lifeboat_api::{
     Schedule, Time, VolumeSnapshotLocation, label_value, well_known,
 };
 use lifeboat_client::Client;
-use lifeboat_control::{Hold, Lists, deletion_refusal, location_of};
+use lifeboat_control::{Hold, Lists, deletable_in};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -99,10 +99,11 @@ impl BackupDeleteArgs {
 /// What the deletion of a backup would come to.
 fn would_be_deleted(backup: &Backup, lists: &Lists, now: Timestamp) -> String {
     let (name, status) = (&backup.metadata.name, &backup.status);
-    if let Some(why) = deletion_refusal(backup, location_of(backup, &lists.locations), now) {
-        return format!("Backup {name} would not be deleted: {why}");
-    }
-    let mut parts = vec![format!("its files in location {}", backup.spec.storage_location)];
+    let location = match deletable_in(backup, lists.location_of(backup), now) {
+        Ok(location) => location,
+        Err(why) => return format!("Backup {name} would not be deleted: {why}"),
+    };
+    let mut parts = vec![format!("its files in location {}", location.metadata.name)];
     let snapshots = status.volume_snapshots_attempted + status.csi_volume_snapshots_attempted;
     if snapshots > 0 {
         parts.push(format!("its snapshots, {snapshots} at most"));

@@ -104,13 +104,8 @@ fn is_going(backup: &Backup, requests: &[DeleteBackupRequest]) -> bool {
 /// Why another cluster that has the backup of the same bucket is not told: nothing can be written into its location. Without the right
 /// to list locations nothing is said.
 fn unrecorded(backup: &Backup, locations: Option<&[BackupStorageLocation]>, so: &str) -> Option<String> {
-    let location = location_of(backup, locations?);
-    let obstacle = Obstacle::of(location)?;
-    let name = location.map_or(&backup.spec.storage_location, |location| &location.metadata.name);
-    Some(format!(
-        "That is not written into the bucket, because {}: another cluster that has the backup {so}.",
-        obstacle.told(name)
-    ))
+    let obstacle = Obstacle::of(location_of(backup, locations?, ""))?;
+    Some(format!("That is not written into the bucket, because {obstacle}: another cluster that has the backup {so}."))
 }
 
 /// Writes the annotation, or takes it off; gives the backup, and false when it said so already.
@@ -165,6 +160,7 @@ mod tests {
             ("sealed", Some("location sealed is read-only")),
             ("away", Some("location away is not available")),
             ("gone", Some("there is no location gone")),
+            ("", Some("there is no default location")),
         ] {
             backup.spec.storage_location = name.into();
             let expected = expected.map(|why| {

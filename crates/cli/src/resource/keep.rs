@@ -48,7 +48,7 @@ impl KeepArgs {
     }
 }
 
-/// Rules in one line, by the names of the flags.
+/// Rules in one line, by the names of the fields.
 pub(super) fn shown(rules: &Retention) -> String {
     let numbers = rules.numbers().into_iter().filter_map(|(name, number)| Some((name, number?)));
     let numbers: Vec<String> = numbers.map(|(name, number)| format!("{name} {number}")).collect();

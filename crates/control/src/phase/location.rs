@@ -2,9 +2,10 @@
 //! 5.1 and 5.2).
 
 use super::Decision;
+use crate::world::{Meta, World};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{
-    BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase, Duration, Time,
+    Backup, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase, Duration, Time,
 };
 use std::collections::BTreeSet;
 
@@ -84,6 +85,43 @@ pub(crate) fn unmarked_defaults<'a>(
     let is_meant =
         |l: &&BackupStorageLocation| l.metadata.name == named && !marked.contains(l.metadata.namespace.as_str());
     all.into_iter().filter(is_meant).collect()
+}
+
+/// The name of the location of a backup, of those of its namespace: of that which it names, or else of the default one, which is the one
+/// that is marked, or else the one that the server's flag names. Empty where it names none, and none is the default.
+pub(crate) fn name_of_backup<'a>(
+    backup: &'a Backup,
+    mut locations: impl Iterator<Item = &'a BackupStorageLocation>,
+    flag: &'a str,
+) -> &'a str {
+    match backup.spec.storage_location.as_str() {
+        "" => locations.find(|location| location.spec.default).map_or(flag, |location| &location.metadata.name),
+        named => named,
+    }
+}
+
+/// The location of a backup, or the name of the one that there is not: see [`name_of_backup`]. `locations` are those of its namespace;
+/// `flag` is empty for those who do not know the server's.
+///
+/// # Errors
+/// The name; empty where the backup names none, and none is the default.
+pub fn location_of<'a>(
+    backup: &'a Backup,
+    locations: &'a [BackupStorageLocation],
+    flag: &'a str,
+) -> Result<&'a BackupStorageLocation, &'a str> {
+    let name = name_of_backup(backup, locations.iter(), flag);
+    locations.iter().find(|location| location.metadata.name == name).ok_or(name)
+}
+
+/// The same, of a world.
+pub(crate) fn location_in<'a>(
+    world: &'a World,
+    backup: &'a Backup,
+    flag: &'a str,
+) -> Result<&'a BackupStorageLocation, &'a str> {
+    let name = name_of_backup(backup, world.locations.beside(backup), flag);
+    world.locations.get(&backup.beside(name)).ok_or(name)
 }
 
 /// Why no backup can go to a location; `None` when one can.
@@ -205,6 +243,38 @@ mod tests {
         elsewhere.metadata.namespace = "other".into();
         let all = [&all[1], &elsewhere];
         assert!(surplus_defaults(all.into_iter()).is_empty(), "each namespace has its own");
+    }
+
+    #[test]
+    fn a_backup_is_in_the_location_that_it_names_or_else_in_the_default_one() {
+        let location = |name: &str, namespace: &str, default: bool| {
+            let mut out = BackupStorageLocation::default();
+            (out.metadata.name, out.metadata.namespace) = (name.into(), namespace.into());
+            out.spec.default = default;
+            out
+        };
+        let marked = [location("a", "", false), location("b", "", true)];
+        let elsewhere = [location("a", "", false), location("c", "other", true)];
+        for (named, locations, flag, expected) in [
+            ("a", &marked[..], "", Ok("a")),
+            ("gone", &marked, "a", Err("gone")),
+            ("", &marked, "", Ok("b")),
+            ("", &marked, "a", Ok("b")),
+            ("", &marked[..1], "a", Ok("a")),
+            ("", &marked[..1], "gone", Err("gone")),
+            ("", &marked[..1], "", Err("")),
+            ("", &elsewhere, "", Err("")),
+        ] {
+            let mut backup = Backup::default();
+            backup.spec.storage_location = named.into();
+            let mut world = World::default();
+            locations.iter().for_each(|location| world.locations.put(location.clone()));
+            let found = location_in(&world, &backup, flag).map(|found| found.metadata.name.as_str());
+            assert_eq!(found, expected, "{named:?} {flag:?}");
+            let own: Vec<_> = world.locations.beside(&backup).cloned().collect();
+            let found = location_of(&backup, &own, flag).map(|found| found.metadata.name.as_str());
+            assert_eq!(found, expected, "in a list: {named:?} {flag:?}");
+        }
     }
 
     #[test]

@@ -3,11 +3,11 @@
 //! A run is the newest time up to now at which the schedule was due, and its name is made of that time: whichever server makes
 //! it, and however often, there is one backup of the name. After a long pause there is one run, not many.
 
-use super::Decision;
+use super::{CLOCK_SKEW, Decision};
 use crate::cron::Cron;
+use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Schedule, SchedulePhase, Time};
 
 /// What to do with a schedule.
@@ -53,10 +53,6 @@ pub(crate) struct Defaults<'a> {
     /// The zone of schedules that name none.
     pub(crate) zone: &'a TimeZone,
 }
-
-/// Times so far ahead may be those of another server, whose clock is a little fast. What is further ahead is of a clock that
-/// was wrong: a schedule would rest until then.
-const AHEAD: SignedDuration = SignedDuration::from_mins(1);
 
 /// The longest name that the API server takes.
 const LONGEST_NAME: usize = 253;
@@ -182,7 +178,8 @@ fn without_message(schedule: &Schedule) -> Option<Step> {
 /// when there were runs of which nothing is known but a time to come: then they are counted from now on.
 fn last(schedule: &Schedule, runs: &impl Runs, now: Timestamp) -> Option<Timestamp> {
     let (status, made) = (&schedule.status, schedule.metadata.creation_timestamp.map(Time::timestamp));
-    let until = now.saturating_add(AHEAD).unwrap_or(Timestamp::MAX);
+    // What is further ahead is of a clock that was wrong: a schedule would rest until then.
+    let until = now.saturating_add(CLOCK_SKEW).unwrap_or(Timestamp::MAX);
     let is_known = |at: &Timestamp| *at <= until;
     let last = match status.last_backup.map(Time::timestamp) {
         None => made?,

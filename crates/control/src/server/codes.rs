@@ -42,7 +42,7 @@ pub(super) fn of_step(step: &Step) -> &'static str {
         | Step::Download(_, _, request::Step::Forget)
         | Step::Status(_, request::Step::Forget) => "Expire",
         Step::Schedule(before, step) => of_schedule(before, step),
-        Step::Expire(_, _, expiry::Step::Keep(_)) => "Keep",
+        Step::Expire(_, _, expiry::Step::LabelFailure(_)) => "LabelFailure",
         Step::Expire(_, _, expiry::Step::Delete) => "Expire",
         Step::Expire(_, _, expiry::Step::Prolong { .. }) => "Prolong",
         Step::Expire(_, _, expiry::Step::Record) => "RecordHold",
@@ -110,9 +110,9 @@ pub(super) fn of_wait(why: &Reason) -> &'static str {
         Reason::Deleted { .. } => "Deleted",
         Reason::Unreadable(_) => "Unreadable",
         Reason::EarlierRun { .. } => "EarlierRun",
-        Reason::Kept { .. } => "Kept",
+        Reason::Blocked(_) => "Blocked",
         Reason::ReadBy(_) => "ReadByRestore",
-        Reason::Unrecorded { .. } => "Unrecorded",
+        Reason::Unrecorded(_) => "Unrecorded",
         Reason::KeptBy(by) if by.iter().any(|keeper| matches!(keeper, Keeper::Hold(_))) => "Held",
         Reason::KeptBy(_) => "Retention",
     }

@@ -72,10 +72,10 @@ async fn of_expiry(
     step: expiry::Step,
 ) -> Finished {
     match step {
-        expiry::Step::Keep(obstacle) => work::expiry::say(context, backup, obstacle).await,
+        expiry::Step::LabelFailure(obstacle) => work::expiry::label_failure(context, backup, &obstacle).await,
         expiry::Step::Delete => work::expiry::delete(context, backup, location).await,
-        expiry::Step::Prolong { until, by } => work::keep::prolong(context, backup, location, (until, &by)).await,
-        expiry::Step::Record => work::keep::record(context, backup, location).await,
+        expiry::Step::Prolong { until, by } => work::keep::prolong(context, backup, location, until, &by).await,
+        expiry::Step::Record => work::keep::record_hold(context, backup, location).await,
     }
 }
 

@@ -19,7 +19,7 @@ use crate::options::{Controller, Options};
 use crate::phase::{self, Decision, request};
 use crate::work;
 use crate::world::{Meta, World};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationPhase};
 use lifeboat_client::NamespacedName;
 use lifeboat_reconcile::{Failure, TaskKey};
@@ -69,7 +69,7 @@ pub(super) fn plan<'a>(view: View<'a>, running: impl Iterator<Item = &'a Key>) -
         plan: Plan::default(),
         taken: HashSet::new(),
         running: running.map(|key| (key.subject(), key)).collect(),
-        places: Places::default(),
+        places: Places::new(view.world, &view.options.default_location),
         late: Vec::new(),
         waits: view.explain.then(Waits::default),
     };
@@ -114,7 +114,7 @@ struct Planner<'a> {
     /// What is worked on by tasks, and will be by those of this plan.
     taken: HashSet<Subject>,
     running: HashMap<Subject, &'a Key>,
-    places: Places,
+    places: Places<'a>,
     /// Work that has failed again and again and is due since then.
     late: Vec<(Instant, Work)>,
     /// Why objects wait; none unless the plan explains.
@@ -124,7 +124,7 @@ struct Planner<'a> {
 impl<'a> Planner<'a> {
     fn take(&mut self, key: &Key) {
         self.taken.insert(key.subject());
-        self.places.take(key, self.is_late(key), self.view.world);
+        self.places.take(key, self.is_late(key));
     }
 
     fn failure(&self, key: &Key) -> Option<&'a Failure> {
@@ -178,7 +178,7 @@ impl<'a> Planner<'a> {
     }
 
     fn has_place(&self, key: &Key) -> bool {
-        self.places.has(key, self.is_late(key), self.view.world)
+        self.places.has(key, self.is_late(key))
     }
 
     fn add(&mut self, key: Key, step: Step) {
@@ -218,11 +218,9 @@ impl<'a> Planner<'a> {
         self.plan.retry = Some(self.plan.retry.map_or(at, |retry| retry.min(at)));
     }
 
-    /// There may be something to do after this time.
-    fn wake_at(&mut self, after: SignedDuration) {
-        if let Ok(at) = self.view.now.0.checked_add(after) {
-            self.plan.wake = Some(self.plan.wake.map_or(at, |wake| wake.min(at)));
-        }
+    /// There may be something to do at this time.
+    fn wake_at(&mut self, at: Timestamp) {
+        self.plan.wake = Some(self.plan.wake.map_or(at, |wake| wake.min(at)));
     }
 
     /// The step of this object, when it is for now; otherwise its time is noted.
@@ -230,7 +228,7 @@ impl<'a> Planner<'a> {
         match decision {
             Decision::Do(step) => Some(step),
             Decision::Wait(until) => {
-                self.plan.wake = Some(self.plan.wake.map_or(until, |wake| wake.min(until)));
+                self.wake_at(until);
                 self.note(|_| (of(), Reason::Due(until)));
                 None
             }
@@ -247,7 +245,7 @@ impl<'a> Planner<'a> {
             let key = Key::Unreadable(kind, name.clone());
             if self.may_begin(&key) {
                 let backup = work::deletion::backup_named(&name.beside(object.names("backupName")), world);
-                let location = backup.and_then(|b| world.locations.get(&b.beside(&b.spec.storage_location)).cloned());
+                let location = backup.and_then(|backup| self.location_of(&backup).ok().cloned());
                 self.add(key, Step::Unreadable(kind, Box::new(object.clone()), step, location));
             }
         }
@@ -369,7 +367,7 @@ impl<'a> Planner<'a> {
             }
             let Some(step) = self.due(request::deletion(request, self.view.now.0), subject) else { continue };
             let (name, backup) = (request.key(), request.beside(&request.spec.backup_name));
-            let runs = work::deletion::backup_named(&backup, world).is_some_and(|b| phase::backup::is_running(&b));
+            let runs = work::deletion::backup_named(&backup, world).is_some_and(|b| phase::facts::is_running(&b));
             // One that is only refused does not wait for the work on its backup. Of several deletions of one backup the
             // next is made when one has ended, and there is nothing left to do then.
             let key = if runs || step == request::Step::Forget {
@@ -378,7 +376,8 @@ impl<'a> Planner<'a> {
                 Key::Deletion { backup, request: name }
             };
             if self.may_begin(&key) {
-                let target = work::deletion::Target::of(request, world, self.view.now.0);
+                let location = &self.view.options.default_location;
+                let target = work::deletion::Target::of(request, world, location, self.view.now.0);
                 self.add(key, Step::Delete(request.clone(), Box::new(target), step));
             }
         }

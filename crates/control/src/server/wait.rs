@@ -48,10 +48,10 @@ pub(super) enum Reason {
     /// It is a schedule of which a run is due since this time, and this backup of it has not ended.
     EarlierRun { backup: NamespacedName, since: Timestamp },
     /// It is a backup whose time is over, and nothing can be deleted from its location.
-    Kept { location: String, obstacle: Obstacle },
+    Blocked(Obstacle),
     /// It is a backup whose hold was set or released here, and nothing can be written into its location, so that no other cluster
     /// on the bucket knows of it.
-    Unrecorded { location: String, obstacle: Obstacle },
+    Unrecorded(Obstacle),
     /// It is a backup whose time is over, and this restore reads it.
     ReadBy(NamespacedName),
     /// It is a backup whose time would be over, and this keeps it.
@@ -66,11 +66,9 @@ impl Reason {
         match self {
             Self::Due(at) => (1, Some(*at)),
             Self::Disabled(_) => (2, None),
-            Self::Deleted { .. }
-            | Self::Unreadable(_)
-            | Self::Kept { .. }
-            | Self::Unrecorded { .. }
-            | Self::KeptBy(_) => (3, None),
+            Self::Deleted { .. } | Self::Unreadable(_) | Self::Blocked(_) | Self::Unrecorded(_) | Self::KeptBy(_) => {
+                (3, None)
+            }
             _ => (0, None),
         }
     }

@@ -4,7 +4,7 @@ use super::key::Key;
 use super::step::Step;
 use super::wait::Reason;
 use crate::phase::expiry;
-use crate::phase::keep::told;
+use crate::phase::keep::describe;
 use crate::phase::queue::{Blocked, Move};
 use crate::phase::schedule::{held, run_name};
 use crate::phase::{self, request, unreadable};
@@ -49,13 +49,12 @@ pub(super) fn does(step: &Step) -> String {
         | Step::Download(_, _, request::Step::Forget)
         | Step::Status(_, request::Step::Forget) => "is deleted: its time is over".to_owned(),
         Step::Schedule(schedule, step) => of_schedule(schedule, step),
-        Step::Expire(backup, _, expiry::Step::Keep(obstacle)) => format!(
-            "its label says that it stays though its time is over: {}",
-            obstacle.told(&backup.spec.storage_location)
-        ),
+        Step::Expire(_, _, expiry::Step::LabelFailure(obstacle)) => {
+            format!("its label says that it stays though its time is over: {obstacle}")
+        }
         Step::Expire(_, _, expiry::Step::Delete) => "its deletion is asked for: its time is over".to_owned(),
         Step::Expire(_, _, expiry::Step::Prolong { until, by }) => {
-            format!("its expiration is moved to {until}: it is {}", told(by))
+            format!("its expiration is moved to {until}: it is {}", describe(by))
         }
         Step::Expire(_, _, expiry::Step::Record) => "its record in the bucket is made to agree on its hold".to_owned(),
     }
@@ -153,14 +152,13 @@ pub(super) fn waits_for(why: &Reason, now: (Timestamp, Instant)) -> String {
         Reason::ReadBy(restore) => {
             format!("the end of restore {}, which reads it: its time is over", restore.name)
         }
-        Reason::Kept { location, obstacle } => {
-            format!("its location: its time is over, and it is not deleted, because {}", obstacle.told(location))
+        Reason::Blocked(obstacle) => {
+            format!("its location: its time is over, and it is not deleted, because {obstacle}")
         }
-        Reason::Unrecorded { location, obstacle } => format!(
-            "its location: its hold was changed here, and no other cluster on the bucket knows of that, because {}",
-            obstacle.told(location)
+        Reason::Unrecorded(obstacle) => format!(
+            "its location: its hold was changed here, and no other cluster on the bucket knows of that, because {obstacle}"
         ),
-        Reason::KeptBy(by) => format!("what keeps it though its time is over: it is {}", told(by)),
+        Reason::KeptBy(by) => format!("what keeps it though its time is over: it is {}", describe(by)),
     }
 }
 

@@ -4,8 +4,10 @@ use super::backup::{NAME_TAKEN, engine_env, is_record_of};
 use super::restore::has_files;
 use super::running::capped;
 use super::{Context, Effect, Finished, SnapshotLocations, Unfinished};
+use crate::phase::facts::deletion_has_begun;
 use crate::phase::hold::{Hold, set_elsewhere};
-use crate::phase::request::{deletion_refusal, is_meant, is_whole};
+use crate::phase::location::location_in;
+use crate::phase::request::{deletable_in, is_meant};
 use crate::world::{Kind, Meta, Unreadable, World};
 use jiff::Timestamp;
 use lifeboat_api::{
@@ -28,7 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Target {
     backup: Option<Backup>,
-    location: Option<BackupStorageLocation>,
+    /// Its location, or the name of the one that there is not.
+    location: Result<BackupStorageLocation, String>,
     /// The restores of the backup, and whether they may have files.
     restores: Vec<(Identity, bool)>,
     /// Other requests for the same backup.
@@ -40,15 +43,15 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    pub(crate) fn of(request: &DeleteBackupRequest, world: &World, now: Timestamp) -> Self {
+    /// `default_location` is what the server's flag says.
+    pub(crate) fn of(request: &DeleteBackupRequest, world: &World, default_location: &str, now: Timestamp) -> Self {
         let name = request.beside(&request.spec.backup_name);
         // A request may outlive its backup, and must not take another one of the name for it.
         let backup = backup_named(&name, world).filter(|backup| is_meant(request, backup)).map(Cow::into_owned);
-        let location = backup.as_ref().and_then(|b| match b.spec.storage_location.as_str() {
-            // It was never brought to a location, and has no files.
-            "" => world.locations.beside(request).find(|location| location.spec.default),
-            place => world.locations.get(&name.beside(place)),
-        });
+        let location = match &backup {
+            Some(backup) => location_in(world, backup, default_location).cloned().map_err(str::to_owned),
+            None => Err(String::new()),
+        };
         let readable = world.restores.beside(request).filter(|r| r.spec.backup_name == name.name);
         let readable = readable.map(|r| (Identity::of(&r.metadata), has_files(r)));
         let is_of_backup = |r: &&Unreadable| r.meta.namespace == name.namespace && r.names("backupName") == name.name;
@@ -64,7 +67,7 @@ impl Target {
         };
         let identity = |other: &&DeleteBackupRequest| Identity::of(&other.metadata);
         Self {
-            location: location.cloned(),
+            location,
             restores,
             failed: others.iter().filter(has_failed).map(identity).collect(),
             others: others.iter().map(identity).collect(),
@@ -84,11 +87,7 @@ impl Target {
             return Err("spec.backupName is required".to_owned());
         }
         let backup = self.backup.as_ref().ok_or_else(|| "backup not found".to_owned())?;
-        if let Some(why) = deletion_refusal(backup, self.location.as_ref(), self.now) {
-            return Err(why);
-        }
-        let missing = || format!("backup storage location {} not found", backup.spec.storage_location);
-        let location = self.location.as_ref().ok_or_else(missing)?;
+        let location = deletable_in(backup, self.location.as_ref().map_err(String::as_str), self.now)?;
         Ok((backup, location))
     }
 }
@@ -230,7 +229,7 @@ async fn files(store: &Store, backup: &Backup, now: Timestamp) -> Result<Files, 
         Ok(record) => {
             let is_its = is_record_of(&record, backup);
             let hold = set_elsewhere(&backup.metadata, &record.metadata, now);
-            if let Some(hold) = hold.filter(|_| is_its && is_whole(backup)) {
+            if let Some(hold) = hold.filter(|_| is_its && !deletion_has_begun(backup)) {
                 return Ok(Files::Held(hold));
             }
             (is_its, record.metadata.uid)
@@ -468,7 +467,7 @@ mod tests {
             let context = context(cluster, Arc::new(OneBucket(Arc::new(Memory::default()))));
             let target = Target {
                 backup: Some(backup),
-                location: Some(location),
+                location: Ok(location),
                 restores: vec![],
                 others: vec![],
                 failed: vec![],
@@ -515,7 +514,7 @@ mod tests {
         for (label, expected) in [(None, true), (Some(""), true), (Some("u"), true), (Some("v"), false)] {
             let labels = label.map(|uid| (well_known::LABEL_BACKUP_UID.to_owned(), uid.to_owned()));
             request.metadata.labels = labels.into_iter().collect();
-            assert_eq!(Target::of(&request, &world, NOW).backup.is_some(), expected, "{label:?}");
+            assert_eq!(Target::of(&request, &world, "", NOW).backup.is_some(), expected, "{label:?}");
         }
     }
 
@@ -551,7 +550,7 @@ mod tests {
             }
         }
         let key = |name: &str| NamespacedName { namespace: "here".into(), name: name.into() };
-        let target = Target::of(&request("here", "d1"), &world, NOW);
+        let target = Target::of(&request("here", "d1"), &world, "", NOW);
         assert_eq!(target.backup.map(|backup| backup.metadata.uid).as_deref(), Some("here"));
         let restores: Vec<NamespacedName> = target.restores.into_iter().map(|(restore, _)| restore.key).collect();
         assert_eq!(restores, [key("r"), key("u")]);
@@ -563,8 +562,14 @@ mod tests {
     #[test]
     fn what_cannot_be_deleted_is_said_before_anything_is_changed() {
         let mut request = DeleteBackupRequest::default();
-        let mut target =
-            Target { backup: None, location: None, restores: vec![], others: vec![], failed: vec![], now: NOW };
+        let mut target = Target {
+            backup: None,
+            location: Err("here".into()),
+            restores: vec![],
+            others: vec![],
+            failed: vec![],
+            now: NOW,
+        };
         let why = |request: &DeleteBackupRequest, target: &Target| target.check(request).err();
         assert_eq!(why(&request, &target).as_deref(), Some("spec.backupName is required"));
         request.spec.backup_name = "b".into();
@@ -600,6 +605,7 @@ mod tests {
             assert_eq!(why(&request, &target).as_deref(), Some(expected), "{phase:?}");
         }
         let mut location = BackupStorageLocation::default();
+        location.metadata.name = "here".into();
         for (mode, phase, expected) in [
             (
                 Some(BackupStorageLocationAccessMode::ReadOnly),
@@ -615,7 +621,7 @@ mod tests {
         ] {
             location.spec.access_mode = mode;
             location.status.phase = phase;
-            target.location = Some(location.clone());
+            target.location = Ok(location.clone());
             assert_eq!(why(&request, &target).as_deref(), expected);
         }
     }

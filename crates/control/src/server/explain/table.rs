@@ -105,9 +105,9 @@ fn every_reason_to_wait_has_its_word() {
         (Reason::Deleted { finalizers: Vec::new() }, "Deleted"),
         (Reason::Unreadable("no".into()), "Unreadable"),
         (Reason::EarlierRun { backup: named("b"), since: Timestamp::UNIX_EPOCH }, "EarlierRun"),
-        (Reason::Kept { location: "l".into(), obstacle: Obstacle::ReadOnly }, "Kept"),
+        (Reason::Blocked(Obstacle::ReadOnly("l".into())), "Blocked"),
         (Reason::ReadBy(named("r")), "ReadByRestore"),
-        (Reason::Unrecorded { location: "l".into(), obstacle: Obstacle::ReadOnly }, "Unrecorded"),
+        (Reason::Unrecorded(Obstacle::ReadOnly("l".into())), "Unrecorded"),
     ] {
         assert_eq!(codes::of_wait(&why), expected, "{why:?}");
     }

@@ -48,7 +48,7 @@ impl Planner<'_> {
                 _ => Reason::Paused(until),
             },
             Obstacle::Full => {
-                let (run, most) = self.places.taken(key, self.is_late(key), self.view.world);
+                let (run, most) = self.places.taken(key, self.is_late(key));
                 Reason::NoPlace { run, most }
             }
         }

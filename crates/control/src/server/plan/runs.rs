@@ -2,12 +2,13 @@
 
 use super::{Key, Planner, Reason, SETTLED, Step, Subject};
 use crate::options::Controller;
+use crate::phase::location::location_in;
 use crate::phase::queue::{Blocked, Move, NoTurn, Standing, Turns, turns};
 use crate::phase::{self, Decision};
 use crate::work::backup::Target;
 use crate::work::restore::{Origin, Source};
 use crate::world::Meta;
-use jiff::SignedDuration;
+use jiff::Timestamp;
 use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, Restore, RestorePhase};
 use lifeboat_client::NamespacedName;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ impl Planner<'_> {
             let key = if to == Move::Start { Key::Start(name.clone()) } else { Key::Queue(name.clone()) };
             let settles = |started| self.view.now.1.saturating_duration_since(started) < SETTLED;
             if matches!(to, Move::Renumber(_)) && self.view.memory.started.is_some_and(settles) {
-                self.wake_at(SignedDuration::try_from(SETTLED).unwrap_or_default());
+                self.wake_at(self.view.now.0.saturating_add(SETTLED).unwrap_or(Timestamp::MAX));
                 continue;
             }
             if self.may_begin(&key)
@@ -182,14 +183,7 @@ impl Planner<'_> {
 
     /// The location that a backup goes to, or the name of the one that there is not.
     pub(super) fn location_of<'b>(&'b self, backup: &'b Backup) -> Result<&'b BackupStorageLocation, &'b str> {
-        let (world, named) = (self.view.world, backup.spec.storage_location.as_str());
-        let name = if named.is_empty() {
-            let marked = world.locations.beside(backup).find(|l| l.spec.default).map(|l| l.metadata.name.as_str());
-            marked.unwrap_or(&self.view.options.default_location)
-        } else {
-            named
-        };
-        world.locations.get(&backup.beside(name)).ok_or(name)
+        location_in(self.view.world, backup, &self.view.options.default_location)
     }
 
     /// Where a backup goes (api-and-controllers.md 5.2).
@@ -234,8 +228,7 @@ impl Planner<'_> {
                 continue;
             }
             let backup = world.backups.get(&restore.beside(&restore.spec.backup_name));
-            let location_of = |b: &Backup| world.locations.get(&b.beside(&b.spec.storage_location));
-            let place = backup.and_then(|b| Some((b.clone(), location_of(b)?.clone())));
+            let place = backup.and_then(|b| Some((b.clone(), self.location_of(b).ok()?.clone())));
             if step == S::Run
                 && let Some((_, location)) = place.as_ref().filter(|(_, location)| self.is_unchecked(location))
             {

@@ -1,5 +1,6 @@
 //! The plan, step after step, in worlds where steps fail: whatever fails for ever, the rest comes to its end.
 
+mod fates;
 mod kept;
 mod reasons;
 mod years;
@@ -11,6 +12,7 @@ use crate::server::step::{Step, Work};
 use crate::stub::{named, options};
 use crate::work::Unfinished;
 use crate::world::{Change, Kind};
+use jiff::SignedDuration;
 use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocationPhase, DeleteBackupRequest, DeleteBackupRequestPhase, DownloadRequest,
     DownloadRequestPhase, ObjectMeta, Restore, RestorePhase, Schedule, SchedulePhase, ServerStatusRequest,
@@ -310,6 +312,7 @@ impl Play {
         let view = View { world: &self.world, options: &self.options, memory: &self.memory, now, explain: true };
         let plan = plan(view, self.tasks.iter().map(|task| &task.work.key));
         self.check_reasons(&plan);
+        self.check_fates(&plan);
         self.world.left.clear();
         self.memory.looked(&self.world);
         for work in plan.work {
@@ -470,7 +473,7 @@ impl Play {
             }
             Step::Delete(mut request, _, request::Step::Answer) => {
                 let backup = self.world.backups.get(&named(&request.spec.backup_name)).cloned();
-                if let Some(backup) = backup.filter(|backup| !phase::backup::is_running(backup)) {
+                if let Some(backup) = backup.filter(|backup| !phase::facts::is_running(backup)) {
                     self.world.backups.remove(&Identity::of(&backup.metadata));
                 }
                 request.status.phase = Some(DeleteBackupRequestPhase::Processed);
@@ -497,7 +500,7 @@ impl Play {
                     phase::hold::agree_alone(&mut backup.metadata.annotations);
                 });
             }
-            Step::Expire(backup, _, phase::expiry::Step::Keep(obstacle)) => {
+            Step::Expire(backup, _, phase::expiry::Step::LabelFailure(obstacle)) => {
                 self.change(&backup.metadata.name, |backup| {
                     backup.metadata.labels.insert(well_known::LABEL_GC_FAILURE.into(), obstacle.label().into());
                 });
