@@ -326,7 +326,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn cells_are_veleros() {
+    fn a_row_is_that_of_velero() {
         let at = |text: &str| Time::new(text.parse().unwrap());
         let mut backup = Backup::default();
         backup.metadata.name = "b".into();

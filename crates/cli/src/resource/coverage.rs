@@ -13,15 +13,12 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{BackupStorageLocationPhase, ObjectMeta, Time};
 use lifeboat_client::Client;
-use lifeboat_cluster::ListRequest;
 use lifeboat_control::{Coverage, Inventory, NamespaceState, Progress, coverage, namespaces_to_protect};
 use lifeboat_object::ApiResource;
-use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How the status is shown.
@@ -57,7 +54,7 @@ impl StatusArgs {
         let (machine, mut claims) = (self.output.and_then(Format::machine), Claims::default());
         loop {
             let (mut text, begun) = (Vec::new(), Instant::now());
-            let is_well = match self.look(globals, &mut claims).await {
+            let is_well = match Box::pin(self.look(globals, &mut claims)).await {
                 Ok(status) => {
                     match machine {
                         Some(output) => print_resource(&status.value(), output)?,
@@ -104,12 +101,6 @@ impl StatusArgs {
     }
 }
 
-/// The metadata of an object.
-#[derive(Deserialize)]
-struct Partial {
-    metadata: ObjectMeta,
-}
-
 /// How long it is until the next look, after one that took so long.
 fn pause(took: Duration) -> Duration {
     LOOK.max(took.saturating_mul(SHARE))
@@ -127,7 +118,10 @@ impl Claims {
     async fn count(&mut self, client: &Client) -> Result<&BTreeMap<String, u64>> {
         if self.counted.is_none_or(|at| at.elapsed() >= COUNT) {
             let mut of = BTreeMap::<String, u64>::new();
-            each_claim(client, |meta| *of.entry(meta.namespace).or_default() += 1).await?;
+            let resource = ApiResource::new("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim");
+            let take = |meta: ObjectMeta| *of.entry(meta.namespace).or_default() += 1;
+            let counted = client.cluster.each_metadata(&resource, None, "", take).await;
+            counted.context("without the claims of the cluster nobody knows which volumes are not protected")?;
             (self.of, self.counted) = (of, Some(Instant::now()));
         }
         Ok(&self.of)
@@ -147,24 +141,6 @@ async fn inventory(client: &Client, claims: &mut Claims) -> Result<Inventory> {
         one.claims = claims.get(&one.facts.name).copied().unwrap_or_default();
     }
     Ok(Inventory { lists, namespaces })
-}
-
-/// Hands out the metadata of all claims, of which there may be very many.
-async fn each_claim(client: &Client, mut take: impl FnMut(ObjectMeta)) -> Result<()> {
-    let mut list = client.cluster.list(ListRequest {
-        resource: Arc::new(ApiResource::new("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")),
-        namespace: None,
-        selector: String::new(),
-        metadata_only: true,
-    });
-    let what = || "without the claims of the cluster nobody knows which volumes are not protected";
-    while let Some(bodies) = list.next().await.with_context(what)? {
-        for body in bodies {
-            let found: Partial = serde_json::from_slice(&body).with_context(what)?;
-            take(found.metadata);
-        }
-    }
-    Ok(())
 }
 
 /// All that is shown.

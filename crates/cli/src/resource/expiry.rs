@@ -99,7 +99,7 @@ pub(super) async fn lists(client: &Client) -> Result<Lists> {
 }
 
 /// What becomes of a backup, in words.
-pub(super) fn told(fate: &Fate, now: Timestamp) -> String {
+pub(super) fn describe(fate: &Fate, now: Timestamp) -> String {
     match &fate.becomes {
         Becomes::Goes(at) if *at <= now => "goes now: its time is over".to_owned(),
         Becomes::Goes(at) => format!("goes in {}", until(Some(*at), now)),
@@ -146,7 +146,7 @@ fn cells(fate: &Fate, now: Timestamp) -> Vec<String> {
         phase(fate).to_owned(),
         time(fate.stands_for.map(Time::new)),
         time(end),
-        told(fate, now),
+        describe(fate, now),
     ]
 }
 
@@ -168,7 +168,7 @@ fn value(fate: &Fate, now: Timestamp) -> Value {
         "expiration": fate.backup.status.expiration,
         "keptBy": fate.keepers.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "becomes": becomes,
-        "message": told(fate, now),
+        "message": describe(fate, now),
     });
     for (name, more) in more {
         value[name] = more;

@@ -1,7 +1,8 @@
 //! `lifeboat backup hold` and `release`: a backup that is held is not deleted, neither when its time is over nor when somebody asks
 //! for it.
 
-use super::{client, missing, said, together};
+use super::change::change;
+use super::{client, said, together};
 use crate::globals::Globals;
 use anyhow::{Result, bail};
 use clap::Args;
@@ -31,12 +32,10 @@ pub(crate) struct ReleaseArgs {
     names: Vec<String>,
 }
 
-/// How often a change is tried when the server writes the backup too.
-const TRIES: u32 = 8;
-
 impl HoldArgs {
     pub(super) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let hold = until(&self.until, Timestamp::now())?;
+        let value = hold.value();
         let client = client(globals).await?;
         let requests: Vec<DeleteBackupRequest> = client.list("").await?;
         let locations = client.list("").await.ok();
@@ -46,7 +45,7 @@ impl HoldArgs {
                 true => bail!("backup {name} cannot be held: its deletion is asked for"),
                 false => Ok(()),
             };
-            match change(&client, name, Some(&hold.value()), may_be_held).await {
+            match self::hold(&client, name, Some(&value), may_be_held).await {
                 Ok((backup, _)) => {
                     writeln!(std::io::stdout(), "Backup \"{name}\" is {hold}.")?;
                     said(unrecorded(&backup, locations.as_deref(), "may delete it"))?;
@@ -64,7 +63,7 @@ impl ReleaseArgs {
         let locations = client.list("").await.ok();
         let mut errors = Vec::new();
         for name in &self.names {
-            match change(&client, name, None, |_| Ok(())).await {
+            match hold(&client, name, None, |_| Ok(())).await {
                 Ok((backup, true)) => {
                     writeln!(std::io::stdout(), "Backup \"{name}\" is released.")?;
                     said(unrecorded(&backup, locations.as_deref(), "goes on holding it"))?;
@@ -109,30 +108,24 @@ fn unrecorded(backup: &Backup, locations: Option<&[BackupStorageLocation]>, so: 
 }
 
 /// Writes the annotation, or takes it off; gives the backup, and false when it said so already.
-async fn change(
+async fn hold(
     client: &Client,
     name: &str,
     hold: Option<&str>,
     check: impl Fn(&Backup) -> Result<()>,
 ) -> Result<(Backup, bool)> {
-    for _ in 0..TRIES {
-        let before: Backup = client.get(name).await?.ok_or_else(|| missing::<Backup>(name))?;
-        check(&before)?;
+    let goal = if hold.is_some() { "held" } else { "released" };
+    change(client, name, goal, |before: &Backup| {
+        check(before)?;
         let mut after = before.clone();
         let annotations = &mut after.metadata.annotations;
         match hold {
             Some(hold) => drop(annotations.insert(well_known::ANNOTATION_HOLD.to_owned(), hold.to_owned())),
             None => drop(annotations.remove(well_known::ANNOTATION_HOLD)),
         }
-        if after.metadata.annotations == before.metadata.annotations {
-            return Ok((before, false));
-        }
-        match client.change(&before, &after).await {
-            Err(e) if e.is_conflict() => {}
-            stored => return Ok(stored.map(|stored| (stored, true))?),
-        }
-    }
-    bail!("backup {name} changes too often: try again")
+        Ok((after.metadata.annotations != before.metadata.annotations).then_some(after))
+    })
+    .await
 }
 
 #[cfg(test)]

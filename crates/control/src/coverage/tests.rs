@@ -21,7 +21,7 @@ fn of_schedule(mut backup: Backup, schedule: &str) -> Backup {
     backup
 }
 
-fn told(inventory: &Inventory) -> Coverage {
+fn covered(inventory: &Inventory) -> Coverage {
     coverage(inventory, &TimeZone::UTC, NOW.parse().unwrap(), "lifeboat")
 }
 
@@ -48,7 +48,7 @@ fn well() -> Inventory {
 
 #[test]
 fn nothing_needs_attention_where_all_is_well() {
-    let found = told(&well());
+    let found = covered(&well());
     assert_eq!(texts(&found), [""; 0]);
     let at = |text: &str| Some(Time::new(text.parse().unwrap()));
     let ended = Ended {
@@ -90,7 +90,7 @@ fn a_namespace_is_in_a_backup_of_all_of_it_that_is_good_and_not_older() {
         read("Backup", "by-hand", &shop(), &completed("2026-11-22T09:00:00Z")),
     ]);
     inventory.namespaces.push(namespace("new", "2026-11-22T04:00:00Z", 1));
-    let found = told(&inventory);
+    let found = covered(&inventory);
     let last: Vec<(&str, Option<&str>)> = found
         .namespaces
         .iter()
@@ -108,7 +108,7 @@ fn a_run_that_was_refused_is_the_last_one() {
         read("Backup", "nightly-20261122090000", &json!({}), &json!({"phase": "FailedValidation"}));
     refused.metadata.creation_timestamp = Some(Time::new("2026-11-22T09:00:00Z".parse().unwrap()));
     inventory.lists.backups.push(of_schedule(refused, "nightly"));
-    let found = told(&inventory);
+    let found = covered(&inventory);
     let expected = "the last backup of schedule nightly, nightly-20261122090000, is FailedValidation";
     assert_eq!(texts(&found), [expected]);
 }
@@ -128,11 +128,11 @@ fn what_another_cluster_has_saved_protects_nothing_here() {
             backup
         });
     }
-    assert_eq!(told(&inventory), told(&well()));
+    assert_eq!(covered(&inventory), covered(&well()));
     for backup in &mut inventory.lists.backups {
         note_taken_over(&mut backup.metadata, true);
     }
-    let found = told(&inventory);
+    let found = covered(&inventory);
     let last: Vec<&str> = found.namespaces.iter().map(|one| one.last_good.as_ref().unwrap().backup.as_str()).collect();
     assert_eq!(last, ["nightly-20261122060000"; 2], "its own, of before its server was installed anew");
 }
@@ -148,7 +148,7 @@ fn a_backup_that_leaves_all_types_out_has_no_namespace() {
         };
         without(&["events"], "without-events", "2026-11-22T05:00:00Z");
         without(&["events", "*"], "without-all", "2026-11-22T06:00:00Z");
-        let found = told(&inventory);
+        let found = covered(&inventory);
         let last: Vec<&str> =
             found.namespaces.iter().map(|one| one.last_good.as_ref().unwrap().backup.as_str()).collect();
         assert_eq!(last, ["without-events"; 2], "{field}");
@@ -160,7 +160,7 @@ fn what_needs_attention_is_said_with_the_next_step() {
     let check = |change: &dyn Fn(&mut Lists), expected: &[(&str, &str)]| {
         let mut inventory = well();
         change(&mut inventory.lists);
-        let found = told(&inventory).attention;
+        let found = covered(&inventory).attention;
         let found: Vec<(&str, &str)> = found.iter().map(|one| (one.what.as_str(), one.next.as_str())).collect();
         assert_eq!(found, expected);
     };
@@ -260,7 +260,7 @@ fn of_many_namespaces_the_first_are_named_and_the_command_has_them_all() {
     let mut inventory = well();
     inventory.lists.schedules[0].spec.template.included_namespaces = vec!["web".into()];
     inventory.namespaces.extend((0..7).map(|n| namespace(&format!("n{n}"), "2026-01-01T00:00:00Z", 1)));
-    let found = told(&inventory);
+    let found = covered(&inventory);
     assert_eq!(texts(&found), ["no schedule saves n0, n1, n2, n3, n4 and 3 more (9 claims of volumes)"]);
     let command =
         "`lifeboat schedule create NAME --schedule '0 3 * * *' --include-namespaces n0,n1,n2,n3,n4,n5,n6,shop`, ";
@@ -276,7 +276,7 @@ fn a_backup_whose_deletion_is_asked_for_protects_nothing() {
     };
     for (phase, is_protected) in [("New", false), ("InProgress", false), ("Processed", true)] {
         inventory.lists.requests = vec![request(phase)];
-        let found = told(&inventory);
+        let found = covered(&inventory);
         let protected: Vec<bool> = found.namespaces.iter().map(|one| one.last_good.is_some()).collect();
         assert_eq!((protected, texts(&found)), (vec![is_protected; 2], vec![]), "{phase}");
     }
@@ -289,7 +289,7 @@ fn what_waits_or_runs_has_its_progress() {
     inventory.lists.backups.push(read("Backup", "runs", &json!({}), &progress));
     inventory.lists.backups.push(read("Backup", "waits", &json!({}), &json!({"phase": "Queued"})));
     inventory.lists.restores.push(read("Restore", "r", &json!({"backupName": "b"}), &json!({})));
-    let found = told(&inventory);
+    let found = covered(&inventory);
     let lines =
         found.running.iter().map(|one| format!("{} {} {} {}", one.kind, one.name, one.phase, json!(one.progress)));
     let expected = [r#"Backup runs InProgress {"done":4,"total":9}"#, "Backup waits Queued null", "Restore r New null"];

@@ -1,4 +1,4 @@
-//! Storage locations: when to check and when to search them, and which one is the default (api-and-controllers.md 3.6,
+//! Storage locations: when to validate and when to sync them, and which one is the default (api-and-controllers.md 3.6,
 //! 5.1 and 5.2).
 
 use super::Decision;
@@ -9,12 +9,12 @@ use lifeboat_api::{
 };
 use std::collections::BTreeSet;
 
-/// When to check a location. `server` is the frequency of locations that name none.
+/// When to validate a location. `server` is the frequency of locations that name none.
 pub(crate) fn validation(location: &BackupStorageLocation, server: Duration, now: Timestamp) -> Decision<()> {
     due(location.status.last_validation_time, location.spec.validation_frequency, server, now, true)
 }
 
-/// When to search a location for backups. `server` is the period of locations that name none; zero is a minute, which
+/// When to sync a location with its bucket. `server` is the period of locations that name none; zero is a minute, which
 /// is no switch as that of a location is (api-and-controllers.md 3.6).
 pub(crate) fn sync(location: &BackupStorageLocation, server: Duration, now: Timestamp) -> Decision<()> {
     if location.status.phase != Some(BackupStorageLocationPhase::Available) {
@@ -27,7 +27,7 @@ pub(crate) fn sync(location: &BackupStorageLocation, server: Duration, now: Time
 /// What will be due so soon is done along with the other, in one visit and with one write.
 const SOON: SignedDuration = SignedDuration::from_secs(5);
 
-/// Whether a location is to be checked and searched in one visit: one of both is due and the other will be in a moment.
+/// Whether a location is to be validated and synced in one visit: one of both is due and the other will be in a moment.
 pub(crate) fn is_for_both(validation: &Decision<()>, sync: &Decision<()>, now: Timestamp) -> bool {
     let is_soon = |due: &Decision<()>| match due {
         Decision::Do(()) => true,
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_location_is_checked_when_its_time_has_come() {
+    fn a_location_is_validated_when_its_time_has_come() {
         for (last, own, server, expected) in [
             (None, None, MINUTE, Decision::Do(())),
             (None, Some(NEVER), MINUTE, Decision::Do(())),
@@ -165,7 +165,7 @@ mod tests {
             location.status.last_validation_time = last.map(|last| Time::new(at(last)));
             location.spec.validation_frequency = own;
             assert_eq!(validation(&location, server, at(100)), expected, "{last:?} {own:?}");
-            // The same times for the search, but that it never begins when it is switched off.
+            // The same times for the sync, but that it never begins when it is switched off.
             location.status.last_synced_time = location.status.last_validation_time;
             location.spec.backup_sync_period = own;
             assert_eq!(sync(&location, server, at(100)), Decision::Rest, "not available");
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_a_period_searches_every_minute_and_checks_once() {
+    fn a_server_without_a_period_syncs_every_minute_and_validates_once() {
         let mut location = BackupStorageLocation::default();
         location.status.phase = Some(BackupStorageLocationPhase::Available);
         location.status.last_synced_time = Some(Time::new(at(90)));

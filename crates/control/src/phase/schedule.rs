@@ -18,7 +18,7 @@ pub(crate) enum Step {
     /// Make the backup of a run.
     Run(Run),
     /// A run is due since this time, and a backup before it has not ended.
-    Hold {
+    Postpone {
         /// The backup.
         behind: String,
         since: Timestamp,
@@ -70,12 +70,12 @@ pub(crate) fn run_time(schedule: &str, backup: &str) -> Option<Timestamp> {
     TimeZone::UTC.to_timestamp(parsed).ok()
 }
 
-/// What its status says while a run is held.
-pub(crate) fn held(behind: &str, since: Timestamp) -> String {
+/// What its status says while a run is postponed.
+pub(crate) fn postponed(behind: &str, since: Timestamp) -> String {
     format!("a run is due since {since}, and begins when backup {behind} has ended")
 }
 
-/// Decides.
+/// What is to be done with the schedule at `now`, from its object and its backups alone.
 pub(crate) fn step(schedule: &Schedule, runs: &impl Runs, defaults: Defaults<'_>, now: Timestamp) -> Decision<Step> {
     if schedule.metadata.deletion_timestamp.is_some() {
         return Decision::Rest;
@@ -101,7 +101,7 @@ pub(crate) fn step(schedule: &Schedule, runs: &impl Runs, defaults: Defaults<'_>
     };
     let since = next.unwrap_or(due);
     Decision::Do(match runs.unfinished() {
-        Some(behind) => Step::Hold { behind, since },
+        Some(behind) => Step::Postpone { behind, since },
         None => Step::Run(Run { due, since, now }),
     })
 }
@@ -164,7 +164,7 @@ fn noted(schedule: &Schedule, wrong: Option<&String>, defaults: Defaults<'_>, no
     after
 }
 
-/// Takes back what its status says of a run that is held, where it says that.
+/// Takes back what its status says of a run that is postponed, where it says that.
 fn without_message(schedule: &Schedule) -> Option<Step> {
     let is_there = !schedule.status.message.is_empty();
     is_there.then(|| {
@@ -263,11 +263,11 @@ mod tests {
     #[test]
     fn a_run_waits_for_the_one_before() {
         let busy = Known { unfinished: Some("nightly-1"), newest: None };
-        let held = Decision::Do(Step::Hold { behind: "nightly-1".into(), since: at("21T03:00:00") });
-        assert_eq!(step(&nightly(), &busy, FLAGS, at("23T04:00:00")), held);
+        let postponed = Decision::Do(Step::Postpone { behind: "nightly-1".into(), since: at("21T03:00:00") });
+        assert_eq!(step(&nightly(), &busy, FLAGS, at("23T04:00:00")), postponed);
         assert_eq!(step(&nightly(), &busy, FLAGS, at("20T13:00:00")), wait("21T03:00:00"));
         assert_eq!(
-            super::held("nightly-1", at("21T03:00:00")),
+            super::postponed("nightly-1", at("21T03:00:00")),
             "a run is due since 2026-11-21T03:00:00Z, and begins when backup nightly-1 has ended"
         );
     }
@@ -299,7 +299,7 @@ mod tests {
                 refused(s, invalid);
             }),
             (
-                "wrong while a run is held",
+                "wrong while a run is postponed",
                 false,
                 &|s| {
                     s.spec.schedule.clear();
@@ -328,7 +328,7 @@ mod tests {
                 },
             ),
             (
-                "paused while a run is held",
+                "paused while a run is postponed",
                 false,
                 &|s| {
                     s.spec.paused = true;
@@ -348,7 +348,7 @@ mod tests {
         });
         let expected = changed(|s| s.status.last_backup = time("21T03:00:00"));
         let decided = step(&done, &NONE, FLAGS, at("21T03:00:00"));
-        assert_eq!(decided, Decision::Do(Step::Note(Box::new(expected))), "nothing is held any more");
+        assert_eq!(decided, Decision::Do(Step::Note(Box::new(expected))), "nothing is postponed any more");
     }
 
     #[test]
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn some_rest() {
+    fn a_schedule_that_is_paused_deleted_or_refused_makes_nothing() {
         for (what, schedule) in [
             ("paused", changed(|s| s.spec.paused = true)),
             ("paused and never looked at", changed(|s| (s.spec.paused, s.status.phase) = (true, None))),

@@ -25,9 +25,9 @@ pub(super) fn of_step(step: &Step) -> &'static str {
         Step::Unreadable(_, _, unreadable::Step::CleanUp, _) => CLEAN_UP,
         Step::Mark { default: true, .. } => "MarkDefault",
         Step::Mark { default: false, .. } => "UnmarkDefault",
-        Step::Validate(_, None) => "Check",
-        Step::Validate(_, Some(_)) => "CheckAndSearch",
-        Step::Sync(..) => "Search",
+        Step::Validate(_, None) => "Validate",
+        Step::Validate(_, Some(_)) => "ValidateAndSync",
+        Step::Sync(..) => "Sync",
         Step::Sweep(_) => "Sweep",
         Step::Queue(_, Move::Queue(_)) => "Queue",
         Step::Queue(_, Move::Renumber(_)) => "Renumber",
@@ -69,7 +69,7 @@ fn of_restore(step: &phase::restore::Step, source: &work::restore::Source) -> &'
     use phase::restore::Step as S;
     match step {
         S::CleanUp => CLEAN_UP,
-        S::Hold => "AddFinalizer",
+        S::AddFinalizer => "AddFinalizer",
         S::Run if source.origin.is_ok() => RUN,
         S::Run => REFUSE,
         S::RunAgain { .. } => RUN_AGAIN,
@@ -87,7 +87,7 @@ fn of_schedule(before: &Schedule, step: &phase::schedule::Step) -> &'static str 
         S::Note(after) if after.status.phase == Some(SchedulePhase::FailedValidation) => REFUSE,
         S::Note(after) if after.status.last_skipped != before.status.last_skipped => "Skip",
         S::Note(after) if after.status.phase != before.status.phase => "Enable",
-        S::Note(_) | S::Hold { .. } => "Note",
+        S::Note(_) | S::Postpone { .. } => "Note",
     }
 }
 
@@ -104,8 +104,8 @@ pub(super) fn of_wait(why: &Reason) -> &'static str {
             Blocked::Full { .. } => "NoSlot",
             Blocked::Overlaps(_) => "Overlap",
         },
-        Reason::Unchecked(_) => "LocationNotChecked",
-        Reason::FirstSearch { .. } => "FirstSearch",
+        Reason::Unvalidated(_) => "LocationNotValidated",
+        Reason::FirstSync { .. } => "FirstSync",
         Reason::Disabled(_) => "Disabled",
         Reason::Deleted { .. } => "Deleted",
         Reason::Unreadable(_) => "Unreadable",

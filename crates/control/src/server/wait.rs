@@ -35,10 +35,10 @@ pub(super) enum Reason {
     Queued { position: usize, why: Blocked },
     /// It is a backup that has left the queue and failed again and again, or a restore, and has no place to run.
     NoSlot(Blocked),
-    /// This location was never checked, which is a matter of a moment.
-    Unchecked(NamespacedName),
-    /// The first search of this location, which is the default, goes first until this moment.
-    FirstSearch { location: NamespacedName, until: Instant },
+    /// This location was never validated, which is a matter of a moment.
+    Unvalidated(NamespacedName),
+    /// The first sync of this location, which is the default, goes first until this moment.
+    FirstSync { location: NamespacedName, until: Instant },
     /// The part of the server that would do it is left out.
     Disabled(Controller),
     /// It is being deleted, which is left to the API server and to those of whom these finalizers are.

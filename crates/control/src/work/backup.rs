@@ -285,12 +285,12 @@ async fn unless_gone(
 async fn forget(backup: &Backup, env: &lifeboat_backup::Env, has_put: bool) -> Finished {
     let name = &backup.metadata.name;
     tracing::info!(backup = name, "its Backup was deleted, so the backup ends and its files go");
-    // Files without a record the sweep removes later. With one, the next search makes the Backup anew.
+    // Files without a record the sweep removes later. With one, the next sync makes the Backup anew.
     if let Err(why) = remove_with_snapshots(backup, env, has_put).await {
         tracing::warn!(
             backup = name,
             why,
-            "the files of a deleted backup could not be removed: if it comes back by the next search of its location, delete it \
+            "the files of a deleted backup could not be removed: if it comes back by the next sync of its location, delete it \
              with `lifeboat backup delete`"
         );
     }

@@ -105,97 +105,132 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
         Ok(found) => found,
         // Cut off after its last step but one: the backup is gone as wished.
         Err(_) if target.backup.is_none() && request.status.phase == Some(DeleteBackupRequestPhase::InProgress) => {
-            return forget(context, &request, &target.others).await;
+            return delete_requests(context, &request, &target.others).await;
         }
-        Err(why) => return processed(context, &request, &target.failed, vec![why]).await,
+        Err(why) => return refuse(context, &request, &target.failed, vec![why]).await,
     };
-    let failed = &target.failed;
-    let mut begun = request.clone();
-    begun.status.phase = Some(DeleteBackupRequestPhase::InProgress);
     let store = match context.store(location).await {
         Ok(store) => store,
         Err(why) => {
-            return processed(context, &request, failed, vec![format!("error getting the backup store: {why}")]).await;
+            let why = format!("error getting the backup store: {why}");
+            return refuse(context, &request, &target.failed, vec![why]).await;
         }
     };
-    let labels = &mut begun.metadata.labels;
-    labels.insert(well_known::LABEL_BACKUP_NAME.to_owned(), label_value(&backup.metadata.name));
-    labels.insert(well_known::LABEL_BACKUP_UID.to_owned(), backup.metadata.uid.clone());
-    let request = match context.client.change(&request, &begun).await {
-        Err(e) if is_refused(&e) => return processed(context, &request, failed, vec![not_noted(&e)]).await,
-        noted => noted?,
+    let (request, owner) = match begin(context, &request, backup, &store).await? {
+        Begun::Begins(request, owner) => (request, owner),
+        Begun::Refused(request, why) => return refuse(context, &request, &target.failed, vec![why]).await,
     };
-    let files = match files(&store, backup, context.env.now()).await {
-        Ok(Files::Held(hold)) => {
-            let why = hold.refusal(&backup.metadata.name);
-            return processed(context, &request, failed, vec![format!("{why} (it was held in another cluster)")]).await;
-        }
-        Ok(files) => files,
-        Err(e) => return processed(context, &request, failed, vec![unknown(backup, &e)]).await,
-    };
-    let mut deleting = backup.clone();
-    deleting.status.phase = Some(BackupPhase::Deleting);
-    if let Files::Own(uid) = &files {
-        deleting.metadata.annotations.insert(ANNOTATION_FILES.to_owned(), uid.clone());
-    }
-    match context.client.change_unread(backup, &deleting).await {
-        Err(e) if is_refused(&e) => return processed(context, &request, failed, vec![not_noted(&e)]).await,
-        noted => drop(noted?),
-    }
-
     let name = &backup.metadata.name;
     tracing::info!(backup = name, "deletion begins");
     context.metrics.deletion_begins(backup);
-    context.leadership.check().map_err(|lost| Unfinished::Because(lost.to_string()))?;
-    let deleted = match &files {
-        Files::Own(uid) => {
-            // Before the files, which alone know what lies elsewhere.
-            let (files, cancel) = (store.clone(), context.env.cancel.child_token());
-            let removed = match engine_env(context, backup, files, SnapshotLocations::All, cancel).await {
-                Ok(env) => Box::pin(run_delete_actions(backup, uid, &env)).await,
-                Err(why) => Err(vec![why]),
-            };
-            if let Err(errors) = removed {
-                context.metrics.deletion_ends(backup, false);
-                return processed(context, &request, failed, errors).await;
-            }
-            context.leadership.check().map_err(|lost| Unfinished::Because(lost.to_string()))?;
-            store.delete_backup(name).await
-        }
-        Files::Another | Files::Held(_) => Ok(()),
+    let errors = match remove_files(context, backup, &store, &owner).await? {
+        errors if errors.is_empty() => remove_objects(context, backup, &store, &target.restores).await?,
+        errors => errors,
     };
-    if let Err(e) = deleted {
-        context.metrics.deletion_ends(backup, false);
-        return processed(context, &request, failed, vec![format!("error deleting backup from backup storage: {e}")])
-            .await;
+    context.metrics.deletion_ends(backup, errors.is_empty());
+    if !errors.is_empty() {
+        tracing::error!(backup = name, errors = errors.join("; "), "deletion failed");
+        return note_processed(context, &request, &target.failed, errors).await;
     }
+    tracing::info!(backup = name, "deletion ends");
+    let mut effects = vec![Effect::Gone(Kind::Backup, Identity::of(&backup.metadata))];
+    effects.extend(delete_requests(context, &request, &target.others).await?);
+    Ok(effects)
+}
+
+/// What came of the beginning of a deletion.
+enum Begun {
+    /// It is noted on the request, which is this now, and on the backup; the files belong to this one.
+    Begins(DeleteBackupRequest, Owner),
+    /// Nothing is deleted, for this reason; the request as it is now.
+    Refused(DeleteBackupRequest, String),
+}
+
+/// Notes on the request and then on the backup that the deletion begins, when the files are not held by another cluster.
+async fn begin(
+    context: &Context,
+    request: &DeleteBackupRequest,
+    backup: &Backup,
+    store: &Store,
+) -> Result<Begun, Unfinished> {
+    let mut begun = request.clone();
+    begun.status.phase = Some(DeleteBackupRequestPhase::InProgress);
+    let labels = &mut begun.metadata.labels;
+    labels.insert(well_known::LABEL_BACKUP_NAME.to_owned(), label_value(&backup.metadata.name));
+    labels.insert(well_known::LABEL_BACKUP_UID.to_owned(), backup.metadata.uid.clone());
+    let request = match context.client.change(request, &begun).await {
+        Err(e) if is_refused(&e) => return Ok(Begun::Refused(request.clone(), not_noted(&e))),
+        noted => noted?,
+    };
+    let owner = match owner_of_files(store, backup, context.env.now()).await {
+        Ok(Owner::Held(hold)) => {
+            let why = hold.refusal(&backup.metadata.name);
+            return Ok(Begun::Refused(request, format!("{why} (it was held in another cluster)")));
+        }
+        Ok(owner) => owner,
+        Err(e) => return Ok(Begun::Refused(request, unknown(backup, &e))),
+    };
+    let mut deleting = backup.clone();
+    deleting.status.phase = Some(BackupPhase::Deleting);
+    if let Owner::This(uid) = &owner {
+        deleting.metadata.annotations.insert(ANNOTATION_FILES.to_owned(), uid.clone());
+    }
+    match context.client.change_unread(backup, &deleting).await {
+        Err(e) if is_refused(&e) => return Ok(Begun::Refused(request, not_noted(&e))),
+        noted => drop(noted?),
+    }
+    Ok(Begun::Begins(request, owner))
+}
+
+/// Removes the files of a backup that are its own, and before them what they alone know: gives what went wrong.
+async fn remove_files(
+    context: &Context,
+    backup: &Backup,
+    store: &Store,
+    owner: &Owner,
+) -> Result<Vec<String>, Unfinished> {
+    let leads = || context.leadership.check().map_err(|lost| Unfinished::Because(lost.to_string()));
+    leads()?;
+    let Owner::This(uid) = owner else { return Ok(Vec::new()) };
+    let (files, cancel) = (store.clone(), context.env.cancel.child_token());
+    let removed = match engine_env(context, backup, files, SnapshotLocations::All, cancel).await {
+        Ok(env) => Box::pin(run_delete_actions(backup, uid, &env)).await,
+        Err(why) => Err(vec![why]),
+    };
+    if let Err(errors) = removed {
+        return Ok(errors);
+    }
+    leads()?;
+    let deleted = store.delete_backup(&backup.metadata.name).await;
+    Ok(deleted.err().map(|e| format!("error deleting backup from backup storage: {e}")).into_iter().collect())
+}
+
+/// Removes the restores of a backup, each with its files where it has some, and then the Backup: gives what went wrong.
+async fn remove_objects(
+    context: &Context,
+    backup: &Backup,
+    store: &Store,
+    restores: &[(Identity, bool)],
+) -> Result<Vec<String>, Unfinished> {
     let mut errors = Vec::new();
     let mut patience = PATIENCE;
-    for (restore, has_files) in &target.restores {
+    for (restore, has_files) in restores {
         let deleted = if *has_files { store.delete_restore(&restore.key.name).await } else { Ok(()) };
         if let Err(e) = deleted {
             errors.push(format!("error deleting files of restore {}: {e}", restore.key.name));
-        } else if let Err(e) = gone(context, restore, patience).await {
+        } else if let Err(e) = delete_restore(context, restore, patience).await {
             // The others are told to go, and not waited for.
             patience = Duration::ZERO;
             errors.push(e);
         }
     }
-    let gone = Identity::of(&backup.metadata);
     if errors.is_empty() {
-        match context.client.delete_exactly::<Backup>(&gone).await {
+        match context.client.delete_exactly::<Backup>(&Identity::of(&backup.metadata)).await {
             Err(e) if is_refused(&e) => errors.push(e.to_string()),
             deleted => drop(deleted?),
         }
     }
-    context.metrics.deletion_ends(backup, errors.is_empty());
-    if !errors.is_empty() {
-        return processed(context, &request, failed, errors).await;
-    }
-    tracing::info!(backup = name, "deletion ends");
-    let mut effects = vec![Effect::Gone(Kind::Backup, gone)];
-    effects.extend(forget(context, &request, &target.others).await?);
-    Ok(effects)
+    Ok(errors)
 }
 
 /// Put on a Backup when its deletion begins: the UID in the record or claim that was found to be its own. A backup that was
@@ -205,12 +240,12 @@ const ANNOTATION_FILES: &str = "lifeboat.io/files";
 
 /// The backup to which the files belong that lie in the bucket under the name of a Backup.
 #[derive(Debug, PartialEq, Eq)]
-enum Files {
-    /// To this one: their record or claim has this UID, or there are no files.
-    Own(String),
-    /// To another one, such as that of another cluster, which may be writing them.
+enum Owner {
+    /// This one: their record or claim has this UID, or there are no files.
+    This(String),
+    /// Another one, such as that of another cluster, which may be writing them.
     Another,
-    /// To this one, which another cluster holds.
+    /// This one, which another cluster holds.
     Held(Hold),
 }
 
@@ -219,10 +254,10 @@ enum Files {
 /// files. (Velero deletes whatever has the name.)
 ///
 /// A record or claim that cannot be read is an error: it says nothing.
-async fn files(store: &Store, backup: &Backup, now: Timestamp) -> Result<Files, StoreError> {
+async fn owner_of_files(store: &Store, backup: &Backup, now: Timestamp) -> Result<Owner, StoreError> {
     let (name, uid, status) = (&backup.metadata.name, &backup.metadata.uid, &backup.status);
     if status.start_timestamp.is_none() || status.failure_reason == NAME_TAKEN {
-        return Ok(Files::Another);
+        return Ok(Owner::Another);
     }
     let noted = backup.metadata.annotations.get(ANNOTATION_FILES).filter(|noted| !noted.is_empty());
     let (is_its, found) = match store.backup(name).await {
@@ -230,7 +265,7 @@ async fn files(store: &Store, backup: &Backup, now: Timestamp) -> Result<Files, 
             let is_its = is_record_of(&record, backup);
             let hold = set_elsewhere(&backup.metadata, &record.metadata, now);
             if let Some(hold) = hold.filter(|_| is_its && !deletion_has_begun(backup)) {
-                return Ok(Files::Held(hold));
+                return Ok(Owner::Held(hold));
             }
             (is_its, record.metadata.uid)
         }
@@ -240,7 +275,7 @@ async fn files(store: &Store, backup: &Backup, now: Timestamp) -> Result<Files, 
         },
         Err(e) => return Err(e),
     };
-    Ok(if is_its { Files::Own(found) } else { Files::Another })
+    Ok(if is_its { Owner::This(found) } else { Owner::Another })
 }
 
 fn unknown(backup: &Backup, why: &StoreError) -> String {
@@ -255,7 +290,7 @@ fn not_noted(why: &ClusterError) -> String {
 }
 
 /// Deletes a restore and waits until it is gone: its finalizer is ours to remove, in another task.
-async fn gone(context: &Context, restore: &Identity, patience: Duration) -> Result<(), String> {
+async fn delete_restore(context: &Context, restore: &Identity, patience: Duration) -> Result<(), String> {
     let name = &restore.key.name;
     let failed = |e: ClusterError| format!("error deleting restore {name}: {e}");
     context.client.delete_exactly::<Restore>(restore).await.map_err(failed)?;
@@ -272,7 +307,7 @@ async fn gone(context: &Context, restore: &Identity, patience: Duration) -> Resu
 }
 
 /// Deletes the request, and those for the same.
-async fn forget(context: &Context, request: &DeleteBackupRequest, others: &[Identity]) -> Finished {
+async fn delete_requests(context: &Context, request: &DeleteBackupRequest, others: &[Identity]) -> Finished {
     let mut effects = Vec::new();
     for gone in others.iter().cloned().chain([Identity::of(&request.metadata)]) {
         context.client.delete_exactly::<DeleteBackupRequest>(&gone).await?;
@@ -282,19 +317,29 @@ async fn forget(context: &Context, request: &DeleteBackupRequest, others: &[Iden
 }
 
 /// Deletes a request whose time is over.
-pub(crate) async fn expire(context: &Context, request: DeleteBackupRequest) -> Finished {
-    forget(context, &request, &[]).await
+pub(crate) async fn delete_request(context: &Context, request: DeleteBackupRequest) -> Finished {
+    delete_requests(context, &request, &[]).await
 }
 
-/// Notes why a deletion has failed. What requests before it have noted is not needed any more: of a backup whose deletion fails again and
-/// again one stays.
-async fn processed(
+/// Notes why a deletion does not begin.
+async fn refuse(
     context: &Context,
     request: &DeleteBackupRequest,
     before: &[Identity],
     errors: Vec<String>,
 ) -> Finished {
-    tracing::error!(backup = request.spec.backup_name, errors = errors.join("; "), "deletion failed");
+    tracing::warn!(backup = request.spec.backup_name, errors = errors.join("; "), "a deletion does not begin");
+    note_processed(context, request, before, errors).await
+}
+
+/// Notes on a request what went wrong. What requests before it have noted is not needed any more: of a backup whose deletion fails
+/// again and again one stays.
+async fn note_processed(
+    context: &Context,
+    request: &DeleteBackupRequest,
+    before: &[Identity],
+    errors: Vec<String>,
+) -> Finished {
     let mut after = request.clone();
     after.status.phase = Some(DeleteBackupRequestPhase::Processed);
     after.status.errors = capped(errors);
@@ -375,8 +420,8 @@ mod tests {
                 let Some(bytes) = bytes else { continue };
                 bucket.put(&file.key("b"), bytes.into(), PutOptions::default()).await.unwrap();
             }
-            let expected = expected.map_or(Files::Another, |uid: &str| Files::Own(uid.to_owned()));
-            assert_eq!(files(&Store::new(bucket), backup, NOW).await.unwrap(), expected, "{what}");
+            let expected = expected.map_or(Owner::Another, |uid: &str| Owner::This(uid.to_owned()));
+            assert_eq!(owner_of_files(&Store::new(bucket), backup, NOW).await.unwrap(), expected, "{what}");
         }
     }
 
@@ -404,26 +449,26 @@ mod tests {
         let mut backup = begun("u", 5);
         claim("here", "original").await.unwrap();
         put(BackupFile::Metadata, serde_json::to_vec(&begun("original", 5)).unwrap()).await;
-        assert_eq!(files(&store, &backup, NOW).await.unwrap(), Files::Own("original".into()));
+        assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), Owner::This("original".into()));
         backup.status.phase = Some(BackupPhase::Deleting);
         backup.metadata.annotations.insert(ANNOTATION_FILES.into(), "original".into());
         // Cut off after the record: the rest is still its own.
         bucket.delete(&[BackupFile::Metadata.key("b")]).await.unwrap();
-        assert_eq!(files(&store, &backup, NOW).await.unwrap(), Files::Own("original".into()));
+        assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), Owner::This("original".into()));
         assert!(claim("there", "v").await.is_err(), "no other backup gets the name as long as a file is left");
         store.delete_backup("b").await.unwrap();
-        assert_eq!(files(&store, &backup, NOW).await.unwrap(), Files::Own("original".into()));
+        assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), Owner::This("original".into()));
         // Another cluster begins, and ends.
         claim("there", "v").await.unwrap();
-        assert_eq!(files(&store, &backup, NOW).await.unwrap(), Files::Another);
+        assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), Owner::Another);
         put(BackupFile::Metadata, serde_json::to_vec(&begun("v", 9)).unwrap()).await;
-        assert_eq!(files(&store, &backup, NOW).await.unwrap(), Files::Another);
+        assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), Owner::Another);
         // As an earlier version noted it.
         backup.metadata.annotations.insert(ANNOTATION_FILES.into(), "own".into());
-        assert_eq!(files(&store, &backup, NOW).await.unwrap(), Files::Another);
+        assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), Owner::Another);
         for file in [BackupFile::Metadata, BackupFile::Claim] {
             put(file, b"{".to_vec()).await;
-            let error = files(&store, &backup, NOW).await.unwrap_err();
+            let error = owner_of_files(&store, &backup, NOW).await.unwrap_err();
             assert!(matches!(error, StoreError::Sidecar { .. }), "{error}");
             bucket.delete(&[file.key("b")]).await.unwrap();
         }
@@ -439,13 +484,17 @@ mod tests {
         hold(&mut record, well_known::ANNOTATION_HOLD);
         store.replace_record(&record).await.unwrap();
         let mut backup = begun("u", 5);
-        assert_eq!(files(&store, &backup, NOW).await.unwrap(), Files::Held(Hold::Forever));
+        assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), Owner::Held(Hold::Forever));
         backup.status.phase = Some(BackupPhase::Deleting);
-        assert_eq!(files(&store, &backup, NOW).await.unwrap(), Files::Own("u".into()));
+        assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), Owner::This("u".into()));
         let mut released = begun("u", 5);
         hold(&mut released, well_known::ANNOTATION_HOLD_RECORDED);
-        assert_eq!(files(&store, &released, NOW).await.unwrap(), Files::Own("u".into()), "it was released here");
-        assert_eq!(files(&store, &begun("v", 7), NOW).await.unwrap(), Files::Another);
+        assert_eq!(
+            owner_of_files(&store, &released, NOW).await.unwrap(),
+            Owner::This("u".into()),
+            "it was released here"
+        );
+        assert_eq!(owner_of_files(&store, &begun("v", 7), NOW).await.unwrap(), Owner::Another);
     }
 
     #[tokio::test]
@@ -497,7 +546,7 @@ mod tests {
             made.push(context.client.create(name, &request).await.unwrap().unwrap());
         }
         let failed = [Identity::of(&made[0].metadata)];
-        let effects = processed(&context, &made[1], &failed, vec!["no".to_owned()]).await.unwrap();
+        let effects = note_processed(&context, &made[1], &failed, vec!["no".to_owned()]).await.unwrap();
         assert_eq!(effects.len(), 2);
         let left: Vec<DeleteBackupRequest> = context.client.list("").await.unwrap();
         let left: Vec<(&str, &[String])> =

@@ -91,7 +91,7 @@ fn newest<'a>(restore: &Restore, world: &'a World) -> Result<&'a Backup, Vec<Str
 }
 
 /// Puts the finalizer on a restore.
-pub(crate) async fn hold(context: &Context, restore: Restore) -> Finished {
+pub(crate) async fn add_finalizer(context: &Context, restore: Restore) -> Finished {
     let mut after = restore.clone();
     after.metadata.finalizers.push(FINALIZER.to_owned());
     store_change(context, &restore, &after).await

@@ -149,7 +149,7 @@ mod tests {
         let (_sandbox, cluster) = sandbox().await;
         let context = context(cluster, Arc::new(Nowhere));
         let schedule = nightly(&context).await;
-        // A server that is killed between both writes, another one that knows nothing of it, and the first one once more.
+        // A server makes it, another one that has not seen that makes it again, and then one that has.
         let first = run(&context, &schedule, due("03")).await.unwrap();
         assert_eq!(first.len(), 2);
         let again = run(&context, &schedule, due("03")).await.unwrap_err();

@@ -42,8 +42,8 @@ impl Planner<'_> {
         let (options, now) = (self.view.options, self.view.now.0);
         let key = Key::Expiry(backup.key());
         let location = self.location_of(backup);
-        if let Some(unchecked) = location.ok().filter(|location| self.is_unchecked(location)).map(Meta::key) {
-            return self.note(|_| (key.object(), Reason::Unchecked(unchecked)));
+        if let Some(unvalidated) = location.ok().filter(|location| self.is_unvalidated(location)).map(Meta::key) {
+            return self.note(|_| (key.object(), Reason::Unvalidated(unvalidated)));
         }
         let around = Around {
             obstacle: Obstacle::of(location),

@@ -232,10 +232,10 @@ mod tests {
         assert_eq!(marks, Key::Default(named("")).most(false));
     }
 
-    /// What waits for a check, such as the backups of a location that is Available from then on, would wait for the search too.
+    /// What waits for a validation, such as the backups of a location that is Available from then on, would wait for the sync too.
     #[test]
-    fn a_first_search_is_not_part_of_a_check() {
-        for (phase, searched, expected) in [
+    fn a_first_sync_is_not_part_of_a_validation() {
+        for (phase, synced, expected) in [
             (None, None, false),
             // A server was cut off in it.
             (Some(BackupStorageLocationPhase::Available), None, false),
@@ -245,7 +245,7 @@ mod tests {
             let mut location = BackupStorageLocation::default();
             location.metadata.name = "main".into();
             location.status.phase = phase;
-            location.status.last_synced_time = searched;
+            location.status.last_synced_time = synced;
             world.locations.put(location);
             let (options, memory) = (options(1), Memory::default());
             let minute = jiff::SignedDuration::from_mins(1);
@@ -257,19 +257,19 @@ mod tests {
                 explain: false,
             };
             let steps = plan(view, std::iter::empty()).work;
-            let is_searched: Vec<Option<bool>> = steps
+            let is_synced: Vec<Option<bool>> = steps
                 .iter()
                 .map(|work| match &work.step {
                     Step::Validate(_, known) => Some(known.is_some()),
                     _ => None,
                 })
                 .collect();
-            assert_eq!(is_searched, [Some(expected)], "{phase:?} {searched:?}");
+            assert_eq!(is_synced, [Some(expected)], "{phase:?} {synced:?}");
         }
     }
 
     #[test]
-    fn a_search_that_failed_is_not_part_of_a_check() {
+    fn a_sync_that_failed_is_not_part_of_a_validation() {
         let mut world = World::default();
         put(&mut world, "main", 0);
         let mut location = world.locations.get(&named("main")).unwrap().clone();
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_failed_is_tried_again_though_checks_are_always_due() {
+    fn a_sync_that_failed_is_tried_again_though_validations_are_always_due() {
         let mut world = World::default();
         put(&mut world, "main", 0);
         let mut location = world.locations.get(&named("main")).unwrap().clone();
@@ -295,34 +295,34 @@ mod tests {
         let (options, begun, mut memory) = (options(1), Instant::now(), Memory::default());
         memory.failed(Key::Sync(named("main")), &Unfinished::Because("no".into()), begun);
         let spec = world.locations.get(&named("main")).unwrap().spec.clone();
-        memory.checked.insert(named("main"), (spec.clone(), begun));
+        memory.validated.insert(named("main"), (spec.clone(), begun));
         let hour = jiff::SignedDuration::from_hours(1);
         let begins = |memory: &Memory, running: &[Key], now: Instant| {
             let view = View { world: &world, options: &options, memory, now: (NOW + hour, now), explain: false };
             plan(view, running.iter()).work.into_iter().map(|work| work.key).collect::<Vec<_>>()
         };
-        let (check, search) = (Key::Validation(named("main")), Key::Sync(named("main")));
-        assert_eq!(begins(&memory, &[], begun), std::slice::from_ref(&check));
+        let (validation, sync) = (Key::Validation(named("main")), Key::Sync(named("main")));
+        assert_eq!(begins(&memory, &[], begun), std::slice::from_ref(&validation));
         let later = begun + Duration::from_secs(60);
-        assert_eq!(begins(&memory, &[], later), [search]);
-        // What is in the new place is not known before the check: a search would take the backups of the old one for deleted.
+        assert_eq!(begins(&memory, &[], later), [sync]);
+        // What is in the new place is not known before the validation: a sync would take the backups of the old one for deleted.
         let mut edited = spec;
         edited.object_storage.bucket = "another".into();
-        memory.checked.insert(named("main"), (edited, begun));
-        assert_eq!(begins(&memory, &[], later), std::slice::from_ref(&check), "after an edit");
-        // Late, and all places for searches are taken.
+        memory.validated.insert(named("main"), (edited, begun));
+        assert_eq!(begins(&memory, &[], later), std::slice::from_ref(&validation), "after an edit");
+        // Late, and all places for syncs are taken.
         let spec = world.locations.get(&named("main")).unwrap().spec.clone();
-        memory.checked.insert(named("main"), (spec, begun));
+        memory.validated.insert(named("main"), (spec, begun));
         for _ in 0..4 {
             memory.failed(Key::Sync(named("main")), &Unfinished::Because("no".into()), begun);
         }
         let running: Vec<Key> = (0..Key::MOST_IN_ALL).map(|n| Key::Sync(named(&format!("hangs-{n}")))).collect();
-        assert_eq!(begins(&memory, &running, begun + Duration::from_secs(3600)), [check], "no place for the search");
+        assert_eq!(begins(&memory, &running, begun + Duration::from_secs(3600)), [validation], "no place for the sync");
     }
 
     /// Which of two locations has a backup of a name that both hold is decided then.
     #[test]
-    fn the_first_search_of_the_default_location_is_awaited_for_a_minute() {
+    fn the_first_sync_of_the_default_location_is_awaited_for_a_minute() {
         let mut world = World::default();
         put(&mut world, "hangs", 0);
         let mut good = BackupStorageLocation::default();
@@ -333,7 +333,7 @@ mod tests {
         let (options, base) = (options(1), Instant::now());
         let mut memory = Memory::default();
         for location in world.locations.iter() {
-            memory.checked.insert(location.key(), (location.spec.clone(), base));
+            memory.validated.insert(location.key(), (location.spec.clone(), base));
         }
         let hanging = Key::Sync(named("hangs"));
         let begun = |world: &World, after: Duration| {
@@ -342,13 +342,13 @@ mod tests {
             (plan.work.into_iter().map(|work| work.key).collect::<Vec<_>>(), plan.retry)
         };
         let minute = Duration::from_secs(60);
-        let search = vec![Key::Sync(named("good"))];
+        let sync = vec![Key::Sync(named("good"))];
         assert_eq!(begun(&world, Duration::ZERO), (Vec::new(), Some(base + minute)));
-        assert_eq!(begun(&world, minute), (search.clone(), None));
-        // It was searched before.
+        assert_eq!(begun(&world, minute), (sync.clone(), None));
+        // It was synced before.
         let mut default = world.locations.get(&named("hangs")).unwrap().clone();
         default.status.last_synced_time = Some(Time::new(NOW));
         world.locations.put(default);
-        assert_eq!(begun(&world, Duration::ZERO), (search, None));
+        assert_eq!(begun(&world, Duration::ZERO), (sync, None));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Key, Planner, Reason, Step};
 use crate::options::Controller;
-use crate::phase::schedule::{self, Defaults, Runs, Step as S, held};
+use crate::phase::schedule::{self, Defaults, Runs, Step as S, postponed};
 use crate::phase::taken_over::is_of_another_cluster;
 use crate::phase::{Decision, facts};
 use crate::world::{Meta, World};
@@ -67,8 +67,8 @@ impl Planner<'_> {
                 continue;
             }
             let Some(mut step) = self.due(decision, || key.object()) else { continue };
-            if let S::Hold { behind, since } = &step {
-                let told = held(behind, *since);
+            if let S::Postpone { behind, since } = &step {
+                let told = postponed(behind, *since);
                 let name = schedule.key();
                 // Velero's definitions drop it: it is not written again and again.
                 if schedule.status.message == told || self.view.memory.told.get(&name) == Some(&told) {

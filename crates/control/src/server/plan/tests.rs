@@ -521,7 +521,7 @@ impl Play {
         use phase::schedule::Step as S;
         match step {
             S::Note(after) => schedule = *after,
-            S::Hold { .. } => panic!("nothing is to be done for a run that is held"),
+            S::Postpone { .. } => panic!("nothing is to be done for a run that is postponed"),
             S::Run(run) => {
                 let name = phase::schedule::run_name(&schedule.metadata.name, run.due);
                 if self.world.backups.get(&named(&name)).is_none() {
@@ -543,7 +543,7 @@ impl Play {
         let Some(mut restore) = self.world.restores.get(&named(name)).cloned() else { return };
         match step {
             S::CleanUp => return self.world.restores.remove(&Identity::of(&restore.metadata)),
-            S::Hold => restore.metadata.finalizers.push(FINALIZER.into()),
+            S::AddFinalizer => restore.metadata.finalizers.push(FINALIZER.into()),
             S::Run if source.origin.is_err() => restore.status.phase = Some(RestorePhase::FailedValidation),
             S::Run | S::RunAgain { .. } | S::Finalize => restore.status.phase = Some(RestorePhase::Completed),
             S::Fail(_) | S::FailVeleros(_) => restore.status.phase = Some(RestorePhase::Failed),
@@ -592,8 +592,8 @@ impl Play {
             add(Kind::Restore, &restore.metadata.name, if is_gone { !is_held } else { is_over && is_held });
         }
         for location in self.world.locations.iter() {
-            let is_checked = location.status.last_validation_time.is_some();
-            add(Kind::BackupStorageLocation, &location.metadata.name, is_checked);
+            let is_validated = location.status.last_validation_time.is_some();
+            add(Kind::BackupStorageLocation, &location.metadata.name, is_validated);
         }
         for request in self.world.delete_requests.iter() {
             let is_over = request.status.phase == Some(DeleteBackupRequestPhase::Processed);

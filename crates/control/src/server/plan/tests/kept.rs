@@ -99,7 +99,7 @@ impl Keeping {
             play.world.schedules.put(schedule);
         }
         let location = play.world.locations.get(&named("l0")).unwrap();
-        play.memory.checked.insert(named("l0"), (location.spec.clone(), play.base));
+        play.memory.validated.insert(named("l0"), (location.spec.clone(), play.base));
         play
     }
 
@@ -132,8 +132,8 @@ impl Keeping {
                     step => panic!("{step:?}"),
                 };
                 if !goes_on {
-                    let checked = std::mem::take(&mut self.memory.checked);
-                    self.memory = Memory { default_is_marked: true, checked, ..Memory::default() };
+                    let validated = std::mem::take(&mut self.memory.validated);
+                    self.memory = Memory { default_is_marked: true, validated, ..Memory::default() };
                     return None;
                 }
             }
@@ -147,7 +147,7 @@ impl Keeping {
 
     fn runs(&mut self, mut schedule: Schedule, step: S) -> bool {
         match step {
-            S::Hold { .. } => panic!("each backup ends at once"),
+            S::Postpone { .. } => panic!("each backup ends at once"),
             S::Note(after) => self.world.schedules.put(*after),
             S::Run(run) => {
                 let writes = self.writes();
