@@ -41,6 +41,7 @@ pub use http::plan::PLAN_PATH;
 pub use options::{Controller, Env, Listeners, LocationAccess, Options, Providers, ServerClock, SigningKey};
 pub use own_pod::OwnPod;
 pub use phase::expiry::{Becomes, Obstacle};
+pub use phase::facts::deletion_has_begun;
 pub use phase::fate::{Fate, Lists, fates};
 pub use phase::hold::Hold;
 pub use phase::keep::{Keeper, describe as describe_keepers};

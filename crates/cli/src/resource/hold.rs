@@ -7,9 +7,9 @@ use crate::globals::Globals;
 use anyhow::{Result, bail};
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
-use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, DeleteBackupRequest, Duration, well_known};
+use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, Duration, well_known};
 use lifeboat_client::Client;
-use lifeboat_control::{Hold, Obstacle, deletion_is_asked, location_of};
+use lifeboat_control::{Hold, Obstacle, deletion_has_begun, deletion_is_asked, location_of};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -95,9 +95,7 @@ fn until(text: &str, now: Timestamp) -> Result<Hold> {
 }
 
 fn is_going(backup: &Backup, requests: &[DeleteBackupRequest]) -> bool {
-    backup.status.phase == Some(BackupPhase::Deleting)
-        || backup.metadata.deletion_timestamp.is_some()
-        || deletion_is_asked(backup, requests)
+    deletion_has_begun(backup) || backup.metadata.deletion_timestamp.is_some() || deletion_is_asked(backup, requests)
 }
 
 /// Why another cluster that has the backup of the same bucket is not told: nothing can be written into its location. Without the right

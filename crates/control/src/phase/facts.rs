@@ -34,7 +34,8 @@ pub(crate) fn is_good(backup: &Backup, deletion_is_asked: bool) -> bool {
 }
 
 /// Whether its deletion has begun: it may be half gone, and after that a hold comes too late.
-pub(crate) fn deletion_has_begun(backup: &Backup) -> bool {
+#[must_use]
+pub fn deletion_has_begun(backup: &Backup) -> bool {
     backup.status.phase == Some(BackupPhase::Deleting)
 }
 
