@@ -323,7 +323,25 @@ impl Shown for Backup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_api::{BackupStorageLocation, BackupStorageLocationPhase};
     use std::collections::BTreeMap;
+
+    #[test]
+    fn a_backup_that_names_no_location_would_be_deleted_in_the_default_one() {
+        let mut backup = Backup::default();
+        backup.metadata.name = "b".into();
+        let mut location = BackupStorageLocation::default();
+        location.metadata.name = "main".into();
+        location.status.phase = Some(BackupStorageLocationPhase::Available);
+        let mut lists = Lists { locations: vec![location], ..Lists::default() };
+        let would = |lists: &Lists| would_be_deleted(&backup, lists, Timestamp::UNIX_EPOCH);
+        assert_eq!(
+            would(&lists),
+            "Backup b would not be deleted: the backup names no backup storage location, and none is the default"
+        );
+        lists.locations[0].spec.default = true;
+        assert_eq!(would(&lists), "Backup b would be deleted, with its files in location main");
+    }
 
     #[test]
     fn a_row_is_that_of_velero() {

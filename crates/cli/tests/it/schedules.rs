@@ -149,9 +149,11 @@ fn a_schedule_runs_one_backup_at_a_time_and_rests_when_it_is_told_to() {
     });
     eventually("another one", || backups(&ground, "often").len() > count);
 
-    ok(&ground, "backup create by-hand --from-schedule often --labels more=1");
+    ok(&ground, "backup create by-hand --from-schedule often --labels more=1 --wait");
     let by_hand = ground.get("backup", "by-hand");
-    assert_eq!(by_hand["metadata"]["labels"], json!({"team": "a", "more": "1", "velero.io/schedule-name": "often"}));
+    let labels =
+        json!({"team": "a", "more": "1", "velero.io/schedule-name": "often", "velero.io/storage-location": "main"});
+    assert_eq!(by_hand["metadata"]["labels"], labels);
 
     let wrong = lifeboat(&ground, "schedule create wrong --schedule 61~*~*~*~* --paused=false");
     assert_eq!((wrong.code, wrong.out.as_str()), (0, "Schedule \"wrong\" created successfully.\n"));

@@ -1,6 +1,6 @@
 //! What somebody has to do something about, and with which command.
 
-use super::{Attention, Coverage, NamespaceState, ScheduleStanding, ScheduleState};
+use super::state::{Attention, Coverage, NamespaceState, ScheduleStanding, ScheduleState};
 use crate::phase::facts::has_ended;
 use crate::phase::fate::Lists;
 use crate::phase::restore;

@@ -283,6 +283,9 @@ fn what_cannot_be_deleted_is_said_before_anything_is_changed() {
         let expected = "backup storage location here not found";
         assert_eq!(why(&request, &target).as_deref(), Some(expected), "{phase:?}");
     }
+    target.location = Err(String::new());
+    let expected = "the backup names no backup storage location, and none is the default";
+    assert_eq!(why(&request, &target).as_deref(), Some(expected));
     let mut location = BackupStorageLocation::default();
     location.metadata.name = "here".into();
     for (mode, phase, expected) in [
