@@ -2,7 +2,6 @@
 
 use crate::backup::{Backup, BackupPhase};
 use crate::label::label_value;
-use crate::well_known;
 
 /// The newest backup of a schedule that can be restored, by the time at which it began; with `partly` also one that has
 /// partially failed.
@@ -13,8 +12,7 @@ pub fn newest_of_schedule<'a>(
 ) -> Option<&'a Backup> {
     // A label has room for 63 characters, a name for 253.
     let label = label_value(schedule);
-    let is_of_schedule =
-        |backup: &&Backup| backup.metadata.labels.get(well_known::LABEL_SCHEDULE_NAME).is_some_and(|own| *own == label);
+    let is_of_schedule = |backup: &&Backup| backup.schedule_label() == Some(&*label);
     let is_usable = |backup: &&Backup| match backup.status.phase {
         Some(BackupPhase::Completed) => true,
         Some(BackupPhase::PartiallyFailed) => partly,
@@ -28,6 +26,7 @@ pub fn newest_of_schedule<'a>(
 mod tests {
     use super::*;
     use crate::time::Time;
+    use crate::well_known;
 
     fn backup(name: &str, schedule: &str, phase: Option<BackupPhase>, second: i64) -> Backup {
         let mut backup = Backup::default();

@@ -62,6 +62,14 @@ impl Schedule {
     }
 }
 
+impl Backup {
+    /// The label of the schedule of which it is: [`Schedule::label`]; `None` for one that no schedule has made, nor was made from one.
+    #[must_use]
+    pub fn schedule_label(&self) -> Option<&str> {
+        self.metadata.labels.get(well_known::LABEL_SCHEDULE_NAME).map(String::as_str)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

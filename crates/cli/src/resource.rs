@@ -3,6 +3,7 @@
 pub(crate) mod artifact;
 pub(crate) mod backup;
 mod cancel;
+mod change;
 pub(crate) mod coverage;
 pub(crate) mod describe;
 mod download;

@@ -67,10 +67,10 @@ pub(crate) struct ServerArgs {
     /// Where to serve profiles; empty for nowhere (no effect yet)
     #[arg(long, default_value = "localhost:6060", value_name = "ADDRESS")]
     profiler_address: String,
-    /// How often buckets are searched for backups, for locations that do not say; 0 for never
+    /// How often the Backups of the cluster are brought in line with what a bucket holds, for locations that do not say; 0 for never
     #[arg(long, value_parser = flags::duration, default_value = "1m", value_name = "DURATION")]
     backup_sync_period: Duration,
-    /// How often locations are checked, for locations that do not say; 0 for once
+    /// How often locations are validated, for locations that do not say; 0 for once
     #[arg(long, value_parser = flags::duration, default_value = "1m", value_name = "DURATION")]
     store_validation_frequency: Duration,
     /// How long all file system backups of one backup or restore may take (no effect yet)

@@ -3,10 +3,12 @@
 //! [`Client`] reads, lists, creates, changes and deletes them through the room `cluster`. A change sends the fields that
 //! differ, and the API server refuses it when another client has changed the object meanwhile. Start reading at [`Client`].
 
+mod change;
 mod client;
 mod identity;
 mod leader;
 
+pub use change::Change;
 pub use client::{Client, Object, api_resource, is_refused};
 pub use identity::{Identity, NamespacedName};
 pub use leader::SERVER_LEASE;

@@ -14,6 +14,7 @@ mod discovery;
 mod error;
 mod exec;
 mod list;
+mod metadata;
 mod object;
 mod open_api;
 mod pace;

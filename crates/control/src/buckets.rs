@@ -43,7 +43,7 @@ impl Kept {
 /// What a bucket is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// One of the looks at a location that come again by themselves: its check, its search, and what follows from that.
+    /// One of the looks at a location that come again by themselves: its validation, its sync, and what follows from that.
     Visit,
     /// An operation or a download, which may fail for good: what was kept from before must not be why.
     Operation,

@@ -2,10 +2,9 @@
 
 use crate::coverage::NamespaceInventory;
 use lifeboat_api::{ObjectMeta, Time};
-use lifeboat_cluster::{Cluster, ClusterError, Failure, ListRequest};
+use lifeboat_cluster::{Cluster, ClusterError};
 use lifeboat_object::ApiResource;
 use lifeboat_select::{NamespaceFacts, is_kept_out};
-use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -18,44 +17,26 @@ const PAUSE: Duration = Duration::from_secs(60);
 /// Between two looks when these are refused.
 const REFUSED: Duration = Duration::from_secs(600);
 
-/// The metadata of an object.
-#[derive(Deserialize)]
-struct Partial {
-    metadata: ObjectMeta,
-}
-
 /// The namespaces of a cluster that are to be protected: without those of Kubernetes, that of the server, those that are being deleted, and
 /// those that their label keeps out of backups. Their claims are not counted.
 ///
 /// # Errors
 /// When they cannot be listed.
 pub async fn namespaces_to_protect(cluster: &Cluster, own: &str) -> Result<Vec<NamespaceInventory>, ClusterError> {
-    let mut list = cluster.list(ListRequest {
-        resource: Arc::new(ApiResource::new("", "v1", "namespaces", "Namespace")),
-        namespace: None,
-        selector: String::new(),
-        metadata_only: true,
-    });
     let mut found = Vec::new();
-    while let Some(bodies) = list.next().await? {
-        for body in bodies {
-            let parsed: Partial = serde_json::from_slice(&body).map_err(|e| ClusterError {
-                verb: "list",
-                what: "namespaces".to_owned(),
-                failure: Failure::Invalid(e.to_string()),
-            })?;
-            let meta = parsed.metadata;
-            let is_ours = SYSTEM.contains(&meta.name.as_str()) || meta.name == own;
-            if is_ours || meta.deletion_timestamp.is_some() || is_kept_out(&meta.labels) {
-                continue;
-            }
-            found.push(NamespaceInventory {
-                created: meta.creation_timestamp.map(Time::timestamp),
-                facts: NamespaceFacts { name: meta.name, labels: meta.labels, active: true },
-                claims: 0,
-            });
+    let resource = ApiResource::new("", "v1", "namespaces", "Namespace");
+    let take = |meta: ObjectMeta| {
+        let is_ours = SYSTEM.contains(&meta.name.as_str()) || meta.name == own;
+        if is_ours || meta.deletion_timestamp.is_some() || is_kept_out(&meta.labels) {
+            return;
         }
-    }
+        found.push(NamespaceInventory {
+            created: meta.creation_timestamp.map(Time::timestamp),
+            facts: NamespaceFacts { name: meta.name, labels: meta.labels, active: true },
+            claims: 0,
+        });
+    };
+    cluster.each_metadata(&resource, None, "", take).await?;
     Ok(found)
 }
 

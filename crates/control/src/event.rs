@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// A resource that says what it came to.
 pub(crate) trait Telling: Meta {
     /// Whether its phase is a reason to look, and a sentence about it.
-    fn tell(&self) -> (bool, String);
+    fn describe(&self) -> (bool, String);
 }
 
 /// What became of an operation: how it failed, or what it did.
@@ -26,7 +26,7 @@ struct End<'a> {
 }
 
 impl End<'_> {
-    fn tell(&self) -> (bool, String) {
+    fn describe(&self) -> (bool, String) {
         let counts = format!("{} warnings, {} errors", self.warnings, self.errors);
         match self.phase {
             Some("Failed") => (true, self.failure.to_owned()),
@@ -39,7 +39,7 @@ impl End<'_> {
 }
 
 impl Telling for Backup {
-    fn tell(&self) -> (bool, String) {
+    fn describe(&self) -> (bool, String) {
         let status = &self.status;
         if status.phase == Some(BackupPhase::Queued) {
             return (false, format!("at position {}", status.queue_position));
@@ -52,12 +52,12 @@ impl Telling for Backup {
             warnings: status.warnings,
             errors: status.errors,
         };
-        end.tell()
+        end.describe()
     }
 }
 
 impl Telling for Restore {
-    fn tell(&self) -> (bool, String) {
+    fn describe(&self) -> (bool, String) {
         let status = &self.status;
         let end = End {
             phase: self.phase(),
@@ -67,19 +67,19 @@ impl Telling for Restore {
             warnings: status.warnings,
             errors: status.errors,
         };
-        end.tell()
+        end.describe()
     }
 }
 
 impl Telling for BackupStorageLocation {
-    fn tell(&self) -> (bool, String) {
+    fn describe(&self) -> (bool, String) {
         let is_bad = self.status.phase == Some(lifeboat_api::BackupStorageLocationPhase::Unavailable);
         (is_bad, self.status.message.clone())
     }
 }
 
 impl Telling for Schedule {
-    fn tell(&self) -> (bool, String) {
+    fn describe(&self) -> (bool, String) {
         (self.status.phase == Some(SchedulePhase::FailedValidation), self.status.validation_errors.join("; "))
     }
 }
@@ -89,7 +89,7 @@ const LONGEST: usize = 1000;
 
 /// The event for the phase in which an object is.
 pub(crate) fn event<T: Telling>(object: &T, identity: &str, now: Timestamp) -> Value {
-    let (is_bad, mut message) = object.tell();
+    let (is_bad, mut message) = object.describe();
     let meta = object.meta();
     let phase = object.phase().unwrap_or("New");
     if message.is_empty() {

@@ -32,20 +32,22 @@ mod world;
 pub use buckets::open_location;
 pub use census::namespaces_to_protect;
 pub use coverage::{
-    Attention, Coverage, Ended, Inventory, LocationState, NamespaceInventory, NamespaceState, RunningState,
-    ScheduleState, coverage,
+    Attention, Coverage, Ended, Inventory, LocationState, NamespaceInventory, NamespaceState, Progress, RunningState,
+    ScheduleStanding, ScheduleState, coverage,
 };
 pub use extensions::{Extensions, NoPlugins};
 pub use http::download::HEADER_DOWNLOAD;
 pub use http::plan::PLAN_PATH;
 pub use options::{Controller, Env, Listeners, LocationAccess, Options, Providers, ServerClock, SigningKey};
 pub use own_pod::OwnPod;
-pub use phase::expiry::Obstacle;
-pub use phase::fate::{Becomes, Fate, Lists, fates, location_of};
+pub use phase::expiry::{Becomes, Obstacle};
+pub use phase::facts::deletion_has_begun;
+pub use phase::fate::{Fate, Lists, fates};
 pub use phase::hold::Hold;
-pub use phase::keep::{Keeper, told as told_keepers};
-pub use phase::request::{deletion_is_asked, deletion_refusal};
-pub use phase::retention::Reason as RetentionReason;
+pub use phase::keep::{Keeper, describe as describe_keepers};
+pub use phase::location::location_of;
+pub use phase::request::{deletable_in, deletion_is_asked};
+pub use phase::retention::Rule as RetentionRule;
 pub use phase::schedule::refusal as schedule_refusal;
 #[doc(hidden)]
 pub use server::Look;

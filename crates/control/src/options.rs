@@ -31,7 +31,7 @@ pub struct Options {
     pub default_snapshot_locations: BTreeMap<String, String>,
     /// How often a location that does not say is checked; zero for once.
     pub validation_frequency: Duration,
-    /// How often a location that does not say is searched for backups; zero for never.
+    /// How often a location that does not say its backups are synced; zero for never.
     pub sync_period: Duration,
     /// After what time a deletion that has failed is asked for again, of a backup whose time is over; an hour when it is zero.
     pub expiry_frequency: Duration,

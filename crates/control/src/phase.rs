@@ -3,6 +3,7 @@
 
 pub(crate) mod backup;
 pub(crate) mod expiry;
+pub(crate) mod facts;
 pub(crate) mod fate;
 pub(crate) mod hold;
 pub(crate) mod keep;
@@ -17,7 +18,7 @@ pub(crate) mod snapshot_location;
 pub(crate) mod taken_over;
 pub(crate) mod unreadable;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 /// What is to be done with an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +30,9 @@ pub(crate) enum Decision<S> {
     /// This step, at once.
     Do(S),
 }
+
+/// By so much may clocks differ that are taken to be right: that of a server, that of another one and that of the API server.
+pub(crate) const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(1);
 
 /// Put on an object that a server of ours works on: how many times its work was begun. It is what counts; `status.attempt`
 /// shows it where the definition has that field, which Velero's have not.

@@ -13,7 +13,7 @@ mod words;
 
 use crate::buckets::Buckets;
 use crate::census::{Census, look_again_and_again};
-use crate::coverage::{namespaces, own_newest_first};
+use crate::coverage::{good_newest_first, namespaces};
 use crate::event::{emit, event};
 use crate::guard::{Own, wait_for_velero_to_end};
 use crate::health::Health;
@@ -234,7 +234,7 @@ impl Server {
             self.emit_events();
             if self.world.is_complete() {
                 self.pass();
-                self.context.metrics.see(&self.world, &self.context.options.zone, self.context.env.now());
+                self.context.metrics.observe(&self.world, &self.context.options.zone, self.context.env.now());
                 self.compare();
                 self.health.looked(std::time::Instant::now());
             }
@@ -249,9 +249,10 @@ impl Server {
         }
         let Some(census) = self.census.borrow().clone() else { return };
         self.compared = Some(now);
-        let newest_first = own_newest_first(self.world.backups.iter());
-        let states = namespaces(&newest_first, self.world.schedules.iter(), &census, self.context.env.now());
-        self.context.metrics.see_namespaces(&states);
+        let requests = self.world.delete_requests.iter().collect();
+        let good = good_newest_first(self.world.backups.iter(), &requests);
+        let states = namespaces(&good, self.world.schedules.iter(), &census, self.context.env.now());
+        self.context.metrics.observe_namespaces(&states);
     }
 
     async fn stop(&mut self) {

@@ -62,8 +62,8 @@ pub(crate) enum Effect {
     Gone(Kind, Identity),
     /// Files that a Backup left which is gone.
     Left(Box<Left>),
-    /// This location could not be searched for backups, for this reason, though it was checked.
-    Unsearched(NamespacedName, Box<Unfinished>),
+    /// This location could not be synced, for this reason, though it was validated.
+    NotSynced(NamespacedName, Box<Unfinished>),
 }
 
 impl Effect {
@@ -78,7 +78,7 @@ impl Effect {
             Self::Gone(kind, object) => world.remove(kind, &object),
             Self::Left(left) => world.left.push(*left),
             // Remembered as a failure; nothing in the world has changed.
-            Self::Unsearched(..) => {}
+            Self::NotSynced(..) => {}
         }
     }
 }

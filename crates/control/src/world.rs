@@ -90,7 +90,7 @@ macro_rules! mirrored {
         /// Everything mirrored, by namespace and name.
         #[derive(Debug, Default)]
         pub(crate) struct World {
-            /// Found by the last searches of the locations.
+            /// Found by the last syncs of the locations.
             pub(crate) left: Vec<Left>,
             $(pub(crate) $field: Objects<$kind>),*
         }

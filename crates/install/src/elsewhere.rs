@@ -2,12 +2,12 @@
 
 use crate::kinds::{definitions, deployments};
 use crate::names::component_selector;
-use crate::read::{list, name, parse};
-use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
+use crate::read::{list, name};
+use lifeboat_api::ObjectMeta;
+use lifeboat_cluster::{Cluster, ClusterError};
 use lifeboat_object::ApiResource;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// Finds the other namespaces that hold a Deployment of an installation, or an object of its types.
 pub(crate) async fn elsewhere(cluster: &Cluster, namespace: &str) -> Result<BTreeSet<String>, ClusterError> {
@@ -32,25 +32,15 @@ async fn namespaces_of(
     resource: &ApiResource,
     selector: &str,
 ) -> Result<BTreeSet<String>, ClusterError> {
-    let mut list = cluster.list(ListRequest {
-        resource: Arc::new(resource.clone()),
-        namespace: None,
-        selector: selector.to_owned(),
-        metadata_only: true,
-    });
     let mut out = BTreeSet::new();
-    loop {
-        match list.next().await {
-            Ok(Some(bodies)) => {
-                for body in bodies {
-                    let object = parse("list", &resource.group_resource().to_string(), &body)?;
-                    out.extend(object["metadata"]["namespace"].as_str().map(str::to_owned));
-                }
-            }
-            Ok(None) => return Ok(out),
-            Err(e) if e.is_not_found() => return Ok(out),
-            Err(e) => return Err(e),
+    let take = |meta: ObjectMeta| {
+        if !meta.namespace.is_empty() {
+            out.insert(meta.namespace);
         }
+    };
+    match cluster.each_metadata(resource, None, selector, take).await {
+        Err(e) if e.is_not_found() => Ok(out),
+        listed => listed.map(|()| out),
     }
 }
 

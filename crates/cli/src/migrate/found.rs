@@ -14,10 +14,9 @@ use lifeboat_api::{
 };
 use lifeboat_backup::check_policies;
 use lifeboat_client::{Client, Object, api_resource};
-use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
+use lifeboat_cluster::{Cluster, ListRequest};
 use lifeboat_object::ApiResource;
 use lifeboat_restore::check_modifiers;
-use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,10 +36,10 @@ pub(super) struct Found {
     pub(super) restores: Vec<Restore>,
     /// The backups of which data of volumes lies in repositories.
     pub(super) moved: BTreeSet<String>,
-    /// How many repositories there are.
-    pub(super) repositories: u64,
-    /// The ConfigMaps that configure actions, with their labels.
-    pub(super) action_config_maps: Vec<ObjectMeta>,
+    /// The names of the repositories.
+    pub(super) repositories: BTreeSet<String>,
+    /// The labels of the ConfigMaps that configure actions, by their names.
+    pub(super) action_config_maps: BTreeMap<String, BTreeMap<String, String>>,
     /// By the name of each ConfigMap with resource policies: what is wrong with it, if anything is.
     pub(super) policies: BTreeMap<String, Option<String>>,
     /// The same of the resource modifiers of the server.
@@ -48,13 +47,13 @@ pub(super) struct Found {
     pub(super) pods: Pods,
 }
 
-/// How many pods of the cluster have annotations of Velero.
+/// The pods of the cluster that have annotations of Velero, by namespace and name.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Pods {
-    pub(super) with_backup_hooks: u64,
-    pub(super) with_restore_hooks: u64,
+    pub(super) with_backup_hooks: BTreeSet<(String, String)>,
+    pub(super) with_restore_hooks: BTreeSet<(String, String)>,
     /// Those that name volumes to save by their files.
-    pub(super) with_volumes_by_files: u64,
+    pub(super) with_volumes_by_files: BTreeSet<(String, String)>,
 }
 
 impl Found {
@@ -78,23 +77,22 @@ impl Found {
         found.schedules = list(client).await?;
         found.backups = list(client).await?;
         found.restores = list(client).await?;
-        let moved = &mut found.moved;
-        let of_backup = |meta: ObjectMeta| moved.extend(meta.labels.get(LABEL_BACKUP_NAME).cloned());
-        each_metadata(client, api_resource::<PodVolumeBackup>(), of_backup).await?;
-        let of_backup = |meta: ObjectMeta| moved.extend(meta.labels.get(LABEL_BACKUP_NAME).cloned());
-        each_metadata(client, api_resource::<DataUpload>(), of_backup).await?;
-        let repositories = &mut found.repositories;
-        each_metadata(client, api_resource::<BackupRepository>(), |_| *repositories += 1).await?;
-        let config_maps = Arc::new(ApiResource::new("", "v1", "configmaps", "ConfigMap"));
-        let action_config_maps = &mut found.action_config_maps;
-        each_metadata(client, config_maps, |meta| {
+        let (cluster, own) = (&client.cluster, Some(&*client.namespace));
+        for resource in [api_resource::<PodVolumeBackup>(), api_resource::<DataUpload>()] {
+            let of_backup = |meta: ObjectMeta| found.moved.extend(meta.labels.get(LABEL_BACKUP_NAME).cloned());
+            each_metadata(cluster, &resource, own, of_backup).await?;
+        }
+        let take = |meta: ObjectMeta| drop(found.repositories.insert(meta.name));
+        each_metadata(cluster, &api_resource::<BackupRepository>(), own, take).await?;
+        let config_maps = ApiResource::new("", "v1", "configmaps", "ConfigMap");
+        each_metadata(cluster, &config_maps, own, |meta| {
             if meta.labels.contains_key(LABEL_PLUGIN_CONFIG) {
-                action_config_maps.push(ObjectMeta { name: meta.name, labels: meta.labels, ..ObjectMeta::default() });
+                found.action_config_maps.insert(meta.name, meta.labels);
             }
         })
         .await?;
         found.read_rules(client).await;
-        found.pods = Pods::count(&client.cluster).await?;
+        found.pods = Pods::of(&client.cluster).await?;
         Ok(found)
     }
 
@@ -126,7 +124,8 @@ impl Found {
         let flags = self.flags().unwrap_or_default();
         let has_hooks = |one: &Schedule| !one.spec.template.hooks.resources.is_empty();
         Concerns {
-            hooks: self.pods.with_backup_hooks + self.pods.with_restore_hooks > 0
+            hooks: !self.pods.with_backup_hooks.is_empty()
+                || !self.pods.with_restore_hooks.is_empty()
                 || self.schedules.iter().any(has_hooks)
                 || self.restores.iter().any(|one| !one.spec.hooks.resources.is_empty()),
             csi: flags.features.csi,
@@ -142,23 +141,28 @@ impl Found {
 }
 
 impl Pods {
-    async fn count(cluster: &Cluster) -> Result<Self> {
+    async fn of(cluster: &Cluster) -> Result<Self> {
         let mut pods = Self::default();
-        let resource = Arc::new(ApiResource::new("", "v1", "pods", "Pod"));
-        each_metadata_of(cluster, resource, None, |meta| pods.add(&meta)).await?;
+        let resource = ApiResource::new("", "v1", "pods", "Pod");
+        each_metadata(cluster, &resource, None, |meta| pods.add(&meta)).await?;
         Ok(pods)
     }
 
     fn add(&mut self, meta: &ObjectMeta) {
-        let has = |names: &[&str]| u64::from(names.iter().any(|name| meta.annotations.contains_key(*name)));
-        self.with_backup_hooks += has(&[
-            ANNOTATION_BACKUP_HOOK_COMMAND,
-            ANNOTATION_BACKUP_PRE_HOOK_COMMAND,
-            ANNOTATION_BACKUP_POST_HOOK_COMMAND,
-        ]);
-        self.with_restore_hooks +=
-            has(&[ANNOTATION_RESTORE_HOOK_COMMAND, ANNOTATION_INIT_HOOK_COMMAND, ANNOTATION_INIT_HOOK_CONTAINER_IMAGE]);
-        self.with_volumes_by_files += has(&[ANNOTATION_BACKUP_VOLUMES]);
+        let add = |to: &mut BTreeSet<(String, String)>, annotations: &[&str]| {
+            if annotations.iter().any(|name| meta.annotations.contains_key(*name)) {
+                to.insert((meta.namespace.clone(), meta.name.clone()));
+            }
+        };
+        add(
+            &mut self.with_backup_hooks,
+            &[ANNOTATION_BACKUP_HOOK_COMMAND, ANNOTATION_BACKUP_PRE_HOOK_COMMAND, ANNOTATION_BACKUP_POST_HOOK_COMMAND],
+        );
+        add(
+            &mut self.with_restore_hooks,
+            &[ANNOTATION_RESTORE_HOOK_COMMAND, ANNOTATION_INIT_HOOK_COMMAND, ANNOTATION_INIT_HOOK_CONTAINER_IMAGE],
+        );
+        add(&mut self.with_volumes_by_files, &[ANNOTATION_BACKUP_VOLUMES]);
     }
 }
 
@@ -187,34 +191,18 @@ async fn workloads(client: &Client, resource: ApiResource, selector: &str) -> Re
     Ok(out)
 }
 
-/// The metadata of the objects of a type in the namespace of Velero; none where it is not served.
-async fn each_metadata(client: &Client, resource: Arc<ApiResource>, take: impl FnMut(ObjectMeta)) -> Result<()> {
-    each_metadata_of(&client.cluster, resource, Some(&client.namespace), take).await
-}
-
-async fn each_metadata_of(
+/// The metadata of the objects of a type, of one namespace or of all; none where it is not served.
+async fn each_metadata(
     cluster: &Cluster,
-    resource: Arc<ApiResource>,
+    resource: &ApiResource,
     namespace: Option<&str>,
-    mut take: impl FnMut(ObjectMeta),
+    take: impl FnMut(ObjectMeta),
 ) -> Result<()> {
-    #[derive(Deserialize)]
-    struct Partial {
-        metadata: ObjectMeta,
-    }
-    let what = format!("look at the {} of {}", resource.resource, namespace.unwrap_or("all namespaces"));
-    let namespace = namespace.map(str::to_owned);
-    let mut list = cluster.list(ListRequest { resource, namespace, selector: String::new(), metadata_only: true });
-    loop {
-        let bodies = match list.next().await {
-            Ok(Some(bodies)) => bodies,
-            Ok(None) => return Ok(()),
-            Err(e) if ClusterError::is_not_found(&e) => return Ok(()),
-            Err(e) => return Err(e).with_context(|| what.clone()),
-        };
-        for body in bodies {
-            let one: Partial = serde_json::from_slice(&body).with_context(|| what.clone())?;
-            take(one.metadata);
+    match cluster.each_metadata(resource, namespace, "", take).await {
+        Err(e) if e.is_not_found() => Ok(()),
+        read => {
+            let of = namespace.map_or("all namespaces".to_owned(), |namespace| format!("namespace {namespace}"));
+            read.with_context(|| format!("look at the {} of {of}", resource.resource))
         }
     }
 }
@@ -225,17 +213,24 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn pods_are_counted_by_what_their_annotations_ask_for() {
+    fn pods_are_known_by_what_their_annotations_ask_for() {
         let mut pods = Pods::default();
-        for annotations in [
-            json!({}),
-            json!({"pre.hook.backup.velero.io/command": "[]", "post.hook.backup.velero.io/command": "[]"}),
-            json!({"hook.backup.velero.io/command": "[]", "backup.velero.io/backup-volumes": "a"}),
-            json!({"init.hook.restore.velero.io/container-image": "i"}),
-            json!({"backup.velero.io/backup-volumes-excludes": "a"}),
+        for (name, annotations) in [
+            ("none", json!({})),
+            ("both", json!({"pre.hook.backup.velero.io/command": "[]", "post.hook.backup.velero.io/command": "[]"})),
+            ("files", json!({"hook.backup.velero.io/command": "[]", "backup.velero.io/backup-volumes": "a"})),
+            ("init", json!({"init.hook.restore.velero.io/container-image": "i"})),
+            ("excludes", json!({"backup.velero.io/backup-volumes-excludes": "a"})),
         ] {
-            pods.add(&serde_json::from_value(json!({"name": "p", "annotations": annotations})).unwrap());
+            let meta = json!({"name": name, "namespace": "n", "annotations": annotations});
+            pods.add(&serde_json::from_value(meta).unwrap());
         }
-        assert_eq!(pods, Pods { with_backup_hooks: 2, with_restore_hooks: 1, with_volumes_by_files: 1 });
+        let named = |names: &[&str]| names.iter().map(|name| ("n".to_owned(), (*name).to_owned())).collect();
+        let expected = Pods {
+            with_backup_hooks: named(&["both", "files"]),
+            with_restore_hooks: named(&["init"]),
+            with_volumes_by_files: named(&["files"]),
+        };
+        assert_eq!(pods, expected);
     }
 }

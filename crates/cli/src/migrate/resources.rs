@@ -5,12 +5,11 @@ use super::verdict::{Finding, Verdict};
 use crate::server::providers::is_built_in;
 use jiff::tz::TimeZone;
 use lifeboat_api::well_known::LABEL_PLUGIN_CONFIG;
-use lifeboat_api::{
-    Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, ObjectMeta, RestorePhase, Schedule,
-};
+use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, RestorePhase, Schedule};
 use lifeboat_control::schedule_refusal;
 use lifeboat_install::DIRECTORY_PROVIDER;
 use lifeboat_s3::S3Config;
+use std::collections::BTreeMap;
 
 /// What becomes of them.
 pub(super) fn findings(found: &Found, program: &str) -> Vec<Finding> {
@@ -103,8 +102,8 @@ fn backups(found: &Found, out: &mut Vec<Finding>) {
         let next = "keep what you need to run Velero once more, for the case that you need this data";
         out.push(Finding::new(Verdict::Missing, "data of volumes", what).next(next));
     }
-    if found.repositories > 0 {
-        let what = format!("{} of data are neither maintained nor deleted by this version", found.repositories);
+    if !found.repositories.is_empty() {
+        let what = format!("{} of data are neither maintained nor deleted by this version", found.repositories.len());
         out.push(Finding::new(Verdict::Missing, "backup repositories", what));
     }
 }
@@ -120,13 +119,13 @@ fn rules(found: &Found, out: &mut Vec<Finding>) {
             });
         }
     }
-    out.extend(found.action_config_maps.iter().map(action));
+    out.extend(found.action_config_maps.iter().map(|(name, labels)| action(name, labels)));
 }
 
 /// The name of the action that a ConfigMap configures is a label beside the one that all of them have.
-fn action(config_map: &ObjectMeta) -> Finding {
-    let subject = format!("ConfigMap {}", config_map.name);
-    let named = config_map.labels.keys().find(|key| *key != LABEL_PLUGIN_CONFIG && key.contains('/'));
+fn action(name: &str, labels: &BTreeMap<String, String>) -> Finding {
+    let subject = format!("ConfigMap {name}");
+    let named = labels.keys().find(|key| *key != LABEL_PLUGIN_CONFIG && key.contains('/'));
     match named.map(String::as_str) {
         Some(action @ ("velero.io/pod-volume-restore" | "velero.io/change-pvc-node-selector")) => {
             Finding::new(Verdict::Missing, subject, format!("configures {action}, which this version does not have"))
@@ -138,19 +137,19 @@ fn action(config_map: &ObjectMeta) -> Finding {
 
 fn annotations(found: &Found, out: &mut Vec<Finding>) {
     let pods = &found.pods;
-    let hooks = [("backup hooks", pods.with_backup_hooks), ("restore hooks", pods.with_restore_hooks)];
+    let hooks = [("backup hooks", pods.with_backup_hooks.len()), ("restore hooks", pods.with_restore_hooks.len())];
     for (what, number) in hooks.into_iter().filter(|(_, number)| *number > 0) {
         out.push(Finding::new(
             Verdict::Works,
             format!("annotations with {what}"),
-            format!("of {number} pods count as before"),
+            format!("of {}, which count as before", count(number, "pod")),
         ));
     }
-    if pods.with_volumes_by_files > 0 {
+    if !pods.with_volumes_by_files.is_empty() {
         let what = format!(
-            "of {} pods ask for volumes to be saved by their files, which this version cannot: an error of each volume, and the backup \
+            "of {} ask for volumes to be saved by their files, which this version cannot: an error of each volume, and the backup \
              ends PartiallyFailed",
-            pods.with_volumes_by_files
+            count(pods.with_volumes_by_files.len(), "pod")
         );
         let next = "take the annotation off where snapshots do as well";
         out.push(Finding::new(Verdict::Missing, "annotations backup.velero.io/backup-volumes", what).next(next));
@@ -240,20 +239,19 @@ mod tests {
             )
             .unwrap()
         };
-        let config_map = |name: &str, action: &str| ObjectMeta {
-            name: name.to_owned(),
-            labels: [LABEL_PLUGIN_CONFIG, action].map(|key| (key.to_owned(), String::new())).into(),
-            ..ObjectMeta::default()
+        let config_map = |name: &str, action: &str| {
+            (name.to_owned(), [LABEL_PLUGIN_CONFIG, action].map(|key| (key.to_owned(), String::new())).into())
         };
         let found = Found {
             backups: vec![backup("done", "Completed"), backup("runs", "InProgress"), backup("waits", "Queued")],
             schedules: vec![schedule("plain", json!({})), schedule("files", json!({"defaultVolumesToRestic": true}))],
             moved: ["done".to_owned()].into(),
-            repositories: 2,
-            action_config_maps: vec![
+            repositories: ["a", "b"].map(str::to_owned).into(),
+            action_config_maps: [
                 config_map("classes", "velero.io/change-storage-class"),
                 config_map("helper", "velero.io/pod-volume-restore"),
-            ],
+            ]
+            .into(),
             policies: [("p".to_owned(), None), ("q".to_owned(), Some("it is wrong".to_owned()))].into(),
             ..Found::default()
         };

@@ -22,7 +22,7 @@ use lifeboat_api::{
     Schedule, Time, VolumeSnapshotLocation, label_value, well_known,
 };
 use lifeboat_client::Client;
-use lifeboat_control::{Hold, Lists, deletion_refusal, location_of};
+use lifeboat_control::{Hold, Lists, deletable_in};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -99,10 +99,11 @@ impl BackupDeleteArgs {
 /// What the deletion of a backup would come to.
 fn would_be_deleted(backup: &Backup, lists: &Lists, now: Timestamp) -> String {
     let (name, status) = (&backup.metadata.name, &backup.status);
-    if let Some(why) = deletion_refusal(backup, location_of(backup, &lists.locations), now) {
-        return format!("Backup {name} would not be deleted: {why}");
-    }
-    let mut parts = vec![format!("its files in location {}", backup.spec.storage_location)];
+    let location = match deletable_in(backup, lists.location_of(backup), now) {
+        Ok(location) => location,
+        Err(why) => return format!("Backup {name} would not be deleted: {why}"),
+    };
+    let mut parts = vec![format!("its files in location {}", location.metadata.name)];
     let snapshots = status.volume_snapshots_attempted + status.csi_volume_snapshots_attempted;
     if snapshots > 0 {
         parts.push(format!("its snapshots, {snapshots} at most"));
@@ -322,10 +323,28 @@ impl Shown for Backup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_api::{BackupStorageLocation, BackupStorageLocationPhase};
     use std::collections::BTreeMap;
 
     #[test]
-    fn cells_are_veleros() {
+    fn a_backup_that_names_no_location_would_be_deleted_in_the_default_one() {
+        let mut backup = Backup::default();
+        backup.metadata.name = "b".into();
+        let mut location = BackupStorageLocation::default();
+        location.metadata.name = "main".into();
+        location.status.phase = Some(BackupStorageLocationPhase::Available);
+        let mut lists = Lists { locations: vec![location], ..Lists::default() };
+        let would = |lists: &Lists| would_be_deleted(&backup, lists, Timestamp::UNIX_EPOCH);
+        assert_eq!(
+            would(&lists),
+            "Backup b would not be deleted: the backup names no backup storage location, and none is the default"
+        );
+        lists.locations[0].spec.default = true;
+        assert_eq!(would(&lists), "Backup b would be deleted, with its files in location main");
+    }
+
+    #[test]
+    fn a_row_is_that_of_velero() {
         let at = |text: &str| Time::new(text.parse().unwrap());
         let mut backup = Backup::default();
         backup.metadata.name = "b".into();

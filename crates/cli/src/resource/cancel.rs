@@ -1,6 +1,7 @@
 //! `lifeboat backup|restore cancel`: ends what runs, or waits to (`spec.cancel`, an addition of ours).
 
-use super::{Operation, client, missing, together, wait};
+use super::change::change;
+use super::{Operation, client, together, wait};
 use crate::globals::Globals;
 use anyhow::{Result, bail};
 use clap::Args;
@@ -28,9 +29,6 @@ pub(super) trait Cancellable: Operation {
     /// Why it has failed.
     fn reason(&self) -> &str;
 }
-
-/// How often the object is read again because the server writes it too: it reports progress once a second.
-const TRIES: u32 = 10;
 
 impl CancelArgs {
     pub(super) async fn run<T: Cancellable>(self, globals: &Globals) -> Result<ExitCode> {
@@ -60,23 +58,21 @@ impl CancelArgs {
 
 /// Sets the field; the phase of an operation that has ended without it.
 async fn cancel<T: Cancellable>(client: &Client, name: &str, program: &str) -> Result<Option<&'static str>> {
-    for _ in 0..TRIES {
-        let found: T = client.get(name).await?.ok_or_else(|| missing::<T>(name))?;
-        if let Some(phase) = found.ended() {
-            return Ok(Some(phase));
-        }
+    let (found, is_sent) = change(client, name, "cancelled", |found: &T| {
         let mut after = found.clone();
         after.cancel();
-        match client.change(&found, &after).await {
-            Ok(stored) if stored.is_cancelled() => return Ok(None),
-            Ok(_) => bail!(
-                "{} \"{name}\" cannot be cancelled: the cluster's definition of {} has no spec.cancel; run `{program} install --crds-only --apply`",
-                T::WORD,
-                T::PLURAL
-            ),
-            Err(e) if e.is_conflict() => {}
-            Err(e) => return Err(e.into()),
-        }
+        Ok(found.ended().is_none().then_some(after))
+    })
+    .await?;
+    if !is_sent {
+        return Ok(found.ended());
     }
-    bail!("{} \"{name}\" is written by others all the time: try again", T::WORD)
+    if !found.is_cancelled() {
+        bail!(
+            "{} \"{name}\" cannot be cancelled: the cluster's definition of {} has no spec.cancel; run `{program} install --crds-only --apply`",
+            T::WORD,
+            T::PLURAL
+        );
+    }
+    Ok(None)
 }

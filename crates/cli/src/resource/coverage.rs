@@ -1,5 +1,6 @@
 //! `lifeboat status`: what is protected and what is not, on one screen.
 
+use super::expiry::lists;
 use super::table::{Labels, print, time, until};
 use super::{Format, client, server_status};
 use crate::flags::{self, Optional};
@@ -10,17 +11,14 @@ use clap::Args;
 use clap::builder::EnumValueParser;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use lifeboat_api::{ObjectMeta, Time};
+use lifeboat_api::{BackupStorageLocationPhase, ObjectMeta, Time};
 use lifeboat_client::Client;
-use lifeboat_cluster::ListRequest;
-use lifeboat_control::{Coverage, Inventory, NamespaceState, coverage, namespaces_to_protect};
+use lifeboat_control::{Coverage, Inventory, NamespaceState, Progress, coverage, namespaces_to_protect};
 use lifeboat_object::ApiResource;
-use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How the status is shown.
@@ -56,7 +54,7 @@ impl StatusArgs {
         let (machine, mut claims) = (self.output.and_then(Format::machine), Claims::default());
         loop {
             let (mut text, begun) = (Vec::new(), Instant::now());
-            let is_well = match self.look(globals, &mut claims).await {
+            let is_well = match Box::pin(self.look(globals, &mut claims)).await {
                 Ok(status) => {
                     match machine {
                         Some(output) => print_resource(&status.value(), output)?,
@@ -103,12 +101,6 @@ impl StatusArgs {
     }
 }
 
-/// The metadata of an object.
-#[derive(Deserialize)]
-struct Partial {
-    metadata: ObjectMeta,
-}
-
 /// How long it is until the next look, after one that took so long.
 fn pause(took: Duration) -> Duration {
     LOOK.max(took.saturating_mul(SHARE))
@@ -126,7 +118,10 @@ impl Claims {
     async fn count(&mut self, client: &Client) -> Result<&BTreeMap<String, u64>> {
         if self.counted.is_none_or(|at| at.elapsed() >= COUNT) {
             let mut of = BTreeMap::<String, u64>::new();
-            each_claim(client, |meta| *of.entry(meta.namespace).or_default() += 1).await?;
+            let resource = ApiResource::new("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim");
+            let take = |meta: ObjectMeta| *of.entry(meta.namespace).or_default() += 1;
+            let counted = client.cluster.each_metadata(&resource, None, "", take).await;
+            counted.context("without the claims of the cluster nobody knows which volumes are not protected")?;
             (self.of, self.counted) = (of, Some(Instant::now()));
         }
         Ok(&self.of)
@@ -134,11 +129,8 @@ impl Claims {
 }
 
 async fn inventory(client: &Client, claims: &mut Claims) -> Result<Inventory> {
-    let (backups, restores, schedules, locations, mut namespaces, claims) = tokio::try_join!(
-        async { Ok::<_, anyhow::Error>(client.list("").await?) },
-        async { Ok(client.list("").await?) },
-        async { Ok(client.list("").await?) },
-        async { Ok(client.list("").await?) },
+    let (lists, mut namespaces, claims) = tokio::try_join!(
+        lists(client),
         async {
             let found = namespaces_to_protect(&client.cluster, &client.namespace).await;
             found.context("without the namespaces of the cluster nobody knows what is not protected")
@@ -148,25 +140,7 @@ async fn inventory(client: &Client, claims: &mut Claims) -> Result<Inventory> {
     for one in &mut namespaces {
         one.claims = claims.get(&one.facts.name).copied().unwrap_or_default();
     }
-    Ok(Inventory { backups, restores, schedules, locations, namespaces })
-}
-
-/// Hands out the metadata of all claims, of which there may be very many.
-async fn each_claim(client: &Client, mut take: impl FnMut(ObjectMeta)) -> Result<()> {
-    let mut list = client.cluster.list(ListRequest {
-        resource: Arc::new(ApiResource::new("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")),
-        namespace: None,
-        selector: String::new(),
-        metadata_only: true,
-    });
-    let what = || "without the claims of the cluster nobody knows which volumes are not protected";
-    while let Some(bodies) = list.next().await.with_context(what)? {
-        for body in bodies {
-            let found: Partial = serde_json::from_slice(&body).with_context(what)?;
-            take(found.metadata);
-        }
-    }
-    Ok(())
+    Ok(Inventory { lists, namespaces })
 }
 
 /// All that is shown.
@@ -196,27 +170,28 @@ impl Status {
             Err(why) => writeln!(out, "No server answers in namespace {}: {why}", self.namespace)?,
         }
         let ago = |at: Option<Time>| until(at.map(Time::timestamp), now);
-        let yes = |is_so: bool, word: &str| if is_so { word.to_owned() } else { String::new() };
         let locations = coverage.locations.iter().map(|one| {
-            let phase = if one.phase.is_empty() { "New".to_owned() } else { one.phase.clone() };
+            let phase = one.phase.map_or("New", BackupStorageLocationPhase::as_str).to_owned();
             let access = if one.read_only { "ReadOnly" } else { "ReadWrite" };
-            vec![one.name.clone(), phase, ago(one.last_validated), access.to_owned(), yes(one.default, "default")]
+            let is_default = if one.default { "true" } else { "" };
+            vec![one.name.clone(), phase, ago(one.last_validated), access.to_owned(), is_default.to_owned()]
         });
-        table(out, &["LOCATION", "PHASE", "LOOKED AT", "ACCESS", "DEFAULT"], locations.collect())?;
+        table(out, &["LOCATION", "PHASE", "LAST VALIDATED", "ACCESS MODE", "DEFAULT"], locations.collect())?;
         let schedules = coverage.schedules.iter().map(|one| {
             let (last, phase, start) = match &one.last_ended {
-                Some(last) => (last.backup.clone(), last.phase.clone(), ago(last.start)),
+                Some(last) => (last.backup.clone(), last.phase.as_str().to_owned(), ago(last.start)),
                 None => ("<none>".to_owned(), String::new(), String::new()),
             };
-            vec![one.name.clone(), one.state.clone(), last, phase, start, time(one.next_run)]
+            vec![one.name.clone(), one.state.as_str().to_owned(), last, phase, start, time(one.next_run)]
         });
-        let columns = ["SCHEDULE", "STATUS", "LAST BACKUP", "WHICH IS", "BEGAN", "NEXT RUN"];
+        let columns = ["SCHEDULE", "STATUS", "LAST BACKUP", "PHASE", "STARTED", "NEXT RUN"];
         table(out, &columns, schedules.collect())?;
         let running = coverage.running.iter().map(|one| {
-            let progress = one.progress.map_or_else(String::new, |(done, all)| format!("{done} of {all} objects"));
-            vec![format!("{} {}", one.kind.to_lowercase(), one.name), one.phase.clone(), ago(one.start), progress]
+            let progress =
+                one.progress.map_or_else(String::new, |Progress { done, total }| format!("{done} of {total} objects"));
+            vec![format!("{} {}", one.kind.to_lowercase(), one.name), one.phase.to_owned(), ago(one.start), progress]
         });
-        table(out, &["RUNNING", "PHASE", "BEGAN", "PROGRESS"], running.collect())?;
+        table(out, &["RUNNING", "PHASE", "STARTED", "PROGRESS"], running.collect())?;
         self.namespaces(out, details)?;
         if coverage.attention.is_empty() {
             writeln!(out, "\nNothing needs attention.")?;
@@ -241,7 +216,7 @@ impl Status {
             let schedules = if one.schedules.is_empty() { "<none>".to_owned() } else { one.schedules.join(",") };
             vec![one.name.clone(), backup, age, schedules, one.claims.to_string()]
         };
-        let columns = ["NAMESPACE", "LAST GOOD BACKUP", "BEGAN", "SCHEDULES", "CLAIMS"];
+        let columns = ["NAMESPACE", "LAST GOOD BACKUP", "STARTED", "SCHEDULES", "CLAIMS"];
         table(out, &columns, all.iter().take(shown).map(row).collect())?;
         if shown < all.len() {
             writeln!(out, "and {} more (--details shows them)", all.len() - shown)?;

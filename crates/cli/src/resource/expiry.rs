@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_api::{BackupPhase, Schedule, Time};
 use lifeboat_client::Client;
-use lifeboat_control::{Becomes, Fate, Lists, fates, told_keepers};
+use lifeboat_control::{Becomes, Fate, Lists, describe_keepers, fates};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -86,7 +86,7 @@ impl RetentionArgs {
         }
         let mut fates = fates(&lists, &TimeZone::UTC, now);
         fates.retain(|fate| fate.schedule.as_ref() == Some(name));
-        fates.sort_by_key(|fate| std::cmp::Reverse((fate.of, fate.backup.metadata.name.clone())));
+        fates.sort_by_key(|fate| std::cmp::Reverse((fate.stands_for, fate.backup.metadata.name.clone())));
         self.form.print(&fates, now)
     }
 }
@@ -95,20 +95,22 @@ impl RetentionArgs {
 pub(super) async fn lists(client: &Client) -> Result<Lists> {
     let (backups, schedules, requests, locations, restores) =
         tokio::try_join!(client.list(""), client.list(""), client.list(""), client.list(""), client.list(""),)?;
-    Ok(Lists { backups, schedules, requests, locations, restores })
+    Ok(Lists { backups, schedules, requests, locations, restores, default_location: String::new() })
 }
 
 /// What becomes of a backup, in words.
-pub(super) fn told(fate: &Fate, now: Timestamp) -> String {
+pub(super) fn describe(fate: &Fate, now: Timestamp) -> String {
     match &fate.becomes {
         Becomes::Goes(at) if *at <= now => "goes now: its time is over".to_owned(),
         Becomes::Goes(at) => format!("goes in {}", until(Some(*at), now)),
         Becomes::Going => "its deletion is asked for".to_owned(),
-        Becomes::Kept => told_keepers(&fate.keepers),
+        Becomes::Kept => describe_keepers(&fate.keepers),
         Becomes::Runs => "is in progress".to_owned(),
         Becomes::Read { restore } => format!("its time is over; restore {restore} reads it, and it goes after that"),
-        Becomes::Blocked { location, obstacle } => {
-            format!("its time is over; it stays, because {}", obstacle.told(location))
+        Becomes::Blocked(obstacle) => {
+            let by = describe_keepers(&fate.keepers);
+            let by = if by.is_empty() { by } else { format!("; it is also {by}") };
+            format!("its time is over; it stays, because {obstacle}{by}")
         }
         Becomes::Stays => "has no expiration".to_owned(),
     }
@@ -142,9 +144,9 @@ fn cells(fate: &Fate, now: Timestamp) -> Vec<String> {
     vec![
         fate.backup.metadata.name.clone(),
         phase(fate).to_owned(),
-        time(fate.of.map(Time::new)),
+        time(fate.stands_for.map(Time::new)),
         time(end),
-        told(fate, now),
+        describe(fate, now),
     ]
 }
 
@@ -155,18 +157,18 @@ fn value(fate: &Fate, now: Timestamp) -> Value {
         Becomes::Kept => ("Kept", BTreeMap::new()),
         Becomes::Runs => ("Runs", BTreeMap::new()),
         Becomes::Read { restore } => ("Read", [("restore", json!(restore))].into()),
-        Becomes::Blocked { location, .. } => ("Blocked", [("location", json!(location))].into()),
+        Becomes::Blocked(obstacle) => ("Blocked", [("location", json!(obstacle.location()))].into()),
         Becomes::Stays => ("Stays", BTreeMap::new()),
     };
     let mut value = json!({
         "backup": fate.backup.metadata.name,
         "schedule": fate.schedule,
         "phase": phase(fate),
-        "madeFor": fate.of.map(Time::new),
+        "madeFor": fate.stands_for.map(Time::new),
         "expiration": fate.backup.status.expiration,
         "keptBy": fate.keepers.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "becomes": becomes,
-        "message": told(fate, now),
+        "message": describe(fate, now),
     });
     for (name, more) in more {
         value[name] = more;

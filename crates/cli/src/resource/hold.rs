@@ -1,14 +1,15 @@
 //! `lifeboat backup hold` and `release`: a backup that is held is not deleted, neither when its time is over nor when somebody asks
 //! for it.
 
-use super::{client, missing, said, together};
+use super::change::change;
+use super::{client, said, together};
 use crate::globals::Globals;
 use anyhow::{Result, bail};
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
-use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, DeleteBackupRequest, Duration, well_known};
+use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, Duration, well_known};
 use lifeboat_client::Client;
-use lifeboat_control::{Hold, Obstacle, deletion_is_asked, location_of};
+use lifeboat_control::{Hold, Obstacle, deletion_has_begun, deletion_is_asked, location_of};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -31,12 +32,10 @@ pub(crate) struct ReleaseArgs {
     names: Vec<String>,
 }
 
-/// How often a change is tried when the server writes the backup too.
-const TRIES: u32 = 8;
-
 impl HoldArgs {
     pub(super) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let hold = until(&self.until, Timestamp::now())?;
+        let value = hold.value();
         let client = client(globals).await?;
         let requests: Vec<DeleteBackupRequest> = client.list("").await?;
         let locations = client.list("").await.ok();
@@ -46,7 +45,7 @@ impl HoldArgs {
                 true => bail!("backup {name} cannot be held: its deletion is asked for"),
                 false => Ok(()),
             };
-            match change(&client, name, Some(&hold.value()), may_be_held).await {
+            match self::hold(&client, name, Some(&value), may_be_held).await {
                 Ok((backup, _)) => {
                     writeln!(std::io::stdout(), "Backup \"{name}\" is {hold}.")?;
                     said(unrecorded(&backup, locations.as_deref(), "may delete it"))?;
@@ -64,7 +63,7 @@ impl ReleaseArgs {
         let locations = client.list("").await.ok();
         let mut errors = Vec::new();
         for name in &self.names {
-            match change(&client, name, None, |_| Ok(())).await {
+            match hold(&client, name, None, |_| Ok(())).await {
                 Ok((backup, true)) => {
                     writeln!(std::io::stdout(), "Backup \"{name}\" is released.")?;
                     said(unrecorded(&backup, locations.as_deref(), "goes on holding it"))?;
@@ -96,48 +95,35 @@ fn until(text: &str, now: Timestamp) -> Result<Hold> {
 }
 
 fn is_going(backup: &Backup, requests: &[DeleteBackupRequest]) -> bool {
-    backup.status.phase == Some(BackupPhase::Deleting)
-        || backup.metadata.deletion_timestamp.is_some()
-        || deletion_is_asked(backup, requests)
+    deletion_has_begun(backup) || backup.metadata.deletion_timestamp.is_some() || deletion_is_asked(backup, requests)
 }
 
 /// Why another cluster that has the backup of the same bucket is not told: nothing can be written into its location. Without the right
 /// to list locations nothing is said.
 fn unrecorded(backup: &Backup, locations: Option<&[BackupStorageLocation]>, so: &str) -> Option<String> {
-    let location = location_of(backup, locations?);
-    let obstacle = Obstacle::of(location)?;
-    let name = location.map_or(&backup.spec.storage_location, |location| &location.metadata.name);
-    Some(format!(
-        "That is not written into the bucket, because {}: another cluster that has the backup {so}.",
-        obstacle.told(name)
-    ))
+    let obstacle = Obstacle::of(location_of(backup, locations?, ""))?;
+    Some(format!("That is not written into the bucket, because {obstacle}: another cluster that has the backup {so}."))
 }
 
 /// Writes the annotation, or takes it off; gives the backup, and false when it said so already.
-async fn change(
+async fn hold(
     client: &Client,
     name: &str,
     hold: Option<&str>,
     check: impl Fn(&Backup) -> Result<()>,
 ) -> Result<(Backup, bool)> {
-    for _ in 0..TRIES {
-        let before: Backup = client.get(name).await?.ok_or_else(|| missing::<Backup>(name))?;
-        check(&before)?;
+    let goal = if hold.is_some() { "held" } else { "released" };
+    change(client, name, goal, |before: &Backup| {
+        check(before)?;
         let mut after = before.clone();
         let annotations = &mut after.metadata.annotations;
         match hold {
             Some(hold) => drop(annotations.insert(well_known::ANNOTATION_HOLD.to_owned(), hold.to_owned())),
             None => drop(annotations.remove(well_known::ANNOTATION_HOLD)),
         }
-        if after.metadata.annotations == before.metadata.annotations {
-            return Ok((before, false));
-        }
-        match client.change(&before, &after).await {
-            Err(e) if e.is_conflict() => {}
-            stored => return Ok(stored.map(|stored| (stored, true))?),
-        }
-    }
-    bail!("backup {name} could not be changed, because others write it all the time: try again")
+        Ok((after.metadata.annotations != before.metadata.annotations).then_some(after))
+    })
+    .await
 }
 
 #[cfg(test)]
@@ -165,6 +151,7 @@ mod tests {
             ("sealed", Some("location sealed is read-only")),
             ("away", Some("location away is not available")),
             ("gone", Some("there is no location gone")),
+            ("", Some("there is no default location")),
         ] {
             backup.spec.storage_location = name.into();
             let expected = expected.map(|why| {

@@ -1,7 +1,7 @@
 //! The rules of a schedule that keep backups beyond their time: as flags, and as the cluster stores them.
 
-use super::missing;
-use anyhow::{Result, bail};
+use super::change::change;
+use anyhow::Result;
 use clap::Args;
 use lifeboat_api::{Retention, Schedule, well_known};
 use lifeboat_client::Client;
@@ -48,7 +48,7 @@ impl KeepArgs {
     }
 }
 
-/// Rules in one line, by the names of the flags.
+/// Rules in one line, by the names of the fields.
 pub(super) fn shown(rules: &Retention) -> String {
     let numbers = rules.numbers().into_iter().filter_map(|(name, number)| Some((name, number?)));
     let numbers: Vec<String> = numbers.map(|(name, number)| format!("{name} {number}")).collect();
@@ -81,38 +81,34 @@ fn tell_of_annotation() -> Result<()> {
     Ok(())
 }
 
-/// How often a change is tried when the server writes the schedule too.
-const TRIES: u32 = 8;
-
 /// Gives a schedule these rules, or none. The first write has them twice, in the field and in the annotation, because it is not known
 /// whether the definition has the field: so there is no moment at which a server finds none. Where the field was stored, the annotation is
 /// taken off then.
 pub(super) async fn set(client: &Client, name: &str, rules: Option<&Retention>) -> Result<()> {
-    for _ in 0..TRIES {
-        let before: Schedule = client.get(name).await?.ok_or_else(|| missing::<Schedule>(name))?;
+    let goal = "given its rules";
+    let (stored, _) = change(client, name, goal, |before: &Schedule| {
         let mut after = before.clone();
         after.metadata.annotations.remove(well_known::ANNOTATION_RETENTION);
         after.spec.retention = rules.cloned();
         if let Some(rules) = rules {
             annotate(&mut after, rules)?;
         }
-        let stored = match client.change(&before, &after).await {
-            Err(e) if e.is_conflict() => continue,
-            stored => stored?,
-        };
-        match rules {
-            None => return Ok(()),
-            Some(_) if stored.spec.retention.as_ref() != rules => return tell_of_annotation(),
-            Some(_) => {}
-        }
-        let mut with_field = stored.clone();
-        with_field.metadata.annotations.remove(well_known::ANNOTATION_RETENTION);
-        match client.change(&stored, &with_field).await {
-            Err(e) if e.is_conflict() => {}
-            stored => return Ok(stored.map(drop)?),
-        }
+        Ok(Some(after))
+    })
+    .await?;
+    if rules.is_none() {
+        return Ok(());
     }
-    bail!("schedule {name} could not be changed, because others write it all the time: try again")
+    if stored.spec.retention.as_ref() != rules {
+        return tell_of_annotation();
+    }
+    // Who has changed the rules meanwhile has taken it off.
+    let with_field = |before: &Schedule| {
+        let mut after = before.clone();
+        after.metadata.annotations.remove(well_known::ANNOTATION_RETENTION);
+        Ok((before.spec.retention.as_ref() == rules).then_some(after))
+    };
+    change(client, name, goal, with_field).await.map(drop)
 }
 
 #[cfg(test)]

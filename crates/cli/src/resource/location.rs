@@ -1,7 +1,8 @@
 //! `lifeboat backup-location create|get|set|delete`.
 
+use super::change::change;
 use super::table::time;
-use super::{DeleteArgs, GetArgs, Show, Shown, chosen, client, create, find, missing, show, together};
+use super::{DeleteArgs, GetArgs, Show, Shown, chosen, client, create, find, show, together};
 use crate::flags::{self, Optional, Pairs};
 use crate::globals::Globals;
 use anyhow::{Context, Result, bail};
@@ -49,10 +50,10 @@ pub(crate) struct CreateArgs {
     /// Use it for backups that name no location
     #[arg(long)]
     default: bool,
-    /// How often it is searched for backups; 0 for never
+    /// How often the Backups of the cluster are brought in line with what the bucket holds; 0 for never
     #[arg(long, value_parser = flags::duration, value_name = "DURATION")]
     backup_sync_period: Option<Duration>,
-    /// How often it is checked; 0 for once
+    /// How often it is validated; 0 for once
     #[arg(long, value_parser = flags::duration, value_name = "DURATION")]
     validation_frequency: Option<Duration>,
     /// Settings of the provider
@@ -200,10 +201,7 @@ impl SetArgs {
         if *self.default == Some(true) {
             refuse_second_default(&client, &self.name).await?;
         }
-        for _ in 0..ATTEMPTS {
-            let Some(before) = client.get::<BackupStorageLocation>(&self.name).await? else {
-                return Err(missing::<BackupStorageLocation>(&self.name));
-            };
+        let (_, is_changed) = change(&client, &self.name, "configured", |before: &BackupStorageLocation| {
             let mut after = before.clone();
             let spec = &mut after.spec;
             if let Some(ca_cert) = &ca_cert {
@@ -213,26 +211,15 @@ impl SetArgs {
             }
             spec.credential = credential.clone().or(spec.credential.take());
             spec.default = self.default.unwrap_or(spec.default);
-            if after == before && *self.default == Some(true) {
-                writeln!(std::io::stdout(), "Backup storage location \"{}\" is the default already.", self.name)?;
-                return Ok(ExitCode::SUCCESS);
-            }
-            match client.change(&before, &after).await {
-                // The server writes its status at any time.
-                Err(e) if e.is_conflict() => {}
-                changed => {
-                    changed?;
-                    writeln!(std::io::stdout(), "Backup storage location \"{}\" configured successfully.", self.name)?;
-                    return Ok(ExitCode::SUCCESS);
-                }
-            }
-        }
-        bail!("storage location {} could not be changed, because others write it all the time: try again", self.name)
+            let is_default_already = after == *before && *self.default == Some(true);
+            Ok((!is_default_already).then_some(after))
+        })
+        .await?;
+        let what = if is_changed { "configured successfully" } else { "is the default already" };
+        writeln!(std::io::stdout(), "Backup storage location \"{}\" {what}.", self.name)?;
+        Ok(ExitCode::SUCCESS)
     }
 }
-
-/// How often a change is tried when others write the location too.
-const ATTEMPTS: usize = 8;
 
 /// Deletes locations, and what the cluster knows of what lies there.
 async fn delete(args: &DeleteArgs, globals: &Globals) -> Result<ExitCode> {

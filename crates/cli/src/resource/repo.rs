@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_are_veleros() {
+    fn a_row_is_that_of_velero() {
         let now = Timestamp::UNIX_EPOCH;
         let mut repository = BackupRepository::default();
         repository.metadata.name = "shop-default-kopia".into();

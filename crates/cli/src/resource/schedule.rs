@@ -1,11 +1,12 @@
 //! `lifeboat schedule create|get|describe|delete|pause|unpause|retention`.
 
 use super::backup::check_spec;
+use super::change::change;
 use super::describe::ScheduleDescribeArgs;
 use super::expiry::RetentionArgs;
 use super::keep::{KeepArgs, annotated};
 use super::table::{selector, time, until};
-use super::{DeleteArgs, GetArgs, Show, Shown, Which, chosen, client, create, get, missing, of_which, together};
+use super::{DeleteArgs, GetArgs, Show, Shown, Which, chosen, client, create, get, of_which, together};
 use crate::flags::{self, Optional, Stated};
 use crate::globals::Globals;
 use crate::spec::BackupSpecArgs;
@@ -148,7 +149,7 @@ impl PauseArgs {
         let word = if paused { "paused" } else { "unpaused" };
         for schedule in found {
             let name = &schedule.metadata.name;
-            match turn(&client, &schedule, paused, self.skip.said()).await {
+            match turn(&client, name, paused, self.skip.said()).await {
                 Ok(true) => writeln!(out, "Schedule {name} {word} successfully")?,
                 Ok(false) => writeln!(out, "Schedule {name} is already {word}, skip")?,
                 Err(e) => errors.push(e),
@@ -158,28 +159,17 @@ impl PauseArgs {
     }
 }
 
-/// How often a change is tried when the server writes the schedule too.
-const TRIES: u32 = 8;
-
 /// Pauses a schedule or ends that; false when that is so already.
-async fn turn(client: &Client, schedule: &Schedule, paused: bool, skips: Option<bool>) -> Result<bool> {
-    let name = &schedule.metadata.name;
-    let mut before = schedule.clone();
-    for _ in 0..TRIES {
-        if before.spec.paused == paused {
-            return Ok(false);
-        }
+async fn turn(client: &Client, name: &str, paused: bool, skips: Option<bool>) -> Result<bool> {
+    let goal = if paused { "paused" } else { "unpaused" };
+    let (_, is_changed) = change(client, name, goal, |before: &Schedule| {
         let mut after = before.clone();
         after.spec.paused = paused;
         after.spec.skip_immediately = skips.or(after.spec.skip_immediately);
-        match client.change(&before, &after).await {
-            Err(e) if e.is_conflict() => {}
-            Err(e) => return Err(e.into()),
-            Ok(_) => return Ok(true),
-        }
-        before = client.get(name).await?.ok_or_else(|| missing::<Schedule>(name))?;
-    }
-    bail!("schedule {name} could not be changed, because others write it all the time: try again")
+        Ok((before.spec.paused != paused).then_some(after))
+    })
+    .await?;
+    Ok(is_changed)
 }
 
 async fn delete(args: &DeleteArgs, globals: &Globals) -> Result<ExitCode> {
@@ -234,7 +224,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn cells_are_veleros() {
+    fn a_row_is_that_of_velero() {
         let at = |text: &str| Time::new(text.parse().unwrap());
         let mut schedule = Schedule::default();
         schedule.metadata.name = "s".into();
@@ -273,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_make_the_schedule() {
+    fn each_flag_fills_its_field() {
         let template = json!({"ttl": "0s", "backupType": null});
         assert_eq!(
             made("s|--schedule|@every 6h"),

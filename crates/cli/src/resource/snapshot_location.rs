@@ -1,10 +1,11 @@
 //! `lifeboat snapshot-location create|get|set`.
 
+use super::change::change;
 use super::location::credential;
-use super::{GetArgs, Show, Shown, client, create, get, missing};
+use super::{GetArgs, Show, Shown, client, create, get};
 use crate::flags::{self, Pairs};
 use crate::globals::Globals;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use lifeboat_api::{ObjectMeta, VolumeSnapshotLocation};
@@ -88,27 +89,16 @@ impl SnapshotLocationSetArgs {
     async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let client = client(globals).await?;
         let credential = credential(&self.credential)?;
-        for _ in 0..ATTEMPTS {
-            let Some(before) = client.get::<VolumeSnapshotLocation>(&self.name).await? else {
-                return Err(missing::<VolumeSnapshotLocation>(&self.name));
-            };
+        change(&client, &self.name, "configured", |before: &VolumeSnapshotLocation| {
             let mut after = before.clone();
             after.spec.credential = credential.clone().or(after.spec.credential.take());
-            match client.change(&before, &after).await {
-                Err(e) if e.is_conflict() => {}
-                changed => {
-                    changed?;
-                    writeln!(std::io::stdout(), "Volume snapshot location \"{}\" configured successfully.", self.name)?;
-                    return Ok(ExitCode::SUCCESS);
-                }
-            }
-        }
-        bail!("snapshot location {} could not be changed, because others write it all the time: try again", self.name)
+            Ok(Some(after))
+        })
+        .await?;
+        writeln!(std::io::stdout(), "Volume snapshot location \"{}\" configured successfully.", self.name)?;
+        Ok(ExitCode::SUCCESS)
     }
 }
-
-/// How often a change is tried when others write the location too.
-const ATTEMPTS: usize = 8;
 
 impl Shown for VolumeSnapshotLocation {
     const COLUMNS: &'static [&'static str] = &["NAME", "PROVIDER"];

@@ -188,13 +188,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_built_in_has_names_as_plugins_have() {
+    fn what_is_built_in_is_listed_in_veleros_order() {
         let all: Vec<String> = built_in().iter().map(|plugin| format!("{} {}", plugin.kind, plugin.name)).collect();
-        assert_eq!(all.len(), 31);
-        assert_eq!(
-            (all[0].as_str(), all[30].as_str()),
-            ("BackupItemAction velero.io/pod", "ItemBlockAction velero.io/service-account")
-        );
+        let expected = [
+            "BackupItemAction velero.io/pod",
+            "BackupItemAction velero.io/pv",
+            "BackupItemAction velero.io/service-account",
+            "BackupItemActionV2 velero.io/csi-pvc-backupper",
+            "BackupItemActionV2 velero.io/csi-volumesnapshot-backupper",
+            "BackupItemActionV2 velero.io/csi-volumesnapshotclass-backupper",
+            "BackupItemActionV2 velero.io/csi-volumesnapshotcontent-backupper",
+            "ObjectStore velero.io/aws",
+            "ObjectStore lifeboat.io/directory",
+            "RestoreItemAction velero.io/add-pvc-from-pod",
+            "RestoreItemAction velero.io/admission-webhook-configuration",
+            "RestoreItemAction velero.io/apiservice",
+            "RestoreItemAction velero.io/change-image-name",
+            "RestoreItemAction velero.io/change-storage-class",
+            "RestoreItemAction velero.io/cluster-role-bindings",
+            "RestoreItemAction velero.io/crd-preserve-fields",
+            "RestoreItemAction velero.io/job",
+            "RestoreItemAction velero.io/pod",
+            "RestoreItemAction velero.io/pvc",
+            "RestoreItemAction velero.io/role-bindings",
+            "RestoreItemAction velero.io/secret",
+            "RestoreItemAction velero.io/service",
+            "RestoreItemAction velero.io/service-account",
+            "RestoreItemActionV2 velero.io/csi-pvc-restorer",
+            "RestoreItemActionV2 velero.io/csi-volumesnapshot-restorer",
+            "RestoreItemActionV2 velero.io/csi-volumesnapshotclass-restorer",
+            "RestoreItemActionV2 velero.io/csi-volumesnapshotcontent-restorer",
+            "DeleteItemAction velero.io/csi-volumesnapshotcontent-delete",
+            "ItemBlockAction velero.io/pod",
+            "ItemBlockAction velero.io/pvc",
+            "ItemBlockAction velero.io/service-account",
+        ];
+        assert_eq!(all, expected);
     }
 
     #[test]

@@ -26,10 +26,10 @@ fn a_cluster_comes_to_be_protected() {
     let bare = lifeboat(&ground, "status --timeout 1s");
     assert_eq!((bare.code, bare.err.as_str()), (2, ""));
     assert!(bare.out.starts_with("No server answers in namespace velero: "), "{}", bare.out);
-    let missing = "\n! there is no backup storage location: nothing can be backed up\n    next: `lifeboat backup-location create`\n";
+    let missing = "\n! there is no backup storage location: nothing can be backed up\n    next: `lifeboat backup-location create default --provider aws --bucket BUCKET --default`\n";
     assert!(bare.out.contains(missing), "{}", bare.out);
-    let uncovered = "\n! no schedule saves default, shop (1 claims of volumes)\n    next: `lifeboat schedule create`, or label a \
-                     namespace that is to stay out: velero.io/exclude-from-backup=true\n";
+    let uncovered = "\n! no schedule saves default, shop (1 claim of volumes)\n    next: `lifeboat schedule create NAME --schedule '0 3 * * *' \
+                     --include-namespaces default,shop`, or label a namespace that is to stay out: velero.io/exclude-from-backup=true\n";
     assert!(bare.out.ends_with(uncovered), "{}", bare.out);
 
     ground.directory("main", &json!({"default": true}));
@@ -57,7 +57,7 @@ fn a_cluster_comes_to_be_protected() {
     ground.bed.kubectl(&["patch", "schedule", "yearly", "-n", "velero", "--type=merge", "-p", patch]);
     let run = lifeboat(&ground, "status");
     assert_eq!((run.code, run.err.as_str()), (0, ""), "{}", run.out);
-    assert!(run.out.contains("\nLOCATION   PHASE       LOOKED AT "), "{}", run.out);
-    assert!(run.out.contains("\nNAMESPACE   LAST GOOD BACKUP   BEGAN"), "{}", run.out);
+    assert!(run.out.contains("\nLOCATION   PHASE       LAST VALIDATED "), "{}", run.out);
+    assert!(run.out.contains("\nNAMESPACE   LAST GOOD BACKUP   STARTED"), "{}", run.out);
     assert!(run.out.ends_with("\n\nNothing needs attention.\n"), "{}", run.out);
 }

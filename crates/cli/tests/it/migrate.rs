@@ -107,7 +107,7 @@ fn an_installation_of_velero_is_looked_at_taken_over_and_given_back() {
             "works schedule nightly: 0 3 * * * goes on",
             "works schedule ruled: 0 3 * * * goes on",
             "works backups: the cluster keeps 1 backup, to be restored from as before",
-            "works annotations with backup hooks: of 1 pods count as before",
+            "works annotations with backup hooks: of 1 pod, which count as before",
         ]
     );
     assert_eq!(resources(&ground), before, "it changes nothing");

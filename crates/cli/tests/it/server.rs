@@ -575,9 +575,9 @@ fn what_servers_left_ends(ground: &Ground, bucket: &Path) {
     assert!(!bucket.join("backups/again/velero-backup.json").exists());
 }
 
-/// However many backups a bucket holds, a search reads the new ones only.
+/// However many backups a bucket holds, a sync reads the new ones only.
 #[test]
-fn a_search_reads_what_is_new() {
+fn a_sync_reads_what_is_new() {
     const MANY: usize = 1000;
     let ground = Ground::start();
     let proxy = Proxy::start(ground.s3.endpoint(), None).expect("a proxy");
@@ -618,7 +618,7 @@ fn a_search_reads_what_is_new() {
     assert_eq!(reads(&proxy.take_seen()), 1);
 }
 
-/// A location is checked and searched in one visit, which one write notes.
+/// A location is validated and synced in one visit, which one write notes.
 #[test]
 fn a_location_costs_one_write_a_visit() {
     let ground = Ground::start();

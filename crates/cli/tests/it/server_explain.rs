@@ -83,7 +83,7 @@ fn who_may_only_read_is_told_what_the_server_would_do_and_why_the_rest_waits() {
         found,
         json!({
             "leader": null,
-            "steps": [row("BackupStorageLocation", "main", ("Available", "Check"), "is checked"),
+            "steps": [row("BackupStorageLocation", "main", ("Available", "Validate"), "is validated"),
                 row("Backup", "runs", ("InProgress", "Fail"), lost),
                 finalizer, refused],
             "waits": [turn("first", 1), turn("second", 2)],

@@ -1,5 +1,6 @@
 use super::*;
 use crate::phase::taken_over::note_taken_over;
+use lifeboat_api::{DeleteBackupRequest, well_known};
 use serde_json::{Value, json};
 
 const NOW: &str = "2026-11-22T12:00:00Z";
@@ -20,7 +21,7 @@ fn of_schedule(mut backup: Backup, schedule: &str) -> Backup {
     backup
 }
 
-fn told(inventory: &Inventory) -> Coverage {
+fn covered(inventory: &Inventory) -> Coverage {
     coverage(inventory, &TimeZone::UTC, NOW.parse().unwrap(), "lifeboat")
 }
 
@@ -35,25 +36,29 @@ fn well() -> Inventory {
     let ran = json!({"phase": "Enabled", "lastBackup": "2026-11-22T03:00:00Z"});
     let backup = json!({"includedNamespaces": ["*"]});
     let completed = json!({"phase": "Completed", "startTimestamp": "2026-11-22T03:00:00Z"});
-    Inventory {
+    let lists = Lists {
         locations: vec![read("BackupStorageLocation", "main", &json!({"default": true}), &status)],
         schedules: vec![read("Schedule", "nightly", &schedule, &ran)],
         backups: vec![of_schedule(read("Backup", "nightly-20261122030000", &backup, &completed), "nightly")],
-        restores: vec![],
-        namespaces: vec![namespace("shop", "2026-01-01T00:00:00Z", 2), namespace("web", "2026-01-01T00:00:00Z", 0)],
-    }
+        ..Lists::default()
+    };
+    let namespaces = vec![namespace("shop", "2026-01-01T00:00:00Z", 2), namespace("web", "2026-01-01T00:00:00Z", 0)];
+    Inventory { lists, namespaces }
 }
 
 #[test]
 fn nothing_needs_attention_where_all_is_well() {
-    let found = told(&well());
+    let found = covered(&well());
     assert_eq!(texts(&found), [""; 0]);
     let at = |text: &str| Some(Time::new(text.parse().unwrap()));
-    let ended =
-        Ended { backup: "nightly-20261122030000".into(), phase: "Completed".into(), start: at("2026-11-22T03:00:00Z") };
+    let ended = Ended {
+        backup: "nightly-20261122030000".into(),
+        phase: BackupPhase::Completed,
+        start: at("2026-11-22T03:00:00Z"),
+    };
     let state = ScheduleState {
         name: "nightly".into(),
-        state: "Enabled".into(),
+        state: ScheduleStanding::Enabled,
         last_ended: Some(ended.clone()),
         next_run: at("2026-11-23T03:00:00Z"),
     };
@@ -78,14 +83,14 @@ fn a_namespace_is_in_a_backup_of_all_of_it_that_is_good_and_not_older() {
     let selected = json!({"includedNamespaces": ["shop"], "labelSelector": {"matchLabels": {"a": "b"}}});
     let typed = json!({"includedNamespaces": ["shop"], "includedResources": ["configmaps"]});
     let partly = json!({"phase": "PartiallyFailed", "startTimestamp": "2026-11-22T11:00:00Z", "errors": 2});
-    inventory.backups.extend([
+    inventory.lists.backups.extend([
         read("Backup", "selected", &selected, &completed("2026-11-22T10:00:00Z")),
         read("Backup", "typed", &typed, &completed("2026-11-22T10:00:00Z")),
         read("Backup", "partly", &shop(), &partly),
         read("Backup", "by-hand", &shop(), &completed("2026-11-22T09:00:00Z")),
     ]);
     inventory.namespaces.push(namespace("new", "2026-11-22T04:00:00Z", 1));
-    let found = told(&inventory);
+    let found = covered(&inventory);
     let last: Vec<(&str, Option<&str>)> = found
         .namespaces
         .iter()
@@ -102,8 +107,8 @@ fn a_run_that_was_refused_is_the_last_one() {
     let mut refused: Backup =
         read("Backup", "nightly-20261122090000", &json!({}), &json!({"phase": "FailedValidation"}));
     refused.metadata.creation_timestamp = Some(Time::new("2026-11-22T09:00:00Z".parse().unwrap()));
-    inventory.backups.push(of_schedule(refused, "nightly"));
-    let found = told(&inventory);
+    inventory.lists.backups.push(of_schedule(refused, "nightly"));
+    let found = covered(&inventory);
     let expected = "the last backup of schedule nightly, nightly-20261122090000, is FailedValidation";
     assert_eq!(texts(&found), [expected]);
 }
@@ -117,13 +122,17 @@ fn what_another_cluster_has_saved_protects_nothing_here() {
         let status = json!({"phase": phase, "startTimestamp": "2026-11-22T06:00:00Z"});
         let mut backup: Backup = read("Backup", name, &spec, &status);
         note_taken_over(&mut backup.metadata, false);
-        inventory.backups.push(if name == "nightly-20261122060000" { of_schedule(backup, "nightly") } else { backup });
+        inventory.lists.backups.push(if name == "nightly-20261122060000" {
+            of_schedule(backup, "nightly")
+        } else {
+            backup
+        });
     }
-    assert_eq!(told(&inventory), told(&well()));
-    for backup in &mut inventory.backups {
+    assert_eq!(covered(&inventory), covered(&well()));
+    for backup in &mut inventory.lists.backups {
         note_taken_over(&mut backup.metadata, true);
     }
-    let found = told(&inventory);
+    let found = covered(&inventory);
     let last: Vec<&str> = found.namespaces.iter().map(|one| one.last_good.as_ref().unwrap().backup.as_str()).collect();
     assert_eq!(last, ["nightly-20261122060000"; 2], "its own, of before its server was installed anew");
 }
@@ -135,11 +144,11 @@ fn a_backup_that_leaves_all_types_out_has_no_namespace() {
         let mut without = |list: &[&str], name: &str, start: &str| {
             let spec = json!({"includedNamespaces": ["*"], field: list});
             let status = json!({"phase": "Completed", "startTimestamp": start});
-            inventory.backups.push(read("Backup", name, &spec, &status));
+            inventory.lists.backups.push(read("Backup", name, &spec, &status));
         };
         without(&["events"], "without-events", "2026-11-22T05:00:00Z");
         without(&["events", "*"], "without-all", "2026-11-22T06:00:00Z");
-        let found = told(&inventory);
+        let found = covered(&inventory);
         let last: Vec<&str> =
             found.namespaces.iter().map(|one| one.last_good.as_ref().unwrap().backup.as_str()).collect();
         assert_eq!(last, ["without-events"; 2], "{field}");
@@ -148,92 +157,141 @@ fn a_backup_that_leaves_all_types_out_has_no_namespace() {
 
 #[test]
 fn what_needs_attention_is_said_with_the_next_step() {
-    let check = |change: &dyn Fn(&mut Inventory), expected: &[&str]| {
+    let check = |change: &dyn Fn(&mut Lists), expected: &[(&str, &str)]| {
         let mut inventory = well();
-        change(&mut inventory);
-        let found = told(&inventory);
-        assert_eq!(texts(&found), expected);
-        assert!(found.attention.iter().all(|one| !one.next.is_empty()), "{found:?}");
+        change(&mut inventory.lists);
+        let found = covered(&inventory).attention;
+        let found: Vec<(&str, &str)> = found.iter().map(|one| (one.what.as_str(), one.next.as_str())).collect();
+        assert_eq!(found, expected);
     };
-    check(&|i| i.locations.clear(), &["there is no backup storage location: nothing can be backed up"]);
-    check(
-        &|i| {
-            i.locations[0] = read(
-                "BackupStorageLocation",
-                "main",
-                &json!({}),
-                &json!({"phase": "Unavailable", "message": "no route"}),
-            );
-        },
-        &["location main is not available: no route"],
+    let at = |text: &str| Some(Time::new(text.parse().unwrap()));
+    let bare = (
+        "no schedule saves shop, web (2 claims of volumes)",
+        "`lifeboat schedule create NAME --schedule '0 3 * * *' --include-namespaces shop,web`, or label a namespace that is to stay \
+         out: velero.io/exclude-from-backup=true",
     );
-    check(&|i| i.locations[0].status.phase = None, &["location main is not available: no server has looked at it yet"]);
-    let looked = |i: &mut Inventory, text: &str, frequency: Option<i64>| {
-        i.locations[0].status.last_validation_time = Some(Time::new(text.parse().unwrap()));
-        i.locations[0].spec.validation_frequency = frequency.map(lifeboat_api::Duration::from_secs);
+    let get_main = "mend it, then `lifeboat backup-location get main`";
+    check(
+        &|lists| lists.locations.clear(),
+        &[(
+            "there is no backup storage location: nothing can be backed up",
+            "`lifeboat backup-location create default --provider aws --bucket BUCKET --default`",
+        )],
+    );
+    check(
+        &|lists| {
+            let status = json!({"phase": "Unavailable", "message": "no route"});
+            lists.locations[0] = read("BackupStorageLocation", "main", &json!({}), &status);
+        },
+        &[("location main is not available: no route", get_main)],
+    );
+    check(
+        &|lists| lists.locations[0].status.phase = None,
+        &[("location main is not available: no server has validated it yet", get_main)],
+    );
+    let validated = |lists: &mut Lists, text: &str, frequency: Option<i64>| {
+        lists.locations[0].status.last_validation_time = at(text);
+        lists.locations[0].spec.validation_frequency = frequency.map(lifeboat_api::Duration::from_secs);
     };
-    let long_ago: &[&str] = &["location main was looked at last at 2026-11-22T10:59:59Z"];
-    check(&|i| looked(i, "2026-11-22T10:59:59Z", None), long_ago);
-    check(&|i| looked(i, "2026-11-22T11:00:00Z", None), &[]);
-    check(&|i| looked(i, "2026-11-22T10:59:59Z", Some(1)), long_ago);
-    check(&|i| looked(i, "2026-11-22T10:59:59Z", Some(3600)), &[]);
-    check(&|i| looked(i, "2026-11-22T10:59:59Z", Some(0)), &[]);
+    let long_ago = &[(
+        "location main was validated last at 2026-11-22T10:59:59Z",
+        "look whether the server runs (`lifeboat version`), and whether the storage hangs",
+    )];
+    check(&|lists| validated(lists, "2026-11-22T10:59:59Z", None), long_ago);
+    check(&|lists| validated(lists, "2026-11-22T11:00:00Z", None), &[]);
+    check(&|lists| validated(lists, "2026-11-22T10:59:59Z", Some(1)), long_ago);
+    check(&|lists| validated(lists, "2026-11-22T10:59:59Z", Some(3600)), &[]);
+    check(&|lists| validated(lists, "2026-11-22T10:59:59Z", Some(0)), &[]);
     check(
-        &|i| i.schedules[0].status.last_backup = Some(Time::new("2026-11-21T03:00:00Z".parse().unwrap())),
-        &["a run of schedule nightly is due since 2026-11-22T03:00:00Z, and no server has begun it"],
+        &|lists| lists.schedules[0].status.last_backup = at("2026-11-21T03:00:00Z"),
+        &[(
+            "a run of schedule nightly is due since 2026-11-22T03:00:00Z, and no server has begun it",
+            "look whether the server runs: `lifeboat version`",
+        )],
     );
     check(
-        &|i| {
-            i.schedules[0].status.last_backup = Some(Time::new("2026-11-21T03:00:00Z".parse().unwrap()));
-            i.schedules[0].status.message = "a run is due since then, and begins when backup b has ended".into();
+        &|lists| {
+            lists.schedules[0].status.last_backup = at("2026-11-21T03:00:00Z");
+            lists.schedules[0].status.message = "a run is due since then, and begins when backup b has ended".into();
         },
-        &["schedule nightly: a run is due since then, and begins when backup b has ended"],
+        &[("schedule nightly: a run is due since then, and begins when backup b has ended", "`lifeboat backup get`")],
     );
     check(
-        &|i| {
-            i.schedules[0].status.phase = Some(SchedulePhase::FailedValidation);
-            i.schedules[0].status.validation_errors = vec!["no cron".into()];
+        &|lists| {
+            lists.schedules[0].status.phase = Some(SchedulePhase::FailedValidation);
+            lists.schedules[0].status.validation_errors = vec!["no cron".into()];
         },
-        &["schedule nightly makes no backups: no cron", "no schedule saves shop, web (2 claims of volumes)"],
+        &[("schedule nightly makes no backups: no cron", "mend it, then `lifeboat schedule describe nightly`"), bare],
     );
-    check(&|i| i.schedules[0].spec.paused = true, &["no schedule saves shop, web (2 claims of volumes)"]);
+    check(&|lists| lists.schedules[0].spec.paused = true, &[bare]);
     check(
-        &|i| i.schedules[0].spec.template.snapshot_volumes = Some(false),
-        &["the schedules of shop leave the data of volumes out"],
+        &|lists| lists.schedules[0].spec.template.snapshot_volumes = Some(false),
+        &[(
+            "the schedules of shop leave the data of volumes out",
+            "set `spec.template.snapshotVolumes` to true in schedule nightly, or leave it out there",
+        )],
     );
+    let name = "nightly-20261122030000";
     check(
-        &|i| {
-            i.backups[0].status.phase = Some(BackupPhase::Failed);
-            i.backups[0].status.failure_reason = "the bucket is full".into();
+        &|lists| {
+            lists.backups[0].status.phase = Some(BackupPhase::Failed);
+            lists.backups[0].status.failure_reason = "the bucket is full".into();
         },
-        &["the last backup of schedule nightly, nightly-20261122030000, is Failed: the bucket is full"],
+        &[(
+            &format!("the last backup of schedule nightly, {name}, is Failed: the bucket is full"),
+            &format!("`lifeboat backup describe {name}`, `lifeboat backup logs {name}`"),
+        )],
     );
     check(
-        &|i| {
+        &|lists| {
             let status = |start: &str| json!({"phase": "PartiallyFailed", "startTimestamp": start, "errors": 1});
-            i.restores.push(read("Restore", "new", &json!({"backupName": "b"}), &status("2026-11-22T01:00:00Z")));
-            i.restores.push(read("Restore", "old", &json!({"backupName": "b"}), &status("2026-11-20T01:00:00Z")));
+            lists.restores.push(read("Restore", "new", &json!({"backupName": "b"}), &status("2026-11-22T01:00:00Z")));
+            lists.restores.push(read("Restore", "old", &json!({"backupName": "b"}), &status("2026-11-20T01:00:00Z")));
         },
-        &["restore new is PartiallyFailed, with 1 errors"],
+        &[(
+            "restore new is PartiallyFailed, with 1 error",
+            "`lifeboat restore describe new`, `lifeboat restore logs new`",
+        )],
     );
-    check(
-        &|i| {
-            i.schedules[0].spec.template.included_namespaces = vec!["web".into()];
-            i.namespaces.extend((0..7).map(|n| namespace(&format!("n{n}"), "2026-01-01T00:00:00Z", 1)));
-        },
-        &["no schedule saves n0, n1, n2, n3, n4 and 3 more (9 claims of volumes)"],
-    );
+}
+
+#[test]
+fn of_many_namespaces_the_first_are_named_and_the_command_has_them_all() {
+    let mut inventory = well();
+    inventory.lists.schedules[0].spec.template.included_namespaces = vec!["web".into()];
+    inventory.namespaces.extend((0..7).map(|n| namespace(&format!("n{n}"), "2026-01-01T00:00:00Z", 1)));
+    let found = covered(&inventory);
+    assert_eq!(texts(&found), ["no schedule saves n0, n1, n2, n3, n4 and 3 more (9 claims of volumes)"]);
+    let command =
+        "`lifeboat schedule create NAME --schedule '0 3 * * *' --include-namespaces n0,n1,n2,n3,n4,n5,n6,shop`, ";
+    assert!(found.attention[0].next.starts_with(command), "{found:?}");
+}
+
+#[test]
+fn a_backup_whose_deletion_is_asked_for_protects_nothing() {
+    let mut inventory = well();
+    let request = |phase: &str| -> DeleteBackupRequest {
+        let spec = json!({"backupName": "nightly-20261122030000"});
+        read("DeleteBackupRequest", "d", &spec, &json!({"phase": phase}))
+    };
+    for (phase, is_protected) in [("New", false), ("InProgress", false), ("Processed", true)] {
+        inventory.lists.requests = vec![request(phase)];
+        let found = covered(&inventory);
+        let protected: Vec<bool> = found.namespaces.iter().map(|one| one.last_good.is_some()).collect();
+        assert_eq!((protected, texts(&found)), (vec![is_protected; 2], vec![]), "{phase}");
+    }
 }
 
 #[test]
 fn what_waits_or_runs_has_its_progress() {
     let mut inventory = well();
     let progress = json!({"phase": "InProgress", "progress": {"totalItems": 9, "itemsBackedUp": 4}});
-    inventory.backups.push(read("Backup", "runs", &json!({}), &progress));
-    inventory.backups.push(read("Backup", "waits", &json!({}), &json!({"phase": "Queued"})));
-    inventory.restores.push(read("Restore", "r", &json!({"backupName": "b"}), &json!({})));
-    let found = told(&inventory);
-    let lines = found.running.iter().map(|one| format!("{} {} {} {:?}", one.kind, one.name, one.phase, one.progress));
-    let expected = ["Backup runs InProgress Some((4, 9))", "Backup waits Queued None", "Restore r New None"];
+    inventory.lists.backups.push(read("Backup", "runs", &json!({}), &progress));
+    inventory.lists.backups.push(read("Backup", "waits", &json!({}), &json!({"phase": "Queued"})));
+    inventory.lists.restores.push(read("Restore", "r", &json!({"backupName": "b"}), &json!({})));
+    let found = covered(&inventory);
+    let lines =
+        found.running.iter().map(|one| format!("{} {} {} {}", one.kind, one.name, one.phase, json!(one.progress)));
+    let expected = [r#"Backup runs InProgress {"done":4,"total":9}"#, "Backup waits Queued null", "Restore r New null"];
     assert_eq!(lines.collect::<Vec<_>>(), expected);
 }

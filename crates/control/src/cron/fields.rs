@@ -9,7 +9,7 @@ const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "au
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
 /// A rare day, such as the 29th of February, comes in this many years at least once, also where a century has no leap year.
-const LONGEST_WAIT: i64 = 9;
+pub(super) const LONGEST_WAIT_YEARS: i64 = 9;
 
 /// Which values match; bit `n` stands for the value `n`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Fields {
     /// Whether no time matches, such as the 30th of February.
     pub(super) fn is_never(&self) -> bool {
         let from = jiff::civil::date(2096, 1, 1).at(0, 0, 0, 0);
-        let before = from.checked_add(LONGEST_WAIT.years()).unwrap_or(DateTime::MAX);
+        let before = from.checked_add(LONGEST_WAIT_YEARS.years()).unwrap_or(DateTime::MAX);
         self.first(from, before).is_none()
     }
 

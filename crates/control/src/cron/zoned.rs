@@ -1,13 +1,13 @@
 //! The moments at which the clocks of a zone show times that match. Between two changes of its offset a zone's clocks go on
 //! evenly: each such stretch is searched as it is, and what lies between is decided at the change.
 
-use super::fields::{Fields, minute_after};
+use super::fields::{Fields, LONGEST_WAIT_YEARS, minute_after};
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
 
 /// Longer than the time between two matches of any fields that match at all.
-const LONGEST_WAIT: SignedDuration = SignedDuration::from_hours(24 * 366 * 9);
+const LONGEST_WAIT: SignedDuration = SignedDuration::from_hours(24 * 366 * LONGEST_WAIT_YEARS);
 
 /// Times that match, by the clocks of a zone.
 #[derive(Clone, Debug, PartialEq)]

@@ -27,7 +27,7 @@ pub(crate) enum Step {
     Finalize,
 }
 
-/// Decides for a backup on which no task works. `fail_in_progress` is Velero's way with interrupted ones.
+/// What is to be done with a backup on which no task works. `fail_in_progress` is Velero's way with interrupted ones.
 pub(crate) fn step(backup: &Backup, fail_in_progress: bool) -> Decision<Step> {
     use BackupPhase as P;
     match backup.status.phase {
@@ -51,13 +51,6 @@ pub(crate) fn step(backup: &Backup, fail_in_progress: bool) -> Decision<Step> {
         Some(P::Finalizing | P::FinalizingPartiallyFailed) => Decision::Do(Step::Finalize),
         _ => Decision::Rest,
     }
-}
-
-/// Whether it has begun and not ended: from its phase, so that it is known after a restart too.
-pub(crate) fn is_running(backup: &Backup) -> bool {
-    let runs =
-        |phase: BackupPhase| phase == BackupPhase::InProgress || phase.waits_for_operations() || phase.is_finalizing();
-    backup.status.phase.is_some_and(runs)
 }
 
 #[cfg(test)]

@@ -1,20 +1,44 @@
-//! Backups whose time is over (api-and-controllers.md 3.8), or soon will be where something keeps them.
+//! What becomes of a backup (api-and-controllers.md 3.8), and what is done about it when its time is over, or soon will be where
+//! something keeps it.
 
 use super::Decision;
-use super::backup::is_running;
+use super::facts::{end, is_running};
 use super::hold::is_to_be_recorded;
 use super::keep::{Keeper, lasts_until, margin};
+use super::request::Requests;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{
-    Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase, Duration,
-    Time, well_known,
+    Backup, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase, Duration, well_known,
 };
+use std::fmt;
+
+/// What becomes of a backup, if nothing changes but the time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Becomes {
+    /// It goes at this time, which may be over.
+    Goes(Timestamp),
+    /// Its deletion is asked for.
+    Going,
+    /// Something keeps it.
+    Kept,
+    /// It is in progress, and comes to its end first.
+    Runs,
+    /// Its time is over, and nothing can be deleted from its location, nor written there: not even that something keeps it.
+    Blocked(Obstacle),
+    /// Its time is over, and it goes when this restore, which reads it, has ended.
+    Read {
+        /// The name of the restore.
+        restore: String,
+    },
+    /// It has no expiration.
+    Stays,
+}
 
 /// What to do with a backup whose time is over, or that something keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Say by its label why it stays.
-    Keep(Obstacle),
+    LabelFailure(Obstacle),
     /// Ask for its deletion.
     Delete,
     /// Move its expiration, in its record in the bucket and then here: this keeps it.
@@ -28,66 +52,66 @@ pub(crate) enum Step {
     Record,
 }
 
-/// Why nothing can be deleted from a location.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why nothing can be deleted from the location of a backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// There is no such location.
-    NoLocation,
-    /// The location may only be read.
-    ReadOnly,
-    /// The location does not answer.
-    Unavailable,
+    /// There is no location of this name; without a name: the backup names none, and none is the default.
+    NoLocation(String),
+    /// This location may only be read.
+    ReadOnly(String),
+    /// This location does not answer.
+    Unavailable(String),
 }
 
 impl Obstacle {
-    /// Why nothing can be deleted from this location; `None` when something can.
+    /// Why nothing can be deleted from this location, or from the one of this name, which there is not; `None` when something can.
     #[must_use]
-    pub fn of(location: Option<&BackupStorageLocation>) -> Option<Self> {
-        let Some(location) = location else { return Some(Self::NoLocation) };
+    pub fn of(location: Result<&BackupStorageLocation, &str>) -> Option<Self> {
+        let location = match location {
+            Ok(location) => location,
+            Err(missing) => return Some(Self::NoLocation(missing.to_owned())),
+        };
+        let name = || location.metadata.name.clone();
         if location.status.phase != Some(BackupStorageLocationPhase::Available) {
-            return Some(Self::Unavailable);
+            return Some(Self::Unavailable(name()));
         }
-        (location.spec.access_mode == Some(BackupStorageLocationAccessMode::ReadOnly)).then_some(Self::ReadOnly)
+        let is_read_only = location.spec.access_mode == Some(BackupStorageLocationAccessMode::ReadOnly);
+        is_read_only.then(|| Self::ReadOnly(name()))
     }
 
-    /// In words; `location` is its name.
+    /// The name of the location.
     #[must_use]
-    pub fn told(self, location: &str) -> String {
+    pub fn location(&self) -> &str {
         match self {
-            Self::NoLocation => format!("there is no location {location}"),
-            Self::ReadOnly => format!("location {location} is read-only"),
-            Self::Unavailable => format!("location {location} is not available"),
+            Self::NoLocation(name) | Self::ReadOnly(name) | Self::Unavailable(name) => name,
         }
     }
 
     /// The value of the label; the words are Velero's.
-    pub(crate) fn label(self) -> &'static str {
+    pub(crate) fn label(&self) -> &'static str {
         match self {
-            Self::NoLocation => "BSLNotFound",
-            Self::ReadOnly => "BSLReadOnly",
-            Self::Unavailable => "BSLUnavailable",
+            Self::NoLocation(_) => "BSLNotFound",
+            Self::ReadOnly(_) => "BSLReadOnly",
+            Self::Unavailable(_) => "BSLUnavailable",
         }
     }
 }
 
-/// Whether there are requests to delete a backup.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Requests {
-    /// One is not processed yet.
-    pub(crate) is_open: bool,
-    /// When the newest was made of those that have failed.
-    pub(crate) failed: Option<Timestamp>,
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoLocation(name) if name.is_empty() => f.write_str("there is no default location"),
+            Self::NoLocation(name) => write!(f, "there is no location {name}"),
+            Self::ReadOnly(name) => write!(f, "location {name} is read-only"),
+            Self::Unavailable(name) => write!(f, "location {name} is not available"),
+        }
+    }
 }
 
 /// A deletion that has failed is asked for again after so long when the server's flag does not say.
 const FREQUENCY: Duration = Duration::from_secs(3600);
 /// One that fails again and again is asked for again after so long at the latest, unless the flag says more.
 const LONGEST: SignedDuration = SignedDuration::from_hours(24);
-
-/// When the time of a backup is over; `None` for one that has not begun.
-pub(crate) fn end(backup: &Backup) -> Option<Timestamp> {
-    backup.status.expiration.map(Time::timestamp)
-}
 
 /// What is known beside the backup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -97,6 +121,8 @@ pub(crate) struct Around {
     pub(crate) requests: Requests,
     /// What keeps it.
     pub(crate) keepers: Vec<Keeper>,
+    /// The name of a restore that reads it.
+    pub(crate) restore: Option<String>,
 }
 
 /// From when on it is looked at what keeps a backup: before its time is over.
@@ -104,43 +130,56 @@ pub(crate) fn begins(backup: &Backup) -> Option<Timestamp> {
     Some(end(backup)?.saturating_sub(margin(backup)).unwrap_or(Timestamp::MIN))
 }
 
-/// Decides. What cannot be changed in the location of a backup whose time is over is said once.
-pub(crate) fn step(backup: &Backup, around: Around, frequency: Duration, now: Timestamp) -> Decision<Step> {
-    let Around { obstacle, requests, keepers } = around;
-    // One in progress comes to its end first.
-    if backup.metadata.deletion_timestamp.is_some() || is_running(backup) || requests.is_open {
-        return Decision::Rest;
+/// What becomes of a backup. All that is done about it follows from this, and all that is said of it.
+pub(crate) fn becomes(backup: &Backup, around: &Around, now: Timestamp) -> Becomes {
+    if backup.metadata.deletion_timestamp.is_some() || around.requests.is_open {
+        return Becomes::Going;
+    }
+    if is_running(backup) {
+        return Becomes::Runs;
     }
     let end = end(backup);
-    if let Some(obstacle) = obstacle {
-        return match end {
-            Some(end) if end <= now => say(backup, obstacle),
-            Some(end) => Decision::Wait(end),
-            None => Decision::Rest,
-        };
-    }
-    // What is half gone is not kept any more.
-    let is_going = backup.status.phase == Some(BackupPhase::Deleting);
-    let until = if is_going { None } else { lasts_until(backup, &keepers, now) };
-    let is_soon = begins(backup).is_some_and(|begins| begins <= now);
-    if let Some(until) = until.filter(|until| is_soon && Some(*until) > end) {
-        return Decision::Do(Step::Prolong { until, by: keepers });
-    }
-    if !is_going && is_to_be_recorded(&backup.metadata, backup.status.phase) {
-        return Decision::Do(Step::Record);
-    }
-    match end {
-        None => Decision::Rest,
-        Some(_) if until.is_some() && !is_soon => begins(backup).map_or(Decision::Rest, Decision::Wait),
-        Some(end) if end > now => Decision::Wait(end),
-        Some(end) => delete(end, requests, frequency, now),
+    let is_over = end.is_some_and(|end| end <= now);
+    match (&around.obstacle, &around.restore) {
+        (Some(obstacle), _) if is_over => Becomes::Blocked(obstacle.clone()),
+        _ if !around.keepers.is_empty() => Becomes::Kept,
+        (_, Some(restore)) if is_over => Becomes::Read { restore: restore.clone() },
+        _ => end.map_or(Becomes::Stays, Becomes::Goes),
     }
 }
 
-fn say(backup: &Backup, obstacle: Obstacle) -> Decision<Step> {
-    let said = backup.metadata.labels.get(well_known::LABEL_GC_FAILURE).map(String::as_str);
-    let is_said = said == Some(obstacle.label());
-    if is_said { Decision::Rest } else { Decision::Do(Step::Keep(obstacle)) }
+/// What is to be done with a backup now. That nothing can be changed in its location is said once, when its time is over.
+pub(crate) fn step(backup: &Backup, around: &Around, frequency: Duration, now: Timestamp) -> Decision<Step> {
+    let becomes = becomes(backup, around, now);
+    let is_soon = begins(backup).is_some_and(|begins| begins <= now);
+    let wait = |until: Option<Timestamp>| until.map_or(Decision::Rest, Decision::Wait);
+    match &becomes {
+        Becomes::Going | Becomes::Runs => return Decision::Rest,
+        Becomes::Blocked(obstacle) => return label_failure(backup, obstacle),
+        _ if around.obstacle.is_some() => return wait(end(backup)),
+        Becomes::Kept if is_soon => {
+            let until = lasts_until(backup, &around.keepers, now);
+            if let Some(until) = until.filter(|until| Some(*until) > end(backup)) {
+                return Decision::Do(Step::Prolong { until, by: around.keepers.clone() });
+            }
+        }
+        _ => {}
+    }
+    if is_to_be_recorded(&backup.metadata, backup.status.phase) {
+        return Decision::Do(Step::Record);
+    }
+    match becomes {
+        Becomes::Goes(end) if end <= now => delete(end, around.requests, frequency, now),
+        Becomes::Goes(end) => Decision::Wait(end),
+        Becomes::Kept => wait(if is_soon { end(backup) } else { begins(backup) }),
+        _ => Decision::Rest,
+    }
+}
+
+fn label_failure(backup: &Backup, obstacle: &Obstacle) -> Decision<Step> {
+    let label = backup.metadata.labels.get(well_known::LABEL_GC_FAILURE).map(String::as_str);
+    let is_said = label == Some(obstacle.label());
+    if is_said { Decision::Rest } else { Decision::Do(Step::LabelFailure(obstacle.clone())) }
 }
 
 /// The time of a backup is over since its end. What has failed is asked for again after as long as it has been failing, so that the pauses
@@ -162,6 +201,7 @@ fn delete(end: Timestamp, requests: Requests, frequency: Duration, now: Timestam
 mod tests {
     use super::super::hold::Hold;
     use super::*;
+    use lifeboat_api::{BackupPhase, Time};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
@@ -200,19 +240,19 @@ mod tests {
             let mut backup = over();
             backup.status.phase = Some(phase);
             let around = Around { requests, ..Around::default() };
-            assert_eq!(step(&backup, around.clone(), minute, at(now)), expected, "{phase:?} {requests:?}");
+            assert_eq!(step(&backup, &around, minute, at(now)), expected, "{phase:?} {requests:?}");
             backup.metadata.deletion_timestamp = Some(Time::new(at(1)));
-            assert_eq!(step(&backup, around, minute, at(now)), Decision::Rest, "deleted: {phase:?}");
+            assert_eq!(step(&backup, &around, minute, at(now)), Decision::Rest, "deleted: {phase:?}");
         }
         let failed = Requests { is_open: false, failed: Some(at(0)) };
         for unset in [Duration::ZERO, Duration::from_secs(-5)] {
             let around = Around { requests: failed, ..Around::default() };
-            let decided = step(&over(), around, unset, at(10));
+            let decided = step(&over(), &around, unset, at(10));
             assert_eq!(decided, Decision::Wait(at(3600)), "every hour");
         }
         let around = Around { requests: Requests { failed: Some(at(90_000)), ..failed }, ..Around::default() };
         let two_days = Duration::from_secs(2 * 86_400);
-        assert_eq!(step(&over(), around, two_days, at(90_000)), Decision::Wait(at(90_000 + 2 * 86_400)));
+        assert_eq!(step(&over(), &around, two_days, at(90_000)), Decision::Wait(at(90_000 + 2 * 86_400)));
     }
 
     #[test]
@@ -232,22 +272,30 @@ mod tests {
             (Some(location(Some(Unavailable), Some(ReadOnly))), Some("BSLUnavailable")),
             (Some(location(None, None)), Some("BSLUnavailable")),
         ] {
-            let obstacle = Obstacle::of(location.as_ref());
-            assert_eq!(obstacle.map(Obstacle::label), expected);
+            let obstacle = Obstacle::of(location.as_ref().ok_or("gone"));
+            assert_eq!(obstacle.as_ref().map(Obstacle::label), expected);
             let Some(obstacle) = obstacle else { continue };
             let mut backup = over();
-            let around = |keepers| Around { obstacle: Some(obstacle), keepers, ..Around::default() };
+            let around = |keepers| Around { obstacle: Some(obstacle.clone()), keepers, ..Around::default() };
             let decided = |backup: &Backup| {
-                let kept = step(backup, around(vec![Keeper::Hold(Hold::Forever)]), Duration::ZERO, at(1));
-                assert_eq!(step(backup, around(vec![]), Duration::ZERO, at(1)), kept, "whether it is kept or not");
+                let kept = step(backup, &around(vec![Keeper::Hold(Hold::Forever)]), Duration::ZERO, at(1));
+                assert_eq!(step(backup, &around(vec![]), Duration::ZERO, at(1)), kept, "whether it is kept or not");
                 kept
             };
-            assert_eq!(decided(&backup), Decision::Do(Step::Keep(obstacle)));
+            assert_eq!(decided(&backup), Decision::Do(Step::LabelFailure(obstacle.clone())));
             backup.metadata.labels.insert(well_known::LABEL_GC_FAILURE.into(), "else".into());
-            assert_eq!(decided(&backup), Decision::Do(Step::Keep(obstacle)));
+            assert_eq!(decided(&backup), Decision::Do(Step::LabelFailure(obstacle.clone())));
             backup.metadata.labels.insert(well_known::LABEL_GC_FAILURE.into(), obstacle.label().into());
             assert_eq!(decided(&backup), Decision::Rest);
         }
+    }
+
+    #[test]
+    fn a_backup_that_a_restore_reads_goes_after_it() {
+        let around = Around { restore: Some("r".into()), ..Around::default() };
+        let decided = |now: i64| (becomes(&over(), &around, at(now)), step(&over(), &around, Duration::ZERO, at(now)));
+        assert_eq!(decided(-1), (Becomes::Goes(at(0)), Decision::Wait(at(0))));
+        assert_eq!(decided(0), (Becomes::Read { restore: "r".into() }, Decision::Rest));
     }
 
     #[test]
@@ -268,16 +316,15 @@ mod tests {
             ("as long as it is held", P::Completed, &held(7300), 7200, 5400, prolonged(7300, &held(7300))),
             ("it lasts longer than it is held", P::Completed, &held(7100), 7200, 5400, Decision::Wait(at(7200))),
             ("it runs", P::InProgress, &forever, 7200, 9000, Decision::Rest),
-            ("it is half gone", P::Deleting, &forever, 7200, 9000, Decision::Do(Step::Delete)),
         ] {
             let mut backup = Backup::default();
             backup.spec.ttl = Duration::from_secs(3600);
             backup.status.phase = Some(phase);
             backup.status.expiration = Some(Time::new(at(end)));
             let around = || Around { keepers: vec![keeper.clone()], ..Around::default() };
-            assert_eq!(step(&backup, around(), Duration::ZERO, at(now)), expected, "{what}");
+            assert_eq!(step(&backup, &around(), Duration::ZERO, at(now)), expected, "{what}");
             let asked = Requests { is_open: true, failed: None };
-            let decided = step(&backup, Around { requests: asked, ..around() }, Duration::ZERO, at(now));
+            let decided = step(&backup, &Around { requests: asked, ..around() }, Duration::ZERO, at(now));
             assert_eq!(decided, Decision::Rest, "its deletion is asked for: {what}");
         }
     }
@@ -287,7 +334,7 @@ mod tests {
         let mut backup = over();
         backup.metadata.annotations.insert(well_known::ANNOTATION_HOLD.into(), "forever".into());
         let around = || Around { keepers: vec![Keeper::Hold(Hold::Forever)], ..Around::default() };
-        let decided = |backup: &Backup| step(backup, around(), Duration::ZERO, at(-9_000_000));
+        let decided = |backup: &Backup| step(backup, &around(), Duration::ZERO, at(-9_000_000));
         backup.status.phase = Some(BackupPhase::Queued);
         assert_eq!(decided(&backup), Decision::Wait(at(-24 * 3600)));
         backup.status.phase = Some(BackupPhase::PartiallyFailed);
@@ -299,6 +346,6 @@ mod tests {
         // Released: the record is told before it goes.
         backup.metadata.annotations.remove(well_known::ANNOTATION_HOLD);
         backup.status.expiration = Some(Time::new(at(0)));
-        assert_eq!(step(&backup, Around::default(), Duration::ZERO, at(1)), Decision::Do(Step::Record));
+        assert_eq!(step(&backup, &Around::default(), Duration::ZERO, at(1)), Decision::Do(Step::Record));
     }
 }

@@ -1,14 +1,14 @@
-//! What becomes of each backup, for people: when it goes, or why it stays.
+//! What becomes of each backup, for people: when it goes, or why it stays. Only gathers what `expiry.rs` decides from.
 
-use super::backup::is_running;
-use super::expiry::{Obstacle, end};
-use super::hold::Hold;
-use super::keep::{Keeper, Kept, stands_for};
-use super::request::{deletion_is_asked, is_whole};
+use super::expiry::{Around, Becomes, Obstacle, becomes};
+use super::facts::stands_for;
+use super::keep::{Keeper, Kept, keepers};
+use super::location::location_of;
+use super::request::ByBackup;
 use super::restore::has_ended;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, Restore, Schedule, well_known};
+use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, Restore, Schedule};
 use std::collections::BTreeMap;
 
 /// All that decides it, of one namespace.
@@ -24,6 +24,18 @@ pub struct Lists {
     pub locations: Vec<BackupStorageLocation>,
     /// The restores.
     pub restores: Vec<Restore>,
+    /// The location that the server's flag names as the default one; empty for those who do not know the flag.
+    pub default_location: String,
+}
+
+impl Lists {
+    /// The location of a backup.
+    ///
+    /// # Errors
+    /// The name of the one that there is not; empty where the backup names none, and none is the default.
+    pub fn location_of<'a>(&'a self, backup: &'a Backup) -> Result<&'a BackupStorageLocation, &'a str> {
+        location_of(backup, &self.locations, &self.default_location)
+    }
 }
 
 /// What becomes of a backup.
@@ -34,112 +46,53 @@ pub struct Fate {
     /// The name of its schedule, when that is there.
     pub schedule: Option<String>,
     /// The time that it stands for: of the run that it was made for, or else when it began.
-    pub of: Option<Timestamp>,
+    pub stands_for: Option<Timestamp>,
     /// What keeps it.
     pub keepers: Vec<Keeper>,
     /// What becomes of it.
     pub becomes: Becomes,
 }
 
-/// What becomes of a backup, if nothing changes but the time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Becomes {
-    /// It goes at this time, which may be over.
-    Goes(Timestamp),
-    /// Its deletion is asked for.
-    Going,
-    /// Something keeps it.
-    Kept,
-    /// It is in progress, and comes to its end first.
-    Runs,
-    /// Its time is over, and nothing can be deleted from this location.
-    Blocked {
-        /// The location.
-        location: String,
-        /// Why not.
-        obstacle: Obstacle,
-    },
-    /// Its time is over, and it goes when this restore, which reads it, has ended.
-    Read {
-        /// The name of the restore.
-        restore: String,
-    },
-    /// It has no expiration.
-    Stays,
-}
-
-/// Tells it of all backups, in their order. `zone` is that of schedules that name none.
+/// Says of each backup, in the order of `lists.backups`, when it goes or what keeps it. `zone` is that of schedules that name none.
 #[must_use]
 pub fn fates(lists: &Lists, zone: &TimeZone, now: Timestamp) -> Vec<Fate> {
-    let asked: Vec<bool> = lists.backups.iter().map(|backup| deletion_is_asked(backup, &lists.requests)).collect();
+    let requests: ByBackup<'_> = lists.requests.iter().collect();
+    let mut by_schedule: BTreeMap<&str, Vec<(&Backup, bool)>> = BTreeMap::new();
+    for backup in &lists.backups {
+        let label = backup.schedule_label().unwrap_or_default();
+        by_schedule.entry(label).or_default().push((backup, requests.of(backup).is_open));
+    }
     let schedules: BTreeMap<String, (&Schedule, Option<Kept>)> = lists
         .schedules
         .iter()
         .map(|schedule| {
             let label = schedule.label();
-            let all = lists.backups.iter().zip(asked.iter().copied());
-            let own = all.filter(|(backup, _)| label_of(backup) == Some(label.as_str()));
+            let own = by_schedule.get(label.as_str()).into_iter().flatten().copied();
             let kept = Kept::of(schedule, zone, own);
             (label, (schedule, kept))
         })
         .collect();
-    let fate = |(backup, asked): (&Backup, bool)| {
-        let schedule = label_of(backup).and_then(|label| schedules.get(label));
-        let hold = Hold::at(&backup.metadata, now).map(Keeper::Hold);
-        let rules = schedule.and_then(|(_, kept)| kept.as_ref()?.keeper(backup));
-        let keepers: Vec<Keeper> = hold.into_iter().chain(rules).filter(|_| is_whole(backup)).collect();
+    let restores = lists.restores.iter().filter(|restore| !has_ended(restore));
+    let restores: BTreeMap<&str, &Restore> =
+        restores.map(|restore| (restore.spec.backup_name.as_str(), restore)).collect();
+    let fate = |backup: &Backup| {
+        let schedule = backup.schedule_label().and_then(|label| schedules.get(label));
+        let around = Around {
+            obstacle: Obstacle::of(lists.location_of(backup)),
+            requests: requests.of(backup),
+            keepers: keepers(backup, schedule.and_then(|(_, kept)| kept.as_ref()), now),
+            restore: restores.get(backup.metadata.name.as_str()).map(|restore| restore.metadata.name.clone()),
+        };
         let name = schedule.map(|(schedule, _)| schedule.metadata.name.clone());
         Fate {
-            of: stands_for(name.as_deref().unwrap_or_default(), backup),
+            stands_for: stands_for(name.as_deref().unwrap_or_default(), backup),
             schedule: name,
-            becomes: becomes(backup, (asked, !keepers.is_empty()), lists, now),
-            keepers,
+            becomes: becomes(backup, &around, now),
+            keepers: around.keepers,
             backup: backup.clone(),
         }
     };
-    lists.backups.iter().zip(asked.iter().copied()).map(fate).collect()
-}
-
-fn label_of(backup: &Backup) -> Option<&str> {
-    backup.metadata.labels.get(well_known::LABEL_SCHEDULE_NAME).map(String::as_str)
-}
-
-fn becomes(backup: &Backup, (is_asked, is_kept): (bool, bool), lists: &Lists, now: Timestamp) -> Becomes {
-    if is_asked || backup.metadata.deletion_timestamp.is_some() {
-        return Becomes::Going;
-    }
-    if is_running(backup) {
-        return Becomes::Runs;
-    }
-    if is_kept {
-        return Becomes::Kept;
-    }
-    let Some(end) = end(backup) else { return Becomes::Stays };
-    if end > now {
-        return Becomes::Goes(end);
-    }
-    let name = &backup.spec.storage_location;
-    let location = location_of(backup, &lists.locations);
-    match Obstacle::of(location) {
-        None => {
-            let reads = |restore: &&Restore| restore.spec.backup_name == backup.metadata.name && !has_ended(restore);
-            let restore = lists.restores.iter().find(reads);
-            restore.map_or(Becomes::Goes(end), |restore| Becomes::Read { restore: restore.metadata.name.clone() })
-        }
-        Some(obstacle) => {
-            let name = location.map_or(name, |location| &location.metadata.name);
-            Becomes::Blocked { location: name.clone(), obstacle }
-        }
-    }
-}
-
-/// The location of a backup: the default one where it names none.
-#[must_use]
-pub fn location_of<'l>(backup: &Backup, locations: &'l [BackupStorageLocation]) -> Option<&'l BackupStorageLocation> {
-    let name = &backup.spec.storage_location;
-    locations
-        .iter()
-        .find(|location| if name.is_empty() { location.spec.default } else { location.metadata.name == *name })
+    lists.backups.iter().map(fate).collect()
 }
 
 #[cfg(test)]
@@ -169,6 +122,7 @@ mod tests {
         add("nightly-20261121030000", "main", status("Completed", over), json!({}));
         add("nightly-20261122030000", "main", status("Completed", later), json!({}));
         add("held", "sealed", status("Failed", over), held());
+        add("held-for-now", "main", status("Failed", over), held());
         add("runs", "main", status("InProgress", over), held());
         add("going", "main", status("Deleting", over), held());
         add("asked", "main", status("Completed", over), held());
@@ -206,16 +160,17 @@ mod tests {
             .into();
         lists.locations[1].spec.access_mode = Some(lifeboat_api::BackupStorageLocationAccessMode::ReadOnly);
         let (over, later): (Timestamp, Timestamp) = (over.parse().unwrap(), later.parse().unwrap());
-        let blocked = |location: &str, obstacle| Becomes::Blocked { location: location.into(), obstacle };
+        let blocked = Becomes::Blocked;
         let expected = [
             ("nightly-20261121030000", "", Becomes::Goes(over)),
             ("nightly-20261122030000", "kept by schedule nightly: last good", Becomes::Kept),
-            ("held", "held until 2026-11-23T11:00:00Z", Becomes::Kept),
+            ("held", "held until 2026-11-23T11:00:00Z", blocked(Obstacle::ReadOnly("sealed".into()))),
+            ("held-for-now", "held until 2026-11-23T11:00:00Z", Becomes::Kept),
             ("runs", "held until 2026-11-23T11:00:00Z", Becomes::Runs),
             ("going", "", Becomes::Goes(over)),
             ("asked", "held until 2026-11-23T11:00:00Z", Becomes::Going),
-            ("sealed", "", blocked("sealed", Obstacle::ReadOnly)),
-            ("lost", "", blocked("nowhere", Obstacle::NoLocation)),
+            ("sealed", "", blocked(Obstacle::ReadOnly("sealed".into()))),
+            ("lost", "", blocked(Obstacle::NoLocation("nowhere".into()))),
             ("by-default", "", Becomes::Goes(over)),
             ("read", "", Becomes::Read { restore: "r".into() }),
             ("later", "", Becomes::Goes(later)),
@@ -224,7 +179,7 @@ mod tests {
         let found = fates(&lists, &TimeZone::UTC, now);
         let found: Vec<(&str, String, Becomes)> = found
             .iter()
-            .map(|f| (f.backup.metadata.name.as_str(), super::super::keep::told(&f.keepers), f.becomes.clone()))
+            .map(|f| (f.backup.metadata.name.as_str(), super::super::keep::describe(&f.keepers), f.becomes.clone()))
             .collect();
         assert_eq!(found, expected.map(|(name, kept, becomes)| (name, kept.to_owned(), becomes)));
     }

@@ -72,7 +72,7 @@ impl Hold {
 type Annotations = BTreeMap<String, String>;
 
 /// What it says in annotations; `None` for nothing, and where it was released.
-fn said(annotations: &Annotations) -> Option<&String> {
+fn noted_in(annotations: &Annotations) -> Option<&String> {
     let said = annotations.get(well_known::ANNOTATION_HOLD);
     said.filter(|text| !text.is_empty() && *text != well_known::HOLD_RELEASED)
 }
@@ -85,20 +85,20 @@ pub(crate) fn is_to_be_recorded(meta: &ObjectMeta, phase: Option<BackupPhase>) -
 }
 
 fn was_changed_here(meta: &ObjectMeta) -> bool {
-    said(&meta.annotations) != meta.annotations.get(well_known::ANNOTATION_HOLD_RECORDED)
+    noted_in(&meta.annotations) != meta.annotations.get(well_known::ANNOTATION_HOLD_RECORDED)
 }
 
 /// The hold that the record of a backup has and the backup has not, because it was set in another cluster.
 pub(crate) fn set_elsewhere(own: &ObjectMeta, record: &ObjectMeta, now: Timestamp) -> Option<Hold> {
     let hold = Hold::at(record, now)?;
-    (!was_changed_here(own) && said(&own.annotations) != said(&record.annotations)).then_some(hold)
+    (!was_changed_here(own) && noted_in(&own.annotations) != noted_in(&record.annotations)).then_some(hold)
 }
 
 /// Makes a backup and its record agree: what was changed here goes into the record, and what was changed there comes here. A
 /// record without the annotation has lost it to a server that wrote at the same time: only one that says that the backup was
 /// released takes a hold away.
 pub(crate) fn agree(own: &mut Annotations, record: &mut Annotations) {
-    let (here, there) = (said(own).cloned(), said(record).cloned());
+    let (here, there) = (noted_in(own).cloned(), noted_in(record).cloned());
     let is_new = here.as_ref() != own.get(well_known::ANNOTATION_HOLD_RECORDED);
     let was_released = record.get(well_known::ANNOTATION_HOLD).is_some_and(|text| text == well_known::HOLD_RELEASED);
     let agreed = if is_new || there.is_none() && !was_released { here } else { there.clone() };
@@ -121,7 +121,7 @@ fn note(own: &mut Annotations, hold: Option<String>) {
 
 /// Of a backup that is taken over from its record, or that has none: there is nothing to agree with.
 pub(crate) fn agree_alone(own: &mut Annotations) {
-    let hold = said(own).cloned();
+    let hold = noted_in(own).cloned();
     note(own, hold);
 }
 
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_annotation_says() {
+    fn a_hold_is_forever_until_a_time_or_until_it_is_mended() {
         let now: Timestamp = "2026-11-22T00:00:00Z".parse().unwrap();
         let until = |text: &str| Some(Hold::Until(text.parse().unwrap()));
         for (text, of, holds) in [

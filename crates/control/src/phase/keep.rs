@@ -1,13 +1,13 @@
 //! What keeps a backup whose time is over: a hold, or the rules of its schedule; and until when its expiration is moved for that.
 
+use super::facts::{deletion_has_begun, is_good, stands_for};
 use super::hold::Hold;
-use super::retention::{Candidate, Reason, kept};
-use super::schedule::run_time;
+use super::retention::{Candidate, Rule, kept};
 use super::taken_over::is_of_another_cluster;
 use crate::cron::zone_of;
 use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp};
-use lifeboat_api::{Backup, BackupPhase, Retention, Schedule, Time};
+use jiff::{RoundMode, SignedDuration, Timestamp, TimestampRound, Unit};
+use lifeboat_api::{Backup, Retention, Schedule};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub enum Keeper {
         /// The schedule.
         schedule: String,
         /// The rules.
-        reasons: Vec<Reason>,
+        rules: Vec<Rule>,
     },
     /// The rules of its schedule cannot be followed: until somebody mends them, all good backups of it stay.
     WrongRules {
@@ -36,7 +36,7 @@ impl fmt::Display for Keeper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Hold(hold) => hold.fmt(f),
-            Self::Rules { schedule, reasons } => write!(f, "kept by schedule {schedule}: {}", listed(reasons)),
+            Self::Rules { schedule, rules } => write!(f, "kept by schedule {schedule}: {}", listed(rules)),
             Self::WrongRules { schedule, why } => {
                 write!(f, "kept, because the retention of schedule {schedule} cannot be followed: {why}")
             }
@@ -44,15 +44,25 @@ impl fmt::Display for Keeper {
     }
 }
 
-/// Reasons in one line.
-fn listed(reasons: &[Reason]) -> String {
-    reasons.iter().map(Reason::to_string).collect::<Vec<_>>().join(", ")
+/// Rules in one line.
+fn listed(rules: &[Rule]) -> String {
+    rules.iter().map(Rule::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// What keeps a backup, in one line.
 #[must_use]
-pub fn told(keepers: &[Keeper]) -> String {
+pub fn describe(keepers: &[Keeper]) -> String {
     keepers.iter().map(Keeper::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// What keeps a backup at this time: its hold, then the rules of its schedule; `kept` is what these keep. What is half gone is not
+/// kept any more.
+pub(crate) fn keepers(backup: &Backup, kept: Option<&Kept>, now: Timestamp) -> Vec<Keeper> {
+    if deletion_has_begun(backup) {
+        return Vec::new();
+    }
+    let hold = Hold::at(&backup.metadata, now).map(Keeper::Hold);
+    hold.into_iter().chain(kept.and_then(|kept| kept.keeper(backup))).collect()
 }
 
 /// What the rules of one schedule keep.
@@ -62,7 +72,7 @@ pub(crate) struct Kept {
     /// What is wrong with the rules.
     wrong: Option<String>,
     /// Names of backups, and by which rules they are kept.
-    backups: BTreeMap<String, Vec<Reason>>,
+    backups: BTreeMap<String, Vec<Rule>>,
 }
 
 impl Kept {
@@ -92,10 +102,10 @@ impl Kept {
         let of = |backups: Vec<(&Backup, bool)>| {
             let candidates = backups.into_iter().map(|(backup, asked)| candidate(schedule, backup, asked));
             let candidates: Vec<Candidate> = candidates.collect();
-            let reasons = kept(rules, zone, &candidates);
-            candidates.into_iter().map(|candidate| candidate.name).zip(reasons)
+            let by_rules = kept(rules, zone, &candidates);
+            candidates.into_iter().map(|candidate| candidate.name).zip(by_rules)
         };
-        let backups = of(own).chain(of(others)).filter(|(_, reasons)| !reasons.is_empty()).collect();
+        let backups = of(own).chain(of(others)).filter(|(_, rules)| !rules.is_empty()).collect();
         Self { schedule: schedule.to_owned(), wrong: None, backups }
     }
 
@@ -108,71 +118,53 @@ impl Kept {
 
     /// What it says of a backup.
     pub(crate) fn keeper(&self, backup: &Backup) -> Option<Keeper> {
-        let reasons = self.backups.get(&backup.metadata.name)?;
+        let rules = self.backups.get(&backup.metadata.name)?;
         let schedule = self.schedule.clone();
         Some(match &self.wrong {
-            None => Keeper::Rules { schedule, reasons: reasons.clone() },
+            None => Keeper::Rules { schedule, rules: rules.clone() },
             Some(why) => Keeper::WrongRules { schedule, why: why.clone() },
         })
     }
 }
 
-/// Whether a backup could be restored, as far as its object tells; `asked`: its deletion is asked for.
-fn is_good(backup: &Backup, asked: bool) -> bool {
-    backup.status.phase == Some(BackupPhase::Completed) && backup.metadata.deletion_timestamp.is_none() && !asked
-}
-
 fn candidate(schedule: &str, backup: &Backup, asked: bool) -> Candidate {
-    let (name, of) = (backup.metadata.name.clone(), stands_for(schedule, backup).unwrap_or(Timestamp::MIN));
-    Candidate { name, of, is_good: is_good(backup, asked) }
-}
-
-/// A run may be ahead of the making of its backup by so much: the clock of the server may be a little fast.
-const SKEW: SignedDuration = SignedDuration::from_mins(1);
-
-/// The time that a backup of a schedule stands for: that of the run that it was made for, or else when it began. A run that is later
-/// than the making of its backup is of a clock that was wrong, or of a name that somebody gave: with it, a backup would count as the
-/// newest until that time comes, so it stands for the time when it was made, by the clock of the API server.
-pub(crate) fn stands_for(schedule: &str, backup: &Backup) -> Option<Timestamp> {
-    let made = backup.metadata.creation_timestamp.map(Time::timestamp);
-    let Some(run) = run_time(schedule, &backup.metadata.name) else {
-        return backup.status.start_timestamp.map(Time::timestamp).or(made);
-    };
-    Some(made.filter(|made| run.duration_since(*made) > SKEW).unwrap_or(run))
+    let stands_for = stands_for(schedule, backup).unwrap_or(Timestamp::MIN);
+    Candidate { name: backup.metadata.name.clone(), stands_for, is_good: is_good(backup, asked) }
 }
 
 /// What is kept has its expiration moved when so much time is left, or half of its `ttl` where that is less.
-const AHEAD: SignedDuration = SignedDuration::from_hours(24);
+const MARGIN: SignedDuration = SignedDuration::from_hours(24);
 /// At least so much, so that a server has its turn before the time is over.
-const LEAST_AHEAD: SignedDuration = SignedDuration::from_mins(1);
+const LEAST_MARGIN: SignedDuration = SignedDuration::from_mins(1);
 /// What is kept lasts for so long, beside the time that is left when it is moved again.
-const STEP: SignedDuration = SignedDuration::from_hours(24);
+const PROLONGED_BY: SignedDuration = SignedDuration::from_hours(24);
 
 /// How much time is left when the expiration of a backup is moved.
 pub(crate) fn margin(backup: &Backup) -> SignedDuration {
     match backup.spec.ttl.nanoseconds() {
-        ttl if ttl > 0 => SignedDuration::from_nanos(ttl / 2).clamp(LEAST_AHEAD, AHEAD),
+        ttl if ttl > 0 => SignedDuration::from_nanos(ttl / 2).clamp(LEAST_MARGIN, MARGIN),
         // That of the server's flag, which is not known here.
-        _ => AHEAD,
+        _ => MARGIN,
     }
 }
 
 /// Until when a backup that is kept lasts: what a hold says, or else so long that it is looked at again before.
 pub(crate) fn lasts_until(backup: &Backup, keepers: &[Keeper], now: Timestamp) -> Option<Timestamp> {
-    let again = || now.saturating_add(STEP + margin(backup)).unwrap_or(Timestamp::MAX);
+    let again = || now.saturating_add(PROLONGED_BY + margin(backup)).unwrap_or(Timestamp::MAX);
     let until = keepers.iter().map(|keeper| match keeper {
         Keeper::Hold(Hold::Until(end)) => *end,
         _ => again(),
     });
-    // Times in resources have whole seconds; a part of one more keeps nothing from anybody.
-    until.max().and_then(|until| Timestamp::from_second(until.as_second()).ok())
+    // Times in resources have whole seconds: never before the hold ends.
+    let whole = TimestampRound::new().smallest(Unit::Second).mode(RoundMode::Ceil);
+    until.max().map(|until| until.round(whole).unwrap_or(until))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::taken_over::note_taken_over;
     use super::*;
-    use lifeboat_api::{Duration, well_known};
+    use lifeboat_api::{BackupPhase, Duration, Time, well_known};
 
     fn at(text: &str) -> Timestamp {
         format!("2026-11-{text}Z").parse().unwrap()
@@ -243,33 +235,25 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_stands_for_its_run_unless_that_is_later_than_its_making() {
-        let of = |name: &str, made: Option<&str>, began: Option<&str>| {
-            let mut backup = backup(name, BackupPhase::Completed);
-            let time = |text: Option<&str>| text.map(|text| Time::new(at(text)));
-            backup.metadata.creation_timestamp = time(made);
-            backup.status.start_timestamp = time(began);
-            stands_for("nightly", &backup)
-        };
-        let (run, late) = ("nightly-20261122030000", Some("22T05:00:00"));
-        for (name, made, began, expected) in [
-            (run, None, None, Some("22T03:00:00")),
-            (run, late, late, Some("22T03:00:00")),
-            (run, Some("22T02:59:00"), late, Some("22T03:00:00")),
-            (run, Some("22T02:58:59"), late, Some("22T02:58:59")),
-            ("nightly-29991122030000", Some("22T02:58:59"), Some("30T00:00:00"), Some("22T02:58:59")),
-            ("by-hand", Some("22T02:58:59"), late, late),
-            ("by-hand", late, None, late),
-            ("by-hand", None, None, None),
-        ] {
-            assert_eq!(of(name, made, began), expected.map(at), "{name} {made:?} {began:?}");
-        }
+    fn a_hold_keeps_and_then_the_rules_until_the_deletion_has_begun() {
+        let now = at("22T00:00:00");
+        let mut one = backup("nightly-20261121233000", BackupPhase::Completed);
+        let kept = Kept::of(&nightly(Some("{}")), &TimeZone::UTC, [(&one, false)].into_iter()).unwrap();
+        let rules = "kept by schedule nightly: last good";
+        assert_eq!(describe(&keepers(&one, Some(&kept), now)), rules);
+        assert_eq!(describe(&keepers(&one, None, now)), "");
+        one.metadata.annotations.insert(well_known::ANNOTATION_HOLD.into(), "2026-11-22T00:00:01Z".into());
+        let hold = "held until 2026-11-22T00:00:01Z";
+        assert_eq!(describe(&keepers(&one, Some(&kept), now)), format!("{hold}; {rules}"));
+        assert_eq!(describe(&keepers(&one, Some(&kept), at("22T00:00:01"))), rules);
+        one.status.phase = Some(BackupPhase::Deleting);
+        assert_eq!(describe(&keepers(&one, Some(&kept), now)), "");
     }
 
     #[test]
     fn what_is_kept_lasts_until_it_is_looked_at_again_and_what_is_held_until_its_end() {
         let now = at("22T00:00:00");
-        let rules = Keeper::Rules { schedule: "s".into(), reasons: vec![Reason::LastGood] };
+        let rules = Keeper::Rules { schedule: "s".into(), rules: vec![Rule::LastGood] };
         let until = |text: &str| Keeper::Hold(Hold::Until(at(text)));
         let forever = || Keeper::Hold(Hold::Forever);
         for (ttl, keepers, left, expected) in [
@@ -279,6 +263,7 @@ mod tests {
             (20, vec![forever(), rules.clone()], 60, Some("23T00:01:00")),
             (20, vec![until("22T00:00:30")], 60, Some("22T00:00:30")),
             (20, vec![until("22T00:00:30"), rules.clone()], 60, Some("23T00:01:00")),
+            (20, vec![until("22T00:00:30.2")], 60, Some("22T00:00:31")),
             (20, vec![until("27T00:00:00"), rules], 60, Some("27T00:00:00")),
             (20, vec![], 60, None),
         ] {

@@ -1,19 +1,20 @@
-//! Storage locations: when to check and when to search them, and which one is the default (api-and-controllers.md 3.6,
+//! Storage locations: when to validate and when to sync them, and which one is the default (api-and-controllers.md 3.6,
 //! 5.1 and 5.2).
 
 use super::Decision;
+use crate::world::{Meta, World};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{
-    BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase, Duration, Time,
+    Backup, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase, Duration, Time,
 };
 use std::collections::BTreeSet;
 
-/// When to check a location. `server` is the frequency of locations that name none.
+/// When to validate a location. `server` is the frequency of locations that name none.
 pub(crate) fn validation(location: &BackupStorageLocation, server: Duration, now: Timestamp) -> Decision<()> {
     due(location.status.last_validation_time, location.spec.validation_frequency, server, now, true)
 }
 
-/// When to search a location for backups. `server` is the period of locations that name none; zero is a minute, which
+/// When to sync a location with its bucket. `server` is the period of locations that name none; zero is a minute, which
 /// is no switch as that of a location is (api-and-controllers.md 3.6).
 pub(crate) fn sync(location: &BackupStorageLocation, server: Duration, now: Timestamp) -> Decision<()> {
     if location.status.phase != Some(BackupStorageLocationPhase::Available) {
@@ -26,7 +27,7 @@ pub(crate) fn sync(location: &BackupStorageLocation, server: Duration, now: Time
 /// What will be due so soon is done along with the other, in one visit and with one write.
 const SOON: SignedDuration = SignedDuration::from_secs(5);
 
-/// Whether a location is to be checked and searched in one visit: one of both is due and the other will be in a moment.
+/// Whether a location is to be validated and synced in one visit: one of both is due and the other will be in a moment.
 pub(crate) fn is_for_both(validation: &Decision<()>, sync: &Decision<()>, now: Timestamp) -> bool {
     let is_soon = |due: &Decision<()>| match due {
         Decision::Do(()) => true,
@@ -86,6 +87,43 @@ pub(crate) fn unmarked_defaults<'a>(
     all.into_iter().filter(is_meant).collect()
 }
 
+/// The name of the location of a backup, of those of its namespace: of that which it names, or else of the default one, which is the one
+/// that is marked, or else the one that the server's flag names. Empty where it names none, and none is the default.
+pub(crate) fn name_of_backup<'a>(
+    backup: &'a Backup,
+    mut locations: impl Iterator<Item = &'a BackupStorageLocation>,
+    flag: &'a str,
+) -> &'a str {
+    match backup.spec.storage_location.as_str() {
+        "" => locations.find(|location| location.spec.default).map_or(flag, |location| &location.metadata.name),
+        named => named,
+    }
+}
+
+/// The location of a backup, or the name of the one that there is not: see [`name_of_backup`]. `locations` are those of its namespace;
+/// `flag` is empty for those who do not know the server's.
+///
+/// # Errors
+/// The name; empty where the backup names none, and none is the default.
+pub fn location_of<'a>(
+    backup: &'a Backup,
+    locations: &'a [BackupStorageLocation],
+    flag: &'a str,
+) -> Result<&'a BackupStorageLocation, &'a str> {
+    let name = name_of_backup(backup, locations.iter(), flag);
+    locations.iter().find(|location| location.metadata.name == name).ok_or(name)
+}
+
+/// The same, of a world.
+pub(crate) fn location_in<'a>(
+    world: &'a World,
+    backup: &'a Backup,
+    flag: &'a str,
+) -> Result<&'a BackupStorageLocation, &'a str> {
+    let name = name_of_backup(backup, world.locations.beside(backup), flag);
+    world.locations.get(&backup.beside(name)).ok_or(name)
+}
+
 /// Why no backup can go to a location; `None` when one can.
 pub(crate) fn refusal(location: &BackupStorageLocation) -> Option<String> {
     let name = &location.metadata.name;
@@ -110,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_location_is_checked_when_its_time_has_come() {
+    fn a_location_is_validated_when_its_time_has_come() {
         for (last, own, server, expected) in [
             (None, None, MINUTE, Decision::Do(())),
             (None, Some(NEVER), MINUTE, Decision::Do(())),
@@ -127,7 +165,7 @@ mod tests {
             location.status.last_validation_time = last.map(|last| Time::new(at(last)));
             location.spec.validation_frequency = own;
             assert_eq!(validation(&location, server, at(100)), expected, "{last:?} {own:?}");
-            // The same times for the search, but that it never begins when it is switched off.
+            // The same times for the sync, but that it never begins when it is switched off.
             location.status.last_synced_time = location.status.last_validation_time;
             location.spec.backup_sync_period = own;
             assert_eq!(sync(&location, server, at(100)), Decision::Rest, "not available");
@@ -138,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_a_period_searches_every_minute_and_checks_once() {
+    fn a_server_without_a_period_syncs_every_minute_and_validates_once() {
         let mut location = BackupStorageLocation::default();
         location.status.phase = Some(BackupStorageLocationPhase::Available);
         location.status.last_synced_time = Some(Time::new(at(90)));
@@ -205,6 +243,38 @@ mod tests {
         elsewhere.metadata.namespace = "other".into();
         let all = [&all[1], &elsewhere];
         assert!(surplus_defaults(all.into_iter()).is_empty(), "each namespace has its own");
+    }
+
+    #[test]
+    fn a_backup_is_in_the_location_that_it_names_or_else_in_the_default_one() {
+        let location = |name: &str, namespace: &str, default: bool| {
+            let mut out = BackupStorageLocation::default();
+            (out.metadata.name, out.metadata.namespace) = (name.into(), namespace.into());
+            out.spec.default = default;
+            out
+        };
+        let marked = [location("a", "", false), location("b", "", true)];
+        let elsewhere = [location("a", "", false), location("c", "other", true)];
+        for (named, locations, flag, expected) in [
+            ("a", &marked[..], "", Ok("a")),
+            ("gone", &marked, "a", Err("gone")),
+            ("", &marked, "", Ok("b")),
+            ("", &marked, "a", Ok("b")),
+            ("", &marked[..1], "a", Ok("a")),
+            ("", &marked[..1], "gone", Err("gone")),
+            ("", &marked[..1], "", Err("")),
+            ("", &elsewhere, "", Err("")),
+        ] {
+            let mut backup = Backup::default();
+            backup.spec.storage_location = named.into();
+            let mut world = World::default();
+            locations.iter().for_each(|location| world.locations.put(location.clone()));
+            let found = location_in(&world, &backup, flag).map(|found| found.metadata.name.as_str());
+            assert_eq!(found, expected, "{named:?} {flag:?}");
+            let own: Vec<_> = world.locations.beside(&backup).cloned().collect();
+            let found = location_of(&backup, &own, flag).map(|found| found.metadata.name.as_str());
+            assert_eq!(found, expected, "in a list: {named:?} {flag:?}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //!
 //! As long as these are away, nobody asks its operations how far they are, and so nobody ends those whose time is over either.
 
+use super::CLOCK_SKEW;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Duration, ObjectMeta, Time};
 
@@ -11,8 +12,6 @@ pub(crate) const ANNOTATION_UNREACHABLE: &str = "lifeboat.io/unreachable-since";
 
 /// So long may it be away, counted from the time at which the operations should have ended.
 const LONGEST: SignedDuration = SignedDuration::from_hours(24);
-/// A time that is further ahead is that of a clock that was wrong.
-const AHEAD: SignedDuration = SignedDuration::from_mins(1);
 
 /// What becomes of a pending object that cannot be gone on with now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,10 +24,11 @@ pub(crate) enum Patience {
     End(Timestamp),
 }
 
-/// Decides. `begun` is when the work on the object began, `timeout` what its operations may take.
+/// What becomes of an object whose operations go on, and that cannot be gone on with. `begun` is when the work on the object began, `timeout` what its operations may take.
 pub(crate) fn patience(meta: &ObjectMeta, begun: Option<Time>, timeout: Duration, now: Timestamp) -> Patience {
     let noted = meta.annotations.get(ANNOTATION_UNREACHABLE).and_then(|text| text.parse::<Timestamp>().ok());
-    let Some(since) = noted.filter(|since| since.duration_since(now) <= AHEAD) else { return Patience::Note(now) };
+    // A time that is further ahead is that of a clock that was wrong.
+    let Some(since) = noted.filter(|since| since.duration_since(now) <= CLOCK_SKEW) else { return Patience::Note(now) };
     let timeout = SignedDuration::from_nanos(timeout.nanoseconds().max(0));
     let over = begun.and_then(|begun| begun.timestamp().checked_add(timeout).ok());
     let from = over.map_or(since, |over| over.max(since));

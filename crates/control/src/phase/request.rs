@@ -1,14 +1,15 @@
 //! Requests of clients: deletion, download, server status (api-and-controllers.md 3.7, 3.13 and 3.14).
 
 use super::Decision;
-use super::backup::is_running;
+use super::facts::{deletion_has_begun, is_running};
 use super::hold::Hold;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{
-    Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase,
-    DeleteBackupRequest, DeleteBackupRequestPhase, DownloadRequest, DownloadRequestPhase, ObjectMeta,
-    ServerStatusRequest, ServerStatusRequestPhase, Time, well_known,
+    Backup, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase, DeleteBackupRequest,
+    DeleteBackupRequestPhase, DownloadRequest, DownloadRequestPhase, ObjectMeta, ServerStatusRequest,
+    ServerStatusRequestPhase, Time, well_known,
 };
+use std::collections::HashMap;
 
 /// What to do with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,42 +31,83 @@ pub(crate) fn is_meant(request: &DeleteBackupRequest, backup: &Backup) -> bool {
     uid.is_none_or(|uid| uid.is_empty() || *uid == backup.metadata.uid)
 }
 
+/// Whether there are requests to delete a backup.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Requests {
+    /// One is not processed yet: the deletion is asked for, and not refused.
+    pub(crate) is_open: bool,
+    /// When the newest was made of those that have failed.
+    pub(crate) failed: Option<Timestamp>,
+}
+
+/// Requests by the namespace and the name of the backup that they name.
+#[derive(Debug, Default)]
+pub(crate) struct ByBackup<'r>(HashMap<(&'r str, &'r str), Vec<&'r DeleteBackupRequest>>);
+
+impl<'r> FromIterator<&'r DeleteBackupRequest> for ByBackup<'r> {
+    fn from_iter<I: IntoIterator<Item = &'r DeleteBackupRequest>>(all: I) -> Self {
+        let mut found = Self::default();
+        for request in all {
+            let backup = (request.metadata.namespace.as_str(), request.spec.backup_name.as_str());
+            found.0.entry(backup).or_default().push(request);
+        }
+        found
+    }
+}
+
+impl ByBackup<'_> {
+    /// Those for this very backup.
+    pub(crate) fn of(&self, backup: &Backup) -> Requests {
+        let mut found = Requests::default();
+        let named = self.0.get(&(backup.metadata.namespace.as_str(), backup.metadata.name.as_str()));
+        for request in named.into_iter().flatten().filter(|request| is_meant(request, backup)) {
+            match request.status.phase {
+                Some(DeleteBackupRequestPhase::Processed) => {
+                    found.failed = found.failed.max(request.metadata.creation_timestamp.map(Time::timestamp));
+                }
+                _ => found.is_open = true,
+            }
+        }
+        found
+    }
+}
+
 /// Whether the deletion of a backup is asked for, and not refused yet.
 #[must_use]
 pub fn deletion_is_asked(backup: &Backup, requests: &[DeleteBackupRequest]) -> bool {
-    let is_open = |request: &&DeleteBackupRequest| {
-        request.spec.backup_name == backup.metadata.name
-            && request.status.phase != Some(DeleteBackupRequestPhase::Processed)
-    };
-    requests.iter().filter(is_open).any(|request| is_meant(request, backup))
+    requests.iter().collect::<ByBackup<'_>>().of(backup).is_open
 }
 
-/// Whether no deletion of a backup has begun: after that a hold comes too late.
-#[must_use]
-pub(crate) fn is_whole(backup: &Backup) -> bool {
-    backup.status.phase != Some(BackupPhase::Deleting)
-}
-
-/// Why the deletion of a backup, whose files lie in this location, cannot begin; `None` when it can.
-#[must_use]
-pub fn deletion_refusal(backup: &Backup, location: Option<&BackupStorageLocation>, now: Timestamp) -> Option<String> {
+/// The location from which a backup is deleted, if it is this one; `location` is the name of the one that there is not.
+///
+/// # Errors
+/// Why the deletion cannot begin.
+pub fn deletable_in<'l>(
+    backup: &Backup,
+    location: Result<&'l BackupStorageLocation, &str>,
+    now: Timestamp,
+) -> Result<&'l BackupStorageLocation, String> {
     if is_running(backup) {
-        return Some("backup is still in progress".to_owned());
+        return Err("backup is still in progress".to_owned());
     }
-    if let Some(hold) = is_whole(backup).then(|| Hold::at(&backup.metadata, now)).flatten() {
-        return Some(hold.refusal(&backup.metadata.name));
+    let hold = Hold::at(&backup.metadata, now).filter(|_| !deletion_has_begun(backup));
+    if let Some(hold) = hold {
+        return Err(hold.refusal(&backup.metadata.name));
     }
-    let name = &backup.spec.storage_location;
-    let Some(location) = location else { return Some(format!("backup storage location {name} not found")) };
+    let location = location.map_err(|name| match name {
+        "" => "the backup names no backup storage location, and none is the default".to_owned(),
+        name => format!("backup storage location {name} not found"),
+    })?;
+    let name = &location.metadata.name;
     let cannot =
-        |why: &str| Some(format!("cannot delete backup because backup storage location {name} is currently in {why}"));
+        |why: &str| Err(format!("cannot delete backup because backup storage location {name} is currently in {why}"));
     if location.spec.access_mode == Some(BackupStorageLocationAccessMode::ReadOnly) {
         return cannot("read-only mode");
     }
     if location.status.phase != Some(BackupStorageLocationPhase::Available) {
         return cannot("Unavailable state");
     }
-    None
+    Ok(location)
 }
 
 /// A deletion that a server was cut off in is taken up again.

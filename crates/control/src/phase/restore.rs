@@ -12,7 +12,7 @@ pub(crate) enum Step {
     /// Delete its files, then let it go.
     CleanUp,
     /// Put the finalizer on it.
-    Hold,
+    AddFinalizer,
     /// Validate and run it.
     Run,
     /// Run it again: a server of ours was cut off, or the bucket was away.
@@ -45,14 +45,14 @@ pub(crate) fn has_ended(restore: &Restore) -> bool {
     matches!(restore.status.phase, Some(P::FailedValidation | P::Completed | P::PartiallyFailed | P::Failed))
 }
 
-/// Decides for a restore on which no task works.
+/// What is to be done with a restore on which no task works.
 pub(crate) fn step(restore: &Restore, fail_in_progress: bool) -> Decision<Step> {
-    let held = restore.metadata.finalizers.iter().any(|f| f == FINALIZER);
+    let has_finalizer = restore.metadata.finalizers.iter().any(|f| f == FINALIZER);
     if restore.metadata.deletion_timestamp.is_some() {
-        return if held { Decision::Do(Step::CleanUp) } else { Decision::Rest };
+        return if has_finalizer { Decision::Do(Step::CleanUp) } else { Decision::Rest };
     }
-    if !held {
-        return Decision::Do(Step::Hold);
+    if !has_finalizer {
+        return Decision::Do(Step::AddFinalizer);
     }
     match restore.status.phase {
         None | Some(RestorePhase::New) if restore.spec.cancel => {
@@ -119,7 +119,7 @@ mod tests {
             if let Some(begun) = begun {
                 restore.metadata.annotations.insert(ANNOTATION_ATTEMPT.into(), begun.into());
             }
-            assert_eq!(step(&restore, velero), Decision::Do(Step::Hold), "{phase:?}");
+            assert_eq!(step(&restore, velero), Decision::Do(Step::AddFinalizer), "{phase:?}");
             restore.metadata.finalizers.push(FINALIZER.into());
             assert_eq!(step(&restore, velero), expected, "{phase:?} {begun:?} {velero}");
             restore.spec.cancel = true;

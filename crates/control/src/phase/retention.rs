@@ -3,8 +3,8 @@
 //! The rules only ever keep: a backup goes at its expiration, as with Velero, unless a rule or a hold keeps it. What is kept has its
 //! expiration moved forward, in the cluster and in its record in the bucket, so that every server that reads either keeps it too.
 //!
-//! Everything here is pure. The same decision is made by the server, by `lifeboat schedule retention`, by `lifeboat expiry` and by
-//! `lifeboat backup delete --dry-run`, which print it.
+//! Everything here is pure. The server decides by it (`expiry.rs`), and so do `lifeboat schedule retention` and `lifeboat expiry`, which
+//! print what becomes of backups.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -19,14 +19,14 @@ pub(crate) struct Candidate {
     /// Its name.
     pub(crate) name: String,
     /// The time it stands for: of the run that it was made for, or else when it began.
-    pub(crate) of: Timestamp,
+    pub(crate) stands_for: Timestamp,
     /// Whether it could be restored: it is `Completed`, and nothing has asked for its deletion.
     pub(crate) is_good: bool,
 }
 
-/// Why a backup is kept.
+/// A rule by which a backup is kept, and the place that it has in that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reason {
+pub enum Rule {
     /// No other backup of the schedule is good and newer.
     LastGood,
     /// Among the newest; its place from 1.
@@ -43,7 +43,7 @@ pub enum Reason {
     Yearly(u32),
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::LastGood => f.write_str("last good"),
@@ -57,40 +57,40 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Decides for all backups of one schedule: for each candidate, in their order, why it is kept; empty when no rule keeps it.
+/// For each candidate of one schedule, in their order, the rules that keep it; none when no rule does.
 ///
 /// As with restic's `forget --keep-*`: each rule counts the hours, days and so on in which there is a good backup, from the newest
 /// one back, so that a time without backups uses nothing up. Only good backups count and are kept, and the newest good one always is.
 /// Hours, days and weeks are those of `zone`. Rules without a number keep nothing.
-pub(crate) fn kept(rules: &Retention, zone: &TimeZone, candidates: &[Candidate]) -> Vec<Vec<Reason>> {
+pub(crate) fn kept(rules: &Retention, zone: &TimeZone, candidates: &[Candidate]) -> Vec<Vec<Rule>> {
     let mut newest_first: Vec<usize> = (0..candidates.len()).filter(|at| candidates[*at].is_good).collect();
     // Of two that stand for one time, one always goes before the other.
-    newest_first.sort_by_key(|at| Reverse((candidates[*at].of, &candidates[*at].name)));
+    newest_first.sort_by_key(|at| Reverse((candidates[*at].stands_for, &candidates[*at].name)));
     let mut out = vec![Vec::new(); candidates.len()];
     if let Some(newest) = newest_first.first() {
-        out[*newest].push(Reason::LastGood);
+        out[*newest].push(Rule::LastGood);
     }
     let most = |number: Option<i64>| u32::try_from(number.unwrap_or(0).max(0)).unwrap_or(u32::MAX);
     for (place, at) in (1..=most(rules.keep_last)).zip(&newest_first) {
-        out[*at].push(Reason::Last(place));
+        out[*at].push(Rule::Last(place));
     }
-    type Make = fn(u32) -> Reason;
+    type Make = fn(u32) -> Rule;
     let periods: [(Option<i64>, Period, Make); 5] = [
-        (rules.keep_hourly, Period::Hour, Reason::Hourly),
-        (rules.keep_daily, Period::Day, Reason::Daily),
-        (rules.keep_weekly, Period::Week, Reason::Weekly),
-        (rules.keep_monthly, Period::Month, Reason::Monthly),
-        (rules.keep_yearly, Period::Year, Reason::Yearly),
+        (rules.keep_hourly, Period::Hour, Rule::Hourly),
+        (rules.keep_daily, Period::Day, Rule::Daily),
+        (rules.keep_weekly, Period::Week, Rule::Weekly),
+        (rules.keep_monthly, Period::Month, Rule::Monthly),
+        (rules.keep_yearly, Period::Year, Rule::Yearly),
     ];
-    for (number, period, reason) in periods {
+    for (number, period, rule) in periods {
         // Where clocks go back, a day can come to its end twice: each counts once.
         let mut seen = BTreeSet::new();
         for at in &newest_first {
             if seen.len() as u64 >= u64::from(most(number)) {
                 break;
             }
-            if seen.insert(period.of(candidates[*at].of, zone)) {
-                out[*at].push(reason(u32::try_from(seen.len()).unwrap_or(u32::MAX)));
+            if seen.insert(period.of(candidates[*at].stands_for, zone)) {
+                out[*at].push(rule(u32::try_from(seen.len()).unwrap_or(u32::MAX)));
             }
         }
     }

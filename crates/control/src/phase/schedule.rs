@@ -3,11 +3,11 @@
 //! A run is the newest time up to now at which the schedule was due, and its name is made of that time: whichever server makes
 //! it, and however often, there is one backup of the name. After a long pause there is one run, not many.
 
-use super::Decision;
+use super::{CLOCK_SKEW, Decision};
 use crate::cron::Cron;
+use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Schedule, SchedulePhase, Time};
 
 /// What to do with a schedule.
@@ -18,7 +18,7 @@ pub(crate) enum Step {
     /// Make the backup of a run.
     Run(Run),
     /// A run is due since this time, and a backup before it has not ended.
-    Hold {
+    Postpone {
         /// The backup.
         behind: String,
         since: Timestamp,
@@ -54,10 +54,6 @@ pub(crate) struct Defaults<'a> {
     pub(crate) zone: &'a TimeZone,
 }
 
-/// Times so far ahead may be those of another server, whose clock is a little fast. What is further ahead is of a clock that
-/// was wrong: a schedule would rest until then.
-const AHEAD: SignedDuration = SignedDuration::from_mins(1);
-
 /// The longest name that the API server takes.
 const LONGEST_NAME: usize = 253;
 
@@ -74,12 +70,12 @@ pub(crate) fn run_time(schedule: &str, backup: &str) -> Option<Timestamp> {
     TimeZone::UTC.to_timestamp(parsed).ok()
 }
 
-/// What its status says while a run is held.
-pub(crate) fn held(behind: &str, since: Timestamp) -> String {
+/// What its status says while a run is postponed.
+pub(crate) fn postponed(behind: &str, since: Timestamp) -> String {
     format!("a run is due since {since}, and begins when backup {behind} has ended")
 }
 
-/// Decides.
+/// What is to be done with the schedule at `now`, from its object and its backups alone.
 pub(crate) fn step(schedule: &Schedule, runs: &impl Runs, defaults: Defaults<'_>, now: Timestamp) -> Decision<Step> {
     if schedule.metadata.deletion_timestamp.is_some() {
         return Decision::Rest;
@@ -105,7 +101,7 @@ pub(crate) fn step(schedule: &Schedule, runs: &impl Runs, defaults: Defaults<'_>
     };
     let since = next.unwrap_or(due);
     Decision::Do(match runs.unfinished() {
-        Some(behind) => Step::Hold { behind, since },
+        Some(behind) => Step::Postpone { behind, since },
         None => Step::Run(Run { due, since, now }),
     })
 }
@@ -168,7 +164,7 @@ fn noted(schedule: &Schedule, wrong: Option<&String>, defaults: Defaults<'_>, no
     after
 }
 
-/// Takes back what its status says of a run that is held, where it says that.
+/// Takes back what its status says of a run that is postponed, where it says that.
 fn without_message(schedule: &Schedule) -> Option<Step> {
     let is_there = !schedule.status.message.is_empty();
     is_there.then(|| {
@@ -182,7 +178,8 @@ fn without_message(schedule: &Schedule) -> Option<Step> {
 /// when there were runs of which nothing is known but a time to come: then they are counted from now on.
 fn last(schedule: &Schedule, runs: &impl Runs, now: Timestamp) -> Option<Timestamp> {
     let (status, made) = (&schedule.status, schedule.metadata.creation_timestamp.map(Time::timestamp));
-    let until = now.saturating_add(AHEAD).unwrap_or(Timestamp::MAX);
+    // What is further ahead is of a clock that was wrong: a schedule would rest until then.
+    let until = now.saturating_add(CLOCK_SKEW).unwrap_or(Timestamp::MAX);
     let is_known = |at: &Timestamp| *at <= until;
     let last = match status.last_backup.map(Time::timestamp) {
         None => made?,
@@ -266,11 +263,11 @@ mod tests {
     #[test]
     fn a_run_waits_for_the_one_before() {
         let busy = Known { unfinished: Some("nightly-1"), newest: None };
-        let held = Decision::Do(Step::Hold { behind: "nightly-1".into(), since: at("21T03:00:00") });
-        assert_eq!(step(&nightly(), &busy, FLAGS, at("23T04:00:00")), held);
+        let postponed = Decision::Do(Step::Postpone { behind: "nightly-1".into(), since: at("21T03:00:00") });
+        assert_eq!(step(&nightly(), &busy, FLAGS, at("23T04:00:00")), postponed);
         assert_eq!(step(&nightly(), &busy, FLAGS, at("20T13:00:00")), wait("21T03:00:00"));
         assert_eq!(
-            super::held("nightly-1", at("21T03:00:00")),
+            super::postponed("nightly-1", at("21T03:00:00")),
             "a run is due since 2026-11-21T03:00:00Z, and begins when backup nightly-1 has ended"
         );
     }
@@ -302,7 +299,7 @@ mod tests {
                 refused(s, invalid);
             }),
             (
-                "wrong while a run is held",
+                "wrong while a run is postponed",
                 false,
                 &|s| {
                     s.spec.schedule.clear();
@@ -331,7 +328,7 @@ mod tests {
                 },
             ),
             (
-                "paused while a run is held",
+                "paused while a run is postponed",
                 false,
                 &|s| {
                     s.spec.paused = true;
@@ -351,7 +348,7 @@ mod tests {
         });
         let expected = changed(|s| s.status.last_backup = time("21T03:00:00"));
         let decided = step(&done, &NONE, FLAGS, at("21T03:00:00"));
-        assert_eq!(decided, Decision::Do(Step::Note(Box::new(expected))), "nothing is held any more");
+        assert_eq!(decided, Decision::Do(Step::Note(Box::new(expected))), "nothing is postponed any more");
     }
 
     #[test]
@@ -378,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn some_rest() {
+    fn a_schedule_that_is_paused_deleted_or_refused_makes_nothing() {
         for (what, schedule) in [
             ("paused", changed(|s| s.spec.paused = true)),
             ("paused and never looked at", changed(|s| (s.spec.paused, s.status.phase) = (true, None))),

@@ -3,12 +3,8 @@
 //! Such a Backup says so itself: its annotation is set when it is made. Those that an earlier version or Velero has taken over are
 //! told by their times: they were made after the backup had ended.
 
-use jiff::SignedDuration;
+use super::CLOCK_SKEW;
 use lifeboat_api::{Backup, ObjectMeta, well_known};
-
-/// By so much may the clock of a server lag behind that of the API server: a Backup that was made no longer than that after its end
-/// was not taken over.
-const SKEW: SignedDuration = SignedDuration::from_mins(1);
 
 /// Notes on a Backup that it was taken over; `is_own`: this cluster has made it, as its claim says.
 pub(crate) fn note_taken_over(meta: &mut ObjectMeta, is_own: bool) {
@@ -33,9 +29,10 @@ fn origin(backup: &Backup) -> Option<&str> {
     backup.metadata.annotations.get(well_known::ANNOTATION_TAKEN_OVER).map(String::as_str)
 }
 
+/// By more than the clock of a server may lag behind that of the API server.
 fn is_younger_than_its_end(backup: &Backup) -> bool {
     let times = backup.metadata.creation_timestamp.zip(backup.status.completion_timestamp);
-    times.is_some_and(|(made, ended)| made.timestamp().duration_since(ended.timestamp()) > SKEW)
+    times.is_some_and(|(made, ended)| made.timestamp().duration_since(ended.timestamp()) > CLOCK_SKEW)
 }
 
 #[cfg(test)]

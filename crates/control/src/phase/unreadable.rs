@@ -19,7 +19,7 @@ pub(crate) fn is_refused(kind: Kind) -> bool {
     matches!(kind, Kind::Backup | Kind::Restore | Kind::BackupStorageLocation | Kind::Schedule)
 }
 
-/// Decides. What was refused for the same reason rests, and so does what is over.
+/// What is to be done with an object of this kind that cannot be read. What was refused for the same reason rests, and so does what is over.
 pub(crate) fn step(kind: Kind, object: &Unreadable) -> Option<Step> {
     if object.meta.deletion_timestamp.is_some() {
         let is_held = kind == Kind::Restore && object.meta.finalizers.iter().any(|f| f == FINALIZER);

@@ -25,9 +25,9 @@ pub(super) fn of_step(step: &Step) -> &'static str {
         Step::Unreadable(_, _, unreadable::Step::CleanUp, _) => CLEAN_UP,
         Step::Mark { default: true, .. } => "MarkDefault",
         Step::Mark { default: false, .. } => "UnmarkDefault",
-        Step::Validate(_, None) => "Check",
-        Step::Validate(_, Some(_)) => "CheckAndSearch",
-        Step::Sync(..) => "Search",
+        Step::Validate(_, None) => "Validate",
+        Step::Validate(_, Some(_)) => "ValidateAndSync",
+        Step::Sync(..) => "Sync",
         Step::Sweep(_) => "Sweep",
         Step::Queue(_, Move::Queue(_)) => "Queue",
         Step::Queue(_, Move::Renumber(_)) => "Renumber",
@@ -42,7 +42,7 @@ pub(super) fn of_step(step: &Step) -> &'static str {
         | Step::Download(_, _, request::Step::Forget)
         | Step::Status(_, request::Step::Forget) => "Expire",
         Step::Schedule(before, step) => of_schedule(before, step),
-        Step::Expire(_, _, expiry::Step::Keep(_)) => "Keep",
+        Step::Expire(_, _, expiry::Step::LabelFailure(_)) => "LabelFailure",
         Step::Expire(_, _, expiry::Step::Delete) => "Expire",
         Step::Expire(_, _, expiry::Step::Prolong { .. }) => "Prolong",
         Step::Expire(_, _, expiry::Step::Record) => "RecordHold",
@@ -69,7 +69,7 @@ fn of_restore(step: &phase::restore::Step, source: &work::restore::Source) -> &'
     use phase::restore::Step as S;
     match step {
         S::CleanUp => CLEAN_UP,
-        S::Hold => "AddFinalizer",
+        S::AddFinalizer => "AddFinalizer",
         S::Run if source.origin.is_ok() => RUN,
         S::Run => REFUSE,
         S::RunAgain { .. } => RUN_AGAIN,
@@ -87,7 +87,7 @@ fn of_schedule(before: &Schedule, step: &phase::schedule::Step) -> &'static str 
         S::Note(after) if after.status.phase == Some(SchedulePhase::FailedValidation) => REFUSE,
         S::Note(after) if after.status.last_skipped != before.status.last_skipped => "Skip",
         S::Note(after) if after.status.phase != before.status.phase => "Enable",
-        S::Note(_) | S::Hold { .. } => "Note",
+        S::Note(_) | S::Postpone { .. } => "Note",
     }
 }
 
@@ -104,15 +104,15 @@ pub(super) fn of_wait(why: &Reason) -> &'static str {
             Blocked::Full { .. } => "NoSlot",
             Blocked::Overlaps(_) => "Overlap",
         },
-        Reason::Unchecked(_) => "LocationNotChecked",
-        Reason::FirstSearch { .. } => "FirstSearch",
+        Reason::Unvalidated(_) => "LocationNotValidated",
+        Reason::FirstSync { .. } => "FirstSync",
         Reason::Disabled(_) => "Disabled",
         Reason::Deleted { .. } => "Deleted",
         Reason::Unreadable(_) => "Unreadable",
         Reason::EarlierRun { .. } => "EarlierRun",
-        Reason::Kept { .. } => "Kept",
+        Reason::Blocked(_) => "Blocked",
         Reason::ReadBy(_) => "ReadByRestore",
-        Reason::Unrecorded { .. } => "Unrecorded",
+        Reason::Unrecorded(_) => "Unrecorded",
         Reason::KeptBy(by) if by.iter().any(|keeper| matches!(keeper, Keeper::Hold(_))) => "Held",
         Reason::KeptBy(_) => "Retention",
     }

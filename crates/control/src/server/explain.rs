@@ -90,7 +90,7 @@ pub struct AtRest {
 /// Reads only: one list of each kind, one after the other, and the Lease.
 ///
 /// What only a running server knows is taken for the likeliest: where one leads, it works on all that is in progress, and has
-/// checked the locations as they are; nothing has failed.
+/// validated the locations as they are; nothing has failed.
 ///
 /// # Errors
 /// [`ClusterError`] of a list, or of the Lease.
@@ -133,7 +133,7 @@ pub(super) fn explained(world: &World, options: &Options, leader: Option<String>
         };
         let until = match &wait.why {
             Reason::Due(at) => Some(*at),
-            Reason::Failed { until, .. } | Reason::Paused(until) | Reason::FirstSearch { until, .. } => {
+            Reason::Failed { until, .. } | Reason::Paused(until) | Reason::FirstSync { until, .. } => {
                 Some(moment(*until, now))
             }
             _ => None,

@@ -20,30 +20,30 @@ pub(super) struct Memory {
     pub(super) started: Option<Instant>,
     /// Whether the location that the flag names was looked at, which is done once.
     pub(super) default_is_marked: bool,
-    /// The specs of locations as they were last checked by this server, and when that began.
-    pub(super) checked: HashMap<NamespacedName, (BackupStorageLocationSpec, Instant)>,
+    /// The specs of locations as they were last validated by this server, and when that began.
+    pub(super) validated: HashMap<NamespacedName, (BackupStorageLocationSpec, Instant)>,
     /// What the status of schedules was last told of runs that wait, whether it could keep that or not.
     pub(super) told: HashMap<NamespacedName, String>,
 }
 
 impl Memory {
-    /// The memory of a server that has led for a while, as far as another process can tell: it has checked as they are all
-    /// locations that were ever checked, and nothing has failed.
+    /// The memory of a server that has led for a while, as far as another process can tell: it has validated as they are all
+    /// locations that were ever validated, and nothing has failed.
     pub(super) fn likely(world: &World, now: Instant) -> Self {
-        let is_checked = |location: &&BackupStorageLocation| location.status.last_validation_time.is_some();
-        let checked = world.locations.iter().filter(is_checked);
+        let is_validated = |location: &&BackupStorageLocation| location.status.last_validation_time.is_some();
+        let validated = world.locations.iter().filter(is_validated);
         Self {
             default_is_marked: true,
-            checked: checked.map(|l| (l.key(), (l.spec.clone(), now))).collect(),
+            validated: validated.map(|l| (l.key(), (l.spec.clone(), now))).collect(),
             ..Self::default()
         }
     }
 
-    /// Everything was looked at: what is gone has no failures, and left no check.
+    /// Everything was looked at: what is gone has no failures, and left no validation.
     pub(super) fn looked(&mut self, world: &World) {
         self.default_is_marked = true;
         self.failures.retain(|key, _| is_there(key, world));
-        self.checked.retain(|key, _| world.locations.get(key).is_some());
+        self.validated.retain(|key, _| world.locations.get(key).is_some());
         self.told.retain(|key, _| world.schedules.get(key).is_some());
     }
 
@@ -52,7 +52,7 @@ impl Memory {
         match &work.step {
             Step::Queue(_, Move::Start) => self.started = Some(now),
             Step::Validate(location, _) => {
-                self.checked.insert(location.key(), (location.spec.clone(), now));
+                self.validated.insert(location.key(), (location.spec.clone(), now));
             }
             Step::Schedule(schedule, phase::schedule::Step::Note(after)) => {
                 self.told.insert(schedule.key(), after.status.message.clone());
@@ -62,11 +62,11 @@ impl Memory {
         }
     }
 
-    /// This was finished, with these effects; a search that failed within it counts as a failure of the search.
+    /// This was finished, with these effects; a sync that failed within it counts as a failure of the sync.
     pub(super) fn succeeded(&mut self, key: &Key, effects: &[Effect], now: Instant) {
         self.failures.remove(key);
         for effect in effects {
-            if let Effect::Unsearched(location, why) = effect {
+            if let Effect::NotSynced(location, why) = effect {
                 self.failed(Key::Sync(location.clone()), why, now);
             }
         }
@@ -75,7 +75,7 @@ impl Memory {
     /// This was not finished, and is tried again later.
     pub(super) fn failed(&mut self, key: Key, why: &Unfinished, now: Instant) {
         if let Key::Validation(location) = &key {
-            self.checked.remove(location);
+            self.validated.remove(location);
         }
         if let Key::Schedule(schedule) = &key {
             self.told.remove(schedule);
@@ -96,7 +96,7 @@ impl Memory {
 fn is_there(key: &Key, world: &World) -> bool {
     match key {
         Key::Deletion { request, .. } => world.delete_requests.is_there(request),
-        // The next search finds it again.
+        // The next sync finds it again.
         Key::Sweep { .. } => false,
         key => key.subject().is_there(world),
     }
@@ -118,16 +118,16 @@ mod tests {
         assert_eq!((memory.failures[&key].count, memory.failures[&key].until - now), (0, Duration::from_secs(5)));
     }
 
-    /// Else a search that is due would be tried with each check, which may be every second.
+    /// Else a sync that is due would be tried with each validation, which may be every second.
     #[test]
-    fn a_search_that_failed_in_a_check_is_tried_again_later_and_later() {
+    fn a_sync_that_failed_in_a_validation_is_tried_again_later_and_later() {
         let (now, mut memory) = (Instant::now(), Memory::default());
-        let unsearched = || Effect::Unsearched(named("main"), Box::new(Unfinished::Because("no".into())));
-        let checked = Key::Validation(named("main"));
-        memory.failed(checked.clone(), &Unfinished::Because("no".into()), now);
+        let not_synced = || Effect::NotSynced(named("main"), Box::new(Unfinished::Because("no".into())));
+        let validated = Key::Validation(named("main"));
+        memory.failed(validated.clone(), &Unfinished::Because("no".into()), now);
         let mut pauses = Vec::new();
         for _ in 0..3 {
-            memory.succeeded(&checked, &[unsearched()], now);
+            memory.succeeded(&validated, &[not_synced()], now);
             let failures: Vec<_> = memory.failures.iter().map(|(key, failure)| (key, failure.until - now)).collect();
             pauses.extend(failures.iter().map(|(_, pause)| pause.as_millis()));
             assert_eq!(failures[0].0, &Key::Sync(named("main")));

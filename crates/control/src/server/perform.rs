@@ -26,7 +26,7 @@ pub(super) async fn perform(context: &Context, work: Work, stop: CancellationTok
         Step::Backup(backup, target, step) => Box::pin(of_backup(context, *backup, *target, step, stop)).await,
         Step::Restore(restore, source, step) => Box::pin(of_restore(context, *restore, *source, step, stop)).await,
         Step::Delete(request, target, request::Step::Answer) => work::deletion::delete(context, request, *target).await,
-        Step::Delete(request, _, request::Step::Forget) => work::deletion::expire(context, request).await,
+        Step::Delete(request, _, request::Step::Forget) => work::deletion::delete_request(context, request).await,
         Step::Download(request, target, request::Step::Answer) => {
             work::download::answer(context, request, target).await
         }
@@ -72,10 +72,10 @@ async fn of_expiry(
     step: expiry::Step,
 ) -> Finished {
     match step {
-        expiry::Step::Keep(obstacle) => work::expiry::say(context, backup, obstacle).await,
+        expiry::Step::LabelFailure(obstacle) => work::expiry::label_failure(context, backup, &obstacle).await,
         expiry::Step::Delete => work::expiry::delete(context, backup, location).await,
-        expiry::Step::Prolong { until, by } => work::keep::prolong(context, backup, location, (until, &by)).await,
-        expiry::Step::Record => work::keep::record(context, backup, location).await,
+        expiry::Step::Prolong { until, by } => work::keep::prolong(context, backup, location, until, &by).await,
+        expiry::Step::Record => work::keep::record_hold(context, backup, location).await,
     }
 }
 
@@ -84,7 +84,7 @@ async fn of_schedule(context: &Context, before: &Schedule, step: schedule::Step)
         schedule::Step::Note(after) => work::schedule::note(context, before, &after).await,
         schedule::Step::Run(run) => work::schedule::run(context, before, run).await,
         // It waits: nothing is done.
-        schedule::Step::Hold { .. } => Ok(Vec::new()),
+        schedule::Step::Postpone { .. } => Ok(Vec::new()),
     }
 }
 
@@ -123,7 +123,7 @@ async fn of_restore(
     let work::restore::Source { origin, place } = source;
     match step {
         S::CleanUp => work::restore::clean_up(context, restore, place).await,
-        S::Hold => work::restore::hold(context, restore).await,
+        S::AddFinalizer => work::restore::add_finalizer(context, restore).await,
         S::Run => work::restore::run(context, restore, origin, stop).await,
         S::RunAgain { attempt } => work::restore::run_again(context, restore, origin, attempt, stop).await,
         S::Fail(reason) => Box::pin(work::restore::give_up(context, restore, place, reason)).await,

@@ -19,7 +19,7 @@ use crate::options::{Controller, Options};
 use crate::phase::{self, Decision, request};
 use crate::work;
 use crate::world::{Meta, World};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationPhase};
 use lifeboat_client::NamespacedName;
 use lifeboat_reconcile::{Failure, TaskKey};
@@ -27,7 +27,7 @@ use places::Places;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use tokio::time::Instant;
-use waits::{Obstacle, Waits};
+use waits::{NotYet, Waits};
 
 /// What one look at everything found.
 #[derive(Debug, Default)]
@@ -59,8 +59,8 @@ pub(super) struct View<'a> {
 /// other, each would cost a write to all behind it.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// How long other locations wait for the first search of the default one.
-const FIRST_SEARCH: Duration = Duration::from_secs(60);
+/// How long other locations wait for the first sync of the default one.
+const FIRST_SYNC: Duration = Duration::from_secs(60);
 
 /// What is to be done, beside the work that runs already.
 pub(super) fn plan<'a>(view: View<'a>, running: impl Iterator<Item = &'a Key>) -> Plan {
@@ -69,7 +69,7 @@ pub(super) fn plan<'a>(view: View<'a>, running: impl Iterator<Item = &'a Key>) -
         plan: Plan::default(),
         taken: HashSet::new(),
         running: running.map(|key| (key.subject(), key)).collect(),
-        places: Places::default(),
+        places: Places::new(view.world, &view.options.default_location),
         late: Vec::new(),
         waits: view.explain.then(Waits::default),
     };
@@ -114,7 +114,7 @@ struct Planner<'a> {
     /// What is worked on by tasks, and will be by those of this plan.
     taken: HashSet<Subject>,
     running: HashMap<Subject, &'a Key>,
-    places: Places,
+    places: Places<'a>,
     /// Work that has failed again and again and is due since then.
     late: Vec<(Instant, Work)>,
     /// Why objects wait; none unless the plan explains.
@@ -124,7 +124,7 @@ struct Planner<'a> {
 impl<'a> Planner<'a> {
     fn take(&mut self, key: &Key) {
         self.taken.insert(key.subject());
-        self.places.take(key, self.is_late(key), self.view.world);
+        self.places.take(key, self.is_late(key));
     }
 
     fn failure(&self, key: &Key) -> Option<&'a Failure> {
@@ -156,29 +156,29 @@ impl<'a> Planner<'a> {
     /// Whether a step can begin: nothing works on the same thing, it is not too early after a failure, and not too many of
     /// its kind run. The end of a task is followed by another look.
     fn may_begin(&mut self, key: &Key) -> bool {
-        let Some(obstacle) = self.obstacle(key) else { return true };
-        if let Obstacle::Early(until) = obstacle {
+        let Some(why) = self.not_yet(key) else { return true };
+        if let NotYet::Early(until) = why {
             self.look_at(until);
         }
-        self.note_obstacle(key, obstacle);
+        self.note_not_yet(key, why);
         false
     }
 
-    fn obstacle(&self, key: &Key) -> Option<Obstacle> {
+    fn not_yet(&self, key: &Key) -> Option<NotYet> {
         if self.taken.contains(&key.subject()) {
-            return Some(Obstacle::Taken);
+            return Some(NotYet::Taken);
         }
         let failure = self.failure(key);
         if let Some(until) = failure.map(|failure| failure.until).filter(|until| *until > self.view.now.1) {
-            return Some(Obstacle::Early(until));
+            return Some(NotYet::Early(until));
         }
         // For what is late that is asked at the end.
         let has_place = failure.is_some_and(Failure::is_late) || self.has_place(key);
-        (!has_place).then_some(Obstacle::Full)
+        (!has_place).then_some(NotYet::Full)
     }
 
     fn has_place(&self, key: &Key) -> bool {
-        self.places.has(key, self.is_late(key), self.view.world)
+        self.places.has(key, self.is_late(key))
     }
 
     fn add(&mut self, key: Key, step: Step) {
@@ -198,9 +198,9 @@ impl<'a> Planner<'a> {
         late.sort_by_key(|(since, _)| *since);
         for (_, work) in late {
             if self.taken.contains(&work.key.subject()) {
-                self.note_obstacle(&work.key, Obstacle::Taken);
+                self.note_not_yet(&work.key, NotYet::Taken);
             } else if !self.has_place(&work.key) {
-                self.note_obstacle(&work.key, Obstacle::Full);
+                self.note_not_yet(&work.key, NotYet::Full);
             } else {
                 self.take(&work.key);
                 self.plan.work.push(work);
@@ -218,11 +218,9 @@ impl<'a> Planner<'a> {
         self.plan.retry = Some(self.plan.retry.map_or(at, |retry| retry.min(at)));
     }
 
-    /// There may be something to do after this time.
-    fn wake_at(&mut self, after: SignedDuration) {
-        if let Ok(at) = self.view.now.0.checked_add(after) {
-            self.plan.wake = Some(self.plan.wake.map_or(at, |wake| wake.min(at)));
-        }
+    /// There may be something to do at this time.
+    fn wake_at(&mut self, at: Timestamp) {
+        self.plan.wake = Some(self.plan.wake.map_or(at, |wake| wake.min(at)));
     }
 
     /// The step of this object, when it is for now; otherwise its time is noted.
@@ -230,7 +228,7 @@ impl<'a> Planner<'a> {
         match decision {
             Decision::Do(step) => Some(step),
             Decision::Wait(until) => {
-                self.plan.wake = Some(self.plan.wake.map_or(until, |wake| wake.min(until)));
+                self.wake_at(until);
                 self.note(|_| (of(), Reason::Due(until)));
                 None
             }
@@ -247,7 +245,7 @@ impl<'a> Planner<'a> {
             let key = Key::Unreadable(kind, name.clone());
             if self.may_begin(&key) {
                 let backup = work::deletion::backup_named(&name.beside(object.names("backupName")), world);
-                let location = backup.and_then(|b| world.locations.get(&b.beside(&b.spec.storage_location)).cloned());
+                let location = backup.and_then(|backup| self.location_of(&backup).ok().cloned());
                 self.add(key, Step::Unreadable(kind, Box::new(object.clone()), step, location));
             }
         }
@@ -267,14 +265,14 @@ impl<'a> Planner<'a> {
             }
         }
         let mut locations: Vec<&BackupStorageLocation> = world.locations.iter().collect();
-        // Of two locations with a backup of the same name, the default one has it: its first search goes first.
+        // Of two locations with a backup of the same name, the default one has it: its first sync goes first.
         locations.sort_by_key(|location| !location.spec.default);
         // One in each namespace, and until when.
         let mut awaited: HashMap<&str, (NamespacedName, Instant)> = HashMap::new();
         for location in locations {
             let name = location.key();
             let key = Key::Validation(name.clone());
-            let changed = memory.checked.get(&name).map(|(spec, _)| spec) != Some(&location.spec);
+            let changed = memory.validated.get(&name).map(|(spec, _)| spec) != Some(&location.spec);
             let validation = if changed {
                 Decision::Do(())
             } else {
@@ -291,7 +289,7 @@ impl<'a> Planner<'a> {
                     self.look_at(*until);
                     match phase::location::sync(location, options.sync_period, now.0) {
                         Decision::Do(()) => {
-                            let why = Reason::FirstSearch { location: first.clone(), until: *until };
+                            let why = Reason::FirstSync { location: first.clone(), until: *until };
                             self.note(|_| (Subject::Location(name.clone()), why));
                         }
                         Decision::Wait(at) => self.note(|_| (Subject::Location(name.clone()), Reason::Due(at))),
@@ -301,25 +299,25 @@ impl<'a> Planner<'a> {
                 }
                 None => phase::location::sync(location, options.sync_period, now.0),
             };
-            // A search that has failed is tried again by itself. What waits for the check does not wait for a first search, which
+            // A sync that has failed is tried again by itself. What waits for the validation does not wait for a first sync, which
             // may take long.
-            let search_failed = self.failure(&sync_key).is_some();
+            let sync_failed = self.failure(&sync_key).is_some();
             let both = location.status.last_synced_time.is_some()
                 && phase::location::is_for_both(&validation, &sync, now.0)
-                && !search_failed;
+                && !sync_failed;
             let subject = || Subject::Location(name.clone());
-            let check_is_due = self.due(validation, subject).is_some() || both;
-            let search_is_due = self.due(sync, subject).is_some();
-            // A search that failed goes before the check: where a check is due every second, it would never have a turn. What
-            // was edited is never searched before it is checked: what is not there would be taken for deleted.
-            let search_goes_first = search_failed && !changed && self.has_place(&sync_key);
-            if search_is_due && (search_goes_first || !check_is_due) && self.may_begin(&sync_key) {
+            let validation_is_due = self.due(validation, subject).is_some() || both;
+            let sync_is_due = self.due(sync, subject).is_some();
+            // A sync that failed goes before the validation: where a validation is due every second, it would never have a turn. What
+            // was edited is never synced before it is validated: what is not there would be taken for deleted.
+            let sync_goes_first = sync_failed && !changed && self.has_place(&sync_key);
+            if sync_is_due && (sync_goes_first || !validation_is_due) && self.may_begin(&sync_key) {
                 self.add(sync_key, Step::Sync(location.clone(), self.known_of(location)));
-            } else if check_is_due && self.may_begin(&key) {
+            } else if validation_is_due && self.may_begin(&key) {
                 let known = both.then(|| self.known_of(location));
                 self.add(key, Step::Validate(location.clone(), known));
             }
-            if let Some(until) = self.first_search_of_default(location) {
+            if let Some(until) = self.first_sync_of_default(location) {
                 awaited.entry(namespace).or_insert((name, until));
             }
         }
@@ -333,9 +331,9 @@ impl<'a> Planner<'a> {
         work::sync::Known::of(self.view.world, location, busy)
     }
 
-    /// Until when the other locations wait for the first search of this one: when it is the default, its bucket answers as far
+    /// Until when the other locations wait for the first sync of this one: when it is the default, its bucket answers as far
     /// as is known, and a task is at it. One that hangs is not waited for for long.
-    fn first_search_of_default(&self, location: &BackupStorageLocation) -> Option<Instant> {
+    fn first_sync_of_default(&self, location: &BackupStorageLocation) -> Option<Instant> {
         let name = location.key();
         let is_first = location.spec.default && location.status.last_synced_time.is_none();
         let answers = location.status.phase != Some(BackupStorageLocationPhase::Unavailable)
@@ -343,12 +341,12 @@ impl<'a> Planner<'a> {
         if !is_first || !answers || !self.taken.contains(&Subject::Location(name.clone())) {
             return None;
         }
-        let begun = self.view.memory.checked.get(&name).map_or(self.view.now.1, |(_, begun)| *begun);
-        Some(begun + FIRST_SEARCH).filter(|until| *until > self.view.now.1)
+        let begun = self.view.memory.validated.get(&name).map_or(self.view.now.1, |(_, begun)| *begun);
+        Some(begun + FIRST_SYNC).filter(|until| *until > self.view.now.1)
     }
 
     /// Removes what Backups left that are gone. It is work on their name: no backup of that name begins meanwhile, and
-    /// what cannot begin now is found again by the next search.
+    /// what cannot begin now is found again by the next sync.
     fn sweeps(&mut self) {
         for left in &self.view.world.left {
             let backup = left.backup();
@@ -369,7 +367,7 @@ impl<'a> Planner<'a> {
             }
             let Some(step) = self.due(request::deletion(request, self.view.now.0), subject) else { continue };
             let (name, backup) = (request.key(), request.beside(&request.spec.backup_name));
-            let runs = work::deletion::backup_named(&backup, world).is_some_and(|b| phase::backup::is_running(&b));
+            let runs = work::deletion::backup_named(&backup, world).is_some_and(|b| phase::facts::is_running(&b));
             // One that is only refused does not wait for the work on its backup. Of several deletions of one backup the
             // next is made when one has ended, and there is nothing left to do then.
             let key = if runs || step == request::Step::Forget {
@@ -378,7 +376,8 @@ impl<'a> Planner<'a> {
                 Key::Deletion { backup, request: name }
             };
             if self.may_begin(&key) {
-                let target = work::deletion::Target::of(request, world, self.view.now.0);
+                let location = &self.view.options.default_location;
+                let target = work::deletion::Target::of(request, world, location, self.view.now.0);
                 self.add(key, Step::Delete(request.clone(), Box::new(target), step));
             }
         }

@@ -24,7 +24,7 @@ pub(super) enum Step {
         location: BackupStorageLocation,
         default: bool,
     },
-    /// With what a search needs, when the location is searched too.
+    /// With what a sync needs, when the location is synced too.
     Validate(BackupStorageLocation, Option<work::sync::Known>),
     Sync(BackupStorageLocation, work::sync::Known),
     Sweep(Left),

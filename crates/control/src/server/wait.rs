@@ -35,10 +35,10 @@ pub(super) enum Reason {
     Queued { position: usize, why: Blocked },
     /// It is a backup that has left the queue and failed again and again, or a restore, and has no place to run.
     NoSlot(Blocked),
-    /// This location was never checked, which is a matter of a moment.
-    Unchecked(NamespacedName),
-    /// The first search of this location, which is the default, goes first until this moment.
-    FirstSearch { location: NamespacedName, until: Instant },
+    /// This location was never validated, which is a matter of a moment.
+    Unvalidated(NamespacedName),
+    /// The first sync of this location, which is the default, goes first until this moment.
+    FirstSync { location: NamespacedName, until: Instant },
     /// The part of the server that would do it is left out.
     Disabled(Controller),
     /// It is being deleted, which is left to the API server and to those of whom these finalizers are.
@@ -48,10 +48,10 @@ pub(super) enum Reason {
     /// It is a schedule of which a run is due since this time, and this backup of it has not ended.
     EarlierRun { backup: NamespacedName, since: Timestamp },
     /// It is a backup whose time is over, and nothing can be deleted from its location.
-    Kept { location: String, obstacle: Obstacle },
+    Blocked(Obstacle),
     /// It is a backup whose hold was set or released here, and nothing can be written into its location, so that no other cluster
     /// on the bucket knows of it.
-    Unrecorded { location: String, obstacle: Obstacle },
+    Unrecorded(Obstacle),
     /// It is a backup whose time is over, and this restore reads it.
     ReadBy(NamespacedName),
     /// It is a backup whose time would be over, and this keeps it.
@@ -66,11 +66,9 @@ impl Reason {
         match self {
             Self::Due(at) => (1, Some(*at)),
             Self::Disabled(_) => (2, None),
-            Self::Deleted { .. }
-            | Self::Unreadable(_)
-            | Self::Kept { .. }
-            | Self::Unrecorded { .. }
-            | Self::KeptBy(_) => (3, None),
+            Self::Deleted { .. } | Self::Unreadable(_) | Self::Blocked(_) | Self::Unrecorded(_) | Self::KeptBy(_) => {
+                (3, None)
+            }
             _ => (0, None),
         }
     }

@@ -4,9 +4,9 @@ use super::key::Key;
 use super::step::Step;
 use super::wait::Reason;
 use crate::phase::expiry;
-use crate::phase::keep::told;
+use crate::phase::keep::describe;
 use crate::phase::queue::{Blocked, Move};
-use crate::phase::schedule::{held, run_name};
+use crate::phase::schedule::{postponed, run_name};
 use crate::phase::{self, request, unreadable};
 use crate::work;
 use jiff::{SignedDuration, Timestamp, Unit};
@@ -26,9 +26,9 @@ pub(super) fn does(step: &Step) -> String {
         Step::Unreadable(_, _, unreadable::Step::CleanUp, _) => "its files are deleted, then it goes".to_owned(),
         Step::Mark { default: true, .. } => "is marked as the default".to_owned(),
         Step::Mark { default: false, .. } => "is the default no more: there is a newer one".to_owned(),
-        Step::Validate(_, None) => "is checked".to_owned(),
-        Step::Validate(_, Some(_)) => "is checked and searched for backups".to_owned(),
-        Step::Sync(..) => "is searched for backups".to_owned(),
+        Step::Validate(_, None) => "is validated".to_owned(),
+        Step::Validate(_, Some(_)) => "is validated, and its backups are synced".to_owned(),
+        Step::Sync(..) => "its backups are synced".to_owned(),
         Step::Sweep(left) => format!("what it left in location {} is removed", left.location.metadata.name),
         Step::Queue(_, Move::Queue(position)) => format!("goes into the queue, to position {position}"),
         Step::Queue(_, Move::Renumber(position)) => format!("is number {position} in the queue from now on"),
@@ -49,13 +49,12 @@ pub(super) fn does(step: &Step) -> String {
         | Step::Download(_, _, request::Step::Forget)
         | Step::Status(_, request::Step::Forget) => "is deleted: its time is over".to_owned(),
         Step::Schedule(schedule, step) => of_schedule(schedule, step),
-        Step::Expire(backup, _, expiry::Step::Keep(obstacle)) => format!(
-            "its label says that it stays though its time is over: {}",
-            obstacle.told(&backup.spec.storage_location)
-        ),
+        Step::Expire(_, _, expiry::Step::LabelFailure(obstacle)) => {
+            format!("its label says that it stays though its time is over: {obstacle}")
+        }
         Step::Expire(_, _, expiry::Step::Delete) => "its deletion is asked for: its time is over".to_owned(),
         Step::Expire(_, _, expiry::Step::Prolong { until, by }) => {
-            format!("its expiration is moved to {until}: it is {}", told(by))
+            format!("its expiration is moved to {until}: it is {}", describe(by))
         }
         Step::Expire(_, _, expiry::Step::Record) => "its record in the bucket is made to agree on its hold".to_owned(),
     }
@@ -88,7 +87,7 @@ fn of_restore(step: &phase::restore::Step, source: &work::restore::Source) -> St
     use phase::restore::Step as S;
     match step {
         S::CleanUp => "its files are deleted, then it goes".to_owned(),
-        S::Hold => "gets the finalizer that keeps it until its files are deleted".to_owned(),
+        S::AddFinalizer => "gets the finalizer that keeps it until its files are deleted".to_owned(),
         S::Run => match &source.origin {
             Ok(origin) => format!("is validated, and runs from backup {}", origin.backup_name()),
             Err(why) => refused(why),
@@ -105,7 +104,7 @@ fn of_schedule(before: &Schedule, step: &phase::schedule::Step) -> String {
     use phase::schedule::Step as S;
     let (after, message) = match step {
         S::Run(run) => return format!("backup {} is made", run_name(&before.metadata.name, run.due)),
-        S::Hold { behind, since } => return held(behind, *since),
+        S::Postpone { behind, since } => return postponed(behind, *since),
         S::Note(after) => (&after.status, &after.status.message),
     };
     match after.phase {
@@ -135,9 +134,9 @@ pub(super) fn waits_for(why: &Reason, now: (Timestamp, Instant)) -> String {
         Reason::Due(at) => format!("{}, when it is due", second(*at)),
         Reason::Queued { position, why } => format!("its turn, as number {position} in the queue: {}", blocked(why)),
         Reason::NoSlot(why) => format!("its turn: {}", blocked(why)),
-        Reason::Unchecked(location) => format!("the first check of location {}", location.name),
-        Reason::FirstSearch { location, until } => format!(
-            "the first search of the default location {}, but no longer than until {}",
+        Reason::Unvalidated(location) => format!("the first validation of location {}", location.name),
+        Reason::FirstSync { location, until } => format!(
+            "the first sync of the default location {}, but no longer than until {}",
             location.name,
             second(moment(*until, now))
         ),
@@ -153,14 +152,13 @@ pub(super) fn waits_for(why: &Reason, now: (Timestamp, Instant)) -> String {
         Reason::ReadBy(restore) => {
             format!("the end of restore {}, which reads it: its time is over", restore.name)
         }
-        Reason::Kept { location, obstacle } => {
-            format!("its location: its time is over, and it is not deleted, because {}", obstacle.told(location))
+        Reason::Blocked(obstacle) => {
+            format!("its location: its time is over, and it is not deleted, because {obstacle}")
         }
-        Reason::Unrecorded { location, obstacle } => format!(
-            "its location: its hold was changed here, and no other cluster on the bucket knows of that, because {}",
-            obstacle.told(location)
+        Reason::Unrecorded(obstacle) => format!(
+            "its location: its hold was changed here, and no other cluster on the bucket knows of that, because {obstacle}"
         ),
-        Reason::KeptBy(by) => format!("what keeps it though its time is over: it is {}", told(by)),
+        Reason::KeptBy(by) => format!("what keeps it though its time is over: it is {}", describe(by)),
     }
 }
 
@@ -195,9 +193,9 @@ fn work_of(key: &Key) -> String {
         Key::Restore(_) => "the restore runs",
         Key::Upkeep(_) => "the restore is brought on",
         Key::CleanUp(_) => "its files are deleted",
-        Key::Validation(_) => "the location is checked",
+        Key::Validation(_) => "the location is validated",
         Key::Default(_) => "its mark as the default is changed",
-        Key::Sync(_) => "the location is searched for backups",
+        Key::Sync(_) => "the backups of the location are synced",
         Key::Deletion { backup, request } => {
             return format!("request {} deletes backup {}", request.name, backup.name);
         }

@@ -1,12 +1,12 @@
 //! Asks for the deletion of backups whose time is over (api-and-controllers.md 3.8).
 
 use super::{Context, Effect, Finished, Unfinished, keep};
+use crate::phase::CLOCK_SKEW;
 use crate::phase::expiry::Obstacle;
-use jiff::SignedDuration;
 use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, Time, label_value, well_known};
 
 /// Says by its label why a backup stays.
-pub(crate) async fn say(context: &Context, backup: &Backup, obstacle: Obstacle) -> Finished {
+pub(crate) async fn label_failure(context: &Context, backup: &Backup, obstacle: &Obstacle) -> Finished {
     let (name, why) = (&backup.metadata.name, obstacle.label());
     tracing::warn!(backup = name, why, "the time of a backup is over, and it cannot be deleted");
     let mut after = backup.clone();
@@ -19,7 +19,7 @@ pub(crate) async fn say(context: &Context, backup: &Backup, obstacle: Obstacle) 
 /// cluster keeps it.
 pub(crate) async fn delete(context: &Context, backup: &Backup, location: Option<&BackupStorageLocation>) -> Finished {
     if let Some(location) = location
-        && let Some(kept) = keep::by_record(context, backup, location).await?
+        && let Some(kept) = keep::keep_as_record_says(context, backup, location).await?
     {
         return Ok(kept);
     }
@@ -44,20 +44,21 @@ pub(crate) async fn delete(context: &Context, backup: &Backup, location: Option<
     }
     context.leadership.check().map_err(|lost| Unfinished::Because(lost.to_string()))?;
     let made = context.client.create(name, &request).await?;
-    let taken = || Unfinished::Because(format!("the name of a request to delete backup {name} is taken"));
+    let taken = || {
+        Unfinished::Because(format!(
+            "the name that was made for a request to delete backup {name} is taken: another one is tried"
+        ))
+    };
     effects.push(Effect::stored(made.ok_or_else(taken)?));
     tracing::info!(backup = name, "the time of a backup is over: its deletion is asked for");
     Ok(effects)
 }
 
-/// Clocks differ by so much that nobody is to be told.
-const SKEW: SignedDuration = SignedDuration::from_secs(60);
-
 /// Why a backup is not deleted although its time is over by the clock of this server: by that of the API server it is not. One of both
 /// is wrong, and a backup that is gone does not come back.
 fn too_early(backup: &Backup, api_server: Option<Time>) -> Option<String> {
     let (end, now) = (backup.status.expiration?, api_server?);
-    (now.timestamp().duration_until(end.timestamp()) > SKEW).then(|| {
+    (now.timestamp().duration_until(end.timestamp()) > CLOCK_SKEW).then(|| {
         format!(
             "the time of the backup is over at {end}, and the clock of the API server says {now}: it is not deleted before both clocks \
              agree; set the clock of the node that this server runs on"

@@ -5,7 +5,7 @@
 use super::backup::is_record_of;
 use super::{Context, Effect, Finished, Unfinished};
 use crate::phase::hold::{agree, agree_alone, set_elsewhere};
-use crate::phase::keep::{Keeper, told};
+use crate::phase::keep::{Keeper, describe};
 use jiff::Timestamp;
 use lifeboat_api::{Backup, BackupStorageLocation, Time, well_known};
 use lifeboat_object::chain;
@@ -18,22 +18,27 @@ pub(crate) async fn prolong(
     context: &Context,
     backup: &Backup,
     location: Option<&BackupStorageLocation>,
-    (until, by): (Timestamp, &[Keeper]),
+    until: Timestamp,
+    by: &[Keeper],
 ) -> Finished {
-    let (name, by) = (&backup.metadata.name, told(by));
+    let (name, by) = (&backup.metadata.name, describe(by));
     tracing::info!(backup = name, until = until.to_string(), by, "a backup is kept: its expiration is moved");
-    change(context, backup, location, Some(until)).await
+    prolong_or_record(context, backup, location, Some(until)).await
 }
 
 /// Makes a backup and its record agree on the hold.
-pub(crate) async fn record(context: &Context, backup: &Backup, location: Option<&BackupStorageLocation>) -> Finished {
+pub(crate) async fn record_hold(
+    context: &Context,
+    backup: &Backup,
+    location: Option<&BackupStorageLocation>,
+) -> Finished {
     tracing::info!(backup = backup.metadata.name, "the hold of a backup is recorded in the bucket");
-    change(context, backup, location, None).await
+    prolong_or_record(context, backup, location, None).await
 }
 
-/// What another cluster has written into the record of a backup whose time is over, taken over from there; nothing when that
-/// does not keep it.
-pub(super) async fn by_record(
+/// Takes over what another cluster has written into the record of a backup whose time is over, where that keeps it; nothing is
+/// changed where it does not.
+pub(super) async fn keep_as_record_says(
     context: &Context,
     backup: &Backup,
     location: &BackupStorageLocation,
@@ -47,10 +52,11 @@ pub(super) async fn by_record(
     }
     let (name, end) = (&backup.metadata.name, record.known.status.expiration.map(|end| end.to_string()));
     tracing::info!(backup = name, end, "the time of a backup is over, and another cluster keeps it");
-    agreed(context, &store, backup, Some(record), None).await.map(Some)
+    write_agreement(context, &store, backup, Some(record), None).await.map(Some)
 }
 
-async fn change(
+/// Moves the expiration of a backup to a time, if there is one, and makes the backup and its record agree on the hold.
+async fn prolong_or_record(
     context: &Context,
     backup: &Backup,
     location: Option<&BackupStorageLocation>,
@@ -59,7 +65,7 @@ async fn change(
     let missing = || Unfinished::Because(format!("there is no location of backup {}", backup.metadata.name));
     let store = context.visited_store(location.ok_or_else(missing)?).await.map_err(Unfinished::Because)?;
     let record = own_record(&store, backup).await?;
-    agreed(context, &store, backup, record, until).await
+    write_agreement(context, &store, backup, record, until).await
 }
 
 /// The record of a backup.
@@ -94,8 +100,8 @@ async fn own_record(store: &Store, backup: &Backup) -> Result<Option<Record>, Un
     }
 }
 
-/// Writes what a backup and its record agree on.
-async fn agreed(
+/// Writes what a backup and its record agree on, into the bucket and into the cluster.
+async fn write_agreement(
     context: &Context,
     store: &Store,
     backup: &Backup,

@@ -1,6 +1,6 @@
-//! Checks a storage location (api-and-controllers.md 5.1).
+//! Validates a storage location (api-and-controllers.md 5.1).
 
-use super::sync::{Known, search};
+use super::sync::{Known, sync_backups};
 use super::{Context, Effect, Finished};
 use crate::world::Meta;
 use jiff::Timestamp;
@@ -9,17 +9,17 @@ use lifeboat_archive::layout::TOP_LEVEL;
 use lifeboat_bucket::{BlobStore, BucketError, Entry, ErrorKind, ListOptions};
 use tokio::time::Instant;
 
-/// Looks into the bucket and notes whether it can be used; nothing is written into it. With what a search needs, a bucket
-/// that can be used is searched too, and one write notes both.
+/// Looks into the bucket and notes whether it can be used; nothing is written into it. With what a sync needs, a bucket
+/// that can be used is synced too, and one write notes both.
 pub(crate) async fn validate(context: &Context, location: BackupStorageLocation, known: Option<Known>) -> Finished {
     let found = look(context, &location).await;
     let mut effects = Vec::new();
-    let mut searched = false;
+    let mut synced = false;
     if let Some(known) = known.filter(|_| found.is_ok()) {
-        match search(context, &location, &known).await {
-            Ok(changed) => (effects, searched) = (changed, true),
+        match sync_backups(context, &location, &known).await {
+            Ok(changed) => (effects, synced) = (changed, true),
             // It is due still, and tried again by itself.
-            Err(why) => effects.push(Effect::Unsearched(location.key(), Box::new(why))),
+            Err(why) => effects.push(Effect::NotSynced(location.key(), Box::new(why))),
         }
     }
     if let Err(why) = &found {
@@ -27,12 +27,12 @@ pub(crate) async fn validate(context: &Context, location: BackupStorageLocation,
         context.buckets.forget(&location.key());
         tracing::warn!("{}", unavailable(&location, why));
     }
-    let after = checked(&location, &found, searched, context.env.now());
+    let after = validated(&location, &found, synced, context.env.now());
     let stored = context.client.change(&location, &after).await.inspect_err(|_| {
         // The effects are lost with this step, and the reason with them.
         for effect in &effects {
-            if let Effect::Unsearched(location, why) = effect {
-                tracing::warn!(location = location.name, error = %why, "a location could not be searched");
+            if let Effect::NotSynced(location, why) = effect {
+                tracing::warn!(location = location.name, error = %why, "a location could not be synced");
             }
         }
     })?;
@@ -40,16 +40,16 @@ pub(crate) async fn validate(context: &Context, location: BackupStorageLocation,
     Ok(effects)
 }
 
-/// The location after a check, and after a search within it.
-fn checked(
+/// The location after a validation, and after a sync within it.
+fn validated(
     location: &BackupStorageLocation,
     found: &Result<(), String>,
-    searched: bool,
+    synced: bool,
     now: Timestamp,
 ) -> BackupStorageLocation {
     let mut after = location.clone();
     after.status.last_validation_time = Some(Time::new(now));
-    if searched {
+    if synced {
         // What came after the look is found the next time; so both are due at one time then.
         after.status.last_synced_time = Some(Time::new(now));
     }
@@ -150,24 +150,24 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_search_leaves_the_time_of_the_last_search_alone() {
+    fn a_failed_sync_leaves_the_time_of_the_last_sync_alone() {
         let at = |second| Some(Time::new(Timestamp::from_second(second).unwrap()));
         let mut location = BackupStorageLocation::default();
         location.metadata.name = "main".into();
         location.status.last_synced_time = at(1);
-        for (found, searched, phase, synced) in [
+        for (found, syncs, phase, last_sync) in [
             (Ok(()), true, BackupStorageLocationPhase::Available, 2),
             (Ok(()), false, BackupStorageLocationPhase::Available, 1),
             (Err("no".to_owned()), false, BackupStorageLocationPhase::Unavailable, 1),
         ] {
-            let status = checked(&location, &found, searched, Timestamp::from_second(2).unwrap()).status;
-            let expected = (Some(phase), at(2), at(synced));
+            let status = validated(&location, &found, syncs, Timestamp::from_second(2).unwrap()).status;
+            let expected = (Some(phase), at(2), at(last_sync));
             assert_eq!((status.phase, status.last_validation_time, status.last_synced_time), expected);
         }
     }
 
     #[tokio::test]
-    async fn a_search_that_failed_is_told_beside_the_check_that_did_not() {
+    async fn a_sync_that_failed_is_told_beside_the_validation_that_did_not() {
         let mut location = BackupStorageLocation::default();
         location.metadata.name = "main".into();
         location.spec.provider = "aws".into();
@@ -181,13 +181,13 @@ mod tests {
             let known = Known::of(&World::default(), &location, std::iter::empty());
             let effects = validate(&context, location.clone(), Some(known)).await.unwrap();
             seen.extend(effects.into_iter().map(|effect| match effect {
-                Effect::Unsearched(key, why) => format!("{opens}: {} unsearched: {why}", key.name),
+                Effect::NotSynced(key, why) => format!("{opens}: {} not_synced: {why}", key.name),
                 Effect::Stored(Stored::BackupStorageLocation(stored)) => format!("{opens}: {:?}", stored.status.phase),
                 other => format!("{opens}: {other:?}"),
             }));
         }
         let available = |opens| format!("{opens}: Some(Available)");
-        assert_eq!(seen, ["1: main unsearched: there is no way to it".to_owned(), available(1), available(2)]);
+        assert_eq!(seen, ["1: main not_synced: there is no way to it".to_owned(), available(1), available(2)]);
     }
 
     #[test]

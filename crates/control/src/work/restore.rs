@@ -11,7 +11,6 @@ use crate::world::{Kind, Meta, World};
 use jiff::Timestamp;
 use lifeboat_api::{
     Backup, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase, Time, newest_of_schedule,
-    well_known,
 };
 use lifeboat_client::is_refused;
 use lifeboat_client::{Identity, NamespacedName};
@@ -84,7 +83,7 @@ fn newest<'a>(restore: &Restore, world: &'a World) -> Result<&'a Backup, Vec<Str
     let schedule = &restore.spec.schedule_name;
     newest_of_schedule(world.backups.beside(restore), schedule, false).ok_or_else(|| {
         let label = lifeboat_api::label_value(schedule);
-        let is_of_schedule = |b: &Backup| b.metadata.labels.get(well_known::LABEL_SCHEDULE_NAME) == Some(&label);
+        let is_of_schedule = |b: &Backup| b.schedule_label() == Some(&*label);
         let none = !world.backups.beside(restore).any(is_of_schedule);
         let none = none.then(|| "No backups found for schedule".to_owned());
         none.into_iter().chain(["No completed backups found for schedule".to_owned()]).collect()
@@ -92,7 +91,7 @@ fn newest<'a>(restore: &Restore, world: &'a World) -> Result<&'a Backup, Vec<Str
 }
 
 /// Puts the finalizer on a restore.
-pub(crate) async fn hold(context: &Context, restore: Restore) -> Finished {
+pub(crate) async fn add_finalizer(context: &Context, restore: Restore) -> Finished {
     let mut after = restore.clone();
     after.metadata.finalizers.push(FINALIZER.to_owned());
     store_change(context, &restore, &after).await
@@ -150,8 +149,8 @@ pub(crate) async fn run(
     };
     if let Some(origin) = &origin {
         started.spec.backup_name.clone_from(&origin.backup.metadata.name);
-        if let Some(schedule) = origin.backup.metadata.labels.get(well_known::LABEL_SCHEDULE_NAME) {
-            started.spec.schedule_name.clone_from(schedule);
+        if let Some(schedule) = origin.backup.schedule_label() {
+            schedule.clone_into(&mut started.spec.schedule_name);
         }
     }
     let Some(origin) = origin.filter(|_| errors.is_empty()) else {
@@ -419,6 +418,7 @@ pub(super) async fn store_change(context: &Context, before: &Restore, after: &Re
 mod tests {
     use super::*;
     use lifeboat_api::BackupPhase;
+    use lifeboat_api::well_known;
     use lifeboat_store::StoreError;
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{Context, Effect, Finished, Unfinished};
 use crate::phase::schedule::{Run, run_name};
 use crate::phase::taken_over::was_taken_over;
-use lifeboat_api::{Backup, Schedule, SchedulePhase, Time, well_known};
+use lifeboat_api::{Backup, Schedule, SchedulePhase, Time};
 use lifeboat_client::is_refused;
 
 /// Changes what a schedule says of itself.
@@ -80,7 +80,7 @@ async fn found(context: &Context, schedule: &Schedule, name: &str) -> Result<Opt
             schedule.metadata.name
         )));
     }
-    if found.metadata.labels.get(well_known::LABEL_SCHEDULE_NAME) == Some(&schedule.label()) {
+    if found.schedule_label() == Some(&*schedule.label()) {
         return Ok(Some(found));
     }
     Err(Unfinished::Because(format!(
@@ -97,7 +97,7 @@ mod tests {
     use crate::stub::{context, sandbox};
     use async_trait::async_trait;
     use jiff::Timestamp;
-    use lifeboat_api::BackupStorageLocation;
+    use lifeboat_api::{BackupStorageLocation, well_known};
     use lifeboat_bucket::BlobStore;
     use std::sync::Arc;
 
@@ -149,7 +149,7 @@ mod tests {
         let (_sandbox, cluster) = sandbox().await;
         let context = context(cluster, Arc::new(Nowhere));
         let schedule = nightly(&context).await;
-        // A server that is killed between both writes, another one that knows nothing of it, and the first one once more.
+        // A server makes it, another one that has not seen that makes it again, and then one that has.
         let first = run(&context, &schedule, due("03")).await.unwrap();
         assert_eq!(first.len(), 2);
         let again = run(&context, &schedule, due("03")).await.unwrap_err();

@@ -48,7 +48,7 @@ fn is_ours_and_old(claim: &Claim, cluster_uid: &str, namespace: &str, now: Times
     claim.is_of_server(cluster_uid, namespace) && now.duration_since(claim.last_sign()) >= AGE
 }
 
-/// Removes the snapshots, and then the files; what fails is tried again after the next search. No backup of this name may begin meanwhile.
+/// Removes the snapshots, and then the files; what fails is tried again after the next sync. No backup of this name may begin meanwhile.
 pub(crate) async fn sweep(context: &Context, left: Left) -> Finished {
     let (backup, location) = (&left.name, &left.location.metadata.name);
     match removed(context, &left).await {

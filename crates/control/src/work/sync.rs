@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Backups taken over at once.
 const AT_ONCE: usize = 8;
 
-/// What of the world a search needs.
+/// What of the world a sync needs.
 #[derive(Debug)]
 pub(crate) struct Known {
     /// Names of all Backups, and of those that are gone while a task is still at work on them.
@@ -62,9 +62,9 @@ impl Known {
     }
 }
 
-/// Searches a location, and notes that.
+/// Syncs a location, and notes that.
 pub(crate) async fn sync(context: &Context, location: BackupStorageLocation, known: Known) -> Finished {
-    let mut effects = search(context, &location, &known).await?;
+    let mut effects = sync_backups(context, &location, &known).await?;
     let mut after = location.clone();
     after.status.last_synced_time = Some(Time::new(context.env.now()));
     let stored = context.client.change(&location, &after).await?;
@@ -74,7 +74,7 @@ pub(crate) async fn sync(context: &Context, location: BackupStorageLocation, kno
 
 /// Makes a Backup of each backup in the bucket that the cluster does not know, and removes Backups whose files are gone.
 /// Reads the files of new ones only.
-pub(super) async fn search(context: &Context, location: &BackupStorageLocation, known: &Known) -> Finished {
+pub(super) async fn sync_backups(context: &Context, location: &BackupStorageLocation, known: &Known) -> Finished {
     let store = context.visited_store(location).await.map_err(Unfinished::Because)?;
     let failed = |e: StoreError| Unfinished::Because(e.to_string());
     let folders: BTreeSet<String> = store.folders().await.map_err(failed)?.into_iter().collect();
@@ -135,7 +135,7 @@ impl Finder<'_> {
                 return None;
             }
         };
-        let mut backup = adopted(found, location, &known.schedules, context.env.now())?;
+        let mut backup = as_taken_over(found, location, &known.schedules, context.env.now())?;
         if backup.metadata.name != *name {
             tracing::warn!(folder = name, backup = backup.metadata.name, "a folder holds a backup of another name");
             return None;
@@ -158,7 +158,7 @@ impl Finder<'_> {
     }
 
     /// Whether this cluster has made a backup, as its claim says: Velero's have none. `None` when the bucket does not tell now, so
-    /// that the backup is taken over by the next search.
+    /// that the backup is taken over by the next sync.
     async fn is_own(&self, name: &str) -> Option<bool> {
         match self.store.claim_of(name).await {
             Ok(claim) => {
@@ -181,7 +181,7 @@ async fn take_over_volumes(context: &Context, store: &Store, backup: &Backup) ->
     let mut refused = Ok(());
     for volume in found.flatten().unwrap_or_default() {
         let volume = of_backup(volume, backup);
-        // One that is there is of an earlier search.
+        // One that is there is of an earlier sync.
         if let Err(e) = context.client.create(&volume.metadata.name, &volume).await {
             refused = Err(e.to_string());
         }
@@ -214,7 +214,7 @@ fn forget_cluster(meta: &mut ObjectMeta) {
 }
 
 /// The Backup to make of one that was found; `None` when it must not be taken over, or not yet.
-fn adopted(
+fn as_taken_over(
     mut found: Backup,
     location: &BackupStorageLocation,
     schedules: &BTreeMap<String, String>,
@@ -290,7 +290,7 @@ mod tests {
         (location.metadata.name, location.metadata.namespace) = ("main".into(), "velero".into());
         location.spec.provider = "aws".into();
         let known = Known::of(&World::default(), &location, std::iter::empty());
-        search(&context, &location, &known).await.unwrap();
+        sync_backups(&context, &location, &known).await.unwrap();
         let found: Vec<Backup> = context.client.list("").await.unwrap();
         let origin = |backup: &Backup| backup.metadata.annotations[well_known::ANNOTATION_TAKEN_OVER].clone();
         let found: Vec<String> = found.iter().map(|b| format!("{}: {}", b.metadata.name, origin(b))).collect();
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_over() {
+    fn only_backups_that_ended_or_expired_unfinished_are_taken_over() {
         let now: Timestamp = "2026-11-22T00:00:00Z".parse().unwrap();
         let time = |text: &str| Some(Time::new(text.parse().unwrap()));
         let (past, future) = (time("2026-11-21T00:00:00Z"), time("2026-11-23T00:00:00Z"));
@@ -331,13 +331,13 @@ mod tests {
             let mut found = Backup::default();
             found.status.phase = phase;
             found.status.expiration = expiration;
-            let got = adopted(found, &location, &BTreeMap::new(), now).map(|b| b.status.phase.unwrap());
+            let got = as_taken_over(found, &location, &BTreeMap::new(), now).map(|b| b.status.phase.unwrap());
             assert_eq!(got, expected, "{phase:?}");
         }
     }
 
     #[test]
-    fn whose_files_should_be_there() {
+    fn files_of_backups_that_ended_here_are_expected() {
         use BackupPhase as P;
         let mut world = World::default();
         let all = [
@@ -422,7 +422,7 @@ mod tests {
         location.metadata.name = "here".into();
         location.metadata.namespace = "velero".into();
         let schedules = BTreeMap::from([("nightly".to_owned(), "s".to_owned())]);
-        let got = adopted(found, &location, &schedules, Timestamp::UNIX_EPOCH).unwrap();
+        let got = as_taken_over(found, &location, &schedules, Timestamp::UNIX_EPOCH).unwrap();
         let mut expected = Backup::default();
         expected.metadata.name = "b".into();
         expected.metadata.namespace = "velero".into();

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 fn candidate(of: &str) -> Candidate {
-    Candidate { name: of.to_owned(), of: format!("{of}:00Z").parse().unwrap(), is_good: true }
+    Candidate { name: of.to_owned(), stands_for: format!("{of}:00Z").parse().unwrap(), is_good: true }
 }
 
 fn rules(change: impl FnOnce(&mut Retention)) -> Retention {
@@ -21,11 +21,11 @@ fn rules(change: impl FnOnce(&mut Retention)) -> Retention {
 /// What is kept, a line each, such as `2026-11-22T03:00 last good, daily 1`.
 fn lines(rules: &Retention, zone: &str, candidates: &[Candidate]) -> Vec<String> {
     let all = kept(rules, &TimeZone::get(zone).unwrap(), candidates);
-    let line = |(candidate, reasons): (&Candidate, Vec<Reason>)| {
-        let reasons: Vec<String> = reasons.iter().map(Reason::to_string).collect();
-        format!("{} {}", candidate.name, reasons.join(", "))
+    let line = |(candidate, rules): (&Candidate, Vec<Rule>)| {
+        let rules: Vec<String> = rules.iter().map(Rule::to_string).collect();
+        format!("{} {}", candidate.name, rules.join(", "))
     };
-    candidates.iter().zip(all).filter(|(_, reasons)| !reasons.is_empty()).map(line).collect()
+    candidates.iter().zip(all).filter(|(_, rules)| !rules.is_empty()).map(line).collect()
 }
 
 #[test]
@@ -122,7 +122,8 @@ pub(crate) fn naive(rules: &Retention, zone: &TimeZone, candidates: &[Candidate]
     let numbers = rules.numbers().map(|(_, number)| number.unwrap_or(0));
     let all: Vec<(&Candidate, [String; 6])> = candidates.iter().map(|one| (one, texts(one, zone))).collect();
     let is_kept = |(one, own): &(&Candidate, [String; 6])| {
-        let is_newer = |other: &Candidate| other.is_good && (other.of, &other.name) > (one.of, &one.name);
+        let is_newer =
+            |other: &Candidate| other.is_good && (other.stands_for, &other.name) > (one.stands_for, &one.name);
         let newer: Vec<&[String; 6]> =
             all.iter().filter(|(other, _)| is_newer(other)).map(|(_, texts)| texts).collect();
         let by_rule = |rule: usize| {
@@ -136,7 +137,7 @@ pub(crate) fn naive(rules: &Retention, zone: &TimeZone, candidates: &[Candidate]
 
 /// Which hour, day and so on a backup is of, in the order of the rules; of the newest each is one of its own.
 fn texts(candidate: &Candidate, zone: &TimeZone) -> [String; 6] {
-    let shown = candidate.of.to_zoned(zone.clone());
+    let shown = candidate.stands_for.to_zoned(zone.clone());
     let form = |form: &str| shown.strftime(form).to_string();
     let back = shown.date().weekday().since(Weekday::Monday);
     let monday = shown.date().checked_sub(i64::from(back).days()).unwrap().to_string();
@@ -164,7 +165,7 @@ fn any_candidates() -> impl Strategy<Value = Vec<Candidate>> {
     vec((minutes, prop::bool::weighted(0.8)), 0..40).prop_map(move |all| {
         let made = |(at, (minutes, is_good)): (usize, (i64, bool))| Candidate {
             name: format!("b{at}"),
-            of: begin + SignedDuration::from_mins(minutes),
+            stands_for: begin + SignedDuration::from_mins(minutes),
             is_good,
         };
         all.into_iter().enumerate().map(made).collect()
@@ -181,7 +182,7 @@ proptest! {
         zone in select(vec!["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"]),
     ) {
         let zone = TimeZone::get(zone).unwrap();
-        let found: Vec<bool> = kept(&rules, &zone, &candidates).iter().map(|reasons| !reasons.is_empty()).collect();
+        let found: Vec<bool> = kept(&rules, &zone, &candidates).iter().map(|rules| !rules.is_empty()).collect();
         prop_assert_eq!(found, naive(&rules, &zone, &candidates));
     }
 
@@ -190,8 +191,8 @@ proptest! {
     #[test]
     fn what_goes_changes_nothing_for_the_rest(rules in any_rules(), candidates in any_candidates()) {
         let before = kept(&rules, &TimeZone::UTC, &candidates);
-        let (rest, expected): (Vec<Candidate>, Vec<Vec<Reason>>) =
-            candidates.into_iter().zip(before).filter(|(_, reasons)| !reasons.is_empty()).unzip();
+        let (rest, expected): (Vec<Candidate>, Vec<Vec<Rule>>) =
+            candidates.into_iter().zip(before).filter(|(_, rules)| !rules.is_empty()).unzip();
         prop_assert_eq!(kept(&rules, &TimeZone::UTC, &rest), expected);
     }
 }

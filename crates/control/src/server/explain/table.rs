@@ -27,13 +27,13 @@ fn told(objects: &[(Kind, &str, Value)]) -> Explanation {
     explained(&world(objects), &options(1), Some("leader".into()), NOW.parse().unwrap())
 }
 
-/// A location that is the default and was checked and searched a moment ago.
+/// A location that is the default and was validated and synced a moment ago.
 fn main() -> (Kind, &'static str, Value) {
     let status = json!({"phase": "Available", "lastValidationTime": "2026-11-22T11:59:30Z", "lastSyncedTime": "2026-11-22T11:59:40Z"});
     (Kind::BackupStorageLocation, "main", json!({"spec": {"default": true}, "status": status}))
 }
 
-/// One that was checked, and is Available.
+/// One that was validated, and is Available.
 fn location(name: &'static str, spec: Value, mut status: Value) -> (Kind, &'static str, Value) {
     lifeboat_patch::merge(&mut status, &json!({"phase": "Available", "lastValidationTime": "2026-11-22T11:59:30Z"}));
     (Kind::BackupStorageLocation, name, json!({"spec": spec, "status": status}))
@@ -99,33 +99,33 @@ fn every_reason_to_wait_has_its_word() {
         (Reason::Queued { position: 1, why: overlaps() }, "Overlap"),
         (Reason::NoSlot(full()), "NoSlot"),
         (Reason::NoSlot(overlaps()), "Overlap"),
-        (Reason::Unchecked(named("l")), "LocationNotChecked"),
-        (Reason::FirstSearch { location: named("l"), until }, "FirstSearch"),
+        (Reason::Unvalidated(named("l")), "LocationNotValidated"),
+        (Reason::FirstSync { location: named("l"), until }, "FirstSync"),
         (Reason::Disabled(crate::options::Controller::Backup), "Disabled"),
         (Reason::Deleted { finalizers: Vec::new() }, "Deleted"),
         (Reason::Unreadable("no".into()), "Unreadable"),
         (Reason::EarlierRun { backup: named("b"), since: Timestamp::UNIX_EPOCH }, "EarlierRun"),
-        (Reason::Kept { location: "l".into(), obstacle: Obstacle::ReadOnly }, "Kept"),
+        (Reason::Blocked(Obstacle::ReadOnly("l".into())), "Blocked"),
         (Reason::ReadBy(named("r")), "ReadByRestore"),
-        (Reason::Unrecorded { location: "l".into(), obstacle: Obstacle::ReadOnly }, "Unrecorded"),
+        (Reason::Unrecorded(Obstacle::ReadOnly("l".into())), "Unrecorded"),
     ] {
         assert_eq!(codes::of_wait(&why), expected, "{why:?}");
     }
 }
 
-/// Also while it is kept back by the first search of the default one, and has no time of a check that could be told.
+/// Also while it is kept back by the first sync of the default one, and has no time of a validation that could be told.
 #[test]
-fn a_location_that_is_never_checked_again_waits_for_its_search() {
+fn a_location_that_is_never_validated_again_waits_for_its_sync() {
     let found = told(&[
         (
             Kind::BackupStorageLocation,
             "main",
             json!({"spec": {"default": true}, "status": {"phase": "Available", "lastValidationTime": "2026-11-22T11:59:30Z"}}),
         ),
-        location("never-searched", json!({"validationFrequency": "0s"}), json!({})),
-        location("searched", json!({"validationFrequency": "0s"}), json!({"lastSyncedTime": "2026-11-22T11:59:40Z"})),
+        location("never-synced", json!({"validationFrequency": "0s"}), json!({})),
+        location("synced", json!({"validationFrequency": "0s"}), json!({"lastSyncedTime": "2026-11-22T11:59:40Z"})),
         location(
-            "searched-for-long",
+            "synced-for-long",
             json!({"validationFrequency": "0s", "backupSyncPeriod": "1h"}),
             json!({"lastSyncedTime": "2026-11-22T11:59:40Z"}),
         ),
@@ -140,9 +140,9 @@ fn a_location_that_is_never_checked_again_waits_for_its_search() {
     assert_eq!(
         waits,
         [
-            ("never-searched", "FirstSearch", until("12:01:00")),
-            ("searched", "NotDue", until("12:00:40")),
-            ("searched-for-long", "NotDue", until("12:59:40")),
+            ("never-synced", "FirstSync", until("12:01:00")),
+            ("synced", "NotDue", until("12:00:40")),
+            ("synced-for-long", "NotDue", until("12:59:40")),
         ]
     );
     assert_eq!(found.at_rest, [AtRest { kind: "BackupStorageLocation", phase: "Available".into(), count: 1 }]);

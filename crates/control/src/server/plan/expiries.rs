@@ -5,12 +5,12 @@ mod keepers;
 
 use super::{Key, Planner, Reason, Step};
 use crate::options::Controller;
-use crate::phase::Decision;
-use crate::phase::expiry::{self, Around, Obstacle};
+use crate::phase::expiry::{self, Around, Becomes, Obstacle};
 use crate::phase::hold::is_to_be_recorded;
+use crate::phase::{Decision, facts};
 use crate::world::Meta;
 use concerns::Concerns;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use keepers::Keepers;
 use lifeboat_api::{Backup, Time};
 
@@ -20,7 +20,7 @@ impl Planner<'_> {
         let concerns = Concerns::of(world);
         let keepers = Keepers::new(world, &concerns, &self.view.options.zone);
         for backup in world.backups.iter() {
-            let end = expiry::end(backup);
+            let end = facts::end(backup);
             let may_be_kept = keepers.may_keep(backup);
             let from = if may_be_kept { expiry::begins(backup) } else { end };
             let is_due = from.is_some_and(|from| from <= now);
@@ -30,7 +30,7 @@ impl Planner<'_> {
             }
             // It is looked at then, and what it has until then is no wait that anybody asks for.
             if let Some(from) = from.filter(|_| self.has(Controller::Gc)) {
-                self.wake_until(from);
+                self.wake_at(from);
             }
             if may_be_kept {
                 self.note_kept(backup, &keepers);
@@ -42,24 +42,30 @@ impl Planner<'_> {
         let (options, now) = (self.view.options, self.view.now.0);
         let key = Key::Expiry(backup.key());
         let location = self.location_of(backup);
-        if let Some(unchecked) = location.ok().filter(|location| self.is_unchecked(location)).map(Meta::key) {
-            return self.note(|_| (key.object(), Reason::Unchecked(unchecked)));
+        if let Some(unvalidated) = location.ok().filter(|location| self.is_unvalidated(location)).map(Meta::key) {
+            return self.note(|_| (key.object(), Reason::Unvalidated(unvalidated)));
         }
-        let obstacle = Obstacle::of(location.ok());
-        let name = location.map_or_else(str::to_owned, |location| location.metadata.name.clone());
+        let around = Around {
+            obstacle: Obstacle::of(location),
+            requests: concerns.requests_for(backup),
+            keepers: keepers.of(backup, now),
+            restore: concerns.restore_of(backup).map(|restore| restore.metadata.name.clone()),
+        };
         let location = location.ok().cloned();
-        let around = Around { obstacle, requests: concerns.requests_for(backup), keepers: keepers.of(backup, now) };
-        let is_kept = !around.keepers.is_empty();
-        let decision = expiry::step(backup, around, options.expiry_frequency, now);
-        if let (Decision::Do(expiry::Step::Delete), Some(restore)) = (&decision, concerns.restore_of(backup)) {
+        let (is_kept, is_over) = (!around.keepers.is_empty(), facts::end(backup).is_some_and(|end| end <= now));
+        let decision = expiry::step(backup, &around, options.expiry_frequency, now);
+        match expiry::becomes(backup, &around, now) {
+            Becomes::Blocked(obstacle) => self.note(|_| (key.object(), Reason::Blocked(obstacle))),
             // Half a restore is worse than a backup that stays a little longer.
-            return self.note(|_| (key.object(), Reason::ReadBy(restore.key())));
-        }
-        let is_over = expiry::end(backup).is_some_and(|end| end <= now);
-        if let Some(obstacle) = obstacle.filter(|_| is_over) {
-            self.note(|_| (key.object(), Reason::Kept { location: name, obstacle }));
-        } else if let Some(obstacle) = obstacle.filter(|_| is_to_be_recorded(&backup.metadata, backup.status.phase)) {
-            self.note(|_| (key.object(), Reason::Unrecorded { location: name, obstacle }));
+            Becomes::Read { restore } if decision == Decision::Rest => {
+                self.note(|_| (key.object(), Reason::ReadBy(backup.beside(&restore))));
+            }
+            _ => {
+                let is_unrecorded = |_: &Obstacle| is_to_be_recorded(&backup.metadata, backup.status.phase);
+                if let Some(obstacle) = around.obstacle.filter(is_unrecorded) {
+                    self.note(|_| (key.object(), Reason::Unrecorded(obstacle)));
+                }
+            }
         }
         if decision == Decision::Rest || !self.may(Controller::Gc, || key.object()) {
             return;
@@ -67,7 +73,7 @@ impl Planner<'_> {
         if let Decision::Wait(at) = decision
             && (is_kept || !is_over)
         {
-            self.wake_until(at);
+            self.wake_at(at);
             return self.note_kept(backup, keepers);
         }
         let Some(step) = self.due(decision, || key.object()) else { return };
@@ -89,9 +95,5 @@ impl Planner<'_> {
         if !by.is_empty() {
             self.note(|_| (Key::Expiry(backup.key()).object(), Reason::KeptBy(by)));
         }
-    }
-
-    fn wake_until(&mut self, at: Timestamp) {
-        self.plan.wake = Some(self.plan.wake.map_or(at, |wake| wake.min(at)));
     }
 }

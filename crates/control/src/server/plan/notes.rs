@@ -1,7 +1,7 @@
 //! Notes why nothing begins with an object.
 
 use super::Planner;
-use super::waits::Obstacle;
+use super::waits::NotYet;
 use crate::phase;
 use crate::server::key::{Key, Subject};
 use crate::server::wait::Reason;
@@ -36,19 +36,19 @@ impl Planner<'_> {
     }
 
     /// Notes that this step cannot begin.
-    pub(super) fn note_obstacle(&mut self, key: &Key, obstacle: Obstacle) {
-        self.note(|planner| (key.object(), planner.reason(key, obstacle)));
+    pub(super) fn note_not_yet(&mut self, key: &Key, why: NotYet) {
+        self.note(|planner| (key.object(), planner.reason(key, why)));
     }
 
-    fn reason(&self, key: &Key, obstacle: Obstacle) -> Reason {
-        match obstacle {
-            Obstacle::Taken => self.taken_by(key),
-            Obstacle::Early(until) => match self.failure(key) {
+    fn reason(&self, key: &Key, why: NotYet) -> Reason {
+        match why {
+            NotYet::Taken => self.taken_by(key),
+            NotYet::Early(until) => match self.failure(key) {
                 Some(failure) if failure.count > 0 => Reason::Failed { times: failure.count, until },
                 _ => Reason::Paused(until),
             },
-            Obstacle::Full => {
-                let (run, most) = self.places.taken(key, self.is_late(key), self.view.world);
+            NotYet::Full => {
+                let (run, most) = self.places.taken(key, self.is_late(key));
                 Reason::NoPlace { run, most }
             }
         }

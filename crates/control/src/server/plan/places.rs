@@ -1,6 +1,7 @@
 //! How many tasks work at once: so many of each kind for one storage location, so that one whose bucket hangs does not take
 //! the places of all. Where as many hang as fill those for all locations together, the others wait.
 
+use crate::phase::location::name_of_backup;
 use crate::server::key::Key;
 use crate::work::deletion::backup_named;
 use crate::world::{Kind, Meta, World};
@@ -9,77 +10,104 @@ use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
 
 /// How much of each kind of work is done.
-#[derive(Debug, Default)]
-pub(super) struct Places {
-    /// For each location, by what is late and by the rest.
-    of_location: HashMap<(Discriminant<Key>, bool, NamespacedName), usize>,
+pub(super) struct Places<'a> {
+    world: &'a World,
+    /// What the server's flag says.
+    default_location: &'a str,
+    counts: HashMap<Place, Count>,
     in_all: HashMap<Discriminant<Key>, usize>,
 }
 
-impl Places {
+/// Where there is room for so much work: of a kind, for a location, which has no name for work that speaks to no bucket and where it is
+/// not known.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Place {
+    kind: Discriminant<Key>,
+    location: NamespacedName,
+}
+
+/// How much is worked on of what is late, and of the rest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Count {
+    late: usize,
+    rest: usize,
+}
+
+impl<'a> Places<'a> {
+    pub(super) fn new(world: &'a World, default_location: &'a str) -> Self {
+        Self { world, default_location, counts: HashMap::new(), in_all: HashMap::new() }
+    }
+
     /// This is worked on.
-    pub(super) fn take(&mut self, key: &Key, is_late: bool, world: &World) {
-        let kind = discriminant(key);
-        *self.of_location.entry((kind, is_late, location(key, world))).or_default() += 1;
-        *self.in_all.entry(kind).or_default() += 1;
+    pub(super) fn take(&mut self, key: &Key, is_late: bool) {
+        let count = self.counts.entry(self.place(key)).or_default();
+        *(if is_late { &mut count.late } else { &mut count.rest }) += 1;
+        *self.in_all.entry(discriminant(key)).or_default() += 1;
     }
 
     /// Whether there is a place for one more of its kind and its location.
-    pub(super) fn has(&self, key: &Key, is_late: bool, world: &World) -> bool {
-        let kind = discriminant(key);
-        if self.in_all.get(&kind).is_some_and(|count| *count >= Key::MOST_IN_ALL) {
-            return false;
-        }
-        let mut place = (kind, true, location(key, world));
-        let late = self.of_location.get(&place).copied().unwrap_or_default();
-        place.1 = false;
-        let rest = self.of_location.get(&place).copied().unwrap_or_default();
-        (!is_late || late < key.most(true)) && late + rest < key.most(false)
+    pub(super) fn has(&self, key: &Key, is_late: bool) -> bool {
+        let Count { late, rest } = self.count(key);
+        self.in_all(key) < Key::MOST_IN_ALL && (!is_late || late < key.most(true)) && late + rest < key.most(false)
     }
-}
 
-impl Places {
     /// How many of its kind are worked on, of how many that may be: for all locations together where these are full, otherwise
     /// for its own.
-    pub(super) fn taken(&self, key: &Key, is_late: bool, world: &World) -> (usize, usize) {
-        let kind = discriminant(key);
-        let in_all = self.in_all.get(&kind).copied().unwrap_or_default();
+    pub(super) fn taken(&self, key: &Key, is_late: bool) -> (usize, usize) {
+        let (in_all, Count { late, rest }) = (self.in_all(key), self.count(key));
         if in_all >= Key::MOST_IN_ALL {
-            return (in_all, Key::MOST_IN_ALL);
+            (in_all, Key::MOST_IN_ALL)
+        } else if late + rest < key.most(false) {
+            (late, key.most(is_late))
+        } else {
+            (late + rest, key.most(false))
         }
-        let place = location(key, world);
-        let of = |is_late| self.of_location.get(&(kind, is_late, place.clone())).copied().unwrap_or_default();
-        let (late, rest) = (of(true), of(false));
-        if late + rest < key.most(false) { (late, key.most(is_late)) } else { (late + rest, key.most(false)) }
     }
-}
 
-/// The location whose bucket a task speaks to; one without a name when it speaks to none, and where that is not known.
-fn location(key: &Key, world: &World) -> NamespacedName {
-    let of_backup = |key: &NamespacedName| backup_named(key, world).map(|b| b.beside(&b.spec.storage_location));
-    let found = match key {
-        Key::Validation(key) | Key::Sync(key) => Some(key.clone()),
-        Key::Sweep { location, .. } => Some(location.clone()),
-        Key::Backup(key) | Key::CancelBackup(key) | Key::Expiry(key) | Key::Deletion { backup: key, .. } => {
-            of_backup(key)
+    fn in_all(&self, key: &Key) -> usize {
+        self.in_all.get(&discriminant(key)).copied().unwrap_or_default()
+    }
+
+    fn count(&self, key: &Key) -> Count {
+        self.counts.get(&self.place(key)).copied().unwrap_or_default()
+    }
+
+    fn place(&self, key: &Key) -> Place {
+        Place { kind: discriminant(key), location: self.location(key).unwrap_or_default() }
+    }
+
+    /// The location whose bucket a task speaks to.
+    fn location(&self, key: &Key) -> Option<NamespacedName> {
+        let world = self.world;
+        let of_backup = |key: &NamespacedName| {
+            let backup = backup_named(key, world)?;
+            let name = name_of_backup(&backup, world.locations.beside(&*backup), self.default_location);
+            Some(backup.beside(name))
+        };
+        match key {
+            Key::Validation(key) | Key::Sync(key) => Some(key.clone()),
+            Key::Sweep { location, .. } => Some(location.clone()),
+            Key::Backup(key) | Key::CancelBackup(key) | Key::Expiry(key) | Key::Deletion { backup: key, .. } => {
+                of_backup(key)
+            }
+            Key::Restore(key) | Key::Upkeep(key) | Key::CancelRestore(key) | Key::CleanUp(key) => {
+                world.restores.get(key).and_then(|restore| of_backup(&key.beside(&restore.spec.backup_name)))
+            }
+            Key::Unreadable(Kind::Restore, key) => {
+                let restore = world.restores.get_unreadable(key)?;
+                of_backup(&key.beside(restore.names("backupName")))
+            }
+            Key::Unreadable(..)
+            | Key::Default(_)
+            | Key::Queue(_)
+            | Key::Start(_)
+            | Key::Refusal(_)
+            // A URL is signed without its bucket.
+            | Key::Download(_)
+            | Key::Status(_)
+            | Key::Schedule(_) => None,
         }
-        Key::Restore(key) | Key::Upkeep(key) | Key::CancelRestore(key) | Key::CleanUp(key) => {
-            world.restores.get(key).and_then(|restore| of_backup(&key.beside(&restore.spec.backup_name)))
-        }
-        Key::Unreadable(Kind::Restore, key) => {
-            world.restores.get_unreadable(key).and_then(|restore| of_backup(&key.beside(restore.names("backupName"))))
-        }
-        Key::Unreadable(..)
-        | Key::Default(_)
-        | Key::Queue(_)
-        | Key::Start(_)
-        | Key::Refusal(_)
-        // A URL is signed without its bucket.
-        | Key::Download(_)
-        | Key::Status(_)
-        | Key::Schedule(_) => None,
-    };
-    found.unwrap_or_default()
+    }
 }
 
 #[cfg(test)]
@@ -204,10 +232,10 @@ mod tests {
         assert_eq!(marks, Key::Default(named("")).most(false));
     }
 
-    /// What waits for a check, such as the backups of a location that is Available from then on, would wait for the search too.
+    /// What waits for a validation, such as the backups of a location that is Available from then on, would wait for the sync too.
     #[test]
-    fn a_first_search_is_not_part_of_a_check() {
-        for (phase, searched, expected) in [
+    fn a_first_sync_is_not_part_of_a_validation() {
+        for (phase, synced, expected) in [
             (None, None, false),
             // A server was cut off in it.
             (Some(BackupStorageLocationPhase::Available), None, false),
@@ -217,7 +245,7 @@ mod tests {
             let mut location = BackupStorageLocation::default();
             location.metadata.name = "main".into();
             location.status.phase = phase;
-            location.status.last_synced_time = searched;
+            location.status.last_synced_time = synced;
             world.locations.put(location);
             let (options, memory) = (options(1), Memory::default());
             let minute = jiff::SignedDuration::from_mins(1);
@@ -229,19 +257,19 @@ mod tests {
                 explain: false,
             };
             let steps = plan(view, std::iter::empty()).work;
-            let is_searched: Vec<Option<bool>> = steps
+            let is_synced: Vec<Option<bool>> = steps
                 .iter()
                 .map(|work| match &work.step {
                     Step::Validate(_, known) => Some(known.is_some()),
                     _ => None,
                 })
                 .collect();
-            assert_eq!(is_searched, [Some(expected)], "{phase:?} {searched:?}");
+            assert_eq!(is_synced, [Some(expected)], "{phase:?} {synced:?}");
         }
     }
 
     #[test]
-    fn a_search_that_failed_is_not_part_of_a_check() {
+    fn a_sync_that_failed_is_not_part_of_a_validation() {
         let mut world = World::default();
         put(&mut world, "main", 0);
         let mut location = world.locations.get(&named("main")).unwrap().clone();
@@ -257,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_failed_is_tried_again_though_checks_are_always_due() {
+    fn a_sync_that_failed_is_tried_again_though_validations_are_always_due() {
         let mut world = World::default();
         put(&mut world, "main", 0);
         let mut location = world.locations.get(&named("main")).unwrap().clone();
@@ -267,34 +295,34 @@ mod tests {
         let (options, begun, mut memory) = (options(1), Instant::now(), Memory::default());
         memory.failed(Key::Sync(named("main")), &Unfinished::Because("no".into()), begun);
         let spec = world.locations.get(&named("main")).unwrap().spec.clone();
-        memory.checked.insert(named("main"), (spec.clone(), begun));
+        memory.validated.insert(named("main"), (spec.clone(), begun));
         let hour = jiff::SignedDuration::from_hours(1);
         let begins = |memory: &Memory, running: &[Key], now: Instant| {
             let view = View { world: &world, options: &options, memory, now: (NOW + hour, now), explain: false };
             plan(view, running.iter()).work.into_iter().map(|work| work.key).collect::<Vec<_>>()
         };
-        let (check, search) = (Key::Validation(named("main")), Key::Sync(named("main")));
-        assert_eq!(begins(&memory, &[], begun), std::slice::from_ref(&check));
+        let (validation, sync) = (Key::Validation(named("main")), Key::Sync(named("main")));
+        assert_eq!(begins(&memory, &[], begun), std::slice::from_ref(&validation));
         let later = begun + Duration::from_secs(60);
-        assert_eq!(begins(&memory, &[], later), [search]);
-        // What is in the new place is not known before the check: a search would take the backups of the old one for deleted.
+        assert_eq!(begins(&memory, &[], later), [sync]);
+        // What is in the new place is not known before the validation: a sync would take the backups of the old one for deleted.
         let mut edited = spec;
         edited.object_storage.bucket = "another".into();
-        memory.checked.insert(named("main"), (edited, begun));
-        assert_eq!(begins(&memory, &[], later), std::slice::from_ref(&check), "after an edit");
-        // Late, and all places for searches are taken.
+        memory.validated.insert(named("main"), (edited, begun));
+        assert_eq!(begins(&memory, &[], later), std::slice::from_ref(&validation), "after an edit");
+        // Late, and all places for syncs are taken.
         let spec = world.locations.get(&named("main")).unwrap().spec.clone();
-        memory.checked.insert(named("main"), (spec, begun));
+        memory.validated.insert(named("main"), (spec, begun));
         for _ in 0..4 {
             memory.failed(Key::Sync(named("main")), &Unfinished::Because("no".into()), begun);
         }
         let running: Vec<Key> = (0..Key::MOST_IN_ALL).map(|n| Key::Sync(named(&format!("hangs-{n}")))).collect();
-        assert_eq!(begins(&memory, &running, begun + Duration::from_secs(3600)), [check], "no place for the search");
+        assert_eq!(begins(&memory, &running, begun + Duration::from_secs(3600)), [validation], "no place for the sync");
     }
 
     /// Which of two locations has a backup of a name that both hold is decided then.
     #[test]
-    fn the_first_search_of_the_default_location_is_awaited_for_a_minute() {
+    fn the_first_sync_of_the_default_location_is_awaited_for_a_minute() {
         let mut world = World::default();
         put(&mut world, "hangs", 0);
         let mut good = BackupStorageLocation::default();
@@ -305,7 +333,7 @@ mod tests {
         let (options, base) = (options(1), Instant::now());
         let mut memory = Memory::default();
         for location in world.locations.iter() {
-            memory.checked.insert(location.key(), (location.spec.clone(), base));
+            memory.validated.insert(location.key(), (location.spec.clone(), base));
         }
         let hanging = Key::Sync(named("hangs"));
         let begun = |world: &World, after: Duration| {
@@ -314,13 +342,13 @@ mod tests {
             (plan.work.into_iter().map(|work| work.key).collect::<Vec<_>>(), plan.retry)
         };
         let minute = Duration::from_secs(60);
-        let search = vec![Key::Sync(named("good"))];
+        let sync = vec![Key::Sync(named("good"))];
         assert_eq!(begun(&world, Duration::ZERO), (Vec::new(), Some(base + minute)));
-        assert_eq!(begun(&world, minute), (search.clone(), None));
-        // It was searched before.
+        assert_eq!(begun(&world, minute), (sync.clone(), None));
+        // It was synced before.
         let mut default = world.locations.get(&named("hangs")).unwrap().clone();
         default.status.last_synced_time = Some(Time::new(NOW));
         world.locations.put(default);
-        assert_eq!(begun(&world, Duration::ZERO), (search, None));
+        assert_eq!(begun(&world, Duration::ZERO), (sync, None));
     }
 }

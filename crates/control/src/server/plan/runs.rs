@@ -2,12 +2,13 @@
 
 use super::{Key, Planner, Reason, SETTLED, Step, Subject};
 use crate::options::Controller;
+use crate::phase::location::location_in;
 use crate::phase::queue::{Blocked, Move, NoTurn, Standing, Turns, turns};
 use crate::phase::{self, Decision};
 use crate::work::backup::Target;
 use crate::work::restore::{Origin, Source};
 use crate::world::Meta;
-use jiff::SignedDuration;
+use jiff::Timestamp;
 use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, Restore, RestorePhase};
 use lifeboat_client::NamespacedName;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ fn restore_key(restore: &Restore, step: &phase::restore::Step) -> Key {
         S::CleanUp => Key::CleanUp(key),
         S::Fail(_) | S::CancelOperations => Key::CancelRestore(key),
         S::Run | S::RunAgain { .. } | S::FailVeleros(_) => Key::Restore(key),
-        S::Hold | S::LookAfter | S::Finalize => Key::Upkeep(key),
+        S::AddFinalizer | S::LookAfter | S::Finalize => Key::Upkeep(key),
     }
 }
 
@@ -36,7 +37,7 @@ impl Planner<'_> {
             let key = if to == Move::Start { Key::Start(name.clone()) } else { Key::Queue(name.clone()) };
             let settles = |started| self.view.now.1.saturating_duration_since(started) < SETTLED;
             if matches!(to, Move::Renumber(_)) && self.view.memory.started.is_some_and(settles) {
-                self.wake_at(SignedDuration::try_from(SETTLED).unwrap_or_default());
+                self.wake_at(self.view.now.0.saturating_add(SETTLED).unwrap_or(Timestamp::MAX));
                 continue;
             }
             if self.may_begin(&key)
@@ -77,9 +78,9 @@ impl Planner<'_> {
                 continue;
             }
             if step == S::Run
-                && let Some(location) = self.unchecked_location_of(backup)
+                && let Some(location) = self.unvalidated_location_of(backup)
             {
-                self.note(|_| (subject(), Reason::Unchecked(location.clone())));
+                self.note(|_| (subject(), Reason::Unvalidated(location.clone())));
                 continue;
             }
             let target = self.target(backup);
@@ -129,17 +130,17 @@ impl Planner<'_> {
         let is_queued = backup.status.phase == Some(BackupPhase::Queued);
         let name = || backup.key();
         let key = if is_queued { Key::Start(name()) } else { Key::Backup(name()) };
-        if let Some(obstacle) = self.obstacle(&key) {
-            self.note_obstacle(&key, obstacle);
-        } else if let Some(location) = self.unchecked_location_of(backup) {
-            self.note(|_| (key.object(), Reason::Unchecked(location)));
+        if let Some(why) = self.not_yet(&key) {
+            self.note_not_yet(&key, why);
+        } else if let Some(location) = self.unvalidated_location_of(backup) {
+            self.note(|_| (key.object(), Reason::Unvalidated(location)));
         }
     }
 
     /// Its location, when that was never looked at.
-    fn unchecked_location_of(&self, backup: &Backup) -> Option<NamespacedName> {
+    fn unvalidated_location_of(&self, backup: &Backup) -> Option<NamespacedName> {
         let location = self.location_of(backup).ok()?;
-        self.is_unchecked(location).then(|| location.key())
+        self.is_unvalidated(location).then(|| location.key())
     }
 
     /// How it stands with a backup that waits or is to run.
@@ -156,7 +157,7 @@ impl Planner<'_> {
             Some(_) => return Standing::Good,
             None => {}
         }
-        if is_queued && self.location_of(backup).is_ok_and(|location| self.is_unchecked(location)) {
+        if is_queued && self.location_of(backup).is_ok_and(|location| self.is_unvalidated(location)) {
             return Standing::Out;
         }
         self.stands(&match is_queued {
@@ -176,20 +177,13 @@ impl Planner<'_> {
 
     /// Whether a location was never looked at: what needs it waits, because that is a matter of a moment. It waits no longer
     /// when the outcome cannot be noted.
-    pub(super) fn is_unchecked(&self, location: &BackupStorageLocation) -> bool {
+    pub(super) fn is_unvalidated(&self, location: &BackupStorageLocation) -> bool {
         location.status.phase.is_none() && !self.is_late(&Key::Validation(location.key()))
     }
 
     /// The location that a backup goes to, or the name of the one that there is not.
     pub(super) fn location_of<'b>(&'b self, backup: &'b Backup) -> Result<&'b BackupStorageLocation, &'b str> {
-        let (world, named) = (self.view.world, backup.spec.storage_location.as_str());
-        let name = if named.is_empty() {
-            let marked = world.locations.beside(backup).find(|l| l.spec.default).map(|l| l.metadata.name.as_str());
-            marked.unwrap_or(&self.view.options.default_location)
-        } else {
-            named
-        };
-        world.locations.get(&backup.beside(name)).ok_or(name)
+        location_in(self.view.world, backup, &self.view.options.default_location)
     }
 
     /// Where a backup goes (api-and-controllers.md 5.2).
@@ -234,12 +228,11 @@ impl Planner<'_> {
                 continue;
             }
             let backup = world.backups.get(&restore.beside(&restore.spec.backup_name));
-            let location_of = |b: &Backup| world.locations.get(&b.beside(&b.spec.storage_location));
-            let place = backup.and_then(|b| Some((b.clone(), location_of(b)?.clone())));
+            let place = backup.and_then(|b| Some((b.clone(), self.location_of(b).ok()?.clone())));
             if step == S::Run
-                && let Some((_, location)) = place.as_ref().filter(|(_, location)| self.is_unchecked(location))
+                && let Some((_, location)) = place.as_ref().filter(|(_, location)| self.is_unvalidated(location))
             {
-                self.note(|_| (key.object(), Reason::Unchecked(location.key())));
+                self.note(|_| (key.object(), Reason::Unvalidated(location.key())));
                 continue;
             }
             // One that is in progress has its place already, unless it is late.

@@ -2,12 +2,12 @@
 
 use super::{Key, Planner, Reason, Step};
 use crate::options::Controller;
-use crate::phase::Decision;
-use crate::phase::schedule::{self, Defaults, Runs, Step as S, held};
+use crate::phase::schedule::{self, Defaults, Runs, Step as S, postponed};
 use crate::phase::taken_over::is_of_another_cluster;
+use crate::phase::{Decision, facts};
 use crate::world::{Meta, World};
 use jiff::Timestamp;
-use lifeboat_api::{Backup, BackupPhase, Schedule, Time, well_known};
+use lifeboat_api::{Backup, BackupPhase, Schedule, Time};
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
@@ -31,29 +31,22 @@ impl Runs for Of<'_> {
 
     fn newest(&self, until: Timestamp) -> Option<Timestamp> {
         let label = self.schedule.label();
-        let is_own = |backup: &&Backup| schedule_of(backup) == Some(&label) && !is_of_another_cluster(backup);
+        let is_own = |backup: &&Backup| backup.schedule_label() == Some(&*label) && !is_of_another_cluster(backup);
         let own = self.world.backups.beside(self.schedule).filter(is_own);
         let made = own.filter_map(|backup| backup.metadata.creation_timestamp.map(Time::timestamp));
         made.filter(|made| *made <= until).max()
     }
 }
 
-pub(super) fn schedule_of(backup: &Backup) -> Option<&str> {
-    backup.metadata.labels.get(well_known::LABEL_SCHEDULE_NAME).map(String::as_str)
-}
-
-/// compat: those that wait for their operations, or are finalized, hold nothing; those in the queue do, though not with
-/// Velero, where they pile up.
+/// Those in the queue too, which pile up with Velero. compat: those that wait for their operations, or are finalized, hold no run up.
 fn unfinished(world: &World) -> Unfinished<'_> {
-    use BackupPhase as P;
     let is_unfinished = |backup: &&Backup| {
-        let phase = backup.status.phase;
-        matches!(phase, None | Some(P::New | P::Queued | P::ReadyToStart | P::InProgress))
-            && backup.metadata.deletion_timestamp.is_none()
+        let walks = backup.status.phase == Some(BackupPhase::InProgress);
+        (facts::waits(backup) || walks) && backup.metadata.deletion_timestamp.is_none()
     };
     let mut out = HashMap::new();
     for backup in world.backups.iter().filter(is_unfinished) {
-        if let Some(schedule) = schedule_of(backup) {
+        if let Some(schedule) = backup.schedule_label() {
             let meta = &backup.metadata;
             out.entry((meta.namespace.as_str(), schedule)).or_insert(meta.name.as_str());
         }
@@ -74,8 +67,8 @@ impl Planner<'_> {
                 continue;
             }
             let Some(mut step) = self.due(decision, || key.object()) else { continue };
-            if let S::Hold { behind, since } = &step {
-                let told = held(behind, *since);
+            if let S::Postpone { behind, since } = &step {
+                let told = postponed(behind, *since);
                 let name = schedule.key();
                 // Velero's definitions drop it: it is not written again and again.
                 if schedule.status.message == told || self.view.memory.told.get(&name) == Some(&told) {

@@ -18,7 +18,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// At noon; the location `main`, which is the default, was checked and searched a moment ago.
+    /// At noon; the location `main`, which is the default, was validated and synced a moment ago.
     fn new() -> Self {
         let mut scene = Self::bare();
         let times = json!({"phase": "Available", "lastValidationTime": "2026-11-22T11:59:30Z", "lastSyncedTime": "2026-11-22T11:59:40Z"});
@@ -51,7 +51,7 @@ impl Scene {
         if kind == Kind::BackupStorageLocation
             && let Some(location) = self.world.locations.get(key)
         {
-            self.memory.checked.insert(key.clone(), (location.spec.clone(), self.base));
+            self.memory.validated.insert(key.clone(), (location.spec.clone(), self.base));
         }
     }
 
@@ -216,7 +216,7 @@ fn restores_wait_for_one_another_and_deletions_for_the_work_on_their_backup() {
 }
 
 #[test]
-fn locations_wait_for_the_first_search_of_the_default_one() {
+fn locations_wait_for_the_first_sync_of_the_default_one() {
     let mut scene = Scene::bare();
     let checked = json!({"phase": "Available", "lastValidationTime": "2026-11-22T11:59:30Z"});
     scene.put(Kind::BackupStorageLocation, "main", &json!({"default": true}), &checked);
@@ -230,7 +230,7 @@ fn locations_wait_for_the_first_search_of_the_default_one() {
         &json!({"backupSyncPeriod": "often"}),
         &json!({"phase": "Available"}),
     );
-    scene.backup("unchecked", "ReadyToStart", &[]);
+    scene.backup("unvalidated", "ReadyToStart", &[]);
     scene.put(Kind::Backup, "to-new", &json!({"storageLocation": "new"}), &json!({"phase": "ReadyToStart"}));
     scene.options.concurrent_backups = 2;
     scene.running = vec![Key::Validation(named("new"))];
@@ -238,11 +238,11 @@ fn locations_wait_for_the_first_search_of_the_default_one() {
         scene.lines(),
         [
             "BackupStorageLocation wrong: is refused: it cannot be read: time: invalid duration \"often\"",
-            "BackupStorageLocation main: is searched for backups",
-            "Backup unchecked: is validated, and runs into location main",
-            "Backup to-new: waits for the first check of location new",
-            "BackupStorageLocation new: waits for the end of the work on it: the location is checked",
-            "BackupStorageLocation other: waits for the first search of the default location main, but no longer than until 2026-11-22T12:01:00Z",
+            "BackupStorageLocation main: its backups are synced",
+            "Backup unvalidated: is validated, and runs into location main",
+            "Backup to-new: waits for the first validation of location new",
+            "BackupStorageLocation new: waits for the end of the work on it: the location is validated",
+            "BackupStorageLocation other: waits for the first sync of the default location main, but no longer than until 2026-11-22T12:01:00Z",
         ]
     );
 }
@@ -344,7 +344,7 @@ fn backups_whose_time_is_over_go_or_say_why_not() {
     backup("finalizes", "main", "Finalizing", over);
     backup("sealed", "sealed", "Completed", over);
     backup("gone", "nowhere", "Completed", over);
-    backup("unchecked", "new", "Completed", over);
+    backup("unvalidated", "new", "Completed", over);
     backup("read", "main", "Completed", over);
     backup("was-read", "main", "Completed", over);
     for (name, backup, phase) in
@@ -373,7 +373,7 @@ fn backups_whose_time_is_over_go_or_say_why_not() {
             "Backup finalizes: is finalized: none of its operations goes on",
             "Backup fails: waits for 2026-11-22T12:59:00Z, when it is due",
             "Backup read: waits for the end of restore reads, which reads it: its time is over",
-            "Backup unchecked: waits for the first check of location new",
+            "Backup unvalidated: waits for the first validation of location new",
         ]
     );
     scene.options.disabled = ["gc".parse().unwrap()].into();

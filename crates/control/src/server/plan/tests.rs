@@ -1,5 +1,7 @@
 //! The plan, step after step, in worlds where steps fail: whatever fails for ever, the rest comes to its end.
 
+mod cast;
+mod fates;
 mod kept;
 mod reasons;
 mod years;
@@ -11,136 +13,21 @@ use crate::server::step::{Step, Work};
 use crate::stub::{named, options};
 use crate::work::Unfinished;
 use crate::world::{Change, Kind};
+use cast::{Cast, Luck, Thing, cast};
+use jiff::SignedDuration;
 use lifeboat_api::{
     Backup, BackupPhase, BackupStorageLocationPhase, DeleteBackupRequest, DeleteBackupRequestPhase, DownloadRequest,
-    DownloadRequestPhase, ObjectMeta, Restore, RestorePhase, Schedule, SchedulePhase, ServerStatusRequest,
-    ServerStatusRequestPhase, Time, well_known,
+    DownloadRequestPhase, ObjectMeta, Restore, RestorePhase, Schedule, ServerStatusRequest, ServerStatusRequestPhase,
+    Time, well_known,
 };
 use lifeboat_client::Identity;
 use lifeboat_reconcile::Seen;
-use proptest::collection::vec;
-use proptest::option;
 use proptest::prelude::*;
-use proptest::sample::select;
 use std::collections::BTreeSet;
 
 /// The object that a step is for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Object(Kind, String);
-
-/// What becomes of the steps of an object.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Luck {
-    Good,
-    /// So many fail.
-    Bad(u32),
-    /// All fail, and nothing is changed.
-    None,
-    /// All fail, but what says that the work begins is written.
-    NoneInTheMiddle,
-    /// With so many the server dies, and the next one knows nothing of them but what is written.
-    Lost(u32),
-    /// One hangs for an hour, and then the server is killed.
-    Hangs,
-}
-
-#[derive(Clone, Debug)]
-struct Thing<P> {
-    phase: Option<P>,
-    luck: Luck,
-    /// Seconds that one of its steps takes.
-    takes: u64,
-    cancelled: bool,
-    deleted: bool,
-    /// Which backup, location or namespace it names.
-    names: usize,
-}
-
-#[derive(Clone, Debug)]
-struct Cast {
-    backups: Vec<Thing<BackupPhase>>,
-    restores: Vec<Thing<RestorePhase>>,
-    locations: Vec<Thing<BackupStorageLocationPhase>>,
-    deletions: Vec<Thing<DeleteBackupRequestPhase>>,
-    downloads: Vec<Thing<DownloadRequestPhase>>,
-    statuses: Vec<Thing<ServerStatusRequestPhase>>,
-    /// Kind, phase, luck of objects that cannot be read, and whether they were deleted.
-    unreadable: Vec<(Kind, &'static str, Luck, bool)>,
-    /// Those that are cancelled are paused.
-    schedules: Vec<Thing<SchedulePhase>>,
-    concurrent: usize,
-}
-
-fn luck() -> impl Strategy<Value = Luck> {
-    prop_oneof![
-        3 => Just(Luck::Good),
-        1 => (1u32..9).prop_map(Luck::Bad),
-        1 => Just(Luck::None),
-        1 => Just(Luck::NoneInTheMiddle),
-        1 => (1u32..3).prop_map(Luck::Lost),
-        1 => Just(Luck::Hangs),
-    ]
-}
-
-fn thing<P: Clone + std::fmt::Debug + 'static>(phases: &[P]) -> impl Strategy<Value = Thing<P>> + use<P> {
-    let phase = option::weighted(0.7, select(phases.to_vec()));
-    let flags = (prop::bool::weighted(0.15), prop::bool::weighted(0.1));
-    (phase, luck(), 1u64..200, flags, 0usize..4).prop_map(|(phase, luck, takes, (cancelled, deleted), names)| Thing {
-        phase,
-        luck,
-        takes,
-        cancelled,
-        deleted,
-        names,
-    })
-}
-
-fn cast() -> impl Strategy<Value = Cast> {
-    use BackupPhase as B;
-    use RestorePhase as R;
-    let backups = [
-        B::New,
-        B::Queued,
-        B::ReadyToStart,
-        B::InProgress,
-        B::WaitingForPluginOperations,
-        B::Finalizing,
-        B::FinalizingPartiallyFailed,
-        B::Completed,
-        B::Deleting,
-    ];
-    let restores = [
-        R::New,
-        R::InProgress,
-        R::WaitingForPluginOperations,
-        R::Finalizing,
-        R::FinalizingPartiallyFailed,
-        R::Completed,
-    ];
-    let kind = select(vec![Kind::Backup, Kind::Restore, Kind::BackupStorageLocation, Kind::Schedule]);
-    let phase = select(vec!["", "New", "Queued", "InProgress", "Available"]);
-    (
-        vec(thing(&backups), 0..9),
-        vec(thing(&restores), 0..7),
-        vec(thing(&[BackupStorageLocationPhase::Available, BackupStorageLocationPhase::Unavailable]), 0..4),
-        vec(thing(&[DeleteBackupRequestPhase::New, DeleteBackupRequestPhase::InProgress]), 0..5),
-        vec(thing(&[DownloadRequestPhase::New]), 0..3),
-        vec(thing(&[ServerStatusRequestPhase::New]), 0..3),
-        vec((kind, phase, luck(), any::<bool>()), 0..3),
-        (1usize..4, vec(thing(&[SchedulePhase::Enabled, SchedulePhase::FailedValidation]), 0..3)),
-    )
-        .prop_map(|(backups, restores, locations, deletions, downloads, statuses, unreadable, rest)| Cast {
-            backups,
-            restores,
-            locations,
-            deletions,
-            downloads,
-            statuses,
-            unreadable,
-            concurrent: rest.0,
-            schedules: rest.1,
-        })
-}
 
 /// A task that has begun.
 struct Task {
@@ -310,6 +197,7 @@ impl Play {
         let view = View { world: &self.world, options: &self.options, memory: &self.memory, now, explain: true };
         let plan = plan(view, self.tasks.iter().map(|task| &task.work.key));
         self.check_reasons(&plan);
+        self.check_fates(&plan);
         self.world.left.clear();
         self.memory.looked(&self.world);
         for work in plan.work {
@@ -470,7 +358,7 @@ impl Play {
             }
             Step::Delete(mut request, _, request::Step::Answer) => {
                 let backup = self.world.backups.get(&named(&request.spec.backup_name)).cloned();
-                if let Some(backup) = backup.filter(|backup| !phase::backup::is_running(backup)) {
+                if let Some(backup) = backup.filter(|backup| !phase::facts::is_running(backup)) {
                     self.world.backups.remove(&Identity::of(&backup.metadata));
                 }
                 request.status.phase = Some(DeleteBackupRequestPhase::Processed);
@@ -497,7 +385,7 @@ impl Play {
                     phase::hold::agree_alone(&mut backup.metadata.annotations);
                 });
             }
-            Step::Expire(backup, _, phase::expiry::Step::Keep(obstacle)) => {
+            Step::Expire(backup, _, phase::expiry::Step::LabelFailure(obstacle)) => {
                 self.change(&backup.metadata.name, |backup| {
                     backup.metadata.labels.insert(well_known::LABEL_GC_FAILURE.into(), obstacle.label().into());
                 });
@@ -518,7 +406,7 @@ impl Play {
         use phase::schedule::Step as S;
         match step {
             S::Note(after) => schedule = *after,
-            S::Hold { .. } => panic!("nothing is to be done for a run that is held"),
+            S::Postpone { .. } => panic!("nothing is to be done for a run that is postponed"),
             S::Run(run) => {
                 let name = phase::schedule::run_name(&schedule.metadata.name, run.due);
                 if self.world.backups.get(&named(&name)).is_none() {
@@ -540,7 +428,7 @@ impl Play {
         let Some(mut restore) = self.world.restores.get(&named(name)).cloned() else { return };
         match step {
             S::CleanUp => return self.world.restores.remove(&Identity::of(&restore.metadata)),
-            S::Hold => restore.metadata.finalizers.push(FINALIZER.into()),
+            S::AddFinalizer => restore.metadata.finalizers.push(FINALIZER.into()),
             S::Run if source.origin.is_err() => restore.status.phase = Some(RestorePhase::FailedValidation),
             S::Run | S::RunAgain { .. } | S::Finalize => restore.status.phase = Some(RestorePhase::Completed),
             S::Fail(_) | S::FailVeleros(_) => restore.status.phase = Some(RestorePhase::Failed),
@@ -589,8 +477,8 @@ impl Play {
             add(Kind::Restore, &restore.metadata.name, if is_gone { !is_held } else { is_over && is_held });
         }
         for location in self.world.locations.iter() {
-            let is_checked = location.status.last_validation_time.is_some();
-            add(Kind::BackupStorageLocation, &location.metadata.name, is_checked);
+            let is_validated = location.status.last_validation_time.is_some();
+            add(Kind::BackupStorageLocation, &location.metadata.name, is_validated);
         }
         for request in self.world.delete_requests.iter() {
             let is_over = request.status.phase == Some(DeleteBackupRequestPhase::Processed);

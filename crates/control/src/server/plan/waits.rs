@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 /// Why a step cannot begin.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Obstacle {
+pub(super) enum NotYet {
     /// The same thing is worked on.
     Taken,
     /// It is too early after a failure.

@@ -81,11 +81,11 @@ impl Cluster {
     async fn prolong(&self, until: i64) {
         let by = [Keeper::WrongRules { schedule: "s".into(), why: "x".into() }];
         let backup = self.backup().await;
-        prolong(&self.context, &backup, Some(&self.location), (at(until), &by)).await.unwrap();
+        prolong(&self.context, &backup, Some(&self.location), at(until), &by).await.unwrap();
     }
 
     async fn record(&self) {
-        record(&self.context, &self.backup().await, Some(&self.location)).await.unwrap();
+        record_hold(&self.context, &self.backup().await, Some(&self.location)).await.unwrap();
     }
 
     /// Its time is over; how many requests to delete it there are then.
@@ -135,7 +135,7 @@ async fn an_expiration_is_moved_in_the_bucket_and_in_the_cluster() {
     assert_eq!(here.state().await, (time(500), None, None));
     // The server died between both writes, or the next one does not know that they were made.
     let by = [Keeper::WrongRules { schedule: "s".into(), why: "x".into() }];
-    let again = prolong(&here.context, &before, Some(&here.location), (at(400), &by)).await.unwrap_err();
+    let again = prolong(&here.context, &before, Some(&here.location), at(400), &by).await.unwrap_err();
     assert!(matches!(&again, Unfinished::Cluster(e) if e.is_conflict()), "{again}");
     assert_eq!(in_bucket(&bucket).await, expected, "it is never moved back");
     // Another cluster, which sees the old end.

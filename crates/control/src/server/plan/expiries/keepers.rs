@@ -3,8 +3,7 @@
 
 use super::concerns::Concerns;
 use crate::phase::hold::Hold;
-use crate::phase::keep::{Keeper, Kept};
-use crate::server::plan::schedules::schedule_of;
+use crate::phase::keep::{Keeper, Kept, keepers};
 use crate::world::{Meta, Unreadable, World};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -58,25 +57,24 @@ impl<'a> Keepers<'a> {
 
     /// What keeps a backup at this time.
     pub(super) fn of(&self, backup: &Backup, now: Timestamp) -> Vec<Keeper> {
-        let hold = Hold::at(&backup.metadata, now).map(Keeper::Hold);
-        let rules = self.ruled(backup).and_then(|ruled| {
+        let kept = self.ruled(backup).and_then(|ruled| {
             let kept = ruled.kept.get_or_init(|| self.kept(&ruled.schedule, backup));
-            kept.as_ref()?.keeper(backup)
+            kept.as_ref()
         });
-        hold.into_iter().chain(rules).collect()
+        keepers(backup, kept, now)
     }
 
     fn ruled(&self, backup: &Backup) -> Option<&Ruled<'a>> {
         if self.schedules.is_empty() {
             return None;
         }
-        self.schedules.get(&backup.beside(schedule_of(backup)?))
+        self.schedules.get(&backup.beside(backup.schedule_label()?))
     }
 
     /// What the rules of the schedule of this backup keep.
     fn kept(&self, schedule: &Rules<'_>, of: &Backup) -> Option<Kept> {
-        let label = schedule_of(of);
-        let own = self.world.backups.beside(of).filter(|backup| schedule_of(backup) == label);
+        let label = of.schedule_label();
+        let own = self.world.backups.beside(of).filter(|backup| backup.schedule_label() == label);
         let own = own.map(|backup| (backup, self.concerns.requests_for(backup).is_open));
         match schedule {
             Rules::Of(schedule) => Kept::of(schedule, self.zone, own),

@@ -5,8 +5,8 @@ use super::years::Dice;
 use super::*;
 use crate::cron::zone_of;
 use crate::phase::expiry::Step as E;
+use crate::phase::facts::stands_for;
 use crate::phase::hold::agree;
-use crate::phase::keep::stands_for;
 use crate::phase::retention::Candidate;
 use crate::phase::retention::tests::naive;
 use crate::phase::schedule::{Run, Step as S, run_name};
@@ -99,7 +99,7 @@ impl Keeping {
             play.world.schedules.put(schedule);
         }
         let location = play.world.locations.get(&named("l0")).unwrap();
-        play.memory.checked.insert(named("l0"), (location.spec.clone(), play.base));
+        play.memory.validated.insert(named("l0"), (location.spec.clone(), play.base));
         play
     }
 
@@ -132,8 +132,8 @@ impl Keeping {
                     step => panic!("{step:?}"),
                 };
                 if !goes_on {
-                    let checked = std::mem::take(&mut self.memory.checked);
-                    self.memory = Memory { default_is_marked: true, checked, ..Memory::default() };
+                    let validated = std::mem::take(&mut self.memory.validated);
+                    self.memory = Memory { default_is_marked: true, validated, ..Memory::default() };
                     return None;
                 }
             }
@@ -147,7 +147,7 @@ impl Keeping {
 
     fn runs(&mut self, mut schedule: Schedule, step: S) -> bool {
         match step {
-            S::Hold { .. } => panic!("each backup ends at once"),
+            S::Postpone { .. } => panic!("each backup ends at once"),
             S::Note(after) => self.world.schedules.put(*after),
             S::Run(run) => {
                 let writes = self.writes();
@@ -193,7 +193,7 @@ impl Keeping {
         let recorded = self.bucket[&name].expiration;
         let own = backup.status.expiration.unwrap().timestamp();
         let until = match step {
-            E::Keep(_) => panic!("the location can be written"),
+            E::LabelFailure(_) => panic!("the location can be written"),
             E::Delete if recorded > clock => {
                 self.taken_over += 1;
                 own
@@ -235,7 +235,7 @@ impl Keeping {
         let Some(rules) = &found.spec.retention else { return BTreeSet::new() };
         let candidate = |backup: &Backup| Candidate {
             name: backup.metadata.name.clone(),
-            of: stands_for(schedule, backup).unwrap(),
+            stands_for: stands_for(schedule, backup).unwrap(),
             is_good: backup.status.phase == Some(BackupPhase::Completed),
         };
         let candidates: Vec<Candidate> = backups.iter().map(candidate).collect();

@@ -47,16 +47,14 @@ impl Play {
         let holds = match why {
             Reason::Runs(key) => self.tasks.iter().any(|task| task.work.key == *key),
             Reason::Excluded(key) => keys.contains(&key),
-            Reason::Failed { until, .. } | Reason::Paused(until) | Reason::FirstSearch { until, .. } => {
-                *until > instant
-            }
+            Reason::Failed { until, .. } | Reason::Paused(until) | Reason::FirstSync { until, .. } => *until > instant,
             Reason::Due(at) => *at > time,
             Reason::NoPlace { run, most } => run >= most && *most > 0,
             Reason::Queued { why, .. } | Reason::NoSlot(why) => match why {
                 Blocked::Full { by, places } => by.len() >= *places,
                 Blocked::Overlaps(_) => true,
             },
-            Reason::Unchecked(_) => true,
+            Reason::Unvalidated(_) => true,
             Reason::Deleted { .. } => {
                 let (kind, key) = subject.object();
                 self.world.deleted().any(|(other, meta)| other == kind && meta.name == key.name)
@@ -65,7 +63,7 @@ impl Play {
             Reason::ReadBy(restore) => {
                 self.world.restores.get(restore).is_some_and(|restore| !crate::phase::restore::has_ended(restore))
             }
-            Reason::Kept { .. } | Reason::Unrecorded { .. } => true,
+            Reason::Blocked(_) | Reason::Unrecorded(_) => true,
             Reason::KeptBy(by) => !by.is_empty(),
             Reason::Disabled(_) | Reason::Unreadable(_) => false,
         };
@@ -84,7 +82,7 @@ fn others(subject: &Subject, why: &Reason) -> Vec<Subject> {
             Blocked::Full { by, .. } => by.iter().map(like).collect(),
             Blocked::Overlaps(key) => vec![like(key)],
         },
-        Reason::Unchecked(location) => vec![Subject::Location(location.clone())],
+        Reason::Unvalidated(location) => vec![Subject::Location(location.clone())],
         Reason::EarlierRun { backup, .. } => vec![Subject::Backup(backup.clone())],
         Reason::ReadBy(restore) => vec![Subject::Restore(restore.clone())],
         _ => Vec::new(),

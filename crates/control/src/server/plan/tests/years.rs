@@ -58,7 +58,7 @@ struct Years {
     running: BTreeMap<String, Timestamp>,
     jumps: bool,
     late: usize,
-    adopted: usize,
+    taken_over: usize,
 }
 
 impl Years {
@@ -79,7 +79,7 @@ impl Years {
             running: BTreeMap::new(),
             jumps,
             late: 0,
-            adopted: 0,
+            taken_over: 0,
         };
         let all = Values::all;
         for (name, zone, fields) in [
@@ -154,7 +154,7 @@ impl Years {
     /// Performs a step; false when the server is killed in it.
     fn does(&mut self, mut schedule: Schedule, step: S) -> bool {
         match step {
-            S::Hold { .. } => panic!("nothing is to be done for a run that is held"),
+            S::Postpone { .. } => panic!("nothing is to be done for a run that is postponed"),
             S::Note(after) => self.world.schedules.put(*after),
             S::Run(run) => {
                 let dies = if self.dice.one_in(12) { self.dice.below(3) } else { 3 };
@@ -179,7 +179,7 @@ impl Years {
         assert!(run.due <= run.now && run.since <= run.due, "{name} {run:?}");
         self.check_due(schedule, run);
         if self.world.backups.get(&named(&name)).is_some() {
-            self.adopted += 1;
+            self.taken_over += 1;
             return;
         }
         *self.made.entry(name.clone()).or_default() += 1;
@@ -295,7 +295,7 @@ fn each_run_of_five_years_is_made_once_whatever_dies() {
         let mut years = Years::new(seed, false);
         years.live();
         assert!(years.made.len() > 3000, "{} runs", years.made.len());
-        assert!(years.late > 50 && years.adopted > 20, "{} late, {} adopted", years.late, years.adopted);
+        assert!(years.late > 50 && years.taken_over > 20, "{} late, {} taken over", years.late, years.taken_over);
     }
 }
 

@@ -1,0 +1,46 @@
+//! Lists of what objects are called and carry, without their contents.
+
+use crate::{Cluster, ClusterError, Failure, ListRequest};
+use lifeboat_object::ApiResource;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+
+/// An object of which the rest is not looked at.
+#[derive(Deserialize)]
+struct Partial<M> {
+    metadata: M,
+}
+
+impl Cluster {
+    /// Hands out the metadata of each object of a type that a label selector matches (an empty one matches all), of one namespace or of
+    /// all. It may hand one out twice.
+    ///
+    /// # Errors
+    /// [`ClusterError`]; also when the metadata of an object is no `M`.
+    pub async fn each_metadata<M: DeserializeOwned>(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        selector: &str,
+        mut take: impl FnMut(M),
+    ) -> Result<(), ClusterError> {
+        let mut list = self.list(ListRequest {
+            resource: Arc::new(resource.clone()),
+            namespace: namespace.map(str::to_owned),
+            selector: selector.to_owned(),
+            metadata_only: true,
+        });
+        while let Some(bodies) = list.next().await? {
+            for body in bodies {
+                let object: Partial<M> = serde_json::from_slice(&body).map_err(|e| ClusterError {
+                    verb: "list",
+                    what: resource.group_resource().to_string(),
+                    failure: Failure::Invalid(e.to_string()),
+                })?;
+                take(object.metadata);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,194 @@
+//! What somebody has to do something about, and with which command.
+
+use super::state::{Attention, Coverage, NamespaceState, ScheduleStanding, ScheduleState};
+use crate::phase::facts::has_ended;
+use crate::phase::fate::Lists;
+use crate::phase::restore;
+use crate::phase::taken_over::is_of_another_cluster;
+use jiff::{SignedDuration, Timestamp};
+use lifeboat_api::{
+    BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, ObjectMeta, RestorePhase, Time, well_known,
+};
+use std::collections::BTreeSet;
+
+/// How late a run may be before that is told.
+const LATE: SignedDuration = SignedDuration::from_mins(5);
+/// A location that was not validated for so long is told of.
+const UNSEEN: SignedDuration = SignedDuration::from_hours(1);
+/// Where it is validated more rarely: when so many times were missed.
+const MISSED: i64 = 3;
+/// How long the failure of a backup or restore that no schedule has made is told.
+const FAILURES_TOLD_FOR: SignedDuration = SignedDuration::from_hours(24);
+/// The most names that are listed one by one.
+const LISTED: usize = 5;
+
+/// What needs attention in these lists, of which the coverage says the rest; `program` is what commands begin with.
+pub(super) fn attention(lists: &Lists, coverage: &Coverage, now: Timestamp, program: &str) -> Vec<Attention> {
+    let mut notes = Notes { attention: Vec::new(), program };
+    notes.locations(lists, now);
+    notes.schedules(&coverage.schedules, lists, now);
+    notes.failures(lists, now);
+    notes.namespaces(&coverage.namespaces);
+    notes.attention
+}
+
+/// Gathers what somebody has to do something about.
+struct Notes<'a> {
+    attention: Vec<Attention>,
+    program: &'a str,
+}
+
+impl Notes<'_> {
+    fn add(&mut self, what: String, next: String) {
+        self.attention.push(Attention { what, next });
+    }
+
+    fn locations(&mut self, lists: &Lists, now: Timestamp) {
+        let program = self.program;
+        if lists.locations.is_empty() {
+            let what = "there is no backup storage location: nothing can be backed up";
+            let next = format!("`{program} backup-location create default --provider aws --bucket BUCKET --default`");
+            return self.add(what.to_owned(), next);
+        }
+        for location in &lists.locations {
+            let (name, status) = (&location.metadata.name, &location.status);
+            if status.phase != Some(BackupStorageLocationPhase::Available) {
+                let why = match status.message.is_empty() {
+                    true => "no server has validated it yet".to_owned(),
+                    false => status.message.clone(),
+                };
+                let next = format!("mend it, then `{program} backup-location get {name}`");
+                self.add(format!("location {name} is not available: {why}"), next);
+            } else if let Some(validated) = validated_long_ago(location, now) {
+                let next = format!("look whether the server runs (`{program} version`), and whether the storage hangs");
+                self.add(format!("location {name} was validated last at {validated}"), next);
+            }
+        }
+    }
+
+    fn schedules(&mut self, states: &[ScheduleState], lists: &Lists, now: Timestamp) {
+        let program = self.program;
+        for (state, schedule) in states.iter().zip(&lists.schedules) {
+            let name = &state.name;
+            if state.state == ScheduleStanding::FailedValidation {
+                let why = schedule.status.validation_errors.join("; ");
+                self.add(
+                    format!("schedule {name} makes no backups: {why}"),
+                    format!("mend it, then `{program} schedule describe {name}`"),
+                );
+            }
+            let due = state.next_run.map(Time::timestamp);
+            if let Some(due) = due.filter(|due| now.duration_since(*due) > LATE) {
+                let (what, next) = match schedule.status.message.is_empty() {
+                    true => (
+                        format!("a run of schedule {name} is due since {due}, and no server has begun it"),
+                        format!("look whether the server runs: `{program} version`"),
+                    ),
+                    false => {
+                        (format!("schedule {name}: {}", schedule.status.message), format!("`{program} backup get`"))
+                    }
+                };
+                self.add(what, next);
+            }
+            if let Some(last) = state.last_ended.as_ref().filter(|last| last.phase != BackupPhase::Completed) {
+                let (backup, phase) = (&last.backup, last.phase.as_str());
+                let what = format!("the last backup of schedule {name}, {backup}, is {phase}{}", reason(lists, backup));
+                self.add(what, format!("`{program} backup describe {backup}`, `{program} backup logs {backup}`"));
+            }
+        }
+    }
+
+    fn failures(&mut self, lists: &Lists, now: Timestamp) {
+        let program = self.program;
+        let is_new = |start: Option<Time>, meta: &ObjectMeta| {
+            let when = start.or(meta.creation_timestamp).map(Time::timestamp);
+            when.is_some_and(|when| now.duration_since(when) <= FAILURES_TOLD_FOR)
+        };
+        let own = lists.backups.iter().filter(|backup| !is_of_another_cluster(backup));
+        let alone = own.filter(|backup| backup.schedule_label().is_none() && has_ended(backup));
+        for backup in alone.filter(|backup| backup.status.phase != Some(BackupPhase::Completed)) {
+            let name = &backup.metadata.name;
+            if is_new(backup.status.start_timestamp, &backup.metadata) {
+                let phase = backup.status.phase.map_or("New", BackupPhase::as_str);
+                let what = format!("backup {name} is {phase}{}", reason(lists, name));
+                self.add(what, format!("`{program} backup describe {name}`, `{program} backup logs {name}`"));
+            }
+        }
+        for restore in lists.restores.iter().filter(|restore| restore::has_ended(restore)) {
+            let (name, status) = (&restore.metadata.name, &restore.status);
+            if status.phase != Some(RestorePhase::Completed) && is_new(status.start_timestamp, &restore.metadata) {
+                let phase = status.phase.map_or("New", RestorePhase::as_str);
+                let why = because(&status.failure_reason, &status.validation_errors, status.errors);
+                let next = format!("`{program} restore describe {name}`, `{program} restore logs {name}`");
+                self.add(format!("restore {name} is {phase}{why}"), next);
+            }
+        }
+    }
+
+    fn namespaces(&mut self, states: &[NamespaceState]) {
+        let program = self.program;
+        let bare: Vec<&NamespaceState> = states.iter().filter(|state| state.schedules.is_empty()).collect();
+        if !bare.is_empty() {
+            let names: Vec<&str> = bare.iter().map(|state| state.name.as_str()).collect();
+            let claims = counted(bare.iter().map(|state| state.claims).sum(), "claim");
+            let next = format!(
+                "`{program} schedule create NAME --schedule '0 3 * * *' --include-namespaces {}`, or label a namespace that is to stay \
+                 out: {}=true",
+                names.join(","),
+                well_known::LABEL_EXCLUDE_FROM_BACKUP
+            );
+            self.add(format!("no schedule saves {} ({claims} of volumes)", listed(&names)), next);
+        }
+        let leaves =
+            |state: &&NamespaceState| !state.schedules.is_empty() && state.claims > 0 && !state.volumes_are_scheduled;
+        let without_volumes: Vec<&NamespaceState> = states.iter().filter(leaves).collect();
+        if !without_volumes.is_empty() {
+            let names: Vec<&str> = without_volumes.iter().map(|state| state.name.as_str()).collect();
+            let schedules: BTreeSet<&str> =
+                without_volumes.iter().flat_map(|state| &state.schedules).map(String::as_str).collect();
+            let schedules: Vec<&str> = schedules.into_iter().collect();
+            let next = format!(
+                "set `spec.template.snapshotVolumes` to true in schedule {}, or leave it out there",
+                listed(&schedules)
+            );
+            self.add(format!("the schedules of {} leave the data of volumes out", listed(&names)), next);
+        }
+    }
+}
+
+/// The first of these names, and how many more there are.
+fn listed(names: &[&str]) -> String {
+    let first = names.iter().take(LISTED).copied().collect::<Vec<_>>().join(", ");
+    let more = names.len().saturating_sub(LISTED);
+    if more == 0 { first } else { format!("{first} and {more} more") }
+}
+
+/// So many things.
+fn counted(count: u64, thing: &str) -> String {
+    if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
+}
+
+/// When a location was validated last, where that is long ago; `None` too for one that is to be validated once only.
+fn validated_long_ago(location: &BackupStorageLocation, now: Timestamp) -> Option<Time> {
+    let frequency = location.spec.validation_frequency.map(lifeboat_api::Duration::nanoseconds);
+    if frequency.is_some_and(|frequency| frequency <= 0) {
+        return None;
+    }
+    let most = SignedDuration::from_nanos(frequency.unwrap_or_default().saturating_mul(MISSED)).max(UNSEEN);
+    location.status.last_validation_time.filter(|at| now.duration_since(at.timestamp()) > most)
+}
+
+fn reason(lists: &Lists, backup: &str) -> String {
+    let found = lists.backups.iter().find(|one| one.metadata.name == backup);
+    let status = found.map(|found| &found.status);
+    status.map_or_else(String::new, |status| because(&status.failure_reason, &status.validation_errors, status.errors))
+}
+
+fn because(failure: &str, validation: &[String], errors: i64) -> String {
+    match (failure, validation, errors) {
+        ("", [], 0) => String::new(),
+        ("", [], errors) => format!(", with {}", counted(errors.unsigned_abs(), "error")),
+        ("", validation, _) => format!(": {}", validation.join("; ")),
+        (failure, ..) => format!(": {failure}"),
+    }
+}

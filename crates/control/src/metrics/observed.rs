@@ -1,0 +1,129 @@
+//! What is read off the resources at each look, and taken away when they are gone.
+
+use super::{Metrics, schedule_of};
+use crate::coverage::NamespaceState;
+use crate::phase::facts::newest_ended;
+use crate::phase::schedule::{interval, next_run};
+use crate::phase::taken_over::is_of_another_cluster;
+use crate::world::World;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use lifeboat_api::{BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Schedule, SchedulePhase, Time};
+use prometheus::core::Collector;
+use prometheus::proto::LabelPair;
+use prometheus::{GaugeVec, IntCounterVec};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::PoisonError;
+
+impl Metrics {
+    fn observe_schedules(&self, world: &World, zone: &TimeZone, now: Timestamp) {
+        let labels: BTreeSet<String> = world.schedules.iter().map(Schedule::label).collect();
+        let mut known = self.schedules.lock().unwrap_or_else(PoisonError::into_inner);
+        for gone in known.difference(&labels) {
+            self.remove_schedule(gone);
+        }
+        let newest = if labels.is_subset(&known) { BTreeMap::new() } else { newest_ended(world.backups.iter()) };
+        for new in labels.difference(&known) {
+            let last = newest.get(new.as_str());
+            self.publish_schedule(new, last.is_none_or(|last| last.status.phase == Some(BackupPhase::Completed)));
+        }
+        *known = labels;
+        for schedule in world.schedules.iter() {
+            let label = schedule.label();
+            match interval(schedule, zone, now) {
+                Some(seconds) => self.schedule_interval.with_label_values(&[label.as_str()]).set(seconds as f64),
+                None => drop(self.schedule_interval.remove_label_values(&[label.as_str()])),
+            }
+            let is_enabled = schedule.status.phase == Some(SchedulePhase::Enabled) && !schedule.spec.paused;
+            match next_run(schedule, zone).filter(|_| is_enabled) {
+                Some(due) => self.schedule_next_run.with_label_values(&[label.as_str()]).set(due.as_second() as f64),
+                None => drop(self.schedule_next_run.remove_label_values(&[label.as_str()])),
+            }
+        }
+    }
+
+    /// What can be counted in the resources.
+    pub(crate) fn observe(&self, world: &World, zone: &TimeZone, now: Timestamp) {
+        self.observe_schedules(world, zone, now);
+        let none: [&str; 0] = [];
+        self.backup_total.with_label_values(&none).set(world.backups.len() as f64);
+        self.restore_total.with_label_values(&none).set(world.restores.len() as f64);
+        let mut last: BTreeMap<&str, Time> = BTreeMap::new();
+        // What another cluster has saved says nothing of a schedule of ours that has the name of one of its.
+        let own = || world.backups.iter().filter(|backup| !is_of_another_cluster(backup));
+        for backup in own().filter(|backup| backup.status.phase == Some(BackupPhase::Completed)) {
+            if let Some(end) = backup.status.completion_timestamp {
+                let latest = last.entry(schedule_of(backup)).or_insert(end);
+                *latest = end.max(*latest);
+            }
+        }
+        let locations: BTreeSet<&str> = world.locations.iter().map(|l| l.metadata.name.as_str()).collect();
+        remove_absent(&self.location_status, |name| locations.contains(name));
+        // compat: Velero never removes these, so that their number grows with all backups that ever were.
+        let backups: BTreeSet<&str> = world.backups.iter().map(|backup| backup.metadata.name.as_str()).collect();
+        self.csi().into_iter().for_each(|counter| remove_absent_backups(counter, &backups));
+        self.observe_unprotected(world);
+        world.locations.iter().for_each(|location| self.observe_location(location));
+        remove_absent(&self.backup_last_success, |schedule| last.contains_key(schedule));
+        for (schedule, end) in last {
+            self.backup_last_success.with_label_values(&[schedule]).set(end.timestamp().as_second() as f64);
+        }
+    }
+
+    /// What is protected of the cluster.
+    pub(crate) fn observe_namespaces(&self, states: &[NamespaceState]) {
+        let names: BTreeSet<&str> = states.iter().map(|state| state.name.as_str()).collect();
+        for gauge in [&self.namespace_last_good, &self.namespace_schedules] {
+            remove_absent(gauge, |namespace| names.contains(namespace));
+        }
+        for state in states {
+            let (name, start) = ([state.name.as_str()], state.last_good.as_ref().and_then(|last| last.start));
+            let second = start.map_or(0, |start| start.timestamp().as_second());
+            self.namespace_last_good.with_label_values(&name).set(second as f64);
+            self.namespace_schedules.with_label_values(&name).set(state.schedules.len() as f64);
+        }
+    }
+
+    /// What the newest backups say that have run.
+    fn observe_unprotected(&self, world: &World) {
+        let have_run = world.backups.iter().filter(|backup| backup.status.start_timestamp.is_some());
+        let newest = newest_ended(have_run);
+        remove_absent(&self.unprotected, |schedule| newest.contains_key(schedule));
+        for (schedule, backup) in newest {
+            self.unprotected.with_label_values(&[schedule]).set(backup.status.unprotected_volumes as f64);
+        }
+    }
+
+    pub(super) fn observe_location(&self, location: &BackupStorageLocation) {
+        let is_good = location.status.phase == Some(BackupStorageLocationPhase::Available);
+        let gauge = self.location_status.with_label_values(&[location.metadata.name.as_str()]);
+        gauge.set(if is_good { 1.0 } else { 0.0 });
+    }
+}
+
+/// Takes away the series of backups that are gone.
+fn remove_absent_backups(counter: &IntCounterVec, backups: &BTreeSet<&str>) {
+    for family in counter.collect() {
+        for metric in family.get_metric() {
+            let value = |name: &str| metric.get_label().iter().find(|l| l.name() == name).map_or("", LabelPair::value);
+            let (schedule, backup) = (value("schedule"), value("backupName"));
+            if !backup.is_empty() && !backups.contains(backup) {
+                // It is gone already when there is none.
+                let _ = counter.remove_label_values(&[schedule, backup]);
+            }
+        }
+    }
+}
+
+/// Takes away what is gone of a gauge with one label. A scrape meanwhile sees all of the rest.
+fn remove_absent(gauge: &GaugeVec, is_there: impl Fn(&str) -> bool) {
+    for family in gauge.collect() {
+        for metric in family.get_metric() {
+            let values: Vec<&str> = metric.get_label().iter().map(LabelPair::value).collect();
+            if !values.iter().all(|value| is_there(value)) {
+                // It is gone already when there is none.
+                let _ = gauge.remove_label_values(&values);
+            }
+        }
+    }
+}

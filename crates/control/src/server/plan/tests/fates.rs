@@ -1,0 +1,60 @@
+//! What the server does with backups whose time is over, or that something keeps, is what people are told of them.
+
+use super::Play;
+use crate::phase::expiry::{Becomes, Step as E};
+use crate::phase::fate::{Lists, fates};
+use crate::server::key::Subject;
+use crate::server::plan::Plan;
+use crate::server::step::Step;
+use crate::server::wait::Reason;
+use crate::world::Meta;
+use jiff::tz::TimeZone;
+use std::collections::BTreeMap;
+
+impl Play {
+    pub(super) fn check_fates(&self, plan: &Plan) {
+        let (world, now) = (&self.world, self.now().0);
+        let lists = Lists {
+            backups: world.backups.iter().cloned().collect(),
+            schedules: world.schedules.iter().cloned().collect(),
+            requests: world.delete_requests.iter().cloned().collect(),
+            locations: world.locations.iter().cloned().collect(),
+            restores: world.restores.iter().cloned().collect(),
+            default_location: self.options.default_location.clone(),
+        };
+        let steps: BTreeMap<Subject, &Step> = plan.work.iter().map(|work| (work.key.object(), &work.step)).collect();
+        let waits: BTreeMap<&Subject, &Reason> = plan.waits.iter().map(|wait| (&wait.subject, &wait.why)).collect();
+        for fate in fates(&lists, &TimeZone::UTC, now) {
+            let subject = Subject::Backup(fate.backup.key());
+            let (step, why) = (steps.get(&subject), waits.get(&subject).copied());
+            let agrees = match step {
+                Some(Step::Expire(_, _, E::Delete)) => matches!(fate.becomes, Becomes::Goes(at) if at <= now),
+                Some(Step::Expire(_, _, E::Prolong { by, .. })) => {
+                    (&fate.becomes, &fate.keepers) == (&Becomes::Kept, by)
+                }
+                Some(Step::Expire(_, _, E::LabelFailure(obstacle))) => {
+                    fate.becomes == Becomes::Blocked(obstacle.clone())
+                }
+                _ => true,
+            };
+            assert!(agrees, "{step:?}, and people are told {fate:?}");
+            let agrees = match why {
+                Some(Reason::Blocked(obstacle)) => fate.becomes == Becomes::Blocked(obstacle.clone()),
+                Some(Reason::ReadBy(restore)) => fate.becomes == Becomes::Read { restore: restore.name.clone() },
+                Some(Reason::KeptBy(by)) => fate.keepers == *by,
+                _ => true,
+            };
+            assert!(agrees, "waits for {why:?}, and people are told {fate:?}");
+            let is_something_due = match fate.becomes {
+                Becomes::Goes(at) => at <= now,
+                Becomes::Blocked(_) | Becomes::Read { .. } => true,
+                _ => false,
+            };
+            let is_worked_on = self.tasks.iter().any(|task| task.work.key.object() == subject);
+            assert!(
+                !is_something_due || step.is_some() || why.is_some() || is_worked_on,
+                "nothing is done, and people are told {fate:?}"
+            );
+        }
+    }
+}

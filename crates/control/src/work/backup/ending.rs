@@ -1,0 +1,193 @@
+//! Notes how a backup has ended, or that it was refused.
+
+use crate::work::merge::take_changes;
+use crate::work::running::{capped, not_taken, recorded, shortened, until_written};
+use crate::work::{Context, Effect, Finished, Unfinished};
+use crate::world::Meta;
+use jiff::Timestamp;
+use lifeboat_api::{Backup, BackupPhase, BackupSpec, BackupStatus, Time};
+use lifeboat_backup::{Outcome, record_failure, remove_snapshots};
+use lifeboat_client::is_refused;
+
+/// What the failure reason of a backup says when its name is that of another one in the bucket (backup.md 1.3).
+pub(in crate::work) const NAME_TAKEN: &str = "backup already exists in object storage";
+
+/// Stores what is known of a failed backup beside the others, then notes the failure. Tells beside how that ended whether
+/// the record was put.
+pub(super) async fn record_and_note_failure(
+    context: &Context,
+    backup: &Backup,
+    reason: String,
+    env: &lifeboat_backup::Env,
+) -> (bool, Finished) {
+    let mut given = backup.clone();
+    mark_failed(&mut given, &reason, context.env.now());
+    let recording = record_failure(given.clone(), &context.options.backup, env);
+    let why = match recorded(backup.spec.cancel, &env.operation.cancel, recording).await {
+        // When its record was stored already, by an attempt that was cut off, that says how it ended.
+        Ok(Ok(record)) => {
+            let has_put = is_of_failure(&record.status, &given.status);
+            if has_put {
+                // Nobody can restore from them now. What cannot be removed goes with the deletion of the backup.
+                remove_snapshots(backup, env).await;
+            }
+            return (has_put, note_end(context, backup, &record).await);
+        }
+        Ok(Err(e)) => e.to_string(),
+        Err(why) => why,
+    };
+    tracing::warn!(backup = backup.metadata.name, why, "log and record of a failed backup are not stored");
+    (false, note_failure(context, backup, reason).await)
+}
+
+/// Whether a record is what was given to be recorded of a failure, and not of an earlier attempt.
+fn is_of_failure(record: &BackupStatus, given: &BackupStatus) -> bool {
+    let end = |status: &BackupStatus| (status.phase, status.completion_timestamp, status.failure_reason.clone());
+    end(record) == end(given)
+}
+
+/// Whether a record in a bucket is that of a Backup. One that was taken over from a bucket has another UID than its record;
+/// two clusters may begin backups of one name at the same second.
+pub(in crate::work) fn is_record_of(record: &Backup, backup: &Backup) -> bool {
+    let run = |status: &BackupStatus| (status.start_timestamp, status.completion_timestamp, status.progress);
+    record.metadata.uid == backup.metadata.uid || run(&record.status) == run(&backup.status)
+}
+
+/// Takes a status over from a record. Which attempt it was of which the record is the outcome, says the record; how many
+/// were begun, the object.
+pub(in crate::work) fn take_status(backup: &mut Backup, record: &BackupStatus) {
+    let attempt = backup.status.attempt;
+    backup.status = BackupStatus { attempt, ..record.clone() };
+}
+
+/// Brings the status of a record into the object.
+async fn note_end(context: &Context, backup: &Backup, record: &Backup) -> Finished {
+    tracing::info!(backup = backup.metadata.name, phase = record.phase(), "backup ends");
+    let ended = until_written(context, backup, |after| take_status(after, &record.status)).await?;
+    context.metrics.backup_ends(&ended, None);
+    Ok(vec![Effect::stored(ended)])
+}
+
+fn mark_failed(backup: &mut Backup, reason: &str, now: Timestamp) {
+    backup.status.phase = Some(BackupPhase::Failed);
+    backup.status.failure_reason = shortened(reason.to_owned());
+    backup.status.queue_position = 0;
+    backup.status.completion_timestamp = Some(Time::new(now));
+}
+
+/// Brings the outcome of an engine that was given this spec into the object: over the finalizing phase to the last one.
+pub(super) async fn note_outcome(
+    context: &Context,
+    current: &Backup,
+    given: &BackupSpec,
+    outcome: &Outcome,
+) -> Finished {
+    let last = outcome.backup.status.phase;
+    if last == Some(BackupPhase::Failed) {
+        return note_end(context, current, &outcome.backup).await;
+    }
+    let mut made = outcome.backup.spec.clone();
+    if outcome.was_complete {
+        // The record is of an earlier attempt: what else differs was changed since then.
+        made = BackupSpec { excluded_namespaces: made.excluded_namespaces, ..given.clone() };
+    }
+    if outcome.is_pending() {
+        let pending = until_written(context, current, |after| {
+            take_changes(&mut after.spec, given, &made);
+            take_status(after, &outcome.backup.status);
+        })
+        .await?;
+        tracing::info!(backup = pending.metadata.name, phase = pending.phase(), "backup waits for its operations");
+        context.metrics.backup_ran(&pending);
+        if let Some(size) = outcome.archive_size {
+            context.metrics.backup_archived(&pending, size);
+        }
+        return Ok(vec![Effect::stored(pending)]);
+    }
+    let finalizing = until_written(context, current, |after| {
+        take_changes(&mut after.spec, given, &made);
+        take_status(after, &outcome.backup.status);
+        after.status.phase = Some(match last {
+            Some(BackupPhase::Completed) => BackupPhase::Finalizing,
+            _ => BackupPhase::FinalizingPartiallyFailed,
+        });
+        after.status.completion_timestamp = None;
+    })
+    .await?;
+    let ended = until_written(context, &finalizing, |after| {
+        after.status.phase = last;
+        after.status.completion_timestamp = outcome.backup.status.completion_timestamp;
+    })
+    .await?;
+    tracing::info!(backup = ended.metadata.name, phase = ended.phase(), "backup ends");
+    context.metrics.backup_ran(&ended);
+    context.metrics.backup_ends(&ended, outcome.archive_size);
+    Ok(vec![Effect::stored(ended)])
+}
+
+/// Notes that a backup has failed.
+pub(in crate::work) async fn note_failure(context: &Context, backup: &Backup, reason: String) -> Finished {
+    tracing::error!(backup = backup.metadata.name, reason, "backup failed");
+    let now = context.env.now();
+    let ended = until_written(context, backup, |after| mark_failed(after, &reason, now)).await?;
+    context.metrics.backup_ends(&ended, None);
+    Ok(vec![Effect::stored(ended)])
+}
+
+pub(super) async fn note_refusal(
+    context: &Context,
+    before: &Backup,
+    mut after: Backup,
+    errors: Vec<String>,
+) -> Finished {
+    tracing::error!(backup = before.metadata.name, errors = errors.join("; "), "backup is not valid");
+    let refuse = |backup: &mut Backup, errors| {
+        backup.status.phase = Some(BackupPhase::FailedValidation);
+        backup.status.validation_errors = capped(errors);
+        backup.status.start_timestamp = None;
+    };
+    refuse(&mut after, errors.clone());
+    let saved = match store_change(context, before, &after).await {
+        // The API server refuses what was filled in: only the reasons for the refusal are noted.
+        Err(Unfinished::Cluster(e)) if is_refused(&e) => {
+            after = before.clone();
+            refuse(&mut after, errors.into_iter().chain([not_taken(&e)]).collect());
+            store_change(context, before, &after).await?
+        }
+        saved => saved?,
+    };
+    context.metrics.backup_refused(&after);
+    Ok(saved)
+}
+
+pub(in crate::work) async fn store_change(context: &Context, before: &Backup, after: &Backup) -> Finished {
+    let stored = context.client.change(before, after).await?;
+    Ok(vec![Effect::stored(stored)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_was_stored_before_is_not_that_of_a_failure() {
+        let at = |seconds| Timestamp::from_second(seconds).unwrap();
+        let failed = |reason: &str, seconds| {
+            let mut backup = Backup::default();
+            mark_failed(&mut backup, reason, at(seconds));
+            backup.status
+        };
+        let given = failed("no", 1);
+        let counted = BackupStatus { errors: 1, ..given.clone() };
+        let complete = BackupStatus { phase: Some(BackupPhase::Completed), ..given.clone() };
+        for (record, expected) in [
+            (given.clone(), true),
+            (counted, true),
+            (complete, false),
+            (failed("no", 2), false),
+            (failed("other", 1), false),
+        ] {
+            assert_eq!(is_of_failure(&record, &given), expected, "{record:?}");
+        }
+    }
+}

@@ -1,0 +1,309 @@
+use super::*;
+use crate::stub::{OneBucket, api_server, context, sandbox};
+use crate::world::Change;
+use lifeboat_api::Time;
+use lifeboat_api::{BackupStorageLocationAccessMode, BackupStorageLocationPhase};
+use lifeboat_archive::layout::BackupFile;
+use lifeboat_archive::sidecar::{CLAIM_FORMAT, Claim};
+use lifeboat_bucket::{BlobStore, Memory, PutOptions};
+use lifeboat_reconcile::Seen;
+use lifeboat_store::ClaimRequest;
+use std::sync::Arc;
+
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+/// A backup of this UID that began at this second.
+fn begun(uid: &str, second: i64) -> Backup {
+    let mut backup = Backup::default();
+    backup.metadata.name = "b".into();
+    backup.metadata.uid = uid.into();
+    backup.status.start_timestamp = Some(Time::new(Timestamp::from_second(second).unwrap()));
+    backup
+}
+
+#[tokio::test]
+async fn files_of_another_backup_stay() {
+    let mut not_begun = begun("u", 0);
+    not_begun.status.start_timestamp = None;
+    let (b, other) = (begun("u", 5), begun("v", 7));
+    let (mut refused, mut at_the_same_second) = (begun("u", 7), begun("u", 7));
+    refused.status.failure_reason = NAME_TAKEN.into();
+    at_the_same_second.status.completion_timestamp = at_the_same_second.status.start_timestamp;
+    let claim = |uid: &str| {
+        let (cluster_uid, namespace) = ("c".to_owned(), "velero".to_owned());
+        let (format, claimed) = (CLAIM_FORMAT.to_owned(), Timestamp::UNIX_EPOCH);
+        let backup_uid = uid.into();
+        serde_json::to_vec(&Claim { format, cluster_uid, backup_uid, namespace, attempt: 1, claimed, refreshed: None })
+    };
+    let record = |backup: &Backup| Some(serde_json::to_vec(backup).unwrap());
+    for (what, backup, record, claimed, expected) in [
+        ("nothing is there", &b, None, None, Some("u")),
+        ("it never began", &not_begun, None, None, None),
+        ("it never began, and another did", &not_begun, record(&other), Some("v"), None),
+        ("its record", &b, record(&b), Some("u"), Some("u")),
+        ("its record, from before it was taken over", &b, record(&begun("original", 5)), None, Some("original")),
+        ("the record of another", &b, record(&other), None, None),
+        ("the name was taken", &refused, record(&other), None, None),
+        ("another began at the same second", &at_the_same_second, record(&other), None, None),
+        ("its claim", &b, None, Some("u"), Some("u")),
+        ("the claim of another", &b, None, Some("v"), None),
+    ] {
+        let bucket: Arc<dyn BlobStore> = Arc::new(Memory::default());
+        let all = [(BackupFile::Metadata, record), (BackupFile::Claim, claimed.map(|uid| claim(uid).unwrap()))];
+        for (file, bytes) in all {
+            let Some(bytes) = bytes else { continue };
+            bucket.put(&file.key("b"), bytes.into(), PutOptions::default()).await.unwrap();
+        }
+        let expected = expected.map_or(Owner::Another, |uid: &str| Owner::This(uid.to_owned()));
+        assert_eq!(owner_of_files(&Store::new(bucket), backup, NOW).await.unwrap(), expected, "{what}");
+    }
+}
+
+/// Each time that it is tried.
+#[tokio::test]
+async fn a_deletion_takes_nothing_that_another_cluster_has_made_meanwhile() {
+    let bucket: Arc<dyn BlobStore> = Arc::new(Memory::default());
+    let store = Store::new(Arc::clone(&bucket));
+    let put = async |file: BackupFile, bytes: Vec<u8>| {
+        bucket.put(&file.key("b"), bytes.into(), PutOptions::default()).await.unwrap();
+    };
+    let claim = |cluster: &str, uid: &str| {
+        let request = ClaimRequest {
+            name: "b".into(),
+            backup_uid: uid.into(),
+            cluster_uid: cluster.into(),
+            namespace: "velero".into(),
+            take_over: false,
+            now: Timestamp::UNIX_EPOCH,
+        };
+        let store = store.clone();
+        async move { store.claim(&request).await.map(drop) }
+    };
+    // Taken over from the bucket: another UID than the record's.
+    let mut backup = begun("u", 5);
+    claim("here", "original").await.unwrap();
+    put(BackupFile::Metadata, serde_json::to_vec(&begun("original", 5)).unwrap()).await;
+    assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), Owner::This("original".into()));
+    backup.status.phase = Some(BackupPhase::Deleting);
+    backup.metadata.annotations.insert(ANNOTATION_FILES.into(), "original".into());
+    // Cut off after the record: the rest is still its own.
+    bucket.delete(&[BackupFile::Metadata.key("b")]).await.unwrap();
+    assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), Owner::This("original".into()));
+    assert!(claim("there", "v").await.is_err(), "no other backup gets the name as long as a file is left");
+    store.delete_backup("b").await.unwrap();
+    assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), Owner::This("original".into()));
+    // Another cluster begins, and ends.
+    claim("there", "v").await.unwrap();
+    assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), Owner::Another);
+    put(BackupFile::Metadata, serde_json::to_vec(&begun("v", 9)).unwrap()).await;
+    assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), Owner::Another);
+    // As an earlier version noted it.
+    backup.metadata.annotations.insert(ANNOTATION_FILES.into(), "own".into());
+    assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), Owner::Another);
+    for file in [BackupFile::Metadata, BackupFile::Claim] {
+        put(file, b"{".to_vec()).await;
+        let error = owner_of_files(&store, &backup, NOW).await.unwrap_err();
+        assert!(matches!(error, StoreError::Sidecar { .. }), "{error}");
+        bucket.delete(&[file.key("b")]).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_backup_that_another_cluster_holds_stays_unless_its_deletion_has_begun() {
+    let store = Store::in_memory();
+    let hold = |backup: &mut Backup, name: &str| {
+        backup.metadata.annotations.insert(name.to_owned(), "forever".to_owned());
+    };
+    let mut record = begun("u", 5);
+    hold(&mut record, well_known::ANNOTATION_HOLD);
+    store.replace_record(&record).await.unwrap();
+    let mut backup = begun("u", 5);
+    assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), Owner::Held(Hold::Forever));
+    backup.status.phase = Some(BackupPhase::Deleting);
+    assert_eq!(owner_of_files(&store, &backup, NOW).await.unwrap(), Owner::This("u".into()));
+    let mut released = begun("u", 5);
+    hold(&mut released, well_known::ANNOTATION_HOLD_RECORDED);
+    assert_eq!(owner_of_files(&store, &released, NOW).await.unwrap(), Owner::This("u".into()), "it was released here");
+    assert_eq!(owner_of_files(&store, &begun("v", 7), NOW).await.unwrap(), Owner::Another);
+}
+
+#[tokio::test]
+async fn a_deletion_is_counted_when_the_backup_is_gone() {
+    for (code, counted) in [(200, ["success", "attempt"]), (403, ["failure", "attempt"])] {
+        // It never began, so that no file is its own.
+        let mut backup = begun("u", 0);
+        (backup.status.start_timestamp, backup.metadata.resource_version) = (None, "1".into());
+        let mut request = DeleteBackupRequest::default();
+        (request.metadata.name, request.spec.backup_name) = ("d".into(), "b".into());
+        let mut location = BackupStorageLocation::default();
+        location.spec.provider = "aws".into();
+        location.status.phase = Some(BackupStorageLocationPhase::Available);
+        let status = serde_json::json!({"kind": "Status", "apiVersion": "v1", "code": code, "message": "no"});
+        let begins = [(200, serde_json::json!(request)), (200, serde_json::json!(backup)), (code, status)];
+        let ends = (200, serde_json::json!(request));
+        let mut tasks = tokio::task::JoinSet::new();
+        let cluster = api_server(&mut tasks, begins.into_iter().chain([ends]).collect()).await;
+        let context = context(cluster, Arc::new(OneBucket(Arc::new(Memory::default()))));
+        let target = Target {
+            backup: Some(backup),
+            location: Ok(location),
+            restores: vec![],
+            others: vec![],
+            failed: vec![],
+            now: NOW,
+        };
+        let effects = delete(&context, request, target).await.unwrap();
+        let is_gone = effects.iter().any(|effect| matches!(effect, Effect::Gone(Kind::Backup, _)));
+        assert_eq!(is_gone, code == 200);
+        let text = String::from_utf8(context.metrics.text().unwrap()).unwrap();
+        for what in ["attempt", "success", "failure"] {
+            let line = format!("velero_backup_deletion_{what}_total{{schedule=\"\"}}");
+            let expected = format!("{line} {}", i32::from(counted.contains(&what)));
+            assert!(text.lines().any(|line| line == expected), "{code}: {expected} in {text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn of_the_requests_that_have_failed_the_last_one_stays() {
+    let (_sandbox, cluster) = sandbox().await;
+    let context = context(cluster, Arc::new(OneBucket(Arc::new(Memory::default()))));
+    let mut made = Vec::new();
+    for name in ["d1", "d2", "of-another"] {
+        let mut request = DeleteBackupRequest::default();
+        (request.metadata.name, request.metadata.namespace) = (name.into(), "velero".into());
+        request.spec.backup_name = "b".into();
+        made.push(context.client.create(name, &request).await.unwrap().unwrap());
+    }
+    let failed = [Identity::of(&made[0].metadata)];
+    let effects = note_processed(&context, &made[1], &failed, vec!["no".to_owned()]).await.unwrap();
+    assert_eq!(effects.len(), 2);
+    let left: Vec<DeleteBackupRequest> = context.client.list("").await.unwrap();
+    let left: Vec<(&str, &[String])> =
+        left.iter().map(|one| (one.metadata.name.as_str(), &one.status.errors[..])).collect();
+    assert_eq!(left, [("d2", &["no".to_owned()][..]), ("of-another", &[])]);
+}
+
+#[test]
+fn a_request_is_for_one_backup_of_the_name() {
+    let mut world = World::default();
+    world.backups.put(begun("u", 5));
+    let mut request = DeleteBackupRequest::default();
+    request.spec.backup_name = "b".into();
+    for (label, expected) in [(None, true), (Some(""), true), (Some("u"), true), (Some("v"), false)] {
+        let labels = label.map(|uid| (well_known::LABEL_BACKUP_UID.to_owned(), uid.to_owned()));
+        request.metadata.labels = labels.into_iter().collect();
+        assert_eq!(Target::of(&request, &world, "", NOW).backup.is_some(), expected, "{label:?}");
+    }
+}
+
+#[test]
+fn a_deletion_takes_nothing_of_another_namespace() {
+    let mut world = World::default();
+    let request = |namespace: &str, name: &str| {
+        let mut request = DeleteBackupRequest::default();
+        (request.metadata.namespace, request.metadata.name) = (namespace.into(), name.into());
+        request.spec.backup_name = "b".into();
+        request
+    };
+    for namespace in ["here", "there"] {
+        let mut backup = begun(namespace, 5);
+        backup.metadata.namespace = namespace.into();
+        world.backups.put(backup);
+        let mut restore = Restore::default();
+        (restore.metadata.namespace, restore.metadata.name) = (namespace.into(), "r".into());
+        restore.metadata.uid = namespace.into();
+        restore.spec.backup_name = "b".into();
+        world.restores.put(restore);
+        let spec = serde_json::json!({"backupName": "b", "itemOperationTimeout": []});
+        let metadata = serde_json::json!({"namespace": namespace, "name": "u", "uid": namespace});
+        let unreadable = serde_json::json!({"metadata": metadata, "spec": spec}).to_string();
+        world.see(Change { kind: Kind::Restore, what: Seen::Applied(unreadable.into()) });
+        world.delete_requests.put(request(namespace, "d1"));
+        world.delete_requests.put(request(namespace, "d2"));
+        for (name, uid) in [("d3", namespace), ("d4", "another backup of the name")] {
+            let mut failed = request(namespace, name);
+            failed.status.phase = Some(DeleteBackupRequestPhase::Processed);
+            failed.metadata.labels.insert(well_known::LABEL_BACKUP_UID.into(), uid.into());
+            world.delete_requests.put(failed);
+        }
+    }
+    let key = |name: &str| NamespacedName { namespace: "here".into(), name: name.into() };
+    let target = Target::of(&request("here", "d1"), &world, "", NOW);
+    assert_eq!(target.backup.map(|backup| backup.metadata.uid).as_deref(), Some("here"));
+    let restores: Vec<NamespacedName> = target.restores.into_iter().map(|(restore, _)| restore.key).collect();
+    assert_eq!(restores, [key("r"), key("u")]);
+    let keys = |all: Vec<Identity>| all.into_iter().map(|other| other.key).collect::<Vec<_>>();
+    assert_eq!(keys(target.others), [key("d2"), key("d3"), key("d4")]);
+    assert_eq!(keys(target.failed), [key("d3")]);
+}
+
+#[test]
+fn what_cannot_be_deleted_is_said_before_anything_is_changed() {
+    let mut request = DeleteBackupRequest::default();
+    let mut target = Target {
+        backup: None,
+        location: Err("here".into()),
+        restores: vec![],
+        others: vec![],
+        failed: vec![],
+        now: NOW,
+    };
+    let why = |request: &DeleteBackupRequest, target: &Target| target.check(request).err();
+    assert_eq!(why(&request, &target).as_deref(), Some("spec.backupName is required"));
+    request.spec.backup_name = "b".into();
+    assert_eq!(why(&request, &target).as_deref(), Some("backup not found"));
+    let mut backup = Backup::default();
+    backup.spec.storage_location = "here".into();
+    for phase in [BackupPhase::InProgress, BackupPhase::Finalizing, BackupPhase::WaitingForPluginOperations] {
+        backup.status.phase = Some(phase);
+        target.backup = Some(backup.clone());
+        assert_eq!(why(&request, &target).as_deref(), Some("backup is still in progress"), "{phase:?}");
+    }
+    let held = |value: &str| [(well_known::ANNOTATION_HOLD.to_owned(), value.to_owned())].into();
+    for (phase, value, expected) in [
+        (BackupPhase::Completed, "forever", "backup b is held until it is released"),
+        (BackupPhase::Completed, "1970-01-01T00:00:01Z", "backup b is held until 1970-01-01T00:00:01Z"),
+        (BackupPhase::Completed, "1970-01-01T00:00:00Z", "backup storage location here not found"),
+        (BackupPhase::Deleting, "forever", "backup storage location here not found"),
+    ] {
+        let mut backup = Backup { metadata: backup.metadata.clone(), ..backup.clone() };
+        backup.metadata.name = "b".into();
+        backup.metadata.annotations = held(value);
+        backup.status.phase = Some(phase);
+        target.backup = Some(backup);
+        let why = why(&request, &target).unwrap();
+        assert!(why.starts_with(expected), "{phase:?} {value}: {why}");
+        let tells = why.ends_with("; `backup release b` releases it, then delete it again");
+        assert_eq!(tells, expected.contains("held"), "{why}");
+    }
+    for phase in [None, Some(BackupPhase::Queued), Some(BackupPhase::Completed), Some(BackupPhase::Deleting)] {
+        backup.status.phase = phase;
+        target.backup = Some(backup.clone());
+        let expected = "backup storage location here not found";
+        assert_eq!(why(&request, &target).as_deref(), Some(expected), "{phase:?}");
+    }
+    target.location = Err(String::new());
+    let expected = "the backup names no backup storage location, and none is the default";
+    assert_eq!(why(&request, &target).as_deref(), Some(expected));
+    let mut location = BackupStorageLocation::default();
+    location.metadata.name = "here".into();
+    for (mode, phase, expected) in [
+        (
+            Some(BackupStorageLocationAccessMode::ReadOnly),
+            Some(BackupStorageLocationPhase::Available),
+            Some("cannot delete backup because backup storage location here is currently in read-only mode"),
+        ),
+        (
+            None,
+            None,
+            Some("cannot delete backup because backup storage location here is currently in Unavailable state"),
+        ),
+        (None, Some(BackupStorageLocationPhase::Available), None),
+    ] {
+        location.spec.access_mode = mode;
+        location.status.phase = phase;
+        target.location = Ok(location.clone());
+        assert_eq!(why(&request, &target).as_deref(), expected);
+    }
+}
