@@ -82,7 +82,7 @@ impl Found {
             let of_backup = |meta: ObjectMeta| found.moved.extend(meta.labels.get(LABEL_BACKUP_NAME).cloned());
             each_metadata(cluster, &resource, own, of_backup).await?;
         }
-        let take = |meta: ObjectMeta| drop(found.repositories.insert(meta.name));
+        let take = |meta: ObjectMeta| found.repositories.extend([meta.name]);
         each_metadata(cluster, &api_resource::<BackupRepository>(), own, take).await?;
         let config_maps = ApiResource::new("", "v1", "configmaps", "ConfigMap");
         each_metadata(cluster, &config_maps, own, |meta| {
