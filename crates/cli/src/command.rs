@@ -141,19 +141,6 @@ impl Lifeboat {
         Self::from_arg_matches_mut(&mut matches).map_err(|e| e.format(&mut grammar))
     }
 
-    /// The flags of a server that is started with these arguments.
-    ///
-    /// # Errors
-    /// When they are wrong, or not those of a server.
-    pub(crate) fn server(args: &[String]) -> Result<(Globals, ServerArgs), clap::Error> {
-        let words = std::iter::once("velero").chain(args.iter().map(String::as_str)).map(Into::into);
-        let Self { globals, command } = Self::parse_line("velero", words)?;
-        match command {
-            Command::Server(server) => Ok((globals, *server)),
-            _ => Err(clap::Error::raw(clap::error::ErrorKind::InvalidSubcommand, "it does not start a server")),
-        }
-    }
-
     /// The command of words separated by blanks.
     #[cfg(test)]
     pub(crate) fn parsed(line: &str) -> Self {

@@ -2,8 +2,11 @@
 
 use super::found::Found;
 use super::verdict::{Finding, Verdict};
-use crate::command::Lifeboat;
+use crate::globals::Globals;
+use crate::pflag;
+use crate::server::ServerArgs;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, FromArgMatches, Parser};
 use lifeboat_api::Features;
 use serde_json::Value;
 
@@ -89,13 +92,33 @@ pub(super) struct Flags {
     wrong: Option<String>,
 }
 
+/// The arguments of a server, after the word `server`.
+#[derive(Debug, Parser)]
+#[command(name = "server", no_binary_name = true)]
+struct Arguments {
+    #[command(flatten)]
+    globals: Globals,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+impl Arguments {
+    fn of(args: &[String]) -> Result<Self, clap::Error> {
+        Self::from_arg_matches(&pflag::with_rules(Self::command()).try_get_matches_from(args)?)
+    }
+}
+
 impl Flags {
     fn of(args: &[String]) -> Self {
-        let mut args: Vec<String> = args.to_vec();
         let mut flags = Self::default();
+        let Some((_, args)) = args.split_first().filter(|(word, _)| *word == "server") else {
+            flags.wrong = Some("its first argument is not `server`".to_owned());
+            return flags;
+        };
+        let mut args: Vec<String> = args.to_vec();
         loop {
-            match Lifeboat::server(&args) {
-                Ok((globals, server)) => {
+            match Arguments::of(&args) {
+                Ok(Arguments { globals, server }) => {
                     let (policies, modifiers) = server.config_maps();
                     return Self {
                         features: globals.features(),
