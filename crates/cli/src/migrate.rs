@@ -2,6 +2,7 @@
 
 mod differences;
 mod found;
+mod programs;
 mod resources;
 mod verdict;
 mod workload;
@@ -78,7 +79,7 @@ struct Report {
 impl Report {
     /// Pure. `program` is what the commands begin with.
     fn of(found: &Found, program: &str) -> Self {
-        let mut findings = [workload::findings(found, program), resources::findings(found, program)].concat();
+        let mut findings = [programs::findings(found, program), resources::findings(found, program)].concat();
         findings.sort_by_key(|finding| finding.verdict);
         Self {
             namespace: found.namespace.clone(),

@@ -207,7 +207,7 @@ mod tests {
             locations: vec![
                 location("a", "aws", json!({"region": "x"}), "Available"),
                 location("b", "velero.io/aws", json!({"region": "x"}), "Unavailable"),
-                location("c", "aws", json!({"regoin": "x"}), "Available"),
+                location("c", "aws", json!({"zone": "x"}), "Available"),
                 location("d", "velero.io/gcp", json!({}), "Available"),
                 location("e", "example.io/mine", json!({}), "Available"),
             ],

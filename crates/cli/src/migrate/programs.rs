@@ -1,0 +1,155 @@
+//! What becomes of the programs of an installation: server, node agents, plugins.
+
+use super::found::Found;
+use super::verdict::{Finding, Verdict};
+use super::workload::{Flags, Workload};
+
+/// The newest release of Velero whose behaviour was looked at, and the oldest whose installations and buckets were.
+const RELEASES: std::ops::RangeInclusive<u32> = 15..=18;
+
+/// What becomes of the programs.
+pub(super) fn findings(found: &Found, program: &str) -> Vec<Finding> {
+    let mut out = Vec::new();
+    let Some(server) = &found.server else {
+        let what =
+            format!("there is no Deployment with the label component=velero in the namespace {}", found.namespace);
+        let next = format!("look for it with --namespace, or install Lifeboat anew: {program} install");
+        return vec![Finding::new(Verdict::Differs, "server", what).next(next)];
+    };
+    let subject = format!("deployment {}", server.name);
+    out.push(if server.is_lifeboat() {
+        Finding::new(Verdict::Works, &subject, format!("is Lifeboat's already, of the image {}", server.image))
+    } else {
+        release(server, &subject)
+    });
+    flags(&server.flags(), &mut out);
+    for image in &server.init_images {
+        out.push(Finding::new(Verdict::Works, format!("plugins of {image}"), "run as they are"));
+    }
+    for agent in &found.node_agents {
+        let what = "this version has no node agent: it stays, and nothing asks it to move data";
+        out.push(Finding::new(Verdict::Missing, format!("daemonset {}", agent.name), what));
+    }
+    out
+}
+
+fn release(server: &Workload, subject: &str) -> Finding {
+    let image = &server.image;
+    match server.minor() {
+        Some(minor) if minor == *RELEASES.end() => {
+            Finding::new(Verdict::Works, subject, format!("is of {image}, whose behaviour Lifeboat follows"))
+        }
+        Some(minor) if RELEASES.contains(&minor) => Finding::new(
+            Verdict::Differs,
+            subject,
+            format!(
+                "is of {image}: Lifeboat behaves as release 1.{}, and its definitions have to be brought up to date",
+                RELEASES.end()
+            ),
+        ),
+        Some(_) => Finding::new(
+            Verdict::Differs,
+            subject,
+            format!(
+                "is of {image}: a change from releases before 1.{} or after 1.{} was not tried",
+                RELEASES.start(),
+                RELEASES.end()
+            ),
+        )
+        .next("try it with a copy of the cluster, or bring Velero to a release between them first"),
+        None => {
+            Finding::new(Verdict::Differs, subject, format!("is of {image}, which does not say of which release it is"))
+        }
+    }
+}
+
+fn flags(flags: &Flags, out: &mut Vec<Finding>) {
+    for flag in &flags.unknown {
+        let what = "the server of Lifeboat does not know it, and would not start";
+        let next = "take it out of the arguments of the Deployment; Velero's servers of later releases may have it, this version does not";
+        out.push(Finding::new(Verdict::Mend, format!("flag --{flag}"), what).next(next));
+    }
+    if let Some(wrong) = &flags.wrong {
+        let next = "change the arguments of the Deployment";
+        out.push(
+            Finding::new(Verdict::Mend, "flags of the server", format!("the server would not start: {wrong}"))
+                .next(next),
+        );
+    }
+    for flag in &flags.for_movers {
+        let what = "this version has no mover: backups with volumes that need one are refused";
+        let next = "save these volumes by snapshots, or set spec.allowUnprotected of backups and schedules that may go on without them";
+        out.push(Finding::new(Verdict::Missing, format!("flag --{flag}"), what).next(next));
+    }
+    for flag in &flags.without_effect {
+        let what = "is taken, with a warning in the log, and has no effect in this version";
+        out.push(Finding::new(Verdict::Differs, format!("flag --{flag}"), what));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn server(image: &str, args: &[&str]) -> Workload {
+        Workload::of(&json!({"metadata": {"name": "velero", "labels": {"component": "velero"}},
+            "spec": {"template": {"spec": {
+                "initContainers": [{"image": "velero/velero-plugin-for-gcp:v1.14.2"}],
+                "containers": [{"image": image, "args": args}]}}}}))
+    }
+
+    fn told(server: Workload) -> Vec<(Verdict, String)> {
+        let found = Found { namespace: "velero".to_owned(), server: Some(server), ..Found::default() };
+        findings(&found, "lifeboat")
+            .into_iter()
+            .map(|one| (one.verdict, format!("{}: {}", one.subject, one.what)))
+            .collect()
+    }
+
+    #[test]
+    fn each_argument_of_the_server_is_looked_at() {
+        let args = [
+            "server",
+            "--features=EnableCSI",
+            "--uploader-type=kopia",
+            "--not-there=1",
+            "--fs-backup-timeout=1h",
+            "--nor-this",
+            "--default-volumes-to-fs-backup",
+            "--global-backup-volume-policies-configmap=all",
+        ];
+        let server = server("velero/velero:v1.18.2", &args);
+        let flags = server.flags();
+        assert_eq!((flags.features.csi, flags.policies.as_deref()), (true, Some("all")));
+        assert_eq!(
+            told(server),
+            [
+                (Verdict::Works, "deployment velero: is of velero/velero:v1.18.2, whose behaviour Lifeboat follows"),
+                (Verdict::Mend, "flag --not-there: the server of Lifeboat does not know it, and would not start"),
+                (Verdict::Mend, "flag --nor-this: the server of Lifeboat does not know it, and would not start"),
+                (
+                    Verdict::Missing,
+                    "flag --default-volumes-to-fs-backup: this version has no mover: backups with volumes that need one are refused"
+                ),
+                (
+                    Verdict::Differs,
+                    "flag --fs-backup-timeout: is taken, with a warning in the log, and has no effect in this version"
+                ),
+                (Verdict::Works, "plugins of velero/velero-plugin-for-gcp:v1.14.2: run as they are"),
+            ]
+            .map(|(verdict, text)| (verdict, text.to_owned()))
+        );
+    }
+
+    #[test]
+    fn a_wrong_value_of_an_argument_is_told() {
+        let all = told(server("velero/velero:v1.18.2", &["server", "--default-backup-ttl=soon"]));
+        let (verdict, text) = &all[1];
+        assert_eq!(*verdict, Verdict::Mend);
+        assert!(
+            text.starts_with("flags of the server: the server would not start: ") && text.contains("soon"),
+            "{text}"
+        );
+    }
+}
