@@ -35,8 +35,8 @@ bench-large: ## the same with 300,000 objects, about half an hour and 6 GB of me
 image: ## the container image as one file, without a container engine (musl-tools needed); some twenty minutes on two cores
 	cargo xtask image
 
-deploy: ## what `install` makes, as the base of kustomize
-	cargo run --quiet --bin lifeboat -- install --no-default-backup-location --use-volume-snapshots=false --no-secret --dry-run -o yaml > deploy/kustomize/base/install.yaml
+deploy: ## what of deploy/ is made of the objects of `install`: the base of kustomize, definitions and smaller rights of the chart
+	cargo xtask deploy
 
 fmt: ## format everything
 	cargo fmt --all

@@ -3,6 +3,7 @@
 
 mod bench;
 mod circles;
+mod deploy;
 mod edges;
 mod image;
 mod monitoring;
@@ -36,8 +37,9 @@ fn main() -> Result<()> {
         "measured" => bench::measure(&args),
         "fuzz" => fuzz(&args),
         "image" => image::image(&args),
+        "deploy" => deploy::write(),
         other => bail!(
-            "unknown task {other:?}: check, check-edges, check-circles, check-monitoring, scenarios, setup, test, test-node, test-long, bench, bench-large, fuzz or image"
+            "unknown task {other:?}: check, check-edges, check-circles, check-monitoring, scenarios, setup, test, test-node, test-long, bench, bench-large, fuzz, image or deploy"
         ),
     }
 }

@@ -3,7 +3,7 @@
 use crate::{cargo, setup};
 use anyhow::{Context, Result, bail};
 use lifeboat_testbed::{
-    ControlPlane, Ec2Server, Node, REAL_PLUGINS, S3Server, in_namespaces, plugin_fixture_that_detects_races,
+    ControlPlane, Ec2Server, Node, REAL_PLUGINS, S3Server, helm, in_namespaces, plugin_fixture_that_detects_races,
 };
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -14,6 +14,7 @@ const SLOWEST: usize = 20;
 
 /// Runs all tests of the workspace, and names the slowest.
 pub(crate) fn all() -> Result<()> {
+    crate::timed("helm", || helm().map(drop))?;
     let bed = Bed::start()?;
     let begun = Instant::now();
     let mut tests = bed.give(cargo());

@@ -10,9 +10,11 @@
 //! Only for development. Start reading at [`ControlPlane`].
 
 mod binaries;
+mod built;
 mod certificates;
 mod control_plane;
 mod ec2;
+mod helm;
 mod image;
 mod node;
 mod plugins;
@@ -24,6 +26,7 @@ mod scripted;
 pub use binaries::{Binaries, cache_folder};
 pub use control_plane::{ControlPlane, Kubectl};
 pub use ec2::Ec2Server;
+pub use helm::helm;
 pub use image::{Entry, Image};
 pub use node::{DRIVER, Driver, NODE_STATE, Node, in_namespaces};
 pub use plugins::{

@@ -1,11 +1,10 @@
 //! Builds the programs that tests of plugins need: a host and a plugin made with Velero's code, and plugins that people use.
 //!
-//! None needs anything else of the test bed. Each is kept under a digest of its module, so it is built again when that changes.
+//! None needs anything else of the test bed.
 
-use crate::binaries::{cache_folder, go, module, run};
-use anyhow::{Context, Result, bail};
-use sha2::{Digest, Sha256};
-use std::path::{Path, PathBuf};
+use crate::built::{Races, built};
+use anyhow::{Result, bail};
+use std::path::PathBuf;
 
 /// The plugins that people use and tests run.
 pub const REAL_PLUGINS: [RealPlugin; 3] = [
@@ -68,51 +67,4 @@ pub fn plugin_fixture() -> Result<PathBuf> {
 /// As with [`plugin_fixture`].
 pub fn plugin_fixture_that_detects_races() -> Result<PathBuf> {
     built("plugin-fixture", ".", Races::Detected)
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Races {
-    Undetected,
-    Detected,
-}
-
-/// The program of a package, which is built unless it was before.
-fn built(name: &str, package: &str, races: Races) -> Result<PathBuf> {
-    let folder = module(name);
-    let mut program = format!("{}-{}", name.replace('/', "-"), digest(&folder)?);
-    if races == Races::Detected {
-        program.push_str("-races");
-    }
-    let programs = cache_folder().join("testbed").join("plugins");
-    let path = programs.join(&program);
-    if path.exists() {
-        return Ok(path);
-    }
-    std::fs::create_dir_all(&programs).with_context(|| format!("make {}", programs.display()))?;
-    // Another process may build the same.
-    let temporary = programs.join(format!("{program}.{}", std::process::id()));
-    let mut build = go(&folder);
-    build.args(["build", "-trimpath", "-ldflags", "-s -w"]);
-    if races == Races::Detected {
-        build.arg("-race").env("CGO_ENABLED", "1");
-    }
-    build.arg("-o").arg(&temporary).arg(package);
-    run(build, name)?;
-    std::fs::rename(&temporary, &path).with_context(|| format!("keep {}", path.display()))?;
-    Ok(path)
-}
-
-/// A digest of the files of a module.
-fn digest(folder: &Path) -> Result<String> {
-    let entries = std::fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?;
-    let mut files = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<PathBuf>>>()?;
-    files.sort();
-    let mut hasher = Sha256::new();
-    for file in files {
-        let content = std::fs::read(&file).with_context(|| format!("read {}", file.display()))?;
-        hasher.update(file.file_name().unwrap_or_default().as_encoded_bytes());
-        hasher.update(content.len().to_le_bytes());
-        hasher.update(content);
-    }
-    Ok(hex::encode(&hasher.finalize()[..8]))
 }

@@ -1,5 +1,7 @@
 //! `lifeboat install` and `uninstall` on a real control plane: what was installed works, and goes.
 
+mod chart;
+mod chart_over;
 mod golden;
 mod kustomize;
 mod over;

@@ -1,0 +1,54 @@
+//! Builds a program of a Go module of ours, once: it is kept under a digest of the module, so it is built again when that changes.
+
+use crate::binaries::{cache_folder, go, module, run};
+use anyhow::{Context, Result};
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+
+/// Whether its process ends when two threads use something at once of which one changes it. Needs a C compiler.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Races {
+    Undetected,
+    Detected,
+}
+
+/// The program of a package, which is built unless it was before.
+pub(crate) fn built(name: &str, package: &str, races: Races) -> Result<PathBuf> {
+    let folder = module(name);
+    let mut program = format!("{}-{}", name.replace('/', "-"), digest(&folder)?);
+    if races == Races::Detected {
+        program.push_str("-races");
+    }
+    let programs = cache_folder().join("testbed").join("plugins");
+    let path = programs.join(&program);
+    if path.exists() {
+        return Ok(path);
+    }
+    std::fs::create_dir_all(&programs).with_context(|| format!("make {}", programs.display()))?;
+    // Another process may build the same.
+    let temporary = programs.join(format!("{program}.{}", std::process::id()));
+    let mut build = go(&folder);
+    build.args(["build", "-trimpath", "-ldflags", "-s -w"]);
+    if races == Races::Detected {
+        build.arg("-race").env("CGO_ENABLED", "1");
+    }
+    build.arg("-o").arg(&temporary).arg(package);
+    run(build, name)?;
+    std::fs::rename(&temporary, &path).with_context(|| format!("keep {}", path.display()))?;
+    Ok(path)
+}
+
+/// A digest of the files of a module.
+fn digest(folder: &Path) -> Result<String> {
+    let entries = std::fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?;
+    let mut files = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<PathBuf>>>()?;
+    files.sort();
+    let mut hasher = Sha256::new();
+    for file in files {
+        let content = std::fs::read(&file).with_context(|| format!("read {}", file.display()))?;
+        hasher.update(file.file_name().unwrap_or_default().as_encoded_bytes());
+        hasher.update(content.len().to_le_bytes());
+        hasher.update(content);
+    }
+    Ok(hex::encode(&hasher.finalize()[..8]))
+}
