@@ -485,7 +485,7 @@ replica: 2
 disabled: false
 empty: {}
 image: {tags: v1}
-serviceAccount: {server: {nam: a}, client: {create: true}}
+serviceAccount: {server: {named: a}, client: {create: true}}
 configuration: {backupStorageLocation: {provider: aws, bucket: b, region: x}, volumeSnapshotLocation: [{config: {a: b}}]}
 schedules: {daily: {schedule: '@daily', ttl: 1h, template: {anything: goes}}}
 configMaps: {a: {data: {b: c}, binaryData: {d: ZQ==}}}
@@ -501,7 +501,7 @@ image.tags: the chart does not know this key
 replica: the chart does not know this key
 schedules.daily.ttl: the chart does not know this key
 serviceAccount.client: the chart does not know this key
-serviceAccount.server.nam: the chart does not know this key
+serviceAccount.server.named: the chart does not know this key
 rbac.clusterAdministratorName: leastPrivilege gives no role of an administrator
 configuration.volumeSnapshotLocation.0: it names no provider";
     let all = rendered(&[values], &[]);
