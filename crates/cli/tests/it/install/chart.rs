@@ -477,6 +477,17 @@ fn values_of_veleros_chart_are_understood() {
     assert_eq!(template(&["strict: true"], &[]).code, 0, "the chart's own values are fine");
 }
 
+/// Each of its keys counts.
+#[test]
+fn the_values_of_the_page_are_taken_as_they_stand() {
+    let page = include_str!("../../../../../docs/install.md");
+    let (_, rest) = page.split_once("```yaml\n# values.yaml\n").expect("values");
+    let (values, _) = rest.split_once("```").expect("their end");
+    let all = rendered(&[values, "strict: true"], &[]);
+    let made: BTreeSet<&str> = all.keys().filter_map(|name| name.split(' ').next()).collect();
+    assert!(["BackupStorageLocation", "Deployment", "Schedule"].iter().all(|kind| made.contains(kind)), "{made:?}");
+}
+
 /// Wherever a key is, and whatever it holds.
 #[test]
 fn keys_that_the_chart_does_not_know_are_listed() {
