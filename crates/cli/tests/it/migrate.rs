@@ -142,6 +142,8 @@ fn an_installation_of_velero_is_looked_at_taken_over_and_given_back() {
             _ => {}
         }
     }
+    // Nothing runs pods here, so that the one of Velero would be waited for.
+    ground.bed.kubectl(&["scale", "deployment", "velero", "-n", "velero", "--replicas=0"]);
     let check = lifeboat(&ground, &["migrate", "check"]);
     assert!(
         check.out.contains("  deployment velero: is Lifeboat's already, of the image lifeboat/lifeboat:v"),
