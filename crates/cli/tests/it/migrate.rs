@@ -142,7 +142,8 @@ fn an_installation_of_velero_is_looked_at_taken_over_and_given_back() {
             _ => {}
         }
     }
-    // Nothing runs pods here, so that the one of Velero would be waited for.
+    // Nothing runs pods here, so that the one of Velero would be waited for, and the hook of the other one fail.
+    ground.bed.kubectl(&["delete", "pod", "db", "-n", "shop", "--grace-period=0", "--force"]);
     ground.bed.kubectl(&["scale", "deployment", "velero", "-n", "velero", "--replicas=0"]);
     let check = lifeboat(&ground, &["migrate", "check"]);
     assert!(
