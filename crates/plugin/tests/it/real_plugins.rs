@@ -73,7 +73,7 @@ async fn long_the_object_store_for_aws_conforms_but_for_conditional_puts() {
     let bed = with("aws");
     assert_eq!(listed(&bed).await, ["VolumeSnapshotter velero.io/aws", "ObjectStore velero.io/aws"]);
     let server = S3Server::start().unwrap();
-    for bucket in ["conforms", "b"] {
+    for bucket in ["conforms", "objects"] {
         server.make_bucket(bucket).unwrap();
     }
     let credentials = aws_credentials(&bed, server.access_key(), server.secret_key());
@@ -91,25 +91,25 @@ async fn long_the_object_store_for_aws_conforms_but_for_conditional_puts() {
     let store = host.object_store(&provider("aws"), with("conforms", &credentials)).await.unwrap();
     conformance::run_where(store, IfAbsent::LooksFirst).await;
 
-    let store = host.object_store(&provider("aws"), with("b", &credentials)).await.unwrap();
+    let store = host.object_store(&provider("aws"), with("objects", &credentials)).await.unwrap();
     let body: Bytes = (0..20u32 << 20).map(|n| (n % 251) as u8).collect::<Vec<u8>>().into();
     store.put("p/large", body.clone().into(), PutOptions::default()).await.unwrap();
     assert!(collect(store.get("p/large", None).await.unwrap(), 100 << 20).await.unwrap() == body);
-    assert!(std::fs::read(server.file("b", "p/large")).unwrap() == body, "what is in the bucket");
+    assert!(std::fs::read(server.file("objects", "p/large")).unwrap() == body, "what is in the bucket");
     store.put("p/small", Bytes::from_static(b"hello").into(), PutOptions::default()).await.unwrap();
     let url = store.presign("p/small", Duration::from_secs(600)).await.unwrap().unwrap();
     let path = url.strip_prefix(server.endpoint()).unwrap();
     let answer = http(server.endpoint(), &format!("GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", &server.endpoint()[7..]));
     assert!(answer.contains(" 200 ") && answer.ends_with("hello"), "{answer}");
 
-    let mut wrong = with("b", &credentials);
+    let mut wrong = with("objects", &credentials);
     wrong.insert("wrong".to_owned(), "x".to_owned());
     let error = host.object_store(&provider("aws"), wrong).await.unwrap_err().to_string();
     let start = "the ObjectStore velero.io/aws does not take its configuration: rpc error: code = Unknown desc = config has invalid keys \
                  [wrong]; valid keys are [";
     assert!(error.starts_with(start), "{error}");
     let denied = aws_credentials(&bed, server.access_key(), "another secret");
-    let store = host.object_store(&provider("aws"), with("b", &denied)).await.unwrap();
+    let store = host.object_store(&provider("aws"), with("objects", &denied)).await.unwrap();
     let error = store.put("p/x", Bytes::from_static(b"x").into(), PutOptions::default()).await.unwrap_err();
     assert!(error.message.contains("SignatureDoesNotMatch"), "{error}");
     host.shut_down().await;
