@@ -1,134 +1,21 @@
 //! Claims that are snapshotted together, with controllers and a driver that do what they are told.
 
-use crate::ground::{Ground, NAME, open};
-use crate::snapshotter::{DRIVER, Mood, Snapshotter, Step, Storage, definitions};
-use lifeboat_api::{Backup, BackupPhase, Duration as Span, Features, VolumeGroupFallback};
+use crate::ground::{Ground, NAME};
+use crate::snapshotted::{
+    GROUP_CONTENTS, GROUPS, SNAPSHOTS, archived, claim, ended, errors, eventually, ground, made, objects, request,
+    until_nothing_is_left, warnings,
+};
+use crate::snapshotter::{Mood, Snapshotter, Step, Storage};
+use lifeboat_api::{BackupPhase, VolumeGroupFallback};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
-use lifeboat_backup::{
-    Outcome, Request, explain_volumes, finalize, look_after_operations, remove_snapshots, run, run_delete_actions,
-};
-use lifeboat_object::Results;
+use lifeboat_backup::{Request, explain_volumes, remove_snapshots, run, run_delete_actions};
 use lifeboat_testbed::{Fault, Nth, Rule};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
-use tokio::task::JoinSet;
-
-const LABEL: &str = "velero.io/volume-group";
-
-/// A cluster with claims of these names and labels, whose volumes are the driver's, and with pods that mount each.
-pub(crate) async fn ground(claims: &[(&str, &str)], versions: &[&str]) -> (Ground, Snapshotter) {
-    let ground = Ground::start(&["settings"], Vec::new()).await;
-    for definition in definitions(versions) {
-        ground.put(definition).await;
-    }
-    ground.put(class("snapshot.storage.k8s.io/v1", "VolumeSnapshotClass", "single")).await;
-    if let Some(version) = versions.first() {
-        let version = format!("groupsnapshot.storage.k8s.io/{version}");
-        ground.put(class(&version, "VolumeGroupSnapshotClass", "together")).await;
-    }
-    for (name, group) in claims {
-        ground.put(claim(name, group, true)).await;
-        ground.put(json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": format!("pv-{name}")},
-            "spec": {"claimRef": {"namespace": "shop", "name": name}, "csi": {"driver": DRIVER, "volumeHandle": format!("vol-{name}")}}})).await;
-        ground.put(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("pod-{name}"), "namespace": "shop"},
-            "spec": {"nodeName": "n", "containers": [{"name": "a", "image": "i", "volumeMounts": [{"name": "d", "mountPath": "/d"}]}],
-                "volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": name}}]}, "status": {"phase": "Running"}})).await;
-    }
-    let snapshotter = Snapshotter::start(ground.cluster().await);
-    (ground, snapshotter)
-}
-
-fn class(api_version: &str, kind: &str, name: &str) -> Value {
-    json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "driver": DRIVER, "deletionPolicy": "Delete"})
-}
-
-fn claim(name: &str, group: &str, is_bound: bool) -> Value {
-    let labels = if group.is_empty() { json!({}) } else { json!({LABEL: group}) };
-    let phase = if is_bound { "Bound" } else { "Pending" };
-    json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name, "namespace": "shop", "uid": format!("uid-{name}"), "labels": labels},
-        "spec": {"volumeName": if is_bound { format!("pv-{name}") } else { String::new() }, "storageClassName": "csi"},
-        "status": {"phase": phase}})
-}
-
-pub(crate) fn request() -> Request {
-    let mut request = Ground::request();
-    request.settings.features = Features { csi: true, ..Features::default() };
-    request.backup.spec.csi_snapshot_timeout = Span::from_secs(3);
-    request
-}
-
-pub(crate) async fn made(ground: &Ground, request: &Request) -> Outcome {
-    Box::pin(run(request, &ground.env(ground.store()))).await.unwrap()
-}
-
-/// Ends a backup whose snapshots are ready.
-pub(crate) async fn ended(ground: &Ground) -> Backup {
-    let env = ground.env(ground.store());
-    let record = env.store.backup(NAME).await.unwrap();
-    let looked = Box::pin(look_after_operations(record, false, &env)).await.unwrap();
-    Box::pin(finalize(looked, false, &ground.env(ground.store()))).await.unwrap()
-}
 
 async fn infos(ground: &Ground) -> Vec<BackupVolumeInfo> {
     ground.store().backup_file(NAME, BackupFile::VolumeInfo).await.unwrap().unwrap()
-}
-
-pub(crate) fn errors(results: &Results) -> Vec<String> {
-    results.errors.messages().map(str::to_owned).collect()
-}
-
-pub(crate) fn warnings(results: &Results) -> Vec<String> {
-    results.warnings.messages().map(str::to_owned).collect()
-}
-
-/// Waits until the controllers have done what they do by themselves.
-pub(crate) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    for _ in 0..500 {
-        if is_so().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("it did not come to {what}");
-}
-
-/// How many objects of snapshots of each type are in the cluster.
-pub(crate) async fn objects(ground: &Ground) -> BTreeMap<&'static str, usize> {
-    let mut out = BTreeMap::new();
-    for resource in [
-        "volumesnapshots.snapshot.storage.k8s.io",
-        "volumesnapshotcontents.snapshot.storage.k8s.io",
-        "volumegroupsnapshots.groupsnapshot.storage.k8s.io",
-        "volumegroupsnapshotcontents.groupsnapshot.storage.k8s.io",
-    ] {
-        let count = ground.list(resource).await.len();
-        if count > 0 {
-            out.insert(resource, count);
-        }
-    }
-    out
-}
-
-pub(crate) async fn until_nothing_is_left(ground: &Ground, snapshotter: &Snapshotter) {
-    eventually("no object of snapshots", async || objects(ground).await.is_empty()).await;
-    let Storage { snapshots, groups, .. } = snapshotter.storage();
-    assert!(snapshots.is_empty() && groups.is_empty(), "{snapshots:?} {groups:?}");
-}
-
-/// An object of the archive, by its path.
-pub(crate) async fn archived(ground: &Ground, resource: &str) -> Vec<Value> {
-    let archive = ground.store().open_archive(NAME, &open()).await.unwrap();
-    let rows = archive.rows().enumerate().filter(|(_, row)| row.preferred && row.resource.to_string() == resource);
-    let rows: Vec<usize> = rows.map(|(n, _)| n).collect();
-    let (mut tasks, mut out) = (JoinSet::new(), Vec::new());
-    let mut contents = archive.read(rows, &mut tasks);
-    while let Some(item) = contents.next().await.unwrap() {
-        out.push(serde_json::from_slice(&item.body).unwrap());
-    }
-    out
 }
 
 #[tokio::test]
@@ -137,7 +24,7 @@ async fn a_group_is_taken_whole_kept_in_the_storage_and_deleted_whole() {
     let outcome = made(&ground, &request()).await;
     assert_eq!((errors(&outcome.results), warnings(&outcome.results)), (vec![], vec![]));
     // The members stay with their group until the backup ends: a driver may take long until they are ready.
-    assert_eq!(objects(&ground).await["volumegroupsnapshots.groupsnapshot.storage.k8s.io"], 2);
+    assert_eq!(objects(&ground).await[GROUPS], 2);
     assert_eq!(ended(&ground).await.status.phase, Some(BackupPhase::Completed));
     eventually("no object of snapshots", async || objects(&ground).await.is_empty()).await;
 
@@ -154,7 +41,7 @@ async fn a_group_is_taken_whole_kept_in_the_storage_and_deleted_whole() {
     let of = |group: &str| (group.to_owned(), "succeeded".to_owned());
     let expected = [("a", of("db")), ("b", of("db")), ("c", of("Web_1")), ("d", of(""))];
     assert_eq!(seen, expected.map(|(name, of)| (name.to_owned(), of)).into());
-    for snapshot in archived(&ground, "volumesnapshots.snapshot.storage.k8s.io").await {
+    for snapshot in archived(&ground, SNAPSHOTS).await {
         let metadata = &snapshot["metadata"];
         assert_eq!(metadata["ownerReferences"], Value::Null, "{snapshot}");
         assert!(!metadata["finalizers"].to_string().contains("in-group"), "{snapshot}");
@@ -231,8 +118,7 @@ async fn a_group_that_was_given_up_goes_at_the_end_where_its_claims_have_snapsho
         let outcome = made(&ground, &request).await;
         assert!(ground.proxy.is_met());
         assert_eq!(errors(&outcome.results), Vec::<String>::new(), "{mood:?}");
-        let groups = "volumegroupsnapshots.groupsnapshot.storage.k8s.io";
-        eventually("no group", async || !objects(&ground).await.contains_key(groups)).await;
+        eventually("no group", async || !objects(&ground).await.contains_key(GROUPS)).await;
         let storage = snapshotter.storage();
         assert_eq!((storage.groups.len(), storage.snapshots.len()), (0, 2), "{mood:?}: {storage:?}");
     }
@@ -394,10 +280,10 @@ async fn crash_at(step: Step, request: &Request, ground: &Ground, snapshotter: &
         let objects = objects(ground).await;
         let count = |name: &str| objects.get(name).copied().unwrap_or_default();
         match step {
-            Step::Group => count("volumegroupsnapshots.groupsnapshot.storage.k8s.io") == 1,
-            Step::Content => count("volumegroupsnapshotcontents.groupsnapshot.storage.k8s.io") == 1,
+            Step::Group => count(GROUPS) == 1,
+            Step::Content => count(GROUP_CONTENTS) == 1,
             Step::Taken => snapshotter.storage().taken >= 1,
-            Step::Member => count("volumesnapshots.snapshot.storage.k8s.io") == 1,
+            Step::Member => count(SNAPSHOTS) == 1,
         }
     });
     tokio::select! {
@@ -470,10 +356,7 @@ async fn a_cancelled_backup_leaves_no_group() {
     let request = request();
     let running = Box::pin(run(&request, &env));
     let cancelling = async {
-        eventually("a group", async || {
-            objects(&ground).await.contains_key("volumegroupsnapshotcontents.groupsnapshot.storage.k8s.io")
-        })
-        .await;
+        eventually("a group", async || objects(&ground).await.contains_key(GROUP_CONTENTS)).await;
         snapshotter.be(Mood::Good);
         cancel.cancel();
     };

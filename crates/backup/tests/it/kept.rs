@@ -1,8 +1,11 @@
 //! CSI snapshots that somebody deletes from the cluster while their backup waits for them: what lies in the storage is the backup's.
 
-use crate::driver::{DRIVER, FINALIZER, claims, request as request_of_one, types};
+use crate::driver::{DRIVER, FINALIZER, claims, types};
 use crate::ground::{Ground, NAME};
-use crate::groups::{archived, ended, eventually, ground, made, objects, request, until_nothing_is_left, warnings};
+use crate::snapshotted::{
+    CONTENTS, GROUP_CONTENTS, GROUPS, SNAPSHOTS, archived, ended, eventually, ground, made, objects, request,
+    until_nothing_is_left, warnings,
+};
 use crate::snapshotter::Snapshotter;
 use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_archive::layout::BackupFile;
@@ -13,11 +16,6 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::sleep;
-
-const SNAPSHOTS: &str = "volumesnapshots.snapshot.storage.k8s.io";
-const CONTENTS: &str = "volumesnapshotcontents.snapshot.storage.k8s.io";
-const GROUPS: &str = "volumegroupsnapshots.groupsnapshot.storage.k8s.io";
-const GROUP_CONTENTS: &str = "volumegroupsnapshotcontents.groupsnapshot.storage.k8s.io";
 
 /// Deletes all objects of snapshots that are in a namespace, as the deletion of their namespace does, and lets the controllers follow.
 async fn namespace_is_deleted(ground: &Ground) {
@@ -113,7 +111,7 @@ async fn a_snapshot_that_somebody_deletes_just_now_is_removed_with_its_content()
         .await;
     let env = ground.env(ground.store());
     env.cluster.delete(&types(&env.cluster).await.snapshots, Some("shop"), "s").await.unwrap();
-    assert!(remove_snapshots(&request_of_one().backup, &env).await);
+    assert!(remove_snapshots(&request().backup, &env).await);
     let contents = ground.list(CONTENTS).await;
     let is_deleted = contents[0]["metadata"]["deletionTimestamp"].is_string();
     assert_eq!((contents.len(), &contents[0]["spec"]["deletionPolicy"], is_deleted), (1, &json!("Delete"), true));

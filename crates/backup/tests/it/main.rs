@@ -14,5 +14,6 @@ mod native;
 mod native_kills;
 mod related;
 mod snapshots;
+mod snapshotted;
 mod snapshotter;
 mod trip;
