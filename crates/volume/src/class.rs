@@ -66,10 +66,11 @@ pub struct SnapshotClasses {
 }
 
 impl SnapshotClasses {
-    /// These classes, for a backup with these annotations.
+    /// These classes, for a backup with these annotations. One that is there twice, as a list that was interrupted may bring it, is one.
     #[must_use]
     pub fn new(mut classes: Vec<SnapshotClass>, annotations: &BTreeMap<String, String>) -> Self {
         classes.sort_by(|a, b| a.name.cmp(&b.name));
+        classes.dedup_by(|a, b| a.name == b.name);
         let of_backup = annotations.iter().filter_map(|(key, class)| {
             Some((key.strip_prefix(ANNOTATION_VOLUME_SNAPSHOT_CLASS_PREFIX)?.to_lowercase(), class.clone()))
         });
@@ -162,6 +163,8 @@ mod tests {
             (&all, &none, "", "other", Ok("l")),
             (&[plain[0].clone(), default.clone()], &none, "", "", Ok("k")),
             (&plain[..1], &none, "", "", Ok("a")),
+            // A list that was interrupted has brought it twice.
+            (&[plain[0].clone(), plain[0].clone()], &none, "", "", Ok("a")),
             (
                 &plain,
                 &none,

@@ -49,7 +49,8 @@ pub struct GroupRules {
 }
 
 impl GroupRules {
-    /// These classes, or why they are not known, for a backup with these annotations.
+    /// These classes, or why they are not known, for a backup with these annotations. One that is there twice, as a list that was interrupted
+    /// may bring it, is one.
     #[must_use]
     pub fn new(classes: Result<Vec<GroupClass>, String>, annotations: &BTreeMap<String, String>) -> Self {
         let of_backup = annotations.iter().filter_map(|(key, class)| {
@@ -58,14 +59,18 @@ impl GroupRules {
         });
         let classes = classes.map(|mut classes| {
             classes.sort_by(|a, b| a.name.cmp(&b.name));
+            classes.dedup_by(|a, b| a.name == b.name);
             classes
         });
         Self { classes, of_backup: of_backup.collect(), outside: Vec::new() }
     }
 
-    /// Adds claims with the label that are not in the backup: their volumes are snapshotted with the group all the same.
+    /// Adds claims with the label that are not in the backup: their volumes are snapshotted with the group all the same. One that is there
+    /// twice is one too.
     #[must_use]
-    pub fn with_outside(self, outside: Vec<Claim>) -> Self {
+    pub fn with_outside(self, mut outside: Vec<Claim>) -> Self {
+        outside.sort_by(|a, b| a.key.cmp(&b.key));
+        outside.dedup_by(|a, b| a.key == b.key);
         Self { outside, ..self }
     }
 

@@ -64,6 +64,8 @@ fn the_first_that_names_a_class_chooses_it_and_it_must_be_one_of_the_driver() {
         (&all, "b", ["", ""], Ok("b".to_owned())),
         (&all, "", ["", ""], Ok("l".to_owned())),
         (&all[..1], "", ["", ""], Ok("a".to_owned())),
+        // A list that was interrupted has brought it twice.
+        (&[all[0].clone(), all[0].clone()], "", ["", ""], Ok("a".to_owned())),
         (
             &all[..2],
             "",
@@ -175,8 +177,8 @@ fn settled(flags: &Flags) -> (Verdicts, Vec<GroupNote>) {
         labels: BTreeMap::from([("g".into(), group.into())]),
         ..claim(name, true, "")
     };
-    let outside =
-        vec![outside("a", "db", "n"), outside("far", "db", "m"), outside("out", "db", "n"), outside("x", "y", "n")];
+    let all = [("a", "db", "n"), ("far", "db", "m"), ("out", "db", "n"), ("x", "y", "n"), ("out", "db", "n")];
+    let outside = all.map(|(name, group, namespace)| outside(name, group, namespace)).into();
     let rules = rules(&[class("c", "d", true)], "").with_outside(outside);
     let notes = verdicts.settle_groups(flags, &rules);
     (verdicts, notes)
