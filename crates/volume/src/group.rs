@@ -3,8 +3,8 @@
 mod members;
 mod settle;
 
-pub(crate) use members::Member;
-pub(crate) use settle::{Label, Labelled, apply, beside_note, fallback_note, members_of};
+pub(crate) use members::{Label, Labelled, Member, members_of};
+pub(crate) use settle::{beside_note, fallback_note, settle_claim};
 
 use crate::facts::{Claim, PersistentVolume};
 use crate::verdict::GroupTrouble;

@@ -3,7 +3,7 @@
 use crate::class::{ClassChoice, SnapshotClasses};
 use crate::decide::{Rules, Volume, decide};
 use crate::facts::{Claim, ClaimKey, PersistentVolume, Pod, PodVolume};
-use crate::group::{GroupRules, Label, Labelled, apply, beside_note, class_of, fallback_note, members_of};
+use crate::group::{GroupRules, Label, Labelled, beside_note, class_of, fallback_note, members_of, settle_claim};
 use crate::verdict::{Flags, Verdict, Way, Why};
 use lifeboat_object::Item;
 use lifeboat_select::ResourcePolicies;
@@ -248,7 +248,7 @@ impl Verdicts {
             }
             for claim in &due {
                 if let Some(decided) = self.of_claims.get(claim).and_then(|at| self.all.get_mut(*at)) {
-                    apply(&mut decided.verdict, &value, &settled, flags.falls_back);
+                    settle_claim(&mut decided.verdict, &value, &settled, flags.falls_back);
                 }
             }
         }

@@ -1,50 +1,16 @@
 //! What follows for the claims of a group, and what people are told, when it is decided whether the group can be snapshotted. Pure.
 
-use super::members::Member;
-use crate::facts::{Claim, ClaimKey, PersistentVolume};
 use crate::verdict::{Group, GroupTrouble, Verdict, Way, Why};
 use lifeboat_object::first_names;
-use std::collections::{BTreeMap, BTreeSet};
-
-/// The label of a group, which is of one namespace.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Label<'a> {
-    /// The namespace.
-    pub(crate) namespace: &'a str,
-    /// The key.
-    pub(crate) key: &'a str,
-    /// The value.
-    pub(crate) value: &'a str,
-}
-
-/// The claims with the label of a group.
-#[derive(Clone, Debug)]
-pub(crate) struct Labelled<'a> {
-    /// Those whose snapshots are wanted.
-    pub(crate) members: Vec<Member<'a>>,
-    /// All others.
-    pub(crate) others: Vec<Member<'a>>,
-}
-
-/// Finds the claims with a label among these, each with its volume.
-pub(crate) fn members_of<'a>(
-    claims: impl Iterator<Item = &'a Claim>,
-    volumes: &'a BTreeMap<String, PersistentVolume>,
-    label: Label<'_>,
-    due: &[ClaimKey],
-) -> Labelled<'a> {
-    let due: BTreeSet<&ClaimKey> = due.iter().collect();
-    let has_label = |claim: &&Claim| {
-        claim.key.namespace == label.namespace && claim.labels.get(label.key).is_some_and(|value| value == label.value)
-    };
-    let member = |claim: &'a Claim| Member { claim, volume: claim.volume.as_ref().and_then(|name| volumes.get(name)) };
-    let (members, others) = claims.filter(has_label).map(member).partition(|one| due.contains(&one.claim.key));
-    Labelled { members, others }
-}
 
 /// Brings into what is to be done with a claim whether its group can be snapshotted, with which class: without one it is not snapshotted, or
 /// by itself where the backup allows that.
-pub(crate) fn apply(verdict: &mut Verdict, value: &str, settled: &Result<String, GroupTrouble>, falls_back: bool) {
+pub(crate) fn settle_claim(
+    verdict: &mut Verdict,
+    value: &str,
+    settled: &Result<String, GroupTrouble>,
+    falls_back: bool,
+) {
     let Verdict { way, why } = verdict;
     let Way::CsiSnapshot { group, .. } = way else { return };
     match settled {
