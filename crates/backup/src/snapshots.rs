@@ -10,8 +10,8 @@ use lifeboat_cluster::Cluster;
 use lifeboat_object::{Catalog, ObjectKey, Place};
 use lifeboat_operation::Operation;
 use lifeboat_volume::csi::{
-    self, ClaimGroup, CsiBackup, CsiError, CsiSnapshots, GroupMember, SNAPSHOT_API, SnapshotTypes, release_all,
-    remove_all, served, untaken,
+    self, ClaimGroup, CsiBackup, CsiError, CsiSnapshots, GroupMember, HeldSnapshots, SNAPSHOT_API, SnapshotTypes,
+    release_all, remove_all, served, untaken,
 };
 use lifeboat_volume::facts::{ClaimKey, PersistentVolume};
 use lifeboat_volume::native::{Left, NativeBackup, NativeSnapshots, Removal, SnapshotNote, noted, remove_noted};
@@ -317,14 +317,13 @@ fn tell_left(operation: &Operation, why: &str) {
     operation.journal.warn(&Place::Velero, text);
 }
 
-/// Takes the objects of snapshots out of the cluster whose backup has ended, and leaves the snapshots in the storage. What could not
-/// be is a warning: it does no harm, for its contents keep the snapshots.
+/// Takes the objects of snapshots out of the cluster whose backup has ended, and leaves the snapshots in the storage: of all of these
+/// `objects` that are VolumeSnapshots or their contents. What could not be is a warning: it does no harm, for its contents keep the
+/// snapshots.
 pub(crate) async fn release_snapshots<'a>(backup_uid: &str, objects: impl Iterator<Item = &'a ObjectKey>, env: &Env) {
-    let is_snapshot =
-        |key: &&ObjectKey| key.resource.group == SNAPSHOT_API && key.resource.resource == "volumesnapshots";
-    let names = |key: &ObjectKey| (key.namespace.clone().unwrap_or_default(), key.name.clone());
-    let snapshots: Vec<(String, String)> = objects.filter(is_snapshot).map(names).collect();
-    if snapshots.is_empty() {
+    let mut held = HeldSnapshots::default();
+    objects.for_each(|key| held.note(key));
+    if held.snapshots.is_empty() {
         return;
     }
     let types = match Box::pin(served(&env.cluster)).await {
@@ -335,13 +334,13 @@ pub(crate) async fn release_snapshots<'a>(backup_uid: &str, objects: impl Iterat
             let text = format!(
                 "the objects of {} snapshots could not be taken out of the cluster: {why}; they do no harm, and may be deleted when it \
                  serves it again",
-                snapshots.len()
+                held.snapshots.len()
             );
             env.operation.journal.warn(&Place::Velero, text);
             return;
         }
     };
-    for (name, e) in release_all(&env.cluster, &types, backup_uid, &snapshots).await {
+    for (name, e) in release_all(&env.cluster, &types, backup_uid, &held).await {
         let text = format!("the objects of the snapshot {name} stay in the cluster: {e}");
         let namespace = name.split('/').next().unwrap_or_default();
         env.operation.journal.warn(&Place::Namespace(namespace.to_owned()), text);

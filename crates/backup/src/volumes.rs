@@ -8,7 +8,7 @@ use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_object::{Item, Place, Severity, first_names};
 use lifeboat_operation::Journal;
 use lifeboat_select::ResourcePolicies;
-use lifeboat_volume::csi::{self, CsiSnapshots, Taken};
+use lifeboat_volume::csi::{self, CsiSnapshots, HeldSnapshots, Taken};
 use lifeboat_volume::facts::ClaimKey;
 use lifeboat_volume::native::NativeSnapshots;
 use lifeboat_volume::{
@@ -42,50 +42,26 @@ pub(crate) struct VolumeDeeds {
     saved: Saved,
     /// Claims and volumes that came after the decisions.
     late: Survey,
-    snapshots: SavedSnapshots,
+    snapshots: HeldSnapshots,
 }
 
-/// The objects of CSI snapshots that are in the backup.
-#[derive(Clone, Debug, Default)]
-struct SavedSnapshots {
-    /// Namespaces and names of VolumeSnapshots.
-    snapshots: BTreeSet<(String, String)>,
-    /// Names of VolumeSnapshotContents.
-    contents: BTreeSet<String>,
-}
-
-impl SavedSnapshots {
-    fn note(&mut self, item: &Item) {
-        let name = item.head.name.clone();
-        match item.resource.resource.as_str() {
-            "volumesnapshots" => {
-                self.snapshots.insert((item.head.namespace.clone().unwrap_or_default(), name));
-            }
-            "volumesnapshotcontents" => {
-                self.contents.insert(name);
-            }
-            _ => {}
-        }
-    }
-
-    /// Why nobody could restore from a snapshot: an object of it is missing.
-    fn lacks(&self, taken: &Taken) -> Option<String> {
-        let Taken { namespace, name, content, .. } = taken;
-        let is_there = self.snapshots.contains(&(namespace.clone(), name.clone()));
-        let missing = match (is_there, self.contents.contains(&content.name)) {
-            (true, true) => return None,
-            (false, _) => format!("its VolumeSnapshot {namespace}/{name}"),
-            (true, false) => format!("the VolumeSnapshotContent {} of its VolumeSnapshot {name}", content.name),
-        };
-        Some(format!("its snapshot was taken, but {missing} is not in the backup: was it deleted meanwhile?"))
-    }
+/// Why nobody could restore from a snapshot that was taken: an object of it is not in the backup.
+fn lacks(held: &HeldSnapshots, taken: &Taken) -> Option<String> {
+    let Taken { namespace, name, content, .. } = taken;
+    let is_there = held.snapshots.contains(&(namespace.clone(), name.clone()));
+    let missing = match (is_there, held.contents.contains(&content.name)) {
+        (true, true) => return None,
+        (false, _) => format!("its VolumeSnapshot {namespace}/{name}"),
+        (true, false) => format!("the VolumeSnapshotContent {} of its VolumeSnapshot {name}", content.name),
+    };
+    Some(format!("its snapshot was taken, but {missing} is not in the backup: was it deleted meanwhile?"))
 }
 
 impl VolumeDeeds {
     /// Notes an object that is saved.
     pub(crate) fn note(&mut self, item: &Item, verdicts: &Verdicts) {
         if item.resource.group == csi::SNAPSHOT_API {
-            self.snapshots.note(item);
+            self.snapshots.note(&item.key());
         }
         if !concerns_volumes(item) {
             return;
@@ -156,7 +132,7 @@ impl Volumes {
             let why = match taken.get(claim) {
                 // Without the claim nothing in the backup names it.
                 _ if !saved.claims.contains(claim) => Some("the claim itself is not in the backup".to_owned()),
-                taken => taken.and_then(|taken| snapshots.lacks(taken)),
+                taken => taken.and_then(|taken| lacks(&snapshots, taken)),
             };
             if let Some(why) = why {
                 *report = Report::Failed { why };

@@ -74,7 +74,7 @@ impl SnapshotGroups {
             let why = match state {
                 Ok(Readiness::Ready) => return,
                 Ok(Readiness::Waits) => format!("its content {name} is not ready"),
-                Err(e @ (CsiError::Cluster(_) | CsiError::Odd(_))) => e.to_string(),
+                Err(e @ (CsiError::Cluster(_) | CsiError::Unreadable { .. })) => e.to_string(),
                 Err(e) => break e.to_string(),
             };
             if Instant::now() + PAUSE > deadline {

@@ -1,13 +1,12 @@
 //! CSI snapshots that somebody deletes from the cluster while their backup waits for them: what lies in the storage is the backup's.
 
 use crate::driver::{DRIVER, FINALIZER, claims, types};
-use crate::ground::{Ground, NAME};
+use crate::ground::NAME;
 use crate::snapshotted::{
-    CONTENTS, GROUP_CONTENTS, GROUPS, SNAPSHOTS, archived, ended, eventually, ground, made, objects, request,
-    until_nothing_is_left, warnings,
+    CONTENTS, GROUP_CONTENTS, SNAPSHOTS, archived, ended, eventually, ground, made, namespace_is_deleted, objects,
+    request, stored, until_nothing_is_left, waiting, warnings,
 };
-use crate::snapshotter::Snapshotter;
-use lifeboat_api::{Backup, BackupPhase};
+use lifeboat_api::BackupPhase;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_backup::{remove_snapshots, run, run_delete_actions};
 use lifeboat_object::Results;
@@ -16,39 +15,6 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::sleep;
-
-/// Deletes all objects of snapshots that are in a namespace, as the deletion of their namespace does, and lets the controllers follow.
-async fn namespace_is_deleted(ground: &Ground) {
-    let cluster = ground.cluster().await;
-    let catalog = cluster.discover().await.unwrap();
-    for resource in [GROUPS, SNAPSHOTS] {
-        let of = catalog.find(&resource.parse().unwrap()).unwrap();
-        for object in ground.list(resource).await {
-            let text = |key: &str| object["metadata"][key].as_str().unwrap().to_owned();
-            cluster.delete(of, Some(&text("namespace")), &text("name")).await.unwrap();
-        }
-    }
-    eventually("no object in the namespace", async || {
-        let objects = objects(ground).await;
-        !objects.contains_key(GROUPS) && !objects.contains_key(SNAPSHOTS)
-    })
-    .await;
-}
-
-/// A backup of two claims of a group and of another one that waits for its snapshots.
-async fn waiting() -> (Ground, Snapshotter, Backup) {
-    let (ground, snapshotter) = ground(&[("a", "db"), ("b", "db"), ("c", "")], &["v1"]).await;
-    let outcome = made(&ground, &request()).await;
-    assert_eq!(outcome.results, Results::default());
-    assert_eq!(outcome.backup.status.phase, Some(BackupPhase::WaitingForPluginOperations));
-    (ground, snapshotter, outcome.backup)
-}
-
-/// Groups and single snapshots in the storage.
-fn stored(snapshotter: &Snapshotter) -> (usize, usize) {
-    let storage = snapshotter.storage();
-    (storage.groups.len(), storage.snapshots.len())
-}
 
 #[tokio::test]
 async fn the_snapshots_of_a_namespace_that_is_deleted_while_its_backup_waits_stay_in_the_storage() {

@@ -12,6 +12,7 @@ mod kept;
 mod lost;
 mod native;
 mod native_kills;
+mod orphans;
 mod related;
 mod snapshots;
 mod snapshotted;

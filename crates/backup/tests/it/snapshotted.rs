@@ -2,7 +2,7 @@
 
 use crate::ground::{Ground, NAME, open};
 use crate::snapshotter::{DRIVER, Snapshotter, Storage, definitions};
-use lifeboat_api::{Backup, Duration as Span, Features};
+use lifeboat_api::{Backup, BackupPhase, Duration as Span, Features};
 use lifeboat_backup::{Outcome, Request, finalize, look_after_operations, run};
 use lifeboat_object::Results;
 use serde_json::{Value, json};
@@ -121,4 +121,37 @@ pub(crate) async fn archived(ground: &Ground, resource: &str) -> Vec<Value> {
         out.push(serde_json::from_slice(&item.body).unwrap());
     }
     out
+}
+
+/// Deletes all objects of snapshots that are in a namespace, as the deletion of their namespace does, and lets the controllers follow.
+pub(crate) async fn namespace_is_deleted(ground: &Ground) {
+    let cluster = ground.cluster().await;
+    let catalog = cluster.discover().await.unwrap();
+    for resource in [GROUPS, SNAPSHOTS] {
+        let of = catalog.find(&resource.parse().unwrap()).unwrap();
+        for object in ground.list(resource).await {
+            let text = |key: &str| object["metadata"][key].as_str().unwrap().to_owned();
+            cluster.delete(of, Some(&text("namespace")), &text("name")).await.unwrap();
+        }
+    }
+    eventually("no object in the namespace", async || {
+        let objects = objects(ground).await;
+        !objects.contains_key(GROUPS) && !objects.contains_key(SNAPSHOTS)
+    })
+    .await;
+}
+
+/// A backup of two claims of a group and of another one that waits for its snapshots.
+pub(crate) async fn waiting() -> (Ground, Snapshotter, Backup) {
+    let (ground, snapshotter) = ground(&[("a", "db"), ("b", "db"), ("c", "")], &["v1"]).await;
+    let outcome = made(&ground, &request()).await;
+    assert_eq!(outcome.results, Results::default());
+    assert_eq!(outcome.backup.status.phase, Some(BackupPhase::WaitingForPluginOperations));
+    (ground, snapshotter, outcome.backup)
+}
+
+/// Groups and single snapshots in the storage.
+pub(crate) fn stored(snapshotter: &Snapshotter) -> (usize, usize) {
+    let storage = snapshotter.storage();
+    (storage.groups.len(), storage.snapshots.len())
 }

@@ -1,8 +1,8 @@
 //! Velero's backup item actions of CSI snapshots (backup.md 3.2).
 
 use super::answer::{failed, text};
-use super::at::At;
-use super::content::Content;
+use super::api::SnapshotApi;
+use super::content::{Content, DeletionPolicy};
 use super::look::Bound;
 use super::members::leave_group;
 use super::metadata::{put, secret};
@@ -91,14 +91,11 @@ impl BackupItemAction for ClaimAction {
         }
         let Some(Ok(taken)) = self.snapshots.taken(&key).await else { return Ok(BackupItemOutput::unchanged(item)) };
         let snapshot = taken.name.clone();
-        put(
-            &mut item,
-            "labels",
-            &[
-                (LABEL_VOLUME_SNAPSHOT_NAME, label_value(&snapshot)),
-                (LABEL_BACKUP_NAME, label_value(&backup.metadata.name)),
-            ],
-        );
+        let labels = [
+            (LABEL_VOLUME_SNAPSHOT_NAME, label_value(&snapshot)),
+            (LABEL_BACKUP_NAME, label_value(&backup.metadata.name)),
+        ];
+        put(&mut item, "labels", &labels);
         let annotations = [(LABEL_VOLUME_SNAPSHOT_NAME, snapshot), (ANNOTATION_BACKUP_MUST_INCLUDE, "true".to_owned())];
         put(&mut item, "annotations", &annotations);
         raise_request(&mut item, &taken.content);
@@ -161,8 +158,8 @@ impl SnapshotAction {
         if let Some(seen) = look.snapshot(namespace, name) {
             return Ok(seen.clone());
         }
-        let at = self.snapshots.at();
-        let found = at.read(&at.types.snapshots, Some(namespace), name).await.map_err(failed)?;
+        let api = self.snapshots.api();
+        let found = api.read(&api.types.snapshots, Some(namespace), name).await.map_err(failed)?;
         match (found, look.kept_of(namespace, name)) {
             (Some(found), _) => Ok(Bound::of(&found)),
             (None, Some(content)) => Ok(Bound { content: content.to_owned(), error: String::new() }),
@@ -180,8 +177,8 @@ impl SnapshotAction {
     }
 
     async fn content(&self, name: &str) -> Result<Option<Content>, ActionError> {
-        let at = self.snapshots.at();
-        let found = at.read(&at.types.contents, None, name).await.map_err(failed)?;
+        let api = self.snapshots.api();
+        let found = api.read(&api.types.contents, None, name).await.map_err(failed)?;
         Ok(found.as_ref().map(Content::of))
     }
 
@@ -215,7 +212,7 @@ impl SnapshotAction {
         content: &ObjectKey,
         backup: &Backup,
     ) -> Result<(), ActionError> {
-        let At { cluster, types } = self.snapshots.at();
+        let SnapshotApi { cluster, types } = self.snapshots.api();
         let annotations: Map<String, Value> =
             annotations.iter().map(|(key, value)| ((*key).to_owned(), value.clone().into())).collect();
         let patch = MergePatch::of(json!({"metadata": {"annotations": annotations}}).to_string().into());
@@ -223,7 +220,7 @@ impl SnapshotAction {
         cluster.patch(&types.snapshots, namespace, &snapshot.name, patch).await.map_err(failed)?;
         let labels =
             json!({LABEL_BACKUP_NAME: label_value(&backup.metadata.name), LABEL_BACKUP_UID: backup.metadata.uid});
-        let kept = json!({"metadata": {"labels": labels}, "spec": {"deletionPolicy": "Retain"}});
+        let kept = json!({"metadata": {"labels": labels}, "spec": {"deletionPolicy": DeletionPolicy::Retain.as_str()}});
         let patch = MergePatch::of(kept.to_string().into());
         // compat: an error of this is none of the snapshot; Velero finds the content by its name too.
         if let Err(e) = cluster.patch(&types.contents, None, &content.name, patch).await {

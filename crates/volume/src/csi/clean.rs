@@ -1,6 +1,8 @@
 //! Takes the objects of snapshots out of the cluster (backup.md 3.5).
 
-use super::at::At;
+use super::answer::{is_being_deleted, text};
+use super::api::SnapshotApi;
+use super::content::DeletionPolicy;
 use super::error::CsiError;
 use super::objects::SNAPSHOT_CONTENT_FINALIZER;
 use serde_json::{Value, json};
@@ -16,21 +18,21 @@ const BEGUN: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// On a content: its VolumeSnapshot goes, and it is to follow. Its driver is not told of a deletion before.
-const BEING_DELETED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted";
+const SNAPSHOT_BEING_DELETED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted";
 
 /// Removes a VolumeSnapshot of a backup with its content, and leaves what lies in the storage: the content is told to retain it
 /// first. Done again, it finds less to do. Says whether there was one.
 ///
 /// # Errors
 /// [`CsiError`]: what is left can be released by another call.
-pub(crate) async fn release(at: At<'_>, namespace: &str, name: &str) -> Result<bool, CsiError> {
-    let Some(found) = find(at, namespace, name).await? else { return Ok(false) };
+pub(crate) async fn release(api: SnapshotApi<'_>, namespace: &str, name: &str) -> Result<bool, CsiError> {
+    let Some(found) = find(api, namespace, name).await? else { return Ok(false) };
     if let Some(content) = found.bound {
         // Nothing is removed from the cluster before the content is known to keep what it stands for.
-        at.set_policy(&at.types.contents, &content, "Retain").await?;
-        at.cluster.delete(&at.types.contents, None, &content).await?;
+        api.set_policy(&api.types.contents, &content, DeletionPolicy::Retain).await?;
+        api.cluster.delete(&api.types.contents, None, &content).await?;
     }
-    at.cluster.delete(&at.types.snapshots, Some(namespace), name).await?;
+    api.cluster.delete(&api.types.snapshots, Some(namespace), name).await?;
     Ok(true)
 }
 
@@ -38,20 +40,23 @@ pub(crate) async fn release(at: At<'_>, namespace: &str, name: &str) -> Result<b
 ///
 /// # Errors
 /// [`CsiError`]: the rest can be removed by another call.
-pub(crate) async fn remove(at: At<'_>, namespace: &str, name: &str) -> Result<(), CsiError> {
-    let Some(found) = find(at, namespace, name).await? else { return Ok(()) };
+pub(crate) async fn remove(api: SnapshotApi<'_>, namespace: &str, name: &str) -> Result<(), CsiError> {
+    let Some(found) = find(api, namespace, name).await? else { return Ok(()) };
     let content = found.content();
-    at.set_policy(&at.types.contents, &content, "Delete").await?;
-    at.cluster.delete(&at.types.snapshots, Some(namespace), name).await?;
+    api.set_policy(&api.types.contents, &content, DeletionPolicy::Delete).await?;
+    api.cluster.delete(&api.types.snapshots, Some(namespace), name).await?;
     if found.bound.is_some() && !found.is_being_deleted {
         return Ok(());
     }
     // The controller may have made the content in between, and leaves it there if the class says so; or it has let go of a content that was
     // to keep its snapshot, when somebody else deleted the VolumeSnapshot. One without the finalizer it has not looked at yet: then it sees
     // the policy, and the object may not go before its driver has been told.
-    if at.set_policy(&at.types.contents, &content, "Delete").await?.is_some_and(|content| is_kept_for_driver(&content))
+    if api
+        .set_policy(&api.types.contents, &content, DeletionPolicy::Delete)
+        .await?
+        .is_some_and(|content| is_kept_for_driver(&content))
     {
-        at.cluster.delete(&at.types.contents, None, &content).await?;
+        api.cluster.delete(&api.types.contents, None, &content).await?;
     }
     Ok(())
 }
@@ -62,12 +67,12 @@ pub(crate) async fn remove(at: At<'_>, namespace: &str, name: &str) -> Result<()
 ///
 /// # Errors
 /// [`CsiError`]: of the API server.
-pub(crate) async fn until_ended(at: At<'_>, namespace: &str, name: &str) -> Result<(), CsiError> {
+pub(crate) async fn until_ended(api: SnapshotApi<'_>, namespace: &str, name: &str) -> Result<(), CsiError> {
     let since = Instant::now();
-    let Some(found) = find(at, namespace, name).await? else { return Ok(()) };
+    let Some(found) = find(api, namespace, name).await? else { return Ok(()) };
     let content = found.content();
     loop {
-        let patience = match at.read(&at.types.contents, None, &content).await? {
+        let patience = match api.read(&api.types.contents, None, &content).await? {
             Some(content) => patience(&content),
             // Not yet made, or gone.
             None if found.bound.is_none() => BEGUN,
@@ -108,14 +113,18 @@ impl Found {
 }
 
 /// `None` when there is no such VolumeSnapshot.
-async fn find(at: At<'_>, namespace: &str, name: &str) -> Result<Option<Found>, CsiError> {
-    let Some(snapshot) = at.read(&at.types.snapshots, Some(namespace), name).await? else { return Ok(None) };
-    let text = |pointer: &str| snapshot.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+async fn find(api: SnapshotApi<'_>, namespace: &str, name: &str) -> Result<Option<Found>, CsiError> {
+    let Some(snapshot) = api.read(&api.types.snapshots, Some(namespace), name).await? else { return Ok(None) };
     Ok(Some(Found {
-        uid: text("/metadata/uid").unwrap_or_default(),
-        bound: text("/status/boundVolumeSnapshotContentName"),
-        is_being_deleted: text("/metadata/deletionTimestamp").is_some(),
+        uid: text(&snapshot, "/metadata/uid").to_owned(),
+        bound: content_of(&snapshot).map(str::to_owned),
+        is_being_deleted: is_being_deleted(&snapshot),
     }))
+}
+
+/// The name of the content that a VolumeSnapshot is bound to.
+pub(crate) fn content_of(snapshot: &Value) -> Option<&str> {
+    Some(text(snapshot, "/status/boundVolumeSnapshotContentName")).filter(|name| !name.is_empty())
 }
 
 /// Whether a content stays until its driver has deleted what it stands for.
@@ -127,10 +136,14 @@ fn is_kept_for_driver(content: &Value) -> bool {
 
 /// Removes a content whose VolumeSnapshot is gone; what it stands for goes with it, or stays, as this policy says. One that is gone is no
 /// error.
-pub(crate) async fn remove_orphan(at: At<'_>, content: &str, policy: &str) -> Result<(), CsiError> {
-    let patch = json!({"metadata": {"annotations": {BEING_DELETED: "yes"}}, "spec": {"deletionPolicy": policy}});
-    if at.patch_content(&at.types.contents, content, patch).await?.is_some() {
-        at.cluster.delete(&at.types.contents, None, content).await?;
+pub(crate) async fn remove_content(
+    api: SnapshotApi<'_>,
+    content: &str,
+    policy: DeletionPolicy,
+) -> Result<(), CsiError> {
+    let patch = json!({"metadata": {"annotations": {SNAPSHOT_BEING_DELETED: "yes"}}, "spec": {"deletionPolicy": policy.as_str()}});
+    if api.patch_content(&api.types.contents, content, patch).await?.is_some() {
+        api.cluster.delete(&api.types.contents, None, content).await?;
     }
     Ok(())
 }

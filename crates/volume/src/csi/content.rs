@@ -1,7 +1,26 @@
-//! What a VolumeSnapshotContent says of a snapshot.
+//! What a VolumeSnapshotContent says of a snapshot, and what becomes of that.
 
 use super::answer::text;
 use serde_json::Value;
+
+/// What becomes of what a content stands for, in the storage, when the content is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DeletionPolicy {
+    /// It stays.
+    Retain,
+    /// The driver deletes it.
+    Delete,
+}
+
+impl DeletionPolicy {
+    /// As `spec.deletionPolicy` says it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Retain => "Retain",
+            Self::Delete => "Delete",
+        }
+    }
+}
 
 /// A snapshot in the storage, as its VolumeSnapshotContent describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,12 +1,14 @@
 //! Velero's delete item action of CSI snapshots (backup.md 5.2): removes what a backup keeps in the storage.
 
 use super::answer::{failed, text};
-use super::at::At;
-use super::clean::remove_orphan;
+use super::api::SnapshotApi;
+use super::clean::remove_content;
+use super::content::DeletionPolicy;
 use super::group_delete::{ArchivedSnapshots, GroupDeletion};
 use super::group_handle::GroupHandle;
 use super::names::DELETE_ACTIONS;
 use super::objects::{SNAPSHOT_API, SNAPSHOT_CONTENT_FINALIZER, SnapshotTypes};
+use super::reference::Reference;
 use super::settle::{ContentOf, delete_by_content, temporary_name};
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, DeleteItemAction};
@@ -66,7 +68,7 @@ impl DeleteItemAction for ContentAction {
             ))
         })?;
         if let Some(group) = GroupHandle::of_content(item) {
-            return self.groups.delete(At { cluster: &self.cluster, types }, group, item, backup).await;
+            return self.groups.delete(SnapshotApi { cluster: &self.cluster, types }, group, item, backup).await;
         }
         match self.live(types, &archived).await? {
             Live::OfUser => Ok(()),
@@ -114,7 +116,7 @@ impl<'a> Archived<'a> {
         let annotations = &self.content["metadata"]["annotations"];
         let mut spec = json!({
             "driver": self.driver,
-            "deletionPolicy": "Delete",
+            "deletionPolicy": DeletionPolicy::Delete.as_str(),
             "source": {"snapshotHandle": self.handle},
             "volumeSnapshotRef": {"kind": "VolumeSnapshot", "namespace": name, "name": name},
         });
@@ -142,16 +144,15 @@ enum Live {
 
 impl ContentAction {
     async fn live(&self, types: &SnapshotTypes, archived: &Archived<'_>) -> Result<Live, ActionError> {
-        let at = At { cluster: &self.cluster, types };
-        let Some(live) = at.read(&types.contents, None, archived.name).await.map_err(failed)? else {
+        let api = SnapshotApi { cluster: &self.cluster, types };
+        let Some(live) = api.read(&types.contents, None, archived.name).await.map_err(failed)? else {
             return Ok(Live::Gone);
         };
         if !stands_for(&live, archived) {
             return Ok(Live::Gone);
         }
-        let reference = &live["spec"]["volumeSnapshotRef"];
-        let (namespace, name) = (text(reference, "/namespace"), text(reference, "/name"));
-        let Some(snapshot) = at.read(&types.snapshots, Some(namespace), name).await.map_err(failed)? else {
+        let Reference { namespace, name, .. } = Reference::to_snapshot(&live);
+        let Some(snapshot) = api.read(&types.snapshots, Some(namespace), name).await.map_err(failed)? else {
             return Ok(Live::Ours { snapshot: None });
         };
         let label = snapshot["metadata"]["labels"][LABEL_BACKUP_NAME].as_str();
@@ -169,13 +170,13 @@ impl ContentAction {
         archived: &Archived<'_>,
         snapshot: Option<(String, String)>,
     ) -> Result<(), ActionError> {
-        let at = At { cluster: &self.cluster, types };
+        let api = SnapshotApi { cluster: &self.cluster, types };
         match snapshot {
             Some((namespace, name)) => {
-                at.set_policy(&types.contents, archived.name, "Delete").await.map_err(failed)?;
+                api.set_policy(&types.contents, archived.name, DeletionPolicy::Delete).await.map_err(failed)?;
                 self.cluster.delete(&types.snapshots, Some(&namespace), &name).await.map_err(failed)?;
             }
-            None => remove_orphan(at, archived.name, "Delete").await.map_err(failed)?,
+            None => remove_content(api, archived.name, DeletionPolicy::Delete).await.map_err(failed)?,
         }
         self.delete_content(types, archived.name, archived).await
     }
@@ -201,11 +202,11 @@ impl ContentAction {
         name: &str,
         archived: &Archived<'_>,
     ) -> Result<(), ActionError> {
-        let at = At { cluster: &self.cluster, types };
-        at.cluster.delete(&types.contents, None, name).await.map_err(failed)?;
+        let api = SnapshotApi { cluster: &self.cluster, types };
+        api.cluster.delete(&types.contents, None, name).await.map_err(failed)?;
         let deadline = Instant::now() + DELETED;
         let [mut pause, longest] = PAUSES;
-        while let Some(content) = at.read(&types.contents, None, name).await.map_err(failed)? {
+        while let Some(content) = api.read(&types.contents, None, name).await.map_err(failed)? {
             if Instant::now() + pause > deadline {
                 return Err(archived.not_deleted(&content));
             }

@@ -68,9 +68,14 @@ pub enum CsiError {
     /// The backup was cancelled.
     #[error("the backup was cancelled")]
     Cancelled,
-    /// The API server answered with something else.
-    #[error("the API server answered with no {0}")]
-    Odd(String),
+    /// The API server's answer is none.
+    #[error("the API server's answer for a {kind} cannot be read: {why}")]
+    Unreadable {
+        /// The kind of the object.
+        kind: String,
+        /// Why not.
+        why: serde_json::Error,
+    },
 }
 
 fn format_duration(duration: Duration) -> String {

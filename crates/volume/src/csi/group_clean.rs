@@ -2,17 +2,19 @@
 //!
 //! As long as a VolumeGroupSnapshot is there, whatever is done to it and its members can be taken up again: it goes last.
 
-use super::answer::text;
-use super::at::{At, selected};
-use super::clean::remove_orphan;
+use super::answer::{is_being_deleted, text};
+use super::api::{SnapshotApi, each, selected};
+use super::at_once::some_at_once;
+use super::clean::{content_of, remove_content};
+use super::content::DeletionPolicy;
 use super::error::CsiError;
 use super::members::{
-    BEING_DELETED, GROUP_CONTENT_FINALIZER, GROUP_FINALIZER, GroupName, HANDLE_OF_GROUP, is_content_of, is_member,
-    is_named_for,
+    GROUP_BEING_DELETED, GROUP_CONTENT_FINALIZER, GROUP_FINALIZER, GroupName, HANDLE_OF_GROUP, is_content_of, is_member,
 };
 use super::objects::GroupTypes;
+use super::reference::Reference;
+use futures::FutureExt;
 use futures::future::BoxFuture;
-use futures::{FutureExt, StreamExt};
 use lifeboat_cluster::{ListRequest, MergePatch};
 use lifeboat_object::ApiResource;
 use serde_json::{Value, json};
@@ -20,8 +22,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Members that are changed at once.
-const AT_ONCE: usize = 16;
 /// How long it is waited for a group to go: drivers answer to that in their own time, and what is not gone then goes by itself.
 const GONE: Duration = Duration::from_secs(15);
 /// Between two looks, at first and at most.
@@ -32,7 +32,7 @@ const TRIES: usize = 5;
 /// The groups of a cluster.
 #[derive(Clone, Copy)]
 pub(crate) struct Groups<'a> {
-    pub(crate) at: At<'a>,
+    pub(crate) api: SnapshotApi<'a>,
     pub(crate) groups: &'a GroupTypes,
 }
 
@@ -50,10 +50,10 @@ impl Groups<'_> {
         // Nothing is removed from the cluster before all contents are known to keep what they stand for.
         let Belongings { contents, members } = &belongings;
         for content in contents {
-            self.at.set_policy(&self.groups.contents, text(content, "/metadata/name"), "Retain").await?;
+            self.api.set_policy(&self.groups.contents, text(content, "/metadata/name"), DeletionPolicy::Retain).await?;
         }
-        self.set_policies(members, "Retain").await?;
-        let At { cluster, types } = self.at;
+        self.set_policies(members, DeletionPolicy::Retain).await?;
+        let SnapshotApi { cluster, types } = self.api;
         let mut removals: Vec<Work<'_>> = Vec::with_capacity(members.len());
         for member in members {
             let removal = async move {
@@ -79,16 +79,16 @@ impl Groups<'_> {
     /// [`CsiError`]; of [`CsiError::Remains`] the driver keeps it, and it goes when that answers.
     pub(crate) async fn remove(&self, namespace: &str, name: &str) -> Result<(), CsiError> {
         let Some((group, Belongings { contents, members })) = self.look(namespace, name).await? else { return Ok(()) };
-        self.set_policies(&members, "Delete").await?;
+        self.set_policies(&members, DeletionPolicy::Delete).await?;
         for content in &contents {
-            self.at.set_policy(&self.groups.contents, text(content, "/metadata/name"), "Delete").await?;
+            self.api.set_policy(&self.groups.contents, text(content, "/metadata/name"), DeletionPolicy::Delete).await?;
         }
-        self.at.cluster.delete(&self.groups.groups, Some(namespace), name).await?;
+        self.api.cluster.delete(&self.groups.groups, Some(namespace), name).await?;
         let is_gone = self.wait_until_gone(namespace, &group).await?;
         // The controller may have made contents while the group was deleted, and does not delete those that it had not bound yet.
         let left = self.contents(|content| is_content_of(content, &group.uid)).await?;
         for content in left.iter().filter(|content| is_gone || !is_being_deleted(content)) {
-            self.remove_content(content, "Delete").await?;
+            self.remove_content(content, DeletionPolicy::Delete).await?;
         }
         let handles: Vec<&str> = contents.iter().map(|c| text(c, "/status/volumeGroupSnapshotHandle")).collect();
         self.remove_contents_of_members(namespace, &handles).await?;
@@ -109,27 +109,10 @@ impl Groups<'_> {
         }
     }
 
-    /// The contents of the groups of a backup that are gone.
-    pub(crate) async fn orphans(&self, backup_uid: &str) -> Result<Vec<Value>, CsiError> {
-        let reference =
-            |content: &Value, field: &str| text(content, &format!("/spec/volumeGroupSnapshotRef/{field}")).to_owned();
-        let is_of_backup = |content: &Value| {
-            !reference(content, "uid").is_empty() && is_named_for(backup_uid, &reference(content, "name"))
-        };
-        let mut orphans = Vec::new();
-        for content in self.contents(is_of_backup).await? {
-            let group = self.group(&reference(&content, "namespace"), &reference(&content, "name")).await?;
-            if group.is_none_or(|group| text(&group, "/metadata/uid") != reference(&content, "uid")) {
-                orphans.push(content);
-            }
-        }
-        Ok(orphans)
-    }
-
     /// Removes a content whose group is gone; what lies in the storage goes with it, or stays, as this policy says.
-    pub(crate) async fn remove_content(&self, content: &Value, policy: &str) -> Result<(), CsiError> {
+    pub(crate) async fn remove_content(&self, content: &Value, policy: DeletionPolicy) -> Result<(), CsiError> {
         let name = text(content, "/metadata/name");
-        let mut metadata = json!({"annotations": {BEING_DELETED: "yes"}});
+        let mut metadata = json!({"annotations": {GROUP_BEING_DELETED: "yes"}});
         if !is_being_deleted(content) {
             // Without the finalizer it would be gone before its driver has deleted anything.
             let finalizers = content["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
@@ -137,9 +120,9 @@ impl Groups<'_> {
                 (!finalizers.iter().any(|one| one == GROUP_CONTENT_FINALIZER)).then(|| GROUP_CONTENT_FINALIZER.into());
             metadata["finalizers"] = finalizers.into_iter().chain(own).collect();
         }
-        let patch = json!({"metadata": metadata, "spec": {"deletionPolicy": policy}});
-        if self.at.patch_content(&self.groups.contents, name, patch).await?.is_some() {
-            self.at.cluster.delete(&self.groups.contents, None, name).await?;
+        let patch = json!({"metadata": metadata, "spec": {"deletionPolicy": policy.as_str()}});
+        if self.api.patch_content(&self.groups.contents, name, patch).await?.is_some() {
+            self.api.cluster.delete(&self.groups.contents, None, name).await?;
         }
         Ok(())
     }
@@ -152,22 +135,21 @@ impl Groups<'_> {
         }
         let is_of_group = |content: &Value| {
             let of = content["metadata"]["annotations"][HANDLE_OF_GROUP].as_str();
-            of.is_some_and(|of| handles.contains(&of))
-                && text(content, "/spec/volumeSnapshotRef/namespace") == namespace
+            of.is_some_and(|of| handles.contains(&of)) && Reference::to_snapshot(content).namespace == namespace
         };
-        for content in self.list(&self.at.types.contents, None, is_of_group).await? {
-            let (name, of) = (text(&content, "/metadata/name"), text(&content, "/spec/volumeSnapshotRef/name"));
-            if self.at.read(&self.at.types.snapshots, Some(namespace), of).await?.is_some() {
+        for content in self.list(&self.api.types.contents, None, is_of_group).await? {
+            let of = Reference::to_snapshot(&content).name;
+            if self.api.read(&self.api.types.snapshots, Some(namespace), of).await?.is_some() {
                 continue;
             }
-            remove_orphan(self.at, name, "Delete").await?;
+            remove_content(self.api, text(&content, "/metadata/name"), DeletionPolicy::Delete).await?;
         }
         Ok(())
     }
 
     /// A group, if it is there.
     pub(crate) async fn group(&self, namespace: &str, name: &str) -> Result<Option<Value>, CsiError> {
-        self.at.read(&self.groups.groups, Some(namespace), name).await
+        self.api.read(&self.groups.groups, Some(namespace), name).await
     }
 
     /// The contents of groups that are wanted.
@@ -177,7 +159,7 @@ impl Groups<'_> {
 
     /// The VolumeSnapshots of a group.
     pub(crate) async fn members(&self, namespace: &str, group: &GroupName) -> Result<Vec<Value>, CsiError> {
-        self.list(&self.at.types.snapshots, Some(namespace), |snapshot| is_member(snapshot, group)).await
+        self.list(&self.api.types.snapshots, Some(namespace), |snapshot| is_member(snapshot, group)).await
     }
 
     async fn look(&self, namespace: &str, name: &str) -> Result<Option<(GroupName, Belongings)>, CsiError> {
@@ -188,10 +170,10 @@ impl Groups<'_> {
         Ok(Some((group, Belongings { contents, members })))
     }
 
-    async fn set_policies(&self, members: &[Value], policy: &str) -> Result<(), CsiError> {
+    async fn set_policies(&self, members: &[Value], policy: DeletionPolicy) -> Result<(), CsiError> {
         let mut works: Vec<Work<'_>> = Vec::with_capacity(members.len());
         for content in members.iter().filter_map(content_of) {
-            works.push(self.at.set_policy(&self.at.types.contents, content, policy).map(|set| set.map(drop)).boxed());
+            works.push(self.api.set_policy(&self.api.types.contents, content, policy).map(|set| set.map(drop)).boxed());
         }
         all(works).await
     }
@@ -221,7 +203,7 @@ impl Groups<'_> {
             finalizers.retain(|finalizer| finalizer != GROUP_FINALIZER);
             let version = text(&group, "/metadata/resourceVersion");
             let patch = json!({"metadata": {"resourceVersion": version, "finalizers": finalizers}}).to_string();
-            match self.at.cluster.patch(&self.groups.groups, Some(namespace), name, MergePatch::of(patch.into())).await
+            match self.api.cluster.patch(&self.groups.groups, Some(namespace), name, MergePatch::of(patch.into())).await
             {
                 Ok(_) => return Ok(()),
                 Err(e) if e.is_not_found() => return Ok(()),
@@ -240,30 +222,14 @@ impl Groups<'_> {
     ) -> Result<Vec<Value>, CsiError> {
         let request = ListRequest { namespace: namespace.map(str::to_owned), ..selected(resource, String::new()) };
         let mut out = Vec::new();
-        self.at.list(request, |object| out.extend(Some(object).filter(|object| wanted(object)))).await?;
+        each(self.api.cluster, request, |object| out.extend(Some(object).filter(|object| wanted(object)))).await?;
         Ok(out)
     }
-}
-
-/// The name of the content that a VolumeSnapshot is bound to.
-pub(crate) fn content_of(snapshot: &Value) -> Option<&str> {
-    Some(text(snapshot, "/status/boundVolumeSnapshotContentName")).filter(|name| !name.is_empty())
-}
-
-fn is_being_deleted(object: &Value) -> bool {
-    object["metadata"]["deletionTimestamp"].is_string()
 }
 
 type Work<'a> = BoxFuture<'a, Result<(), CsiError>>;
 
 /// Does all of it, some at once; gives the first error when all have ended.
 async fn all(work: Vec<Work<'_>>) -> Result<(), CsiError> {
-    let mut work = futures::stream::iter(work).buffer_unordered(AT_ONCE);
-    let mut failed = Ok(());
-    while let Some(ended) = work.next().await {
-        if let (Err(e), Ok(())) = (ended, &failed) {
-            failed = Err(e);
-        }
-    }
-    failed
+    some_at_once(work).await.into_iter().collect()
 }

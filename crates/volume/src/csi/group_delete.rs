@@ -2,11 +2,13 @@
 //! snapshots: an archive says both (docs/formats/README.md).
 
 use super::answer::{failed, text};
-use super::at::At;
+use super::api::SnapshotApi;
+use super::content::DeletionPolicy;
 use super::group_clean::Groups;
 use super::group_handle::GroupHandle;
 use super::members::GROUP_CONTENT_FINALIZER;
 use super::objects::GROUP_SNAPSHOT_API;
+use super::reference::Reference;
 use super::settle::{ContentOf, delete_by_content, temporary_name};
 use lifeboat_action::{ActionError, ActionErrorKind};
 use lifeboat_api::well_known::{
@@ -111,7 +113,7 @@ impl GroupDeletion {
     /// Why it was not deleted, with the claims whose snapshots are in it.
     pub(crate) async fn delete(
         &self,
-        at: At<'_>,
+        api: SnapshotApi<'_>,
         group: GroupHandle,
         content: &Value,
         backup: &Backup,
@@ -121,11 +123,11 @@ impl GroupDeletion {
         }
         let archived = self.archived.groups.get(&group).cloned().unwrap_or_default();
         let one = One { backup, group: &group, archived: &archived, content };
-        let Some(of) = &at.types.groups else {
+        let Some(of) = &api.types.groups else {
             let why = format!("the cluster does not serve {GROUP_SNAPSHOT_API}, and without it no driver is told");
             return Err(one.not_deleted(&why));
         };
-        let groups = Groups { at, groups: of };
+        let groups = Groups { api, groups: of };
         let deleted = one.delete(groups).await;
         deleted.map_err(|e| {
             if matches!(e.kind, ActionErrorKind::Passing | ActionErrorKind::Gone) {
@@ -151,15 +153,15 @@ impl One<'_> {
         let item = |e: super::error::CsiError| ActionError::item(e.to_string());
         // What the backup could not take out of the cluster is deleted as what it is.
         for content in groups.contents(|content| self.is_its_content(content)).await.map_err(item)? {
-            let reference = |field: &str| text(&content, &format!("/spec/volumeGroupSnapshotRef/{field}"));
-            let live = groups.group(reference("namespace"), reference("name")).await.map_err(item)?;
-            let Some(live) = live.filter(|live| text(live, "/metadata/uid") == reference("uid")) else { continue };
+            let group = Reference::to_group(&content);
+            let live = groups.group(group.namespace, group.name).await.map_err(item)?;
+            let Some(live) = live.filter(|live| group.is_to(live)) else { continue };
             let label = live["metadata"]["labels"][LABEL_BACKUP_NAME].as_str();
             if label != Some(&label_value(&self.backup.metadata.name)) {
                 // A user's VolumeGroupSnapshot stands for it.
                 return Ok(());
             }
-            groups.remove(reference("namespace"), reference("name")).await.map_err(item)?;
+            groups.remove(group.namespace, group.name).await.map_err(item)?;
         }
         self.delete_by_handle(groups).await
     }
@@ -167,12 +169,12 @@ impl One<'_> {
     fn is_its_content(&self, content: &Value) -> bool {
         text(content, "/spec/driver") == self.group.driver
             && text(content, "/status/volumeGroupSnapshotHandle") == self.group.handle
-            && !text(content, "/spec/volumeGroupSnapshotRef/uid").is_empty()
+            && !Reference::to_group(content).uid.is_empty()
     }
 
     /// Makes a content that stands for the group, of no VolumeGroupSnapshot, deletes it, and waits until its driver has deleted the group.
     async fn delete_by_handle(&self, groups: Groups<'_>) -> Result<(), ActionError> {
-        let (cluster, resource, name) = (groups.at.cluster, &groups.groups.contents, self.temporary_name());
+        let (cluster, resource, name) = (groups.api.cluster, &groups.groups.contents, self.temporary_name());
         let wanted = Wanted::of(self.temporary(groups).to_string().into());
         match cluster.create(resource, None, &name, wanted).await {
             Ok(_) => {}
@@ -213,7 +215,7 @@ impl One<'_> {
             "metadata": {"name": name, "labels": {LABEL_BACKUP_NAME: label_value(&self.backup.metadata.name)},
                 "annotations": annotations, "finalizers": [GROUP_CONTENT_FINALIZER]},
             "spec": {
-                "driver": self.group.driver, "deletionPolicy": "Delete",
+                "driver": self.group.driver, "deletionPolicy": DeletionPolicy::Delete.as_str(),
                 "source": {"groupSnapshotHandles": {"volumeGroupSnapshotHandle": self.group.handle,
                     "volumeSnapshotHandles": self.archived.snapshots}},
                 "volumeGroupSnapshotRef": {"kind": groups.groups.groups.kind, "namespace": name, "name": name}},

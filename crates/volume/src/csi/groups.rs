@@ -1,9 +1,11 @@
 //! Takes snapshots of several claims at one moment (backup.md 3.7).
 
 use super::answer::text;
-use super::content::Content;
+use super::at_once::AT_ONCE;
+use super::clean::content_of;
+use super::content::{Content, DeletionPolicy};
 use super::error::CsiError;
-use super::group_clean::{Groups, content_of};
+use super::group_clean::Groups;
 use super::members::{GroupName, Wanted, group_snapshot, name_of_group};
 use super::objects::GroupTypes;
 use super::outcomes::{Promise, Taken, TakenGroup};
@@ -22,9 +24,6 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::time::Instant;
-
-/// Members that are read and labelled at once.
-const AT_ONCE: usize = 16;
 
 /// Claims that are snapshotted together.
 #[derive(Clone, Debug, Default)]
@@ -153,7 +152,7 @@ impl CsiSnapshots {
         deadline: Instant,
     ) -> Result<Vec<Taken>, Waited> {
         let types = self.of.types.groups.as_ref().ok_or(Waited::Failed(CsiError::NoGroups))?;
-        let groups = Groups { at: self.at(), groups: types };
+        let groups = Groups { api: self.api(), groups: types };
         let name = GroupName { name: created.name.to_owned(), uid: created.uid.to_owned() };
         loop {
             if groups.group(created.namespace, created.name).await.map_err(Waited::Failed)?.is_none() {
@@ -201,7 +200,7 @@ impl CsiSnapshots {
     ) -> Result<Vec<Taken>, Waited> {
         let Matched { found, beside, .. } = matched;
         let types = self.of.types.groups.as_ref().ok_or(Waited::Failed(CsiError::NoGroups))?;
-        let content = self.at().read(&types.contents, None, &bound.content).await.map_err(Waited::Failed)?;
+        let content = self.api().read(&types.contents, None, &bound.content).await.map_err(Waited::Failed)?;
         let backup = &self.of.backup.metadata;
         let labels = json!({LABEL_BACKUP_NAME: label_value(&backup.name), LABEL_BACKUP_UID: backup.uid});
         let patch = Bytes::from(json!({"metadata": {"labels": labels}}).to_string());
@@ -248,7 +247,7 @@ impl CsiSnapshots {
         if !self.note_kept_group(&group.content) {
             return;
         }
-        if let Err(e) = self.at().set_policy(&types.contents, &group.content, "Retain").await {
+        if let Err(e) = self.api().set_policy(&types.contents, &group.content, DeletionPolicy::Retain).await {
             let text = format!(
                 "the content of the group snapshot {} could not be told to keep it: who deletes the VolumeGroupSnapshot, or its \
                  namespace, before the backup ends may delete the data in the storage: {e}",
@@ -260,7 +259,7 @@ impl CsiSnapshots {
 
     /// What the controllers or the driver say of a group that was not taken.
     async fn said_of(&self, types: &GroupTypes, created: Created<'_>, said: String) -> String {
-        let groups = Groups { at: self.at(), groups: types };
+        let groups = Groups { api: self.api(), groups: types };
         let group = groups.group(created.namespace, created.name).await.ok().flatten().unwrap_or_default();
         let is_taken = !text(&group, "/status/creationTime").is_empty();
         if is_taken || !text(&group, "/status/error/message").is_empty() {
@@ -270,7 +269,7 @@ impl CsiSnapshots {
         if name.is_empty() {
             return "no controller has taken it up: does the snapshot-controller run, with CSIVolumeGroupSnapshot switched on?".to_owned();
         }
-        let content = groups.at.read(&types.contents, None, name).await.ok().flatten().unwrap_or_default();
+        let content = groups.api.read(&types.contents, None, name).await.ok().flatten().unwrap_or_default();
         match text(&content, "/status/error/message") {
             "" => "its driver has not answered: can it take groups, and does its csi-snapshotter run with CSIVolumeGroupSnapshot switched \
                  on?"
@@ -286,7 +285,7 @@ impl CsiSnapshots {
             // Who has taken the backup over has taken up what is there.
             return;
         }
-        let groups = Groups { at: self.at(), groups: types };
+        let groups = Groups { api: self.api(), groups: types };
         if let Err(e) = groups.remove(created.namespace, created.name).await {
             self.note_left_group(created.namespace, created.name);
             let fields = [("volumegroupsnapshot", created.place()), ("why", e.to_string())];

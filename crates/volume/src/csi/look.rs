@@ -1,12 +1,13 @@
 //! One look at the snapshots of a backup: two lists, however many there are. It is not read again.
 
-use super::answer::text;
-use super::at::{At, selected};
-use super::content::Content;
+use super::answer::{is_being_deleted, text};
+use super::api::{SnapshotApi, each, selected};
+use super::content::{Content, DeletionPolicy};
+use super::error::CsiError;
 use super::objects::selector;
+use super::reference::Reference;
 use lifeboat_api::well_known::LABEL_BACKUP_NAME;
 use lifeboat_api::{Backup, label_value};
-use lifeboat_cluster::ClusterError;
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -38,19 +39,19 @@ impl Bound {
 
 impl Look {
     /// Looks at those of a backup.
-    pub(crate) async fn take(at: At<'_>, backup: &Backup) -> Result<Self, ClusterError> {
+    pub(crate) async fn take(api: SnapshotApi<'_>, backup: &Backup) -> Result<Self, CsiError> {
         let mut look = Self::default();
-        at.list(selected(&at.types.snapshots, selector(&backup.metadata.uid)), |snapshot| {
+        each(api.cluster, selected(&api.types.snapshots, selector(&backup.metadata.uid)), |snapshot| {
             let (namespace, name) = (text(&snapshot, "/metadata/namespace"), text(&snapshot, "/metadata/name"));
             look.snapshots.insert((namespace.to_owned(), name.to_owned()), Bound::of(&snapshot));
         })
         .await?;
         let of_backup = format!("{LABEL_BACKUP_NAME}={}", label_value(&backup.metadata.name));
-        at.list(selected(&at.types.contents, of_backup), |object| {
+        each(api.cluster, selected(&api.types.contents, of_backup), |object| {
             let content = Content::of(&object);
-            let of = |field: &str| text(&object, &format!("/spec/volumeSnapshotRef/{field}")).to_owned();
-            if content.deletion_policy == "Retain" && object["metadata"]["deletionTimestamp"].is_null() {
-                look.kept.insert((of("namespace"), of("name")), content.name.clone());
+            if content.deletion_policy == DeletionPolicy::Retain.as_str() && !is_being_deleted(&object) {
+                let Reference { namespace, name, .. } = Reference::to_snapshot(&object);
+                look.kept.insert((namespace.to_owned(), name.to_owned()), content.name.clone());
             }
             look.contents.insert(content.name.clone(), content);
         })

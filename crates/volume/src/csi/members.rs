@@ -2,6 +2,7 @@
 
 use super::answer::text;
 use super::objects::{GROUP_SNAPSHOT_API, GroupTypes, SNAPSHOT_API};
+use super::reference::Reference;
 use lifeboat_api::well_known::{LABEL_BACKUP_NAME, LABEL_BACKUP_UID};
 use lifeboat_api::{Backup, label_value};
 use lifeboat_object::Item;
@@ -18,7 +19,7 @@ pub(crate) const GROUP_FINALIZER: &str = "groupsnapshot.storage.kubernetes.io/vo
 pub(crate) const GROUP_CONTENT_FINALIZER: &str =
     "groupsnapshot.storage.kubernetes.io/volumegroupsnapshotcontent-bound-protection";
 /// On VolumeGroupSnapshotContents: their VolumeGroupSnapshot goes, and they are to follow.
-pub(crate) const BEING_DELETED: &str = "groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-being-deleted";
+pub(crate) const GROUP_BEING_DELETED: &str = "groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-being-deleted";
 /// On VolumeSnapshotContents: the driver's name of the group.
 pub(crate) const HANDLE_OF_GROUP: &str = "groupsnapshot.storage.k8s.io/volumeGroupSnapshotHandle";
 /// The finalizers of members that mean nothing without their group (backup.md 3.7 step 7).
@@ -85,7 +86,7 @@ pub(crate) fn leave_group(snapshot: &mut Value) -> bool {
 
 /// Whether a VolumeGroupSnapshotContent is of this group.
 pub(crate) fn is_content_of(content: &Value, uid: &str) -> bool {
-    !uid.is_empty() && text(content, "/spec/volumeGroupSnapshotRef/uid") == uid
+    !uid.is_empty() && Reference::to_group(content).uid == uid
 }
 
 /// The most bytes of the readable part of a name.
@@ -140,7 +141,7 @@ pub fn is_group_of_backup(backup_uid: &str, item: &Item) -> bool {
     match item.resource.resource.as_str() {
         "volumegroupsnapshots" => is_named_for(backup_uid, &item.head.name),
         "volumegroupsnapshotcontents" => serde_json::from_slice::<Value>(&item.body)
-            .is_ok_and(|content| is_named_for(backup_uid, text(&content, "/spec/volumeGroupSnapshotRef/name"))),
+            .is_ok_and(|content| is_named_for(backup_uid, Reference::to_group(&content).name)),
         _ => false,
     }
 }

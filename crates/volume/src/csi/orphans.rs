@@ -1,60 +1,137 @@
-//! The contents of a backup whose VolumeSnapshots are gone. Since they keep what they stand for, they stay when somebody deletes a
-//! VolumeSnapshot, or its namespace.
+//! The contents of a backup whose VolumeSnapshots are gone, or whose VolumeGroupSnapshots. Since they keep what they stand for, they stay
+//! when somebody deletes these, or their namespace.
 
-use super::answer::text;
-use super::at::{At, selected};
+use super::answer::{is_being_deleted, text};
+use super::api::{SnapshotApi, each, selected};
+use super::at_once::all_or_none;
+use super::clean::remove_content;
+use super::content::DeletionPolicy;
 use super::error::CsiError;
-use super::objects::selector;
+use super::group_clean::Groups;
+use super::members::is_named_for;
+use super::objects::{GroupTypes, selector};
+use super::reference::Reference;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use serde_json::Value;
 use std::collections::HashSet;
 
-/// A content without its VolumeSnapshot.
+/// Of what a content is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Of a VolumeSnapshot.
+    Snapshot,
+    /// Of a VolumeGroupSnapshot.
+    Group,
+}
+
+impl Kind {
+    fn reference(self, content: &Value) -> Reference<'_> {
+        match self {
+            Self::Snapshot => Reference::to_snapshot(content),
+            Self::Group => Reference::to_group(content),
+        }
+    }
+}
+
+/// A content without the object that it is of.
 pub(crate) struct Orphan {
-    /// Its name.
-    pub(crate) content: String,
-    /// The namespace of the VolumeSnapshot that is gone.
-    pub(crate) namespace: String,
-    /// Its name.
-    pub(crate) snapshot: String,
-    /// Whether another VolumeSnapshot has that name by now.
+    /// Of what it is.
+    pub(crate) kind: Kind,
+    content: Value,
+    /// Whether another object has the name of the one that is gone by now.
     pub(crate) is_replaced: bool,
 }
 
-/// Finds those of a backup; none that goes already.
-pub(crate) async fn orphans(at: At<'_>, backup_uid: &str) -> Result<Vec<Orphan>, CsiError> {
+impl Orphan {
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        text(&self.content, "/metadata/name")
+    }
+
+    /// The object that is gone.
+    pub(crate) fn reference(&self) -> Reference<'_> {
+        self.kind.reference(&self.content)
+    }
+
+    /// Whether it stays, and what it stands for with it.
+    pub(crate) fn keeps(&self) -> bool {
+        let policy = text(&self.content, "/spec/deletionPolicy");
+        policy == DeletionPolicy::Retain.as_str() && !is_being_deleted(&self.content)
+    }
+}
+
+/// Finds those of a backup that are of this kind; of VolumeSnapshots none that goes already. Calls `step` after each content that was asked
+/// about.
+///
+/// # Errors
+/// [`CsiError`].
+pub(crate) async fn orphans(
+    api: SnapshotApi<'_>,
+    kind: Kind,
+    backup_uid: &str,
+    step: &(dyn Fn() + Sync),
+) -> Result<Vec<Orphan>, CsiError> {
+    let (objects, contents) = match (kind, &api.types.groups) {
+        (Kind::Snapshot, _) => (&api.types.snapshots, of_snapshots(api, backup_uid).await?),
+        (Kind::Group, Some(groups)) => (&groups.groups, of_groups(api, groups, backup_uid).await?),
+        (Kind::Group, None) => return Ok(Vec::new()),
+    };
+    let mut asked: Vec<BoxFuture<'_, Result<Option<Orphan>, CsiError>>> = Vec::with_capacity(contents.len());
+    for content in contents {
+        let ask = async move {
+            let reference = kind.reference(&content);
+            let found = api.read(objects, Some(reference.namespace), reference.name).await;
+            step();
+            let is_replaced = match found? {
+                Some(found) if reference.is_to(&found) => return Ok(None),
+                found => found.is_some(),
+            };
+            Ok(Some(Orphan { kind, content, is_replaced }))
+        };
+        asked.push(ask.boxed());
+    }
+    Ok(all_or_none(asked).await?.into_iter().flatten().collect())
+}
+
+/// The contents of VolumeSnapshots of a backup that are not known to be there.
+async fn of_snapshots(api: SnapshotApi<'_>, backup_uid: &str) -> Result<Vec<Value>, CsiError> {
     let mut contents = Vec::new();
     // Before the VolumeSnapshots: that of each was there earlier.
-    at.list(selected(&at.types.contents, selector(backup_uid)), |content| {
-        let is_being_deleted = content["metadata"]["deletionTimestamp"].is_string();
-        contents.extend(Some(content).filter(|_| !is_being_deleted));
+    each(api.cluster, selected(&api.types.contents, selector(backup_uid)), |content| {
+        let is_wanted = !is_being_deleted(&content) && !Reference::to_snapshot(&content).name.is_empty();
+        contents.extend(is_wanted.then_some(content));
     })
     .await?;
     if contents.is_empty() {
-        return Ok(Vec::new());
+        return Ok(contents);
     }
     let mut there = HashSet::new();
-    at.list(selected(&at.types.snapshots, selector(backup_uid)), |snapshot| {
+    each(api.cluster, selected(&api.types.snapshots, selector(backup_uid)), |snapshot| {
         there.insert(text(&snapshot, "/metadata/uid").to_owned());
     })
     .await?;
-    let mut orphans = Vec::new();
-    for content in contents {
-        let reference = |field: &str| text(&content, &format!("/spec/volumeSnapshotRef/{field}"));
-        let (namespace, name, uid) = (reference("namespace"), reference("name"), reference("uid"));
-        if name.is_empty() || there.contains(uid) {
-            continue;
-        }
-        let found = at.read(&at.types.snapshots, Some(namespace), name).await?;
-        let is_its_own = |found: &Value| uid.is_empty() || text(found, "/metadata/uid") == uid;
-        if found.as_ref().is_some_and(is_its_own) {
-            continue;
-        }
-        orphans.push(Orphan {
-            content: text(&content, "/metadata/name").to_owned(),
-            namespace: namespace.to_owned(),
-            snapshot: name.to_owned(),
-            is_replaced: found.is_some(),
-        });
+    contents.retain(|content| !there.contains(Reference::to_snapshot(content).uid));
+    Ok(contents)
+}
+
+/// The contents of all VolumeGroupSnapshots of a backup. They have no label of it: the name of the group tells.
+async fn of_groups(api: SnapshotApi<'_>, groups: &GroupTypes, backup_uid: &str) -> Result<Vec<Value>, CsiError> {
+    let is_of_backup = |content: &Value| {
+        let group = Reference::to_group(content);
+        !group.uid.is_empty() && is_named_for(backup_uid, group.name)
+    };
+    Groups { api, groups }.contents(is_of_backup).await
+}
+
+/// Removes one; what it stands for goes with it, or stays, as this policy says. One that is gone is no error.
+///
+/// # Errors
+/// [`CsiError`].
+pub(crate) async fn remove(api: SnapshotApi<'_>, orphan: &Orphan, policy: DeletionPolicy) -> Result<(), CsiError> {
+    match (orphan.kind, &api.types.groups) {
+        (Kind::Snapshot, _) => remove_content(api, orphan.name(), policy).await,
+        (Kind::Group, Some(groups)) => Groups { api, groups }.remove_content(&orphan.content, policy).await,
+        (Kind::Group, None) => Err(CsiError::NoGroups),
     }
-    Ok(orphans)
 }

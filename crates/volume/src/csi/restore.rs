@@ -2,10 +2,13 @@
 //! keeps in the storage.
 
 use super::answer::{failed, text};
-use super::at::At;
+use super::api::SnapshotApi;
+use super::content::DeletionPolicy;
+use super::error::CsiError;
 use super::metadata::{put, secret};
 use super::names::RESTORE_ACTIONS;
 use super::objects::{SNAPSHOT_API, SnapshotTypes};
+use super::reference::Reference;
 use crate::class::SnapshotClass;
 use crate::facts::ClaimKey;
 use async_trait::async_trait;
@@ -17,7 +20,7 @@ use lifeboat_api::well_known::{
     ANNOTATION_SNAPSHOTTER_SECRET_NAMESPACE, ANNOTATION_VSC_DELETION_POLICY, LABEL_BACKUP_UID,
     LABEL_VOLUME_SNAPSHOT_NAME,
 };
-use lifeboat_cluster::{Cluster, ClusterError};
+use lifeboat_cluster::Cluster;
 use lifeboat_object::{ApiResource, Catalog, GroupResource, ObjectKey};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -269,7 +272,7 @@ impl RestoreItemAction for SnapshotAction {
         let restored = restored_name(&restore.metadata.uid, namespace, name);
         item["metadata"]["name"] = restored.as_str().into();
         item["spec"] = json!({"source": {"volumeSnapshotContentName": restored}});
-        put(&mut item, "annotations", &[(ANNOTATION_VSC_DELETION_POLICY, "Retain".to_owned())]);
+        put(&mut item, "annotations", &[(ANNOTATION_VSC_DELETION_POLICY, DeletionPolicy::Retain.as_str().to_owned())]);
         leave_backup(&mut item);
         let contents = GroupResource::new(SNAPSHOT_API, "volumesnapshotcontents");
         Ok(after(item, vec![ObjectKey::new(contents, None, content)]))
@@ -323,9 +326,9 @@ impl ContentAction {
     async fn class(&self, driver: &str) -> Result<Option<&str>, ActionError> {
         let Some(types) = &self.types else { return Ok(None) };
         let load = || async {
-            let mut classes = At { cluster: &self.cluster, types }.classes().await?;
+            let mut classes = SnapshotApi { cluster: &self.cluster, types }.classes().await?;
             classes.sort_by(|a, b| a.name.cmp(&b.name));
-            Ok::<_, ClusterError>(classes)
+            Ok::<_, CsiError>(classes)
         };
         let classes = self.classes.get_or_try_init(load).await.map_err(failed)?;
         Ok(classes.iter().find(|class| class.driver == driver).map(|class| class.name.as_str()))
@@ -353,14 +356,13 @@ impl RestoreItemAction for ContentAction {
             let name = backup("/metadata/name");
             return Err(ActionError::item(format!("{name} has no snapshot handle in the backup: {UNTAKEN}")));
         }
-        let (namespace, snapshot) =
-            (backup("/spec/volumeSnapshotRef/namespace"), backup("/spec/volumeSnapshotRef/name"));
+        let Reference { namespace, name: snapshot, .. } = Reference::to_snapshot(item_from_backup);
         let target = restore.spec.namespace_mapping.get(namespace).map_or(namespace, String::as_str);
         let name = restored_name(&restore.metadata.uid, namespace, snapshot);
         item["metadata"]["name"] = name.as_str().into();
         leave_backup(&mut item);
         item["spec"]["source"] = json!({"snapshotHandle": handle});
-        item["spec"]["deletionPolicy"] = "Retain".into();
+        item["spec"]["deletionPolicy"] = DeletionPolicy::Retain.as_str().into();
         let reference = &mut item["spec"]["volumeSnapshotRef"];
         reference["name"] = name.as_str().into();
         reference["namespace"] = target.into();

@@ -1,6 +1,6 @@
 //! Lets the status of a content that was made for what is in the storage say what that is, and deletes by one.
 
-use super::answer::text;
+use super::answer::{is_being_deleted, text};
 use lifeboat_cluster::{Cluster, ClusterError, MergePatch};
 use lifeboat_object::ApiResource;
 use serde_json::{Value, json};
@@ -98,10 +98,6 @@ pub(crate) async fn delete_by_content(
         pause = (pause * 2).min(longest);
     }
     Ok(None)
-}
-
-fn is_being_deleted(content: &Value) -> bool {
-    content["metadata"]["deletionTimestamp"].is_string()
 }
 
 /// Puts the handle into the status, whatever is there.

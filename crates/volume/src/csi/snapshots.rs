@@ -1,7 +1,7 @@
 //! Takes the CSI snapshots of one backup.
 
-use super::answer::{failed, text};
-use super::at::At;
+use super::answer::{failed, is_being_deleted, text};
+use super::api::SnapshotApi;
 use super::clean::remove;
 use super::content::Content;
 use super::error::CsiError;
@@ -81,14 +81,14 @@ impl CsiSnapshots {
         Self { cluster: cluster.clone(), operation: operation.clone(), of: Arc::new(of), shared: Arc::new(shared) }
     }
 
-    /// The cluster.
-    pub(crate) fn at(&self) -> At<'_> {
-        At { cluster: &self.cluster, types: &self.of.types }
+    /// The API by which they are taken.
+    pub(crate) fn api(&self) -> SnapshotApi<'_> {
+        SnapshotApi { cluster: &self.cluster, types: &self.of.types }
     }
 
     /// What is said of all snapshots of the backup in the cluster. Read once, and as old as that: make new [`CsiSnapshots`] to look again.
     pub(crate) async fn look(&self) -> Result<&Look, ActionError> {
-        let look = || async { Look::take(self.at(), &self.of.backup).await.map_err(failed) };
+        let look = || async { Look::take(self.api(), &self.of.backup).await.map_err(failed) };
         // An error too: as many as ask would ask again.
         self.shared.look.get_or_init(look).await.as_ref().map_err(Clone::clone)
     }
@@ -227,7 +227,7 @@ impl CsiSnapshots {
             // Who has taken the backup over has taken up what is there.
             return;
         }
-        if let Err(e) = remove(self.at(), namespace, name).await {
+        if let Err(e) = remove(self.api(), namespace, name).await {
             let snapshot = format!("{namespace}/{name}");
             let fields = [("volumesnapshot", snapshot.as_str()), ("why", &e.to_string())];
             self.operation.journal.info("A snapshot that failed cannot be removed yet", &fields);
@@ -236,7 +236,7 @@ impl CsiSnapshots {
 
     async fn classes(&self) -> Result<&SnapshotClasses, CsiError> {
         let load =
-            || async { Ok(SnapshotClasses::new(self.at().classes().await?, &self.of.backup.metadata.annotations)) };
+            || async { Ok(SnapshotClasses::new(self.api().classes().await?, &self.of.backup.metadata.annotations)) };
         self.shared.classes.get_or_try_init(load).await
     }
 
@@ -272,7 +272,7 @@ impl CsiSnapshots {
                 if !is_snapshot_of(&self.of.backup, &found) || !is_it(&found) {
                     return Err(CsiError::Foreign(place()));
                 }
-                if found.pointer("/metadata/deletionTimestamp").is_none() {
+                if !is_being_deleted(&found) {
                     return Ok(uid_of(&found));
                 }
             }
@@ -341,7 +341,7 @@ impl CsiSnapshots {
 
     /// A VolumeSnapshotContent, if it is there.
     pub(super) async fn content(&self, name: &str) -> Result<Option<Value>, Waited> {
-        self.at().read(&self.of.types.contents, None, name).await.map_err(Waited::Failed)
+        self.api().read(&self.of.types.contents, None, name).await.map_err(Waited::Failed)
     }
 }
 

@@ -4,11 +4,12 @@
 //! VolumeGroupSnapshotContent stands for that group. A restore makes such a content, a stub, and removes it when it ends.
 
 use super::answer::text;
-use super::at::{At, each, selected};
-use super::content::Content;
+use super::api::{SnapshotApi, each, selected};
+use super::content::{Content, DeletionPolicy};
 use super::error::CsiError;
 use super::group_handle::GroupHandle;
 use super::objects::{GroupTypes, SnapshotTypes};
+use super::reference::Reference;
 use super::settle::{ContentOf, say_handle};
 use lifeboat_api::well_known::LABEL_RESTORE_NAME;
 use lifeboat_api::{Restore, label_value};
@@ -34,7 +35,7 @@ fn stub(restore: &Restore, group: &GroupHandle, of: StubOf<'_>, types: &GroupTyp
         "apiVersion": types.contents.api_version(), "kind": types.contents.kind,
         "metadata": {"name": name, "labels": {LABEL_RESTORE_NAME: label_value(&restore.metadata.name)}},
         "spec": {
-            "driver": group.driver, "deletionPolicy": "Retain",
+            "driver": group.driver, "deletionPolicy": DeletionPolicy::Retain.as_str(),
             "source": {"groupSnapshotHandles": {"volumeGroupSnapshotHandle": group.handle, "volumeSnapshotHandles": of.snapshots}},
             "volumeGroupSnapshotRef": {"kind": types.groups.kind, "namespace": of.namespace, "name": reference}},
     })
@@ -91,7 +92,7 @@ pub async fn stubs(
         };
         let name = text(&content, "/metadata/name");
         // A restore of the name that was before may have left another one, which nobody else looks after.
-        if text(&content, "/spec/volumeGroupSnapshotRef/name").starts_with("stub-vgs-") && !group.handle.is_empty() {
+        if Reference::to_group(&content).name.starts_with("stub-vgs-") && !group.handle.is_empty() {
             out.push((name.to_owned(), group));
         }
     };
@@ -119,14 +120,14 @@ pub async fn make_ready(
     namespace: &str,
     name: &str,
 ) -> Result<Readiness, CsiError> {
-    let at = At { cluster, types };
-    let Some(snapshot) = at.read(&types.snapshots, Some(namespace), name).await? else {
+    let api = SnapshotApi { cluster, types };
+    let Some(snapshot) = api.read(&types.snapshots, Some(namespace), name).await? else {
         return Ok(Readiness::Ready);
     };
     if snapshot["status"]["readyToUse"] == true {
         return Ok(Readiness::Ready);
     }
-    let Some(body) = at.read(&types.contents, None, name).await? else { return Ok(Readiness::Waits) };
+    let Some(body) = api.read(&types.contents, None, name).await? else { return Ok(Readiness::Waits) };
     let content = Content::of(&body);
     if content.is_ready != Some(true) {
         return Ok(Readiness::Waits);

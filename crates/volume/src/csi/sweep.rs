@@ -1,27 +1,27 @@
 //! Removes what a backup has begun and nobody will use: snapshots of a cancelled one, of one that failed, of an attempt before.
 
 use super::answer::text;
-use super::at::{At, selected};
-use super::clean::{remove, remove_orphan, until_ended};
+use super::api::{SnapshotApi, each, selected};
+use super::at_once::some_at_once;
+use super::clean::{remove, until_ended};
+use super::content::DeletionPolicy;
 use super::error::CsiError;
 use super::group_clean::Groups;
 use super::objects::{GroupTypes, SnapshotTypes, selector};
-use super::orphans::{Orphan, orphans};
-use futures::StreamExt;
-use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
+use super::orphans::{self, Kind, Orphan, orphans};
+use futures::FutureExt;
+use lifeboat_cluster::{Cluster, ListRequest};
 use lifeboat_object::ApiResource;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Objects that are cleaned up at once.
-const AT_ONCE: usize = 16;
-
 /// What could not be removed, by name, and why.
 pub type Left = (String, CsiError);
 
 /// Removes all VolumeSnapshots and VolumeGroupSnapshots of a backup, but those that are to be kept, and what they stand for in the
-/// storage; also the contents of those that somebody else has deleted. Gives the namespaces and names of those that could not be, with the reason. Calls `step` after each, whatever came of it.
+/// storage; also the contents of those that somebody else has deleted. Gives the namespaces and names of those that could not be, with the
+/// reason. Calls `step` after each that was removed or asked about, whatever came of it.
 ///
 /// # Errors
 /// When some cannot be listed; the others are removed all the same.
@@ -36,29 +36,16 @@ pub async fn remove_all(
         // Its label would select the snapshots of others that have none.
         return Ok(Vec::new());
     }
-    let at = At { cluster, types };
+    let api = SnapshotApi { cluster, types };
     let of = Of { backup_uid, is_kept: &is_kept, step };
     // The members of a group go with it, and cannot go before it.
     let groups = match &types.groups {
-        Some(groups) => remove_groups(at, groups, of).await,
+        Some(groups) => remove_groups(api, groups, of).await,
         None => Ok(Vec::new()),
     };
-    let mut found = objects_of_backup(at, &types.snapshots, backup_uid).await?;
-    found.retain(|(namespace, name)| !is_kept(namespace, name));
-    let removed = found.into_iter().map(|(namespace, name)| async move {
-        let removed = async {
-            until_ended(at, &namespace, &name).await?;
-            remove(at, &namespace, &name).await
-        };
-        let removed = removed.await;
-        step();
-        removed.err().map(|e| (format!("{namespace}/{name}"), e))
-    });
-    let removed: Vec<Option<Left>> = futures::stream::iter(removed).buffer_unordered(AT_ONCE).collect().await;
-    let orphans = remove_orphans(at, of).await;
+    let snapshots = remove_snapshots(api, of).await;
     let mut left = groups?;
-    left.extend(removed.into_iter().flatten());
-    left.extend(orphans?);
+    left.extend(snapshots?);
     Ok(left)
 }
 
@@ -70,54 +57,70 @@ struct Of<'a> {
     step: &'a (dyn Fn() + Sync),
 }
 
-async fn remove_groups(at: At<'_>, groups: &GroupTypes, of: Of<'_>) -> Result<Vec<Left>, CsiError> {
-    let all_groups = Groups { at, groups };
-    let mut found = objects_of_backup(at, &groups.groups, of.backup_uid).await?;
+async fn remove_groups(api: SnapshotApi<'_>, groups: &GroupTypes, of: Of<'_>) -> Result<Vec<Left>, CsiError> {
+    let all_groups = Groups { api, groups };
+    let mut found = objects_of_backup(api, &groups.groups, of.backup_uid).await?;
     found.retain(|(namespace, name)| !(of.is_kept)(namespace, name));
-    let removed = found.into_iter().map(|(namespace, name)| async move {
-        let removed = all_groups.remove(&namespace, &name).await;
-        (of.step)();
-        removed.err().map(|e| (format!("{namespace}/{name}"), e))
+    let removed = found.iter().map(|(namespace, name)| {
+        async move {
+            let removed = all_groups.remove(namespace, name).await;
+            (of.step)();
+            removed.err().map(|e| (format!("{namespace}/{name}"), e))
+        }
+        .boxed()
     });
-    let mut left = Vec::new();
-    let mut removed = futures::stream::iter(removed).buffer_unordered(AT_ONCE);
-    while let Some(one) = removed.next().await {
-        left.extend(one);
-    }
+    let mut left: Vec<Left> = some_at_once(removed.collect()).await.into_iter().flatten().collect();
     // Contents that the controller has made of a group while that was deleted, by a process that died then, and those that were to keep
     // what they stand for when their group was deleted.
-    for content in all_groups.orphans(of.backup_uid).await? {
-        let reference = |field: &str| text(&content, &format!("/spec/volumeGroupSnapshotRef/{field}"));
-        if (of.is_kept)(reference("namespace"), reference("name")) {
-            continue;
-        }
-        if let Err(e) = all_groups.remove_content(&content, "Delete").await {
-            left.push((text(&content, "/metadata/name").to_owned(), e));
-        }
-    }
+    left.extend(remove_orphans(api, Kind::Group, of).await?);
     Ok(left)
 }
 
-/// Contents of a backup whose VolumeSnapshots are gone, such as with their namespace: they keep what they stand for.
-async fn remove_orphans(at: At<'_>, of: Of<'_>) -> Result<Vec<Left>, CsiError> {
-    let orphans = orphans(at, of.backup_uid).await?;
-    let unwanted = orphans.into_iter().filter(|one| one.is_replaced || !(of.is_kept)(&one.namespace, &one.snapshot));
-    let removed = unwanted.map(|Orphan { content, .. }| async move {
-        let removed = remove_orphan(at, &content, "Delete").await;
-        (of.step)();
-        removed.err().map(|e| (content, e))
+async fn remove_snapshots(api: SnapshotApi<'_>, of: Of<'_>) -> Result<Vec<Left>, CsiError> {
+    let mut found = objects_of_backup(api, &api.types.snapshots, of.backup_uid).await?;
+    found.retain(|(namespace, name)| !(of.is_kept)(namespace, name));
+    let removed = found.iter().map(|(namespace, name)| {
+        let removed = async move {
+            until_ended(api, namespace, name).await?;
+            remove(api, namespace, name).await
+        };
+        async move {
+            let removed = removed.await;
+            (of.step)();
+            removed.err().map(|e| (format!("{namespace}/{name}"), e))
+        }
+        .boxed()
     });
-    let removed: Vec<Option<Left>> = futures::stream::iter(removed).buffer_unordered(AT_ONCE).collect().await;
-    Ok(removed.into_iter().flatten().collect())
+    let mut left: Vec<Left> = some_at_once(removed.collect()).await.into_iter().flatten().collect();
+    // Contents whose VolumeSnapshots are gone, such as with their namespace.
+    left.extend(remove_orphans(api, Kind::Snapshot, of).await?);
+    Ok(left)
+}
+
+/// Removes what keeps what it stands for though the object that it is of is gone.
+async fn remove_orphans(api: SnapshotApi<'_>, kind: Kind, of: Of<'_>) -> Result<Vec<Left>, CsiError> {
+    let mut orphans = orphans(api, kind, of.backup_uid, of.step).await?;
+    let is_kept = |orphan: &Orphan| (of.is_kept)(orphan.reference().namespace, orphan.reference().name);
+    // What has taken the place of the object that is gone, has another content.
+    orphans.retain(|orphan| orphan.is_replaced || !is_kept(orphan));
+    let removed = orphans.iter().map(|orphan| {
+        async move {
+            let removed = orphans::remove(api, orphan, DeletionPolicy::Delete).await;
+            (of.step)();
+            removed.err().map(|e| (orphan.name().to_owned(), e))
+        }
+        .boxed()
+    });
+    Ok(some_at_once(removed.collect()).await.into_iter().flatten().collect())
 }
 
 /// Namespaces and names of the objects of a type that say that they are of a backup.
 async fn objects_of_backup(
-    at: At<'_>,
+    api: SnapshotApi<'_>,
     resource: &Arc<ApiResource>,
     backup_uid: &str,
-) -> Result<Vec<(String, String)>, ClusterError> {
-    found(at, resource, backup_uid, None).await
+) -> Result<Vec<(String, String)>, CsiError> {
+    found(api, resource, backup_uid, None).await
 }
 
 /// How many VolumeSnapshots, their contents, and VolumeGroupSnapshots in the cluster say that they are of a backup.
@@ -131,7 +134,7 @@ pub async fn count(cluster: &Cluster, types: &SnapshotTypes, backup_uid: &str) -
     let mut count = 0;
     let groups = types.groups.as_ref().map(|groups| &groups.groups);
     for resource in groups.into_iter().chain([&types.snapshots, &types.contents]) {
-        count += objects_of_backup(At { cluster, types }, resource, backup_uid).await?.len();
+        count += objects_of_backup(SnapshotApi { cluster, types }, resource, backup_uid).await?.len();
     }
     Ok(count)
 }
@@ -152,7 +155,7 @@ pub async fn untaken(
     let is_untaken = |object: &Value| text(object, "/status/creationTime").is_empty();
     let groups = types.groups.as_ref().map(|groups| &groups.groups);
     for resource in groups.into_iter().chain([&types.snapshots]) {
-        all.extend(found(At { cluster, types }, resource, backup_uid, Some(is_untaken)).await?);
+        all.extend(found(SnapshotApi { cluster, types }, resource, backup_uid, Some(is_untaken)).await?);
     }
     Ok(all)
 }
@@ -160,14 +163,14 @@ pub async fn untaken(
 /// Namespaces and names of the objects of a type that say that they are of a backup; of some of them only, where it depends on more
 /// than that.
 async fn found(
-    at: At<'_>,
+    api: SnapshotApi<'_>,
     resource: &Arc<ApiResource>,
     backup_uid: &str,
     is_wanted: Option<fn(&Value) -> bool>,
-) -> Result<Vec<(String, String)>, ClusterError> {
+) -> Result<Vec<(String, String)>, CsiError> {
     let request = ListRequest { metadata_only: is_wanted.is_none(), ..selected(resource, selector(backup_uid)) };
     let mut found = Vec::new();
-    at.list(request, |object| {
+    each(api.cluster, request, |object| {
         if is_wanted.is_none_or(|is_wanted| is_wanted(&object)) {
             found.extend(names(&object));
         }

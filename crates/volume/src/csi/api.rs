@@ -1,21 +1,22 @@
-//! A cluster with the types of its snapshots: how their objects are read, listed and changed.
+//! How the objects of snapshots are read, listed and changed.
 
+use super::content::DeletionPolicy;
 use super::error::CsiError;
 use super::objects::SnapshotTypes;
 use crate::class::SnapshotClass;
-use lifeboat_cluster::{Cluster, ClusterError, ListRequest, MergePatch};
+use lifeboat_cluster::{Cluster, ListRequest, MergePatch};
 use lifeboat_object::ApiResource;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// A cluster with the types of its snapshots.
+/// The API of snapshots, as a cluster serves it.
 #[derive(Clone, Copy)]
-pub(crate) struct At<'a> {
+pub(crate) struct SnapshotApi<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) types: &'a SnapshotTypes,
 }
 
-impl At<'_> {
+impl SnapshotApi<'_> {
     /// An object, if it is there.
     pub(crate) async fn read(
         self,
@@ -27,16 +28,11 @@ impl At<'_> {
         body.map(|body| parsed(resource, &body)).transpose()
     }
 
-    /// Gives each object of a list to `take`. A list that was interrupted may bring one twice.
-    pub(crate) async fn list(self, request: ListRequest, take: impl FnMut(Value)) -> Result<(), ClusterError> {
-        each(self.cluster, request, take).await
-    }
-
-    /// The VolumeSnapshotClasses.
-    pub(crate) async fn classes(self) -> Result<Vec<SnapshotClass>, ClusterError> {
+    /// The VolumeSnapshotClasses. A list that was interrupted may bring one twice.
+    pub(crate) async fn classes(self) -> Result<Vec<SnapshotClass>, CsiError> {
         let mut classes = Vec::new();
-        self.list(selected(&self.types.classes, String::new()), |class| classes.push(SnapshotClass::of(&class)))
-            .await?;
+        let request = selected(&self.types.classes, String::new());
+        each(self.cluster, request, |class| classes.push(SnapshotClass::of(&class))).await?;
         Ok(classes)
     }
 
@@ -45,9 +41,9 @@ impl At<'_> {
         self,
         resource: &ApiResource,
         content: &str,
-        policy: &str,
+        policy: DeletionPolicy,
     ) -> Result<Option<Value>, CsiError> {
-        self.patch_content(resource, content, json!({"spec": {"deletionPolicy": policy}})).await
+        self.patch_content(resource, content, json!({"spec": {"deletionPolicy": policy.as_str()}})).await
     }
 
     /// Patches a content of this type, and gives it. One that is gone is no error.
@@ -65,15 +61,18 @@ impl At<'_> {
     }
 }
 
-/// Gives each object of a list to `take`, also of a cluster that serves no single snapshots.
-pub(crate) async fn each(
-    cluster: &Cluster,
-    request: ListRequest,
-    mut take: impl FnMut(Value),
-) -> Result<(), ClusterError> {
+/// Gives each object of a list to `take`, also of a cluster that serves no single snapshots. A list that was interrupted may bring one
+/// twice.
+///
+/// # Errors
+/// [`CsiError`], also when one object cannot be read: what is done with all of them must not overlook it.
+pub(crate) async fn each(cluster: &Cluster, request: ListRequest, mut take: impl FnMut(Value)) -> Result<(), CsiError> {
+    let resource = Arc::clone(&request.resource);
     let mut list = cluster.list(request);
     while let Some(bodies) = list.next().await? {
-        bodies.iter().filter_map(|body| serde_json::from_slice(body).ok()).for_each(&mut take);
+        for body in bodies {
+            take(parsed(&resource, &body)?);
+        }
     }
     Ok(())
 }
@@ -84,5 +83,18 @@ pub(crate) fn selected(resource: &Arc<ApiResource>, selector: String) -> ListReq
 }
 
 fn parsed(resource: &ApiResource, body: &[u8]) -> Result<Value, CsiError> {
-    serde_json::from_slice(body).map_err(|_| CsiError::Odd(resource.kind.clone()))
+    serde_json::from_slice(body).map_err(|why| CsiError::Unreadable { kind: resource.kind.clone(), why })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_cannot_be_read_is_told_with_its_cause() {
+        let resource = ApiResource::new("snapshot.storage.k8s.io", "v1", "volumesnapshots", "VolumeSnapshot");
+        let error = parsed(&resource, b"{").unwrap_err().to_string();
+        let expected = "the API server's answer for a VolumeSnapshot cannot be read: EOF while parsing an object at line 1 column 1";
+        assert_eq!(error, expected);
+    }
 }
