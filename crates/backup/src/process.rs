@@ -24,6 +24,7 @@ use lifeboat_archive::operations::BackupOperation;
 use lifeboat_hook::HookTally;
 use lifeboat_object::{ObjectKey, Severity};
 use lifeboat_store::{Broken, StreamReceiver, StreamSender, stream};
+use lifeboat_volume::csi::CsiSnapshots;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -120,6 +121,7 @@ async fn bring_together(
     let (csi, native) = (desk.scope.lane.csi.clone(), desk.scope.native.clone());
     // The last one has it: it is not copied.
     drop(desk);
+    csi.iter().for_each(CsiSnapshots::tell_unkept_groups);
     let volumes = Volumes::new(Arc::unwrap_or_clone(verdicts), volumes, (csi.as_ref(), native.as_ref()));
     Ok(Learned { volumes, left_out, operations, hooks })
 }

@@ -20,6 +20,7 @@ mod group_delete;
 mod group_handle;
 mod groups;
 mod held;
+mod kept_groups;
 mod look;
 mod members;
 mod metadata;

@@ -108,3 +108,20 @@ async fn the_policy_of_its_class_is_noted_of_a_snapshot_also_by_an_attempt_that_
     let labels = &archived(&ground, CONTENTS).await[0]["metadata"]["labels"];
     assert_eq!(labels, &json!({"velero.io/backup-name": NAME, "velero.io/backup-uid": "u"}));
 }
+
+#[tokio::test]
+async fn a_group_that_could_not_be_told_to_keep_its_snapshots_is_told_by_its_next_member() {
+    let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "InternalError", "code": 500,
+        "message": "Internal error occurred: failed calling webhook \"guard\": no endpoints available"});
+    for (nth, policy, told) in [(Nth::Only(1), "Retain", 0), (Nth::Every, "Delete", 1)] {
+        let (ground, _snapshotter) = ground(&[("a", "db"), ("b", "db")], &["v1"]).await;
+        let busy = Fault::Answer { status: 500, headers: Vec::new(), body: body.to_string() };
+        ground.proxy.script(vec![Rule::new("PATCH", "*/volumegroupsnapshotcontents/*", nth, busy)]);
+        let results = made(&ground, &request()).await.results;
+        assert!(ground.proxy.is_met());
+        assert_eq!(ground.list(GROUP_CONTENTS).await[0]["spec"]["deletionPolicy"], policy);
+        let warnings = warnings(&results);
+        let is_of_group = |one: &String| one.contains("the content of the group snapshot velero-db-");
+        assert!(warnings.len() == told && warnings.iter().all(is_of_group), "{warnings:?}");
+    }
+}

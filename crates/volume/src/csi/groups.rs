@@ -6,6 +6,7 @@ use super::clean::content_of;
 use super::content::{Content, DeletionPolicy};
 use super::error::CsiError;
 use super::group_clean::Groups;
+use super::kept_groups::Unkept;
 use super::members::{GroupName, Wanted, group_snapshot, name_of_group};
 use super::objects::GroupTypes;
 use super::outcomes::{Promise, Taken, TakenGroup};
@@ -241,19 +242,27 @@ impl CsiSnapshots {
     }
 
     /// Lets the content of a group keep what it stands for, once, however many of its members ask for it: from now on nothing is lost when
-    /// somebody deletes the VolumeGroupSnapshot, or its namespace. An error is a warning.
+    /// somebody deletes the VolumeGroupSnapshot, or its namespace. [`Self::tell_unkept_groups`] tells of an error.
     pub(crate) async fn keep_group(&self, namespace: &str, group: &TakenGroup) {
         let Some(types) = &self.of.types.groups else { return };
-        if !self.note_kept_group(&group.content) {
-            return;
-        }
-        if let Err(e) = self.api().set_policy(&types.contents, &group.content, DeletionPolicy::Retain).await {
+        let telling = async {
+            let told = self.api().set_policy(&types.contents, &group.content, DeletionPolicy::Retain).await;
+            let unkept =
+                |e: CsiError| Unkept { namespace: namespace.to_owned(), group: group.name.clone(), why: e.to_string() };
+            told.map(drop).map_err(unkept)
+        };
+        self.kept_groups().tell(&group.content, telling).await;
+    }
+
+    /// Tells of the groups that could not be told to keep what they stand for. To be called when all members are saved: each has asked
+    /// for it, as long as none went well.
+    pub fn tell_unkept_groups(&self) {
+        for Unkept { namespace, group, why } in self.kept_groups().unkept() {
             let text = format!(
-                "the content of the group snapshot {} could not be told to keep it: who deletes the VolumeGroupSnapshot, or its \
-                 namespace, before the backup ends may delete the data in the storage: {e}",
-                group.name
+                "the content of the group snapshot {group} could not be told to keep it: who deletes the VolumeGroupSnapshot, or its \
+                 namespace, before the backup ends may delete the data in the storage: {why}"
             );
-            self.operation.journal.warn(&Place::Namespace(namespace.to_owned()), text);
+            self.operation.journal.warn(&Place::Namespace(namespace), text);
         }
     }
 

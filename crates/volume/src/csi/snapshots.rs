@@ -6,6 +6,7 @@ use super::clean::remove;
 use super::content::Content;
 use super::error::CsiError;
 use super::follow::{Followed, Source};
+use super::kept_groups::KeptGroups;
 use super::look::Look;
 use super::objects::{SnapshotTypes, is_snapshot_of, name_of, selector, snapshot_of};
 use super::outcomes::{Outcomes, Promise, Taken};
@@ -58,8 +59,7 @@ struct Shared {
     outcomes: Arc<Outcomes>,
     /// Namespaces and names of groups that were asked for in vain, and may be in the cluster.
     left_groups: Mutex<BTreeSet<(String, String)>>,
-    /// The names of the contents of groups that were told to keep what they stand for.
-    kept_groups: Mutex<BTreeSet<String>>,
+    kept_groups: KeptGroups,
     tasks: Mutex<JoinSet<()>>,
     places: Places,
 }
@@ -74,7 +74,7 @@ impl CsiSnapshots {
             followed: Mutex::default(),
             outcomes: Arc::default(),
             left_groups: Mutex::default(),
-            kept_groups: Mutex::default(),
+            kept_groups: KeptGroups::default(),
             tasks: Mutex::default(),
             places: Places::new(AT_ONCE),
         };
@@ -177,9 +177,9 @@ impl CsiSnapshots {
         lock(&self.shared.left_groups).insert((namespace.to_owned(), name.to_owned()));
     }
 
-    /// Notes that the content of a group is told to keep what it stands for; says whether that is new.
-    pub(super) fn note_kept_group(&self, content: &str) -> bool {
-        lock(&self.shared.kept_groups).insert(content.to_owned())
+    /// The groups that are told to keep what they stand for.
+    pub(super) fn kept_groups(&self) -> &KeptGroups {
+        &self.shared.kept_groups
     }
 
     /// Ends the tasks that still take snapshots. What they have begun stays until it is removed.

@@ -1,0 +1,83 @@
+//! Which groups of a backup are known to keep what they stand for.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::OnceCell;
+
+/// Groups that were to be told to keep what they stand for, by the names of their contents.
+#[derive(Debug, Default)]
+pub(super) struct KeptGroups {
+    all: Mutex<BTreeMap<String, Arc<KeptGroup>>>,
+}
+
+#[derive(Debug, Default)]
+struct KeptGroup {
+    is_told: OnceCell<()>,
+    /// What went wrong when it was tried last.
+    failure: Mutex<Option<Unkept>>,
+}
+
+/// That a group could not be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Unkept {
+    /// Its namespace.
+    pub(super) namespace: String,
+    /// The name of its VolumeGroupSnapshot.
+    pub(super) group: String,
+    /// Why not.
+    pub(super) why: String,
+}
+
+impl KeptGroups {
+    /// Tells a group by this work, unless that was done: once, however many of its members ask for it. After a failure the next one that
+    /// asks tries again.
+    pub(super) async fn tell(&self, content: &str, telling: impl Future<Output = Result<(), Unkept>>) {
+        let group = Arc::clone(lock(&self.all).entry(content.to_owned()).or_default());
+        if let Err(e) = group.is_told.get_or_try_init(|| telling).await {
+            *lock(&group.failure) = Some(e);
+        }
+    }
+
+    /// Those that could not be told, however often it was tried.
+    pub(super) fn unkept(&self) -> Vec<Unkept> {
+        let all = lock(&self.all);
+        let untold = all.values().filter(|group| !group.is_told.initialized());
+        untold.filter_map(|group| lock(&group.failure).clone()).collect()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_group_is_told_once_and_again_only_after_a_failure() {
+        let unkept = |group: &str, why: &str| Unkept {
+            namespace: "shop".to_owned(),
+            group: group.to_owned(),
+            why: why.to_owned(),
+        };
+        let (groups, asked) = (KeptGroups::default(), Mutex::new(Vec::new()));
+        for (member, content, answer) in [
+            ("a-1", "a", Err(unkept("a", "busy"))),
+            ("a-2", "a", Ok(())),
+            ("a-3", "a", Ok(())),
+            ("b-1", "b", Err(unkept("b", "busy"))),
+            ("b-2", "b", Err(unkept("b", "forbidden"))),
+            ("c-1", "c", Ok(())),
+            ("c-2", "c", Err(unkept("c", "busy"))),
+        ] {
+            let telling = async {
+                asked.lock().unwrap().push(member);
+                answer
+            };
+            groups.tell(content, telling).await;
+        }
+        assert_eq!(*asked.lock().unwrap(), ["a-1", "a-2", "b-1", "b-2", "c-1"]);
+        assert_eq!(groups.unkept(), [unkept("b", "forbidden")]);
+    }
+}
