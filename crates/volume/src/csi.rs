@@ -32,6 +32,7 @@ mod recorded;
 mod reference;
 mod release;
 mod restore;
+mod secret;
 mod served;
 mod settle;
 mod snapshots;

@@ -5,10 +5,11 @@ use super::api::SnapshotApi;
 use super::content::{Content, DeletionPolicy};
 use super::look::Bound;
 use super::members::leave_group;
-use super::metadata::{put, secret};
+use super::metadata::{annotate, label};
 use super::names::BACKUP_ACTIONS;
 use super::objects::{SNAPSHOT_API, is_snapshot_of};
 use super::outcomes::TakenGroup;
+use super::secret::named_secret;
 use super::snapshots::CsiSnapshots;
 use crate::facts::ClaimKey;
 use crate::survey::Verdicts;
@@ -95,9 +96,9 @@ impl BackupItemAction for ClaimAction {
             (LABEL_VOLUME_SNAPSHOT_NAME, label_value(&snapshot)),
             (LABEL_BACKUP_NAME, label_value(&backup.metadata.name)),
         ];
-        put(&mut item, "labels", &labels);
+        label(&mut item, &labels);
         let annotations = [(LABEL_VOLUME_SNAPSHOT_NAME, snapshot), (ANNOTATION_BACKUP_MUST_INCLUDE, "true".to_owned())];
-        put(&mut item, "annotations", &annotations);
+        annotate(&mut item, &annotations);
         raise_request(&mut item, &taken.content);
         let snapshots = GroupResource::new(SNAPSHOT_API, "volumesnapshots");
         let additional_items = vec![ObjectKey::new(snapshots, Some(&key.namespace), &taken.name)];
@@ -239,8 +240,8 @@ fn with_content(mut item: Value, of: &StandsFor) -> BackupItemOutput {
     let class = text(&item, "/spec/volumeSnapshotClassName");
     let class = (!class.is_empty()).then(|| key("volumesnapshotclasses", None, class));
     let additional_items = class.into_iter().chain([key("volumesnapshotcontents", None, &of.content.name)]).collect();
-    put(&mut item, "annotations", &of.notes());
-    put(&mut item, "annotations", &[(ANNOTATION_BACKUP_MUST_INCLUDE, "true".to_owned())]);
+    annotate(&mut item, &of.notes());
+    annotate(&mut item, &[(ANNOTATION_BACKUP_MUST_INCLUDE, "true".to_owned())]);
     BackupItemOutput { additional_items, ..BackupItemOutput::changed(item) }
 }
 
@@ -345,10 +346,10 @@ impl BackupItemAction for SecretAction {
 
     async fn execute(&self, input: BackupItemInput<'_>) -> Result<BackupItemOutput, ActionError> {
         let BackupItemInput { mut item, backup } = input;
-        match secret(&item, self.annotations).filter(|_| !finalizes(backup)) {
+        match named_secret(&item, self.annotations).filter(|_| !finalizes(backup)) {
             None => Ok(BackupItemOutput::unchanged(item)),
             Some(secret) => {
-                put(&mut item, "annotations", &[(ANNOTATION_BACKUP_MUST_INCLUDE, "true".to_owned())]);
+                annotate(&mut item, &[(ANNOTATION_BACKUP_MUST_INCLUDE, "true".to_owned())]);
                 Ok(BackupItemOutput { additional_items: vec![secret], ..BackupItemOutput::changed(item) })
             }
         }

@@ -5,10 +5,11 @@ use super::answer::{failed, text};
 use super::api::SnapshotApi;
 use super::content::DeletionPolicy;
 use super::error::CsiError;
-use super::metadata::{put, secret};
+use super::metadata::annotate;
 use super::names::RESTORE_ACTIONS;
 use super::objects::{SNAPSHOT_API, SnapshotTypes};
 use super::reference::Reference;
+use super::secret::named_secret;
 use crate::class::SnapshotClass;
 use crate::facts::ClaimKey;
 use async_trait::async_trait;
@@ -119,7 +120,7 @@ fn leave_backup(item: &mut Value) {
 
 /// Goes on with an object after others of the backup, past all filters.
 fn after(mut item: Value, additional_items: Vec<ObjectKey>) -> RestoreItemOutput {
-    put(&mut item, "annotations", &[(ANNOTATION_RESTORE_MUST_INCLUDE, "true".to_owned())]);
+    annotate(&mut item, &[(ANNOTATION_RESTORE_MUST_INCLUDE, "true".to_owned())]);
     RestoreItemOutput { additional_items, ..RestoreItemOutput::with(item) }
 }
 
@@ -272,7 +273,7 @@ impl RestoreItemAction for SnapshotAction {
         let restored = restored_name(&restore.metadata.uid, namespace, name);
         item["metadata"]["name"] = restored.as_str().into();
         item["spec"] = json!({"source": {"volumeSnapshotContentName": restored}});
-        put(&mut item, "annotations", &[(ANNOTATION_VSC_DELETION_POLICY, DeletionPolicy::Retain.as_str().to_owned())]);
+        annotate(&mut item, &[(ANNOTATION_VSC_DELETION_POLICY, DeletionPolicy::Retain.as_str().to_owned())]);
         leave_backup(&mut item);
         let contents = GroupResource::new(SNAPSHOT_API, "volumesnapshotcontents");
         Ok(after(item, vec![ObjectKey::new(contents, None, content)]))
@@ -301,7 +302,7 @@ impl RestoreItemAction for ClassAction {
             return Ok(RestoreItemOutput::skip());
         }
         let names = [ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAME, ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAMESPACE];
-        let additional_items = secret(input.item_from_backup, names).into_iter().collect();
+        let additional_items = named_secret(input.item_from_backup, names).into_iter().collect();
         Ok(RestoreItemOutput { additional_items, ..RestoreItemOutput::with(input.item) })
     }
 
@@ -376,7 +377,7 @@ impl RestoreItemAction for ContentAction {
             (_, None) => {}
         }
         let names = [ANNOTATION_SNAPSHOTTER_SECRET_NAME, ANNOTATION_SNAPSHOTTER_SECRET_NAMESPACE];
-        let additional_items = secret(item_from_backup, names).into_iter().collect();
+        let additional_items = named_secret(item_from_backup, names).into_iter().collect();
         Ok(RestoreItemOutput { additional_items, ..RestoreItemOutput::with(item) })
     }
 

@@ -3,7 +3,7 @@
 use super::*;
 
 fn secret_of(action: &SecretAction, annotations: &Value) -> Option<ObjectKey> {
-    secret(&json!({"metadata": {"name": "a", "annotations": annotations}}), action.annotations)
+    named_secret(&json!({"metadata": {"name": "a", "annotations": annotations}}), action.annotations)
 }
 
 #[tokio::test]
