@@ -1,6 +1,6 @@
 //! From Velero to Lifeboat and back.
 
-use crate::ground::Ground;
+use crate::ground::{BUCKET, Ground};
 use crate::support::{Run, eventually, run, with_object};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ fn fixture(path: &str) -> PathBuf {
 }
 
 /// Velero 1.18.2 as its installer leaves it with many flags, on a cluster that was never anyone else's.
-fn with_velero() -> Ground {
+pub(crate) fn with_velero() -> Ground {
     let ground = Ground::start();
     velero_definitions(&ground);
     for name in ["high", "low"] {
@@ -26,6 +26,15 @@ fn with_velero() -> Ground {
     let file = fixture("testbed/fixtures/velero/install/full.yaml").display().to_string();
     ground.bed.kubectl(&["apply", "--server-side", "--force-conflicts", "-f", &file]);
     ground
+}
+
+/// Makes the location of Velero's installation one in our S3 server.
+pub(crate) fn point_at_bucket(ground: &Ground, prefix: &str) {
+    let location = json!([{"op": "replace", "path": "/spec", "value": {"provider": "aws", "default": true,
+        "objectStorage": {"bucket": BUCKET, "prefix": prefix}, "credential": {"name": "cloud", "key": "cloud"},
+        "config": {"region": ground.s3.region(), "s3ForcePathStyle": "true", "s3Url": ground.s3.endpoint()}}}]);
+    let patch = ["patch", "backupstoragelocation", "default", "-n", "velero", "--type=json", "-p"];
+    ground.bed.kubectl(&[&patch[..], &[&location.to_string()]].concat());
 }
 
 fn velero_definitions(ground: &Ground) {
@@ -121,13 +130,10 @@ fn an_installation_of_velero_is_looked_at_taken_over_and_given_back() {
     assert!(differences.iter().all(|one| text.out.contains(one["topic"].as_str().expect("text"))), "{}", text.out);
 
     // There.
-    let location = json!([{"op": "replace", "path": "/spec", "value": {"provider": "aws", "default": true,
-        "objectStorage": {"bucket": "server", "prefix": "there"}, "credential": {"name": "cloud", "key": "cloud"},
-        "config": {"region": ground.s3.region(), "s3ForcePathStyle": "true", "s3Url": ground.s3.endpoint()}}}]);
+    point_at_bucket(&ground, "there");
     let patch = |kind: &str, name: &str, patch: &Value| {
         ground.bed.kubectl(&["patch", kind, name, "-n", "velero", "--type=json", "-p", &patch.to_string()]);
     };
-    patch("backupstoragelocation", "default", &location);
     patch("backup", "old", &json!([{"op": "replace", "path": "/status/phase", "value": "Failed"}]));
     ground.bed.kubectl(&["delete", "schedule", "ruled", "-n", "velero"]);
     ground.bed.kubectl(&["delete", "configmap", "policies", "-n", "velero"]);
