@@ -1,5 +1,5 @@
 # What a developer or CI runs. Anything with logic is in xtask.
-.PHONY: help demo check test test-node test-long bench bench-large fuzz image deploy fmt
+.PHONY: help demo check book test test-node test-long bench bench-large fuzz image deploy fmt
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/lifeboat
 # One target folder for every work tree and CI.
@@ -11,8 +11,11 @@ help: ## this list
 demo: ## an application in a sandbox: backed up, lost, restored, compared
 	cargo run --bin lifeboat -- demo
 
-check: ## formatting, lints, dependency rules, crate edges, spelling
+check: ## formatting, lints, dependency rules, crate edges, spelling, the book
 	cargo xtask check
+
+book: ## the pages of docs/ as a book; prints where it lies
+	cargo xtask book
 
 test: ## all tests, on a real control plane that it builds once and starts
 	cargo xtask test

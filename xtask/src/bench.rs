@@ -20,6 +20,7 @@ mod snapshots;
 pub(crate) use measure::measure;
 pub(crate) use snapshots::inside as snapshots_inside;
 
+use crate::edges::target_folder;
 use anyhow::{Context, Result, bail};
 use lifeboat_testbed::Binaries;
 use programs::Programs;
@@ -57,7 +58,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
             }
         }
     }
-    tell(&done, &programs::target()?.join("bench/report.json"))?;
+    tell(&done, &target_folder()?.join("bench/report.json"))?;
     if !failed.is_empty() {
         bail!("failed: {}", failed.join(", "));
     }

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::process::Command;
 
 /// What each room may use. Changing this needs a page in `docs/adr/`.
@@ -110,9 +111,14 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn metadata() -> Result<Value> {
+fn metadata() -> Result<Value> {
     let output = Command::new("cargo").args(["metadata", "--format-version", "1", "--no-deps"]).output()?;
     Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// Cargo's target folder.
+pub(crate) fn target_folder() -> Result<PathBuf> {
+    Ok(PathBuf::from(metadata()?["target_directory"].as_str().context("the target folder")?))
 }
 
 fn impure_parts(room: &str) -> Result<Vec<String>> {

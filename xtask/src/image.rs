@@ -1,6 +1,6 @@
 //! `cargo xtask image`: the container image, made without a container engine.
 
-use crate::{cargo, run, timed};
+use crate::{cargo, edges, run, timed};
 use anyhow::{Context, Result, bail};
 use lifeboat_testbed::{Entry, Image};
 use std::collections::BTreeMap;
@@ -123,12 +123,9 @@ fn build(profile: &str) -> Result<PathBuf> {
     }
     let arguments = ["build", "--locked", "--bin", "lifeboat", "--profile", profile, "--target", &target];
     run("binary", cargo().args(arguments))?;
-    let metadata = cargo().args(["metadata", "--format-version=1", "--no-deps"]).output().context("cargo metadata")?;
-    let metadata: serde_json::Value = serde_json::from_slice(&metadata.stdout)?;
-    let folder = metadata["target_directory"].as_str().context("the target folder")?;
     // Cargo's one exception: the folder of the profile `dev`.
     let profile = if profile == "dev" { "debug" } else { profile };
-    Ok(Path::new(folder).join(target).join(profile).join("lifeboat"))
+    Ok(edges::target_folder()?.join(target).join(profile).join("lifeboat"))
 }
 
 /// Refuses a program that names a loader: there is none in the image.

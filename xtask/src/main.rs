@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, reason = "it talks to the developer")]
 
 mod bench;
+mod book;
 mod circles;
 mod deploy;
 mod edges;
@@ -25,6 +26,10 @@ fn main() -> Result<()> {
         "check-circles" => circles::check(),
         "check-monitoring" => monitoring::check(),
         "scenarios" => scenarios::write(),
+        "book" => {
+            println!("{}", book::build()?.display());
+            Ok(())
+        }
         "setup" => setup(),
         "test" if args.is_empty() => test::all(),
         "test" => test::some(&args.iter().map(String::as_str).collect::<Vec<_>>(), &[]),
@@ -39,7 +44,7 @@ fn main() -> Result<()> {
         "image" => image::image(&args),
         "deploy" => deploy::write(),
         other => bail!(
-            "unknown task {other:?}: check, check-edges, check-circles, check-monitoring, scenarios, setup, test, test-node, test-long, bench, bench-large, fuzz, image or deploy"
+            "unknown task {other:?}: check, check-edges, check-circles, check-monitoring, scenarios, book, setup, test, test-node, test-long, bench, bench-large, fuzz, image or deploy"
         ),
     }
 }
@@ -52,6 +57,7 @@ fn check() -> Result<()> {
     timed("circles of files", circles::check)?;
     timed("table of scenarios", scenarios::check)?;
     timed("alerts and dashboard", monitoring::check)?;
+    timed("book", || book::build().map(drop))?;
     let deny = tools::ensure("cargo-deny", "0.20.2")?;
     run("dependencies", Command::new(deny).args(["--log-level", "error", "check", "bans", "licenses", "sources"]))?;
     let typos = tools::ensure("typos-cli", "1.52.0")?;

@@ -1,5 +1,6 @@
 //! The programs that are measured, as users get them: release builds.
 
+use crate::edges::target_folder;
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 
@@ -19,7 +20,7 @@ impl Programs {
         if !status.success() {
             bail!("building the example plan of lifeboat-control failed: {status}");
         }
-        Ok(target()?.join("release/examples/plan"))
+        Ok(target_folder()?.join("release/examples/plan"))
     }
 
     /// Builds them. Each alone, so that neither lends the other a feature.
@@ -32,14 +33,8 @@ impl Programs {
                 bail!("building {package} failed: {status}");
             }
         }
-        let target = target()?;
+        let target = target_folder()?;
         let release = target.join("release");
         Ok(Self { lifeboat: release.join("lifeboat"), floor: release.join("floor"), target })
     }
-}
-
-/// Cargo's target folder.
-pub(crate) fn target() -> Result<PathBuf> {
-    let metadata = crate::edges::metadata()?;
-    Ok(PathBuf::from(metadata["target_directory"].as_str().context("the target folder")?))
 }
