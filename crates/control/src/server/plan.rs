@@ -18,6 +18,7 @@ use super::wait::{Reason, Wait};
 use crate::options::{Controller, Options};
 use crate::phase::{self, Decision, request};
 use crate::work;
+use crate::work::sync::{self, Known, Names};
 use crate::world::{Meta, World};
 use jiff::Timestamp;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationPhase};
@@ -25,6 +26,7 @@ use lifeboat_client::NamespacedName;
 use lifeboat_reconcile::{Failure, TaskKey};
 use places::Places;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use waits::{NotYet, Waits};
@@ -264,7 +266,9 @@ impl<'a> Planner<'a> {
                 self.add(Key::Default(location.key()), Step::Mark { location: location.clone(), default: true });
             }
         }
-        let mut locations: Vec<&BackupStorageLocation> = world.locations.iter().collect();
+        let mut locations: Vec<&'a BackupStorageLocation> = world.locations.iter().collect();
+        // Of all Backups, for the syncs; no work on one of them is planned meanwhile.
+        let mut names: HashMap<&'a str, Names> = HashMap::new();
         // Of two locations with a backup of the same name, the default one has it: its first sync goes first.
         locations.sort_by_key(|location| !location.spec.default);
         // One in each namespace, and until when.
@@ -312,9 +316,9 @@ impl<'a> Planner<'a> {
             // was edited is never synced before it is validated: what is not there would be taken for deleted.
             let sync_goes_first = sync_failed && !changed && self.has_place(&sync_key);
             if sync_is_due && (sync_goes_first || !validation_is_due) && self.may_begin(&sync_key) {
-                self.add(sync_key, Step::Sync(location.clone(), self.known_of(location)));
+                self.add(sync_key, Step::Sync(location.clone(), self.known_of(location, &mut names)));
             } else if validation_is_due && self.may_begin(&key) {
-                let known = both.then(|| self.known_of(location));
+                let known = both.then(|| self.known_of(location, &mut names));
                 self.add(key, Step::Validate(location.clone(), known));
             }
             if let Some(until) = self.first_sync_of_default(location) {
@@ -323,12 +327,17 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn known_of(&self, location: &BackupStorageLocation) -> work::sync::Known {
-        let busy = self.taken.iter().filter_map(|subject| match subject {
-            Subject::Backup(key) => Some(key),
-            _ => None,
+    /// What a sync of a location needs to know. `names` are those that were collected already, by namespace.
+    fn known_of(&self, location: &'a BackupStorageLocation, names: &mut HashMap<&'a str, Names>) -> Known {
+        let world = self.view.world;
+        let names = names.entry(&location.metadata.namespace).or_insert_with(|| {
+            let busy = self.taken.iter().filter_map(|subject| match subject {
+                Subject::Backup(key) => Some(key),
+                _ => None,
+            });
+            sync::names(world, location, busy)
         });
-        work::sync::Known::of(self.view.world, location, busy)
+        Known::of(world, location, Arc::clone(names))
     }
 
     /// Until when the other locations wait for the first sync of this one: when it is the default, its bucket answers as far

@@ -178,7 +178,7 @@ mod tests {
             let mut tasks = JoinSet::new();
             let cluster = api_server(&mut tasks, vec![(200, answer)]).await;
             let context = context(cluster, Arc::new(Opens(AtomicUsize::new(opens))));
-            let known = Known::of(&World::default(), &location, std::iter::empty());
+            let known = Known::of(&World::default(), &location, Default::default());
             let effects = validate(&context, location.clone(), Some(known)).await.unwrap();
             seen.extend(effects.into_iter().map(|effect| match effect {
                 Effect::NotSynced(key, why) => format!("{opens}: {} not_synced: {why}", key.name),

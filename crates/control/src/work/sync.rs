@@ -14,28 +14,38 @@ use lifeboat_archive::layout::BackupFile;
 use lifeboat_client::{Identity, NamespacedName};
 use lifeboat_store::{Store, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Backups taken over at once.
 const AT_ONCE: usize = 8;
 
+/// Names of all Backups of a namespace, and of those that are gone while a task is still at work on them. All syncs that begin at one time
+/// share them: there may be many of both.
+pub(crate) type Names = Arc<BTreeSet<String>>;
+
+/// The names beside this location; `busy` are backups that tasks work on. Nothing of another namespace counts.
+pub(crate) fn names<'a>(
+    world: &World,
+    location: &BackupStorageLocation,
+    busy: impl Iterator<Item = &'a NamespacedName>,
+) -> Names {
+    let busy = busy.filter(|backup| backup.namespace == location.metadata.namespace).map(|backup| backup.name.clone());
+    Arc::new(world.backups.beside(location).map(|backup| backup.metadata.name.clone()).chain(busy).collect())
+}
+
 /// What of the world a sync needs.
 #[derive(Debug)]
 pub(crate) struct Known {
-    /// Names of all Backups, and of those that are gone while a task is still at work on them.
-    backups: BTreeSet<String>,
-    /// Backups of the location whose files should be there.
-    stored: BTreeMap<String, Backup>,
+    names: Names,
+    /// Backups of the location whose files should be there, by name.
+    stored: BTreeMap<String, Identity>,
     /// UIDs of the Schedules.
     schedules: BTreeMap<String, String>,
 }
 
 impl Known {
-    /// `busy` are backups that tasks work on. Nothing of another namespace counts.
-    pub(crate) fn of<'a>(
-        world: &World,
-        location: &BackupStorageLocation,
-        busy: impl Iterator<Item = &'a NamespacedName>,
-    ) -> Self {
+    /// With the names beside the location.
+    pub(crate) fn of(world: &World, location: &BackupStorageLocation, names: Names) -> Self {
         let label = label_value(&location.metadata.name);
         let stored = |b: &&Backup| {
             let ended = match b.status.phase {
@@ -47,18 +57,22 @@ impl Known {
             ended && b.metadata.labels.get(well_known::LABEL_STORAGE_LOCATION) == Some(&label)
         };
         let schedules = world.schedules.beside(location);
-        let busy =
-            busy.filter(|backup| backup.namespace == location.metadata.namespace).map(|backup| backup.name.clone());
         Self {
-            backups: world.backups.beside(location).map(|b| b.metadata.name.clone()).chain(busy).collect(),
+            names,
             stored: world
                 .backups
                 .beside(location)
                 .filter(stored)
-                .map(|b| (b.metadata.name.clone(), b.clone()))
+                .map(|b| (b.metadata.name.clone(), Identity::of(&b.metadata)))
                 .collect(),
             schedules: schedules.map(|s| (s.metadata.name.clone(), s.metadata.uid.clone())).collect(),
         }
+    }
+
+    /// Whether two syncs share the names that they know.
+    #[cfg(test)]
+    pub(crate) fn shares_names_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.names, &other.names)
     }
 }
 
@@ -80,27 +94,24 @@ pub(super) async fn sync_backups(context: &Context, location: &BackupStorageLoca
     let folders: BTreeSet<String> = store.folders().await.map_err(failed)?.into_iter().collect();
     let mut effects = Vec::new();
     let store = &store;
-    let names: Vec<&String> = folders.difference(&known.backups).collect();
+    let names: Vec<&String> = folders.difference(&known.names).collect();
     let cluster = if names.is_empty() { String::new() } else { context.cluster_uid().await? };
     let finder = Finder { context, store, location, known, cluster: &cluster };
     let new: Vec<_> = names.into_iter().map(|name| finder.take_over(name).boxed()).collect();
     let taken: Vec<_> = futures::stream::iter(new).buffer_unordered(AT_ONCE).collect().await;
     effects.extend(taken.into_iter().flatten());
-    for (name, backup) in known.stored.iter().filter(|(name, _)| !folders.contains(*name)) {
+    for (name, gone) in known.stored.iter().filter(|(name, _)| !folders.contains(*name)) {
         // A list may lag behind; the record itself decides.
         match store.backup(name).await {
-            Err(StoreError::NoBackup { .. }) => {
-                let gone = Identity::of(&backup.metadata);
-                match context.client.delete_exactly::<Backup>(&gone).await {
-                    Ok(_) => {
-                        tracing::info!(backup = name, "removed a Backup whose files are gone");
-                        effects.push(Effect::Gone(Kind::Backup, gone));
-                    }
-                    Err(e) => {
-                        tracing::warn!(backup = name, error = %e, "a Backup whose files are gone could not be removed");
-                    }
+            Err(StoreError::NoBackup { .. }) => match context.client.delete_exactly::<Backup>(gone).await {
+                Ok(_) => {
+                    tracing::info!(backup = name, "removed a Backup whose files are gone");
+                    effects.push(Effect::Gone(Kind::Backup, gone.clone()));
                 }
-            }
+                Err(e) => {
+                    tracing::warn!(backup = name, error = %e, "a Backup whose files are gone could not be removed");
+                }
+            },
             Err(e) => tracing::warn!(backup = name, error = %e, "it is not known whether the files are still there"),
             Ok(_) => {}
         }
@@ -252,7 +263,6 @@ mod tests {
     use lifeboat_api::OwnerReference;
     use lifeboat_archive::sidecar::{CLAIM_FORMAT, Claim};
     use lifeboat_bucket::{BlobStore, Memory, PutOptions};
-    use std::sync::Arc;
 
     #[tokio::test]
     async fn what_is_taken_over_says_which_cluster_has_made_it() {
@@ -289,7 +299,7 @@ mod tests {
         let mut location = BackupStorageLocation::default();
         (location.metadata.name, location.metadata.namespace) = ("main".into(), "velero".into());
         location.spec.provider = "aws".into();
-        let known = Known::of(&World::default(), &location, std::iter::empty());
+        let known = Known::of(&World::default(), &location, Names::default());
         sync_backups(&context, &location, &known).await.unwrap();
         let found: Vec<Backup> = context.client.list("").await.unwrap();
         let origin = |backup: &Backup| backup.metadata.annotations[well_known::ANNOTATION_TAKEN_OVER].clone();
@@ -367,12 +377,13 @@ mod tests {
         let mut completed = world.backups.get(&named("completed")).unwrap().clone();
         (completed.metadata.namespace, completed.metadata.name) = ("other".into(), "other".into());
         world.backups.put(completed);
-        let known = Known::of(&world, &location, [&busy[0], &elsewhere(&busy[1])].into_iter());
+        let names = names(&world, &location, [&busy[0], &elsewhere(&busy[1])].into_iter());
+        let known = Known::of(&world, &location, Arc::clone(&names));
         let expected: Vec<&str> = vec!["completed", "failed-and-found", "partially"];
         assert_eq!(known.stored.keys().collect::<Vec<_>>(), expected);
         // One whose object is gone while its task still ends it is not taken over.
-        assert_eq!(known.backups.len(), all.len() + 1);
-        assert!(known.backups.contains("gone-and-ending"));
+        assert_eq!(names.len(), all.len() + 1);
+        assert!(names.contains("gone-and-ending"));
     }
 
     #[test]

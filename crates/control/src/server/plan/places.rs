@@ -218,6 +218,25 @@ mod tests {
         assert_eq!(begun, names.iter().map(|name| Key::Validation(named(name))).collect());
     }
 
+    /// Of ten thousand Backups each sync would hold a megabyte.
+    #[test]
+    fn syncs_of_one_plan_share_the_names_of_all_backups() {
+        let mut world = World::default();
+        for name in ["a", "b"] {
+            put(&mut world, name, 1);
+            let mut location = world.locations.get(&named(name)).unwrap().clone();
+            location.status.last_synced_time = Some(Time::new(NOW));
+            world.locations.put(location);
+        }
+        let (options, memory) = (options(1), Memory::default());
+        let now = (Timestamp::from_second(120).unwrap(), Instant::now());
+        let view = View { world: &world, options: &options, memory: &memory, now, explain: false };
+        let known = |work: Work| if let Step::Validate(_, known) = work.step { known } else { None };
+        let known: Vec<_> = plan(view, std::iter::empty()).work.into_iter().filter_map(known).collect();
+        let [one, other] = &known[..] else { panic!("{known:?}") };
+        assert!(one.shares_names_with(other));
+    }
+
     /// It is work on what is in the cluster, so all locations have its places together.
     #[test]
     fn the_mark_of_the_default_location_takes_no_place_of_a_bucket() {
