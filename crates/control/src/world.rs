@@ -307,7 +307,9 @@ impl<T: Meta> Objects<T> {
     fn see(&mut self, seen: Seen) {
         match seen {
             Seen::All(bodies) => {
-                let keys: BTreeSet<NamespacedName> = bodies.iter().filter_map(|body| self.put_seen(body)).collect();
+                // Each is given up when it is read: what was sent of ten thousand objects takes as much memory as what is kept of them.
+                let keys: BTreeSet<NamespacedName> =
+                    bodies.into_iter().filter_map(|body| self.put_seen(&body)).collect();
                 self.readable.retain(|key, _| keys.contains(key));
                 self.unreadable.retain(|key, _| keys.contains(key));
                 self.listed = true;
