@@ -23,13 +23,13 @@ test: ## all tests, on a real control plane that it builds once and starts
 test-node: ## the tests with containers and volumes, on a real node, as root on Linux; NAMES=hooks for some
 	cargo xtask test-node $(NAMES)
 
-test-long: ## plugins that people use; commands and servers killed at 1,000 random requests; about three quarters of an hour; LIFEBOAT_SEED=N LIFEBOAT_KILLS=M for a part
+test-long: ## plugins that people use; commands and servers killed at 1,000 random requests; a soak of servers; about an hour; LIFEBOAT_SEED=N, LIFEBOAT_KILLS=M and LIFEBOAT_BACKUPS=M for a part
 	cargo xtask test-long
 
 fuzz: ## feed the decoders of archives, indexes and metadata with mutated bytes, a minute each (nightly toolchain)
 	cargo xtask fuzz
 
-bench: ## speed and memory beside a plain client's, about 10 minutes after the builds; ROWS="backup-10k restore" for some
+bench: ## speed and memory beside a plain client's, about a quarter of an hour after the builds; ROWS="backup-10k restore" for some
 	cargo xtask bench $(ROWS)
 
 bench-large: ## the same with 300,000 objects, about half an hour and 6 GB of memory

@@ -1,11 +1,12 @@
 //! `cargo xtask bench`: the release build against the floor, on a real control plane.
 //!
-//! The rows are in [`rows`]; what a row does is in [`backup`], [`restore`], [`mixed`], [`snapshots`], [`plan`] and [`large`]. How to read the result is in
+//! The rows are in [`rows`]; what a row does is in [`backup`], [`restore`], [`mixed`], [`snapshots`], [`plan`], [`idle`] and [`large`]. How to read the result is in
 //! `docs/development.md`.
 
 mod audit;
 mod backup;
 mod bed;
+mod idle;
 mod large;
 mod measure;
 mod mixed;
@@ -107,6 +108,8 @@ fn run_row(row: &Row, programs: Option<&Programs>) -> Result<Measured> {
         (Work::ServerBackup, Some(programs)) => server::run_backup(row, programs),
         (Work::Snapshots, Some(programs)) => snapshots::run(row, programs),
         (Work::ServerRestore, Some(programs)) => server::run_restore(row, programs),
+        (Work::ServerIdle, Some(programs)) => idle::run_server(row, programs),
+        (Work::GetBackups, Some(programs)) => idle::run_get(row, programs),
     }
 }
 

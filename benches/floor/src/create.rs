@@ -2,8 +2,9 @@
 
 use crate::http::{Connection, Server};
 use crate::objects::{Object, Shape};
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde::Serialize;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
@@ -18,11 +19,31 @@ pub(crate) struct Created {
 
 /// Creates `count` objects. Their namespaces are made before the clock starts.
 pub(crate) fn create(server: &Server, shape: &Shape, count: usize, connections: usize) -> Result<Created> {
-    let mut opened = (0..connections).map(|_| Connection::open(server)).collect::<Result<Vec<_>>>()?;
+    let mut opened = open(server, connections)?;
     let Some(first) = opened.first_mut() else { bail!("no connections") };
     for namespace in shape.namespaces() {
         send(first, &namespace)?;
     }
+    create_each(opened, count, |index| shape.object(index))
+}
+
+/// Creates the objects of a file, each of which is a line of JSON, at one path.
+pub(crate) fn create_lines(server: &Server, path: &str, file: &Path, connections: usize) -> Result<Created> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
+    let lines: Vec<&str> = text.lines().collect();
+    let object = |index: usize| Object {
+        path: path.to_owned(),
+        body: lines.get(index).map_or_else(String::new, |line| (*line).to_owned()),
+    };
+    create_each(open(server, connections)?, lines.len(), object)
+}
+
+fn open(server: &Server, connections: usize) -> Result<Vec<Connection<'_>>> {
+    (0..connections).map(|_| Connection::open(server)).collect()
+}
+
+/// Creates the objects with the numbers below `count`, over all connections.
+fn create_each(opened: Vec<Connection<'_>>, count: usize, object: impl Fn(usize) -> Object + Sync) -> Result<Created> {
     let next = AtomicUsize::new(0);
     let work = |mut connection: Connection<'_>| -> Result<(usize, u64)> {
         let (mut requests, mut bytes) = (0, 0);
@@ -31,7 +52,7 @@ pub(crate) fn create(server: &Server, shape: &Shape, count: usize, connections: 
             if index >= count {
                 return Ok((requests, bytes));
             }
-            let object = shape.object(index);
+            let object = object(index);
             if let Err(e) = send(&mut connection, &object) {
                 next.store(count, Ordering::Relaxed);
                 return Err(e);

@@ -62,6 +62,16 @@ enum Command {
         #[command(flatten)]
         shape: Shape,
     },
+    /// Create the objects of a file over many connections
+    CreateLines {
+        /// Connections
+        #[arg(long, default_value_t = 32)]
+        connections: usize,
+        /// A path such as /api/v1/namespaces/default/secrets
+        path: String,
+        /// A file with an object of JSON in each line
+        file: PathBuf,
+    },
     /// Take snapshots of claims, and wait until they are ready
     Snapshots {
         /// Connections
@@ -79,6 +89,9 @@ fn main() -> Result<()> {
         Command::List { limit, paths } => serde_json::to_string(&list::list(&server, &paths, limit)?)?,
         Command::Create { connections, count, shape } => {
             serde_json::to_string(&create::create(&server, &shape, count, connections)?)?
+        }
+        Command::CreateLines { connections, path, file } => {
+            serde_json::to_string(&create::create_lines(&server, &path, &file, connections)?)?
         }
         Command::Snapshots { connections, of } => {
             serde_json::to_string(&snapshots::snapshots(&server, &of, connections)?)?

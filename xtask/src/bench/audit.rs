@@ -7,6 +7,7 @@ use serde_json::Value;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom};
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// The audit log from some moment on.
@@ -28,20 +29,22 @@ pub(crate) struct Writes {
 impl Audit {
     /// From now on.
     pub(crate) fn begin(plane: &ControlPlane) -> Result<Self> {
-        Ok(Self { from: wait_for_mark(plane, "begin", 0)? })
+        Ok(Self { from: wait_for_mark(plane, 0)? })
     }
 
     /// What was asked for since.
     pub(crate) fn end(self, plane: &ControlPlane) -> Result<Writes> {
-        wait_for_mark(plane, "end", self.from)?;
+        wait_for_mark(plane, self.from)?;
         writes(lines(&plane.audit_log(), self.from)?)
     }
 }
 
 /// Makes a request that is easy to find, and gives the place behind its line: the log is written a moment later than
 /// the requests are answered, but in their order.
-fn wait_for_mark(plane: &ControlPlane, name: &str, from: u64) -> Result<u64> {
-    let mark = format!("/version?bench={name}");
+fn wait_for_mark(plane: &ControlPlane, from: u64) -> Result<u64> {
+    static MARKS: AtomicUsize = AtomicUsize::new(0);
+    // No mark is the beginning of another one.
+    let mark = format!("/version?bench={}.", MARKS.fetch_add(1, Ordering::Relaxed));
     plane.kubectl().try_run(&["get", "--raw", &mark])?;
     let end = Instant::now() + Duration::from_secs(30);
     while Instant::now() < end {

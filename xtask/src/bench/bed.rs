@@ -98,33 +98,55 @@ impl<'a> Bed<'a> {
 
     /// `lifeboat server`, and a storage location that is the bucket of the other commands.
     pub(crate) fn server(&self) -> Result<Server<'_>> {
-        let kubeconfig = self.plane.kubeconfig();
+        self.prepare_for_server()?;
+        let server = self.start_server()?;
+        server.apply(&serde_json::json!({"kind": "BackupStorageLocation", "metadata": {"name": "default"},
+            "spec": {"provider": "lifeboat.io/directory", "default": true, "objectStorage": {"bucket": "bucket"},
+                "config": {"path": self.folder}}}))?;
+        server.until("backupstoragelocation/default", "Available")?;
+        Ok(server)
+    }
+
+    /// The definitions, and the namespace of a server.
+    pub(crate) fn prepare_for_server(&self) -> Result<()> {
         let installed = Command::new(&self.programs.lifeboat)
             .arg("--kubeconfig")
-            .arg(&kubeconfig)
+            .arg(self.plane.kubeconfig())
             .args(["install", "--crds-only"])
             .output()
             .context("run lifeboat install")?;
         if !installed.status.success() {
             bail!("lifeboat install --crds-only: {}", String::from_utf8_lossy(&installed.stderr).trim());
         }
-        self.plane.kubectl().try_run(&["create", "namespace", SERVER_NAMESPACE])?;
+        self.plane.kubectl().try_run(&["create", "namespace", SERVER_NAMESPACE]).map(drop)
+    }
+
+    /// `lifeboat server`, for which everything is prepared. Its log is a file in the folder of the bucket.
+    pub(crate) fn start_server(&self) -> Result<Server<'_>> {
+        let log = self.folder.join("server.log");
+        let log = std::fs::File::create(&log).with_context(|| format!("make {}", log.display()))?;
         let process = Command::new(&self.programs.lifeboat)
             .arg("--kubeconfig")
-            .arg(&kubeconfig)
+            .arg(self.plane.kubeconfig())
             .args(["server", "--metrics-address", "", "--download-address", "", "--directory-root"])
             .arg(self.folder)
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
             .spawn()
             .context("run lifeboat server")?;
-        let server = Server { kubectl: self.plane.kubectl(), process, folder: self.folder };
-        server.apply(&serde_json::json!({"kind": "BackupStorageLocation", "metadata": {"name": "default"},
-            "spec": {"provider": "lifeboat.io/directory", "default": true, "objectStorage": {"bucket": "bucket"},
-                "config": {"path": self.folder}}}))?;
-        server.until("backupstoragelocation/default", "Available")?;
-        Ok(server)
+        Ok(Server { kubectl: self.plane.kubectl(), process, folder: self.folder })
+    }
+
+    /// Any command of the release build in this cluster, which must end with 0.
+    pub(crate) fn command(&self, args: &[&str]) -> Result<Run> {
+        let kubeconfig = self.plane.kubeconfig().display().to_string();
+        let all: Vec<String> = [&["--kubeconfig", &kubeconfig], args].concat().into_iter().map(str::to_owned).collect();
+        let run = Run::of(&self.programs.lifeboat, &all, &self.folder.join("state"))?;
+        if run.code != Some(0) {
+            bail!("lifeboat {} ended with {:?}: {}", args.join(" "), run.code, run.stderr.trim());
+        }
+        Ok(run)
     }
 
     /// `lifeboat local ARGS`, which must end with 0.
@@ -203,6 +225,11 @@ impl<'a> Bed<'a> {
         Ok(pass)
     }
 
+    /// Creates the objects of a file, each of which is a line of JSON, as a plain client.
+    pub(crate) fn floor_create_lines(&self, path: &str, file: &Path) -> Result<Pass> {
+        self.floor(&["create-lines".to_owned(), path.to_owned(), file.display().to_string()])
+    }
+
     /// Takes snapshots of claims as a plain client, and waits until they are ready.
     pub(crate) fn floor_snapshots(&self, namespace: &str, class: &str, count: usize) -> Result<Pass> {
         let number = count.to_string();
@@ -275,7 +302,7 @@ impl<'a> Bed<'a> {
 }
 
 /// Where the server's resources are.
-const SERVER_NAMESPACE: &str = "velero";
+pub(crate) const SERVER_NAMESPACE: &str = "velero";
 
 /// A running server; it ends when dropped.
 pub(crate) struct Server<'a> {
@@ -315,6 +342,16 @@ impl Server<'_> {
         self.kubectl
             .try_run(&["wait", &resource, "--namespace", SERVER_NAMESPACE, "--for=create", "--timeout=2m"])
             .map(drop)
+    }
+
+    /// Seconds that it has kept a processor busy.
+    pub(crate) fn processor_seconds(&self) -> Result<f64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id()))?;
+        // Behind the name, which is in brackets and may hold blanks; both are in hundredths of a second on Linux.
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let ticks =
+            |at: usize| fields.get(at).and_then(|text| text.parse::<f64>().ok()).context("the times of the server");
+        Ok((ticks(11)? + ticks(12)?) / 100.0)
     }
 
     /// The most memory it has held, in MiB.

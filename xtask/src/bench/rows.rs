@@ -74,6 +74,10 @@ pub(crate) enum Work {
     Snapshots,
     /// The plan of the server for all resources of its namespace, explained and printed, and beside it the plan alone.
     Plan,
+    /// A server with many Backups, in many locations of which some hang: its start, and what it costs when there is nothing to do.
+    ServerIdle,
+    /// The table of many Backups.
+    GetBackups,
 }
 
 /// Where the objects are and what is selected.
@@ -125,6 +129,10 @@ const SNAPSHOTS: Target = Target { ratio: Some(1.3), more: None, seconds: None, 
 /// Three times the 0.05 s and the 41 MiB that it took on two busy cores.
 const PLAN: Target = Target { ratio: None, more: None, seconds: Some(0.15), peak_mib: 125.0 };
 
+/// What users of a server with 10,000 Backups are promised.
+const SERVER_IDLE: Target = Target { ratio: None, more: None, seconds: Some(5.0), peak_mib: 150.0 };
+const GET_BACKUPS: Target = Target { ratio: None, more: None, seconds: Some(1.0), peak_mib: 150.0 };
+
 const fn backup(name: &'static str, objects: usize, place: Place, target: Target) -> Row {
     row(name, objects, Work::Backup(place), target)
 }
@@ -133,7 +141,7 @@ const fn row(name: &'static str, objects: usize, work: Work, target: Target) -> 
     Row { name, objects, data: Data::Small, work, target }
 }
 
-const ROWS: [Row; 17] = [
+const ROWS: [Row; 19] = [
     backup("backup-1k", 1_000, Place::Namespace, BACKUP_MEMORY),
     backup("backup-10k", 10_000, Place::Namespace, BACKUP),
     backup("backup-30k", 30_000, Place::Namespace, BACKUP),
@@ -151,6 +159,8 @@ const ROWS: [Row; 17] = [
     row("server-restore-10k", 10_000, Work::ServerRestore, SERVER),
     row("snapshots-500", 500, Work::Snapshots, SNAPSHOTS),
     row("plan-10k", 10_000, Work::Plan, PLAN),
+    row("server-idle-10k", 10_000, Work::ServerIdle, SERVER_IDLE),
+    row("get-backups-10k", 10_000, Work::GetBackups, GET_BACKUPS),
 ];
 
 /// Of one cluster with many objects, in this order; behind the row that its growth is compared with.
