@@ -28,12 +28,12 @@ pub(crate) fn all() -> Result<()> {
     let plugins = REAL_PLUGINS.map(|plugin| plugin.name).join(", ");
     println!(
         "-- deferred to make test-long: plugins that people use ({plugins}), first calls of a plugin under the detector of races, an \
-         object of 1 GiB through a plugin, commands and servers killed at random requests"
+         object of 1 GiB through a plugin, commands and servers killed at random requests, servers that make 500 backups while they are killed"
     );
     Ok(())
 }
 
-/// Runs the tests that take long: those of plugins that have to be built for them, and those that kill commands and servers at random.
+/// Runs the tests that take long: those of plugins that have to be built for them, those that kill commands and servers at random, and the soak.
 pub(crate) fn long() -> Result<()> {
     for plugin in REAL_PLUGINS {
         crate::timed(&format!("plugin for {}", plugin.name), || plugin.build().map(drop))?;

@@ -59,6 +59,7 @@ mod server_explain;
 mod serving;
 mod shop;
 mod snapshot;
+mod soak;
 mod support;
 mod tasks;
 mod unchanged;

@@ -8,14 +8,23 @@ use lifeboat_testbed::{Fault, Kill, Kubectl, Nth, Rule};
 /// done in parts.
 #[allow(clippy::print_stdout, reason = "who repeats the run needs them")]
 pub(crate) fn seeds(default_count: u64) -> Vec<u64> {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let first = number("LIFEBOAT_SEED").unwrap_or_else(|| {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");
-        now.as_secs()
-    });
+    let first = first_seed();
     let count = number("LIFEBOAT_KILLS").unwrap_or(default_count);
     println!("seeds {first} to {}", first + count - 1);
     (first..first + count).collect()
+}
+
+/// `LIFEBOAT_SEED`, or another one each time.
+pub(crate) fn first_seed() -> u64 {
+    number("LIFEBOAT_SEED").unwrap_or_else(|| {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");
+        now.as_secs()
+    })
+}
+
+/// A number that the environment gives.
+pub(crate) fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
 /// A well mixed number (Steele, Lea and Flood's generator).
