@@ -33,11 +33,13 @@ use anyhow::{Result, bail};
 use clap::builder::EnumValueParser;
 use clap::{Args, ValueEnum};
 use lifeboat_api::{LabelSelector, ObjectMeta, Resource};
-use lifeboat_client::{Client, Object};
+use lifeboat_client::{Client, Followed, Object};
 pub(crate) use status::server_status;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 use table::{Labels, print};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 /// A client for the namespace of the globals.
 pub(crate) async fn client(globals: &Globals) -> Result<Client> {
@@ -349,30 +351,48 @@ fn together(mut errors: Vec<anyhow::Error>) -> Result<ExitCode> {
 /// own: the server may be away for long, and the user sees that it lasts. What is deleted meanwhile has no last phase.
 async fn wait<T: Operation>(client: &Client, name: &str) -> Result<&'static str> {
     let mut out = std::io::stdout();
+    let on_terminal = out.is_terminal();
+    let mut seconds = interval_at(Instant::now() + A_DOT, A_DOT);
+    seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut follow = client.follow::<T>(name);
     let mut last = "New";
-    for look in 1u64.. {
-        let Some(found) = client.get::<T>(name).await? else {
-            writeln!(out)?;
-            bail!("{} \"{name}\" was deleted before it had ended; its last phase was {last}", T::WORD);
+    loop {
+        let seen = {
+            let mut next = Box::pin(follow.next());
+            loop {
+                tokio::select! {
+                    biased;
+                    seen = &mut next => break seen,
+                    _ = seconds.tick() => if !on_terminal {
+                        write!(out, ".")?;
+                        out.flush()?;
+                    }
+                }
+            }
+        };
+        let found = match seen {
+            Ok(Followed::Is(found)) => found,
+            Ok(Followed::Gone) => {
+                writeln!(out)?;
+                bail!("{} \"{name}\" was deleted before it had ended; its last phase was {last}", T::WORD);
+            }
+            Err(e) => {
+                writeln!(out)?;
+                return Err(e.into());
+            }
         };
         last = found.phase_word();
         if let Some(phase) = found.ended() {
             writeln!(out)?;
             return Ok(phase);
         }
-        tokio::time::sleep(LOOK).await;
-        if out.is_terminal() {
+        if on_terminal {
             let (done, total) = found.progress().unwrap_or_default();
-            write!(out, "\r\x1b[K{}: {done} of {total} objects", found.phase_word())?;
-            out.flush()?;
-        } else if look % LOOKS_A_DOT == 0 {
-            write!(out, ".")?;
+            write!(out, "\r\x1b[K{last}: {done} of {total} objects")?;
             out.flush()?;
         }
     }
-    unreachable!("the numbers of a century do not end")
 }
 
-/// Between two looks at an object that is waited for.
-const LOOK: std::time::Duration = std::time::Duration::from_millis(200);
-const LOOKS_A_DOT: u64 = 5;
+/// Between two dots of a wait.
+const A_DOT: Duration = Duration::from_secs(1);

@@ -201,7 +201,7 @@ fn value<T: Serialize>(object: &T) -> Result<Value, ClusterError> {
     serde_json::to_value(object).map_err(|e| invalid("encode", "an object of ours", &e))
 }
 
-fn parse<T: DeserializeOwned>(verb: &'static str, name: &str, bytes: &[u8]) -> Result<T, ClusterError> {
+pub(crate) fn parse<T: DeserializeOwned>(verb: &'static str, name: &str, bytes: &[u8]) -> Result<T, ClusterError> {
     serde_json::from_slice(bytes).map_err(|e| invalid(verb, name, &e))
 }
 

@@ -1,14 +1,17 @@
 //! The `velero.io` resources of one namespace, read and written typed.
 //!
 //! [`Client`] reads, lists, creates, changes and deletes them through the room `cluster`. A change sends the fields that
-//! differ, and the API server refuses it when another client has changed the object meanwhile. Start reading at [`Client`].
+//! differ, and the API server refuses it when another client has changed the object meanwhile. [`Follow`] is for who waits for what
+//! becomes of an object. Start reading at [`Client`].
 
 mod change;
 mod client;
+mod follow;
 mod identity;
 mod leader;
 
 pub use change::Change;
 pub use client::{Client, Object, api_resource, is_refused};
+pub use follow::{Follow, Followed};
 pub use identity::{Identity, NamespacedName};
 pub use leader::SERVER_LEASE;

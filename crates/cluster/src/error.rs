@@ -54,6 +54,8 @@ pub struct ApiStatus {
     pub reason: String,
     /// The server's message to the user.
     pub message: String,
+    /// The object that the answer is about; empty when it names none.
+    pub name: String,
     /// Messages of the causes.
     pub causes: Vec<String>,
     /// The token with which a list can go on after 410; empty when the server offers none.
@@ -81,6 +83,7 @@ impl ApiStatus {
         #[derive(Deserialize, Default)]
         #[serde(default, rename_all = "camelCase")]
         struct Details {
+            name: String,
             causes: Vec<Cause>,
             retry_after_seconds: u64,
         }
@@ -104,6 +107,7 @@ impl ApiStatus {
             code,
             reason: raw.reason,
             message: raw.message,
+            name: details.name,
             causes: details.causes.into_iter().map(|c| c.message).collect(),
             continue_token: raw.metadata.r#continue,
             retry_after: retry_after.or(in_details),
@@ -129,6 +133,12 @@ impl ClusterError {
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.is(404)
+    }
+
+    /// Whether the server answered 404 without a word about an object: it does not serve the type.
+    #[must_use]
+    pub fn is_unserved(&self) -> bool {
+        self.status().is_some_and(|status| status.code == 404 && status.name.is_empty())
     }
 
     /// Whether the same request may go well later: the server was not to be reached, is overloaded, or failed itself.

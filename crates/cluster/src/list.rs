@@ -62,6 +62,8 @@ const MOST_RESTARTS: u32 = 3;
 pub struct List {
     cluster: Cluster,
     request: ListRequest,
+    /// A field selector; empty for none.
+    fields: String,
     page: Option<OpenPage>,
     /// Set when the open page has broken. The objects that had arrived before are handed out first.
     broken: Option<Broken>,
@@ -95,6 +97,7 @@ impl Cluster {
         List {
             cluster: self.clone(),
             request,
+            fields: String::new(),
             page: None,
             broken: None,
             token: String::new(),
@@ -109,6 +112,13 @@ impl Cluster {
 }
 
 impl List {
+    /// Lists only what this field selector matches.
+    #[must_use]
+    pub fn with_fields(mut self, fields: String) -> Self {
+        self.fields = fields;
+        self
+    }
+
     /// The next objects, as many as have arrived; `None` at the end of the list. Dropping the future loses nothing.
     ///
     /// # Errors
@@ -239,6 +249,9 @@ impl List {
         }
         if !self.request.selector.is_empty() {
             add("labelSelector", &query(&self.request.selector));
+        }
+        if !self.fields.is_empty() {
+            add("fieldSelector", &query(&self.fields));
         }
         if !self.token.is_empty() {
             add("continue", &query(&self.token));

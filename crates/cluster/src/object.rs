@@ -62,12 +62,24 @@ impl Cluster {
         namespace: Option<&str>,
         name: &str,
     ) -> Result<Option<Bytes>, ClusterError> {
-        let call = single("get", Method::GET, resource, namespace, name);
-        match self.call(&call).await {
+        match self.get_existing(resource, namespace, name).await {
             Ok(body) => Ok(Some(body)),
             Err(e) if e.is_not_found() => Ok(None),
             Err(e) => Err(e),
         }
+    }
+
+    /// Reads one object that should be there.
+    ///
+    /// # Errors
+    /// [`ClusterError`]; with 404, [`ClusterError::is_unserved`] says whether it is the type that is missing.
+    pub async fn get_existing(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Bytes, ClusterError> {
+        self.call(&single("get", Method::GET, resource, namespace, name)).await
     }
 
     /// Creates an object and returns it as stored. Paced.

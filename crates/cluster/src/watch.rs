@@ -24,6 +24,8 @@ pub struct WatchRequest {
     pub namespace: Option<String>,
     /// A label selector; empty for none.
     pub selector: String,
+    /// A field selector; empty for none.
+    pub fields: String,
     /// The revision after which events are wanted: that of a list, or of the last event.
     pub resource_version: String,
     /// After this long the server ends the watch, and the caller begins another one.
@@ -72,6 +74,9 @@ impl Cluster {
         );
         if !request.selector.is_empty() {
             let _ = write!(path, "&labelSelector={}", query(&request.selector));
+        }
+        if !request.fields.is_empty() {
+            let _ = write!(path, "&fieldSelector={}", query(&request.fields));
         }
         let what = request.resource.group_resource().to_string();
         let call = Call { verb: "watch", what: what.clone(), method: Method::GET, path, accept: None, body: None };

@@ -89,6 +89,7 @@ impl Mirrored {
                 resource: Arc::clone(&self.resource),
                 namespace: Some(self.namespace.clone()),
                 selector: String::new(),
+                fields: String::new(),
                 resource_version: from,
                 lasting: LASTING,
             })

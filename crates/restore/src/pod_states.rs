@@ -243,6 +243,7 @@ impl Watched {
                 resource: Arc::clone(&resource),
                 namespace: Some(namespace.to_owned()),
                 selector: String::new(),
+                fields: String::new(),
                 resource_version: resource_version.clone(),
                 lasting: LASTING,
             };

@@ -6,18 +6,16 @@ use crate::globals::Globals;
 use anyhow::Result;
 use lifeboat_api::{DownloadRequest, DownloadRequestPhase, DownloadTargetKind};
 use lifeboat_archive::gzip;
-use lifeboat_client::Client;
+use lifeboat_client::{Client, Followed};
 use lifeboat_cluster::ClusterError;
 use lifeboat_control::{ANNOTATION_THROUGH_SERVER, HEADER_DOWNLOAD};
 use serde::de::DeserializeOwned;
 use std::io::{self, Read, Write};
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, timeout_at};
 
 /// What a file may become when it is unpacked; no packed file may be larger either.
 const MOST_UNPACKED: u64 = 1 << 30;
-/// Between two looks at a request.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// For a URL after the server has looked at a request without giving one: it may try again, and mostly does not.
 const SECOND_TRY: Duration = Duration::from_secs(5);
@@ -183,8 +181,12 @@ async fn signed_url(
     let mut end = Instant::now() + downloads.patience;
     let mut was_looked_at = false;
     client.create(&request_name, &request).await?;
+    let mut follow = client.follow::<DownloadRequest>(&request_name);
     loop {
-        let Some(found) = client.get::<DownloadRequest>(&request_name).await? else {
+        let Ok(seen) = timeout_at(end, follow.next()).await else {
+            return Err(ArtifactError::NoUrl { what: what(kind, name) });
+        };
+        let Followed::Is(found) = seen? else {
             return Err(ArtifactError::Refused(format!("the server dropped the request for {}", what(kind, name))));
         };
         let status = found.status;
@@ -200,10 +202,6 @@ async fn signed_url(
             was_looked_at = true;
             end = end.min(Instant::now() + SECOND_TRY);
         }
-        if Instant::now() >= end {
-            return Err(ArtifactError::NoUrl { what: what(kind, name) });
-        }
-        sleep(LOOK).await;
     }
 }
 

@@ -2,13 +2,10 @@
 
 use anyhow::{Context, Result, bail};
 use lifeboat_api::{ServerStatusRequest, ServerStatusRequestPhase, ServerStatusRequestStatus};
-use lifeboat_client::Client;
+use lifeboat_client::{Client, Followed};
 use lifeboat_cluster::{ClusterError, Failure};
 use std::time::Duration;
-use tokio::time::{Instant, sleep, timeout_at};
-
-/// Between two looks at a request.
-const LOOK: Duration = Duration::from_millis(100);
+use tokio::time::{Instant, timeout_at};
 
 /// Asks the server what it is. The request is left to the server, which deletes it after a minute. No request of the
 /// client should have more time than the answer: which of them was not answered is only known when it gives up itself.
@@ -37,11 +34,16 @@ fn with_place(error: ClusterError, client: &Client) -> anyhow::Error {
 }
 
 async fn answer(client: &Client, name: &str) -> Result<ServerStatusRequestStatus> {
+    let mut follow = client.follow::<ServerStatusRequest>(name);
     loop {
-        let found: ServerStatusRequest = client.get(name).await?.context("the request is gone without an answer")?;
-        if found.status.phase == Some(ServerStatusRequestPhase::Processed) {
-            return Ok(found.status);
+        match follow.next().await? {
+            Followed::Gone => bail!("the request is gone without an answer"),
+            Followed::Is(ServerStatusRequest { status, .. })
+                if status.phase == Some(ServerStatusRequestPhase::Processed) =>
+            {
+                return Ok(status);
+            }
+            Followed::Is(_) => {}
         }
-        sleep(LOOK).await;
     }
 }

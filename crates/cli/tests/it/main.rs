@@ -64,6 +64,7 @@ mod support;
 mod tasks;
 mod unchanged;
 mod upstream;
+mod waits;
 mod walk;
 mod walk_existing;
 mod walk_filtered;

@@ -116,7 +116,12 @@ fn a_cluster_that_is_not_there_is_said_so() {
 
 /// A kubeconfig of the same cluster with another token.
 pub(crate) fn kubeconfig_with(token: &str, file: &Path) {
-    let text = std::fs::read_to_string(bed()).expect("the kubeconfig");
+    with_token(&bed(), token, file);
+}
+
+/// A kubeconfig like this one, with another token.
+pub(crate) fn with_token(kubeconfig: &Path, token: &str, file: &Path) {
+    let text = std::fs::read_to_string(kubeconfig).expect("the kubeconfig");
     let (before, after) = text.split_once("token: ").expect("a token");
     let (_, after) = after.split_once('}').expect("its end");
     std::fs::write(file, format!("{before}token: {token}}}{after}")).expect("write");

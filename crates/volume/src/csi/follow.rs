@@ -203,6 +203,7 @@ impl Followed {
                 resource: Arc::clone(resource),
                 namespace: namespace.map(str::to_owned),
                 selector: selector.clone(),
+                fields: String::new(),
                 resource_version: resource_version.clone(),
                 lasting: LASTING,
             };
