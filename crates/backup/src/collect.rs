@@ -43,7 +43,9 @@ pub(crate) fn collect(
     let (shelf, looked_at) = stream(SHELVING, LISTING);
     tasks.spawn(spool.run());
     let ways = Ways { intake, shelf };
-    tasks.spawn(list_all(plan.lists.clone(), ways, env.clone(), Arc::clone(tally)));
+    let (trace, listing) =
+        (env.operation.trace.clone(), list_all(plan.lists.clone(), ways, env.clone(), Arc::clone(tally)));
+    tasks.spawn(async move { trace.within("collect", listing).await });
     Collected { batches, looked_at, room }
 }
 

@@ -5,6 +5,7 @@ use crate::entry::Entry;
 use crate::env::Env;
 use crate::error::FinalizeError;
 use crate::look_after::{open_options, read};
+use crate::run::subject;
 use crate::seal::log_content;
 use crate::snapshots::release_snapshots;
 use lifeboat_api::{Backup, BackupPhase, BackupStatus, OperationPhase, Time};
@@ -28,12 +29,18 @@ use std::collections::{BTreeMap, HashMap};
 ///
 /// # Errors
 /// [`FinalizeError`]. Objects that cannot be saved again are errors in the results, and the backup is `PartiallyFailed`.
-pub async fn finalize(mut record: Backup, is_cancelled: bool, env: &Env) -> Result<Backup, FinalizeError> {
+pub async fn finalize(record: Backup, is_cancelled: bool, env: &Env) -> Result<Backup, FinalizeError> {
     let has_failed = match record.status.phase {
         Some(BackupPhase::Finalizing) => false,
         Some(BackupPhase::FinalizingPartiallyFailed) => true,
         _ => return Ok(record),
     };
+    let trace = &env.operation.trace;
+    trace.begin(subject(&record));
+    trace.stage("finalize", Box::pin(end(record, has_failed, is_cancelled, env))).await
+}
+
+async fn end(mut record: Backup, has_failed: bool, is_cancelled: bool, env: &Env) -> Result<Backup, FinalizeError> {
     let name = record.metadata.name.clone();
     let operations = read(&name, env).await?;
     let mut change = Changes::default();

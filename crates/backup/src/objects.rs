@@ -45,7 +45,8 @@ pub(crate) async fn objects(
     env: &Env,
     tasks: &mut JoinSet<()>,
 ) -> Result<Objects, BackupError> {
-    let scope = Arc::new(scope(wanted, hands, env).await?);
+    let scope = env.operation.trace.stage("discover", Box::pin(scope(wanted, hands, env)));
+    let scope = Arc::new(scope.await?);
     let existing: Vec<String> = scope.namespaces.iter().map(|namespace| namespace.facts.name.clone()).collect();
     let plan = plan(&scope.catalog, &scope.filter, &scope.lane, &existing, Versions::of(wanted.settings.features));
     let kept_out = scope.kept_out();

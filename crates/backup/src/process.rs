@@ -83,9 +83,10 @@ pub(crate) fn process(
     });
     let (learned_sender, learned) = oneshot::channel();
     let (refusal_sender, refusal) = oneshot::channel();
+    let trace = env.operation.trace.clone();
     tasks.spawn(async move {
         // The receiver gets what was learned before the stream ends. After a failed upload it may be gone.
-        let result = match bring_together(passed, acted, &sender).await {
+        let result = match trace.within("process", Box::pin(bring_together(passed, acted, &sender))).await {
             Ok(learned) => {
                 let _ = learned_sender.send(learned);
                 Ok(())

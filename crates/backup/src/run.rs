@@ -19,7 +19,8 @@ use crate::volumes::Volumes;
 use crate::write::{Written, write};
 use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_archive::native_snapshot::NativeSnapshot;
-use lifeboat_object::{Place, Results};
+use lifeboat_object::{Place, Results, chain};
+use lifeboat_operation::Subject;
 use lifeboat_store::{BackupWriter, ClaimOutcome, ClaimRequest, StreamReceiver, stream};
 use lifeboat_volume::native::{NativeSnapshots, SnapshotNote};
 use std::time::Duration;
@@ -67,6 +68,25 @@ const WAITING: usize = 4;
 /// # Errors
 /// [`BackupError`]; then the name stays claimed and nothing else is visible.
 pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
+    env.operation.trace.begin(subject(&request.backup));
+    let outcome = Box::pin(to_its_end(request, env)).await;
+    match &outcome {
+        Ok(Outcome { backup, .. }) if backup.status.errors > 0 => {
+            env.operation.trace.failed(backup.status.phase.map_or("", BackupPhase::as_str));
+        }
+        Ok(_) => {}
+        Err(e) => env.operation.trace.failed(&chain(e)),
+    }
+    outcome
+}
+
+/// A backup, as its trace names it.
+pub(crate) fn subject(backup: &Backup) -> Subject<'_> {
+    let metadata = &backup.metadata;
+    Subject { kind: "backup", namespace: &metadata.namespace, name: &metadata.name, uid: &metadata.uid }
+}
+
+async fn to_its_end(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
     let mut tasks = JoinSet::new();
     let hands = Hands::new(Commands::new(&env.cluster, &env.operation));
     let made = tokio::select! {
@@ -99,7 +119,7 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
         }
     };
     // A cancellation does not end this wait: it must be known whether the backup is visible.
-    sealed.publish(&backup).await?;
+    env.operation.trace.stage("publish", sealed.publish(&backup)).await?;
     if hands.native().is_some() || may_be_again(request) {
         forget_beside_claim(&backup.metadata.name, env).await;
     }
@@ -113,7 +133,7 @@ async fn sealed(unsealed: Unsealed, env: &Env) -> Result<(Finished, u64), Backup
     }
     let size = unsealed.written.summary.size;
     tokio::select! {
-        finished = Box::pin(seal(unsealed, env)) => Ok((finished?, size)),
+        finished = env.operation.trace.stage("seal", Box::pin(seal(unsealed, env))) => Ok((finished?, size)),
         () = overdue(env) => Err(BackupError::Cancelled),
     }
 }
@@ -166,7 +186,8 @@ async fn make(request: &Request, hands: &Hands, env: &Env, tasks: &mut JoinSet<(
     let policies = policies(&backup, &request.settings, env).await?;
     let wanted = Wanted { backup: &backup, policies: policies.as_ref(), settings: &request.settings };
     check_movers(wanted, env).await?;
-    let writer = match claim(&backup, &request.settings, env).await? {
+    let trace = &env.operation.trace;
+    let writer = match trace.stage("claim", claim(&backup, &request.settings, env)).await? {
         ClaimOutcome::Writer(writer) => *writer,
         ClaimOutcome::Complete(backup) => {
             hands.commands.pay(false).await;
@@ -177,6 +198,7 @@ async fn make(request: &Request, hands: &Hands, env: &Env, tasks: &mut JoinSet<(
         .journal
         .info("Beginning backup", &[("attempt", &writer.attempt().to_string()), ("cluster", &version.git_version)]);
     let attempt = writer.attempt();
+    trace.attempt(attempt);
     if attempt > 1 {
         let asked_for = asked_for_in_vain(&hands.commands, &backup.metadata.uid, env).await;
         // What the attempt before has frozen comes first.
@@ -274,7 +296,7 @@ async fn walk(request: &Request, objects: Objects, writer: &BackupWriter, env: &
     let Objects { processed, kept_out, tally, .. } = objects;
     let Processed { entries, learned, refusal } = processed;
     let archive = Archive { level: request.settings.compression, writer, tally: &tally, env };
-    let written = archive.put(entries, refusal).await?;
+    let written = env.operation.trace.stage("write", Box::pin(archive.put(entries, refusal))).await?;
     tally.balance()?;
     let learned = learned.await.map_err(|_| BackupError::Worker("processing objects"))?;
     for ((resource, reason), count) in &learned.left_out {

@@ -84,6 +84,11 @@ impl Due {
         Self { csi, native, verdicts, claims, groups, volumes, desk: Arc::downgrade(desk) }
     }
 
+    /// Whether none are due.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.claims.is_empty() && self.volumes.is_empty()
+    }
+
     /// The names of the PersistentVolumes among these objects of whose volumes native snapshots are due.
     pub(crate) fn volumes<'a>(&'a self, block: &'a [u32]) -> impl Iterator<Item = &'a str> {
         block.iter().filter_map(|number| self.volumes.get(number)).map(String::as_str)

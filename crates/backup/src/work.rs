@@ -43,16 +43,24 @@ pub(crate) async fn work(
     let due = Due::new(&desk);
     // What no hook quiesces waits for nobody.
     blocks.iter().filter(|block| !may_have_hooks(block, &desk.index)).for_each(|block| due.begin(block, Line::Common));
+    let takes_snapshots = !due.is_empty();
     let (queue, out) = (Arc::new(Queue { blocks, due, next: AtomicUsize::new(0) }), Output::one(sender, ACTING));
     let mut running = JoinSet::new();
     for _ in 0..workers {
         let worker = Worker::new(Arc::clone(&desk), out.for_worker(workers, ACTING));
         running.spawn(take_turns(Arc::clone(&queue), worker));
     }
-    let deeds = all_deeds(running, deeds).await?;
-    if let Some(native) = &desk.scope.native {
-        unless_cancelled(&desk, native.all_ended()).await?;
-    }
+    let acting = async {
+        let deeds = all_deeds(running, deeds).await?;
+        if let Some(native) = &desk.scope.native {
+            unless_cancelled(&desk, native.all_ended()).await?;
+        }
+        Ok::<_, Stopped>(deeds)
+    };
+    let deeds = match takes_snapshots {
+        true => desk.env.operation.trace.within("snapshots", acting).await?,
+        false => acting.await?,
+    };
     out.end().await?;
     Ok(Acted { desk, deeds })
 }

@@ -2,15 +2,18 @@
 //! (cli-and-install.md 1.2).
 
 use crate::flags::Optional;
+use crate::traces::Traces;
 use anyhow::{Context, Result};
 use clap::Args;
+use lifeboat_operation::TRACE_TARGET;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::{BoxMakeWriter, MakeWriterExt};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::{EnvFilter, Layer};
 
 /// klog's flags. All but the level are hidden from the help of a command: `help --all` shows them.
 #[derive(Clone, Debug, Args)]
@@ -68,23 +71,25 @@ struct IgnoredLogArgs {
 }
 
 impl LogArgs {
-    /// Starts telling; `LIFEBOAT_LOG` overrides the level with a filter of `tracing`.
+    /// Starts telling, and sending what traces take; `LIFEBOAT_LOG` overrides the level with a filter of `tracing`.
     ///
     /// # Errors
     /// When the file cannot be opened.
-    pub(crate) fn start(&self) -> Result<()> {
-        let lines = tracing_subscriber::fmt().with_env_filter(self.filter()).with_writer(self.writer()?);
+    pub(crate) fn start(&self, traces: &Traces) -> Result<()> {
+        let lines = tracing_subscriber::fmt::layer().with_writer(self.writer()?);
+        let spans = tracing_subscriber::registry().with(traces.layer());
         let _ = if self.skip_headers {
             let lines = lines.without_time().with_level(false).with_target(false);
-            tracing::subscriber::set_global_default(lines.finish())
+            tracing::subscriber::set_global_default(spans.with(lines.with_filter(self.filter())))
         } else {
-            tracing::subscriber::set_global_default(lines.finish())
+            tracing::subscriber::set_global_default(spans.with(lines.with_filter(self.filter())))
         };
         Ok(())
     }
 
     fn filter(&self) -> EnvFilter {
         let filter = EnvFilter::try_from_env("LIFEBOAT_LOG").unwrap_or_else(|_| EnvFilter::new(self.level()));
+        let filter = without_spans(filter);
         // The journal's own warnings and errors are printed with the result; without -v they would stand there twice.
         match format!("{}=off", lifeboat_operation::LOG_TARGET).parse() {
             Ok(directive) if self.verbosity <= 0 => filter.add_directive(directive),
@@ -115,6 +120,14 @@ impl LogArgs {
     fn least_on_stderr(&self) -> LevelFilter {
         let all = if self.to_stderr { self.legacy_threshold } else { self.also_to_stderr };
         if all { LevelFilter::TRACE } else { self.threshold }
+    }
+}
+
+/// Lines name no spans of operations: what they are about stands in each of them.
+pub(crate) fn without_spans(filter: EnvFilter) -> EnvFilter {
+    match format!("{TRACE_TARGET}=off").parse() {
+        Ok(directive) => filter.add_directive(directive),
+        Err(_) => filter,
     }
 }
 

@@ -29,6 +29,7 @@ mod resource;
 mod sandbox;
 mod server;
 mod spec;
+mod traces;
 mod uninstall;
 mod version;
 mod volume;
@@ -37,6 +38,7 @@ mod yaml;
 use program::Program;
 use std::process::ExitCode;
 use std::time::Duration;
+use traces::Traces;
 
 /// Bytes of stack of each thread. The work of a server is many calls deep, and without optimisation each takes a lot.
 const STACK: usize = 16 << 20;
@@ -57,17 +59,26 @@ fn main() -> ExitCode {
         Ok(command) => command,
         Err(e) => return errors::usage(&e, &name),
     };
-    if !command.logs_itself()
-        && let Err(e) = command.globals.log.start()
-    {
-        return errors::report(&e);
-    }
     let threads = &mut tokio::runtime::Builder::new_multi_thread();
     let runtime = match threads.thread_stack_size(STACK).enable_all().build() {
         Ok(runtime) => runtime,
         Err(e) => return errors::report(&anyhow::Error::new(e).context("start the runtime")),
     };
+    let mut traces = None;
+    if !command.logs_itself() {
+        let within = runtime.enter();
+        let (prepared, warning) = Traces::prepare(&command.globals.program.traces, None, false);
+        drop(within);
+        errors::warn(warning.as_deref());
+        if let Err(e) = command.globals.log.start(&prepared) {
+            return errors::report(&e);
+        }
+        traces = Some(prepared);
+    }
     let ended = runtime.block_on(command.run());
+    if let Some(traces) = traces {
+        traces.end();
+    }
     // What a thread still waits for must not keep a command that has ended, least of all a server that leads no more.
     runtime.shutdown_timeout(LEAVING);
     match ended {

@@ -1,6 +1,7 @@
 //! What the process was called as and what its environment says: read once, at the start, and nowhere else.
 
 use crate::flags::boolean;
+use crate::traces::Variables;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -16,6 +17,8 @@ pub(crate) struct Program {
     pub(crate) name: String,
     /// The client config file; `None` without a home.
     pub(crate) config_path: Option<PathBuf>,
+    /// What the environment says of traces.
+    pub(crate) traces: Variables,
     config: Config,
     namespace: Option<String>,
     may_colour: bool,
@@ -48,6 +51,7 @@ impl Program {
         let program = Self {
             name: called_as(std::env::args_os().next()),
             config_path,
+            traces: Variables::read(text),
             config,
             namespace: text("VELERO_NAMESPACE"),
             may_colour: text("NO_COLOR").is_none(),

@@ -12,6 +12,7 @@ use crate::local::journal::clock;
 use crate::output::Output;
 use crate::program::VERSION;
 use crate::sandbox::terminated;
+use crate::traces::Traces;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum, value_parser};
 use credentials::CredentialFiles;
@@ -49,6 +50,10 @@ pub(crate) struct ServerArgs {
     /// Form of the log
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
+    /// Where to send traces of operations: a collector of OpenTelemetry that takes OTLP by gRPC. When left out,
+    /// $OTEL_EXPORTER_OTLP_ENDPOINT; when that is not set either, no traces are made
+    #[arg(long, value_name = "URL")]
+    otlp_endpoint: Option<String>,
     /// Where the programs of plugins lie
     #[arg(long, value_parser = flags::path, default_value = PLUGIN_DIR, value_name = "DIRECTORY")]
     plugin_dir: PathBuf,
@@ -231,7 +236,17 @@ impl ServerArgs {
         if self.output.is_some() {
             bail!("--output says how an explanation is printed: use it with --explain, or leave it out");
         }
-        logrus::start(self.log_level, self.log_format == LogFormat::Json);
+        let (traces, warning) = Traces::prepare(&globals.program.traces, self.otlp_endpoint.as_deref(), true);
+        logrus::start(self.log_level, self.log_format == LogFormat::Json, &traces);
+        if let Some(warning) = warning {
+            tracing::warn!("{warning}");
+        }
+        let ended = Box::pin(self.serve(globals)).await;
+        tokio::task::block_in_place(|| traces.end());
+        ended
+    }
+
+    async fn serve(self, globals: &Globals) -> Result<ExitCode> {
         self.check()?;
         for flag in self.without_effect(globals) {
             tracing::warn!(flag, "this flag has no effect in this version");

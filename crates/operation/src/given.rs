@@ -1,6 +1,6 @@
 //! What an operation is given.
 
-use crate::{Clock, InMemory, Journal, Progress, Records};
+use crate::{Clock, InMemory, Journal, Progress, Records, Trace};
 use std::fmt::{self, Debug, Formatter};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,6 +15,8 @@ pub struct Operation {
     pub journal: Journal,
     /// How far it is, for the command or server that runs it.
     pub progress: Arc<Progress>,
+    /// What it is at, for who follows it by traces. The log belongs to it.
+    pub trace: Trace,
     /// The notes that a run again of the same operation finds.
     pub records: Arc<dyn Records>,
     /// A folder for what memory cannot hold. What lies in it need not survive the process.
@@ -35,8 +37,10 @@ impl Operation {
     /// every line of its log carries, such as `backup=velero/nightly`. No other process takes it over.
     #[must_use]
     pub fn new(clock: Clock, subject: &str, scratch: PathBuf) -> Self {
+        let journal = Journal::new(Arc::clone(&clock), subject, &scratch);
         Self {
-            journal: Journal::new(Arc::clone(&clock), subject, &scratch),
+            trace: journal.trace().clone(),
+            journal,
             clock,
             progress: Arc::default(),
             records: Arc::new(InMemory::default()),

@@ -1,7 +1,7 @@
 //! The log of one operation: one call adds the typed result, the line of the uploaded log and the tracing event.
 
-use crate::Clock;
 use crate::log::{self, Log, LogWriter, Room};
+use crate::{Clock, Trace};
 use jiff::Timestamp;
 use lifeboat_object::{ObjectKey, Place, Results, Severity};
 use std::borrow::Cow;
@@ -40,6 +40,7 @@ pub struct Journal {
     subject: Arc<str>,
     /// Bytes of results of each severity.
     most_results: usize,
+    trace: Trace,
     inner: Arc<Mutex<Inner>>,
 }
 
@@ -93,13 +94,24 @@ impl Journal {
             warnings: Count::default(),
             errors: Count::default(),
         };
-        Self { clock, subject: subject.into(), most_results: limits.results, inner: Arc::new(Mutex::new(inner)) }
+        Self {
+            clock,
+            subject: subject.into(),
+            most_results: limits.results,
+            trace: Trace::default(),
+            inner: Arc::new(Mutex::new(inner)),
+        }
+    }
+
+    /// The spans that its warnings and errors are events of.
+    pub(crate) fn trace(&self) -> &Trace {
+        &self.trace
     }
 
     /// A step that an operator recognises. `fields` are key and value pairs, written in the given order.
     pub fn info(&self, message: &str, fields: &[(&str, &str)]) {
         let details: String = fields.iter().map(|(key, value)| format!(" {key}={value}")).collect();
-        tracing::info!(target: LOG_TARGET, subject = &*self.subject, "{message}{details}");
+        tracing::info!(target: LOG_TARGET, parent: self.trace.id(), subject = &*self.subject, "{message}{details}");
         self.line("info", message, fields);
     }
 
@@ -162,11 +174,11 @@ impl Journal {
     fn emit(&self, severity: Severity, text: &str) -> &'static str {
         match severity {
             Severity::Warning => {
-                tracing::warn!(target: LOG_TARGET, subject = &*self.subject, "{text}");
+                tracing::warn!(target: LOG_TARGET, parent: self.trace.id(), subject = &*self.subject, "{text}");
                 "warning"
             }
             Severity::Error => {
-                tracing::error!(target: LOG_TARGET, subject = &*self.subject, "{text}");
+                tracing::error!(target: LOG_TARGET, parent: self.trace.id(), subject = &*self.subject, "{text}");
                 "error"
             }
         }

@@ -5,6 +5,7 @@ use crate::group_stubs;
 use crate::look_after::read;
 use crate::made_volumes;
 use crate::record::log_content;
+use crate::run::subject;
 use lifeboat_api::{OperationPhase, Restore, RestorePhase, Time};
 use lifeboat_archive::layout::RestoreFile;
 use lifeboat_archive::operations::RestoreOperation;
@@ -22,7 +23,7 @@ use std::time::Duration;
 ///
 /// # Errors
 /// [`StoreError`].
-pub async fn finalize(mut restore: Restore, patience: Duration, env: &Env) -> Result<Restore, StoreError> {
+pub async fn finalize(restore: Restore, patience: Duration, env: &Env) -> Result<Restore, StoreError> {
     let has_failed = match restore.status.phase {
         Some(RestorePhase::Finalizing) => false,
         Some(RestorePhase::FinalizingPartiallyFailed) => true,
@@ -34,6 +35,12 @@ pub async fn finalize(mut restore: Restore, patience: Duration, env: &Env) -> Re
     if !Box::pin(group_stubs::remove(&restore, patience, env)).await? {
         return Ok(restore);
     }
+    let trace = &env.operation.trace;
+    trace.begin(subject(&restore));
+    trace.stage("finalize", Box::pin(end(restore, has_failed, env))).await
+}
+
+async fn end(mut restore: Restore, has_failed: bool, env: &Env) -> Result<Restore, StoreError> {
     let operations = read(&restore.metadata.name, env).await?;
     let counts = env.operation.journal.counts();
     if !operations.is_empty() || counts != (0, 0) {

@@ -19,8 +19,8 @@ use crate::request::{Request, check_source, prepare};
 use crate::walk::Walk;
 use lifeboat_api::{Restore, RestorePhase, Time};
 use lifeboat_archive::index::Row;
-use lifeboat_object::{GroupResource, ObjectKey, Place};
-use lifeboat_operation::RecordsError;
+use lifeboat_object::{GroupResource, ObjectKey, Place, chain};
+use lifeboat_operation::{RecordsError, Subject};
 use lifeboat_store::Archive;
 use std::sync::Arc;
 
@@ -37,6 +37,28 @@ use std::sync::Arc;
 /// # Errors
 /// [`RestoreError`].
 pub async fn run(request: &Request, env: &Env) -> Result<Outcome, RestoreError> {
+    let trace = &env.operation.trace;
+    trace.begin(subject(&request.restore));
+    trace.attempt(u32::try_from(request.restore.status.attempt).unwrap_or_default().max(1));
+    let outcome = Box::pin(to_its_end(request, env)).await;
+    match &outcome {
+        Ok(Outcome { broken_off: Some(why), .. }) => trace.failed(&chain(why)),
+        Ok(Outcome { restore, .. }) if restore.status.errors > 0 => {
+            trace.failed(restore.status.phase.map_or("", RestorePhase::as_str));
+        }
+        Ok(_) => {}
+        Err(e) => trace.failed(&chain(e)),
+    }
+    outcome
+}
+
+/// A restore, as its trace names it.
+pub(crate) fn subject(restore: &Restore) -> Subject<'_> {
+    let metadata = &restore.metadata;
+    Subject { kind: "restore", namespace: &metadata.namespace, name: &metadata.name, uid: &metadata.uid }
+}
+
+async fn to_its_end(request: &Request, env: &Env) -> Result<Outcome, RestoreError> {
     let mut restore = prepare(request)?;
     check_source(&env.store.backup(&restore.spec.backup_name).await?)?;
     // A restore that was cut off keeps the time at which it began.
@@ -48,7 +70,7 @@ pub async fn run(request: &Request, env: &Env) -> Result<Outcome, RestoreError> 
     };
     let walked = Box::pin(walk(request, &restore, pinned, env)).await?;
     let has_stubs = walked.has_stubs;
-    let outcome = Box::pin(record(restore, walked, env)).await?;
+    let outcome = env.operation.trace.stage("record", Box::pin(record(restore, walked, env))).await?;
     // Of one that is not run again and not finalized, nobody else removes them.
     if has_stubs && !outcome.is_pending() && outcome.broken_off.is_none() {
         group_stubs::remove_now(&outcome.restore, true, env).await;
@@ -63,7 +85,7 @@ async fn walk(
     env: &Env,
 ) -> Result<Walked, RestoreError> {
     let mut walk = tokio::select! {
-        begun = Walk::begin(request, restore, env) => begun?,
+        begun = env.operation.trace.stage("read", Box::pin(Walk::begin(request, restore, env))) => begun?,
         () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
     };
     let operations = Arc::new(Operations::new(Arc::clone(&walk.restore), &env.operation));
@@ -74,7 +96,8 @@ async fn walk(
     let lasting = Lasting::new(&walk, Arc::clone(&operations), pinned.clone(), checkpoint.is_resumed())?;
     lasting.commands.load().await;
     walk.natives.load().await;
-    let mut reached = levels(&mut walk, &lasting, &mut checkpoint, env).await;
+    let levels = Box::pin(levels(&mut walk, &lasting, &mut checkpoint, env));
+    let mut reached = env.operation.trace.stage("levels", levels).await;
     if let Ok(reached) = &mut reached {
         reached.done.extend(done_before(&walk.archive, &lasting.begun, &checkpoint));
     }

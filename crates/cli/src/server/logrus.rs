@@ -1,14 +1,17 @@
 //! The server's log in the shapes of logrus, which tools around Velero read.
 
+use crate::log::without_spans;
+use crate::traces::Traces;
 use clap::ValueEnum;
 use serde_json::{Map, Value};
 use std::fmt::{self, Write as _};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::{EnvFilter, Layer};
 
 /// Velero's levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -37,15 +40,12 @@ impl LogLevel {
     }
 }
 
-/// Starts logging to standard output, as Velero's server does; `LIFEBOAT_LOG` overrides the level with a filter of `tracing`.
-pub(crate) fn start(level: LogLevel, json: bool) {
+/// Starts logging to standard output, as Velero's server does, and sending what traces take; `LIFEBOAT_LOG` overrides the level with a filter of `tracing`.
+pub(crate) fn start(level: LogLevel, json: bool, traces: &Traces) {
     let filter = EnvFilter::try_from_env("LIFEBOAT_LOG").unwrap_or_else(|_| EnvFilter::new(level.directives()));
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stdout)
-        .event_format(Logrus { json })
-        .finish();
-    let _ = tracing::subscriber::set_global_default(subscriber);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stdout).event_format(Logrus { json });
+    let lines = lines.with_filter(without_spans(filter));
+    let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry().with(traces.layer()).with(lines));
 }
 
 struct Logrus {

@@ -62,6 +62,7 @@ mod snapshot;
 mod soak;
 mod support;
 mod tasks;
+mod traces;
 mod unchanged;
 mod upstream;
 mod waits;

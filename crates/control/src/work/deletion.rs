@@ -18,6 +18,7 @@ use lifeboat_backup::run_delete_actions;
 use lifeboat_client::is_refused;
 use lifeboat_client::{Identity, NamespacedName};
 use lifeboat_cluster::ClusterError;
+use lifeboat_operation::{Subject, Trace};
 use lifeboat_store::{Store, StoreError};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -123,10 +124,21 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
     let name = &backup.metadata.name;
     tracing::info!(backup = name, "deletion begins");
     context.metrics.deletion_begins(backup);
-    let errors = match remove_files(context, backup, &store, &owner).await? {
-        errors if errors.is_empty() => remove_objects(context, backup, &store, &target.restores).await?,
+    let trace = Trace::default();
+    let (namespace, uid) = (&backup.metadata.namespace, &backup.metadata.uid);
+    trace.begin(Subject { kind: "deletion", namespace, name, uid });
+    let removing = Box::pin(remove_files(context, backup, (&store, &owner), &trace));
+    let errors = match trace.within("files", removing).await? {
+        errors if errors.is_empty() => {
+            let removing = Box::pin(remove_objects(context, backup, &store, &target.restores));
+            trace.within("objects", removing).await?
+        }
         errors => errors,
     };
+    if !errors.is_empty() {
+        trace.failed(&errors.join("; "));
+    }
+    drop(trace);
     context.metrics.deletion_ends(backup, errors.is_empty());
     if !errors.is_empty() {
         tracing::error!(backup = name, errors = errors.join("; "), "deletion failed");
@@ -186,15 +198,19 @@ async fn begin(
 async fn remove_files(
     context: &Context,
     backup: &Backup,
-    store: &Store,
-    owner: &Owner,
+    (store, owner): (&Store, &Owner),
+    trace: &Trace,
 ) -> Result<Vec<String>, Unfinished> {
     let leads = || context.leadership.check().map_err(|lost| Unfinished::Because(lost.to_string()));
     leads()?;
     let Owner::This(uid) = owner else { return Ok(Vec::new()) };
     let (files, cancel) = (store.clone(), context.env.cancel.child_token());
     let removed = match engine_env(context, backup, files, SnapshotLocations::All, cancel).await {
-        Ok(env) => Box::pin(run_delete_actions(backup, uid, &env)).await,
+        Ok(env) => {
+            // What the actions log belongs to the deletion.
+            env.operation.trace.join(trace);
+            Box::pin(run_delete_actions(backup, uid, &env)).await
+        }
         Err(why) => Err(vec![why]),
     };
     if let Err(errors) = removed {

@@ -5,6 +5,7 @@ use crate::phase::schedule::{Run, run_name};
 use crate::phase::taken_over::was_taken_over;
 use lifeboat_api::{Backup, Schedule, SchedulePhase, Time};
 use lifeboat_client::is_refused;
+use lifeboat_operation::{Subject, Trace};
 
 /// Changes what a schedule says of itself.
 pub(crate) async fn note(context: &Context, schedule: &Schedule, after: &Schedule) -> Finished {
@@ -30,6 +31,17 @@ pub(crate) async fn note(context: &Context, schedule: &Schedule, after: &Schedul
 
 /// Makes the backup of a run, and notes that. One that is there already was made by a server that could not note it any more.
 pub(crate) async fn run(context: &Context, schedule: &Schedule, run: Run) -> Finished {
+    let (trace, metadata) = (Trace::default(), &schedule.metadata);
+    let (namespace, name, uid) = (&metadata.namespace, &metadata.name, &metadata.uid);
+    trace.begin(Subject { kind: "schedule run", namespace, name, uid });
+    let finished = Box::pin(make(context, schedule, run)).await;
+    if let Err(why) = &finished {
+        trace.failed(&why.to_string());
+    }
+    finished
+}
+
+async fn make(context: &Context, schedule: &Schedule, run: Run) -> Finished {
     let mut backup = schedule.backup();
     backup.metadata.name = run_name(&schedule.metadata.name, run.due);
     let name = &backup.metadata.name;
