@@ -5,19 +5,19 @@ mod state;
 
 pub use state::{
     Attention, Coverage, Ended, Inventory, LocationState, NamespaceInventory, NamespaceState, Progress, RunningState,
-    ScheduleStanding, ScheduleState,
+    ScheduleState,
 };
 
 use crate::phase::facts::{self, is_good, is_running, newest_ended, own_newest_first};
 use crate::phase::fate::Lists;
 use crate::phase::request::ByBackup;
 use crate::phase::restore::has_ended;
-use crate::phase::schedule::next_run;
+use crate::phase::schedule::{ScheduleStanding, next_run};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_api::{
     Backup, BackupPhase, BackupSpec, BackupStorageLocation, BackupStorageLocationAccessMode, RestorePhase, Schedule,
-    SchedulePhase, Time,
+    Time,
 };
 use lifeboat_select::{NamespaceFacts, NamespaceFilter};
 use std::cmp::Reverse;
@@ -119,7 +119,7 @@ pub(crate) fn namespaces<'a>(
             .then(|| NamespaceFilter::resolve(&spec.included_namespaces, &spec.excluded_namespaces, &facts))
     };
     let schedules: Vec<(&Schedule, NamespaceFilter)> = schedules
-        .filter(|schedule| !schedule.spec.paused && schedule.status.phase != Some(SchedulePhase::FailedValidation))
+        .filter(|schedule| matches!(ScheduleStanding::of(schedule), ScheduleStanding::New | ScheduleStanding::Enabled))
         .filter_map(|schedule| Some((schedule, filter(&schedule.spec.template)?)))
         .collect();
     let mut missing: BTreeMap<&str, &NamespaceInventory> =

@@ -33,7 +33,7 @@ pub use buckets::open_location;
 pub use census::namespaces_to_protect;
 pub use coverage::{
     Attention, Coverage, Ended, Inventory, LocationState, NamespaceInventory, NamespaceState, Progress, RunningState,
-    ScheduleStanding, ScheduleState, coverage,
+    ScheduleState, coverage,
 };
 pub use extensions::{Extensions, NoPlugins};
 pub use http::download::HEADER_DOWNLOAD;
@@ -48,7 +48,7 @@ pub use phase::keep::{Keeper, describe as describe_keepers};
 pub use phase::location::location_of;
 pub use phase::request::{deletable_in, deletion_is_asked};
 pub use phase::retention::Rule as RetentionRule;
-pub use phase::schedule::refusal as schedule_refusal;
+pub use phase::schedule::{ScheduleStanding, refusal as schedule_refusal};
 #[doc(hidden)]
 pub use server::Look;
 pub use server::{AtRest, ExplainedStep, ExplainedWait, Explanation, ServeError, explain, serve};

@@ -10,6 +10,7 @@
 
 mod catalog;
 mod chain;
+mod counted;
 mod first_names;
 mod head;
 mod key;
@@ -24,6 +25,7 @@ mod view;
 
 pub use catalog::{Catalog, DiscoveryFailure};
 pub use chain::{chain, error_and_causes};
+pub use counted::counted;
 pub use first_names::first_names;
 pub use head::{Head, HeadError};
 pub use key::ObjectKey;

@@ -102,7 +102,7 @@ pub(super) async fn set(client: &Client, name: &str, rules: Option<&Retention>) 
     if stored.spec.retention.as_ref() != rules {
         return tell_of_annotation();
     }
-    // Who has changed the rules meanwhile has taken it off.
+    // Somebody who gave other rules meanwhile has removed the annotation already.
     let with_field = |before: &Schedule| {
         let mut after = before.clone();
         after.metadata.annotations.remove(well_known::ANNOTATION_RETENTION);

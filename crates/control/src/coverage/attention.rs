@@ -1,14 +1,16 @@
 //! What somebody has to do something about, and with which command.
 
-use super::state::{Attention, Coverage, NamespaceState, ScheduleStanding, ScheduleState};
+use super::state::{Attention, Coverage, NamespaceState, ScheduleState};
 use crate::phase::facts::has_ended;
 use crate::phase::fate::Lists;
 use crate::phase::restore;
+use crate::phase::schedule::ScheduleStanding;
 use crate::phase::taken_over::is_of_another_cluster;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{
     BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, ObjectMeta, RestorePhase, Time, well_known,
 };
+use lifeboat_object::counted;
 use std::collections::BTreeSet;
 
 /// How late a run may be before that is told.
@@ -130,7 +132,7 @@ impl Notes<'_> {
         let bare: Vec<&NamespaceState> = states.iter().filter(|state| state.schedules.is_empty()).collect();
         if !bare.is_empty() {
             let names: Vec<&str> = bare.iter().map(|state| state.name.as_str()).collect();
-            let claims = counted(bare.iter().map(|state| state.claims).sum(), "claim");
+            let claims = counted(bare.iter().map(|state| state.claims).sum::<u64>(), "claim");
             let next = format!(
                 "`{program} schedule create NAME --schedule '0 3 * * *' --include-namespaces {}`, or label a namespace that is to stay \
                  out: {}=true",
@@ -147,10 +149,8 @@ impl Notes<'_> {
             let schedules: BTreeSet<&str> =
                 without_volumes.iter().flat_map(|state| &state.schedules).map(String::as_str).collect();
             let schedules: Vec<&str> = schedules.into_iter().collect();
-            let next = format!(
-                "set `spec.template.snapshotVolumes` to true in schedule {}, or leave it out there",
-                listed(&schedules)
-            );
+            let next =
+                format!("set `spec.template.snapshotVolumes` of schedule {} to true, or remove it", listed(&schedules));
             self.add(format!("the schedules of {} leave the data of volumes out", listed(&names)), next);
         }
     }
@@ -161,11 +161,6 @@ fn listed(names: &[&str]) -> String {
     let first = names.iter().take(LISTED).copied().collect::<Vec<_>>().join(", ");
     let more = names.len().saturating_sub(LISTED);
     if more == 0 { first } else { format!("{first} and {more} more") }
-}
-
-/// So many things.
-fn counted(count: u64, thing: &str) -> String {
-    if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
 }
 
 /// When a location was validated last, where that is long ago; `None` too for one that is to be validated once only.

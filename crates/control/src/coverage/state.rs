@@ -1,13 +1,13 @@
-//! What is given to it, and what it says: the states of `lifeboat status`, as its JSON has them.
+//! The input and the output of [`coverage`](super::coverage), as the JSON of `lifeboat status` has them.
 
 use crate::phase::fate::Lists;
+use crate::phase::schedule::ScheduleStanding;
 use jiff::Timestamp;
-use lifeboat_api::{BackupPhase, BackupStorageLocationPhase, Schedule, SchedulePhase, Time};
+use lifeboat_api::{BackupPhase, BackupStorageLocationPhase, Time};
 use lifeboat_select::NamespaceFacts;
 use serde::Serialize;
 
-/// What lies in the cluster. Backups that another cluster has made protect nothing of this
-/// one.
+/// What lies in the cluster. Backups that another cluster has made protect nothing of this one.
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
     /// The resources.
@@ -71,41 +71,6 @@ pub struct ScheduleState {
     pub last_ended: Option<Ended>,
     /// When the next run is due; a time that is over is one that no server has seen to.
     pub next_run: Option<Time>,
-}
-
-/// Whether a schedule runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum ScheduleStanding {
-    /// No server has looked at it yet.
-    New,
-    /// It does.
-    Enabled,
-    /// It is not valid.
-    FailedValidation,
-    /// It was told to rest.
-    Paused,
-}
-
-impl ScheduleStanding {
-    pub(super) fn of(schedule: &Schedule) -> Self {
-        match schedule.status.phase {
-            _ if schedule.spec.paused => Self::Paused,
-            None | Some(SchedulePhase::New) => Self::New,
-            Some(SchedulePhase::Enabled) => Self::Enabled,
-            Some(SchedulePhase::FailedValidation) => Self::FailedValidation,
-        }
-    }
-
-    /// The word as it is written.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::New => "New",
-            Self::Enabled => "Enabled",
-            Self::FailedValidation => "FailedValidation",
-            Self::Paused => "Paused",
-        }
-    }
 }
 
 /// A backup that has ended.

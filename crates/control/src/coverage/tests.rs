@@ -1,6 +1,6 @@
 use super::*;
 use crate::phase::taken_over::note_taken_over;
-use lifeboat_api::{DeleteBackupRequest, well_known};
+use lifeboat_api::{DeleteBackupRequest, SchedulePhase, well_known};
 use serde_json::{Value, json};
 
 const NOW: &str = "2026-11-22T12:00:00Z";
@@ -228,7 +228,7 @@ fn what_needs_attention_is_said_with_the_next_step() {
         &|lists| lists.schedules[0].spec.template.snapshot_volumes = Some(false),
         &[(
             "the schedules of shop leave the data of volumes out",
-            "set `spec.template.snapshotVolumes` to true in schedule nightly, or leave it out there",
+            "set `spec.template.snapshotVolumes` of schedule nightly to true, or remove it",
         )],
     );
     let name = "nightly-20261122030000";

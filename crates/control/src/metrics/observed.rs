@@ -3,12 +3,12 @@
 use super::{Metrics, schedule_of};
 use crate::coverage::NamespaceState;
 use crate::phase::facts::newest_ended;
-use crate::phase::schedule::{interval, next_run};
+use crate::phase::schedule::{ScheduleStanding, interval, next_run};
 use crate::phase::taken_over::is_of_another_cluster;
 use crate::world::World;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use lifeboat_api::{BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Schedule, SchedulePhase, Time};
+use lifeboat_api::{BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Schedule, Time};
 use prometheus::core::Collector;
 use prometheus::proto::LabelPair;
 use prometheus::{GaugeVec, IntCounterVec};
@@ -34,7 +34,7 @@ impl Metrics {
                 Some(seconds) => self.schedule_interval.with_label_values(&[label.as_str()]).set(seconds as f64),
                 None => drop(self.schedule_interval.remove_label_values(&[label.as_str()])),
             }
-            let is_enabled = schedule.status.phase == Some(SchedulePhase::Enabled) && !schedule.spec.paused;
+            let is_enabled = ScheduleStanding::of(schedule) == ScheduleStanding::Enabled;
             match next_run(schedule, zone).filter(|_| is_enabled) {
                 Some(due) => self.schedule_next_run.with_label_values(&[label.as_str()]).set(due.as_second() as f64),
                 None => drop(self.schedule_next_run.remove_label_values(&[label.as_str()])),

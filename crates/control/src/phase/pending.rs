@@ -24,7 +24,8 @@ pub(crate) enum Patience {
     End(Timestamp),
 }
 
-/// What becomes of an object whose operations go on, and that cannot be gone on with. `begun` is when the work on the object began, `timeout` what its operations may take.
+/// What becomes of a pending object whose bucket or plugins cannot be reached now. `begun` is when the work on the object began, `timeout`
+/// what its operations may take.
 pub(crate) fn patience(meta: &ObjectMeta, begun: Option<Time>, timeout: Duration, now: Timestamp) -> Patience {
     let noted = meta.annotations.get(ANNOTATION_UNREACHABLE).and_then(|text| text.parse::<Timestamp>().ok());
     // A time that is further ahead is that of a clock that was wrong.

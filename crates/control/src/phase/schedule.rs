@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use lifeboat_api::{Schedule, SchedulePhase, Time};
+use serde::{Serialize, Serializer};
 
 /// What to do with a schedule.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,6 +120,47 @@ pub(crate) fn interval(schedule: &Schedule, zone: &TimeZone, now: Timestamp) -> 
     let cron = valid(schedule, zone).ok()?;
     let next = cron.next(now)?;
     Some(cron.next(next)?.duration_since(next).as_secs())
+}
+
+/// Whether a schedule runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScheduleStanding {
+    /// No server has looked at it yet.
+    New,
+    /// It does.
+    Enabled,
+    /// It is not valid.
+    FailedValidation,
+    /// It was told to rest.
+    Paused,
+}
+
+impl ScheduleStanding {
+    pub(crate) fn of(schedule: &Schedule) -> Self {
+        match schedule.status.phase {
+            _ if schedule.spec.paused => Self::Paused,
+            None | Some(SchedulePhase::New) => Self::New,
+            Some(SchedulePhase::Enabled) => Self::Enabled,
+            Some(SchedulePhase::FailedValidation) => Self::FailedValidation,
+        }
+    }
+
+    /// The word as it is written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::New => "New",
+            Self::Enabled => "Enabled",
+            Self::FailedValidation => "FailedValidation",
+            Self::Paused => "Paused",
+        }
+    }
+}
+
+impl Serialize for ScheduleStanding {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
 }
 
 /// Why a server would refuse a schedule; `zone` is that of schedules that name none.

@@ -16,6 +16,9 @@ use tokio::time::Instant;
 /// The most names that are told one by one.
 const MOST_NAMES: usize = 3;
 
+/// What a sync does with the Backups of a location.
+const SYNC: &str = "its Backups are brought in line with its bucket";
+
 /// What a step does with its object.
 pub(super) fn does(step: &Step) -> String {
     match step {
@@ -27,8 +30,8 @@ pub(super) fn does(step: &Step) -> String {
         Step::Mark { default: true, .. } => "is marked as the default".to_owned(),
         Step::Mark { default: false, .. } => "is the default no more: there is a newer one".to_owned(),
         Step::Validate(_, None) => "is validated".to_owned(),
-        Step::Validate(_, Some(_)) => "is validated, and its backups are synced".to_owned(),
-        Step::Sync(..) => "its backups are synced".to_owned(),
+        Step::Validate(_, Some(_)) => format!("is validated, and {SYNC}"),
+        Step::Sync(..) => SYNC.to_owned(),
         Step::Sweep(left) => format!("what it left in location {} is removed", left.location.metadata.name),
         Step::Queue(_, Move::Queue(position)) => format!("goes into the queue, to position {position}"),
         Step::Queue(_, Move::Renumber(position)) => format!("is number {position} in the queue from now on"),

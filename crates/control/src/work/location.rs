@@ -171,10 +171,10 @@ mod tests {
         let mut location = BackupStorageLocation::default();
         location.metadata.name = "main".into();
         location.spec.provider = "aws".into();
-        let mut checked = location.clone();
-        checked.status.phase = Some(BackupStorageLocationPhase::Available);
+        let mut validated = location.clone();
+        validated.status.phase = Some(BackupStorageLocationPhase::Available);
         let mut seen = Vec::new();
-        for (opens, answer) in [(1, json!(checked)), (2, json!(checked))] {
+        for (opens, answer) in [(1, json!(validated)), (2, json!(validated))] {
             let mut tasks = JoinSet::new();
             let cluster = api_server(&mut tasks, vec![(200, answer)]).await;
             let context = context(cluster, Arc::new(Opens(AtomicUsize::new(opens))));

@@ -1,7 +1,7 @@
 //! Runs a restore, and removes what it left in the bucket (api-and-controllers.md 3.10 and 3.12).
 
 use super::running::{
-    Attempt, capped, fence, leave_to_next_server, not_taken, recorded, shortened, until_written, watched,
+    Attempt, fence, leave_to_next_server, not_taken, recorded, shortened, store_refusal, until_written, watched,
 };
 use super::{Context, Effect, Finished, SnapshotLocations, Unfinished};
 use crate::phase::MOST_ATTEMPTS;
@@ -388,25 +388,16 @@ async fn store_failure(context: &Context, restore: &Restore, outcome: &Restore) 
     Ok(vec![Effect::stored(ended)])
 }
 
-async fn note_refusal(context: &Context, before: &Restore, mut after: Restore, errors: Vec<String>) -> Finished {
+async fn note_refusal(context: &Context, before: &Restore, after: Restore, errors: Vec<String>) -> Finished {
     tracing::error!(restore = before.metadata.name, errors = errors.join("; "), "restore is not valid");
-    let refuse = |restore: &mut Restore, errors| {
+    let refused = store_refusal(context, before, after, errors, |restore, errors| {
         restore.status.phase = Some(RestorePhase::FailedValidation);
-        restore.status.validation_errors = capped(errors);
+        restore.status.validation_errors = errors;
         restore.status.start_timestamp = None;
-    };
-    refuse(&mut after, errors.clone());
-    let saved = match store_change(context, before, &after).await {
-        // The API server refuses what was filled in: only the reasons for the refusal are noted.
-        Err(Unfinished::Cluster(e)) if is_refused(&e) => {
-            after = before.clone();
-            refuse(&mut after, errors.into_iter().chain([not_taken(&e)]).collect());
-            store_change(context, before, &after).await?
-        }
-        saved => saved?,
-    };
-    context.metrics.restore_ends(&after);
-    Ok(saved)
+    });
+    let refused = refused.await?;
+    context.metrics.restore_ends(&refused);
+    Ok(vec![Effect::stored(refused)])
 }
 
 pub(super) async fn store_change(context: &Context, before: &Restore, after: &Restore) -> Finished {

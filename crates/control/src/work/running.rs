@@ -5,6 +5,7 @@ use super::{Context, Unfinished};
 use crate::phase::{attempt, note_attempt};
 use crate::world::Meta;
 use lifeboat_api::{Backup, Restore};
+use lifeboat_client::is_refused;
 use lifeboat_cluster::ClusterError;
 use lifeboat_operation::{Fence, Progress};
 use lifeboat_reconcile::Leadership;
@@ -198,6 +199,26 @@ pub(super) async fn until_written<T: Phased>(
         }
     }
     Err(Unfinished::Because(format!("{} is changed by others all the time", what())))
+}
+
+/// Notes on an object that it is refused, by `refuse`, and why; `after` is what was to be noted when it begins. Where the API server does not
+/// take that, only the reasons are noted.
+pub(super) async fn store_refusal<T: Phased>(
+    context: &Context,
+    before: &T,
+    mut after: T,
+    errors: Vec<String>,
+    refuse: fn(&mut T, Vec<String>),
+) -> Result<T, Unfinished> {
+    refuse(&mut after, capped(errors.clone()));
+    match context.client.change(before, &after).await {
+        Err(e) if is_refused(&e) => {
+            after = before.clone();
+            refuse(&mut after, capped(errors.into_iter().chain([not_taken(&e)]).collect()));
+            Ok(context.client.change(before, &after).await?)
+        }
+        stored => Ok(stored?),
+    }
 }
 
 /// Leaves an operation to the next server. An attempt that ends because the server is told to stop, while it still leads,

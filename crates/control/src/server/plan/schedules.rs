@@ -38,7 +38,8 @@ impl Runs for Of<'_> {
     }
 }
 
-/// Those in the queue too, which pile up with Velero. compat: those that wait for their operations, or are finalized, hold no run up.
+/// A backup of each schedule that keeps the next run waiting. Ours: one in the queue does too (Velero's pile up there). compat: one that
+/// waits for operations or is finalized does not.
 fn unfinished(world: &World) -> Unfinished<'_> {
     let is_unfinished = |backup: &&Backup| {
         let walks = backup.status.phase == Some(BackupPhase::InProgress);

@@ -218,11 +218,11 @@ fn restores_wait_for_one_another_and_deletions_for_the_work_on_their_backup() {
 #[test]
 fn locations_wait_for_the_first_sync_of_the_default_one() {
     let mut scene = Scene::bare();
-    let checked = json!({"phase": "Available", "lastValidationTime": "2026-11-22T11:59:30Z"});
-    scene.put(Kind::BackupStorageLocation, "main", &json!({"default": true}), &checked);
-    scene.put(Kind::BackupStorageLocation, "other", &json!({}), &checked);
+    let validated = json!({"phase": "Available", "lastValidationTime": "2026-11-22T11:59:30Z"});
+    scene.put(Kind::BackupStorageLocation, "main", &json!({"default": true}), &validated);
+    scene.put(Kind::BackupStorageLocation, "other", &json!({}), &validated);
     let never = json!({"validationFrequency": "0s", "backupSyncPeriod": "0s"});
-    scene.put(Kind::BackupStorageLocation, "quiet", &never, &checked);
+    scene.put(Kind::BackupStorageLocation, "quiet", &never, &validated);
     scene.put(Kind::BackupStorageLocation, "new", &json!({}), &json!({}));
     scene.put(
         Kind::BackupStorageLocation,
@@ -238,7 +238,7 @@ fn locations_wait_for_the_first_sync_of_the_default_one() {
         scene.lines(),
         [
             "BackupStorageLocation wrong: is refused: it cannot be read: time: invalid duration \"often\"",
-            "BackupStorageLocation main: its backups are synced",
+            "BackupStorageLocation main: its Backups are brought in line with its bucket",
             "Backup unvalidated: is validated, and runs into location main",
             "Backup to-new: waits for the first validation of location new",
             "BackupStorageLocation new: waits for the end of the work on it: the location is validated",
@@ -324,8 +324,8 @@ fn schedules_are_looked_at_and_run_one_at_a_time() {
 #[test]
 fn backups_whose_time_is_over_go_or_say_why_not() {
     let mut scene = Scene::new();
-    let checked = json!({"phase": "Available", "lastValidationTime": "2026-11-22T11:59:30Z", "lastSyncedTime": "2026-11-22T11:59:40Z"});
-    scene.put(Kind::BackupStorageLocation, "sealed", &json!({"accessMode": "ReadOnly"}), &checked);
+    let validated = json!({"phase": "Available", "lastValidationTime": "2026-11-22T11:59:30Z", "lastSyncedTime": "2026-11-22T11:59:40Z"});
+    scene.put(Kind::BackupStorageLocation, "sealed", &json!({"accessMode": "ReadOnly"}), &validated);
     scene.put(Kind::BackupStorageLocation, "new", &json!({"validationFrequency": "0s"}), &json!({}));
     let over = "2026-11-22T11:00:00Z";
     let mut backup = |name: &str, location: &str, phase: &str, end: &str| {

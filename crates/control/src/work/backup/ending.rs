@@ -1,13 +1,12 @@
 //! Notes how a backup has ended, or that it was refused.
 
 use crate::work::merge::take_changes;
-use crate::work::running::{capped, not_taken, recorded, shortened, until_written};
-use crate::work::{Context, Effect, Finished, Unfinished};
+use crate::work::running::{recorded, shortened, store_refusal, until_written};
+use crate::work::{Context, Effect, Finished};
 use crate::world::Meta;
 use jiff::Timestamp;
 use lifeboat_api::{Backup, BackupPhase, BackupSpec, BackupStatus, Time};
 use lifeboat_backup::{Outcome, record_failure, remove_snapshots};
-use lifeboat_client::is_refused;
 
 /// What the failure reason of a backup says when its name is that of another one in the bucket (backup.md 1.3).
 pub(in crate::work) const NAME_TAKEN: &str = "backup already exists in object storage";
@@ -134,30 +133,16 @@ pub(in crate::work) async fn note_failure(context: &Context, backup: &Backup, re
     Ok(vec![Effect::stored(ended)])
 }
 
-pub(super) async fn note_refusal(
-    context: &Context,
-    before: &Backup,
-    mut after: Backup,
-    errors: Vec<String>,
-) -> Finished {
+pub(super) async fn note_refusal(context: &Context, before: &Backup, after: Backup, errors: Vec<String>) -> Finished {
     tracing::error!(backup = before.metadata.name, errors = errors.join("; "), "backup is not valid");
-    let refuse = |backup: &mut Backup, errors| {
+    let refused = store_refusal(context, before, after, errors, |backup, errors| {
         backup.status.phase = Some(BackupPhase::FailedValidation);
-        backup.status.validation_errors = capped(errors);
+        backup.status.validation_errors = errors;
         backup.status.start_timestamp = None;
-    };
-    refuse(&mut after, errors.clone());
-    let saved = match store_change(context, before, &after).await {
-        // The API server refuses what was filled in: only the reasons for the refusal are noted.
-        Err(Unfinished::Cluster(e)) if is_refused(&e) => {
-            after = before.clone();
-            refuse(&mut after, errors.into_iter().chain([not_taken(&e)]).collect());
-            store_change(context, before, &after).await?
-        }
-        saved => saved?,
-    };
-    context.metrics.backup_refused(&after);
-    Ok(saved)
+    });
+    let refused = refused.await?;
+    context.metrics.backup_refused(&refused);
+    Ok(vec![Effect::stored(refused)])
 }
 
 pub(in crate::work) async fn store_change(context: &Context, before: &Backup, after: &Backup) -> Finished {
