@@ -72,7 +72,8 @@ pub(crate) struct ServerArgs {
     /// Where to serve profiles; empty for nowhere (no effect yet)
     #[arg(long, default_value = "localhost:6060", value_name = "ADDRESS")]
     profiler_address: String,
-    /// How often the Backups of the cluster are brought in line with what a bucket holds, for locations that do not say; 0 for never
+    /// How often the Backups of the cluster are brought in line with what a bucket holds, for locations that do not say; 0 for each
+    /// minute
     #[arg(long, value_parser = flags::duration, default_value = "1m", value_name = "DURATION")]
     backup_sync_period: Duration,
     /// How often locations are validated, for locations that do not say; 0 for once
@@ -221,6 +222,11 @@ fn lease_times(text: &str) -> Result<LeaseTimes> {
 enum LogFormat {
     Text,
     Json,
+}
+
+/// The name in a flag, of which an empty one is none.
+fn named(flag: &str) -> Option<&str> {
+    (!flag.is_empty()).then_some(flag)
 }
 
 impl ServerArgs {
@@ -397,7 +403,7 @@ impl ServerArgs {
             namespace: globals.namespace.clone(),
             identity,
             version: VERSION.to_owned(),
-            default_location: self.default_backup_storage_location.clone(),
+            default_location: named(&self.default_backup_storage_location).map(str::to_owned),
             default_snapshot_locations: flags::merged(&self.default_volume_snapshot_locations),
             validation_frequency: self.store_validation_frequency,
             sync_period: self.backup_sync_period,

@@ -110,7 +110,7 @@ fn options() -> Options {
         namespace: "velero".into(),
         identity: "bench".into(),
         version: "v1".into(),
-        default_location: "default".into(),
+        default_location: Some("default".into()),
         default_snapshot_locations: BTreeMap::new(),
         validation_frequency: minute,
         sync_period: minute,

@@ -41,12 +41,13 @@ pub use http::plan::PLAN_PATH;
 pub use options::{Controller, Env, Listeners, LocationAccess, Options, Providers, ServerClock, SigningKey};
 pub use own_pod::OwnPod;
 pub use phase::expiry::{Becomes, Obstacle};
-pub use phase::facts::deletion_has_begun;
+pub use phase::facts::{deletion_has_begun, is_running as backup_is_running};
 pub use phase::fate::{Fate, Lists, fates};
 pub use phase::hold::Hold;
 pub use phase::keep::{Keeper, describe as describe_keepers};
-pub use phase::location::location_of;
-pub use phase::request::{deletable_in, deletion_is_asked};
+pub use phase::location::{NoLocation, location_of};
+pub use phase::request::{check_deletion, deletion_is_asked};
+pub use phase::restore::is_running as restore_is_running;
 pub use phase::retention::Rule as RetentionRule;
 pub use phase::schedule::{ScheduleStanding, refusal as schedule_refusal};
 #[doc(hidden)]

@@ -25,13 +25,13 @@ pub struct Options {
     pub identity: String,
     /// Version shown in the status of `ServerStatusRequest`s.
     pub version: String,
-    /// The location of backups that name none, when no location is marked as the default.
-    pub default_location: String,
+    /// The location of backups that name none, when no location is marked as the default; `None` for none.
+    pub default_location: Option<String>,
     /// Names of snapshot locations by provider, for backups that name none where there are several.
     pub default_snapshot_locations: BTreeMap<String, String>,
-    /// How often a location that does not say is checked; zero for once.
+    /// How often a location is validated that does not say; zero for once.
     pub validation_frequency: Duration,
-    /// How often a location that does not say its backups are synced; zero for never.
+    /// How often the backups of a location are synced that does not say; zero for each minute.
     pub sync_period: Duration,
     /// After what time a deletion that has failed is asked for again, of a backup whose time is over; an hour when it is zero.
     pub expiry_frequency: Duration,

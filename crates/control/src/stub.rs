@@ -56,7 +56,7 @@ pub(crate) fn options(concurrent: usize) -> Options {
         namespace: "velero".into(),
         identity: "one".into(),
         version: "v1".into(),
-        default_location: "l0".into(),
+        default_location: Some("l0".into()),
         default_snapshot_locations: Default::default(),
         validation_frequency: minute,
         sync_period: minute,

@@ -22,7 +22,7 @@ use lifeboat_api::{
     Schedule, Time, VolumeSnapshotLocation, label_value, well_known,
 };
 use lifeboat_client::Client;
-use lifeboat_control::{Hold, Lists, deletable_in};
+use lifeboat_control::{Hold, Lists, check_deletion};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -99,7 +99,7 @@ impl BackupDeleteArgs {
 /// What the deletion of a backup would come to.
 fn would_be_deleted(backup: &Backup, lists: &Lists, now: Timestamp) -> String {
     let (name, status) = (&backup.metadata.name, &backup.status);
-    let location = match deletable_in(backup, lists.location_of(backup), now) {
+    let location = match check_deletion(backup, lists.location_of(backup), now) {
         Ok(location) => location,
         Err(why) => return format!("Backup {name} would not be deleted: {why}"),
     };
@@ -337,7 +337,8 @@ mod tests {
         let would = |lists: &Lists| would_be_deleted(&backup, lists, Timestamp::UNIX_EPOCH);
         assert_eq!(
             would(&lists),
-            "Backup b would not be deleted: the backup names no backup storage location, and none is the default"
+            "Backup b would not be deleted: the backup names no backup storage location, and there is no default location (mark one with \
+             `backup-location set NAME --default`)"
         );
         lists.locations[0].spec.default = true;
         assert_eq!(would(&lists), "Backup b would be deleted, with its files in location main");

@@ -95,7 +95,7 @@ impl RetentionArgs {
 pub(super) async fn lists(client: &Client) -> Result<Lists> {
     let (backups, schedules, requests, locations, restores) =
         tokio::try_join!(client.list(""), client.list(""), client.list(""), client.list(""), client.list(""),)?;
-    Ok(Lists { backups, schedules, requests, locations, restores, default_location: String::new() })
+    Ok(Lists { backups, schedules, requests, locations, restores })
 }
 
 /// What becomes of a backup, in words.

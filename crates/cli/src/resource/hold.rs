@@ -45,7 +45,7 @@ impl HoldArgs {
                 true => bail!("backup {name} cannot be held: its deletion is asked for"),
                 false => Ok(()),
             };
-            match self::hold(&client, name, Some(&value), may_be_held).await {
+            match write_hold(&client, name, Some(&value), may_be_held).await {
                 Ok((backup, _)) => {
                     writeln!(std::io::stdout(), "Backup \"{name}\" is {hold}.")?;
                     said(unrecorded(&backup, locations.as_deref(), "may delete it"))?;
@@ -63,7 +63,7 @@ impl ReleaseArgs {
         let locations = client.list("").await.ok();
         let mut errors = Vec::new();
         for name in &self.names {
-            match hold(&client, name, None, |_| Ok(())).await {
+            match write_hold(&client, name, None, |_| Ok(())).await {
                 Ok((backup, true)) => {
                     writeln!(std::io::stdout(), "Backup \"{name}\" is released.")?;
                     said(unrecorded(&backup, locations.as_deref(), "goes on holding it"))?;
@@ -101,24 +101,24 @@ fn is_going(backup: &Backup, requests: &[DeleteBackupRequest]) -> bool {
 /// Why another cluster that has the backup of the same bucket is not told: nothing can be written into its location. Without the right
 /// to list locations nothing is said.
 fn unrecorded(backup: &Backup, locations: Option<&[BackupStorageLocation]>, so: &str) -> Option<String> {
-    let obstacle = Obstacle::of(location_of(backup, locations?, ""))?;
+    let obstacle = Obstacle::of(location_of(backup, locations?))?;
     Some(format!("That is not written into the bucket, because {obstacle}: another cluster that has the backup {so}."))
 }
 
-/// Writes the annotation, or takes it off; gives the backup, and false when it said so already.
-async fn hold(
+/// Sets the annotation of a hold, or removes it for `None`; gives the backup, and false when it said so already.
+async fn write_hold(
     client: &Client,
     name: &str,
-    hold: Option<&str>,
+    value: Option<&str>,
     check: impl Fn(&Backup) -> Result<()>,
 ) -> Result<(Backup, bool)> {
-    let goal = if hold.is_some() { "held" } else { "released" };
+    let goal = if value.is_some() { "held" } else { "released" };
     change(client, name, goal, |before: &Backup| {
         check(before)?;
         let mut after = before.clone();
         let annotations = &mut after.metadata.annotations;
-        match hold {
-            Some(hold) => drop(annotations.insert(well_known::ANNOTATION_HOLD.to_owned(), hold.to_owned())),
+        match value {
+            Some(value) => drop(annotations.insert(well_known::ANNOTATION_HOLD.to_owned(), value.to_owned())),
             None => drop(annotations.remove(well_known::ANNOTATION_HOLD)),
         }
         Ok((after.metadata.annotations != before.metadata.annotations).then_some(after))
@@ -151,7 +151,7 @@ mod tests {
             ("sealed", Some("location sealed is read-only")),
             ("away", Some("location away is not available")),
             ("gone", Some("there is no location gone")),
-            ("", Some("there is no default location")),
+            ("", Some("there is no default location (mark one with `backup-location set NAME --default`)")),
         ] {
             backup.spec.storage_location = name.into();
             let expected = expected.map(|why| {

@@ -2,9 +2,10 @@
 //! something keeps it.
 
 use super::Decision;
-use super::facts::{end, is_running};
+use super::facts::{expiration, is_running};
 use super::hold::is_to_be_recorded;
 use super::keep::{Keeper, lasts_until, margin};
+use super::location::NoLocation;
 use super::request::Requests;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{
@@ -55,8 +56,8 @@ pub(crate) enum Step {
 /// Why nothing can be deleted from the location of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// There is no location of this name; without a name: the backup names none, and none is the default.
-    NoLocation(String),
+    /// The backup has none.
+    NoLocation(NoLocation),
     /// This location may only be read.
     ReadOnly(String),
     /// This location does not answer.
@@ -64,12 +65,12 @@ pub enum Obstacle {
 }
 
 impl Obstacle {
-    /// Why nothing can be deleted from this location, or from the one of this name, which there is not; `None` when something can.
+    /// Why nothing can be deleted from the location of a backup; `None` when something can.
     #[must_use]
-    pub fn of(location: Result<&BackupStorageLocation, &str>) -> Option<Self> {
+    pub fn of(location: Result<&BackupStorageLocation, NoLocation>) -> Option<Self> {
         let location = match location {
             Ok(location) => location,
-            Err(missing) => return Some(Self::NoLocation(missing.to_owned())),
+            Err(none) => return Some(Self::NoLocation(none)),
         };
         let name = || location.metadata.name.clone();
         if location.status.phase != Some(BackupStorageLocationPhase::Available) {
@@ -79,11 +80,12 @@ impl Obstacle {
         is_read_only.then(|| Self::ReadOnly(name()))
     }
 
-    /// The name of the location.
+    /// The name of the location; `None` where the backup names none, and none is the default.
     #[must_use]
-    pub fn location(&self) -> &str {
+    pub fn location(&self) -> Option<&str> {
         match self {
-            Self::NoLocation(name) | Self::ReadOnly(name) | Self::Unavailable(name) => name,
+            Self::NoLocation(NoLocation::NoDefault) => None,
+            Self::NoLocation(NoLocation::Named(name)) | Self::ReadOnly(name) | Self::Unavailable(name) => Some(name),
         }
     }
 
@@ -100,8 +102,7 @@ impl Obstacle {
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoLocation(name) if name.is_empty() => f.write_str("there is no default location"),
-            Self::NoLocation(name) => write!(f, "there is no location {name}"),
+            Self::NoLocation(why) => why.fmt(f),
             Self::ReadOnly(name) => write!(f, "location {name} is read-only"),
             Self::Unavailable(name) => write!(f, "location {name} is not available"),
         }
@@ -127,7 +128,7 @@ pub(crate) struct Around {
 
 /// From when on it is looked at what keeps a backup: before its time is over.
 pub(crate) fn begins(backup: &Backup) -> Option<Timestamp> {
-    Some(end(backup)?.saturating_sub(margin(backup)).unwrap_or(Timestamp::MIN))
+    Some(expiration(backup)?.saturating_sub(margin(backup)).unwrap_or(Timestamp::MIN))
 }
 
 /// What becomes of a backup. All that is done about it follows from this, and all that is said of it.
@@ -138,7 +139,7 @@ pub(crate) fn becomes(backup: &Backup, around: &Around, now: Timestamp) -> Becom
     if is_running(backup) {
         return Becomes::Runs;
     }
-    let end = end(backup);
+    let end = expiration(backup);
     let is_over = end.is_some_and(|end| end <= now);
     match (&around.obstacle, &around.restore) {
         (Some(obstacle), _) if is_over => Becomes::Blocked(obstacle.clone()),
@@ -148,18 +149,29 @@ pub(crate) fn becomes(backup: &Backup, around: &Around, now: Timestamp) -> Becom
     }
 }
 
-/// What is to be done with a backup now. That nothing can be changed in its location is said once, when its time is over.
-pub(crate) fn step(backup: &Backup, around: &Around, frequency: Duration, now: Timestamp) -> Decision<Step> {
+/// What becomes of a backup, and what is to be done with it now.
+pub(crate) fn decide(
+    backup: &Backup,
+    around: &Around,
+    frequency: Duration,
+    now: Timestamp,
+) -> (Becomes, Decision<Step>) {
     let becomes = becomes(backup, around, now);
+    let decision = next(&becomes, backup, around, frequency, now);
+    (becomes, decision)
+}
+
+/// That nothing can be changed in the location of a backup is said once, when its time is over.
+fn next(becomes: &Becomes, backup: &Backup, around: &Around, frequency: Duration, now: Timestamp) -> Decision<Step> {
     let is_soon = begins(backup).is_some_and(|begins| begins <= now);
     let wait = |until: Option<Timestamp>| until.map_or(Decision::Rest, Decision::Wait);
-    match &becomes {
+    match becomes {
         Becomes::Going | Becomes::Runs => return Decision::Rest,
         Becomes::Blocked(obstacle) => return label_failure(backup, obstacle),
-        _ if around.obstacle.is_some() => return wait(end(backup)),
+        _ if around.obstacle.is_some() => return wait(expiration(backup)),
         Becomes::Kept if is_soon => {
             let until = lasts_until(backup, &around.keepers, now);
-            if let Some(until) = until.filter(|until| Some(*until) > end(backup)) {
+            if let Some(until) = until.filter(|until| Some(*until) > expiration(backup)) {
                 return Decision::Do(Step::Prolong { until, by: around.keepers.clone() });
             }
         }
@@ -169,9 +181,9 @@ pub(crate) fn step(backup: &Backup, around: &Around, frequency: Duration, now: T
         return Decision::Do(Step::Record);
     }
     match becomes {
-        Becomes::Goes(end) if end <= now => delete(end, around.requests, frequency, now),
-        Becomes::Goes(end) => Decision::Wait(end),
-        Becomes::Kept => wait(if is_soon { end(backup) } else { begins(backup) }),
+        Becomes::Goes(end) if *end <= now => delete(*end, around.requests, frequency, now),
+        Becomes::Goes(end) => Decision::Wait(*end),
+        Becomes::Kept => wait(if is_soon { expiration(backup) } else { begins(backup) }),
         _ => Decision::Rest,
     }
 }
@@ -205,6 +217,10 @@ mod tests {
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
+    }
+
+    fn step(backup: &Backup, around: &Around, frequency: Duration, now: Timestamp) -> Decision<Step> {
+        decide(backup, around, frequency, now).1
     }
 
     /// A backup whose time is over.
@@ -272,7 +288,7 @@ mod tests {
             (Some(location(Some(Unavailable), Some(ReadOnly))), Some("BSLUnavailable")),
             (Some(location(None, None)), Some("BSLUnavailable")),
         ] {
-            let obstacle = Obstacle::of(location.as_ref().ok_or("gone"));
+            let obstacle = Obstacle::of(location.as_ref().ok_or(NoLocation::Named("gone".into())));
             assert_eq!(obstacle.as_ref().map(Obstacle::label), expected);
             let Some(obstacle) = obstacle else { continue };
             let mut backup = over();

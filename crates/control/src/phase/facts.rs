@@ -15,7 +15,8 @@ pub(crate) fn waits(backup: &Backup) -> bool {
 }
 
 /// Whether it has begun and not ended: from its phase, so that it is known after a restart too.
-pub(crate) fn is_running(backup: &Backup) -> bool {
+#[must_use]
+pub fn is_running(backup: &Backup) -> bool {
     let runs =
         |phase: BackupPhase| phase == BackupPhase::InProgress || phase.waits_for_operations() || phase.is_finalizing();
     backup.status.phase.is_some_and(runs)
@@ -40,7 +41,7 @@ pub fn deletion_has_begun(backup: &Backup) -> bool {
 }
 
 /// When its time is over; `None` for one that has not begun.
-pub(crate) fn end(backup: &Backup) -> Option<Timestamp> {
+pub(crate) fn expiration(backup: &Backup) -> Option<Timestamp> {
     backup.status.expiration.map(Time::timestamp)
 }
 

@@ -3,7 +3,7 @@
 use super::expiry::{Around, Becomes, Obstacle, becomes};
 use super::facts::stands_for;
 use super::keep::{Keeper, Kept, keepers};
-use super::location::location_of;
+use super::location::{NoLocation, location_of};
 use super::request::ByBackup;
 use super::restore::has_ended;
 use jiff::Timestamp;
@@ -24,17 +24,15 @@ pub struct Lists {
     pub locations: Vec<BackupStorageLocation>,
     /// The restores.
     pub restores: Vec<Restore>,
-    /// The location that the server's flag names as the default one; empty for those who do not know the flag.
-    pub default_location: String,
 }
 
 impl Lists {
     /// The location of a backup.
     ///
     /// # Errors
-    /// The name of the one that there is not; empty where the backup names none, and none is the default.
-    pub fn location_of<'a>(&'a self, backup: &'a Backup) -> Result<&'a BackupStorageLocation, &'a str> {
-        location_of(backup, &self.locations, &self.default_location)
+    /// [`NoLocation`].
+    pub fn location_of(&self, backup: &Backup) -> Result<&BackupStorageLocation, NoLocation> {
+        location_of(backup, &self.locations)
     }
 }
 
@@ -170,7 +168,7 @@ mod tests {
             ("going", "", Becomes::Goes(over)),
             ("asked", "held until 2026-11-23T11:00:00Z", Becomes::Going),
             ("sealed", "", blocked(Obstacle::ReadOnly("sealed".into()))),
-            ("lost", "", blocked(Obstacle::NoLocation("nowhere".into()))),
+            ("lost", "", blocked(Obstacle::NoLocation(NoLocation::Named("nowhere".into())))),
             ("by-default", "", Becomes::Goes(over)),
             ("read", "", Becomes::Read { restore: "r".into() }),
             ("later", "", Becomes::Goes(later)),

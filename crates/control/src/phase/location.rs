@@ -2,12 +2,12 @@
 //! 5.1 and 5.2).
 
 use super::Decision;
-use crate::world::{Meta, World};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{
     Backup, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase, Duration, Time,
 };
 use std::collections::BTreeSet;
+use std::fmt;
 
 /// When to validate a location. `server` is the frequency of locations that name none.
 pub(crate) fn validation(location: &BackupStorageLocation, server: Duration, now: Timestamp) -> Decision<()> {
@@ -87,41 +87,59 @@ pub(crate) fn unmarked_defaults<'a>(
     all.into_iter().filter(is_meant).collect()
 }
 
-/// The name of the location of a backup, of those of its namespace: of that which it names, or else of the default one, which is the one
-/// that is marked, or else the one that the server's flag names. Empty where it names none, and none is the default.
-pub(crate) fn name_of_backup<'a>(
-    backup: &'a Backup,
-    mut locations: impl Iterator<Item = &'a BackupStorageLocation>,
-    flag: &'a str,
-) -> &'a str {
-    match backup.spec.storage_location.as_str() {
-        "" => locations.find(|location| location.spec.default).map_or(flag, |location| &location.metadata.name),
-        named => named,
+/// Why a backup has no location.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoLocation {
+    /// It is to be in this one, which there is not.
+    Named(String),
+    /// It names none, and none is the default.
+    NoDefault,
+}
+
+impl fmt::Display for NoLocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Named(name) => write!(f, "there is no location {name}"),
+            Self::NoDefault => {
+                f.write_str("there is no default location (mark one with `backup-location set NAME --default`)")
+            }
+        }
     }
 }
 
-/// The location of a backup, or the name of the one that there is not: see [`name_of_backup`]. `locations` are those of its namespace;
-/// `flag` is empty for those who do not know the server's.
-///
-/// # Errors
-/// The name; empty where the backup names none, and none is the default.
-pub fn location_of<'a>(
-    backup: &'a Backup,
-    locations: &'a [BackupStorageLocation],
-    flag: &'a str,
-) -> Result<&'a BackupStorageLocation, &'a str> {
-    let name = name_of_backup(backup, locations.iter(), flag);
-    locations.iter().find(|location| location.metadata.name == name).ok_or(name)
+/// The name of the location of a backup: of that which it names, or else of the default one, which is the one of `locations` that is
+/// marked, or else the one that the server's flag names (`default`). `locations` are those of its namespace.
+pub(crate) fn location_name<'n, 'l: 'n>(
+    backup: &'n Backup,
+    mut locations: impl Iterator<Item = &'l BackupStorageLocation>,
+    default: Option<&'n str>,
+) -> Option<&'n str> {
+    match backup.spec.storage_location.as_str() {
+        "" => locations.find(|location| location.spec.default).map(|location| &*location.metadata.name).or(default),
+        named => Some(named),
+    }
 }
 
-/// The same, of a world.
-pub(crate) fn location_in<'a>(
-    world: &'a World,
-    backup: &'a Backup,
-    flag: &'a str,
-) -> Result<&'a BackupStorageLocation, &'a str> {
-    let name = name_of_backup(backup, world.locations.beside(backup), flag);
-    world.locations.get(&backup.beside(name)).ok_or(name)
+/// The location of a backup, of all of its namespace, for those who do not know the server's flag.
+///
+/// # Errors
+/// [`NoLocation`].
+pub fn location_of<'l>(
+    backup: &Backup,
+    locations: &'l [BackupStorageLocation],
+) -> Result<&'l BackupStorageLocation, NoLocation> {
+    found(location_name(backup, locations.iter(), None), |name| {
+        locations.iter().find(|location| location.metadata.name == name)
+    })
+}
+
+/// The location of a name that [`location_name`] gave.
+pub(crate) fn found<'l>(
+    name: Option<&str>,
+    get: impl FnOnce(&str) -> Option<&'l BackupStorageLocation>,
+) -> Result<&'l BackupStorageLocation, NoLocation> {
+    let name = name.ok_or(NoLocation::NoDefault)?;
+    get(name).ok_or_else(|| NoLocation::Named(name.to_owned()))
 }
 
 /// Why no backup can go to a location; `None` when one can.
@@ -247,33 +265,33 @@ mod tests {
 
     #[test]
     fn a_backup_is_in_the_location_that_it_names_or_else_in_the_default_one() {
-        let location = |name: &str, namespace: &str, default: bool| {
+        let location = |name: &str, default: bool| {
             let mut out = BackupStorageLocation::default();
-            (out.metadata.name, out.metadata.namespace) = (name.into(), namespace.into());
+            out.metadata.name = name.into();
             out.spec.default = default;
             out
         };
-        let marked = [location("a", "", false), location("b", "", true)];
-        let elsewhere = [location("a", "", false), location("c", "other", true)];
-        for (named, locations, flag, expected) in [
-            ("a", &marked[..], "", Ok("a")),
-            ("gone", &marked, "a", Err("gone")),
-            ("", &marked, "", Ok("b")),
-            ("", &marked, "a", Ok("b")),
-            ("", &marked[..1], "a", Ok("a")),
-            ("", &marked[..1], "gone", Err("gone")),
-            ("", &marked[..1], "", Err("")),
-            ("", &elsewhere, "", Err("")),
+        let marked = [location("a", false), location("b", true)];
+        let named = |name: &str| Err(NoLocation::Named(name.to_owned()));
+        for (name, locations, flag, expected) in [
+            ("a", &marked[..], None, Ok("a")),
+            ("gone", &marked, Some("a"), named("gone")),
+            ("", &marked, None, Ok("b")),
+            ("", &marked, Some("a"), Ok("b")),
+            ("", &marked[..1], Some("a"), Ok("a")),
+            ("", &marked[..1], Some("gone"), named("gone")),
+            ("", &marked[..1], None, Err(NoLocation::NoDefault)),
         ] {
             let mut backup = Backup::default();
-            backup.spec.storage_location = named.into();
-            let mut world = World::default();
-            locations.iter().for_each(|location| world.locations.put(location.clone()));
-            let found = location_in(&world, &backup, flag).map(|found| found.metadata.name.as_str());
-            assert_eq!(found, expected, "{named:?} {flag:?}");
-            let own: Vec<_> = world.locations.beside(&backup).cloned().collect();
-            let found = location_of(&backup, &own, flag).map(|found| found.metadata.name.as_str());
-            assert_eq!(found, expected, "in a list: {named:?} {flag:?}");
+            backup.spec.storage_location = name.into();
+            let get = |name: &str| locations.iter().find(|location| location.metadata.name == name);
+            let of_server = found(location_name(&backup, locations.iter(), flag), get);
+            let of_server = of_server.map(|found| found.metadata.name.as_str());
+            assert_eq!(of_server, expected, "{name:?} {flag:?}");
+            if flag.is_none() {
+                let of_others = location_of(&backup, locations).map(|found| found.metadata.name.as_str());
+                assert_eq!(of_others, expected, "without a flag: {name:?}");
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 use super::Decision;
 use super::facts::{deletion_has_begun, is_running};
 use super::hold::Hold;
+use super::location::NoLocation;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{
     Backup, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase, DeleteBackupRequest,
@@ -78,13 +79,13 @@ pub fn deletion_is_asked(backup: &Backup, requests: &[DeleteBackupRequest]) -> b
     requests.iter().collect::<ByBackup<'_>>().of(backup).is_open
 }
 
-/// The location from which a backup is deleted, if it is this one; `location` is the name of the one that there is not.
+/// The location whose files go with a backup, which is its own.
 ///
 /// # Errors
-/// Why the deletion cannot begin.
-pub fn deletable_in<'l>(
+/// Why the deletion cannot begin, for `status.errors` of the request.
+pub fn check_deletion<'l>(
     backup: &Backup,
-    location: Result<&'l BackupStorageLocation, &str>,
+    location: Result<&'l BackupStorageLocation, NoLocation>,
     now: Timestamp,
 ) -> Result<&'l BackupStorageLocation, String> {
     if is_running(backup) {
@@ -94,9 +95,10 @@ pub fn deletable_in<'l>(
     if let Some(hold) = hold {
         return Err(hold.refusal(&backup.metadata.name));
     }
-    let location = location.map_err(|name| match name {
-        "" => "the backup names no backup storage location, and none is the default".to_owned(),
-        name => format!("backup storage location {name} not found"),
+    let location = location.map_err(|none| match none {
+        // compat: these are Velero's words.
+        NoLocation::Named(name) => format!("backup storage location {name} not found"),
+        NoLocation::NoDefault => format!("the backup names no backup storage location, and {none}"),
     })?;
     let name = &location.metadata.name;
     let cannot =

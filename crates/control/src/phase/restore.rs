@@ -39,6 +39,15 @@ impl Step {
     }
 }
 
+/// Whether a restore has begun and not ended.
+#[must_use]
+pub fn is_running(restore: &Restore) -> bool {
+    let runs = |phase: RestorePhase| {
+        phase == RestorePhase::InProgress || phase.waits_for_operations() || phase.is_finalizing()
+    };
+    restore.status.phase.is_some_and(runs)
+}
+
 /// Whether a restore has come to its end: it reads its backup no more.
 pub(crate) fn has_ended(restore: &Restore) -> bool {
     use RestorePhase as P;

@@ -71,7 +71,7 @@ pub(super) fn plan<'a>(view: View<'a>, running: impl Iterator<Item = &'a Key>) -
         plan: Plan::default(),
         taken: HashSet::new(),
         running: running.map(|key| (key.subject(), key)).collect(),
-        places: Places::new(view.world, &view.options.default_location),
+        places: Places::new(view.world, view.options.default_location.as_deref()),
         late: Vec::new(),
         waits: view.explain.then(Waits::default),
     };
@@ -261,8 +261,8 @@ impl<'a> Planner<'a> {
                 self.add(key, Step::Mark { location: location.clone(), default: false });
             }
         }
-        if !memory.default_is_marked {
-            for location in phase::location::unmarked_defaults(world.locations.iter(), &options.default_location) {
+        if let Some(named) = options.default_location.as_deref().filter(|_| !memory.default_is_marked) {
+            for location in phase::location::unmarked_defaults(world.locations.iter(), named) {
                 self.add(Key::Default(location.key()), Step::Mark { location: location.clone(), default: true });
             }
         }
@@ -385,8 +385,8 @@ impl<'a> Planner<'a> {
                 Key::Deletion { backup, request: name }
             };
             if self.may_begin(&key) {
-                let location = &self.view.options.default_location;
-                let target = work::deletion::Target::of(request, world, location, self.view.now.0);
+                let default = self.view.options.default_location.as_deref();
+                let target = work::deletion::Target::of(request, world, default, self.view.now.0);
                 self.add(key, Step::Delete(request.clone(), Box::new(target), step));
             }
         }

@@ -55,7 +55,7 @@ pub(crate) async fn run(context: &Context, backup: Backup, target: Target, stop:
     match &target {
         Ok(location) => settings.storage_location.clone_from(&location.metadata.name),
         Err(_) if backup.spec.storage_location.is_empty() => {
-            settings.storage_location.clone_from(&context.options.default_location);
+            settings.storage_location = context.options.default_location.clone().unwrap_or_default();
         }
         Err(_) => {}
     }

@@ -6,8 +6,8 @@ use super::running::capped;
 use super::{Context, Effect, Finished, SnapshotLocations, Unfinished};
 use crate::phase::facts::deletion_has_begun;
 use crate::phase::hold::{Hold, set_elsewhere};
-use crate::phase::location::location_in;
-use crate::phase::request::{deletable_in, is_meant};
+use crate::phase::location::{NoLocation, found, location_name};
+use crate::phase::request::{check_deletion, is_meant};
 use crate::world::{Kind, Meta, Unreadable, World};
 use jiff::Timestamp;
 use lifeboat_api::{
@@ -30,9 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What of the world a deletion needs.
 #[derive(Debug)]
 pub(crate) struct Target {
-    backup: Option<Backup>,
-    /// Its location, or the name of the one that there is not.
-    location: Result<BackupStorageLocation, String>,
+    /// The backup that is meant, and its location; `None` where there is no such backup.
+    backup: Option<(Backup, Result<BackupStorageLocation, NoLocation>)>,
     /// The restores of the backup, and whether they may have files.
     restores: Vec<(Identity, bool)>,
     /// Other requests for the same backup.
@@ -44,15 +43,15 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// `default_location` is what the server's flag says.
-    pub(crate) fn of(request: &DeleteBackupRequest, world: &World, default_location: &str, now: Timestamp) -> Self {
+    /// `default` is the location that the server's flag names.
+    pub(crate) fn of(request: &DeleteBackupRequest, world: &World, default: Option<&str>, now: Timestamp) -> Self {
         let name = request.beside(&request.spec.backup_name);
         // A request may outlive its backup, and must not take another one of the name for it.
         let backup = backup_named(&name, world).filter(|backup| is_meant(request, backup)).map(Cow::into_owned);
-        let location = match &backup {
-            Some(backup) => location_in(world, backup, default_location).cloned().map_err(str::to_owned),
-            None => Err(String::new()),
-        };
+        let backup = backup.map(|backup| {
+            let location = location_in(world, &backup, default).cloned();
+            (backup, location)
+        });
         let readable = world.restores.beside(request).filter(|r| r.spec.backup_name == name.name);
         let readable = readable.map(|r| (Identity::of(&r.metadata), has_files(r)));
         let is_of_backup = |r: &&Unreadable| r.meta.namespace == name.namespace && r.names("backupName") == name.name;
@@ -64,11 +63,10 @@ impl Target {
         let others: Vec<&DeleteBackupRequest> = world.delete_requests.beside(request).filter(is_other).collect();
         let has_failed = |other: &&&DeleteBackupRequest| {
             let is_processed = other.status.phase == Some(DeleteBackupRequestPhase::Processed);
-            is_processed && backup.as_ref().is_some_and(|backup| is_meant(other, backup))
+            is_processed && backup.as_ref().is_some_and(|(backup, _)| is_meant(other, backup))
         };
         let identity = |other: &&DeleteBackupRequest| Identity::of(&other.metadata);
         Self {
-            location,
             restores,
             failed: others.iter().filter(has_failed).map(identity).collect(),
             others: others.iter().map(identity).collect(),
@@ -87,8 +85,8 @@ impl Target {
         if request.spec.backup_name.is_empty() {
             return Err("spec.backupName is required".to_owned());
         }
-        let backup = self.backup.as_ref().ok_or_else(|| "backup not found".to_owned())?;
-        let location = deletable_in(backup, self.location.as_ref().map_err(String::as_str), self.now)?;
+        let (backup, location) = self.backup.as_ref().ok_or_else(|| "backup not found".to_owned())?;
+        let location = check_deletion(backup, location.as_ref().map_err(NoLocation::clone), self.now)?;
         Ok((backup, location))
     }
 }
@@ -97,6 +95,19 @@ impl Target {
 pub(crate) fn backup_named<'a>(name: &NamespacedName, world: &'a World) -> Option<Cow<'a, Backup>> {
     let unreadable = || world.backups.get_unreadable(name).map(|backup| Cow::Owned(backup.backup()));
     world.backups.get(name).map(Cow::Borrowed).or_else(unreadable)
+}
+
+/// The location of a backup; `default` is the one that the server's flag names.
+///
+/// # Errors
+/// [`NoLocation`].
+pub(crate) fn location_in<'w>(
+    world: &'w World,
+    backup: &Backup,
+    default: Option<&str>,
+) -> Result<&'w BackupStorageLocation, NoLocation> {
+    let name = location_name(backup, world.locations.beside(backup), default);
+    found(name, |name| world.locations.get(&backup.beside(name)))
 }
 
 /// Deletes what the request names. What was begun by a server that died is gone on with: each step finds done what is
@@ -117,17 +128,23 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
             return refuse(context, &request, &target.failed, vec![why]).await;
         }
     };
-    let (request, owner) = match begin(context, &request, backup, &store).await? {
-        Begun::Begins(request, owner) => (request, owner),
-        Begun::Refused(request, why) => return refuse(context, &request, &target.failed, vec![why]).await,
+    let (request, own_files) = match begin(context, &request, backup, &store).await? {
+        Beginning::Noted { request, own_files } => (request, own_files),
+        Beginning::Refused { request, why } => return refuse(context, &request, &target.failed, vec![why]).await,
     };
     let name = &backup.metadata.name;
     tracing::info!(backup = name, "deletion begins");
     context.metrics.deletion_begins(backup);
+    leads(context)?;
     let trace = Trace::default();
     let (namespace, uid) = (&backup.metadata.namespace, &backup.metadata.uid);
     trace.begin(Subject { kind: "deletion", namespace, name, uid });
-    let removing = Box::pin(remove_files(context, backup, (&store, &owner), &trace));
+    let removing = async {
+        match &own_files {
+            Some(uid) => Box::pin(remove_files(context, backup, (&store, uid), &trace)).await,
+            None => Ok(Vec::new()),
+        }
+    };
     let errors = match trace.within("files", removing).await? {
         errors if errors.is_empty() => {
             let removing = Box::pin(remove_objects(context, backup, &store, &target.restores));
@@ -150,12 +167,16 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
     Ok(effects)
 }
 
-/// What came of the beginning of a deletion.
-enum Begun {
-    /// It is noted on the request, which is this now, and on the backup; the files belong to this one.
-    Begins(DeleteBackupRequest, Owner),
-    /// Nothing is deleted, for this reason; the request as it is now.
-    Refused(DeleteBackupRequest, String),
+/// What came of the beginning of a deletion; each with the request as it is now.
+enum Beginning {
+    /// It is noted on the request and on the backup.
+    Noted {
+        request: DeleteBackupRequest,
+        /// The UID that the files of the backup have; `None` where those of its name are another's, or it has none.
+        own_files: Option<String>,
+    },
+    /// Nothing is deleted.
+    Refused { request: DeleteBackupRequest, why: String },
 }
 
 /// Notes on the request and then on the backup that the deletion begins, when the files are not held by another cluster.
@@ -164,46 +185,52 @@ async fn begin(
     request: &DeleteBackupRequest,
     backup: &Backup,
     store: &Store,
-) -> Result<Begun, Unfinished> {
+) -> Result<Beginning, Unfinished> {
     let mut begun = request.clone();
     begun.status.phase = Some(DeleteBackupRequestPhase::InProgress);
     let labels = &mut begun.metadata.labels;
     labels.insert(well_known::LABEL_BACKUP_NAME.to_owned(), label_value(&backup.metadata.name));
     labels.insert(well_known::LABEL_BACKUP_UID.to_owned(), backup.metadata.uid.clone());
     let request = match context.client.change(request, &begun).await {
-        Err(e) if is_refused(&e) => return Ok(Begun::Refused(request.clone(), not_noted(&e))),
+        Err(e) if is_refused(&e) => {
+            return Ok(Beginning::Refused { request: request.clone(), why: not_noted(&e) });
+        }
         noted => noted?,
     };
-    let owner = match owner_of_files(store, backup, context.env.now()).await {
+    let own_files = match owner_of_files(store, backup, context.env.now()).await {
         Ok(Owner::Held(hold)) => {
-            let why = hold.refusal(&backup.metadata.name);
-            return Ok(Begun::Refused(request, format!("{why} (it was held in another cluster)")));
+            let why = format!("{} (it was held in another cluster)", hold.refusal(&backup.metadata.name));
+            return Ok(Beginning::Refused { request, why });
         }
-        Ok(owner) => owner,
-        Err(e) => return Ok(Begun::Refused(request, unknown(backup, &e))),
+        Ok(Owner::This(uid)) => Some(uid),
+        Ok(Owner::Another) => None,
+        Err(e) => return Ok(Beginning::Refused { request, why: unknown(backup, &e) }),
     };
     let mut deleting = backup.clone();
     deleting.status.phase = Some(BackupPhase::Deleting);
-    if let Owner::This(uid) = &owner {
+    if let Some(uid) = &own_files {
         deleting.metadata.annotations.insert(ANNOTATION_FILES.to_owned(), uid.clone());
     }
     match context.client.change_unread(backup, &deleting).await {
-        Err(e) if is_refused(&e) => return Ok(Begun::Refused(request, not_noted(&e))),
+        Err(e) if is_refused(&e) => return Ok(Beginning::Refused { request, why: not_noted(&e) }),
         noted => drop(noted?),
     }
-    Ok(Begun::Begins(request, owner))
+    Ok(Beginning::Noted { request, own_files })
 }
 
-/// Removes the files of a backup that are its own, and before them what they alone know: gives what went wrong.
+/// Nothing is deleted by a server that does not lead any more.
+fn leads(context: &Context) -> Result<(), Unfinished> {
+    context.leadership.check().map_err(|lost| Unfinished::Because(lost.to_string()))
+}
+
+/// Runs the delete actions, which read the files of a backup, and then deletes the files, which have this UID. Returns what went wrong,
+/// for the request.
 async fn remove_files(
     context: &Context,
     backup: &Backup,
-    (store, owner): (&Store, &Owner),
+    (store, uid): (&Store, &str),
     trace: &Trace,
 ) -> Result<Vec<String>, Unfinished> {
-    let leads = || context.leadership.check().map_err(|lost| Unfinished::Because(lost.to_string()));
-    leads()?;
-    let Owner::This(uid) = owner else { return Ok(Vec::new()) };
     let (files, cancel) = (store.clone(), context.env.cancel.child_token());
     let removed = match engine_env(context, backup, files, SnapshotLocations::All, cancel).await {
         Ok(env) => {
@@ -216,7 +243,7 @@ async fn remove_files(
     if let Err(errors) = removed {
         return Ok(errors);
     }
-    leads()?;
+    leads(context)?;
     let deleted = store.delete_backup(&backup.metadata.name).await;
     Ok(deleted.err().map(|e| format!("error deleting backup from backup storage: {e}")).into_iter().collect())
 }

@@ -20,7 +20,7 @@ impl Planner<'_> {
         let concerns = Concerns::of(world);
         let keepers = Keepers::new(world, &concerns, &self.view.options.zone);
         for backup in world.backups.iter() {
-            let end = facts::end(backup);
+            let end = facts::expiration(backup);
             let may_be_kept = keepers.may_keep(backup);
             let from = if may_be_kept { expiry::begins(backup) } else { end };
             let is_due = from.is_some_and(|from| from <= now);
@@ -42,7 +42,8 @@ impl Planner<'_> {
         let (options, now) = (self.view.options, self.view.now.0);
         let key = Key::Expiry(backup.key());
         let location = self.location_of(backup);
-        if let Some(unvalidated) = location.ok().filter(|location| self.is_unvalidated(location)).map(Meta::key) {
+        let known = location.as_ref().ok().copied().cloned();
+        if let Some(unvalidated) = known.as_ref().filter(|location| self.is_unvalidated(location)).map(Meta::key) {
             return self.note(|_| (key.object(), Reason::Unvalidated(unvalidated)));
         }
         let around = Around {
@@ -51,10 +52,9 @@ impl Planner<'_> {
             keepers: keepers.of(backup, now),
             restore: concerns.restore_of(backup).map(|restore| restore.metadata.name.clone()),
         };
-        let location = location.ok().cloned();
-        let (is_kept, is_over) = (!around.keepers.is_empty(), facts::end(backup).is_some_and(|end| end <= now));
-        let decision = expiry::step(backup, &around, options.expiry_frequency, now);
-        match expiry::becomes(backup, &around, now) {
+        let (is_kept, is_over) = (!around.keepers.is_empty(), facts::expiration(backup).is_some_and(|end| end <= now));
+        let (becomes, decision) = expiry::decide(backup, &around, options.expiry_frequency, now);
+        match becomes {
             Becomes::Blocked(obstacle) => self.note(|_| (key.object(), Reason::Blocked(obstacle))),
             // Half a restore is worse than a backup that stays a little longer.
             Becomes::Read { restore } if decision == Decision::Rest => {
@@ -78,7 +78,7 @@ impl Planner<'_> {
         }
         let Some(step) = self.due(decision, || key.object()) else { return };
         if self.may_begin(&key) {
-            self.add(key, Step::Expire(Box::new(backup.clone()), location.map(Box::new), step));
+            self.add(key, Step::Expire(Box::new(backup.clone()), known.map(Box::new), step));
         }
     }
 

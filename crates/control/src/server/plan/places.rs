@@ -1,7 +1,7 @@
 //! How many tasks work at once: so many of each kind for one storage location, so that one whose bucket hangs does not take
 //! the places of all. Where as many hang as fill those for all locations together, the others wait.
 
-use crate::phase::location::name_of_backup;
+use crate::phase::location::location_name;
 use crate::server::key::Key;
 use crate::work::deletion::backup_named;
 use crate::world::{Kind, Meta, World};
@@ -13,7 +13,7 @@ use std::mem::{Discriminant, discriminant};
 pub(super) struct Places<'a> {
     world: &'a World,
     /// What the server's flag says.
-    default_location: &'a str,
+    default_location: Option<&'a str>,
     counts: HashMap<Place, Count>,
     in_all: HashMap<Discriminant<Key>, usize>,
 }
@@ -34,7 +34,7 @@ struct Count {
 }
 
 impl<'a> Places<'a> {
-    pub(super) fn new(world: &'a World, default_location: &'a str) -> Self {
+    pub(super) fn new(world: &'a World, default_location: Option<&'a str>) -> Self {
         Self { world, default_location, counts: HashMap::new(), in_all: HashMap::new() }
     }
 
@@ -81,7 +81,7 @@ impl<'a> Places<'a> {
         let world = self.world;
         let of_backup = |key: &NamespacedName| {
             let backup = backup_named(key, world)?;
-            let name = name_of_backup(&backup, world.locations.beside(&*backup), self.default_location);
+            let name = location_name(&backup, world.locations.beside(&*backup), self.default_location)?;
             Some(backup.beside(name))
         };
         match key {

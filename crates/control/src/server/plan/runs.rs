@@ -2,10 +2,11 @@
 
 use super::{Key, Planner, Reason, SETTLED, Step, Subject};
 use crate::options::Controller;
-use crate::phase::location::location_in;
+use crate::phase::location::NoLocation;
 use crate::phase::queue::{Blocked, Move, NoTurn, Standing, Turns, turns};
 use crate::phase::{self, Decision};
 use crate::work::backup::Target;
+use crate::work::deletion::location_in;
 use crate::work::restore::{Origin, Source};
 use crate::world::Meta;
 use jiff::Timestamp;
@@ -181,9 +182,8 @@ impl Planner<'_> {
         location.status.phase.is_none() && !self.is_late(&Key::Validation(location.key()))
     }
 
-    /// The location that a backup goes to, or the name of the one that there is not.
-    pub(super) fn location_of<'b>(&'b self, backup: &'b Backup) -> Result<&'b BackupStorageLocation, &'b str> {
-        location_in(self.view.world, backup, &self.view.options.default_location)
+    pub(super) fn location_of(&self, backup: &Backup) -> Result<&BackupStorageLocation, NoLocation> {
+        location_in(self.view.world, backup, self.view.options.default_location.as_deref())
     }
 
     /// Where a backup goes (api-and-controllers.md 5.2).
@@ -191,7 +191,11 @@ impl Planner<'_> {
         let is_named = !backup.spec.storage_location.is_empty();
         let (what, missing) =
             if is_named { ("the default", "was not found") } else { ("the server default", "does not exist") };
-        self.location_of(backup).cloned().map_err(|name| {
+        self.location_of(backup).cloned().map_err(|none| {
+            let name = match none {
+                NoLocation::Named(name) => name,
+                NoLocation::NoDefault => String::new(),
+            };
             format!(
                 "an existing backup storage location was not specified at backup creation time and {what} {name} {missing}. Please address this issue (see `velero backup-location -h` for options) and create a new backup. Error: backupstoragelocations.velero.io \"{name}\" not found"
             )

@@ -144,14 +144,8 @@ async fn a_deletion_is_counted_when_the_backup_is_gone() {
         let mut tasks = tokio::task::JoinSet::new();
         let cluster = api_server(&mut tasks, begins.into_iter().chain([ends]).collect()).await;
         let context = context(cluster, Arc::new(OneBucket(Arc::new(Memory::default()))));
-        let target = Target {
-            backup: Some(backup),
-            location: Ok(location),
-            restores: vec![],
-            others: vec![],
-            failed: vec![],
-            now: NOW,
-        };
+        let target =
+            Target { backup: Some((backup, Ok(location))), restores: vec![], others: vec![], failed: vec![], now: NOW };
         let effects = delete(&context, request, target).await.unwrap();
         let is_gone = effects.iter().any(|effect| matches!(effect, Effect::Gone(Kind::Backup, _)));
         assert_eq!(is_gone, code == 200);
@@ -193,7 +187,7 @@ fn a_request_is_for_one_backup_of_the_name() {
     for (label, expected) in [(None, true), (Some(""), true), (Some("u"), true), (Some("v"), false)] {
         let labels = label.map(|uid| (well_known::LABEL_BACKUP_UID.to_owned(), uid.to_owned()));
         request.metadata.labels = labels.into_iter().collect();
-        assert_eq!(Target::of(&request, &world, "", NOW).backup.is_some(), expected, "{label:?}");
+        assert_eq!(Target::of(&request, &world, None, NOW).backup.is_some(), expected, "{label:?}");
     }
 }
 
@@ -229,8 +223,8 @@ fn a_deletion_takes_nothing_of_another_namespace() {
         }
     }
     let key = |name: &str| NamespacedName { namespace: "here".into(), name: name.into() };
-    let target = Target::of(&request("here", "d1"), &world, "", NOW);
-    assert_eq!(target.backup.map(|backup| backup.metadata.uid).as_deref(), Some("here"));
+    let target = Target::of(&request("here", "d1"), &world, None, NOW);
+    assert_eq!(target.backup.map(|(backup, _)| backup.metadata.uid).as_deref(), Some("here"));
     let restores: Vec<NamespacedName> = target.restores.into_iter().map(|(restore, _)| restore.key).collect();
     assert_eq!(restores, [key("r"), key("u")]);
     let keys = |all: Vec<Identity>| all.into_iter().map(|other| other.key).collect::<Vec<_>>();
@@ -241,23 +235,16 @@ fn a_deletion_takes_nothing_of_another_namespace() {
 #[test]
 fn what_cannot_be_deleted_is_said_before_anything_is_changed() {
     let mut request = DeleteBackupRequest::default();
-    let mut target = Target {
-        backup: None,
-        location: Err("here".into()),
-        restores: vec![],
-        others: vec![],
-        failed: vec![],
-        now: NOW,
-    };
+    let mut target = Target { backup: None, restores: vec![], others: vec![], failed: vec![], now: NOW };
     let why = |request: &DeleteBackupRequest, target: &Target| target.check(request).err();
     assert_eq!(why(&request, &target).as_deref(), Some("spec.backupName is required"));
     request.spec.backup_name = "b".into();
     assert_eq!(why(&request, &target).as_deref(), Some("backup not found"));
+    let nowhere = Err(NoLocation::Named("here".into()));
     let mut backup = Backup::default();
-    backup.spec.storage_location = "here".into();
     for phase in [BackupPhase::InProgress, BackupPhase::Finalizing, BackupPhase::WaitingForPluginOperations] {
         backup.status.phase = Some(phase);
-        target.backup = Some(backup.clone());
+        target.backup = Some((backup.clone(), nowhere.clone()));
         assert_eq!(why(&request, &target).as_deref(), Some("backup is still in progress"), "{phase:?}");
     }
     let held = |value: &str| [(well_known::ANNOTATION_HOLD.to_owned(), value.to_owned())].into();
@@ -271,7 +258,7 @@ fn what_cannot_be_deleted_is_said_before_anything_is_changed() {
         backup.metadata.name = "b".into();
         backup.metadata.annotations = held(value);
         backup.status.phase = Some(phase);
-        target.backup = Some(backup);
+        target.backup = Some((backup, nowhere.clone()));
         let why = why(&request, &target).unwrap();
         assert!(why.starts_with(expected), "{phase:?} {value}: {why}");
         let tells = why.ends_with("; `backup release b` releases it, then delete it again");
@@ -279,12 +266,13 @@ fn what_cannot_be_deleted_is_said_before_anything_is_changed() {
     }
     for phase in [None, Some(BackupPhase::Queued), Some(BackupPhase::Completed), Some(BackupPhase::Deleting)] {
         backup.status.phase = phase;
-        target.backup = Some(backup.clone());
+        target.backup = Some((backup.clone(), nowhere.clone()));
         let expected = "backup storage location here not found";
         assert_eq!(why(&request, &target).as_deref(), Some(expected), "{phase:?}");
     }
-    target.location = Err(String::new());
-    let expected = "the backup names no backup storage location, and none is the default";
+    target.backup = Some((backup.clone(), Err(NoLocation::NoDefault)));
+    let expected = "the backup names no backup storage location, and there is no default location (mark one with `backup-location set NAME \
+                    --default`)";
     assert_eq!(why(&request, &target).as_deref(), Some(expected));
     let mut location = BackupStorageLocation::default();
     location.metadata.name = "here".into();
@@ -303,7 +291,7 @@ fn what_cannot_be_deleted_is_said_before_anything_is_changed() {
     ] {
         location.spec.access_mode = mode;
         location.status.phase = phase;
-        target.location = Ok(location.clone());
+        target.backup = Some((backup.clone(), Ok(location.clone())));
         assert_eq!(why(&request, &target).as_deref(), expected);
     }
 }

@@ -3,6 +3,7 @@
 use super::Play;
 use crate::phase::expiry::{Becomes, Step as E};
 use crate::phase::fate::{Lists, fates};
+use crate::phase::location::location_name;
 use crate::server::key::Subject;
 use crate::server::plan::Plan;
 use crate::server::step::Step;
@@ -14,14 +15,19 @@ use std::collections::BTreeMap;
 impl Play {
     pub(super) fn check_fates(&self, plan: &Plan) {
         let (world, now) = (&self.world, self.now().0);
-        let lists = Lists {
+        let mut lists = Lists {
             backups: world.backups.iter().cloned().collect(),
             schedules: world.schedules.iter().cloned().collect(),
             requests: world.delete_requests.iter().cloned().collect(),
             locations: world.locations.iter().cloned().collect(),
             restores: world.restores.iter().cloned().collect(),
-            default_location: self.options.default_location.clone(),
         };
+        // People do not know the server's flag: what it says is noted in the backups.
+        for backup in &mut lists.backups {
+            let beside = world.locations.beside(backup);
+            let name = location_name(backup, beside, self.options.default_location.as_deref()).map(str::to_owned);
+            backup.spec.storage_location = name.unwrap_or_default();
+        }
         let steps: BTreeMap<Subject, &Step> = plan.work.iter().map(|work| (work.key.object(), &work.step)).collect();
         let waits: BTreeMap<&Subject, &Reason> = plan.waits.iter().map(|wait| (&wait.subject, &wait.why)).collect();
         for fate in fates(&lists, &TimeZone::UTC, now) {
