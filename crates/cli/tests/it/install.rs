@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
 const BUCKET: &str = "install";
+/// The flags of an installation that has nothing to back up to: those of the base of kustomize (`make deploy`).
+const BASE: &str = "--no-default-backup-location --use-volume-snapshots=false --no-secret";
 
 /// A control plane with nothing installed, a bucket, and a file with its credentials.
 struct Ground {

@@ -116,24 +116,35 @@ readOnlyRootFilesystem: true
 {{- end }}
 {{- end -}}
 
-{{/* Storage locations as a list; those of a volume make one when there is none. */}}
-{{- define "lifeboat.backupStorageLocations" -}}
-{{- $all := .Values.configuration.backupStorageLocation | default list -}}
+{{/* Not empty when the backups lie in a volume. */}}
+{{- define "lifeboat.directory" -}}
+{{- with .Values.directory -}}
+{{- if and .claim .nfs }}{{ fail "directory: claim and nfs cannot both be given, because backups lie in one of them" }}{{ end -}}
+{{- if or .claim .nfs }}yes{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Locations as a list, each with its provider: a list of the context and of the value, which is a list or one. */}}
+{{- define "lifeboat.locations" -}}
+{{- $default := (first .).Values.configuration.provider -}}
+{{- $all := last . | default list -}}
 {{- if kindIs "map" $all }}{{ $all = list $all }}{{ end -}}
 {{- $out := list -}}
-{{- range $all }}{{ $out = append $out (merge (dict "provider" (.provider | default $.Values.configuration.provider)) .) }}{{ end -}}
-{{- if and (or (.Values.directory).claim (.Values.directory).nfs) (not $all) -}}
-{{- $out = list (dict "default" true "provider" "lifeboat.io/directory" "bucket" "velero") -}}
-{{- end -}}
+{{- range $all }}{{ $out = append $out (merge (dict "provider" (.provider | default $default)) .) }}{{ end -}}
 {{- toYaml $out -}}
 {{- end -}}
 
+{{/* Storage locations; a volume makes one when there is none. */}}
+{{- define "lifeboat.backupStorageLocations" -}}
+{{- $all := .Values.configuration.backupStorageLocation -}}
+{{- if and (include "lifeboat.directory" .) (not $all) -}}
+{{- $all = dict "default" true "provider" "lifeboat.io/directory" "bucket" "velero" -}}
+{{- end -}}
+{{- include "lifeboat.locations" (list . $all) -}}
+{{- end -}}
+
 {{- define "lifeboat.volumeSnapshotLocations" -}}
-{{- $all := .Values.configuration.volumeSnapshotLocation | default list -}}
-{{- if kindIs "map" $all }}{{ $all = list $all }}{{ end -}}
-{{- $out := list -}}
-{{- range $all }}{{ $out = append $out (merge (dict "provider" (.provider | default $.Values.configuration.provider)) .) }}{{ end -}}
-{{- toYaml $out -}}
+{{- include "lifeboat.locations" (list . .Values.configuration.volumeSnapshotLocation) -}}
 {{- end -}}
 
 {{/* One line for each flag of the server. */}}
@@ -183,7 +194,7 @@ readOnlyRootFilesystem: true
 {{- range $c.extraArgs }}
 - {{ . | quote }}
 {{- end }}
-{{- if or (.Values.directory).claim (.Values.directory).nfs }}
+{{- if include "lifeboat.directory" . }}
 - --directory-root=/backups
 {{- end }}
 {{- end -}}

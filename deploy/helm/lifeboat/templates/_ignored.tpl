@@ -16,8 +16,32 @@ The values that change nothing, one line each: `path: why`. files/keys.yaml says
 {{- $lines = append $lines "configuration.namespace: the server runs in the namespace of the release" -}}
 {{- end -}}
 {{- end -}}
-{{- if and .Values.leastPrivilege (ne .Values.rbac.clusterAdministratorName "cluster-admin") -}}
-{{- $lines = append $lines "rbac.clusterAdministratorName: leastPrivilege gives no role of an administrator" -}}
+{{- $bound := and .Values.rbac.create .Values.rbac.clusterAdministrator (not .Values.leastPrivilege) -}}
+{{- if and (not $bound) (ne .Values.rbac.clusterAdministratorName "cluster-admin") -}}
+{{- $lines = append $lines "rbac.clusterAdministratorName: no account gets the role of an administrator" -}}
+{{- end -}}
+{{- if and .Values.leastPrivilege (not .Values.rbac.create) -}}
+{{- $lines = append $lines "leastPrivilege: without rbac.create no rights are given" -}}
+{{- end -}}
+{{- with .Values.credentials -}}
+{{- range $key := list "name" "secretContents" -}}
+{{- if and (get $.Values.credentials $key) $.Values.credentials.existingSecret -}}
+{{- $lines = append $lines (printf "credentials.%s: the Secret of existingSecret is taken" $key) -}}
+{{- end -}}
+{{- end -}}
+{{- if and .secretContents (not .existingSecret) (not .useSecret) -}}
+{{- $lines = append $lines "credentials.secretContents: without useSecret no Secret is made" -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.secretAnnotations (not (include (print $.Template.BasePath "/secret.yaml") . | trim)) -}}
+{{- $lines = append $lines "secretAnnotations: no Secret is made" -}}
+{{- end -}}
+{{- with .Values.podDisruptionBudget -}}
+{{- if and .minAvailable (not .enabled) -}}
+{{- $lines = append $lines "podDisruptionBudget.minAvailable: without enabled one server is evicted at a time" -}}
+{{- else if and .minAvailable .maxUnavailable -}}
+{{- $lines = append $lines "podDisruptionBudget.maxUnavailable: minAvailable is taken" -}}
+{{- end -}}
 {{- end -}}
 {{- range $index, $location := include "lifeboat.backupStorageLocations" . | fromYamlArray -}}
 {{- if and (not $location.bucket) (or $location.name $location.provider $location.prefix $location.config) -}}

@@ -54,7 +54,7 @@ fn a_release_of_veleros_chart_becomes_one_of_ours() {
         let more = ["--no-hooks", "--set", "metrics.serviceMonitor.enabled=false"];
         let upgrade = ["upgrade", "velero", &ours, "-n", namespace, "-f", &values];
         let upgraded = ground.helm(&[&upgrade[..], &more].concat());
-        let said = chart::ignored().replace('\n', "\n  ");
+        let said = chart::IGNORED.replace('\n', "\n  ");
         let said = said.lines().filter(|line| !line.contains("honorLabels")).collect::<Vec<_>>().join("\n");
         let notes = upgraded.out.lines().filter(|line| !line.contains("honorLabels")).collect::<Vec<_>>().join("\n");
         assert!(notes.contains(&format!("These values change nothing:\n\n  {said}")), "{}", upgraded.out);

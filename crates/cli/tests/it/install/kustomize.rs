@@ -1,5 +1,6 @@
 //! The kustomize base: the objects that `lifeboat install` makes.
 
+use super::BASE;
 use crate::support::run;
 use lifeboat_testbed::Binaries;
 use serde_json::{Value, json};
@@ -13,9 +14,8 @@ fn folder(name: &str) -> PathBuf {
 
 /// What the command prints of which `make deploy` makes the base.
 fn installed(form: &str) -> String {
-    let flags =
-        ["--no-default-backup-location", "--use-volume-snapshots=false", "--no-secret", "--dry-run", "-o", form];
-    let run = run(Command::new(env!("CARGO_BIN_EXE_lifeboat")).arg("install").args(flags));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lifeboat"));
+    let run = run(command.arg("install").args(BASE.split(' ')).args(["--dry-run", "-o", form]));
     assert_eq!((run.code, run.err.as_str()), (0, ""));
     run.out
 }
