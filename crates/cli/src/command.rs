@@ -103,7 +103,7 @@ enum Command {
     Install(Box<InstallArgs>),
     /// Take the server, its resources and its definitions out of the cluster; what lies in buckets stays
     Uninstall(UninstallArgs),
-    /// Take over from Velero
+    /// Look at an installation of Velero before Lifeboat takes its place
     #[command(subcommand)]
     Migrate(MigrateCommand),
     /// Run the server: make what the velero.io resources of a namespace ask for

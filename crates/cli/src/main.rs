@@ -12,6 +12,7 @@ mod confirm;
 mod debug;
 mod demo;
 mod errors;
+mod exit_code;
 mod flags;
 mod globals;
 mod helper;

@@ -7,6 +7,7 @@ mod resources;
 mod verdict;
 mod workload;
 
+use crate::exit_code::ATTENTION;
 use crate::globals::Globals;
 use crate::output::{Output, print_resource};
 use crate::program::VERSION;
@@ -19,8 +20,9 @@ use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
 use verdict::{Finding, Verdict};
+use workload::Server;
 
-/// Work with an installation of Velero.
+/// Look at an installation of Velero before Lifeboat takes its place.
 #[derive(Debug, Subcommand)]
 pub(crate) enum MigrateCommand {
     /// Say what works, what differs and what is to be done before Lifeboat takes the place of the Velero of this namespace; reads only
@@ -37,9 +39,6 @@ pub(crate) struct CheckArgs {
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Output>,
 }
-
-/// The exit code where something is to be done, or is not there yet.
-const ATTENTION: u8 = 2;
 
 impl MigrateCommand {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
@@ -71,7 +70,7 @@ struct Report {
     namespace: String,
     /// The gravest first.
     findings: Vec<Finding>,
-    /// What to run, in order.
+    /// The commands to switch with, in order, as a shell takes them.
     steps: Vec<String>,
     differences: Vec<Difference>,
 }
@@ -127,30 +126,63 @@ impl Report {
     }
 }
 
-/// How to switch; nothing where there is no Velero.
+/// How to switch; nothing where there is no Velero. A release of a chart has the chart's Job for the definitions; of any other
+/// installation the flags that it was made with are not known, so that its Deployment gets another image and no more.
 fn steps(found: &Found, program: &str) -> Vec<String> {
-    let Some(server) = &found.server else { return Vec::new() };
+    let Some(Server { workload: server, .. }) = &found.server else { return Vec::new() };
     if server.is_lifeboat() {
         return Vec::new();
     }
     let namespace = &found.namespace;
-    let mut steps = vec![format!("{program} --namespace {namespace} install --crds-only --apply")];
-    steps.push(if server.is_of_helm() {
-        "helm upgrade with the chart of Lifeboat and your values, see its page on installing".to_owned()
-    } else {
-        format!(
-            "kubectl --namespace {namespace} set image deployment/{} velero=lifeboat/lifeboat:{VERSION}",
-            server.name
-        )
-    });
-    steps.push(format!("{program} --namespace {namespace} status"));
-    steps
+    let [first, second] = match &server.release {
+        Some(release) => [
+            format!("helm get values {release} --namespace {namespace} > values.yaml"),
+            format!("helm upgrade {release} deploy/helm/lifeboat --namespace {namespace} --values values.yaml"),
+        ],
+        None => [
+            format!("{program} --namespace {namespace} install --crds-only --apply"),
+            format!(
+                "kubectl --namespace {namespace} set image deployment/{} velero=lifeboat/lifeboat:{VERSION}",
+                server.name
+            ),
+        ],
+    };
+    vec![first, second, format!("{program} --namespace {namespace} status")]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn the_steps_are_commands_of_the_way_it_was_installed_by() {
+        let server = |labels: serde_json::Value, image: &str| {
+            let container = json!({"name": "velero", "image": image, "args": ["server"]});
+            Server::of(&json!({"metadata": {"name": "saver", "labels": labels},
+                "spec": {"template": {"spec": {"containers": [container]}}}}))
+        };
+        let chart = json!({"helm.sh/chart": "velero-12.0.0", "app.kubernetes.io/instance": "backup"});
+        let image = format!("kubectl --namespace dr set image deployment/saver velero=lifeboat/lifeboat:{VERSION}");
+        let (definitions, status) =
+            ("lifeboat --namespace dr install --crds-only --apply", "lifeboat --namespace dr status");
+        for (server, expected) in [
+            (None, vec![]),
+            (Some(server(json!({}), "lifeboat/lifeboat:v0.1.0")), vec![]),
+            (Some(server(json!({}), "velero/velero:v1.18.2")), vec![definitions, &image, status]),
+            (
+                Some(server(chart, "velero/velero:v1.18.2")),
+                vec![
+                    "helm get values backup --namespace dr > values.yaml",
+                    "helm upgrade backup deploy/helm/lifeboat --namespace dr --values values.yaml",
+                    status,
+                ],
+            ),
+        ] {
+            let found = Found { namespace: "dr".to_owned(), server, ..Found::default() };
+            assert_eq!(steps(&found, "lifeboat"), expected, "{:?}", found.server);
+        }
+    }
 
     #[test]
     fn the_gravest_comes_first_and_an_installation_without_a_server_has_no_steps() {
@@ -172,11 +204,10 @@ mod tests {
         assert_eq!(
             String::from_utf8(text).unwrap(),
             "To mend before the switch:\n  \
+             server: no Deployment in namespace velero has the label component=velero and a container velero\n    \
+             next: look for it with --namespace, or install Lifeboat anew: lifeboat install\n  \
              schedule nightly: Lifeboat refuses it: invalid schedule: expected exactly 5 fields, found 4: [0 3 * *]\n    \
-             next: change spec.schedule, or delete it\n\n\
-             Works differently:\n  \
-             server: there is no Deployment with the label component=velero in the namespace velero\n    \
-             next: look for it with --namespace, or install Lifeboat anew: lifeboat install\n\n\
+             next: change the schedule as the reason says, or delete it\n\n\
              Works as before:\n  \
              backup storage location default: is built in\n\n\
              In 1 points the two differ on purpose: --differences prints them.\n"

@@ -229,6 +229,14 @@ fn named(flag: &str) -> Option<&str> {
     (!flag.is_empty()).then_some(flag)
 }
 
+/// The ConfigMaps with rules that a server reads, in its namespace.
+pub(crate) struct RuleConfigMaps<'a> {
+    /// With the policies for the volumes of all backups.
+    pub(crate) policies: Option<&'a str>,
+    /// With the resource modifiers for restores that name none.
+    pub(crate) modifiers: Option<&'a str>,
+}
+
 impl ServerArgs {
     /// Whether it runs for long, and writes the log of a server.
     pub(crate) fn serves(&self) -> bool {
@@ -253,7 +261,10 @@ impl ServerArgs {
     }
 
     async fn serve(self, globals: &Globals) -> Result<ExitCode> {
-        self.check()?;
+        self.check(globals)?;
+        if self.restore_only {
+            tracing::warn!("--restore-only is deprecated: make the storage locations read-only instead");
+        }
         for flag in self.without_effect(globals) {
             tracing::warn!(flag, "this flag has no effect in this version");
         }
@@ -263,14 +274,14 @@ impl ServerArgs {
         check_policies(&options.namespace, &options.backup.global_volume_policies, &cluster)
             .await
             .map_err(|why| anyhow::anyhow!("--global-backup-volume-policies-configmap: {why}"))?;
-        let built_in = StorageProviders::new(self.directory_root.as_deref(), globals.patience())?;
+        let providers = StorageProviders::new(self.directory_root.as_deref(), globals.patience())?;
         let credentials = CredentialFiles::new(std::env::temp_dir().join("credentials"));
         let plugins = Arc::new(Plugins::discover(self.search()?, credentials).await?);
         let cancel = CancellationToken::new();
         let env = Env {
             cluster,
             pod,
-            providers: Arc::new(built_in.with_plugins(Arc::clone(&plugins))),
+            providers: Arc::new(providers.with_plugins(Arc::clone(&plugins))),
             extensions: Arc::clone(&plugins) as Arc<dyn Extensions>,
             clock: ServerClock(clock()),
             instance: uuid::Uuid::new_v4().to_string(),
@@ -312,24 +323,28 @@ impl ServerArgs {
     }
 
     async fn explain(self, globals: &Globals) -> Result<ExitCode> {
-        self.check()?;
+        self.check(globals)?;
         let options = self.options(globals, self.identity.clone().unwrap_or_default())?;
         let client = Client { cluster: globals.connect().await?, namespace: globals.namespace.clone() };
         explain::tell(&client, &options, ServerClock(clock()), self.output).await?;
         Ok(ExitCode::SUCCESS)
     }
 
-    fn check(&self) -> Result<()> {
+    /// Refuses values that were parsed and that no server can follow.
+    pub(crate) fn check(&self, globals: &Globals) -> Result<()> {
         if !matches!(self.uploader_type.as_str(), "kopia" | "velero-block") {
             bail!("invalid uploader type '{}', valid types: 'kopia', 'velero-block'", self.uploader_type);
         }
+        self.search()?;
+        self.options(globals, String::new())?;
         Ok(())
     }
 
-    /// The ConfigMaps that it reads: with the policies for the volumes of all backups, and with the resource modifiers of restores that
-    /// name none; empty for none.
-    pub(crate) fn config_maps(&self) -> (&str, &str) {
-        (&self.global_backup_volume_policies_configmap, &self.default_resource_modifier_configmap)
+    pub(crate) fn rule_config_maps(&self) -> RuleConfigMaps<'_> {
+        RuleConfigMaps {
+            policies: named(&self.global_backup_volume_policies_configmap),
+            modifiers: named(&self.default_resource_modifier_configmap),
+        }
     }
 
     /// Flags that were given and that ask for movers of the data of volumes, which this version does not have.
@@ -378,7 +393,6 @@ impl ServerArgs {
             disabled.insert(name.parse::<Controller>().map_err(anyhow::Error::msg)?);
         }
         if self.restore_only {
-            tracing::warn!("--restore-only is deprecated: make the storage locations read-only instead");
             disabled.extend(Controller::OF_BACKUPS);
         }
         let mut restore = lifeboat_restore::Settings {

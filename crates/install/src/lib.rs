@@ -52,7 +52,8 @@ pub use installation::{
 };
 pub use names::DEPLOYMENT;
 pub use objects::{definitions, list, objects};
-pub use plugins::{PluginChange, PluginChangeError, change_plugins, is_installed};
+pub use plugins::{PluginChange, PluginChangeError, change_plugins, is_installed, server_deployment};
 pub use removal::Removal;
 pub use step::{Outcome, Step, Tell};
 pub use wait::{wait_until_established, wait_until_ready};
+pub use workload::PLUGINS_TARGET;

@@ -47,9 +47,9 @@ pub enum PluginChangeError {
         /// Names and images of those that are there.
         there: Vec<String>,
     },
-    /// Others wrote the Deployment all the time.
-    #[error("the deployment {0} could not be changed, because others write it all the time: try again")]
-    Busy(String),
+    /// Others have changed the Deployment each time meanwhile; so many times it was tried.
+    #[error("the deployment {0} was changed by others {1} times while its plugins were to be changed: try again")]
+    Busy(String, usize),
 }
 
 fn listed(there: &[String]) -> String {
@@ -67,7 +67,8 @@ pub async fn change_plugins(
 ) -> Result<(), PluginChangeError> {
     let mut name = String::new();
     for _ in 0..ATTEMPTS {
-        let deployment = server(cluster, namespace).await?;
+        let deployment = server_deployment(cluster, namespace).await?;
+        let deployment = deployment.ok_or_else(|| PluginChangeError::NoServer(namespace.to_owned()))?;
         let patch = patch(&deployment, change)?;
         name = deployment["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let patch = MergePatch::of(Bytes::from(patch.to_string()));
@@ -79,7 +80,7 @@ pub async fn change_plugins(
             }
         }
     }
-    Err(PluginChangeError::Busy(name))
+    Err(PluginChangeError::Busy(name, ATTEMPTS))
 }
 
 /// Whether a namespace has a Deployment of Lifeboat's or Velero's server, by its label.
@@ -96,8 +97,12 @@ pub async fn is_installed(cluster: &Cluster, namespace: &str) -> Result<bool, Cl
     Ok(list.next().await?.is_some())
 }
 
-/// The Deployment of a server: that with its label and a container of its name.
-async fn server(cluster: &Cluster, namespace: &str) -> Result<Value, PluginChangeError> {
+/// The Deployment of Lifeboat's or Velero's server in a namespace, whatever it is called: that with its label (`component=velero`) and a
+/// container `velero`. `None` where there is none.
+///
+/// # Errors
+/// [`ClusterError`].
+pub async fn server_deployment(cluster: &Cluster, namespace: &str) -> Result<Option<Value>, ClusterError> {
     let mut list = cluster.list(ListRequest {
         resource: Arc::new(deployments()),
         namespace: Some(namespace.to_owned()),
@@ -109,7 +114,7 @@ async fn server(cluster: &Cluster, namespace: &str) -> Result<Value, PluginChang
         let mut read = bodies.iter().filter_map(|body| serde_json::from_slice::<Value>(body).ok());
         found = found.or_else(|| read.find(is_server));
     }
-    found.ok_or_else(|| PluginChangeError::NoServer(namespace.to_owned()))
+    Ok(found)
 }
 
 fn is_server(deployment: &Value) -> bool {

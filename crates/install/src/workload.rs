@@ -21,10 +21,11 @@ const CREDENTIAL_FILES_LIMIT: &str = "64Mi";
 const DIRECTORY: &str = "backups";
 pub(crate) const DIRECTORY_AT: &str = "/backups";
 const CREDENTIALS: &str = "/credentials";
-/// The volume in which plugins lie, where the server finds it, and where their containers do.
+/// The volume in which plugins lie, and where the server finds it.
 pub(crate) const PLUGINS: &str = "plugins";
 pub(crate) const PLUGINS_AT: &str = "/plugins";
-pub(crate) const PLUGINS_TARGET: &str = "/target";
+/// Where an init container that brings plugins mounts the folder of them.
+pub const PLUGINS_TARGET: &str = "/target";
 /// Where clients of the clouds look for credentials.
 const CREDENTIAL_VARIABLES: [&str; 4] = [
     "GOOGLE_APPLICATION_CREDENTIALS",

@@ -1,5 +1,6 @@
 //! What every local operation needs: its clock, its way out, and its messages for people.
 
+use crate::exit_code::PARTIALLY_FAILED;
 use lifeboat_object::Results;
 use lifeboat_operation::Clock;
 use lifeboat_operation::Progress;
@@ -7,9 +8,6 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-
-/// The exit code of what has ended, but some objects failed.
-pub(crate) const PARTIALLY_FAILED: u8 = 3;
 
 /// The exit code of what was done, well or only in part.
 pub(crate) fn exit_code(well: bool) -> ExitCode {

@@ -1,10 +1,11 @@
 //! `lifeboat local restore`.
 
 use super::document::document;
-use super::journal::{PARTIALLY_FAILED, clock, print_results, watched};
+use super::journal::{clock, print_results, watched};
 use super::pending::end_restore;
 use super::state::{Content, State};
 use crate::bucket_url::{self, Purpose};
+use crate::exit_code::PARTIALLY_FAILED;
 use crate::flags::{self, Optional};
 use crate::globals::Globals;
 use crate::output::Output;

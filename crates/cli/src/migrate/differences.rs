@@ -29,7 +29,7 @@ pub(super) struct Concerns {
 type Concern = fn(&Concerns) -> bool;
 
 /// Topics that begin so concern those alone who use what they are about; the first that fits counts. All others concern everyone.
-const SOME: [(&str, Concern); 18] = [
+const TOPICS: [(&str, Concern); 18] = [
     ("hooks of a", |of| of.hooks),
     ("groups of claims", |of| of.csi),
     ("CSI snapshot", |of| of.csi),
@@ -52,9 +52,12 @@ const SOME: [(&str, Concern); 18] = [
 
 /// The rows that concern an installation, in the order of the page.
 pub(super) fn differences(concerns: &Concerns) -> Vec<Difference> {
-    rows()
-        .filter(|row| SOME.iter().find(|(start, _)| row.topic.starts_with(start)).is_none_or(|(_, is)| is(concerns)))
-        .collect()
+    rows().filter(|row| first_met(row).is_none_or(|at| TOPICS[at].1(concerns))).collect()
+}
+
+/// The place in [`TOPICS`] of the first that a row begins with.
+fn first_met(row: &Difference) -> Option<usize> {
+    TOPICS.iter().position(|(start, _)| row.topic.starts_with(start))
 }
 
 fn rows() -> impl Iterator<Item = Difference> {
@@ -96,8 +99,9 @@ mod tests {
         for line in table {
             assert_eq!(line.matches('|').count(), 4, "{line}");
         }
-        for (start, _) in SOME {
-            assert!(all.iter().any(|row| row.topic.starts_with(start)), "no row begins with {start:?}");
+        for (at, (start, _)) in TOPICS.iter().enumerate() {
+            let is_met = all.iter().any(|row| first_met(row) == Some(at));
+            assert!(is_met, "no row begins with {start:?}, or all that do belong to a topic before it");
         }
     }
 

@@ -1,7 +1,7 @@
 //! What there is of an installation of Velero.
 
 use super::differences::Concerns;
-use super::workload::{Flags, Workload};
+use super::workload::{Server, Workload};
 use anyhow::{Context, Result};
 use lifeboat_api::well_known::{
     ANNOTATION_BACKUP_HOOK_COMMAND, ANNOTATION_BACKUP_POST_HOOK_COMMAND, ANNOTATION_BACKUP_PRE_HOOK_COMMAND,
@@ -15,9 +15,9 @@ use lifeboat_api::{
 use lifeboat_backup::check_policies;
 use lifeboat_client::{Client, Object, api_resource};
 use lifeboat_cluster::{Cluster, ListRequest};
+use lifeboat_install::server_deployment;
 use lifeboat_object::ApiResource;
 use lifeboat_restore::check_modifiers;
-use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -25,8 +25,7 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) namespace: String,
-    /// The Deployment of the server.
-    pub(super) server: Option<Workload>,
+    pub(super) server: Option<Server>,
     /// The DaemonSets of node agents.
     pub(super) node_agents: Vec<Workload>,
     pub(super) locations: Vec<BackupStorageLocation>,
@@ -60,18 +59,11 @@ impl Found {
     /// Reads all of it, and changes nothing. Types that the cluster does not serve are as if there were none.
     pub(super) async fn read(client: &Client) -> Result<Self> {
         let mut found = Self { namespace: client.namespace.clone(), ..Self::default() };
-        let deployments = ApiResource::new("apps", "v1", "deployments", "Deployment");
-        found.server = workloads(client, deployments, "component=velero,deploy=velero").await?.into_iter().next();
-        if found.server.is_none() {
-            // Chart and installer label it differently.
-            let deployments = ApiResource::new("apps", "v1", "deployments", "Deployment");
-            let own = client.cluster.get(&deployments, Some(&client.namespace), "velero").await?;
-            found.server =
-                own.and_then(|body| serde_json::from_slice(&body).ok()).map(|value: Value| Workload::of(&value));
-        }
-        let daemon_sets = ApiResource::new("apps", "v1", "daemonsets", "DaemonSet");
-        found.node_agents = workloads(client, daemon_sets, "").await?;
-        found.node_agents.retain(|one| one.name.starts_with("node-agent") || one.name == "restic");
+        let deployment = server_deployment(&client.cluster, &client.namespace).await;
+        let deployment =
+            deployment.with_context(|| format!("look at the deployments of namespace {}", client.namespace))?;
+        found.server = deployment.as_ref().map(Server::of);
+        found.node_agents = node_agents(client).await?;
         found.locations = list(client).await?;
         found.snapshot_locations = list(client).await?;
         found.schedules = list(client).await?;
@@ -96,24 +88,23 @@ impl Found {
         Ok(found)
     }
 
-    /// What the flags of its server are; none where there is no server.
-    pub(super) fn flags(&self) -> Option<Flags> {
-        self.server.as_ref().map(Workload::flags)
+    /// The images that bring plugins to its server.
+    pub(super) fn plugin_images(&self) -> &[String] {
+        self.server.as_ref().map_or(&[], |server| &server.workload.plugin_images)
     }
 
     async fn read_rules(&mut self, client: &Client) {
         let (cluster, namespace) = (&client.cluster, &client.namespace);
-        let flags = self.flags().unwrap_or_default();
+        let flags = self.server.as_ref().map(|server| server.flags.clone()).unwrap_or_default();
         let of_schedules = self.schedules.iter().filter_map(|one| one.spec.template.resource_policy.as_ref());
         let of_schedules =
             of_schedules.filter(|one| one.kind.eq_ignore_ascii_case("configmap")).map(|one| one.name.clone());
-        let of_server = flags.policies.filter(|name| !name.is_empty());
-        let names: BTreeSet<String> = of_schedules.chain(of_server).collect();
+        let names: BTreeSet<String> = of_schedules.chain(flags.policies).collect();
         for name in names {
             let wrong = check_policies(namespace, &name, cluster).await.err();
             self.policies.insert(name, wrong);
         }
-        if let Some(name) = flags.modifiers.filter(|name| !name.is_empty()) {
+        if let Some(name) = flags.modifiers {
             let wrong = check_modifiers(namespace, &name, cluster).await.err();
             self.modifiers.insert(name, wrong);
         }
@@ -121,21 +112,21 @@ impl Found {
 
     /// Which of the differences concern it.
     pub(super) fn concerns(&self) -> Concerns {
-        let flags = self.flags().unwrap_or_default();
+        let features = self.server.as_ref().map(|server| server.flags.features).unwrap_or_default();
         let has_hooks = |one: &Schedule| !one.spec.template.hooks.resources.is_empty();
         Concerns {
             hooks: !self.pods.with_backup_hooks.is_empty()
                 || !self.pods.with_restore_hooks.is_empty()
                 || self.schedules.iter().any(has_hooks)
                 || self.restores.iter().any(|one| !one.spec.hooks.resources.is_empty()),
-            csi: flags.features.csi,
+            csi: features.csi,
             snapshot_locations: !self.snapshot_locations.is_empty(),
             policies: !self.policies.is_empty() || self.backups.iter().any(|one| one.spec.resource_policy.is_some()),
             modifiers: !self.modifiers.is_empty()
                 || self.restores.iter().any(|one| one.spec.resource_modifier.is_some()),
             schedules: !self.schedules.is_empty(),
-            plugins: self.server.as_ref().is_some_and(|server| !server.init_images.is_empty()),
-            group_versions: flags.features.api_group_versions,
+            plugins: !self.plugin_images().is_empty(),
+            group_versions: features.api_group_versions,
         }
     }
 }
@@ -174,12 +165,13 @@ async fn list<T: Object>(client: &Client) -> Result<Vec<T>> {
     }
 }
 
-async fn workloads(client: &Client, resource: ApiResource, selector: &str) -> Result<Vec<Workload>> {
-    let what = format!("look at the {} of namespace {}", resource.resource, client.namespace);
+/// The DaemonSets of node agents, of all releases.
+async fn node_agents(client: &Client) -> Result<Vec<Workload>> {
+    let what = format!("look at the daemonsets of namespace {}", client.namespace);
     let mut list = client.cluster.list(ListRequest {
-        resource: Arc::new(resource),
+        resource: Arc::new(ApiResource::new("apps", "v1", "daemonsets", "DaemonSet")),
         namespace: Some(client.namespace.clone()),
-        selector: selector.to_owned(),
+        selector: String::new(),
         metadata_only: false,
     });
     let mut out = Vec::new();
@@ -188,6 +180,7 @@ async fn workloads(client: &Client, resource: ApiResource, selector: &str) -> Re
             out.push(Workload::of(&serde_json::from_slice(&body).with_context(|| what.clone())?));
         }
     }
+    out.retain(|one| one.name.starts_with("node-agent") || one.name == "restic");
     Ok(out)
 }
 

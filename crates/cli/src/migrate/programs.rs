@@ -2,19 +2,21 @@
 
 use super::found::Found;
 use super::verdict::{Finding, Verdict};
-use super::workload::{Flags, Workload};
+use super::workload::{Flags, Server, Workload};
 
-/// The newest release of Velero whose behaviour was looked at, and the oldest whose installations and buckets were.
+/// The minor numbers of the releases 1.x of Velero whose installations and buckets were tried; the behaviour is that of the last.
 const RELEASES: std::ops::RangeInclusive<u32> = 15..=18;
 
 /// What becomes of the programs.
 pub(super) fn findings(found: &Found, program: &str) -> Vec<Finding> {
     let mut out = Vec::new();
-    let Some(server) = &found.server else {
-        let what =
-            format!("there is no Deployment with the label component=velero in the namespace {}", found.namespace);
+    let Some(Server { workload: server, flags: given }) = &found.server else {
+        let what = format!(
+            "no Deployment in namespace {} has the label component=velero and a container velero",
+            found.namespace
+        );
         let next = format!("look for it with --namespace, or install Lifeboat anew: {program} install");
-        return vec![Finding::new(Verdict::Differs, "server", what).next(next)];
+        return vec![Finding::new(Verdict::Mend, "server", what).next(next)];
     };
     let subject = format!("deployment {}", server.name);
     out.push(if server.is_lifeboat() {
@@ -22,8 +24,8 @@ pub(super) fn findings(found: &Found, program: &str) -> Vec<Finding> {
     } else {
         release(server, &subject)
     });
-    flags(&server.flags(), &mut out);
-    for image in &server.init_images {
+    flags(given, &mut out);
+    for image in &server.plugin_images {
         out.push(Finding::new(Verdict::Works, format!("plugins of {image}"), "run as they are"));
     }
     for agent in &found.node_agents {
@@ -92,14 +94,15 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn server(image: &str, args: &[&str]) -> Workload {
-        Workload::of(&json!({"metadata": {"name": "velero", "labels": {"component": "velero"}},
+    fn server(image: &str, args: &[&str]) -> Server {
+        let mount = json!({"name": "plugins", "mountPath": "/target"});
+        Server::of(&json!({"metadata": {"name": "velero", "labels": {"component": "velero"}},
             "spec": {"template": {"spec": {
-                "initContainers": [{"image": "velero/velero-plugin-for-gcp:v1.14.2"}],
-                "containers": [{"image": image, "args": args}]}}}}))
+                "initContainers": [{"image": "velero/velero-plugin-for-gcp:v1.14.2", "volumeMounts": [mount]}],
+                "containers": [{"name": "velero", "image": image, "args": args}]}}}}))
     }
 
-    fn told(server: Workload) -> Vec<(Verdict, String)> {
+    fn told(server: Server) -> Vec<(Verdict, String)> {
         let found = Found { namespace: "velero".to_owned(), server: Some(server), ..Found::default() };
         findings(&found, "lifeboat")
             .into_iter()
@@ -120,8 +123,11 @@ mod tests {
             "--global-backup-volume-policies-configmap=all",
         ];
         let server = server("velero/velero:v1.18.2", &args);
-        let flags = server.flags();
-        assert_eq!((flags.features.csi, flags.policies.as_deref()), (true, Some("all")));
+        let flags = &server.flags;
+        assert_eq!(
+            (flags.features.csi, flags.policies.as_deref(), flags.modifiers.as_deref()),
+            (true, Some("all"), None)
+        );
         assert_eq!(
             told(server),
             [
@@ -142,14 +148,40 @@ mod tests {
         );
     }
 
+    /// By the parser of flags, or by the server when it starts.
     #[test]
     fn a_wrong_value_of_an_argument_is_told() {
-        let all = told(server("velero/velero:v1.18.2", &["server", "--default-backup-ttl=soon"]));
-        let (verdict, text) = &all[1];
-        assert_eq!(*verdict, Verdict::Mend);
-        assert!(
-            text.starts_with("flags of the server: the server would not start: ") && text.contains("soon"),
-            "{text}"
-        );
+        for (arg, why) in [
+            ("--default-backup-ttl=soon", "'soon'"),
+            ("--uploader-type=restic", "invalid uploader type 'restic', valid types: 'kopia', 'velero-block'"),
+            ("--disable-controllers=schedules", "schedules"),
+            ("--restore-resource-priorities=a,-,b,-", "--restore-resource-priorities: "),
+            ("--plugin-call-timeout=0s", "--plugin-call-timeout 0s: give the calls of plugins some time, such as 10m"),
+        ] {
+            let all = told(server("velero/velero:v1.18.2", &["server", arg]));
+            let (verdict, text) = &all[1];
+            assert_eq!(*verdict, Verdict::Mend, "{arg}");
+            let is_told = text.starts_with("flags of the server: the server would not start: ") && text.contains(why);
+            assert!(is_told, "{arg}: {text}");
+        }
     }
+
+    #[test]
+    fn a_release_is_followed_behind_untried_or_not_to_be_told() {
+        for (tag, verdict, what) in [
+            ("v1.18.2", Verdict::Works, ", whose behaviour Lifeboat follows"),
+            ("v1.17.0", Verdict::Differs, BEHIND),
+            ("v1.15.0-rc.1", Verdict::Differs, BEHIND),
+            ("v1.14.1", Verdict::Differs, UNTRIED),
+            ("v1.19.0", Verdict::Differs, UNTRIED),
+            ("main", Verdict::Differs, ", which does not say of which release it is"),
+        ] {
+            let image = format!("velero/velero:{tag}");
+            let told = told(server(&image, &["server"]));
+            assert_eq!(told[0], (verdict, format!("deployment velero: is of {image}{what}")));
+        }
+    }
+
+    const BEHIND: &str = ": Lifeboat behaves as release 1.18, and its definitions have to be brought up to date";
+    const UNTRIED: &str = ": a change from releases before 1.15 or after 1.18 was not tried";
 }

@@ -2,12 +2,14 @@
 
 use super::found::Found;
 use super::verdict::{Finding, Verdict};
+use super::workload::is_called;
 use crate::server::providers::is_built_in;
 use jiff::tz::TimeZone;
 use lifeboat_api::well_known::LABEL_PLUGIN_CONFIG;
-use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, RestorePhase, Schedule};
-use lifeboat_control::schedule_refusal;
+use lifeboat_api::{BackupStorageLocation, BackupStorageLocationPhase, Schedule};
+use lifeboat_control::{backup_is_running, restore_is_running, schedule_refusal};
 use lifeboat_install::DIRECTORY_PROVIDER;
+use lifeboat_object::{counted, first_names};
 use lifeboat_s3::S3Config;
 use std::collections::BTreeMap;
 
@@ -42,8 +44,8 @@ fn location(location: &BackupStorageLocation, found: &Found) -> Finding {
     }
     match location.status.phase {
         Some(BackupStorageLocationPhase::Unavailable) => {
-            let what = format!("is not available now, of Velero's server: {}", location.status.message);
-            Finding::new(Verdict::Differs, subject, what)
+            let what = format!("was not available when Velero's server looked last: {}", location.status.message);
+            Finding::new(Verdict::Differs, subject, what).next("mend it before the switch")
         }
         _ => Finding::new(Verdict::Works, subject, "is built in"),
     }
@@ -51,10 +53,13 @@ fn location(location: &BackupStorageLocation, found: &Found) -> Finding {
 
 /// What a plugin has to bring: told by the images of the plugins, whose programs cannot be asked.
 fn by_plugin(found: &Found, subject: &str, provider: &str) -> Finding {
-    let short = provider.rsplit('/').next().unwrap_or(provider);
-    let images = found.server.iter().flat_map(|server| &server.init_images);
-    match images.filter(|_| !short.is_empty()).find(|image| image.contains(short)) {
-        Some(image) => Finding::new(Verdict::Works, subject, format!("by the plugin of {image}, which runs as it is")),
+    match found.plugin_images().iter().find(|image| is_called(image, provider)) {
+        Some(image) => {
+            let what = format!(
+                "its provider {provider} is taken to be that of the plugin in {image}, by its name: what it brings cannot be seen from here"
+            );
+            Finding::new(Verdict::Works, subject, what)
+        }
         None => Finding::new(
             Verdict::Differs,
             subject,
@@ -67,7 +72,7 @@ fn by_plugin(found: &Found, subject: &str, provider: &str) -> Finding {
 fn schedule(one: &Schedule, out: &mut Vec<Finding>) {
     let subject = format!("schedule {}", one.metadata.name);
     if let Some(why) = schedule_refusal(one, &TimeZone::UTC) {
-        let next = "change spec.schedule, or delete it";
+        let next = "change the schedule as the reason says, or delete it";
         out.push(Finding::new(Verdict::Mend, subject, format!("Lifeboat refuses it: {why}")).next(next));
         return;
     }
@@ -86,36 +91,49 @@ fn schedule(one: &Schedule, out: &mut Vec<Finding>) {
 
 fn backups(found: &Found, out: &mut Vec<Finding>) {
     if !found.backups.is_empty() {
-        let what = format!("the cluster keeps {}, to be restored from as before", count(found.backups.len(), "backup"));
+        let what =
+            format!("the cluster keeps {}, to be restored from as before", counted(found.backups.len(), "backup"));
         out.push(Finding::new(Verdict::Works, "backups", what));
     }
     if !found.restores.is_empty() {
-        let what = format!("the cluster keeps {}", count(found.restores.len(), "restore"));
+        let what = format!("the cluster keeps {}", counted(found.restores.len(), "restore"));
         out.push(Finding::new(Verdict::Works, "restores", what));
     }
     if !found.moved.is_empty() {
         let what = format!(
             "the data of volumes of {} lies in repositories, which this version does not read: their claims come back empty, which each \
              restore says",
-            count(found.moved.len(), "backup")
+            counted(found.moved.len(), "backup")
         );
         let next = "keep what you need to run Velero once more, for the case that you need this data";
         out.push(Finding::new(Verdict::Missing, "data of volumes", what).next(next));
     }
     if !found.repositories.is_empty() {
-        let what = format!("{} of data are neither maintained nor deleted by this version", found.repositories.len());
-        out.push(Finding::new(Verdict::Missing, "backup repositories", what));
+        let names: Vec<&String> = found.repositories.iter().collect();
+        let what = format!("this version neither maintains {} nor deletes what they hold", first_names(&names));
+        out.push(
+            Finding::new(Verdict::Missing, "backup repositories", what)
+                .next("keep what you need to run Velero once more"),
+        );
     }
 }
 
 fn rules(found: &Found, out: &mut Vec<Finding>) {
-    let all = [("resource policies", &found.policies), ("resource modifiers", &found.modifiers)];
-    for (what, of) in all {
+    let all = [
+        (
+            "resource policies",
+            &found.policies,
+            "the schedule's spec.template.resourcePolicy or --global-backup-volume-policies-configmap",
+        ),
+        ("resource modifiers", &found.modifiers, "--default-resource-modifier-configmap"),
+    ];
+    for (what, of, named_by) in all {
         for (name, wrong) in of {
             let subject = format!("ConfigMap {name}");
             out.push(match wrong {
                 None => Finding::new(Verdict::Works, subject, format!("its {what} are read as before")),
-                Some(why) => Finding::new(Verdict::Mend, subject, why.clone()).next("change it, or do without it"),
+                Some(why) => Finding::new(Verdict::Mend, subject, why.clone())
+                    .next(format!("change the ConfigMap as the reason says, or take its name off {named_by}")),
             });
         }
     }
@@ -142,14 +160,14 @@ fn annotations(found: &Found, out: &mut Vec<Finding>) {
         out.push(Finding::new(
             Verdict::Works,
             format!("annotations with {what}"),
-            format!("of {}, which count as before", count(number, "pod")),
+            format!("of {}, which count as before", counted(number, "pod")),
         ));
     }
     if !pods.with_volumes_by_files.is_empty() {
         let what = format!(
             "of {} ask for volumes to be saved by their files, which this version cannot: an error of each volume, and the backup \
              ends PartiallyFailed",
-            count(pods.with_volumes_by_files.len(), "pod")
+            counted(pods.with_volumes_by_files.len(), "pod")
         );
         let next = "take the annotation off where snapshots do as well";
         out.push(Finding::new(Verdict::Missing, "annotations backup.velero.io/backup-volumes", what).next(next));
@@ -157,17 +175,9 @@ fn annotations(found: &Found, out: &mut Vec<Finding>) {
 }
 
 fn in_progress(found: &Found, program: &str) -> Option<Finding> {
-    let runs = |backup: &&Backup| {
-        use BackupPhase as P;
-        let ended = |phase| matches!(phase, P::Completed | P::PartiallyFailed | P::Failed | P::FailedValidation);
-        backup.status.phase.is_some_and(|phase| !ended(phase) && phase != P::New)
-    };
-    let restores = found.restores.iter().filter(|restore| {
-        use RestorePhase as P;
-        let ended = |phase| matches!(phase, P::Completed | P::PartiallyFailed | P::Failed | P::FailedValidation);
-        restore.status.phase.is_some_and(|phase| !ended(phase) && phase != P::New)
-    });
-    let backups = found.backups.iter().filter(runs).map(|one| format!("backup {}", one.metadata.name));
+    let backups = found.backups.iter().filter(|one| backup_is_running(one));
+    let backups = backups.map(|one| format!("backup {}", one.metadata.name));
+    let restores = found.restores.iter().filter(|one| restore_is_running(one));
     let all: Vec<String> = backups.chain(restores.map(|one| format!("restore {}", one.metadata.name))).collect();
     let first = all.first()?;
     let others = if all.len() > 1 { format!(" and {} more", all.len() - 1) } else { String::new() };
@@ -176,14 +186,10 @@ fn in_progress(found: &Found, program: &str) -> Option<Finding> {
     Some(Finding::new(Verdict::Mend, "in progress", what).next(format!("wait until they have ended: {program} status")))
 }
 
-fn count(number: usize, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::migrate::workload::Workload;
+    use crate::migrate::workload::{Server, Workload};
     use serde_json::json;
 
     fn told(found: &Found) -> Vec<String> {
@@ -201,9 +207,9 @@ mod tests {
             .unwrap()
         };
         let server =
-            Workload { init_images: vec!["velero/velero-plugin-for-gcp:v1.14.2".to_owned()], ..Workload::default() };
+            Workload { plugin_images: vec!["velero/velero-plugin-for-gcp:v1.14.2".to_owned()], ..Workload::default() };
         let found = Found {
-            server: Some(server),
+            server: Some(Server { workload: server, ..Server::default() }),
             locations: vec![
                 location("a", "aws", json!({"region": "x"}), "Available"),
                 location("b", "velero.io/aws", json!({"region": "x"}), "Unavailable"),
@@ -215,11 +221,15 @@ mod tests {
         };
         let all = told(&found);
         assert_eq!(all[0], "Works backup storage location a: is built in");
-        assert_eq!(all[1], "Differs backup storage location b: is not available now, of Velero's server: no route");
+        assert_eq!(
+            all[1],
+            "Differs backup storage location b: was not available when Velero's server looked last: no route"
+        );
         assert!(all[2].starts_with("Mend backup storage location c: it could not be used: "), "{}", all[2]);
         assert_eq!(
             all[3],
-            "Works backup storage location d: by the plugin of velero/velero-plugin-for-gcp:v1.14.2, which runs as it is"
+            "Works backup storage location d: its provider velero.io/gcp is taken to be that of the plugin in \
+             velero/velero-plugin-for-gcp:v1.14.2, by its name: what it brings cannot be seen from here"
         );
         assert_eq!(
             all[4],
@@ -243,7 +253,15 @@ mod tests {
             (name.to_owned(), [LABEL_PLUGIN_CONFIG, action].map(|key| (key.to_owned(), String::new())).into())
         };
         let found = Found {
-            backups: vec![backup("done", "Completed"), backup("runs", "InProgress"), backup("waits", "Queued")],
+            backups: [
+                ("done", "Completed"),
+                ("runs", "InProgress"),
+                ("waits", "Queued"),
+                ("goes", "Deleting"),
+                ("operates", "WaitingForPluginOperations"),
+            ]
+            .map(|(name, phase)| backup(name, phase))
+            .into(),
             schedules: vec![schedule("plain", json!({})), schedule("files", json!({"defaultVolumesToRestic": true}))],
             moved: ["done".to_owned()].into(),
             repositories: ["a", "b"].map(str::to_owned).into(),
@@ -261,10 +279,10 @@ mod tests {
                 "Works schedule plain: @daily goes on",
                 "Missing schedule files: it asks for movers of data, which this version does not have: its backups are refused where they \
                  have volumes that need one",
-                "Works backups: the cluster keeps 3 backups, to be restored from as before",
+                "Works backups: the cluster keeps 5 backups, to be restored from as before",
                 "Missing data of volumes: the data of volumes of 1 backup lies in repositories, which this version does not read: their \
                  claims come back empty, which each restore says",
-                "Missing backup repositories: 2 of data are neither maintained nor deleted by this version",
+                "Missing backup repositories: this version neither maintains a, b nor deletes what they hold",
                 "Works ConfigMap p: its resource policies are read as before",
                 "Mend ConfigMap q: it is wrong",
                 "Works ConfigMap classes: configures velero.io/change-storage-class as before",

@@ -6,41 +6,56 @@ use crate::server::ServerArgs;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser};
 use lifeboat_api::Features;
+use lifeboat_install::PLUGINS_TARGET;
 use serde_json::Value;
+
+/// The Deployment of a server, and what its arguments come to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Server {
+    pub(super) workload: Workload,
+    pub(super) flags: Flags,
+}
+
+impl Server {
+    pub(super) fn of(deployment: &Value) -> Self {
+        let workload = Workload::of(deployment);
+        Self { flags: Flags::of(&workload.args), workload }
+    }
+}
 
 /// A Deployment or DaemonSet of Velero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Workload {
     pub(super) name: String,
-    /// The chart that it was made from, where it was.
-    pub(super) chart: Option<String>,
+    /// The release of a Helm chart that it belongs to, where it does.
+    pub(super) release: Option<String>,
     /// The image of its program.
     pub(super) image: String,
     /// The arguments of its program.
     pub(super) args: Vec<String>,
-    /// The images of its init containers, each of which brings plugins.
-    pub(super) init_images: Vec<String>,
+    /// The images of the init containers that bring plugins.
+    pub(super) plugin_images: Vec<String>,
 }
 
 impl Workload {
-    /// Reads one. The program of Velero is in the first container.
+    /// Reads one. The program of a server is in the container `velero`, that of a node agent in the first one.
     pub(super) fn of(object: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let pod = &object["spec"]["template"]["spec"];
-        let container = &pod["containers"][0];
         let all = |list: &Value| list.as_array().cloned().unwrap_or_default();
-        let labels = &object["metadata"]["labels"];
+        let pod = &object["spec"]["template"]["spec"];
+        let containers = all(&pod["containers"]);
+        let container = containers.iter().find(|one| one["name"] == "velero").or(containers.first());
+        let container = container.unwrap_or(&Value::Null);
+        let brings_plugins =
+            |one: &&Value| all(&one["volumeMounts"]).iter().any(|at| at["mountPath"] == PLUGINS_TARGET);
+        let plugins = all(&pod["initContainers"]);
         Self {
             name: text(&object["metadata"]["name"]),
-            chart: labels["helm.sh/chart"].as_str().map(str::to_owned),
+            release: release(&object["metadata"]).map(str::to_owned),
             image: text(&container["image"]),
             args: all(&container["args"]).iter().map(text).collect(),
-            init_images: all(&pod["initContainers"]).iter().map(|one| text(&one["image"])).collect(),
+            plugin_images: plugins.iter().filter(brings_plugins).map(|one| text(&one["image"])).collect(),
         }
-    }
-
-    pub(super) fn is_of_helm(&self) -> bool {
-        self.chart.is_some()
     }
 
     pub(super) fn is_lifeboat(&self) -> bool {
@@ -53,11 +68,26 @@ impl Workload {
         let (_, tag) = name_and_tag(&self.image);
         tag?.strip_prefix("v1.")?.split(['.', '-']).next()?.parse().ok()
     }
+}
 
-    /// What its arguments come to.
-    pub(super) fn flags(&self) -> Flags {
-        Flags::of(&self.args)
-    }
+/// The release of a chart that an object belongs to: as Helm notes it, or as charts label what other tools make of them.
+fn release(metadata: &Value) -> Option<&str> {
+    let labels = &metadata["labels"];
+    let labelled = labels["app.kubernetes.io/instance"].as_str().filter(|_| labels["helm.sh/chart"].is_string());
+    metadata["annotations"]["meta.helm.sh/release-name"].as_str().or(labelled)
+}
+
+/// Whether an image of a plugin is called as a provider: whether the words of the provider's name, without its domain, stand in the name
+/// of the image, such as `microsoft-azure` in `velero/velero-plugin-for-microsoft-azure:v1.14`. Words that images of all plugins have
+/// say nothing.
+pub(super) fn is_called(image: &str, provider: &str) -> bool {
+    let words = |name| -> Vec<&str> {
+        let last = str::rsplit(name, '/').next().unwrap_or(name);
+        last.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect()
+    };
+    let (image, provider) = (words(name_and_tag(image).0), words(provider));
+    let says_something = |word: &&str| !["velero", "plugin", "plugins", "for"].contains(word);
+    provider.iter().any(says_something) && image.windows(provider.len()).any(|part| part == provider)
 }
 
 /// The parts of `registry:5000/velero/velero:v1.18.2@sha256:…`.
@@ -75,7 +105,7 @@ pub(super) struct Flags {
     pub(super) features: Features,
     /// The ConfigMap with the policies for the volumes of all backups.
     pub(super) policies: Option<String>,
-    /// The ConfigMap with the resource modifiers of restores that name none.
+    /// The ConfigMap with the resource modifiers for restores that name none.
     pub(super) modifiers: Option<String>,
     /// Flags that this version takes and does not look at.
     pub(super) without_effect: Vec<String>,
@@ -83,7 +113,7 @@ pub(super) struct Flags {
     pub(super) for_movers: Vec<String>,
     /// Flags that are not known here.
     pub(super) unknown: Vec<String>,
-    /// What is wrong with the others.
+    /// Why the server would not start with the others.
     pub(super) wrong: Option<String>,
 }
 
@@ -114,11 +144,12 @@ impl Flags {
         loop {
             match Arguments::of(&args) {
                 Ok(Arguments { globals, server }) => {
-                    let (policies, modifiers) = server.config_maps();
+                    let rules = server.rule_config_maps();
                     return Self {
                         features: globals.features(),
-                        policies: Some(policies.to_owned()),
-                        modifiers: Some(modifiers.to_owned()),
+                        policies: rules.policies.map(str::to_owned),
+                        modifiers: rules.modifiers.map(str::to_owned),
+                        wrong: server.check(&globals).err().map(|why| format!("{why:#}")),
                         without_effect: server.without_effect(&globals).into_iter().map(str::to_owned).collect(),
                         for_movers: server.for_movers().into_iter().map(str::to_owned).collect(),
                         ..flags
@@ -162,6 +193,54 @@ mod tests {
 
     fn server(image: &str) -> Workload {
         Workload::of(&json!({"spec": {"template": {"spec": {"containers": [{"image": image}]}}}}))
+    }
+
+    #[test]
+    fn a_deployment_is_read_with_sidecars_and_other_init_containers() {
+        let plugin = json!({"image": "velero/velero-plugin-for-aws:v1", "volumeMounts": [{"name": "plugins", "mountPath": "/target"}]});
+        let deployment = json!({"metadata": {"name": "backup-velero", "annotations": {"meta.helm.sh/release-name": "backup"}},
+            "spec": {"template": {"spec": {
+                "initContainers": [{"image": "istio/init"}, plugin],
+                "containers": [{"name": "proxy", "image": "istio/proxy"},
+                    {"name": "velero", "image": "velero/velero:v1.18.2", "args": ["server", "--features=EnableCSI"]}]}}}});
+        let expected = Workload {
+            name: "backup-velero".to_owned(),
+            release: Some("backup".to_owned()),
+            image: "velero/velero:v1.18.2".to_owned(),
+            args: vec!["server".to_owned(), "--features=EnableCSI".to_owned()],
+            plugin_images: vec!["velero/velero-plugin-for-aws:v1".to_owned()],
+        };
+        assert_eq!(Workload::of(&deployment), expected);
+    }
+
+    #[test]
+    fn the_release_of_a_chart_is_noted_by_helm_or_labelled() {
+        let labels = |chart: Option<&str>| json!({"helm.sh/chart": chart, "app.kubernetes.io/instance": "a"});
+        for (metadata, expected) in [
+            (json!({}), None),
+            (json!({"labels": labels(None)}), None),
+            (json!({"labels": labels(Some("velero-12.0.0"))}), Some("a")),
+            (json!({"labels": labels(None), "annotations": {"meta.helm.sh/release-name": "b"}}), Some("b")),
+        ] {
+            assert_eq!(release(&metadata), expected, "{metadata}");
+        }
+    }
+
+    #[test]
+    fn a_plugin_is_known_by_the_words_of_its_images_name() {
+        for (image, provider, expected) in [
+            ("velero/velero-plugin-for-gcp:v1.14.2", "velero.io/gcp", true),
+            ("velero/velero-plugin-for-gcp:v1.14.2", "gcp", true),
+            ("registry.example:5000/aws/velero-plugin-for-gcp", "aws", false),
+            ("velero/velero-plugin-for-microsoft-azure:v1.14.2", "velero.io/azure", true),
+            ("velero/velero-plugin-for-microsoft-azure:v1.14.2", "example.io/microsoft-azure", true),
+            ("velero/velero-plugin-for-microsoft-azure:v1.14.2", "example.io/azure-microsoft", false),
+            ("velero/velero-plugin-for-gcp:v1.14.2", "example.io/s", false),
+            ("velero/velero-plugin-for-gcp:v1.14.2", "digitalocean.com/velero", false),
+            ("velero/velero-plugin-for-gcp:v1.14.2", "", false),
+        ] {
+            assert_eq!(is_called(image, provider), expected, "{image} {provider}");
+        }
     }
 
     #[test]

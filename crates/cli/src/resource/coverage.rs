@@ -3,6 +3,7 @@
 use super::expiry::lists;
 use super::table::{Labels, print, time, until};
 use super::{Format, client, server_status};
+use crate::exit_code::ATTENTION;
 use crate::flags::{self, Optional};
 use crate::globals::Globals;
 use crate::output::print_resource;
@@ -46,8 +47,6 @@ const SHARE: u32 = 9;
 const COUNT: Duration = Duration::from_secs(60);
 /// Namespaces that are shown.
 const SHOWN: usize = 10;
-/// The exit code where something needs attention.
-const ATTENTION: u8 = 2;
 
 impl StatusArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {

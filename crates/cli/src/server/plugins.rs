@@ -6,6 +6,7 @@ use lifeboat_action::{Actions, VolumeSnapshotter};
 use lifeboat_api::{BackupStorageLocation, ObjectMeta, PluginInfo, SecretKeySelector, VolumeSnapshotLocation};
 use lifeboat_bucket::BlobStore;
 use lifeboat_control::{Extensions, LocationAccess};
+use lifeboat_install::DIRECTORY_PROVIDER;
 use lifeboat_operation::Journal;
 use lifeboat_plugin::{HostOptions, Kind, PluginHost, PluginIdentity, PluginName};
 use std::collections::BTreeMap;
@@ -16,10 +17,8 @@ use std::time::Duration;
 
 /// The object store of S3 and what speaks like it.
 pub(crate) const AWS: &str = "velero.io/aws";
-/// The object store of directories.
-pub(crate) const DIRECTORY: &str = "lifeboat.io/directory";
 /// The object stores that are built in.
-pub(crate) const BUILT_IN_STORES: [&str; 2] = [AWS, DIRECTORY];
+pub(crate) const BUILT_IN_STORES: [&str; 2] = [AWS, DIRECTORY_PROVIDER];
 /// How long a program runs on that nothing uses.
 const IDLE: Duration = Duration::from_secs(60);
 /// What a location may not set itself: the server says where the file with its credentials is (plugin-protocol.md 4.4).

@@ -1,23 +1,26 @@
 //! Where the storage of locations comes from.
 
-use super::plugins::{AWS, BUILT_IN_STORES, DIRECTORY, Plugins};
+use super::plugins::{AWS, BUILT_IN_STORES, Plugins};
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use lifeboat_api::BackupStorageLocation;
 use lifeboat_bucket::{BlobStore, Deadlined, Deadlines, Directory, Gates, Prefixed};
 use lifeboat_control::{LocationAccess, Providers};
+use lifeboat_install::DIRECTORY_PROVIDER;
 use lifeboat_s3::{CredentialsFile, S3, S3Config};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// The short name of [`AWS`].
-const AWS_SHORT: &str = "aws";
+/// The name of a provider, of which one may be called by a short name too.
+fn full_name(provider: &str) -> &str {
+    if provider == "aws" { AWS } else { provider }
+}
 
 /// Whether no plugin is needed for the storage of a provider.
 pub(crate) fn is_built_in(provider: &str) -> bool {
-    [AWS_SHORT, AWS, DIRECTORY].contains(&provider)
+    BUILT_IN_STORES.contains(&full_name(provider))
 }
 
 /// Opens the storage of locations: by a program where one is used, else what is built in.
@@ -98,11 +101,12 @@ impl Providers for StorageProviders {
         location: &BackupStorageLocation,
         access: LocationAccess,
     ) -> Result<Arc<dyn BlobStore>, String> {
-        let store: Arc<dyn BlobStore> = match (location.spec.provider.as_str(), &self.plugins) {
+        let provider = location.spec.provider.as_str();
+        let store: Arc<dyn BlobStore> = match (full_name(provider), &self.plugins) {
             ("", _) => return Err("object storage provider name must not be empty".to_owned()),
-            (provider, Some(plugins)) if plugins.has_store(provider) => plugins.object_store(location, access).await?,
-            (AWS_SHORT | AWS, _) => Arc::new(self.s3(location, access).await?),
-            (DIRECTORY, _) => Arc::new(self.directory(location).await?),
+            (_, Some(plugins)) if plugins.has_store(provider) => plugins.object_store(location, access).await?,
+            (AWS, _) => Arc::new(self.s3(location, access).await?),
+            (DIRECTORY_PROVIDER, _) => Arc::new(self.directory(location).await?),
             (other, plugins) => {
                 let elsewhere = match plugins {
                     Some(_) => "no plugin of this server has it: add it with `plugin add IMAGE`",
@@ -119,7 +123,7 @@ impl Providers for StorageProviders {
     }
 
     fn may_keep(&self, location: &BackupStorageLocation) -> bool {
-        location.spec.provider != DIRECTORY
+        location.spec.provider != DIRECTORY_PROVIDER
     }
 }
 
@@ -135,12 +139,12 @@ mod tests {
         std::fs::create_dir_all(folder.path().join("out")).unwrap();
         std::os::unix::fs::symlink(folder.path().join("out"), root.join("link")).unwrap();
         let opened = |root: Option<&Path>| StorageProviders::new(root, Duration::from_secs(60));
-        let built_in = opened(Some(&root)).unwrap();
+        let providers = opened(Some(&root)).unwrap();
         let open = async |path: PathBuf, bucket: &str| {
             let mut location = BackupStorageLocation::default();
             location.spec.config.insert("path".into(), path.display().to_string());
             location.spec.object_storage.bucket = bucket.into();
-            built_in.directory(&location).await.map(drop)
+            providers.directory(&location).await.map(drop)
         };
         assert_eq!(open(root.join("in"), "b").await, Ok(()));
         assert_eq!(open(root.clone(), "b").await, Ok(()));

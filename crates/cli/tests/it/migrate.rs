@@ -145,7 +145,9 @@ fn an_installation_of_velero_is_looked_at_taken_over_and_given_back() {
                 assert_eq!(run.code, 0, "{run:?}");
             }
             "kubectl" => drop(ground.bed.kubectl(&words[1..])),
-            _ => {}
+            // Nothing serves yet.
+            "lifeboat" if words.contains(&"status") => {}
+            other => panic!("{other}"),
         }
     }
     // Nothing runs pods here, so that the one of Velero would be waited for, and the hook of the other one fail.
@@ -186,5 +188,42 @@ fn an_installation_of_velero_is_looked_at_taken_over_and_given_back() {
         back.out.contains("  backups: the cluster keeps 2 backups, to be restored from as before\n"),
         "{}",
         back.out
+    );
+}
+
+/// As Velero's chart names it for a release `backup`.
+#[test]
+fn a_server_is_found_whatever_it_is_called() {
+    let ground = Ground::start();
+    let none = lifeboat(&ground, &["migrate", "check", "--output", "json"]);
+    assert_eq!(none.code, 2, "{none:?}");
+    let report: Value = serde_json::from_str(&none.out).expect("JSON");
+    let said = "mend server: no Deployment in namespace velero has the label component=velero and a container velero";
+    assert_eq!((findings(&report), &report["steps"]), (vec![said.to_owned()], &json!([])));
+
+    let selected = json!({"app.kubernetes.io/name": "velero", "app.kubernetes.io/instance": "backup"});
+    let deployment = |name: &str, container: &str| {
+        let mut labels = selected.clone();
+        (labels["component"], labels["helm.sh/chart"]) = (json!("velero"), json!("velero-12.0.0"));
+        let containers = json!([{"name": container, "image": "velero/velero:v1.18.2", "args": ["server"]}]);
+        json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": name, "namespace": "velero", "labels": labels},
+            "spec": {"replicas": 0, "selector": {"matchLabels": selected},
+                "template": {"metadata": {"labels": selected}, "spec": {"containers": containers}}}})
+    };
+    ground.create(&deployment("another", "ui"));
+    ground.create(&deployment("backup-velero", "velero"));
+    let check = lifeboat(&ground, &["migrate", "check", "--output", "json"]);
+    assert_eq!((check.code, check.err.as_str()), (0, ""), "{check:?}");
+    let report: Value = serde_json::from_str(&check.out).expect("JSON");
+    let said = "works deployment backup-velero: is of velero/velero:v1.18.2, whose behaviour Lifeboat follows";
+    assert_eq!(findings(&report), [said]);
+    assert_eq!(
+        report["steps"],
+        json!([
+            "helm get values backup --namespace velero > values.yaml",
+            "helm upgrade backup deploy/helm/lifeboat --namespace velero --values values.yaml",
+            "lifeboat --namespace velero status",
+        ])
     );
 }
