@@ -19,6 +19,7 @@ mod existing;
 mod faults;
 mod filters;
 mod filters_expected;
+mod golden_cli;
 mod golden_in;
 mod golden_out;
 mod ground;

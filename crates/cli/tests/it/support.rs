@@ -110,6 +110,46 @@ pub(crate) struct Run {
     pub(crate) err: String,
 }
 
+/// The binary under Velero's name, with a home of its own.
+pub(crate) struct Client {
+    pub(crate) folder: TempDir,
+    kubeconfig: PathBuf,
+}
+
+impl Client {
+    pub(crate) fn new(kubeconfig: PathBuf) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_lifeboat"), folder.path().join("velero")).expect("a link");
+        Self { folder, kubeconfig }
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(self.folder.path().join("velero"));
+        command.env("KUBECONFIG", &self.kubeconfig).env("HOME", self.folder.path()).env("TZ", "UTC");
+        command.env_remove("VELERO_NAMESPACE").env_remove("NO_COLOR").current_dir(self.folder.path());
+        command
+    }
+
+    /// Words separated by blanks; `~` stands for a blank within a word.
+    pub(crate) fn run(&self, line: &str) -> Run {
+        run(self.command().args(line.split(' ').map(|word| word.replace('~', " "))))
+    }
+
+    /// The output of a command that must succeed.
+    pub(crate) fn ok(&self, line: &str) -> String {
+        let run = self.run(line);
+        assert_eq!(run.code, 0, "{line}: {run:?}");
+        run.out
+    }
+
+    /// The error of a command that must fail.
+    pub(crate) fn fails(&self, line: &str) -> String {
+        let run = self.run(line);
+        assert_eq!(run.code, 1, "{line}: {run:?}");
+        run.err
+    }
+}
+
 impl Bed {
     pub(crate) fn start() -> Self {
         let turn = Turn::take();

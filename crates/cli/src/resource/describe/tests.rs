@@ -1,4 +1,5 @@
-//! Descriptions are those that Velero 1.18.2 printed of the same objects and files.
+//! Descriptions are those that Velero 1.18.2 printed of the same objects and files. Those of its golden commands are compared
+//! in the tests of the binary (`golden_cli`).
 
 use super::super::artifact::Packed;
 use super::*;
@@ -16,13 +17,6 @@ fn fixture(name: &str) -> PathBuf {
 
 fn text(name: &str) -> String {
     std::fs::read_to_string(fixture(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
-}
-
-/// The output in a golden file: between the command and its exit code.
-fn output(name: &str) -> String {
-    let text = text(name);
-    let (_, rest) = text.split_once('\n').unwrap();
-    rest.rsplit_once("exit: ").unwrap().0.to_owned()
 }
 
 fn packed<T: DeserializeOwned>(name: &str) -> Piece<T> {
@@ -71,54 +65,11 @@ fn backups_are_described_as_by_velero() {
     }
 }
 
-/// The backup of the command line's golden files, which has the content of `policy-volumes`.
-fn demo() -> BackupFacts {
-    let mut facts = golden_backup("policy-volumes", "backup-runs");
-    let at = |text: &str| Some(Time::new(text.parse().unwrap()));
-    let backup = &mut facts.backup;
-    backup.metadata.name = "demo2".into();
-    backup.spec.ttl = Duration::from_secs(24 * 3600);
-    backup.status.start_timestamp = at("2026-11-21T08:36:30Z");
-    backup.status.completion_timestamp = at("2026-11-21T08:36:31Z");
-    backup.status.expiration = at("2026-11-22T08:36:30Z");
-    let golden: Value = serde_json::from_str(&output("cli/backup-describe-json.txt")).unwrap();
-    facts.files.resources = Piece::There(serde_json::from_value(golden["status"]["resourceList"].clone()).unwrap());
-    facts
-}
-
+/// The rest of a schedule's page is compared with that of the golden commands.
 #[test]
-fn less_is_shown_without_details_and_the_same_as_json() {
-    let facts = demo();
-    let (short, long) = (backup::describe(&facts, &style(false)), backup::describe(&facts, &style(true)));
-    assert_eq!(without_skipped(&short), output("cli/backup-describe.txt"));
-    assert_eq!(without_skipped(&long), output("cli/backup-describe-details.txt"));
-    assert_eq!(block(&short, "  Skipped"), "  Skipped: 2 (specify --details for more information)");
-    let skipped = "  Skipped:\n    app1/data (pv-data): podvolume: opted out due to annotation in pod web-94dc4fb5d-9vqzb;\
-                   volumeSnapshot: no applicable volumesnapshotter found;\n    app1/shared (pv-nfs): any: skipped due to \
-                   resource policy ;podvolume: opted out due to annotation in pod lone;volumeSnapshot: not satisfy the \
-                   criteria for VolumePolicy or the legacy snapshot way;";
-    assert_eq!(block(&long, "  Skipped"), skipped);
-    assert_eq!(json::describe(&facts, &style(true)).unwrap(), output("cli/backup-describe-json.txt"));
-}
-
-#[test]
-fn schedules_are_described_as_by_velero() {
+fn a_schedule_says_what_it_waits_for_and_when_it_ran() {
     let mut schedule = Schedule::default();
     schedule.metadata.name = "nightly".into();
-    schedule.metadata.namespace = "velero".into();
-    schedule.spec.schedule = "0 3 * * *".into();
-    schedule.spec.paused = true;
-    schedule.spec.template.included_namespaces = vec!["app1".into()];
-    schedule.spec.template.ttl = Duration::from_secs(48 * 3600);
-    assert_eq!(schedule::describe(&schedule, &style(false)), output("cli/schedule-describe.txt"));
-    let mut bad = Schedule::default();
-    bad.metadata.name = "bad".into();
-    bad.metadata.namespace = "velero".into();
-    bad.spec.schedule = "61 * * * *".into();
-    bad.spec.template.included_namespaces = vec!["*".into()];
-    bad.status.phase = Some(lifeboat_api::SchedulePhase::FailedValidation);
-    bad.status.validation_errors = vec!["invalid schedule: end of range (61) above maximum (59): 61".into()];
-    assert_eq!(schedule::describe(&bad, &style(false)), output("cli/schedule-describe-bad.txt"));
     schedule.status.message = "a run is due".into();
     schedule.status.last_backup = Some(Time::new("2026-11-21T08:36:30Z".parse().unwrap()));
     let plain = Style { colours: false, ..style(false) };
